@@ -1,0 +1,48 @@
+#include "base/allocator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+static void *libc_allocate(void *context, size_t size, size_t alignment) {
+  (void)context;
+  return aligned_alloc(alignment, size);
+}
+
+static void libc_release(void *context, void *pointer, size_t size) {
+  (void)context;
+  (void)size;
+  free(pointer);
+}
+
+const struct omma_allocator ommai_default_allocator = {NULL, libc_allocate, libc_release};
+
+/* The size really asked for: at least one line, a multiple of the alignment. False on overflow. */
+static bool rounded_size(size_t count, size_t size, size_t *out) {
+  size_t bytes;
+  if (!ommai_mul_size(count, size, &bytes) || bytes > PTRDIFF_MAX - OMMAI_ALIGNMENT) return false;
+  if (bytes == 0) bytes = 1;
+  *out = (bytes + OMMAI_ALIGNMENT - 1) / OMMAI_ALIGNMENT * OMMAI_ALIGNMENT;
+  return true;
+}
+
+void *ommai_allocate(const struct omma_allocator *allocator, size_t count, size_t size) {
+  size_t bytes;
+  if (!rounded_size(count, size, &bytes)) return NULL;
+  void *pointer = allocator->allocate(allocator->context, bytes, OMMAI_ALIGNMENT);
+  if (pointer) memset(pointer, 0, bytes);
+  return pointer;
+}
+
+void ommai_release(const struct omma_allocator *allocator, void *pointer, size_t count, size_t size) {
+  size_t bytes;
+  if (pointer && rounded_size(count, size, &bytes)) allocator->release(allocator->context, pointer, bytes);
+}
+
+char *ommai_duplicate(const struct omma_allocator *allocator, const char *text, size_t size) {
+  if (size == SIZE_MAX) return NULL;
+  char *copy = ommai_allocate(allocator, size + 1, 1);
+  if (copy && size) memcpy(copy, text, size);
+  return copy;
+}

@@ -1,0 +1,22 @@
+/* The library's own allocator, and checked allocation through any allocator. */
+#ifndef OMMAI_BASE_ALLOCATOR_H
+#define OMMAI_BASE_ALLOCATOR_H
+
+#include <omma/host.h>
+
+/* The C library's aligned_alloc/free. Thread-safe. */
+extern const struct omma_allocator ommai_default_allocator;
+
+#define OMMAI_ALIGNMENT 64
+
+/* `count * size` bytes, 64-aligned, zeroed; NULL when the product overflows, is larger than PTRDIFF_MAX, or memory is out.
+ * A count or size of 0 gives a valid pointer to release. */
+void *ommai_allocate(const struct omma_allocator *allocator, size_t count, size_t size);
+
+/* Gives back what ommai_allocate returned for the same count and size. NULL is allowed. */
+void ommai_release(const struct omma_allocator *allocator, void *pointer, size_t count, size_t size);
+
+/* A copy of `size` bytes plus a NUL, to be released with ommai_release(allocator, p, size + 1, 1). */
+char *ommai_duplicate(const struct omma_allocator *allocator, const char *text, size_t size);
+
+#endif

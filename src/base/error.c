@@ -1,0 +1,63 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *omma_status_name(enum omma_status status) {
+  switch (status) {
+    case OMMA_OK: return "ok";
+    case OMMA_ERROR_ARGUMENT: return "wrong argument";
+    case OMMA_ERROR_MEMORY: return "out of memory";
+    case OMMA_ERROR_IO: return "input/output error";
+    case OMMA_ERROR_FORMAT: return "broken data";
+    case OMMA_ERROR_UNSUPPORTED: return "not supported";
+    case OMMA_ERROR_LIMIT: return "limit exceeded";
+    case OMMA_ERROR_BUSY: return "busy";
+    case OMMA_ERROR_CANCELLED: return "cancelled";
+    case OMMA_ERROR_INTERNAL: return "internal error";
+  }
+  return "unknown status";
+}
+
+static void fill(struct omma_error *error, enum omma_status status, const char *field, const char *format, va_list arguments) {
+  if (!error) return;
+  error->status = status;
+  snprintf(error->field, sizeof error->field, "%s", field);
+  vsnprintf(error->message, sizeof error->message, format, arguments);
+}
+
+enum omma_status ommai_fail(struct omma_error *error, enum omma_status status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fill(error, status, "", format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+enum omma_status ommai_fail_field(struct omma_error *error, enum omma_status status, const char *field, const char *format,
+                                  ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fill(error, status, field, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+void ommai_error_prefix(struct omma_error *error, const char *format, ...) {
+  if (!error) return;
+  char old[OMMA_ERROR_MESSAGE_SIZE];
+  memcpy(old, error->message, sizeof old);
+  old[sizeof old - 1] = '\0';
+  va_list arguments;
+  va_start(arguments, format);
+  int written = vsnprintf(error->message, sizeof error->message, format, arguments);
+  va_end(arguments);
+  if (written >= 0 && (size_t)written < sizeof error->message) {
+    snprintf(error->message + written, sizeof error->message - (size_t)written, ": %s", old);
+  }
+}
+
+enum omma_status ommai_fail_memory(struct omma_error *error, const char *what, size_t size) {
+  return ommai_fail(error, OMMA_ERROR_MEMORY, "out of memory: %s needs %zu bytes", what, size);
+}

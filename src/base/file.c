@@ -1,0 +1,100 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+
+bool ommai_path_join(char *out, size_t size, const char *directory, const char *name) {
+  int written = snprintf(out, size, "%s/%s", directory, name);
+  return written >= 0 && (size_t)written < size;
+}
+
+bool ommai_file_exists(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* Opens a regular file and learns its size. O_NONBLOCK keeps a named pipe from hanging the open. */
+static enum omma_status open_regular(const char *path, int *descriptor, size_t *size, struct omma_error *error) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return ommai_fail(error, OMMA_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
+  struct stat info;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return ommai_fail(error, OMMA_ERROR_IO, "%s: not a regular file", path);
+  }
+  *descriptor = fd;
+  *size = (size_t)info.st_size;
+  return OMMA_OK;
+}
+
+enum omma_status ommai_file_read(const char *path, size_t limit, const struct omma_allocator *allocator, char **data,
+                                 size_t *size, struct omma_error *error) {
+  int fd;
+  size_t expected;
+  OMMAI_TRY(open_regular(path, &fd, &expected, error));
+  enum omma_status status = OMMA_OK;
+  char *buffer = NULL;
+  if (expected > limit) {
+    status = ommai_fail(error, OMMA_ERROR_LIMIT, "%s: %zu bytes, more than the limit of %zu", path, expected, limit);
+    goto done;
+  }
+  buffer = ommai_allocate(allocator, expected + 1, 1);
+  if (!buffer) {
+    status = ommai_fail_memory(error, path, expected + 1);
+    goto done;
+  }
+  for (size_t at = 0; at < expected;) {
+    ssize_t got = read(fd, buffer + at, expected - at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      status = ommai_fail(error, OMMA_ERROR_IO, "%s: read %zu of %zu bytes: %s", path, at, expected,
+                          got < 0 ? strerror(errno) : "the file became shorter");
+      goto done;
+    }
+    at += (size_t)got;
+  }
+  *data = buffer;
+  *size = expected;
+  buffer = NULL;
+done:
+  ommai_release(allocator, buffer, expected + 1, 1);
+  close(fd);
+  return status;
+}
+
+enum omma_status ommai_file_map_open(const char *path, struct ommai_file_map *map, struct omma_error *error) {
+  int fd;
+  size_t size;
+  OMMAI_TRY(open_regular(path, &fd, &size, error));
+  void *data = NULL;
+  if (size > 0) data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  int reason = errno;
+  close(fd);
+  if (data == MAP_FAILED) {
+    return ommai_fail(error, OMMA_ERROR_IO, "%s: cannot map %zu bytes: %s", path, size, strerror(reason));
+  }
+  *map = (struct ommai_file_map){data, size};
+  return OMMA_OK;
+}
+
+void ommai_file_map_release_pages(const struct ommai_file_map *map, size_t offset, size_t size) {
+  if (!map->data || offset > map->size || size > map->size - offset) return;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t first = (offset + page - 1) / page * page;
+  size_t last = (offset + size) / page * page;
+  if (last > first) madvise((void *)(uintptr_t)(map->data + first), last - first, MADV_DONTNEED);
+}
+
+void ommai_file_map_close(struct ommai_file_map *map) {
+  if (map->data) munmap((void *)(uintptr_t)map->data, map->size);
+  *map = (struct ommai_file_map){NULL, 0};
+}

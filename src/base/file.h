@@ -1,0 +1,31 @@
+/* Files: whole files into memory with a limit, and read-only maps. */
+#ifndef OMMAI_BASE_FILE_H
+#define OMMAI_BASE_FILE_H
+
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Joins a directory and a file name. False when it does not fit into `size` bytes. */
+bool ommai_path_join(char *out, size_t size, const char *directory, const char *name);
+
+/* True when a regular file (or a link to one) is there. */
+bool ommai_file_exists(const char *path);
+
+/* Reads a whole regular file of at most `limit` bytes. *data gets *size bytes and a NUL behind them; release with
+ * ommai_release(allocator, data, size + 1, 1). Errors: IO, LIMIT, MEMORY, with the path in the message. */
+enum omma_status ommai_file_read(const char *path, size_t limit, const struct omma_allocator *allocator, char **data,
+                                 size_t *size, struct omma_error *error);
+
+/* A file mapped read-only. Pages are the kernel's (page cache), not the process's. */
+struct ommai_file_map {
+  const unsigned char *data;
+  size_t size;
+};
+enum omma_status ommai_file_map_open(const char *path, struct ommai_file_map *map, struct omma_error *error);
+/* Tells the kernel that the pages inside [offset, offset + size) are not needed any more; they can still be read. */
+void ommai_file_map_release_pages(const struct ommai_file_map *map, size_t offset, size_t size);
+void ommai_file_map_close(struct ommai_file_map *map);
+
+#endif

@@ -1,0 +1,40 @@
+/* Reading JSON documents with messages that say which file and key is wrong. A thin layer over jansson. */
+#ifndef OMMAI_BASE_JSON_H
+#define OMMAI_BASE_JSON_H
+
+#include <jansson.h>
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Parses a file of at most `limit` bytes whose top level must be an object. Duplicate keys are refused. The caller decrefs. */
+enum omma_status ommai_json_load_file(const char *path, size_t limit, const struct omma_allocator *allocator, json_t **root,
+                                      struct omma_error *error);
+
+/* The same from memory; `name` stands for the path in messages. */
+enum omma_status ommai_json_load(const char *name, const char *data, size_t size, json_t **root, struct omma_error *error);
+
+/* Typed reads of object[key]. `where` is the path and the keys down to the object, for messages. A missing key or JSON null
+ * leaves *out unchanged (its value is the default) and is an error only when `required`. Integers must be whole and within
+ * [low, high]; numbers must be finite. */
+enum omma_status ommai_json_integer(const json_t *object, const char *where, const char *key, bool required, int64_t low,
+                                    int64_t high, int64_t *out, struct omma_error *error);
+enum omma_status ommai_json_number(const json_t *object, const char *where, const char *key, bool required, double *out,
+                                   struct omma_error *error);
+enum omma_status ommai_json_boolean(const json_t *object, const char *where, const char *key, bool required, bool *out,
+                                    struct omma_error *error);
+/* Strings live as long as the document. */
+enum omma_status ommai_json_string(const json_t *object, const char *where, const char *key, bool required, const char **out,
+                                   struct omma_error *error);
+/* Objects and arrays: *out is NULL where the key is missing and not required. */
+enum omma_status ommai_json_object(const json_t *object, const char *where, const char *key, bool required, json_t **out,
+                                   struct omma_error *error);
+enum omma_status ommai_json_array(const json_t *object, const char *where, const char *key, bool required, json_t **out,
+                                  struct omma_error *error);
+
+/* An array of at most `capacity` integers in [low, high] into out; *count is its length. */
+enum omma_status ommai_json_integers(const json_t *object, const char *where, const char *key, bool required, int64_t low,
+                                     int64_t high, int64_t *out, size_t capacity, size_t *count, struct omma_error *error);
+
+#endif

@@ -1,0 +1,30 @@
+/* The library's own thread team: pinned threads that take tasks from a shared counter. */
+#ifndef OMMAI_BASE_TEAM_H
+#define OMMAI_BASE_TEAM_H
+
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+
+struct ommai_team;
+
+/* CPUs this process may run on (its affinity mask); at least 1. */
+int ommai_team_cpu_count(void);
+
+/* Makes a team of n_threads workers: n_threads - 1 threads and the calling thread of each run. With `pin`, the own threads are
+ * bound to distinct CPUs of the process's affinity mask (the caller's thread is left alone). One run at a time. Errors:
+ * MEMORY, INTERNAL (thread creation failed; the threads made so far are joined). */
+enum omma_status ommai_team_create(int n_threads, bool pin, const struct omma_allocator *allocator, struct ommai_team **team,
+                                   struct omma_error *error);
+void ommai_team_destroy(struct ommai_team *team);
+
+/* The interface to hand down. Valid as long as the team. */
+const struct omma_team *ommai_team_interface(const struct ommai_team *team);
+
+/* A team of one: the calling thread runs the tasks in order. */
+extern const struct omma_team ommai_serial_team;
+
+/* Runs tasks on `team`, or on the calling thread alone when team is NULL. */
+void ommai_team_run(const struct omma_team *team, int64_t n_tasks, omma_task task, void *context);
+
+#endif

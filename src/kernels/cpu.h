@@ -1,0 +1,30 @@
+/* CPU levels: what the machine can do, and which level was asked for. */
+#ifndef OMMAI_KERNELS_CPU_H
+#define OMMAI_KERNELS_CPU_H
+
+#include <omma/status.h>
+#include <stdbool.h>
+
+/* Each level of a family includes those before it. */
+enum ommai_cpu_level {
+  OMMAI_CPU_SCALAR = 0,
+  OMMAI_CPU_AVX2,        /* AVX2, FMA, F16C */
+  OMMAI_CPU_AVX512,      /* AVX-512 F, BW, DQ, VL */
+  OMMAI_CPU_AVX512_BF16, /* with VDPBF16PS */
+  OMMAI_CPU_NEON,
+  OMMAI_CPU_NEON_BF16,
+  OMMAI_CPU_LEVELS
+};
+
+/* "scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16". */
+const char *ommai_cpu_level_name(enum ommai_cpu_level level);
+
+/* The best level of this machine, and whether it can run `level`. */
+enum ommai_cpu_level ommai_cpu_best(void);
+bool ommai_cpu_has(enum ommai_cpu_level level);
+
+/* The level to use: `isa` where given, else the environment variable OMMA_ISA where set, else the best. Errors: UNSUPPORTED
+ * (a level this machine lacks), ARGUMENT (no such level); the message lists the levels that would do. */
+enum omma_status ommai_cpu_select(const char *isa, enum ommai_cpu_level *level, struct omma_error *error);
+
+#endif

@@ -1,0 +1,49 @@
+#include "support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void *counting_allocate(void *context, size_t size, size_t alignment) {
+  struct test_allocator *self = context;
+  int64_t number = __atomic_fetch_add(&self->n_allocations, 1, __ATOMIC_SEQ_CST);
+  if (self->fail_at >= 0 && number >= self->fail_at) return NULL;
+  void *pointer = aligned_alloc(alignment, size);
+  if (!pointer) return NULL;
+  __atomic_fetch_add(&self->n_live, 1, __ATOMIC_SEQ_CST);
+  int64_t live = __atomic_add_fetch(&self->bytes_live, (int64_t)size, __ATOMIC_SEQ_CST);
+  int64_t peak = __atomic_load_n(&self->bytes_peak, __ATOMIC_SEQ_CST);
+  while (live > peak &&
+         !__atomic_compare_exchange_n(&self->bytes_peak, &peak, live, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+  }
+  return pointer;
+}
+
+static void counting_release(void *context, void *pointer, size_t size) {
+  struct test_allocator *self = context;
+  __atomic_fetch_sub(&self->n_live, 1, __ATOMIC_SEQ_CST);
+  __atomic_fetch_sub(&self->bytes_live, (int64_t)size, __ATOMIC_SEQ_CST);
+  free(pointer);
+}
+
+void test_allocator_init(struct test_allocator *allocator) {
+  *allocator = (struct test_allocator){.fail_at = -1};
+  allocator->interface = (struct omma_allocator){allocator, counting_allocate, counting_release};
+}
+
+uint32_t test_random_u32(struct test_random *random) {
+  random->state += 0x9e3779b97f4a7c15u;
+  uint64_t z = random->state;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return (uint32_t)((z ^ (z >> 31)) >> 32);
+}
+
+float test_random_normal(struct test_random *random) {
+  double a = ((double)test_random_u32(random) + 1.0) / 4294967297.0;
+  double b = (double)test_random_u32(random) / 4294967296.0;
+  return (float)(sqrt(-2.0 * log(a)) * cos(6.283185307179586 * b));
+}
+
+int64_t test_random_range(struct test_random *random, int64_t low, int64_t high) {
+  return low + (int64_t)(test_random_u32(random) % (uint64_t)(high - low + 1));
+}

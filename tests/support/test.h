@@ -1,0 +1,53 @@
+/* What every test program needs: cmocka in its include order, and helpers for messages and allocation counting. */
+#ifndef OMMA_TEST_SUPPORT_H
+#define OMMA_TEST_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Fails the test with the library's message when `call` does not return OMMA_OK. `error` is the object that was passed. */
+#define assert_ok(call, error)                                                                          \
+  do {                                                                                                  \
+    enum omma_status status_ = (call);                                                                  \
+    if (status_ != OMMA_OK) fail_msg("%s: %s: %s", #call, omma_status_name(status_), (error)->message); \
+  } while (0)
+
+/* The call must fail with `expected`, and its message must contain `part`. */
+#define assert_fails(call, expected, part, error)                                                            \
+  do {                                                                                                       \
+    enum omma_status status_ = (call);                                                                       \
+    if (status_ != (expected))                                                                               \
+      fail_msg("%s: expected %s, got %s", #call, omma_status_name(expected), omma_status_name(status_));     \
+    if (!strstr((error)->message, part)) fail_msg("%s: \"%s\" lacks \"%s\"", #call, (error)->message, part); \
+  } while (0)
+
+/* An allocator that counts, and fails the n-th allocation when asked to. Thread-safe. */
+struct test_allocator {
+  struct omma_allocator interface;
+  int64_t n_allocations; /* so far */
+  int64_t n_live;
+  int64_t bytes_live;
+  int64_t bytes_peak;
+  int64_t fail_at; /* the allocation with this number (from 0) and all later ones fail; -1: none */
+};
+void test_allocator_init(struct test_allocator *allocator);
+
+/* A seeded generator for test inputs (xoshiro-like quality is not needed; reproducible on every machine is). */
+struct test_random {
+  uint64_t state;
+};
+uint32_t test_random_u32(struct test_random *random);
+float test_random_normal(struct test_random *random);
+/* Uniform in [low, high]. */
+int64_t test_random_range(struct test_random *random, int64_t low, int64_t high);
+
+#endif

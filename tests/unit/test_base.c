@@ -1,0 +1,154 @@
+#include <math.h>
+
+#include "base/allocator.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/half.h"
+#include "base/json.h"
+#include "base/team.h"
+#include "support/test.h"
+
+static void error_is_one_line_with_prefix(void **state) {
+  (void)state;
+  struct omma_error error = {0};
+  assert_int_equal(ommai_fail_field(&error, OMMA_ERROR_LIMIT, "width", "width %d", 7), OMMA_ERROR_LIMIT);
+  ommai_error_prefix(&error, "picture %d", 2);
+  assert_string_equal(error.message, "picture 2: width 7");
+  assert_string_equal(error.field, "width");
+  assert_int_equal(ommai_fail(NULL, OMMA_ERROR_IO, "nobody listens"), OMMA_ERROR_IO);
+  char long_text[2000];
+  memset(long_text, 'x', sizeof long_text - 1);
+  long_text[sizeof long_text - 1] = '\0';
+  ommai_fail(&error, OMMA_ERROR_IO, "%s", long_text);
+  assert_int_equal(strlen(error.message), sizeof error.message - 1);
+}
+
+static void arena_measures_what_it_places(void **state) {
+  (void)state;
+  struct ommai_arena arena;
+  ommai_arena_measure(&arena);
+  assert_null(ommai_arena_take(&arena, 3, 5));
+  assert_null(ommai_arena_take(&arena, 1000, 4));
+  assert_false(arena.failed);
+  size_t size = arena.used;
+  void *memory = ommai_allocate(&ommai_default_allocator, size, 1);
+  ommai_arena_init(&arena, memory, size);
+  char *a = ommai_arena_take(&arena, 3, 5);
+  size_t mark = ommai_arena_mark(&arena);
+  char *b = ommai_arena_take(&arena, 1000, 4);
+  assert_non_null(a);
+  assert_non_null(b);
+  assert_int_equal((uintptr_t)b % 64, 0);
+  memset(a, 1, 15);
+  memset(b, 1, 4000);
+  assert_null(ommai_arena_take(&arena, 1, 1));
+  assert_true(arena.failed);
+  ommai_arena_reset(&arena, mark);
+  assert_ptr_equal(ommai_arena_take(&arena, 1, 4000), b);
+  assert_null(ommai_arena_take(&arena, SIZE_MAX / 2, 4));
+  ommai_arena_reset(&arena, 0);
+  ommai_release(&ommai_default_allocator, memory, size, 1);
+}
+
+static void allocation_refuses_overflow(void **state) {
+  (void)state;
+  assert_null(ommai_allocate(&ommai_default_allocator, SIZE_MAX, 2));
+  assert_null(ommai_allocate(&ommai_default_allocator, SIZE_MAX - 10, 1));
+  void *nothing = ommai_allocate(&ommai_default_allocator, 0, 8);
+  assert_non_null(nothing);
+  ommai_release(&ommai_default_allocator, nothing, 0, 8);
+}
+
+/* Every f16 value survives the way to f32 and back; bf16 rounds to the nearest even neighbour. */
+static void half_types_round_to_nearest_even(void **state) {
+  (void)state;
+  for (uint32_t bits = 0; bits < 65536; bits++) {
+    float value = ommai_f16_to_f32((ommai_f16)bits);
+    if (isnan(value)) {
+      assert_true(isnan(ommai_f16_to_f32(ommai_f16_from_f32(value))));
+    } else {
+      assert_int_equal(ommai_f16_from_f32(value), bits);
+    }
+    float wide = ommai_bf16_to_f32((ommai_bf16)bits);
+    if (isnan(wide)) {
+      assert_true(isnan(ommai_bf16_to_f32(ommai_bf16_from_f32(wide))));
+    } else {
+      assert_int_equal(ommai_bf16_from_f32(wide), bits);
+    }
+  }
+  assert_int_equal(ommai_bf16_from_f32(ommai_f32_from_bits(0x3f808000u)), 0x3f80);
+  assert_int_equal(ommai_bf16_from_f32(ommai_f32_from_bits(0x3f818000u)), 0x3f82);
+  assert_int_equal(ommai_f16_from_f32(1.0f + 0x1p-11f), 0x3c00);
+  assert_int_equal(ommai_f16_from_f32(1.0f + 3 * 0x1p-11f), 0x3c02);
+  assert_int_equal(ommai_f16_from_f32(65520.0f), 0x7c00);
+  assert_int_equal(ommai_f16_from_f32(0x1p-25f), 0);
+  assert_int_equal(ommai_f16_from_f32(0x1.8p-25f), 1);
+}
+
+struct count_context {
+  int counts[1000];
+  int workers_seen[8];
+};
+
+static void count_task(void *context, int64_t task, int worker) {
+  struct count_context *count = context;
+  count->counts[task]++;
+  __atomic_fetch_add(&count->workers_seen[worker], 1, __ATOMIC_SEQ_CST);
+}
+
+static void team_runs_each_task_once(void **state) {
+  (void)state;
+  struct omma_error error;
+  for (int n_threads = 1; n_threads <= 5; n_threads += 2) {
+    struct ommai_team *team;
+    assert_ok(ommai_team_create(n_threads, true, &ommai_default_allocator, &team, &error), &error);
+    static struct count_context count;
+    count = (struct count_context){0};
+    for (int run = 0; run < 200; run++) ommai_team_run(ommai_team_interface(team), run * 5, count_task, &count);
+    for (int task = 0; task < 995; task++) assert_int_equal(count.counts[task], 199 - task / 5);
+    for (int worker = n_threads; worker < 8; worker++) assert_int_equal(count.workers_seen[worker], 0);
+    ommai_team_destroy(team);
+  }
+  struct ommai_team *team;
+  assert_fails(ommai_team_create(0, false, &ommai_default_allocator, &team, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
+}
+
+static void json_messages_name_the_key(void **state) {
+  (void)state;
+  struct omma_error error;
+  json_t *root;
+  const char text[] = "{\"a\": 3, \"b\": \"x\", \"c\": [1, 2], \"d\": 2.5, \"e\": 4.0, \"n\": null}";
+  assert_ok(ommai_json_load("t.json", text, sizeof text - 1, &root, &error), &error);
+  int64_t value = 9, list[4];
+  size_t count;
+  double number;
+  assert_ok(ommai_json_integer(root, "t.json", "a", true, 0, 10, &value, &error), &error);
+  assert_int_equal(value, 3);
+  assert_ok(ommai_json_integer(root, "t.json", "e", true, 0, 10, &value, &error), &error);
+  assert_int_equal(value, 4);
+  assert_ok(ommai_json_integer(root, "t.json", "n", false, 0, 10, &value, &error), &error);
+  assert_int_equal(value, 4);
+  assert_fails(ommai_json_integer(root, "t.json", "a", true, 5, 10, &value, &error), OMMA_ERROR_FORMAT, "5 to 10, found 3",
+               &error);
+  assert_fails(ommai_json_integer(root, "t.json", "d", true, 0, 10, &value, &error), OMMA_ERROR_FORMAT, "\"d\"", &error);
+  assert_fails(ommai_json_integer(root, "t.json", "b", true, 0, 10, &value, &error), OMMA_ERROR_FORMAT, "a string", &error);
+  assert_fails(ommai_json_integer(root, "t.json", "z", true, 0, 10, &value, &error), OMMA_ERROR_FORMAT, "missing", &error);
+  assert_ok(ommai_json_number(root, "t.json", "d", true, &number, &error), &error);
+  assert_ok(ommai_json_integers(root, "t.json", "c", true, 0, 9, list, 4, &count, &error), &error);
+  assert_int_equal(count, 2);
+  assert_fails(ommai_json_integers(root, "t.json", "c", true, 0, 9, list, 1, &count, &error), OMMA_ERROR_FORMAT, "at most 1",
+               &error);
+  json_decref(root);
+  assert_fails(ommai_json_load("t.json", "{\"a\":1,\"a\":2}", 13, &root, &error), OMMA_ERROR_FORMAT, "duplicate", &error);
+  assert_fails(ommai_json_load("t.json", "[]", 2, &root, &error), OMMA_ERROR_FORMAT, "an array", &error);
+  assert_fails(ommai_json_load("t.json", "{", 1, &root, &error), OMMA_ERROR_FORMAT, "invalid JSON", &error);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(error_is_one_line_with_prefix), cmocka_unit_test(arena_measures_what_it_places),
+      cmocka_unit_test(allocation_refuses_overflow),   cmocka_unit_test(half_types_round_to_nearest_even),
+      cmocka_unit_test(team_runs_each_task_once),      cmocka_unit_test(json_messages_name_the_key),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
