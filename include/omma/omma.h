@@ -1,0 +1,370 @@
+/* Ommatidia: vision-language models on CPUs. This header is everything that the command line and the server use.
+ *
+ *   omma_model    a checkpoint directory, weights packed, immutable        shared by everything, any thread
+ *   omma_image    decoded 8-bit RGB pixels                                 immutable after decoding
+ *   omma_request  a prompt made ready: token ids, patches, positions       made by any thread, immutable
+ *   omma_engine   the one thread that computes; bounded queue in front     submit and cancel from any thread
+ *
+ * Usual order: omma_model_open -> omma_engine_create -> for each question: omma_image_decode, omma_request_create (any worker
+ * thread) -> omma_engine_submit with callbacks, or omma_generate, which waits -> omma_request_destroy -> ...
+ *
+ * Rules for all calls: structs with options may be NULL or zero-initialised, 0 and NULL being the stated defaults; strings are
+ * UTF-8; a failing call fills `error` (may be NULL) and leaves its outputs untouched; destroy functions take NULL. "Bit-identical"
+ * means: on one machine, one build and one CPU level, whatever the batch, packing, thread count or load. */
+#ifndef OMMA_OMMA_H
+#define OMMA_OMMA_H
+
+#include <omma/attention.h>
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The library's version, "0.1.0". */
+OMMA_API const char *omma_version(void);
+
+/* ---- model ------------------------------------------------------------------------------------------------------------ */
+
+struct omma_model;
+
+/* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has a fast path for it, else f32. */
+enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2 };
+
+/* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
+typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
+
+struct omma_model_options {
+  enum omma_weight_type weights;        /* of the language model */
+  enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
+  const char *isa;                      /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
+  int n_threads;                        /* 0: as many as the process may use CPUs */
+  bool no_pinning;                      /* leave the threads to the scheduler instead of binding each to a CPU */
+  bool config_only;                     /* read everything but the weights: enough for plans and tokens */
+  int64_t max_model_len;                /* context limit in tokens; 0: the checkpoint's */
+  const struct omma_allocator *allocator;
+  omma_progress progress; /* bytes of weights packed so far; may be NULL */
+  void *progress_context;
+};
+
+/* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json,
+ * model.safetensors (or the index and its shards). Every key and every tensor's shape is checked before weights are packed.
+ * Weights are packed once and the pages of their files released. Errors: IO, FORMAT, UNSUPPORTED, MEMORY; the message names file and
+ * key or tensor. */
+OMMA_API enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options,
+                                          struct omma_model **model, struct omma_error *error);
+/* No engine, request or plan of the model may be in use any more. */
+OMMA_API void omma_model_close(struct omma_model *model);
+
+/* Facts about an open model. Strings live as long as the model. */
+struct omma_model_info {
+  const char *directory;
+  const char *model_type; /* as in config.json */
+  const char *isa;
+  const char *weights;        /* "f32" or "bf16" */
+  const char *vision_weights; /* likewise */
+  const char *linear;         /* which library and layout serve the linear layers */
+  int n_threads;
+  int64_t n_parameters, n_vision_parameters;
+  int64_t weight_bytes; /* packed, in memory; what it would be for config_only */
+  int64_t max_model_len;
+  int64_t vocab_size, hidden_size, n_layers, n_heads, n_kv_heads, head_dim;
+  int64_t vision_hidden_size, vision_depth, vision_n_heads, vision_head_dim;
+  int64_t patch_size, merge_size, patch_dim, n_deepstack;
+  int64_t min_pixels, max_pixels;
+};
+OMMA_API void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info);
+
+/* One finding of a check: `ok` or not, what was checked, and details. Strings live during the call. */
+typedef void (*omma_report)(void *context, bool ok, const char *what, const char *details);
+
+/* Reads all weights of an open model (also of one opened config_only) and reports each tensor that is missing, of a wrong shape or
+ * type, unused, or holds NaN or infinity; one line per file when all is well. OK when nothing was wrong, else FORMAT. */
+OMMA_API enum omma_status omma_model_verify(const struct omma_model *model, omma_report report, void *context,
+                                            struct omma_error *error);
+
+/* Compares the kernels of a CPU level (NULL: as omma_model_options.isa) with the scalar reference on this machine and reports each.
+ * OK, or INTERNAL when one is off. */
+OMMA_API enum omma_status omma_self_test(const char *isa, omma_report report, void *context, struct omma_error *error);
+
+/* Lists the CPU level, and per operation and type the kernel that serves it (what = operation, details = kernel). */
+OMMA_API enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error);
+
+/* What this machine can do at a CPU level with so many threads: multiply-adds per second out of registers, times two. Measured
+ * on the spot in some hundredths of a second. */
+struct omma_machine {
+  int n_threads;
+  double f32_gflops;
+  double bf16_gflops; /* 0 where the level has no bf16 dot product */
+};
+OMMA_API enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine,
+                                               struct omma_error *error);
+
+/* ---- pictures --------------------------------------------------------------------------------------------------------- */
+
+struct omma_image;
+
+/* Limits that are checked from the header before anything is decoded. 0: the default. */
+struct omma_image_limits {
+  int64_t max_bytes;  /* of the file; default 64 MiB */
+  int64_t max_side;   /* pixels; default 32,768 */
+  int64_t max_pixels; /* width * height; default 128 Mi */
+};
+
+/* Decodes a picture (JPEG, PNG; told by content) to 8-bit RGB: EXIF orientation applied, alpha painted on white, 16 bits cut to
+ * the high byte, colour profiles ignored. The bytes are not kept. Errors: FORMAT (not a picture, broken, truncated), UNSUPPORTED
+ * (a format this build lacks), LIMIT, MEMORY. */
+OMMA_API enum omma_status omma_image_decode(const void *bytes, size_t size, const struct omma_image_limits *limits,
+                                            struct omma_image **image, struct omma_error *error);
+/* The same from a file; also IO. */
+OMMA_API enum omma_status omma_image_load(const char *path, const struct omma_image_limits *limits, struct omma_image **image,
+                                          struct omma_error *error);
+/* Makes a picture from 8-bit RGB rows, width * 3 bytes each, which are copied. */
+OMMA_API enum omma_status omma_image_from_rgb(int32_t width, int32_t height, const uint8_t *rgb, struct omma_image **image,
+                                              struct omma_error *error);
+OMMA_API int32_t omma_image_width(const struct omma_image *image);
+OMMA_API int32_t omma_image_height(const struct omma_image *image);
+/* [height][width][3], owned by the image. */
+OMMA_API const uint8_t *omma_image_pixels(const struct omma_image *image);
+OMMA_API void omma_image_destroy(struct omma_image *image);
+
+/* Limits of the resized picture's area, in pixels. 0: the model's. */
+struct omma_image_options {
+  int64_t min_pixels, max_pixels;
+};
+
+/* What a picture becomes. The same plan makes patches, tokens and positions. */
+struct omma_image_plan {
+  int32_t width, height;                 /* of the source, after EXIF orientation */
+  int32_t resized_width, resized_height; /* what the tower sees */
+  int64_t grid_thw[3];                   /* patches: time, rows, columns */
+  int64_t n_patches, n_tokens;
+  double flops; /* of the vision tower for this picture alone */
+};
+/* Errors: LIMIT (aspect ratio, size), ARGUMENT (sizes or options below 1). */
+OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
+                                                const struct omma_image_options *options, struct omma_image_plan *plan,
+                                                struct omma_error *error);
+
+/* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, in the official order; `capacity` in floats. */
+OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
+                                          const struct omma_image_options *options, float *pixel_values, size_t capacity,
+                                          struct omma_error *error);
+
+/* ---- text ------------------------------------------------------------------------------------------------------------- */
+
+/* Token ids of a text, markers in it recognised. *n_tokens is always the number there is; at most `capacity` ids are stored; tokens
+ * may be NULL when capacity is 0. Errors: FORMAT (invalid UTF-8, with the byte offset), LIMIT. */
+OMMA_API enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens,
+                                        size_t capacity, size_t *n_tokens, struct omma_error *error);
+
+/* The text of token ids, invalid UTF-8 replaced by U+FFFD; sizes as in omma_tokenize, no NUL added. Errors: ARGUMENT (an id out of
+ * range, with its index). */
+OMMA_API enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
+                                          bool skip_special, char *text, size_t capacity, size_t *text_size,
+                                          struct omma_error *error);
+
+/* ---- requests --------------------------------------------------------------------------------------------------------- */
+
+enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2 };
+
+/* A part of a message: a picture where `image` is set, else a text. */
+struct omma_part {
+  const char *text;
+  size_t text_size;
+  const struct omma_image *image;
+  struct omma_image_options image_options;
+};
+
+struct omma_message {
+  enum omma_role role;
+  const struct omma_part *parts;
+  size_t n_parts;
+};
+
+#define OMMA_MAX_STOP_STRINGS 16
+#define OMMA_MAX_TOP_LOGPROBS 20
+
+/* How the answer is drawn. Zero-initialised: greedy, until the model stops or the context is full. */
+struct omma_sampling {
+  double temperature;                         /* 0: greedy. At most 2 */
+  double top_p;                               /* (0, 1]; 0: 1 */
+  double min_p;                               /* [0, 1] */
+  int64_t top_k;                              /* 0 or -1: all */
+  uint64_t seed;                              /* same request and seed, same answer */
+  double repetition_penalty;                  /* 0: 1, that is none; over prompt and answer */
+  double presence_penalty, frequency_penalty; /* [-2, 2], over the answer */
+  int64_t max_tokens;                         /* 0: what the context leaves */
+  int64_t min_tokens;                         /* no stop before so many */
+  const char *const *stop;                    /* strings that end the answer and are cut off it */
+  size_t n_stop;
+  const int32_t *stop_token_ids;
+  size_t n_stop_token_ids;
+  bool ignore_eos;
+  bool logprobs;      /* report the chosen token's log-probability */
+  int n_top_logprobs; /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+};
+
+struct omma_request_options {
+  struct omma_sampling sampling;
+  bool continue_final_message; /* the last message is the beginning of the answer: not closed, no new turn opened */
+};
+
+struct omma_request;
+
+/* Makes a request ready: chat form, tokens, resized pictures as patches, positions. Thread-safe and lock-free beside the engine;
+ * copies what it needs. Errors: ARGUMENT with `field` ("messages", "temperature", ...), LIMIT ("input_tokens": prompt and one
+ * answer token do not fit into the context; "image": a picture), FORMAT, UNSUPPORTED, MEMORY. */
+OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
+                                              size_t n_messages, const struct omma_request_options *options,
+                                              struct omma_request **request, struct omma_error *error);
+/* Must not be called between a submit and its on_finish. */
+OMMA_API void omma_request_destroy(struct omma_request *request);
+/* The prompt's ids, picture tokens included; owned by the request. */
+OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, size_t *n_tokens);
+
+/* ---- engine ----------------------------------------------------------------------------------------------------------- */
+
+struct omma_engine;
+
+struct omma_engine_options {
+  int64_t kv_cache_bytes; /* pages of keys and values; 0: room for max_model_len tokens, at most 1 GiB */
+  int64_t patch_budget;   /* patches that the tower takes at once (a bigger picture still runs, alone); 0: 16,384 */
+  int64_t prefill_chunk;  /* prompt tokens per step, rounded up to whole pages; 0: 512 */
+  int64_t queue_limit;    /* requests that may wait; 0: 256 */
+};
+
+/* Memory an engine takes beside the weights, all of it allocated at creation or stated per request. */
+struct omma_memory_plan {
+  int64_t weight_bytes;
+  int64_t kv_cache_bytes;
+  int64_t kv_cache_tokens;
+  int64_t vision_workspace_bytes; /* grows once, at the first picture, to what its patches need, at most to this */
+  int64_t language_workspace_bytes;
+  int64_t table_bytes; /* rotary tables, position tables, primitives' scratch */
+  int64_t total_bytes;
+};
+/* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
+OMMA_API enum omma_status omma_plan_memory(const struct omma_model *model, const struct omma_engine_options *options,
+                                           int64_t n_patches, struct omma_memory_plan *plan, struct omma_error *error);
+
+/* Creates the engine: its thread, its team, its memory. One engine per model at a time (BUSY otherwise). */
+OMMA_API enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
+                                             struct omma_engine **engine, struct omma_error *error);
+/* Cancels what waits and runs, calls the on_finish of each, joins the thread, frees everything. */
+OMMA_API void omma_engine_destroy(struct omma_engine *engine);
+
+enum omma_stage { OMMA_STAGE_QUEUED = 0, OMMA_STAGE_ENCODE = 1, OMMA_STAGE_PREFILL = 2, OMMA_STAGE_DECODE = 3 };
+enum omma_finish { OMMA_FINISH_STOP = 0, OMMA_FINISH_LENGTH = 1, OMMA_FINISH_CANCELLED = 2, OMMA_FINISH_ERROR = 3 };
+
+struct omma_top_logprob {
+  int32_t token;
+  float logprob;
+};
+
+/* One generated token. `text` is what became safe to show with it: whole characters, nothing that may yet turn out to be a stop
+ * string; it may be empty. With `last`, everything that was held back is in it. Pointers live during the callback. */
+struct omma_token_event {
+  int64_t index;
+  int32_t token;
+  const char *text;
+  size_t text_size;
+  bool has_logprob;
+  float logprob; /* natural logarithm, after penalties, before temperature */
+  const struct omma_top_logprob *top;
+  int n_top;
+  bool last;
+  enum omma_finish finish; /* with last */
+};
+
+struct omma_timings { /* seconds */
+  double queue, preprocess, encode, prefill, decode;
+};
+
+struct omma_result {
+  enum omma_finish finish;
+  int64_t n_prompt_tokens, n_completion_tokens;
+  int32_t stop_token;      /* the id that ended it, or -1 */
+  const char *stop_string; /* the string that ended it, or NULL */
+  struct omma_timings timings;
+  struct omma_error error; /* with OMMA_FINISH_ERROR */
+};
+
+/* Called on the engine's thread; must be quick and must not call the engine, but for omma_engine_cancel. Each may be NULL.
+ * on_token returning false cancels the request. on_finish comes exactly once per submitted request, last. */
+struct omma_callbacks {
+  void *context;
+  void (*on_progress)(void *context, enum omma_stage stage, int64_t done, int64_t total);
+  bool (*on_token)(void *context, const struct omma_token_event *event);
+  void (*on_finish)(void *context, const struct omma_result *result);
+};
+
+/* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: BUSY (queue
+ * full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is going down). */
+OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
+                                             const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
+/* Ends a request at its next step; on_finish follows with OMMA_FINISH_CANCELLED. Unknown and finished ids are ignored. */
+OMMA_API void omma_engine_cancel(struct omma_engine *engine, uint64_t id);
+
+/* Submits and waits for the end. OK also when it was cancelled by on_token; an error of the request is returned. */
+OMMA_API enum omma_status omma_generate(struct omma_engine *engine, const struct omma_request *request,
+                                        const struct omma_callbacks *callbacks, struct omma_result *result,
+                                        struct omma_error *error);
+
+/* Counters since creation, for dashboards. */
+struct omma_engine_stats {
+  int64_t n_waiting, n_running;
+  int64_t n_finished[4]; /* by enum omma_finish */
+  int64_t prompt_tokens, generation_tokens;
+  int64_t images, patches;
+  int64_t kv_pages, kv_pages_used;
+  bool alive; /* false after an internal failure: nothing is accepted any more */
+};
+OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats);
+
+/* ---- embeddings ------------------------------------------------------------------------------------------------------- */
+
+struct omma_embeddings;
+
+/* One picture's output of the tower: merged [n_tokens, width] f32, and n_deepstack tensors of the same shape. Owned by the embeddings. */
+struct omma_image_embeddings {
+  int64_t grid_thw[3];
+  int64_t n_tokens, width;
+  const float *merged;
+  int64_t n_deepstack;
+  const float *const *deepstack;
+};
+
+/* Encodes pictures on the engine and waits. With `together`, they run as one packed batch (in several, each within the patch budget);
+ * the results are bit-identical either way. Errors: as omma_engine_submit, and the pictures'. */
+OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
+                                      const struct omma_image_options *options, bool together, omma_progress progress,
+                                      void *progress_context, struct omma_embeddings **embeddings, struct omma_error *error);
+OMMA_API void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index, struct omma_image_embeddings *out);
+OMMA_API void omma_embeddings_destroy(struct omma_embeddings *embeddings);
+
+/* ---- results as files ------------------------------------------------------------------------------------------------- */
+
+enum omma_tensor_type { OMMA_TENSOR_F32 = 0, OMMA_TENSOR_I64 = 1 };
+
+/* A tensor to write: name, shape, contiguous data. */
+struct omma_tensor {
+  const char *name;
+  enum omma_tensor_type type;
+  int n_dims; /* at most 8 */
+  int64_t shape[8];
+  const void *data;
+};
+/* Writes a safetensors file: beside the target first, then renamed, so that a failing write leaves no half file. */
+OMMA_API enum omma_status omma_save_tensors(const char *path, const struct omma_tensor *tensors, size_t n_tensors,
+                                            struct omma_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
