@@ -194,6 +194,7 @@ static const struct lie {
     {"{" U8_ENTRY("t", 0, 1, 1) "," U8_ENTRY("t", 1, 2, 1) "}", 2, "duplicate"},
     {"{\"t\":3}", 0, "tensor \"t\": expected a JSON object"},
     {"{\"t\":{}}", 0, "\"dtype\" is missing"},
+    {"{\"a\\nb\\u001b[2J\":{}}", 0, "tensor \"a?b?[2J\": key \"dtype\" is missing"},
     {"{\"t\":{\"dtype\":\"U8\"}}", 0, "\"shape\" is missing"},
     {"{\"t\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "data_offsets"},
     {"{\"__metadata__\":3}", 0, "__metadata__"},
