@@ -8,7 +8,7 @@ Written, next to the pictures:
   resize.txt        rule sw sh dw dh seed hash    bicubic; rule int16 = torchvision, precise22 = Pillow; input by noise()
   smart_resize.txt  height width factor min max   new height, new width
   patches.txt       width height seed set         grid height, grid width, hash of f32 values, hash of bf16 values
-A hash is FNV-1a, 64 bits, of the bytes. JPEG pixels come from Pillow. PNG pixels are computed here from the samples (Pillow
+A hash is FNV-1a, 64 bits, of the bytes. Pixels come from Pillow, transparency painted over white; only PNG pixels are computed here from the samples (Pillow
 keeps 16-bit gray, drops alpha and compares tRNS in its own way) and checked against Pillow where the two must agree.
 """
 
@@ -101,10 +101,6 @@ def make_jpegs(files):
         block = exif(orientation, order, pad=orientation % 3)
         files[f"exif_{orientation}.jpg"] = jpeg(drawing(37, 22), "RGB", quality=60, exif=block)
     files["exif_9.jpg"] = jpeg(drawing(20, 14), "RGB", quality=60, exif=exif(9))
-
-
-def jpeg_pixels(data):
-    return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
 
 
 # ---- PNG ----------------------------------------------------------------------------------------------------------------
@@ -230,12 +226,126 @@ def make_pngs(files, pixels):
         block = chunk(b"eXIf", exif(orientation, ">")[6:])
         name = f"png_exif_{orientation}.png"
         files[name] = png(samples, 2, 8, extra=block)
-        pixels[name] = jpeg_pixels(files[name])
+        pixels[name] = upright_on_white(files[name])
     for width, height in ((1, 1), (3, 2), (5, 1)):
         samples = drawing(width, height)
         name = f"png_size_{width}x{height}.png"
         files[name] = png(samples, 2, 8, interlaced=True)
         pixels[name] = png_pixels(samples, 2, 8, None, None)
+
+
+# ---- WebP, GIF, BMP -------------------------------------------------------------------------------------------------------
+
+
+def saved(image, form, **options):
+    out = io.BytesIO()
+    image.save(out, form, **options)
+    return out.getvalue()
+
+
+def make_webps(files):
+    rgb, rgba = Image.fromarray(drawing(47, 35)), drawing(47, 35, 4)
+    rgba = Image.fromarray(rgba)
+    files["lossy.webp"] = saved(rgb, "WEBP", quality=60)
+    files["lossless.webp"] = saved(rgb, "WEBP", lossless=True)
+    files["lossy_alpha.webp"] = saved(rgba, "WEBP", quality=80)
+    files["lossless_alpha.webp"] = saved(rgba, "WEBP", lossless=True, exact=True)
+    files["exif_6.webp"] = saved(rgb, "WEBP", quality=30, exif=exif(6))
+    files["size_1x1.webp"] = saved(Image.fromarray(drawing(1, 1)), "WEBP")
+    frames = [Image.fromarray(drawing(30, 20 + i, 4)[:20]) for i in range(3)]
+    files["animated.webp"] = saved(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True)
+    frames = [frame.convert("RGB") for frame in frames]
+    files["animated_opaque.webp"] = saved(frames[0], "WEBP", save_all=True, append_images=frames[1:], quality=50)
+
+
+def lzw(indices, bits):
+    """GIF's LZW without any compression: a clear code before the table would grow."""
+    clear, width, value, n = 1 << bits, bits + 1, 0, 0
+    codes = []
+    for i, index in enumerate(indices):
+        codes += [clear, index] if i % (clear - 2) == 0 else [index]
+    for code in codes + [clear + 1]:
+        value |= code << n
+        n += width
+    data = value.to_bytes((n + 7) // 8, "little")
+    return bytes([bits]) + b"".join(bytes([len(data[i : i + 255])]) + data[i : i + 255] for i in range(0, len(data), 255)) + b"\0"
+
+
+def gif(canvas, frame, indices, bits, palette=None, local=None, interlaced=False, transparent=None):
+    left, top, width, height = frame
+    data = b"GIF89a" + struct.pack("<HHBBB", *canvas, (0x80 | bits - 1) if palette is not None else 0, 0, 0)
+    data += palette.astype(np.uint8).tobytes() if palette is not None else b""
+    data += b"!\xfe\x05hello\0"
+    if transparent is not None:
+        data += b"!\xf9\x04" + struct.pack("<BHB", 1, 0, transparent) + b"\0"
+    flags = (0x80 | bits - 1 if local is not None else 0) | (0x40 if interlaced else 0)
+    data += b"," + struct.pack("<HHHHB", left, top, width, height, flags)
+    data += local.astype(np.uint8).tobytes() if local is not None else b""
+    return data + lzw(indices, max(bits, 2)) + b";"
+
+
+def make_gifs(files):
+    rng = np.random.default_rng(6)
+    palettes = {bits: rng.integers(0, 256, (1 << bits, 3)) for bits in (1, 3, 8)}
+    random_pixels = lambda bits, n: rng.integers(0, 1 << bits, n).tolist()
+    files["plain.gif"] = saved(Image.fromarray(drawing(40, 30)).quantize(200), "GIF")
+    files["gray.gif"] = saved(Image.fromarray(drawing(23, 30, 1)[..., 0]), "GIF")
+    files["one_bit.gif"] = gif((19, 11), (0, 0, 19, 11), random_pixels(1, 209), 1, palettes[1])
+    files["interlaced.gif"] = gif((13, 21), (0, 0, 13, 21), random_pixels(8, 273), 8, palettes[8], interlaced=True)
+    files["transparent.gif"] = gif((13, 9), (0, 0, 13, 9), random_pixels(3, 117), 3, palettes[3], transparent=5)
+    files["local_palette.gif"] = gif((13, 9), (0, 0, 13, 9), random_pixels(3, 117), 3, palettes[3], local=palettes[3][::-1])
+    files["no_palette.gif"] = gif((13, 9), (0, 0, 13, 9), random_pixels(8, 117), 8)
+    files["inside.gif"] = gif((20, 15), (4, 3, 9, 7), random_pixels(3, 63), 3, palettes[3])
+    files["inside_transparent.gif"] = gif((20, 15), (4, 3, 9, 7), random_pixels(3, 63), 3, palettes[3], transparent=2)
+    files["sticks_out.gif"] = gif((10, 8), (4, 3, 9, 7), random_pixels(3, 63), 3, palettes[3])
+    frames = [Image.fromarray(drawing(20, 16 + i)[:16]).quantize(20) for i in range(3)]
+    files["animated.gif"] = saved(frames[0], "GIF", save_all=True, append_images=frames[1:])
+
+
+def bmp(width, height, bits, pixels, compression=0, palette=None, masks=(), header=40):
+    """`height` below 0: the first row on top. masks: written into the header where it has room, else behind it."""
+    if header == 12:
+        head = struct.pack("<IHHHH", 12, width, height, 1, bits)
+        colours = b"" if palette is None else palette.astype(np.uint8)[:, ::-1].tobytes()
+    else:
+        head = struct.pack("<IiiHHIIiiII", header, width, height, 1, bits, compression, len(pixels), 0, 0, 0, 0)
+        head += struct.pack(f"<{len(masks)}I", *masks)
+        head = head.ljust(header, b"\0")
+        colours = b"" if palette is None else b"".join(bytes([b, g, r, 0]) for r, g, b in palette.tolist())
+    offset = 14 + len(head) + len(colours)
+    return b"BM" + struct.pack("<IHHI", offset + len(pixels), 0, 0, offset) + head + colours + pixels
+
+
+def make_bmps(files):
+    rng = np.random.default_rng(7)
+    rgb = Image.fromarray(drawing(21, 14))
+    for mode in ("1", "L", "RGB", "RGBA"):
+        files[f"mode_{mode}.bmp"] = saved(rgb.convert(mode), "BMP")
+    files["mode_P.bmp"] = saved(rgb.quantize(256), "BMP")
+    any_bytes = lambda n: rng.integers(0, 256, n).astype(np.uint8).tobytes()
+    palette = rng.integers(0, 256, (16, 3))
+    files["four_bits.bmp"] = bmp(13, 9, 4, any_bytes(8 * 9), palette=palette)
+    files["os2.bmp"] = bmp(13, 9, 4, any_bytes(8 * 9), palette=palette, header=12)
+    files["top_down.bmp"] = bmp(10, -7, 24, any_bytes(32 * 7))
+    files["bits_555.bmp"] = bmp(11, 6, 16, any_bytes(24 * 6))
+    files["bits_565.bmp"] = bmp(11, 6, 16, any_bytes(24 * 6), 3, masks=(0xF800, 0x7E0, 0x1F))
+    files["bits_32.bmp"] = bmp(11, 6, 32, any_bytes(44 * 6))
+    files["masks_32.bmp"] = bmp(11, 6, 32, any_bytes(44 * 6), 3, masks=(0xFF000000, 0xFF0000, 0xFF00))
+    files["masks_alpha.bmp"] = bmp(11, 6, 32, any_bytes(44 * 6), 3, masks=(0xFF0000, 0xFF00, 0xFF, 0xFF000000), header=108)
+    runs = b"\5\3\0\5\1\2\3\4\5\0\0\0" + b"\4\7\0\2\3\0\3\1\0\0" + b"\12\17\0\0" * 3 + b"\0\1"
+    files["run_length_8.bmp"] = bmp(10, 5, 8, runs, 1, palette=rng.integers(0, 256, (256, 3)))
+    runs = b"\5\x3a\0\5\x12\x34\x50\0\0\0" + b"\4\x7e\6\x91\0\0" + b"\12\x2f\0\0" * 3 + b"\0\1"
+    files["run_length_4.bmp"] = bmp(10, 5, 4, runs, 2, palette=palette)
+
+
+def upright_on_white(data):
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        white.paste(image, (0, 0), image)
+        image = white
+    return np.asarray(image.convert("RGB"))
 
 
 # ---- resize, sizes, patches -----------------------------------------------------------------------------------------------
@@ -305,8 +415,11 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     files, pixels = {}, {}
     make_jpegs(files)
+    make_webps(files)
+    make_gifs(files)
+    make_bmps(files)
     for name, data in files.items():
-        pixels[name] = jpeg_pixels(data)
+        pixels[name] = upright_on_white(data)
     make_pngs(files, pixels)
     lines = []
     for name, data in sorted(files.items()):

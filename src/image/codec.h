@@ -25,9 +25,23 @@ enum omma_status ommai_jpeg_read_size(const struct ommai_image_source *source, i
                                       struct omma_error *error);
 enum omma_status ommai_jpeg_decode(const struct ommai_image_source *source, struct ommai_image *image,
                                    struct omma_error *error);
+
 enum omma_status ommai_png_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
                                      struct omma_error *error);
 enum omma_status ommai_png_decode(const struct ommai_image_source *source, struct ommai_image *image, struct omma_error *error);
+
+enum omma_status ommai_webp_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                      struct omma_error *error);
+enum omma_status ommai_webp_decode(const struct ommai_image_source *source, struct ommai_image *image,
+                                   struct omma_error *error);
+
+enum omma_status ommai_gif_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                     struct omma_error *error);
+enum omma_status ommai_gif_decode(const struct ommai_image_source *source, struct ommai_image *image, struct omma_error *error);
+
+enum omma_status ommai_bmp_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                     struct omma_error *error);
+enum omma_status ommai_bmp_decode(const struct ommai_image_source *source, struct ommai_image *image, struct omma_error *error);
 
 /* FORMAT for an empty picture, LIMIT for one over the limits. `name` is the format's. */
 enum omma_status ommai_image_check_size(const struct ommai_image_limits *limits, const char *name, int64_t width,

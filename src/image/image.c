@@ -43,6 +43,9 @@ struct codec {
 static const struct codec codecs[] = {
     {OMMAI_IMAGE_JPEG, ommai_jpeg_read_size, ommai_jpeg_decode, ommai_jpeg_orientation},
     {OMMAI_IMAGE_PNG, ommai_png_read_size, ommai_png_decode, ommai_png_orientation},
+    {OMMAI_IMAGE_WEBP, ommai_webp_read_size, ommai_webp_decode, ommai_webp_orientation},
+    {OMMAI_IMAGE_GIF, ommai_gif_read_size, ommai_gif_decode, NULL},
+    {OMMAI_IMAGE_BMP, ommai_bmp_read_size, ommai_bmp_decode, NULL},
 };
 
 const char *ommai_image_format_name(enum ommai_image_format format) {
@@ -125,7 +128,7 @@ static enum omma_status find_codec(const struct ommai_image_source *source, cons
     *codec = &codecs[i];
     return OMMA_OK;
   }
-  return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "%s images are not supported; send JPEG or PNG",
+  return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "%s images are not supported; send JPEG, PNG, WebP, GIF or BMP",
                     ommai_image_format_name(format));
 }
 

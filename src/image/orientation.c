@@ -70,6 +70,20 @@ int ommai_png_orientation(const uint8_t *bytes, size_t size) {
   return 1;
 }
 
+int ommai_webp_orientation(const uint8_t *bytes, size_t size) {
+  size_t at = 12;
+  while (at < size && size - at >= 8) {
+    size_t length = read_number(bytes + at + 4, 4, true);
+    if (length > size - at - 8) return 1;
+    if (memcmp(bytes + at, "EXIF", 4) == 0) {
+      size_t prefix = length >= 6 && memcmp(bytes + at + 8, "Exif\0\0", 6) == 0 ? 6 : 0; /* some writers put it there */
+      return ommai_tiff_orientation(bytes + at + 8 + prefix, length - prefix);
+    }
+    at += 8 + length + length % 2;
+  }
+  return 1;
+}
+
 bool ommai_orientation_swaps_sides(int orientation) { return orientation >= 5 && orientation <= 8; }
 
 void ommai_orientation_apply(int orientation, const uint8_t *pixels, int32_t width, int32_t height, uint8_t *out) {

@@ -10,6 +10,7 @@
 /* The orientation (1 to 8) that a file's metadata states; 1 where there is none or it is broken. Any bytes are allowed. */
 int ommai_jpeg_orientation(const uint8_t *bytes, size_t size);
 int ommai_png_orientation(const uint8_t *bytes, size_t size);
+int ommai_webp_orientation(const uint8_t *bytes, size_t size);
 /* The same for a bare TIFF structure ("II*" or "MM*" first), such as the payload of an EXIF block. */
 int ommai_tiff_orientation(const uint8_t *bytes, size_t size);
 

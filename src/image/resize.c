@@ -181,7 +181,8 @@ static enum omma_status check_sizes(int32_t sw, int32_t sh, int32_t dw, int32_t 
     return ommai_fail(error, OMMA_ERROR_ARGUMENT, "resize: cannot make %d x %d pixels from %d x %d", dw, dh, sw, sh);
   }
   if (sw > MAX_SIDE || sh > MAX_SIDE || dw > MAX_SIDE || dh > MAX_SIDE) {
-    return ommai_fail(error, OMMA_ERROR_LIMIT, "resize: %d x %d to %d x %d pixels: at most %d a side", sw, sh, dw, dh, MAX_SIDE);
+    return ommai_fail(error, OMMA_ERROR_LIMIT, "resize: %d x %d to %d x %d pixels: at most %d a side", sw, sh, dw, dh,
+                      MAX_SIDE);
   }
   return OMMA_OK;
 }
