@@ -154,9 +154,11 @@ static uint8_t *output_row(const struct bitmap *bitmap, uint8_t *pixels, int64_t
   return pixels + (bitmap->top_down ? y : bitmap->height - 1 - y) * bitmap->width * 3;
 }
 
-static enum omma_status read_rows(const struct bitmap *bitmap, uint8_t *pixels, struct omma_error *error) {
-  size_t row_size = ((size_t)bitmap->width * (size_t)bitmap->bits + 31) / 32 * 4;
-  if ((bitmap->size - bitmap->pixels_at) / row_size < (size_t)bitmap->height) return fail_truncated(bitmap, error);
+/* Bytes of a row that is not run-length coded. */
+static size_t row_size_of(const struct bitmap *bitmap) { return ((size_t)bitmap->width * (size_t)bitmap->bits + 31) / 32 * 4; }
+
+static void read_rows(const struct bitmap *bitmap, uint8_t *pixels) {
+  size_t row_size = row_size_of(bitmap);
   const uint8_t *row = bitmap->bytes + bitmap->pixels_at;
   for (int64_t y = 0; y < bitmap->height; y++, row += row_size) {
     uint8_t *rgb = output_row(bitmap, pixels, y);
@@ -168,7 +170,6 @@ static enum omma_status read_rows(const struct bitmap *bitmap, uint8_t *pixels, 
       masked_row(bitmap, row, rgb);
     }
   }
-  return OMMA_OK;
 }
 
 /* Where run-length decoding stands. Pixels outside the picture are dropped. */
@@ -245,7 +246,11 @@ enum omma_status ommai_bmp_decode(const struct ommai_image_source *source, struc
                                   struct omma_error *error) {
   struct bitmap bitmap;
   OMMAI_TRY(read_header(&bitmap, source, error));
-  OMMAI_TRY(ommai_image_take_pixels(image, bitmap.width, bitmap.height, error));
   bool coded = bitmap.compression == RLE8 || bitmap.compression == RLE4;
-  return coded ? read_runs(&bitmap, image->pixels, error) : read_rows(&bitmap, image->pixels, error);
+  size_t n_rows = (bitmap.size - bitmap.pixels_at) / row_size_of(&bitmap);
+  if (!coded && n_rows < (size_t)bitmap.height) return fail_truncated(&bitmap, error);
+  OMMAI_TRY(ommai_image_take_pixels(image, bitmap.width, bitmap.height, error));
+  if (coded) return read_runs(&bitmap, image->pixels, error);
+  read_rows(&bitmap, image->pixels);
+  return OMMA_OK;
 }

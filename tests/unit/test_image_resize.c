@@ -17,16 +17,20 @@ static const struct ommai_patch_spec patch_sets[] = {
 static const int64_t patch_limits[2][2] = {{3136, 50176}, {16384, 65536}};
 
 /* The resized picture in memory to be given to free(). */
-static uint8_t *resized(enum ommai_resize_rule rule, const uint8_t *src, int32_t sw, int32_t sh, int32_t dw, int32_t dh,
-                        const struct omma_team *team) {
+static uint8_t *resized_at(enum ommai_cpu_level level, enum ommai_resize_rule rule, const uint8_t *src, int32_t sw, int32_t sh,
+                           int32_t dw, int32_t dh, const struct omma_team *team) {
   struct omma_error error;
   size_t size;
   assert_ok(ommai_resize_workspace(rule, sw, sh, dw, dh, &size, &error), &error);
   void *workspace = ommai_allocate(&ommai_default_allocator, size, 1);
   uint8_t *dst = malloc((size_t)dw * (size_t)dh * 3);
-  assert_ok(ommai_resize_bicubic(rule, src, sw, sh, dst, dw, dh, workspace, size, team, &error), &error);
+  assert_ok(ommai_resize_bicubic_at(level, rule, src, sw, sh, dst, dw, dh, workspace, size, team, &error), &error);
   ommai_release(&ommai_default_allocator, workspace, size, 1);
   return dst;
+}
+
+static uint8_t *resized(enum ommai_resize_rule rule, const uint8_t *src, int32_t sw, int32_t sh, int32_t dw, int32_t dh) {
+  return resized_at(ommai_cpu_best(), rule, src, sw, sh, dw, dh, NULL);
 }
 
 /* One row of gray, resized along x, and the same column along y. */
@@ -34,7 +38,7 @@ static void check_row(enum ommai_resize_rule rule, const uint8_t *row, int n, co
   uint8_t src[64 * 3];
   for (int i = 0; i < n * 3; i++) src[i] = row[i / 3];
   for (int down = 0; down < 2; down++) {
-    uint8_t *dst = down ? resized(rule, src, 1, n, 1, m, NULL) : resized(rule, src, n, 1, m, 1, NULL);
+    uint8_t *dst = down ? resized(rule, src, 1, n, 1, m) : resized(rule, src, n, 1, m, 1);
     for (int i = 0; i < m * 3; i++) assert_int_equal(dst[i], expected[i / 3]);
     free(dst);
   }
@@ -68,10 +72,12 @@ static void random_sizes_match_the_official_code(void **state) {
   while (fscanf(cases, "%15s %d %d %d %d %u %lx", rule_name, &sw, &sh, &dw, &dh, &seed, &hash) == 7) {
     enum ommai_resize_rule rule = strcmp(rule_name, "int16") == 0 ? OMMAI_RESIZE_INT16 : OMMAI_RESIZE_PRECISE22;
     uint8_t *src = image_fixture_noise(sw, sh, seed);
-    for (int threads = 0; threads < 2; threads++) {
-      uint8_t *dst = resized(rule, src, sw, sh, dw, dh, threads ? ommai_team_interface(team) : NULL);
+    for (enum ommai_cpu_level level = 0; level < OMMAI_CPU_LEVELS; level++) {
+      if (!ommai_cpu_has(level)) continue;
+      uint8_t *dst = resized_at(level, rule, src, sw, sh, dw, dh, level % 2 ? ommai_team_interface(team) : NULL);
       if (test_fnv(dst, (size_t)dw * (size_t)dh * 3) != hash) {
-        print_error("%s %d x %d to %d x %d, seed %u: not the expected pixels\n", rule_name, sw, sh, dw, dh, seed);
+        print_error("%s %s %d x %d to %d x %d, seed %u: not the expected pixels\n", ommai_cpu_level_name(level), rule_name, sw,
+                    sh, dw, dh, seed);
         n_wrong++;
       }
       free(dst);
@@ -94,7 +100,7 @@ static void flat_pictures_stay_flat(void **state) {
     size_t n = (size_t)side[0] * (size_t)side[1] * 3, m = (size_t)side[2] * (size_t)side[3] * 3;
     uint8_t *src = malloc(n), level = (uint8_t)(round * 4);
     memset(src, level, n);
-    uint8_t *dst = resized(OMMAI_RESIZE_PRECISE22, src, side[0], side[1], side[2], side[3], NULL);
+    uint8_t *dst = resized(OMMAI_RESIZE_PRECISE22, src, side[0], side[1], side[2], side[3]);
     for (size_t i = 0; i < m; i++) assert_int_equal(dst[i], level);
     free(dst);
     free(src);
@@ -175,7 +181,7 @@ static void patches_match_the_official_processor(void **state) {
     assert_int_equal(h, grid_height * spec->patch_size);
     assert_int_equal(w, grid_width * spec->patch_size);
     uint8_t *src = image_fixture_noise(width, height, seed);
-    uint8_t *rgb = resized(OMMAI_RESIZE_INT16, src, width, height, w, h, NULL);
+    uint8_t *rgb = resized(OMMAI_RESIZE_INT16, src, width, height, w, h);
     int64_t n = (int64_t)grid_height * grid_width, length = ommai_patch_length(spec);
     float *values = malloc((size_t)(n * length) * sizeof *values);
     ommai_bf16 *halves = malloc((size_t)(n * length) * sizeof *halves);
