@@ -84,6 +84,7 @@ enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer,
                                         bool parse_added, int32_t *ids, size_t capacity, size_t *count,
                                         struct omma_error *error) {
   *count = 0;
+  if (size == 0) return OMMA_OK;
   size_t offset;
   if (size > OMMAI_TOKENIZER_MAX_TEXT) {
     return ommai_fail(error, OMMA_ERROR_LIMIT, "text: %zu bytes, more than %zu", size, OMMAI_TOKENIZER_MAX_TEXT);
