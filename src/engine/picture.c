@@ -128,8 +128,8 @@ static enum omma_status resize(const struct omma_model *model, const struct omma
   void *workspace = ommai_allocate_uninitialised(allocator, workspace_size, 1);
   if (!workspace) return ommai_fail_memory(error, "resize", workspace_size);
   enum omma_status status =
-      ommai_resize_bicubic(rule, source->pixels, source->width, source->height, picture->pixels, plan->resized_width,
-                           plan->resized_height, workspace, workspace_size, NULL, error);
+      ommai_resize_bicubic_at(model->level, rule, source->pixels, source->width, source->height, picture->pixels,
+                              plan->resized_width, plan->resized_height, workspace, workspace_size, NULL, error);
   ommai_release(allocator, workspace, workspace_size, 1);
   return status;
 }
@@ -159,7 +159,7 @@ void ommai_prepared_picture_free(const struct omma_allocator *allocator, struct 
 enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                  const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                  struct omma_error *error) {
-  struct ommai_prepared_picture picture;
+  struct ommai_prepared_picture picture = {0};
   const struct ommai_patch_spec *spec = &model->config.picture.patches;
   int64_t patch_dim = ommai_vision_patch_dim(&model->config.vision);
   OMMAI_TRY(ommai_prepare_picture(model, image, options, &model->allocator, &picture, error));
