@@ -25,7 +25,6 @@ struct choice {
   int index;
   struct omma_request *request;
   bool begun;                       /* its role event is out */
-  bool has_last;                    /* the last token is in text and logprobs, and not out yet */
   struct ommai_text text, logprobs; /* not sent: the last token's of a stream, else everything */
   int64_t n_tokens;
   struct ommai_text stop_string;
@@ -149,10 +148,7 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   choice->n_tokens = event->index + 1;
   if (!chat->stream) return gather(choice, event) && !ommai_exchange_is_gone(chat->exchange);
   if (!push_role(choice) || !gather(choice, event)) return false;
-  if (event->last) {
-    choice->has_last = true;
-    return true;
-  }
+  if (event->last) return true;
   struct ommai_reply_part part = part_of(choice);
   bool pushed = push_delta(choice, &part);
   choice->text.size = 0;
@@ -175,15 +171,16 @@ static void take_end(struct choice *choice, const struct omma_result *result) {
   if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
 }
 
-static void finish_stream(struct chat *chat) {
+static bool finish_stream(struct chat *chat) {
   struct ommai_usage usage = usage_of(chat);
   struct ommai_text out;
   if (chat->include_usage) {
     ommai_text_init(&out, chat->allocator);
     ommai_reply_usage_event(&out, &chat->head, &usage);
-    push_event(chat, &out);
+    if (!push_event(chat, &out)) return false;
   }
   ommai_exchange_end(chat->exchange);
+  return true;
 }
 
 static void finish_whole(struct chat *chat) {
@@ -196,8 +193,8 @@ static void finish_whole(struct chat *chat) {
   ommai_exchange_reply(chat->exchange, 200, "application/json", &out);
 }
 
-/* An end that is none of the good ones fails the whole request and stops the other choices. */
-static void fail_choice(struct chat *chat, const struct omma_result *result) {
+/* The first choice that ends badly fails the whole request and stops the other choices. */
+static void fail_chat(struct chat *chat, const struct omma_result *result) {
   static const struct omma_error cancelled = {.status = OMMA_ERROR_CANCELLED};
   fail_from(chat, "generation", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
   ommai_exchange_cancel_engine(chat->exchange);
@@ -207,20 +204,20 @@ static void on_finish(void *context, const struct omma_result *result) {
   struct choice *choice = context;
   struct chat *chat = choice->chat;
   take_end(choice, result);
-  bool good = ommai_finish_reason(result->finish) != NULL;
-  if (!good) {
-    fail_choice(chat, result);
-  } else if (chat->stream) {
+  bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed;
+  if (good && chat->stream) {
     struct ommai_reply_part part = last_part_of(choice);
     good = push_role(choice) && push_delta(choice, &part);
   }
-  if (atomic_fetch_sub(&chat->n_open, 1) == 1 && good) {
+  bool all_over = atomic_fetch_sub(&chat->n_open, 1) == 1;
+  if (good && all_over) {
     if (chat->stream) {
-      finish_stream(chat);
+      good = finish_stream(chat);
     } else {
       finish_whole(chat);
     }
   }
+  if (!good) fail_chat(chat, result);
   release_chat(chat);
 }
 
@@ -332,11 +329,11 @@ void ommai_endpoint_chat(struct ommai_exchange *exchange) {
   struct ommai_api_error error;
   struct ommai_chat_request source;
   json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
+  ommai_server_release_body(exchange);
   if (!root) {
     ommai_exchange_fail(exchange, &error);
     return;
   }
-  ommai_server_release_body(exchange);
   if (ommai_chat_request_read(exchange->server, root, false, &source, &error) &&
       ommai_chat_request_load_images(exchange->server, &source, client_is_gone, exchange, &error)) {
     if (!ommai_exchange_is_gone(exchange)) answer(exchange, &source);

@@ -111,22 +111,26 @@ bool ommai_exchange_push(struct ommai_exchange *exchange, const char *data, size
   return accepted;
 }
 
-static void end_stream(struct ommai_exchange *exchange, struct ommai_event *last) {
-  struct ommai_event *done = make_event(exchange, DONE, sizeof DONE - 1);
+/* Ends the stream with `last` (when an error is to be told) and [DONE]. A stream whose end does not fit into memory is broken off,
+ * so that nobody takes it for complete. */
+static void end_stream(struct ommai_exchange *exchange, struct ommai_event *last, bool complete) {
+  struct ommai_event *done = complete ? make_event(exchange, DONE, sizeof DONE - 1) : NULL;
   pthread_mutex_lock(&exchange->lock);
   bool open = !exchange->ended && !exchange->gone;
-  if (open && last) append_event(exchange, last);
-  if (open && done) append_event(exchange, done);
   bool kept = open && done;
+  if (kept && last) append_event(exchange, last);
+  if (kept) append_event(exchange, done);
+  if (open && !done) exchange->gone = true;
   exchange->ended = true;
   exchange->waiting = false;
   resume(exchange);
   pthread_mutex_unlock(&exchange->lock);
-  if (last && !open) ommai_exchange_free_event(exchange, last);
-  if (done && !kept) ommai_exchange_free_event(exchange, done);
+  if (kept) return;
+  ommai_exchange_free_event(exchange, last);
+  ommai_exchange_free_event(exchange, done);
 }
 
-void ommai_exchange_end(struct ommai_exchange *exchange) { end_stream(exchange, NULL); }
+void ommai_exchange_end(struct ommai_exchange *exchange) { end_stream(exchange, NULL, true); }
 
 static bool has_stream(struct ommai_exchange *exchange) {
   pthread_mutex_lock(&exchange->lock);
@@ -146,7 +150,8 @@ void ommai_exchange_fail(struct ommai_exchange *exchange, const struct ommai_api
   ommai_text_add(&text, "data: ");
   ommai_api_error_write(error, &text);
   ommai_text_add(&text, "\n\n");
-  end_stream(exchange, text.failed ? NULL : make_event(exchange, text.data, text.size));
+  struct ommai_event *last = text.failed ? NULL : make_event(exchange, text.data, text.size);
+  end_stream(exchange, last, last != NULL);
   ommai_text_free(&text);
 }
 

@@ -298,8 +298,7 @@ static void step(struct omma_engine *engine, struct job *job) {
   int32_t token = size ? (unsigned char)text[0] : 0;
   const char *stop = ends_by_string(request, text, &size);
   bool by_token = ends_by_token(request, token);
-  struct job look = *job;
-  look.index++;
+  struct job look = {.request = request, .index = job->index + 1, .offset = job->offset};
   bool over = !next_text(&look, ahead, &ignored);
   bool full = request->sampling.max_tokens && job->index + 1 >= request->sampling.max_tokens;
   struct omma_token_event event = {.index = job->index, .token = token, .text = text, .text_size = size, .has_logprob = true};

@@ -1,16 +1,26 @@
 /* The server over the fake engine, as a program: `--key value` pairs as in the table below. Prints its address, serves until SIGTERM
- * or SIGINT, and prints the engine's counters at the end. */
+ * or SIGINT, and prints the engine's counters at the end. `--fail-start N` lets the N-th allocation of the start fail, `--fail-later N`
+ * the N-th after it. */
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/allocator.h"
 #include "server/server.h"
 
+struct failing {
+  struct omma_allocator interface;
+  atomic_llong left; /* allocations until the one that fails; negative: none does */
+};
+
 struct settings {
+  struct failing allocator;
+  int64_t fail_start, fail_later;
   struct omma_server_options server;
   struct omma_engine_options engine;
   const char *names[8];
@@ -19,6 +29,17 @@ struct settings {
 static void print_line(void *context, const char *line) {
   (void)context;
   fprintf(stderr, "log: %s\n", line);
+}
+
+static void *allocate(void *context, size_t size, size_t alignment) {
+  struct failing *failing = context;
+  if (atomic_load(&failing->left) >= 0 && atomic_fetch_sub(&failing->left, 1) == 0) return NULL;
+  return ommai_default_allocator.allocate(NULL, size, alignment);
+}
+
+static void release(void *context, void *pointer, size_t size) {
+  (void)context;
+  ommai_default_allocator.release(NULL, pointer, size);
 }
 
 static bool set(struct settings *s, const char *key, const char *value) {
@@ -40,11 +61,13 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--keep-alive-ms")) return s->server.keep_alive_ms = number, true;
   if (!strcmp(key, "--drain-ms")) return s->server.drain_ms = number, true;
   if (!strcmp(key, "--queue-limit")) return s->engine.queue_limit = number, true;
+  if (!strcmp(key, "--fail-start")) return s->fail_start = number, true;
+  if (!strcmp(key, "--fail-later")) return s->fail_later = number, true;
   return false;
 }
 
 int main(int argc, char **argv) {
-  struct settings settings = {.server = {.log = print_line}};
+  struct settings settings = {.server = {.log = print_line}, .fail_start = -1, .fail_later = -1};
   struct omma_error error = {0};
   struct omma_model *model = NULL;
   struct omma_engine *engine = NULL;
@@ -55,6 +78,9 @@ int main(int argc, char **argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!set(&settings, argv[i], argv[i + 1])) return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
   }
+  settings.allocator.interface = (struct omma_allocator){&settings.allocator, allocate, release};
+  settings.server.allocator = &settings.allocator.interface;
+  atomic_init(&settings.allocator.left, settings.fail_start);
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
@@ -62,8 +88,11 @@ int main(int argc, char **argv) {
   int stop = signalfd(-1, &signals, SFD_CLOEXEC);
   if (omma_model_open("", NULL, &model, &error) || omma_engine_create(model, &settings.engine, &engine, &error) ||
       ommai_server_create(&settings.server, model, engine, &server, &error)) {
-    return fprintf(stderr, "%s\n", error.message), 1;
+    fprintf(stderr, "%s\n", error.message);
+    omma_engine_destroy(engine);
+    return 1;
   }
+  atomic_store(&settings.allocator.left, settings.fail_later);
   printf("listening on http://127.0.0.1:%d\n", ommai_server_port(server));
   fflush(stdout);
   bool failed = ommai_server_run(server, stop, &error) != OMMA_OK;
