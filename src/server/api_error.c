@@ -49,8 +49,7 @@ bool ommai_api_fail_from(struct ommai_api_error *error, const struct omma_error 
     case OMMA_ERROR_LIMIT: return ommai_api_fail(error, 400, cause->field, "%s", cause->message);
     case OMMA_ERROR_MEMORY: return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
     case OMMA_ERROR_BUSY: return ommai_api_fail(error, 503, NULL, "The server is busy: its queue is full.");
-    case OMMA_ERROR_CANCELLED:
-      return ommai_api_fail(error, 503, NULL, "The server cancelled the request.");
+    case OMMA_ERROR_CANCELLED: return ommai_api_fail(error, 503, NULL, "The server cancelled the request.");
     default: return ommai_api_fail(error, 500, NULL, "Internal server error.");
   }
 }

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "server/routes.h"
 #include "server/server_state.h"
@@ -242,6 +241,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   struct ommai_exchange *exchange = ommai_exchange_create(server);
   if (!exchange) return MHD_NO;
   exchange->connection = connection;
+  ommai_connection_clock_stop(server, connection);
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   exchange->descriptor = info ? info->connect_fd : -1;
   set_request_id(exchange, header(connection, "x-request-id"));
@@ -276,9 +276,9 @@ static enum MHD_Result handle_access(void *server, struct MHD_Connection *connec
 /* The reply is out, or the connection broke. */
 static void handle_completed(void *context, struct MHD_Connection *connection, void **exchange_context,
                              enum MHD_RequestTerminationCode code) {
-  (void)connection;
   (void)code;
   struct ommai_server *server = context;
+  ommai_connection_clock_start(server, connection);
   struct ommai_exchange *exchange = *exchange_context;
   if (!exchange) return;
   *exchange_context = NULL;
@@ -296,24 +296,32 @@ static void handle_completed(void *context, struct MHD_Connection *connection, v
   ommai_exchange_release(exchange);
 }
 
+static void handle_connection(void *server, struct MHD_Connection *connection, void **context,
+                              enum MHD_ConnectionNotificationCode code) {
+  if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    *context = ommai_connection_clock_open(server, connection);
+  } else {
+    ommai_connection_clock_close(server, *context);
+    *context = NULL;
+  }
+}
+
 enum omma_status ommai_http_start(struct ommai_server *server, const struct omma_server_options *options,
                                   struct omma_error *error) {
   unsigned max_connections = options->max_connections > 0 ? (unsigned)options->max_connections : 512;
-  unsigned idle_timeout = options->idle_timeout_seconds > 0 ? (unsigned)options->idle_timeout_seconds : 120;
-  server->daemon =
-      MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle_access, server,
-                       MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT, max_connections,
-                       MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                       (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server, MHD_OPTION_END);
+  unsigned idle_timeout = (unsigned)(server->idle_timeout_ns / 1000000000);
+  server->daemon = MHD_start_daemon(
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET,
+      server->listener, MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout,
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server,
+      MHD_OPTION_NOTIFY_CONNECTION, handle_connection, server, MHD_OPTION_END);
   if (!server->daemon) return ommai_fail(error, OMMA_ERROR_INTERNAL, "the HTTP library cannot start its thread");
   return OMMA_OK;
 }
 
 void ommai_http_quiesce(struct ommai_server *server) {
-  if (!server->daemon || server->listener < 0) return;
   MHD_quiesce_daemon(server->daemon);
-  close(server->listener);
-  server->listener = -1;
+  shutdown(server->listener, SHUT_RDWR);
 }
 
 void ommai_http_stop(struct ommai_server *server) {

@@ -11,7 +11,8 @@ struct omma_server_options;
 enum omma_status ommai_http_start(struct ommai_server *server, const struct omma_server_options *options,
                                   struct omma_error *error);
 
-/* Accepts no connection any more and closes the listening socket. */
+/* Accepts no connection any more. The listening socket refuses, but stays open until after ommai_http_stop, since libmicrohttpd's
+ * thread may still be using its number. */
 void ommai_http_quiesce(struct ommai_server *server);
 
 /* Joins the thread and closes all connections; none may be suspended. */

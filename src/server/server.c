@@ -46,6 +46,7 @@
 #define MAX_WORKERS 64
 #define DEFAULT_JOBS 256
 #define DEFAULT_PENDING_BYTES (INT64_C(4) << 20)
+#define DEFAULT_IDLE_SECONDS 120
 #define DEFAULT_BODY_SECONDS 120
 #define DEFAULT_KEEP_ALIVE_MS 5000
 #define DEFAULT_DRAIN_MS 5000
@@ -182,6 +183,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
       options->limit_images_per_prompt < 0 ? 0 : or_default(options->limit_images_per_prompt, DEFAULT_IMAGES);
   server->image_limits = options->image_limits;
   server->image_options = options->image_options;
+  server->idle_timeout_ns = or_default(options->idle_timeout_seconds, DEFAULT_IDLE_SECONDS) * 1000 * MILLISECOND;
   server->body_timeout_ns = or_default(options->body_timeout_seconds, DEFAULT_BODY_SECONDS) * 1000 * MILLISECOND;
   server->keep_alive_ns = or_default(options->keep_alive_ms, DEFAULT_KEEP_ALIVE_MS) * MILLISECOND;
   server->drain_ns = (options->drain_ms < 0 ? 0 : or_default(options->drain_ms, DEFAULT_DRAIN_MS)) * MILLISECOND;

@@ -30,7 +30,7 @@ struct omma_server_options {
   int max_connections;       /* 0: 512 */
   int64_t max_pending_bytes; /* events a slow reader may leave unread before its request is cancelled; 0: 4 MiB */
   int idle_timeout_seconds;  /* connection without traffic, unless the server is at work on it; 0: 120 */
-  int body_timeout_seconds;  /* from the headers to the last byte of the body; 0: 120 */
+  int body_timeout_seconds;  /* from the head to the last byte of the body; 0: 120. A head may take both timeouts together */
   int64_t keep_alive_ms;     /* a comment line goes out after so much silence in a stream; 0: 5,000 */
   int64_t drain_ms;          /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "server/connection_clock.h"
 #include "server/exchange.h"
 #include "server/job_queue.h"
 #include "server/server.h"
@@ -28,7 +29,7 @@ struct ommai_server {
   int64_t limit_images;
   struct omma_image_limits image_limits;
   struct omma_image_options image_options;
-  int64_t body_timeout_ns, keep_alive_ns, drain_ns;
+  int64_t idle_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
   int64_t created; /* seconds of the calendar */
   void (*log)(void *context, const char *line);
   void *log_context;
@@ -43,7 +44,8 @@ struct ommai_server {
   /* Under list_lock, which is never taken by a thread that holds an exchange's lock. */
   pthread_mutex_t list_lock;
   pthread_cond_t list_changed;
-  struct ommai_exchange *exchanges; /* those that libmicrohttpd holds */
+  struct ommai_exchange *exchanges;      /* those that libmicrohttpd holds */
+  struct ommai_connection_clock *clocks; /* one per open connection */
   int64_t n_listed, n_exchanges;
   uint64_t next_number;
   bool stopping; /* new requests get 503 */

@@ -24,8 +24,8 @@ struct ommai_watcher {
   bool started;
 };
 
-/* Comment lines, and bodies that take too long: shutting the socket down makes libmicrohttpd's next read fail. The descriptor is
- * open while the exchange is listed. */
+/* Comment lines; heads and bodies that take too long: shutting the socket down makes libmicrohttpd's next read fail. The descriptor is
+ * open while exchange or clock are listed. */
 static void tick(struct ommai_server *server) {
   int64_t now = ommai_clock_ns();
   pthread_mutex_lock(&server->list_lock);
@@ -36,6 +36,7 @@ static void tick(struct ommai_server *server) {
       shutdown(exchange->descriptor, SHUT_RDWR);
     }
   }
+  ommai_connection_clock_expire(server, now - server->idle_timeout_ns - server->body_timeout_ns);
   pthread_mutex_unlock(&server->list_lock);
 }
 

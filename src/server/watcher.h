@@ -1,5 +1,5 @@
 /* A thread that notices what libmicrohttpd does not tell about suspended connections: clients that went away. It also sends the
- * comment lines that fill silence, and ends requests whose body takes too long. */
+ * comment lines that fill silence, and ends connections whose head or body takes too long. */
 #ifndef OMMAI_SERVER_WATCHER_H
 #define OMMAI_SERVER_WATCHER_H
 

@@ -160,6 +160,34 @@ def test_body_that_never_ends(start):
     assert server.chat().status == 200
 
 
+def test_head_that_never_ends(start):
+    server = start(body_timeout=1, idle_timeout=1)
+    with server.connect() as connection:
+        started = time.monotonic()
+        connection.sendall(b"GET /health HTTP/1.1\r\nX: ")
+        with pytest.raises((BrokenPipeError, ConnectionResetError, TimeoutError)):
+            while time.monotonic() < started + 10:
+                connection.sendall(b"x")
+                time.sleep(0.1)
+        assert time.monotonic() - started < 6
+
+
+def test_connections_over_the_limit(start):
+    server = start(max_connections=4)
+    held = [server.connect() for _ in range(12)]
+    time.sleep(0.2)
+    for connection in held:
+        connection.close()
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            assert server.get("/health").status == 200
+            return
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
 def test_waiting_outlasts_the_idle_timeout(start):
     server = start(idle_timeout=1)
     assert server.chat("[[tokens=2]] [[first_ms=2500]]").status == 200
