@@ -76,6 +76,9 @@ struct omma_model_info {
   int64_t vision_hidden_size, vision_depth, vision_n_heads, vision_head_dim;
   int64_t patch_size, merge_size, patch_dim, n_deepstack;
   int64_t min_pixels, max_pixels;
+  /* What generation_config.json recommends for sampling; 0 where it says nothing. */
+  double recommended_temperature, recommended_top_p, recommended_repetition_penalty;
+  int64_t recommended_top_k;
 };
 OMMA_API void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info);
 
@@ -274,7 +277,7 @@ struct omma_token_event {
   const char *text;
   size_t text_size;
   bool has_logprob;
-  float logprob; /* natural logarithm, after penalties, before temperature */
+  float logprob; /* natural logarithm, of the model's own distribution: before penalties and temperature */
   const struct omma_top_logprob *top;
   int n_top;
   bool last;

@@ -27,11 +27,15 @@ static bool rounded_size(size_t count, size_t size, size_t *out) {
   return true;
 }
 
-void *ommai_allocate(const struct omma_allocator *allocator, size_t count, size_t size) {
+void *ommai_allocate_uninitialised(const struct omma_allocator *allocator, size_t count, size_t size) {
   size_t bytes;
   if (!rounded_size(count, size, &bytes)) return NULL;
-  void *pointer = allocator->allocate(allocator->context, bytes, OMMAI_ALIGNMENT);
-  if (pointer) memset(pointer, 0, bytes);
+  return allocator->allocate(allocator->context, bytes, OMMAI_ALIGNMENT);
+}
+
+void *ommai_allocate(const struct omma_allocator *allocator, size_t count, size_t size) {
+  void *pointer = ommai_allocate_uninitialised(allocator, count, size);
+  if (pointer && count && size) memset(pointer, 0, count * size);
   return pointer;
 }
 

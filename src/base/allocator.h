@@ -13,7 +13,10 @@ extern const struct omma_allocator ommai_default_allocator;
  * A count or size of 0 gives a valid pointer to release. */
 void *ommai_allocate(const struct omma_allocator *allocator, size_t count, size_t size);
 
-/* Gives back what ommai_allocate returned for the same count and size. NULL is allowed. */
+/* The same without the zeroes: for large buffers, of which only the part in use shall be touched. */
+void *ommai_allocate_uninitialised(const struct omma_allocator *allocator, size_t count, size_t size);
+
+/* Gives back what either returned for the same count and size. NULL is allowed. */
 void ommai_release(const struct omma_allocator *allocator, void *pointer, size_t count, size_t size);
 
 /* A copy of `size` bytes plus a NUL, to be released with ommai_release(allocator, p, size + 1, 1). */

@@ -20,11 +20,19 @@ const char *omma_status_name(enum omma_status status) {
   return "unknown status";
 }
 
+/* Messages quote names from files and requests; a line break or an escape sequence in one must not reach a log or terminal. */
+static void keep_one_line(char *text) {
+  for (; *text; text++) {
+    if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
+  }
+}
+
 static void fill(struct omma_error *error, enum omma_status status, const char *field, const char *format, va_list arguments) {
   if (!error) return;
   error->status = status;
   snprintf(error->field, sizeof error->field, "%s", field);
   vsnprintf(error->message, sizeof error->message, format, arguments);
+  keep_one_line(error->message);
 }
 
 enum omma_status ommai_fail(struct omma_error *error, enum omma_status status, const char *format, ...) {

@@ -1,0 +1,267 @@
+#include "engine/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "base/team.h"
+
+const char *omma_version(void) { return OMMA_VERSION; }
+
+static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_level level) {
+  if (wanted == OMMA_WEIGHTS_AUTO) {
+    return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
+  }
+  return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
+}
+
+static struct ommai_weight_loader make_loader(const struct omma_model *model, enum ommai_loader_mode mode) {
+  return (struct ommai_weight_loader){
+      .mode = mode, .allocator = model->allocator, .checkpoint = model->checkpoint, .linear_engine = model->linear_engine};
+}
+
+/* Runs the family's lists over a tower and a decoder. */
+static enum omma_status load(const struct omma_model *model, struct ommai_weight_loader *loader,
+                             struct ommai_vision_tower *tower, struct ommai_decoder *decoder, int64_t *n_vision_parameters,
+                             struct omma_error *error) {
+  loader->dtype = tower->dtype;
+  OMMAI_TRY(model->family->load_vision(loader, tower, error));
+  if (n_vision_parameters) *n_vision_parameters = loader->n_parameters;
+  loader->dtype = decoder->dtype;
+  return model->family->load_text(loader, decoder, error);
+}
+
+enum omma_status ommai_model_describe(const struct omma_model *model, struct ommai_weight_loader *loader,
+                                      ommai_tensor_visitor visit, void *context, struct omma_error *error) {
+  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
+  struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
+  *loader = make_loader(model, OMMAI_LOADER_DESCRIBE);
+  loader->visit = visit;
+  loader->visit_context = context;
+  return load(model, loader, &tower, &decoder, NULL, error);
+}
+
+static enum omma_status require_tensor(void *context, const char *name, int n_dims, const int64_t *shape,
+                                       struct omma_error *error) {
+  const struct ommai_tensor *tensor;
+  return ommai_checkpoint_require(context, name, n_dims, shape, &tensor, error);
+}
+
+static enum omma_status count_weights(struct omma_model *model, struct omma_error *error) {
+  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
+  struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
+  struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE);
+  OMMAI_TRY(load(model, &loader, &tower, &decoder, &model->n_vision_parameters, error));
+  model->n_parameters = loader.n_parameters;
+  if (model->config.text.tied_embeddings) model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
+  model->weight_bytes = loader.bytes;
+  return OMMA_OK;
+}
+
+static enum omma_status pack_weights(struct omma_model *model, const struct omma_model_options *options,
+                                     struct omma_error *error) {
+  struct ommai_weight_loader loader;
+  OMMAI_TRY(ommai_checkpoint_open(model->directory, &model->allocator, &model->checkpoint, error));
+  OMMAI_TRY(ommai_model_describe(model, &loader, require_tensor, model->checkpoint, error));
+  size_t depth = (size_t)model->config.vision.depth, n_layers = (size_t)model->config.text.n_layers;
+  model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
+  model->decoder.layers = ommai_allocate(&model->allocator, n_layers, sizeof *model->decoder.layers);
+  if (!model->tower.blocks || !model->decoder.layers) return ommai_fail_memory(error, "layer tables", depth + n_layers);
+  loader = make_loader(model, OMMAI_LOADER_PACK);
+  loader.progress = options->progress;
+  loader.progress_context = options->progress_context;
+  loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
+  return load(model, &loader, &model->tower, &model->decoder, NULL, error);
+}
+
+static enum omma_status read_tokenizer(struct omma_model *model, struct omma_error *error) {
+  OMMAI_TRY(ommai_tokenizer_load(model->directory, &model->allocator, &model->tokenizer, error));
+  int32_t known = ommai_tokenizer_vocab_size(model->tokenizer);
+  if (known > model->config.text.vocab_size) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "vocab_size",
+                            "%s: tokenizer.json knows token %d, config.json's vocab_size is %lld", model->directory, known - 1,
+                            (long long)model->config.text.vocab_size);
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status choose_limits(struct omma_model *model, const struct omma_model_options *options,
+                                      struct omma_error *error) {
+  int64_t most = model->config.text.max_positions;
+  model->max_model_len = options->max_model_len ? options->max_model_len : most;
+  if (model->max_model_len < 1 || model->max_model_len > most) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "max_model_len", "max_model_len: expected 1 to %lld, found %lld",
+                            (long long)most, (long long)options->max_model_len);
+  }
+  model->n_threads = options->n_threads ? options->n_threads : ommai_team_cpu_count();
+  if (model->n_threads < 1 || model->n_threads > 1024) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "threads", "threads: expected 1 to 1024, found %d", options->n_threads);
+  }
+  model->pin_threads = !options->no_pinning;
+  model->config_only = options->config_only;
+  return OMMA_OK;
+}
+
+static void set_up_networks(struct omma_model *model, const struct omma_model_options *options) {
+  enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
+  const struct ommai_row_ops *ops = ommai_row_ops(model->level);
+  model->tower = (struct ommai_vision_tower){.config = model->config.vision,
+                                             .dtype = packed_type(vision, model->level),
+                                             .ops = ops,
+                                             .attention = model->attention,
+                                             .linear_engine = model->linear_engine};
+  model->decoder = (struct ommai_decoder){.config = model->config.text,
+                                          .dtype = packed_type(options->weights, model->level),
+                                          .ops = ops,
+                                          .attention = model->attention,
+                                          .linear_engine = model->linear_engine};
+  ommai_mrope_init(&model->decoder.mrope, model->config.text.head_dim, model->config.text.rope_theta,
+                   model->config.text.mrope_section, model->config.text.mrope_interleaved);
+}
+
+static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
+                                   struct omma_error *error) {
+  OMMAI_TRY(ommai_cpu_select(options->isa, &model->level, error));
+  OMMAI_TRY(ommai_model_config_read(model->directory, &model->allocator, &model->family, &model->config, error));
+  OMMAI_TRY(choose_limits(model, options, error));
+  OMMAI_TRY(read_tokenizer(model, error));
+  const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
+  OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
+  OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
+  set_up_networks(model, options);
+  OMMAI_TRY(count_weights(model, error));
+  if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
+  ommai_linear_engine_describe(model->linear_engine, model->linear_description, sizeof model->linear_description);
+  return OMMA_OK;
+}
+
+enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **out,
+                                 struct omma_error *error) {
+  static const struct omma_model_options defaults = {0};
+  if (!options) options = &defaults;
+  if (!directory || !*directory) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "model", "model: no directory given");
+  const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
+  struct omma_model *model = ommai_allocate(allocator, 1, sizeof *model);
+  if (!model) return ommai_fail_memory(error, "model", sizeof *model);
+  model->allocator = *allocator;
+  model->directory_size = strlen(directory);
+  model->directory = ommai_duplicate(allocator, directory, model->directory_size);
+  enum omma_status status =
+      model->directory ? open_model(model, options, error) : ommai_fail_memory(error, "model", model->directory_size);
+  if (status != OMMA_OK) {
+    omma_model_close(model);
+    return status;
+  }
+  *out = model;
+  return OMMA_OK;
+}
+
+static void free_vector(const struct omma_model *model, float *vector, int64_t n) {
+  ommai_release(&model->allocator, vector, (size_t)n, sizeof *vector);
+}
+
+static void free_vision_linear(struct ommai_vision_linear *layer) {
+  ommai_linear_op_destroy(layer->op);
+  ommai_linear_destroy(layer->linear);
+}
+
+static void free_merger(const struct omma_model *model, struct ommai_vision_merger *merger) {
+  const struct ommai_vision_config *config = &model->config.vision;
+  int64_t n = config->hidden_size * (merger->norm_after_join ? config->merge_size * config->merge_size : 1);
+  free_vector(model, merger->norm.weight, n);
+  free_vector(model, merger->norm.bias, n);
+  free_vision_linear(&merger->fc1);
+  free_vision_linear(&merger->fc2);
+}
+
+static void free_tower(struct omma_model *model) {
+  struct ommai_vision_tower *tower = &model->tower;
+  int64_t h = tower->config.hidden_size;
+  free_vision_linear(&tower->patch_embed);
+  free_vector(model, tower->position_table, tower->config.position_side * tower->config.position_side * h);
+  for (int64_t i = 0; tower->blocks && i < tower->config.depth; i++) {
+    struct ommai_vision_block *block = &tower->blocks[i];
+    struct ommai_vision_norm norms[2] = {block->norm1, block->norm2};
+    struct ommai_vision_linear *layers[4] = {&block->qkv, &block->proj, &block->fc1, &block->fc2};
+    for (int j = 0; j < 2; j++) {
+      free_vector(model, norms[j].weight, h);
+      free_vector(model, norms[j].bias, h);
+    }
+    for (int j = 0; j < 4; j++) free_vision_linear(layers[j]);
+  }
+  ommai_release(&model->allocator, tower->blocks, (size_t)tower->config.depth, sizeof *tower->blocks);
+  free_merger(model, &tower->merger);
+  for (int64_t j = 0; j < tower->config.n_deepstack; j++) free_merger(model, &tower->deepstack[j]);
+}
+
+static void free_decoder(struct omma_model *model) {
+  struct ommai_decoder *decoder = &model->decoder;
+  int64_t h = decoder->config.hidden_size, head_dim = decoder->config.head_dim;
+  for (int64_t i = 0; decoder->layers && i < decoder->config.n_layers; i++) {
+    struct ommai_decoder_layer *layer = &decoder->layers[i];
+    struct ommai_decoder_linear *linears[4] = {&layer->qkv, &layer->o, &layer->gate_up, &layer->down};
+    free_vector(model, layer->input_norm, h);
+    free_vector(model, layer->post_norm, h);
+    free_vector(model, layer->q_norm, head_dim);
+    free_vector(model, layer->k_norm, head_dim);
+    for (int j = 0; j < 4; j++) {
+      ommai_linear_op_destroy(linears[j]->op);
+      ommai_linear_destroy(linears[j]->linear);
+    }
+  }
+  ommai_release(&model->allocator, decoder->layers, (size_t)decoder->config.n_layers, sizeof *decoder->layers);
+  free_vector(model, decoder->final_norm, h);
+  ommai_linear_destroy(decoder->lm_head);
+}
+
+void omma_model_close(struct omma_model *model) {
+  if (!model) return;
+  free_tower(model);
+  free_decoder(model);
+  ommai_checkpoint_close(model->checkpoint);
+  ommai_linear_engine_destroy(model->linear_engine);
+  omma_attention_context_destroy(model->attention);
+  ommai_tokenizer_destroy(model->tokenizer);
+  struct omma_allocator allocator = model->allocator;
+  ommai_release(&allocator, model->directory, model->directory_size + 1, 1);
+  ommai_release(&allocator, model, 1, sizeof *model);
+}
+
+void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
+  const struct ommai_decoder_config *text = &model->config.text;
+  const struct ommai_vision_config *vision = &model->config.vision;
+  *info = (struct omma_model_info){
+      .directory = model->directory,
+      .model_type = model->config.model_type,
+      .isa = ommai_cpu_level_name(model->level),
+      .weights = model->decoder.dtype == OMMA_BF16 ? "bf16" : "f32",
+      .vision_weights = model->tower.dtype == OMMA_BF16 ? "bf16" : "f32",
+      .linear = model->linear_description,
+      .n_threads = model->n_threads,
+      .n_parameters = model->n_parameters,
+      .n_vision_parameters = model->n_vision_parameters,
+      .weight_bytes = model->weight_bytes,
+      .max_model_len = model->max_model_len,
+      .vocab_size = text->vocab_size,
+      .hidden_size = text->hidden_size,
+      .n_layers = text->n_layers,
+      .n_heads = text->n_heads,
+      .n_kv_heads = text->n_kv_heads,
+      .head_dim = text->head_dim,
+      .vision_hidden_size = vision->hidden_size,
+      .vision_depth = vision->depth,
+      .vision_n_heads = vision->n_heads,
+      .vision_head_dim = vision->head_dim,
+      .patch_size = vision->patch_size,
+      .merge_size = vision->merge_size,
+      .patch_dim = ommai_vision_patch_dim(vision),
+      .n_deepstack = vision->n_deepstack,
+      .min_pixels = model->config.picture.min_pixels,
+      .max_pixels = model->config.picture.max_pixels,
+      .recommended_temperature = model->config.generation.temperature,
+      .recommended_top_p = model->config.generation.top_p,
+      .recommended_repetition_penalty = model->config.generation.repetition_penalty,
+      .recommended_top_k = model->config.generation.top_k,
+  };
+}

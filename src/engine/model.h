@@ -1,0 +1,38 @@
+/* The inside of omma_model: configuration, tokenizer, packed weights. Immutable once open, but for the mark of its one engine. */
+#ifndef OMMAI_ENGINE_MODEL_H
+#define OMMAI_ENGINE_MODEL_H
+
+#include <omma/omma.h>
+#include <stdatomic.h>
+
+#include "kernels/cpu.h"
+#include "models/family.h"
+#include "text/tokenizer.h"
+#include "weights/checkpoint.h"
+
+struct omma_model {
+  struct omma_allocator allocator;
+  char *directory;
+  size_t directory_size;
+  enum ommai_cpu_level level;
+  int n_threads;
+  bool pin_threads, config_only;
+  const struct ommai_family *family;
+  struct ommai_model_config config;
+  int64_t max_model_len;
+  struct ommai_tokenizer *tokenizer;
+  struct omma_attention_context *attention;
+  struct ommai_linear_engine *linear_engine;
+  struct ommai_checkpoint *checkpoint; /* stays open: embedding rows are read from it */
+  struct ommai_vision_tower tower;
+  struct ommai_decoder decoder;
+  int64_t n_parameters, n_vision_parameters, weight_bytes;
+  char linear_description[160];
+  atomic_bool has_engine;
+};
+
+/* Shows every tensor the model wants to `visit`; counts them into the loader. */
+enum omma_status ommai_model_describe(const struct omma_model *model, struct ommai_weight_loader *loader,
+                                      ommai_tensor_visitor visit, void *context, struct omma_error *error);
+
+#endif

@@ -1,0 +1,20 @@
+/* Sizes and addresses of elements whose type is known at run time. */
+#ifndef OMMAI_KERNELS_DTYPE_H
+#define OMMAI_KERNELS_DTYPE_H
+
+#include <omma/attention.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline size_t ommai_dtype_size(enum omma_dtype type) { return type == OMMA_F32 ? 4 : 2; }
+
+static inline const char *ommai_dtype_name(enum omma_dtype type) {
+  return type == OMMA_F32 ? "f32" : type == OMMA_BF16 ? "bf16" : "f16";
+}
+
+/* The address of element `index`. */
+static inline void *ommai_element(void *base, int64_t index, enum omma_dtype type) {
+  return (unsigned char *)base + (size_t)index * ommai_dtype_size(type);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* The small operations between matrix products, one row at a time: norms, rotary embedding, gated activation, conversion.
+ *
+ * Every operation is written once, in plain C (row_ops_body.h), and compiled for each CPU level; sums run over sixteen fixed
+ * lanes, so that all levels give the same bits and a row never depends on its neighbours. Pointers need only their natural
+ * alignment. Single-threaded; no allocation. Output types are f32 or bf16 (one rounding to nearest even). */
+#ifndef OMMAI_KERNELS_ROW_OPS_H
+#define OMMAI_KERNELS_ROW_OPS_H
+
+#include <omma/attention.h>
+#include <stdint.h>
+
+#include "kernels/cpu.h"
+
+/* X(name, return, parameters): every operation, for declarations, tables and tests. */
+#define OMMAI_ROW_OPS(X)                                                                                                      \
+  /* out[d] = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; population variance. torch.nn.LayerNorm. */                 \
+  X(layer_norm,                                                                                                               \
+    (const float *x, const float *weight, const float *bias, float eps, int64_t d, void *out, enum omma_dtype out_type))      \
+  /* out[d] = x / sqrt(mean(x^2) + eps) * weight. RMSNorm of the decoder models. */                                           \
+  X(rms_norm, (const float *x, const float *weight, float eps, int64_t d, void *out, enum omma_dtype out_type))               \
+  /* Rotates n_heads heads of d elements: pair (j, j + d/2) turns by the angle with cosine cos[j] and sine sin[j];          \
+   * x [n_heads * d], cos and sin [d/2], out [n_heads] at out_head_stride elements. */ \
+  X(rope_half, (const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,                    \
+                int64_t out_head_stride, enum omma_dtype out_type))                                                           \
+  /* out[d] = silu(gate[d]) * up[d]; silu(g) = g / (1 + exp(-g)). */                                                          \
+  X(silu_mul, (const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type))                           \
+  /* out[d] = x[d]. */                                                                                                        \
+  X(convert, (const float *x, int64_t d, void *out, enum omma_dtype out_type))                                                \
+  /* y[d] += x[d]. */                                                                                                         \
+  X(add, (float *y, const float *x, int64_t d))                                                                               \
+  /* y[d] += sum over t < 4 of weight[t] * rows[t][d]. */                                                                     \
+  X(add_weighted4, (float *y, const float *const rows[4], const float weight[4], int64_t d))
+
+struct ommai_row_ops {
+#define OMMAI_ROW_OP_MEMBER(name, parameters) void(*name) parameters;
+  OMMAI_ROW_OPS(OMMAI_ROW_OP_MEMBER)
+#undef OMMAI_ROW_OP_MEMBER
+  enum ommai_cpu_level level; /* of the code in the table */
+};
+
+/* The table for a level: the scalar code, overridden upward by every level up to this one that this build has. */
+const struct ommai_row_ops *ommai_row_ops(enum ommai_cpu_level level);
+
+extern const struct ommai_row_ops ommai_row_ops_scalar;
+#if defined(__x86_64__)
+extern const struct ommai_row_ops ommai_row_ops_avx2;
+extern const struct ommai_row_ops ommai_row_ops_avx512;
+#endif
+
+#endif

@@ -1,0 +1,141 @@
+/* The row operations in plain C. Included once per CPU level by a file that defines ROW_OPS_TABLE (the name of the table) and
+ * ROW_OPS_LEVEL; the compiler vectorises the loops for that level. No fused multiply-add is formed (-ffp-contract=off), so
+ * that all levels agree bit for bit. Deliberately without an include guard. */
+#include <math.h>
+
+#include "base/half.h"
+#include "kernels/row_ops.h"
+
+enum { LANES = 16 };
+
+/* The sixteen partial sums, added as a tree. */
+static float sum_lanes(float lanes[LANES]) {
+  for (int width = LANES / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; i++) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+static void store(float value, void *out, int64_t i, enum omma_dtype type) {
+  if (type == OMMA_F32) {
+    ((float *)out)[i] = value;
+  } else {
+    ((ommai_bf16 *)out)[i] = ommai_bf16_from_f32(value);
+  }
+}
+
+static float sum(const float *x, int64_t d) {
+  float lanes[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= d; i += LANES) {
+    for (int lane = 0; lane < LANES; lane++) lanes[lane] += x[i + lane];
+  }
+  for (int lane = 0; i < d; i++, lane++) lanes[lane] += x[i];
+  return sum_lanes(lanes);
+}
+
+static float sum_squares(const float *x, float mean, int64_t d) {
+  float lanes[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= d; i += LANES) {
+    for (int lane = 0; lane < LANES; lane++) {
+      float difference = x[i + lane] - mean;
+      lanes[lane] += difference * difference;
+    }
+  }
+  for (int lane = 0; i < d; i++, lane++) {
+    float difference = x[i] - mean;
+    lanes[lane] += difference * difference;
+  }
+  return sum_lanes(lanes);
+}
+
+static void layer_norm(const float *x, const float *weight, const float *bias, float eps, int64_t d, void *out,
+                       enum omma_dtype out_type) {
+  float mean = sum(x, d) / (float)d;
+  float scale = 1.0f / sqrtf(sum_squares(x, mean, d) / (float)d + eps);
+  if (out_type == OMMA_F32) {
+    for (int64_t i = 0; i < d; i++) store((x[i] - mean) * scale * weight[i] + bias[i], out, i, OMMA_F32);
+  } else {
+    for (int64_t i = 0; i < d; i++) store((x[i] - mean) * scale * weight[i] + bias[i], out, i, OMMA_BF16);
+  }
+}
+
+static void rms_norm(const float *x, const float *weight, float eps, int64_t d, void *out, enum omma_dtype out_type) {
+  float scale = 1.0f / sqrtf(sum_squares(x, 0.0f, d) / (float)d + eps);
+  if (out_type == OMMA_F32) {
+    for (int64_t i = 0; i < d; i++) store(weight[i] * (x[i] * scale), out, i, OMMA_F32);
+  } else {
+    for (int64_t i = 0; i < d; i++) store(weight[i] * (x[i] * scale), out, i, OMMA_BF16);
+  }
+}
+
+static void rope_head(const float *restrict x, const float *restrict cos, const float *restrict sin, int64_t half, void *out,
+                      enum omma_dtype out_type) {
+  for (int64_t j = 0; j < half; j++) store(x[j] * cos[j] - x[j + half] * sin[j], out, j, out_type);
+  for (int64_t j = 0; j < half; j++) store(x[j + half] * cos[j] + x[j] * sin[j], out, j + half, out_type);
+}
+
+static void rope_half(const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,
+                      int64_t out_head_stride, enum omma_dtype out_type) {
+  for (int64_t h = 0; h < n_heads; h++) {
+    if (out_type == OMMA_F32) {
+      rope_head(x + h * d, cos, sin, d / 2, (float *)out + h * out_head_stride, OMMA_F32);
+    } else {
+      rope_head(x + h * d, cos, sin, d / 2, (ommai_bf16 *)out + h * out_head_stride, OMMA_BF16);
+    }
+  }
+}
+
+/* e^x for x <= 88 to 2 units in the last place, without branches: 2^n from the exponent bits times a polynomial for
+ * |r| <= ln(2)/2 (minimax coefficients as published in Cephes' expf). Below -87 the result is e^-87, near enough to 0. */
+static inline float exp_row(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  float shifted = x * 1.44269504f + 12582912.0f; /* rounds to a whole number in the low bits */
+  float n = shifted - 12582912.0f;
+  float r = x - n * 0.693359375f;
+  r = r + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  return p * ommai_f32_from_bits(((uint32_t)(int32_t)n + 127u) << 23);
+}
+
+static void silu_mul(const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type) {
+  if (out_type == OMMA_F32) {
+    for (int64_t i = 0; i < d; i++) store(gate[i] / (1.0f + exp_row(-gate[i])) * up[i], out, i, OMMA_F32);
+  } else {
+    for (int64_t i = 0; i < d; i++) store(gate[i] / (1.0f + exp_row(-gate[i])) * up[i], out, i, OMMA_BF16);
+  }
+}
+
+static void convert(const float *x, int64_t d, void *out, enum omma_dtype out_type) {
+  if (out_type == OMMA_F32) {
+    for (int64_t i = 0; i < d; i++) store(x[i], out, i, OMMA_F32);
+  } else {
+    for (int64_t i = 0; i < d; i++) store(x[i], out, i, OMMA_BF16);
+  }
+}
+
+static void add(float *y, const float *x, int64_t d) {
+  for (int64_t i = 0; i < d; i++) y[i] += x[i];
+}
+
+static void add_weighted4(float *y, const float *const rows[4], const float weight[4], int64_t d) {
+  for (int64_t i = 0; i < d; i++) {
+    float value = weight[0] * rows[0][i] + weight[1] * rows[1][i];
+    y[i] += value + weight[2] * rows[2][i] + weight[3] * rows[3][i];
+  }
+}
+
+const struct ommai_row_ops ROW_OPS_TABLE = {
+#define ROW_OP_ENTRY(name, parameters) .name = name,
+    OMMAI_ROW_OPS(ROW_OP_ENTRY)
+#undef ROW_OP_ENTRY
+        .level = ROW_OPS_LEVEL,
+};

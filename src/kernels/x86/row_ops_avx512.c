@@ -1,0 +1,3 @@
+#define ROW_OPS_TABLE ommai_row_ops_avx512
+#define ROW_OPS_LEVEL OMMAI_CPU_AVX512
+#include "kernels/row_ops_body.h"

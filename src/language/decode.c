@@ -1,0 +1,243 @@
+#include "language/decode.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/team.h"
+#include "kernels/dtype.h"
+
+/* A task of the team is at least this many bytes of weights, so that handing it out costs little beside reading them. */
+enum { TASK_WEIGHT_BYTES = 256 * 1024 };
+
+struct step {
+  const struct ommai_decoder *decoder;
+  const struct ommai_kv_cache *cache;
+  const struct ommai_decode_row *rows;
+  int64_t n_rows;
+  const struct omma_team *team;
+  float *residual;      /* [n, hidden] */
+  void *normed;         /* dtype [n, hidden] */
+  float *wide;          /* [n, max(qkv_width, 2 * intermediate)] */
+  void *q, *attended;   /* dtype [n, q_width] */
+  void *gated;          /* dtype [n, intermediate] */
+  float *cosine, *sine; /* [n, head_dim / 2] */
+  int64_t *offsets;     /* [n] query positions for the attention plan */
+  int64_t *starts;      /* [n + 1] */
+  int32_t *page_table;  /* [n, max_pages] */
+  int64_t max_pages;
+};
+
+static int64_t pages_for(int64_t n_positions) { return ommai_div_up(n_positions, OMMA_ATTENTION_PAGE_TOKENS); }
+
+static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t max_context, struct ommai_arena *arena,
+                  struct step *step) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  size_t n = (size_t)n_rows, element = ommai_dtype_size(decoder->dtype);
+  size_t wide = (size_t)ommai_max_i64(ommai_decoder_qkv_width(config), 2 * config->intermediate_size);
+  size_t q_width = (size_t)ommai_decoder_q_width(config), pairs = (size_t)config->head_dim / 2;
+  step->max_pages = pages_for(max_context);
+  step->residual = ommai_arena_take(arena, n * (size_t)config->hidden_size, sizeof(float));
+  step->normed = ommai_arena_take(arena, n * (size_t)config->hidden_size, element);
+  step->wide = ommai_arena_take(arena, n * wide, sizeof(float));
+  step->q = ommai_arena_take(arena, n * q_width, element);
+  step->attended = ommai_arena_take(arena, n * q_width, element);
+  step->gated = ommai_arena_take(arena, n * (size_t)config->intermediate_size, element);
+  step->cosine = ommai_arena_take(arena, n * pairs, sizeof(float));
+  step->sine = ommai_arena_take(arena, n * pairs, sizeof(float));
+  step->offsets = ommai_arena_take(arena, n, sizeof(int64_t));
+  step->starts = ommai_arena_take(arena, n + 1, sizeof(int64_t));
+  step->page_table = ommai_arena_take(arena, n * (size_t)step->max_pages, sizeof(int32_t));
+}
+
+static struct omma_attention_spec attention_spec(const struct ommai_decoder *decoder, int64_t n_rows, const int64_t *starts,
+                                                 const int64_t *offsets) {
+  return (struct omma_attention_spec){.form = OMMA_ATTENTION_DECODE,
+                                      .dtype = decoder->dtype,
+                                      .n_heads = (int32_t)decoder->config.n_heads,
+                                      .n_kv_heads = (int32_t)decoder->config.n_kv_heads,
+                                      .head_dim = (int32_t)decoder->config.head_dim,
+                                      .n_tokens = n_rows,
+                                      .index_type = OMMA_INDEX_INT64,
+                                      .n_segments = n_rows,
+                                      .cu_seqlens = starts,
+                                      .q_offsets = offsets,
+                                      .paged = true};
+}
+
+size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {
+  enum { MAX_ROWS = 4096 };
+  if (max_rows < 1 || max_rows > MAX_ROWS || max_context < 1 || max_context > OMMA_ATTENTION_MAX_TOKENS / MAX_ROWS) return 0;
+  struct ommai_arena arena;
+  ommai_arena_measure(&arena);
+  struct step step = {0};
+  place(decoder, max_rows, max_context, &arena, &step);
+  int64_t starts[MAX_ROWS + 1], offsets[MAX_ROWS];
+  for (int64_t i = 0; i <= max_rows; i++) starts[i] = i;
+  for (int64_t i = 0; i < max_rows; i++) offsets[i] = max_context - 1;
+  struct omma_attention_spec spec = attention_spec(decoder, max_rows, starts, offsets);
+  ommai_arena_take(&arena, omma_attention_plan_size_bound(decoder->attention, &spec), 1);
+  ommai_arena_take(&arena, omma_attention_workspace_bound(decoder->attention, &spec, n_workers), 1);
+  return arena.failed ? 0 : arena.used;
+}
+
+/* One linear layer over a few rows, its columns shared out in panels. */
+struct few_rows {
+  const struct ommai_linear *linear;
+  const void *x;
+  float *y;
+  int64_t x_stride, y_stride, n_rows, panels_per_task;
+  bool accumulate;
+};
+
+static void few_rows_task(void *context, int64_t task, int worker) {
+  (void)worker;
+  const struct few_rows *call = context;
+  int64_t first = task * call->panels_per_task;
+  int64_t count = ommai_min_i64(call->panels_per_task, ommai_linear_n_panels(call->linear) - first);
+  ommai_linear_few_rows(call->linear, call->x, call->x_stride, call->n_rows, call->y, call->y_stride, call->accumulate, first,
+                        count);
+}
+
+static void few_rows(const struct omma_team *team, const struct ommai_linear *linear, const void *x, int64_t n_rows, float *y,
+                     bool accumulate) {
+  int64_t n_panels = ommai_linear_n_panels(linear);
+  int64_t panel_bytes = ommai_max_i64((int64_t)ommai_linear_bytes(linear) / n_panels, 1);
+  struct few_rows call = {.linear = linear,
+                          .x = x,
+                          .y = y,
+                          .x_stride = ommai_linear_n_in(linear),
+                          .y_stride = ommai_linear_n_out(linear),
+                          .n_rows = n_rows,
+                          .panels_per_task = ommai_div_up(TASK_WEIGHT_BYTES, panel_bytes),
+                          .accumulate = accumulate};
+  ommai_team_run(team, ommai_div_up(n_panels, call.panels_per_task), few_rows_task, &call);
+}
+
+static void norm_rows(const struct step *step, const float *weight) {
+  const struct ommai_decoder *decoder = step->decoder;
+  int64_t hidden = decoder->config.hidden_size;
+  for (int64_t row = 0; row < step->n_rows; row++) {
+    decoder->ops->rms_norm(step->residual + row * hidden, weight, decoder->config.norm_eps, hidden,
+                           ommai_element(step->normed, row * hidden, decoder->dtype), decoder->dtype);
+  }
+}
+
+static void project_qkv(const struct step *step, int64_t layer) {
+  const struct ommai_decoder *decoder = step->decoder;
+  const struct ommai_decoder_layer *weights = &decoder->layers[layer];
+  int64_t qkv_width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
+  int64_t pairs = decoder->mrope.n_pairs;
+  void *keys = ommai_kv_layer_keys(step->cache, layer), *values = ommai_kv_layer_values(step->cache, layer);
+  norm_rows(step, weights->input_norm);
+  few_rows(step->team, weights->qkv.linear, step->normed, step->n_rows, step->wide, false);
+  for (int64_t row = 0; row < step->n_rows; row++) {
+    int64_t offset = ommai_kv_position_offset(step->cache, step->rows[row].pages, step->rows[row].index);
+    ommai_decoder_finish_qkv(decoder, weights, step->wide + row * qkv_width, step->cosine + row * pairs,
+                             step->sine + row * pairs, ommai_element(step->q, row * q_width, decoder->dtype),
+                             ommai_element(keys, offset, decoder->dtype), ommai_element(values, offset, decoder->dtype),
+                             ommai_kv_head_stride(step->cache));
+  }
+}
+
+static void feed_forward(const struct step *step, const struct ommai_decoder_layer *weights) {
+  const struct ommai_decoder *decoder = step->decoder;
+  int64_t intermediate = decoder->config.intermediate_size;
+  norm_rows(step, weights->post_norm);
+  few_rows(step->team, weights->gate_up.linear, step->normed, step->n_rows, step->wide, false);
+  for (int64_t row = 0; row < step->n_rows; row++) {
+    const float *gate = step->wide + row * 2 * intermediate;
+    decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
+                           ommai_element(step->gated, row * intermediate, decoder->dtype), decoder->dtype);
+  }
+  few_rows(step->team, weights->down.linear, step->gated, step->n_rows, step->residual, true);
+}
+
+static void prepare(const struct step *step) {
+  const struct ommai_decoder *decoder = step->decoder;
+  int64_t pairs = decoder->mrope.n_pairs;
+  for (int64_t row = 0; row < step->n_rows; row++) {
+    const struct ommai_decode_row *source = &step->rows[row];
+    ommai_decoder_embed(decoder, source->token, step->residual + row * decoder->config.hidden_size);
+    ommai_mrope_angles(&decoder->mrope, source->position, step->cosine + row * pairs, step->sine + row * pairs);
+    step->offsets[row] = source->index;
+    step->starts[row] = row;
+    memcpy(step->page_table + row * step->max_pages, source->pages, (size_t)pages_for(source->index + 1) * sizeof(int32_t));
+  }
+  step->starts[step->n_rows] = step->n_rows;
+}
+
+static void project_logits(const struct step *step, float *logits) {
+  norm_rows(step, step->decoder->final_norm);
+  few_rows(step->team, step->decoder->lm_head, step->normed, step->n_rows, logits, false);
+}
+
+/* The attention plan of a step and its memory; the plan serves all layers. */
+struct step_attention {
+  struct omma_attention_plan *plan;
+  void *workspace;
+  size_t workspace_size;
+};
+
+static enum omma_status place_attention(const struct step *step, int n_workers, struct ommai_arena *arena,
+                                        struct step_attention *attention, struct omma_error *error) {
+  struct omma_attention_spec spec = attention_spec(step->decoder, step->n_rows, step->starts, step->offsets);
+  size_t plan_size = omma_attention_plan_size_bound(step->decoder->attention, &spec);
+  void *memory = ommai_arena_take(arena, plan_size, 1);
+  if (!memory) return ommai_fail_memory(error, "decode attention plan", plan_size);
+  OMMAI_TRY(omma_attention_plan_place(step->decoder->attention, &spec, memory, plan_size, &attention->plan, error));
+  attention->workspace_size = omma_attention_plan_workspace_size(attention->plan, n_workers);
+  attention->workspace = ommai_arena_take(arena, attention->workspace_size, 1);
+  if (!attention->workspace) return ommai_fail_memory(error, "decode attention workspace", attention->workspace_size);
+  return OMMA_OK;
+}
+
+static enum omma_status run_layer(const struct step *step, const struct step_attention *attention, int64_t layer,
+                                  struct omma_error *error) {
+  const struct ommai_decoder *decoder = step->decoder;
+  project_qkv(step, layer);
+  struct omma_attention_tensors tensors = {.q = step->q,
+                                           .k = ommai_kv_layer_keys(step->cache, layer),
+                                           .v = ommai_kv_layer_values(step->cache, layer),
+                                           .out = step->attended,
+                                           .page_table = step->page_table,
+                                           .page_table_stride = step->max_pages,
+                                           .k_page_stride = ommai_kv_page_stride(step->cache),
+                                           .v_page_stride = ommai_kv_page_stride(step->cache)};
+  OMMAI_TRY(omma_attention_run(attention->plan, &tensors, attention->workspace, attention->workspace_size, step->team, error));
+  few_rows(step->team, decoder->layers[layer].o.linear, step->attended, step->n_rows, step->residual, true);
+  feed_forward(step, &decoder->layers[layer]);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
+                                  const struct ommai_decode_row *rows, int64_t n_rows, void *workspace, size_t workspace_size,
+                                  const struct omma_team *team, float *logits, struct omma_error *error) {
+  struct step step = {.decoder = decoder, .cache = cache, .rows = rows, .n_rows = n_rows, .team = team};
+  int64_t max_context = 1;
+  for (int64_t row = 0; row < n_rows; row++) max_context = ommai_max_i64(max_context, rows[row].index + 1);
+  struct ommai_arena arena;
+  ommai_arena_init(&arena, workspace, workspace_size);
+  place(decoder, n_rows, max_context, &arena, &step);
+  if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
+  prepare(&step);
+  struct step_attention attention;
+  OMMAI_TRY(place_attention(&step, team ? team->n_workers : 1, &arena, &attention, error));
+  for (int64_t layer = 0; layer < decoder->config.n_layers; layer++) OMMAI_TRY(run_layer(&step, &attention, layer, error));
+  project_logits(&step, logits);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, void *workspace,
+                                     size_t workspace_size, const struct omma_team *team, float *logits,
+                                     struct omma_error *error) {
+  struct step step = {.decoder = decoder, .n_rows = 1, .team = team};
+  struct ommai_arena arena;
+  ommai_arena_init(&arena, workspace, workspace_size);
+  place(decoder, 1, 1, &arena, &step);
+  if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
+  memcpy(step.residual, residual, (size_t)decoder->config.hidden_size * sizeof(float));
+  project_logits(&step, logits);
+  return OMMA_OK;
+}

@@ -1,0 +1,34 @@
+/* Generated tokens through the decoder: one row per sequence, kernels for few rows, always, whatever the load, so that a token's
+ * arithmetic does not depend on who is decoded with it. */
+#ifndef OMMAI_LANGUAGE_DECODE_H
+#define OMMAI_LANGUAGE_DECODE_H
+
+#include <omma/host.h>
+#include <omma/status.h>
+
+#include "language/decoder.h"
+#include "language/kv_cache.h"
+
+/* One sequence's next token: its id, its rotary position, the place in the sequence, and the sequence's pages. */
+struct ommai_decode_row {
+  int32_t token;
+  int32_t position[3];
+  int64_t index;
+  const int32_t *pages;
+};
+
+/* Bytes of workspace for steps of at most max_rows sequences of at most max_context positions. 0 on overflow. */
+size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
+
+/* Runs the rows through all layers and writes the logits f32 [n_rows, vocab_size]. Keys and values go into the pages. Allocates
+ * nothing. Errors: MEMORY (workspace too small). */
+enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
+                                  const struct ommai_decode_row *rows, int64_t n_rows, void *workspace, size_t workspace_size,
+                                  const struct omma_team *team, float *logits, struct omma_error *error);
+
+/* Final norm and logits f32 [vocab_size] of one residual row [hidden]: the end of a prompt goes the same way as a decode step. */
+enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, void *workspace,
+                                     size_t workspace_size, const struct omma_team *team, float *logits,
+                                     struct omma_error *error);
+
+#endif

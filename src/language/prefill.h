@@ -1,0 +1,45 @@
+/* Prompt rows through the decoder: a chunk of one sequence, tiles of rows and attention jobs in turn, resumable.
+ *
+ * Chunks begin at multiples of OMMA_ATTENTION_PAGE_TOKENS positions; a prompt gives the same bits however it is chunked, and whatever
+ * else runs. Keys and values go into the sequence's pages. */
+#ifndef OMMAI_LANGUAGE_PREFILL_H
+#define OMMAI_LANGUAGE_PREFILL_H
+
+#include <omma/host.h>
+#include <omma/status.h>
+
+#include "language/decoder.h"
+#include "language/kv_cache.h"
+
+/* One prompt row: a token, or a picture's row where `picture` is set. */
+struct ommai_prompt_row {
+  int32_t token;
+  int32_t position[3];
+  const float *picture; /* [hidden] merged tower output; deepstack output j is at picture + (1 + j) * picture_stride */
+  int64_t picture_stride;
+};
+
+/* Looks at a finished layer's rows, for tests: layer, residual [n_rows, hidden]. */
+typedef void (*ommai_layer_tap)(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t hidden_size);
+
+struct ommai_prefill;
+
+/* Bytes of workspace for chunks of at most max_rows in a context of at most max_context positions. 0 on overflow. */
+size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
+
+/* Lays a chunk out: rows [n_rows] stand at positions first .. first + n_rows - 1 of the sequence whose pages cover them. rows and
+ * pages must outlive the chunk. Errors: MEMORY (workspace too small). */
+enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
+                                     const int32_t *pages, int64_t first, const struct ommai_prompt_row *rows, int64_t n_rows,
+                                     void *workspace, size_t workspace_size, const struct omma_team *team,
+                                     struct ommai_prefill **prefill, struct omma_error *error);
+void ommai_prefill_set_tap(struct ommai_prefill *prefill, ommai_layer_tap tap, void *context);
+
+/* Advances by at most max_tasks tiles or attention steps of the present phase. Allocates nothing. */
+enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error);
+bool ommai_prefill_done(const struct ommai_prefill *prefill);
+
+/* The residual of row `row` after the last layer [hidden]; valid once done, until the workspace is used again. */
+const float *ommai_prefill_residual(const struct ommai_prefill *prefill, int64_t row);
+
+#endif

@@ -1,0 +1,41 @@
+#include "models/model_config.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "models/family.h"
+#include "models/picture_config.h"
+
+enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096 };
+
+static enum omma_status parse(const json_t *root, const char *directory, const char *path,
+                              const struct omma_allocator *allocator, const struct ommai_family **family,
+                              struct ommai_model_config *config, struct omma_error *error) {
+  const char *model_type = NULL;
+  OMMAI_TRY(ommai_json_string(root, path, "model_type", true, &model_type, error));
+  *family = ommai_family_find(model_type);
+  if (!*family) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "model_type", "%s: model_type \"%.60s\" is not supported; known: %s",
+                            path, model_type, ommai_family_list());
+  }
+  snprintf(config->model_type, sizeof config->model_type, "%s", model_type);
+  OMMAI_TRY((*family)->parse_config(root, path, config, error));
+  OMMAI_TRY(ommai_picture_config_read(directory, allocator, &config->vision, &config->picture, error));
+  return ommai_generation_config_read(directory, allocator, root, config->text.vocab_size, &config->generation, error);
+}
+
+enum omma_status ommai_model_config_read(const char *directory, const struct omma_allocator *allocator,
+                                         const struct ommai_family **family, struct ommai_model_config *config,
+                                         struct omma_error *error) {
+  char path[MAX_PATH];
+  if (!ommai_path_join(path, sizeof path, directory, "config.json")) {
+    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
+  }
+  json_t *root;
+  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
+  *config = (struct ommai_model_config){0};
+  enum omma_status status = parse(root, directory, path, allocator, family, config, error);
+  json_decref(root);
+  return status;
+}

@@ -1,0 +1,56 @@
+/* What config.json, preprocessor_config.json and generation_config.json say, in one form for all families. */
+#ifndef OMMAI_MODELS_MODEL_CONFIG_H
+#define OMMAI_MODELS_MODEL_CONFIG_H
+
+#include <omma/host.h>
+#include <omma/status.h>
+
+#include "base/json.h"
+#include "image/patches.h"
+#include "image/resize.h"
+#include "language/decoder.h"
+#include "vision/vision_tower.h"
+
+#define OMMAI_MAX_STOP_TOKENS 16
+
+/* Pictures: how they are resized and cut. */
+struct ommai_picture_config {
+  enum ommai_resize_rule resize_rule;
+  int64_t min_pixels, max_pixels; /* of the resized area */
+  struct ommai_patch_spec patches;
+};
+
+/* What generation_config.json recommends; 0 where it says nothing. */
+struct ommai_generation_config {
+  int32_t stop_tokens[OMMAI_MAX_STOP_TOKENS];
+  size_t n_stop_tokens;
+  double temperature, top_p, repetition_penalty;
+  int64_t top_k;
+};
+
+struct ommai_model_config {
+  char model_type[64];
+  struct ommai_vision_config vision;
+  struct ommai_decoder_config text;
+  struct ommai_picture_config picture;
+  struct ommai_generation_config generation;
+  int32_t image_token;
+};
+
+struct ommai_family;
+
+/* Reads the three files of a directory. Every key that matters is checked; values that this program cannot honour are refused by
+ * name. *family is the registry's entry for config.json's model_type. Errors: IO, FORMAT, UNSUPPORTED. */
+enum omma_status ommai_model_config_read(const char *directory, const struct omma_allocator *allocator,
+                                         const struct ommai_family **family, struct ommai_model_config *config,
+                                         struct omma_error *error);
+
+/* Limits of what a config may say: large enough for every released model, small enough that sizes computed from them cannot
+ * overflow 64 bits. */
+#define OMMAI_CONFIG_MAX_LAYERS 1024
+#define OMMAI_CONFIG_MAX_WIDTH (1 << 20)
+#define OMMAI_CONFIG_MAX_HEADS 4096
+#define OMMAI_CONFIG_MAX_VOCAB (1 << 24)
+#define OMMAI_CONFIG_MAX_POSITIONS (1 << 24)
+
+#endif

@@ -1,0 +1,178 @@
+#include "models/picture_config.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096 };
+
+static enum omma_status read_triple(const json_t *object, const char *where, const char *key, float out[3],
+                                    struct omma_error *error) {
+  json_t *array;
+  OMMAI_TRY(ommai_json_array(object, where, key, true, &array, error));
+  if (json_array_size(array) != 3) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": expected 3 numbers, found %zu", where, key,
+                            json_array_size(array));
+  }
+  for (size_t i = 0; i < 3; i++) {
+    const json_t *value = json_array_get(array, i);
+    double number = json_number_value(value);
+    if (!json_is_number(value) || !(fabs(number) <= 1000)) {
+      return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": entry %zu is no sensible number", where, key, i);
+    }
+    out[i] = (float)number;
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status read_limits(const json_t *object, const char *where, struct ommai_picture_config *picture,
+                                    struct omma_error *error) {
+  enum { MAX_AREA = 1 << 30 };
+  json_t *size;
+  OMMAI_TRY(ommai_json_object(object, where, "size", false, &size, error));
+  if (size) {
+    OMMAI_TRY(ommai_json_integer(size, where, "shortest_edge", false, 1, MAX_AREA, &picture->min_pixels, error));
+    OMMAI_TRY(ommai_json_integer(size, where, "longest_edge", false, 1, MAX_AREA, &picture->max_pixels, error));
+  }
+  OMMAI_TRY(ommai_json_integer(object, where, "min_pixels", false, 1, MAX_AREA, &picture->min_pixels, error));
+  OMMAI_TRY(ommai_json_integer(object, where, "max_pixels", false, 1, MAX_AREA, &picture->max_pixels, error));
+  if (picture->min_pixels < 1 || picture->max_pixels < picture->min_pixels) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "size",
+                            "%s: expected area limits 1 <= shortest_edge <= longest_edge, found %lld and %lld", where,
+                            (long long)picture->min_pixels, (long long)picture->max_pixels);
+  }
+  return OMMA_OK;
+}
+
+/* The switches whose other position this program does not have. */
+static enum omma_status refuse_unusual(const json_t *object, const char *where, struct omma_error *error) {
+  static const char *const switches[] = {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"};
+  for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+    bool on = true;
+    OMMAI_TRY(ommai_json_boolean(object, where, switches[i], false, &on, error));
+    if (!on) {
+      return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, switches[i], "%s: key \"%s\": false is not supported", where,
+                              switches[i]);
+    }
+  }
+  double factor = 1.0 / 255.0;
+  OMMAI_TRY(ommai_json_number(object, where, "rescale_factor", false, &factor, error));
+  if (fabs(factor * 255.0 - 1.0) > 1e-6) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "rescale_factor",
+                            "%s: key \"rescale_factor\": expected 1/255, found %g", where, factor);
+  }
+  int64_t resample = 3; /* bicubic */
+  OMMAI_TRY(ommai_json_integer(object, where, "resample", false, 0, 5, &resample, error));
+  if (resample != 3) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "resample", "%s: key \"resample\": expected 3 (bicubic), found %lld",
+                            where, (long long)resample);
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status expect(const json_t *object, const char *where, const char *key, int64_t tower,
+                               struct omma_error *error) {
+  int64_t value = tower;
+  OMMAI_TRY(ommai_json_integer(object, where, key, false, 1, 1024, &value, error));
+  if (value != tower) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": expected %lld as in config.json, found %lld", where,
+                            key, (long long)tower, (long long)value);
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status parse_picture(const json_t *object, const char *where, const struct ommai_vision_config *vision,
+                                      struct ommai_picture_config *picture, struct omma_error *error) {
+  OMMAI_TRY(expect(object, where, "patch_size", vision->patch_size, error));
+  OMMAI_TRY(expect(object, where, "temporal_patch_size", vision->temporal_patch_size, error));
+  OMMAI_TRY(expect(object, where, "merge_size", vision->merge_size, error));
+  OMMAI_TRY(refuse_unusual(object, where, error));
+  OMMAI_TRY(read_limits(object, where, picture, error));
+  picture->patches.patch_size = (int32_t)vision->patch_size;
+  picture->patches.merge_size = (int32_t)vision->merge_size;
+  picture->patches.temporal = (int32_t)vision->temporal_patch_size;
+  OMMAI_TRY(read_triple(object, where, "image_mean", picture->patches.mean, error));
+  OMMAI_TRY(read_triple(object, where, "image_std", picture->patches.std, error));
+  for (int c = 0; c < 3; c++) {
+    if (!(picture->patches.std[c] > 0)) {
+      return ommai_fail_field(error, OMMA_ERROR_FORMAT, "image_std", "%s: key \"image_std\": expected positive numbers", where);
+    }
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_picture_config_read(const char *directory, const struct omma_allocator *allocator,
+                                           const struct ommai_vision_config *vision, struct ommai_picture_config *picture,
+                                           struct omma_error *error) {
+  char path[MAX_PATH];
+  if (!ommai_path_join(path, sizeof path, directory, "preprocessor_config.json")) {
+    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
+  }
+  json_t *root = NULL, *object = NULL;
+  if (ommai_file_exists(path)) {
+    OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
+    object = root;
+  } else {
+    char other[MAX_PATH];
+    if (ommai_path_join(other, sizeof other, directory, "processor_config.json") && ommai_file_exists(other)) {
+      OMMAI_TRY(ommai_json_load_file(other, MAX_JSON_BYTES, allocator, &root, error));
+      enum omma_status status = ommai_json_object(root, other, "image_processor", true, &object, error);
+      if (status != OMMA_OK) {
+        json_decref(root);
+        return status;
+      }
+    } else {
+      return ommai_fail(error, OMMA_ERROR_IO, "%s: no such file; it belongs to the checkpoint", path);
+    }
+  }
+  enum omma_status status = parse_picture(object, path, vision, picture, error);
+  json_decref(root);
+  return status;
+}
+
+static enum omma_status read_stop_tokens(const json_t *object, const char *where, int64_t vocab_size,
+                                         struct ommai_generation_config *generation, struct omma_error *error) {
+  json_t *value = json_object_get(object, "eos_token_id");
+  int64_t ids[OMMAI_MAX_STOP_TOKENS];
+  size_t count = 0;
+  if (json_is_array(value)) {
+    OMMAI_TRY(
+        ommai_json_integers(object, where, "eos_token_id", true, 0, vocab_size - 1, ids, OMMAI_MAX_STOP_TOKENS, &count, error));
+  } else if (value && !json_is_null(value)) {
+    OMMAI_TRY(ommai_json_integer(object, where, "eos_token_id", true, 0, vocab_size - 1, &ids[0], error));
+    count = 1;
+  }
+  for (size_t i = 0; i < count; i++) generation->stop_tokens[i] = (int32_t)ids[i];
+  generation->n_stop_tokens = count;
+  return OMMA_OK;
+}
+
+static enum omma_status parse_generation(const json_t *object, const char *where, int64_t vocab_size,
+                                         struct ommai_generation_config *generation, struct omma_error *error) {
+  bool sample = false;
+  OMMAI_TRY(read_stop_tokens(object, where, vocab_size, generation, error));
+  OMMAI_TRY(ommai_json_boolean(object, where, "do_sample", false, &sample, error));
+  OMMAI_TRY(ommai_json_number(object, where, "repetition_penalty", false, &generation->repetition_penalty, error));
+  if (!sample) return OMMA_OK;
+  OMMAI_TRY(ommai_json_number(object, where, "temperature", false, &generation->temperature, error));
+  OMMAI_TRY(ommai_json_number(object, where, "top_p", false, &generation->top_p, error));
+  return ommai_json_integer(object, where, "top_k", false, -1, INT32_MAX, &generation->top_k, error);
+}
+
+enum omma_status ommai_generation_config_read(const char *directory, const struct omma_allocator *allocator,
+                                              const json_t *config, int64_t vocab_size,
+                                              struct ommai_generation_config *generation, struct omma_error *error) {
+  char path[MAX_PATH];
+  *generation = (struct ommai_generation_config){0};
+  if (ommai_path_join(path, sizeof path, directory, "generation_config.json") && ommai_file_exists(path)) {
+    json_t *root;
+    OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
+    enum omma_status status = parse_generation(root, path, vocab_size, generation, error);
+    json_decref(root);
+    return status;
+  }
+  json_t *text = json_object_get(config, "text_config");
+  return read_stop_tokens(json_is_object(text) ? text : config, "config.json", vocab_size, generation, error);
+}

@@ -1,0 +1,37 @@
+/* A prompt under construction: text that is tokenised between its pictures. A family's chat form writes into it. */
+#ifndef OMMAI_MODELS_PROMPT_BUILDER_H
+#define OMMAI_MODELS_PROMPT_BUILDER_H
+
+#include <omma/host.h>
+#include <omma/omma.h>
+
+/* The largest rendered prompt, in bytes. */
+#define OMMAI_PROMPT_MAX_BYTES ((size_t)8 << 20)
+
+/* A picture in the rendered text: it stands where `at` bytes of text are before it. */
+struct ommai_prompt_picture {
+  size_t at;
+  const struct omma_part *part;
+};
+
+struct ommai_prompt_builder {
+  struct omma_allocator allocator;
+  char *text;
+  size_t size, capacity;
+  struct ommai_prompt_picture *pictures;
+  size_t n_pictures, picture_capacity;
+};
+
+void ommai_prompt_builder_init(struct ommai_prompt_builder *builder, const struct omma_allocator *allocator);
+void ommai_prompt_builder_free(struct ommai_prompt_builder *builder);
+
+/* Adds text. Errors: LIMIT, MEMORY. */
+enum omma_status ommai_prompt_text(struct ommai_prompt_builder *builder, const char *text, size_t size,
+                                   struct omma_error *error);
+/* The same for a constant string. */
+enum omma_status ommai_prompt_string(struct ommai_prompt_builder *builder, const char *text, struct omma_error *error);
+/* Adds a picture's tokens at this place; its markers are text that the family writes around it. */
+enum omma_status ommai_prompt_picture(struct ommai_prompt_builder *builder, const struct omma_part *part,
+                                      struct omma_error *error);
+
+#endif

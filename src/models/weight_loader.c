@@ -1,0 +1,109 @@
+#include "models/weight_loader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+
+enum { MAX_PARTS = 4 };
+
+static enum omma_status dtype_of(const struct ommai_tensor *tensor, enum omma_dtype *type, struct omma_error *error) {
+  switch (tensor->type) {
+    case OMMAI_TENSOR_F32: *type = OMMA_F32; return OMMA_OK;
+    case OMMAI_TENSOR_BF16: *type = OMMA_BF16; return OMMA_OK;
+    case OMMAI_TENSOR_F16: *type = OMMA_F16; return OMMA_OK;
+    default:
+      return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "tensor %s: expected F32, BF16 or F16, found %s", tensor->name,
+                        ommai_tensor_type_name(tensor->type));
+  }
+}
+
+/* Counts a tensor and shows it (DESCRIBE) or finds it in the checkpoint (PACK; *tensor is NULL otherwise). */
+static enum omma_status meet(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
+                             const struct ommai_tensor **tensor, struct omma_error *error) {
+  *tensor = NULL;
+  int64_t elements = 1;
+  for (int i = 0; i < n_dims; i++) elements *= shape[i];
+  loader->n_parameters += elements;
+  if (loader->mode == OMMAI_LOADER_PACK)
+    return ommai_checkpoint_require(loader->checkpoint, name, n_dims, shape, tensor, error);
+  return loader->visit ? loader->visit(loader->visit_context, name, n_dims, shape, error) : OMMA_OK;
+}
+
+static void finish(struct ommai_weight_loader *loader, const struct ommai_tensor *tensor) {
+  ommai_checkpoint_release(loader->checkpoint, tensor);
+  loader->bytes_read += (int64_t)tensor->size_bytes;
+  if (loader->progress) loader->progress(loader->progress_context, loader->bytes_read, loader->bytes_total);
+}
+
+enum omma_status ommai_loader_vector(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
+                                     float **out, struct omma_error *error) {
+  const struct ommai_tensor *tensor;
+  OMMAI_TRY(meet(loader, name, n_dims, shape, &tensor, error));
+  int64_t elements = 1;
+  for (int i = 0; i < n_dims; i++) elements *= shape[i];
+  loader->bytes += elements * (int64_t)sizeof(float);
+  if (!tensor) return OMMA_OK;
+  float *values = ommai_allocate(&loader->allocator, (size_t)elements, sizeof(float));
+  if (!values) return ommai_fail_memory(error, name, (size_t)elements * sizeof(float));
+  ommai_tensor_to_f32(tensor, 0, elements, values); /* the type was checked with the shape */
+  finish(loader, tensor);
+  *out = values;
+  return OMMA_OK;
+}
+
+static enum omma_status meet_part(struct ommai_weight_loader *loader, const struct ommai_linear_part *part, int n_dims,
+                                  const int64_t *inner_shape, const struct ommai_tensor *tensors[2], struct omma_error *error) {
+  char name[OMMAI_LOADER_MAX_NAME + 16];
+  int64_t shape[OMMAI_TENSOR_MAX_DIMS] = {part->n_out};
+  memcpy(shape + 1, inner_shape, (size_t)(n_dims - 1) * sizeof *shape);
+  snprintf(name, sizeof name, "%s.weight", part->prefix);
+  OMMAI_TRY(meet(loader, name, n_dims, shape, &tensors[0], error));
+  tensors[1] = NULL;
+  if (!part->has_bias) return OMMA_OK;
+  snprintf(name, sizeof name, "%s.bias", part->prefix);
+  return meet(loader, name, 1, shape, &tensors[1], error);
+}
+
+enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, const struct ommai_linear_part *parts, int n_parts,
+                                     int n_dims, const int64_t *inner_shape, struct ommai_linear **out,
+                                     struct omma_error *error) {
+  struct ommai_linear_source sources[MAX_PARTS];
+  const struct ommai_tensor *tensors[MAX_PARTS][2];
+  int64_t n_in = 1, n_out = 0;
+  for (int i = 0; i < n_dims - 1; i++) n_in *= inner_shape[i];
+  for (int i = 0; i < n_parts; i++) {
+    OMMAI_TRY(meet_part(loader, &parts[i], n_dims, inner_shape, tensors[i], error));
+    n_out += parts[i].n_out;
+  }
+  loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, n_out, n_in, loader->dtype);
+  if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
+  for (int i = 0; i < n_parts; i++) {
+    const struct ommai_tensor *weight = tensors[i][0], *bias = tensors[i][1];
+    sources[i] =
+        (struct ommai_linear_source){.weight = weight->data, .n_out = parts[i].n_out, .bias = bias ? bias->data : NULL};
+    OMMAI_TRY(dtype_of(weight, &sources[i].type, error));
+    if (bias) OMMAI_TRY(dtype_of(bias, &sources[i].bias_type, error));
+  }
+  enum omma_status status = ommai_linear_create(loader->linear_engine, sources, n_parts, n_in, loader->dtype, out, error);
+  if (status != OMMA_OK) {
+    ommai_error_prefix(error, "%s", parts[0].prefix);
+    return status;
+  }
+  for (int i = 0; i < n_parts; i++) {
+    finish(loader, tensors[i][0]);
+    if (tensors[i][1]) finish(loader, tensors[i][1]);
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
+                                     const void **data, enum omma_dtype *type, struct omma_error *error) {
+  const struct ommai_tensor *tensor;
+  OMMAI_TRY(meet(loader, name, n_dims, shape, &tensor, error));
+  if (!tensor) return OMMA_OK;
+  OMMAI_TRY(dtype_of(tensor, type, error));
+  *data = tensor->data;
+  return OMMA_OK;
+}

@@ -1,0 +1,58 @@
+/* Naming and packing a model's weights. A family names each tensor once, with its shape; the loader then does what it was made for:
+ *
+ *   DESCRIBE  counts parameters and bytes, and shows each tensor to a visitor (which checks it, or reports on it)
+ *   PACK      converts and packs into memory, then lets go of the file's pages
+ *
+ * so that sizes are known without weights, and every shape is checked before anything is packed. */
+#ifndef OMMAI_MODELS_WEIGHT_LOADER_H
+#define OMMAI_MODELS_WEIGHT_LOADER_H
+
+#include <omma/omma.h>
+
+#include "linear/linear.h"
+#include "weights/checkpoint.h"
+
+enum ommai_loader_mode { OMMAI_LOADER_DESCRIBE, OMMAI_LOADER_PACK };
+
+/* A tensor that the model wants. */
+typedef enum omma_status (*ommai_tensor_visitor)(void *context, const char *name, int n_dims, const int64_t *shape,
+                                                 struct omma_error *error);
+
+struct ommai_weight_loader {
+  enum ommai_loader_mode mode;
+  struct omma_allocator allocator;
+  const struct ommai_checkpoint *checkpoint; /* PACK */
+  struct ommai_linear_engine *linear_engine;
+  enum omma_dtype dtype;      /* that linear layers are packed in and compute in */
+  ommai_tensor_visitor visit; /* DESCRIBE; may be NULL */
+  void *visit_context;
+  int64_t n_parameters;
+  int64_t bytes;          /* in memory */
+  omma_progress progress; /* PACK: bytes of file read so far */
+  void *progress_context;
+  int64_t bytes_read, bytes_total;
+};
+
+/* A vector or small table as f32 [n_elements]; released with ommai_loader_free_vector. name may not be longer than
+ * OMMAI_LOADER_MAX_NAME. */
+#define OMMAI_LOADER_MAX_NAME 255
+enum omma_status ommai_loader_vector(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
+                                     float **out, struct omma_error *error);
+
+/* One part of a stacked linear layer: weight [n_out, ...] named PREFIX.weight, and PREFIX.bias where has_bias. */
+struct ommai_linear_part {
+  char prefix[OMMAI_LOADER_MAX_NAME + 1];
+  int64_t n_out;
+  bool has_bias;
+};
+
+/* Packs parts whose weights are [n_out, shape...] (shape's product is n_in; n_dims counts all dimensions) into one layer. */
+enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, const struct ommai_linear_part *parts, int n_parts,
+                                     int n_dims, const int64_t *inner_shape, struct ommai_linear **out,
+                                     struct omma_error *error);
+
+/* A table that stays in the file and is read row by row. */
+enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
+                                     const void **data, enum omma_dtype *type, struct omma_error *error);
+
+#endif

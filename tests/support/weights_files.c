@@ -1,0 +1,61 @@
+#include "support/weights_files.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "support/test.h"
+
+void test_folder_create(char out[TEST_PATH_SIZE]) {
+  const char *base = getenv("TMPDIR");
+  snprintf(out, TEST_PATH_SIZE, "%s/omma_test_XXXXXX", base ? base : "/tmp");
+  assert_non_null(mkdtemp(out));
+}
+
+/* Calls visit for each file of the folder. */
+static int each_file(const char *folder, int (*visit)(const char *path)) {
+  DIR *directory = opendir(folder);
+  assert_non_null(directory);
+  int count = 0;
+  for (struct dirent *entry; (entry = readdir(directory));) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    char path[TEST_PATH_SIZE];
+    if (visit) assert_int_equal(visit(test_path(path, folder, entry->d_name)), 0);
+    count++;
+  }
+  closedir(directory);
+  return count;
+}
+
+void test_folder_remove(const char *folder) {
+  each_file(folder, unlink);
+  assert_int_equal(rmdir(folder), 0);
+}
+
+int test_folder_count(const char *folder) { return each_file(folder, NULL); }
+
+const char *test_path(char out[TEST_PATH_SIZE], const char *folder, const char *name) {
+  int length = snprintf(out, TEST_PATH_SIZE, "%s/%s", folder, name);
+  assert_in_range(length, 1, TEST_PATH_SIZE - 1);
+  return out;
+}
+
+void test_write_file(const char *path, const void *bytes, size_t size) {
+  unlink(path); /* some file systems flush a file that is truncated and written again, which takes milliseconds */
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+}
+
+void test_write_safetensors(const char *path, const char *header, size_t data_size) {
+  uint64_t length = strlen(header);
+  size_t size = 8 + (size_t)length + data_size;
+  unsigned char *bytes = malloc(size);
+  assert_non_null(bytes);
+  memcpy(bytes, &length, 8);
+  memcpy(bytes + 8, header, length);
+  for (size_t i = 0; i < data_size; i++) bytes[8 + length + i] = (unsigned char)i;
+  test_write_file(path, bytes, size);
+  free(bytes);
+}

@@ -1,0 +1,301 @@
+"""Runs the official code on a tiny checkpoint and records every stage of every case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
+from transformers.image_utils import load_image
+
+from fixture_models import ModelSpec, write_json
+from fixture_pictures import PICTURES
+
+Tensors = dict[str, torch.Tensor]
+
+NEW_TOKENS = 24
+TOP = 5
+MIN_DISTINCT = 8  # different tokens in an answer of full length
+MIN_MARGIN = 1e-3  # between the two best logits of every greedy step, so that rounding cannot change a token
+FULL_PIXEL_VALUES = ("stamp_20x10.png",)  # the others follow exactly from their 8-bit pixels
+PICTURE_FOLDER = "pictures"
+PICTURE_TENSORS = "preprocessed.safetensors"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request. `full` keeps the output of every block and layer."""
+
+    name: str
+    messages: list[dict[str, Any]]
+    full: bool = False
+
+    @property
+    def pictures(self) -> list[str]:
+        parts = (part for message in self.messages for part in message["content"] if isinstance(part, dict))
+        return [part["image"] for part in parts if part["type"] == "image"]
+
+
+def text(value: str) -> dict[str, str]:
+    return {"type": "text", "text": value}
+
+
+def image(file: str) -> dict[str, str]:
+    return {"type": "image", "image": file}
+
+
+def user(*parts: dict[str, str]) -> dict[str, Any]:
+    return {"role": "user", "content": list(parts)}
+
+
+def make_cases(spec: ModelSpec) -> list[Case]:
+    """The requests that every model answers; pictures of unlike sizes, text before, between and after them."""
+    return [
+        Case("one_image", [user(image("meadow_163x97.jpg"), text("What is in this picture?"))], full=True),
+        Case(
+            "two_images",
+            [user(image("tower_33x200.png"), image("banner_150x40.png"), text("Which of the two is larger?"))],
+        ),
+        Case(
+            "three_images",
+            [
+                user(
+                    text("First: "),
+                    image("stamp_20x10.png"),
+                    text(" then "),
+                    image("harbour_301x211.jpg"),
+                    text("\nand last "),
+                    image("tile_64x64.png"),
+                    text(". Compare the images."),
+                )
+            ],
+        ),
+        Case("text_only", [{"role": "user", "content": "How many colours can you see, l'été au café? 12 or 34?"}]),
+        Case(
+            "system_and_turns",
+            [
+                {"role": "system", "content": "You answer in one short sentence."},
+                user(image("banner_150x40.png"), text("Describe the image.")),
+                {"role": "assistant", "content": "A wide banner with 3 shapes."},
+                user(text("And this one?\n\n"), image("tile_64x64.png")),
+            ],
+        ),
+        Case("ends_early", [user(image("stamp_20x10.png"), text(spec.stop_question))]),
+    ]
+
+
+class Official:
+    """The official model in float32 and its processor, loaded from a checkpoint directory."""
+
+    def __init__(self, folder: Path, pictures: Path) -> None:
+        self.pictures = pictures
+        self.processor = AutoProcessor.from_pretrained(folder)
+        self.model = Qwen3VLForConditionalGeneration.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager"
+        ).eval()
+
+    def prompt_text(self, case: Case) -> str:
+        return self.processor.apply_chat_template(case.messages, tokenize=False, add_generation_prompt=True)
+
+    def inputs(self, case: Case) -> dict[str, torch.Tensor]:
+        images = [load_image(str(self.pictures / file)) for file in case.pictures] or None
+        return dict(self.processor(text=[self.prompt_text(case)], images=images, return_tensors="pt"))
+
+
+def preprocess(processor: Any, file: Path) -> Tensors:
+    """8-bit pixels after the official resize, patches, grid; raises unless the pixels give the patches exactly."""
+    official = processor.image_processor
+    picture = load_image(str(file))
+    result = official(picture, return_tensors="pt")
+    source = official.process_image(picture, do_convert_rgb=True)
+    factor = official.patch_size * official.merge_size
+    pixels = official.resize(source[None], size=official.size, resample=official.resample, factor=factor)
+    if pixels.dtype != torch.uint8:
+        raise RuntimeError(f"{file.name}: the official resize gave {pixels.dtype}, not 8-bit pixels")
+    replayed, _, _ = official.patchify(
+        (pixels.float() - 127.5) / 127.5,
+        patch_size=official.patch_size,
+        merge_size=official.merge_size,
+        temporal_patch_size=official.temporal_patch_size,
+    )
+    if not torch.equal(replayed[0], result["pixel_values"]):
+        raise RuntimeError(f"{file.name}: pixel_values differ from the normalised, patchified 8-bit pixels")
+    return {
+        "pixels_u8": pixels[0].permute(1, 2, 0).contiguous(),
+        "pixel_values": result["pixel_values"],
+        "grid_thw": result["image_grid_thw"][0],
+    }
+
+
+def write_preprocessed(processor: Any, folder: Path) -> None:
+    """Stores the preprocessing of every picture; the same for all models, since their limits are the same."""
+    tensors: Tensors = {}
+    for picture in PICTURES:
+        for key, value in preprocess(processor, folder / picture.file).items():
+            if key != "pixel_values" or picture.file in FULL_PIXEL_VALUES:
+                tensors[f"image.{picture.file}.{key}"] = value
+    save_file(tensors, folder / PICTURE_TENSORS)
+
+
+@contextmanager
+def recorded_stages(model: Qwen3VLForConditionalGeneration, full: bool) -> Iterator[Tensors]:
+    """Hooks the official modules; the dictionary fills while the model runs."""
+    stages: Tensors = {}
+    visual, language = model.model.visual, model.model.language_model
+    handles = []
+
+    def keep(name: str) -> Callable[[torch.Tensor], None]:
+        def store(value: torch.Tensor) -> None:
+            stages[name] = value.detach().clone()
+
+        return store
+
+    def on_output(module: torch.nn.Module, store: Callable[[Any], None]) -> None:
+        handles.append(module.register_forward_hook(lambda _module, _args, output: store(output)))
+
+    def on_input(module: torch.nn.Module, index: int, store: Callable[[Any], None]) -> None:
+        handles.append(module.register_forward_pre_hook(lambda _module, args: store(args[index])))
+
+    def keep_rotary(output: tuple[torch.Tensor, torch.Tensor]) -> None:
+        keep("vision.rotary_cos")(output[0])
+        keep("vision.rotary_sin")(output[1])
+
+    on_output(visual.merger, keep("vision.merged"))
+    for index, merger in enumerate(visual.deepstack_merger_list):
+        on_output(merger, keep(f"vision.deepstack.{index}"))
+    on_input(language.rotary_emb, 1, lambda ids: keep("language.position_ids")(ids[:, 0]))
+    if full:
+        on_output(visual.patch_embed, keep("vision.patch_embed"))
+        on_output(visual.rotary_pos_emb, keep_rotary)
+        on_input(visual.blocks[0], 0, keep("vision.position_added"))
+        for index, block in enumerate(visual.blocks):
+            on_output(block, keep(f"vision.block.{index}"))
+        # A layer's output after the deepstack addition is what the next module takes in.
+        entries = [keep("language.embeddings")]
+        entries += [keep(f"language.layer.{index}") for index in range(len(language.layers))]
+        for module, store in zip([*language.layers, language.norm], entries, strict=True):
+            on_input(module, 0, lambda hidden, store=store: store(hidden[0]))
+        on_output(language.norm, lambda hidden: keep("language.norm")(hidden[0]))
+    try:
+        yield stages
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def generate(official: Official, inputs: dict[str, torch.Tensor]) -> tuple[Tensors, torch.Tensor]:
+    """Greedy tokens with their log probabilities, and the raw logits of every step."""
+    output = official.model.generate(
+        **inputs,
+        do_sample=False,
+        max_new_tokens=NEW_TOKENS,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    tokens = output.sequences[0, inputs["input_ids"].shape[1] :]
+    logits = torch.cat(output.logits)
+    logprobs = logits.log_softmax(-1)
+    top = logprobs.topk(TOP)
+    return {
+        "generate.tokens": tokens,
+        "generate.logprobs": logprobs.gather(1, tokens[:, None])[:, 0],
+        "generate.top_ids": top.indices,
+        "generate.top_logprobs": top.values,
+    }, logits
+
+
+def check_answer(case: Case, official: Official, inputs: dict[str, torch.Tensor], answer: Tensors,
+                 logits: torch.Tensor) -> None:
+    """Raises unless the answer is a usable golden: clear margins, text tokens only, and the wanted ending."""
+    best = logits.topk(2).values
+    margin = (best[:, 0] - best[:, 1]).min().item()
+    if margin <= MIN_MARGIN:
+        raise RuntimeError(f"{case.name}: smallest greedy margin {margin:.2e}; choose another seed")
+    tokens = answer["generate.tokens"].tolist()
+    config = official.model.config
+    vision_ids = range(config.vision_start_token_id, config.video_token_id + 1)
+    if any(token in vision_ids for token in tokens):
+        raise RuntimeError(f"{case.name}: a vision token was generated; choose another seed")
+    if len(tokens) == NEW_TOKENS and len(set(tokens)) < MIN_DISTINCT:
+        raise RuntimeError(f"{case.name}: only {len(set(tokens))} different tokens; choose another seed")
+    stops = official.model.generation_config.eos_token_id
+    if (tokens[-1] in stops) != (case.name == "ends_early"):
+        raise RuntimeError(f"{case.name}: finish reason is not the wanted one; choose another seed or stop question")
+    whole = {**inputs, "input_ids": torch.cat([inputs["input_ids"], answer["generate.tokens"][None]], dim=1)}
+    whole["attention_mask"] = torch.ones_like(whole["input_ids"])
+    types = inputs["mm_token_type_ids"]
+    whole["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, len(tokens)))
+    replay = official.model(**whole).logits[0, -len(tokens) - 1 : -1]
+    if not torch.equal(replay.argmax(-1), answer["generate.tokens"]):
+        raise RuntimeError(f"{case.name}: one forward pass over the whole answer disagrees with generate")
+
+
+@torch.no_grad()
+def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
+    """Writes the case's tensors and returns its entry of the manifest."""
+    inputs = official.inputs(case)
+    with recorded_stages(official.model, case.full) as tensors:
+        logits = official.model(**inputs).logits[0, -1]
+    input_ids = inputs["input_ids"][0]
+    answer, step_logits = generate(official, inputs)
+    check_answer(case, official, inputs, answer, step_logits)
+    positions = tensors["language.position_ids"]
+    tensors |= answer
+    tensors["language.input_ids"] = input_ids
+    tensors["language.rope_delta"] = positions.max()[None] + 1 - len(input_ids)
+    tensors["language.logits"] = logits
+    for index, grid in enumerate(inputs.get("image_grid_thw", ())):
+        tensors[f"image.{index}.grid_thw"] = grid
+    tensors = {name: tensors[name].contiguous().clone() for name in sorted(tensors)}
+    save_file(tensors, folder / f"{case.name}.safetensors")
+
+    tokens = answer["generate.tokens"].tolist()
+    return {
+        "name": case.name,
+        "tensors_file": f"{case.name}.safetensors",
+        "messages": case.messages,
+        "pictures": case.pictures,
+        "prompt_text": official.prompt_text(case),
+        "prompt_ids": input_ids.tolist(),
+        "greedy_tokens": tokens,
+        "decoded_text": official.processor.tokenizer.decode(tokens, skip_special_tokens=True),
+        "finish_reason": "stop" if tokens[-1] in official.model.generation_config.eos_token_id else "length",
+        "tensors": {name: {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
+                    for name, tensor in tensors.items()},
+    }
+
+
+@torch.no_grad()
+def check_pictures_matter(official: Official) -> None:
+    """Raises unless every picture gets an answer of its own to the same question."""
+    answers = set()
+    for picture in PICTURES:
+        case = Case("probe", [user(image(picture.file), text("What is in this picture?"))])
+        answer, _ = generate(official, official.inputs(case))
+        answers.add(tuple(answer["generate.tokens"].tolist()))
+    if len(answers) != len(PICTURES):
+        raise RuntimeError(f"only {len(answers)} answers for {len(PICTURES)} pictures; choose another seed")
+
+
+def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[str, str]) -> None:
+    """Writes golden.json and one safetensors file per case beside the checkpoint."""
+    official = Official(folder, pictures)
+    check_pictures_matter(official)
+    manifest = {
+        "model": spec.name,
+        "made_with": versions,
+        "weights_dtype": str(spec.dtype).removeprefix("torch."),
+        "compute_dtype": "float32",
+        "attention": "eager",
+        "image_processor": type(official.processor.image_processor).__name__,
+        "picture_folder": f"../{PICTURE_FOLDER}",
+        "picture_tensors_file": f"../{PICTURE_FOLDER}/{PICTURE_TENSORS}",
+        "max_new_tokens": NEW_TOKENS,
+        "cases": [run_case(official, case, folder) for case in make_cases(spec)],
+    }
+    write_json(folder / "golden.json", manifest)

@@ -1,0 +1,64 @@
+"""Draws the pictures of the golden tests: odd sizes, gradients, shapes and noise, so that resampling errors show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+SHAPES_PER_PICTURE = 7
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One drawn picture; `noise` is the amplitude of the per-pixel noise in 8-bit units."""
+
+    file: str
+    width: int
+    height: int
+    seed: int
+    noise: int
+
+
+PICTURES = (
+    Picture("meadow_163x97.jpg", 163, 97, seed=1, noise=24),
+    Picture("harbour_301x211.jpg", 301, 211, seed=2, noise=16),
+    Picture("banner_150x40.png", 150, 40, seed=3, noise=30),
+    Picture("tower_33x200.png", 33, 200, seed=4, noise=30),
+    Picture("tile_64x64.png", 64, 64, seed=5, noise=40),
+    Picture("stamp_20x10.png", 20, 10, seed=6, noise=50),
+)
+
+
+def draw(picture: Picture) -> Image.Image:
+    """Two-colour gradient with a tilt of its own, random ellipses and triangles, then noise on every channel."""
+    rng = np.random.default_rng(picture.seed)
+    width, height = picture.width, picture.height
+    x, y = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
+    tilt = rng.uniform(0.2, 0.8)
+    mix = (tilt * x + (1 - tilt) * y)[:, :, None]
+    first, second = rng.integers(0, 256, (2, 3))
+    image = Image.fromarray(np.round(first * (1 - mix) + second * mix).astype(np.uint8))
+
+    pen = ImageDraw.Draw(image)
+    for index in range(SHAPES_PER_PICTURE):
+        colour = tuple(int(c) for c in rng.integers(0, 256, 3))
+        points = [(int(px * width), int(py * height)) for px, py in rng.uniform(0, 1, (3, 2))]
+        if index % 2:
+            pen.polygon(points, fill=colour)
+        else:
+            (left, top), (right, bottom) = points[:2]
+            pen.ellipse((min(left, right), min(top, bottom), max(left, right), max(top, bottom)), fill=colour)
+
+    noise = rng.integers(-picture.noise, picture.noise + 1, (height, width, 3))
+    return Image.fromarray(np.clip(np.asarray(image, dtype=np.int64) + noise, 0, 255).astype(np.uint8))
+
+
+def write_pictures(folder: Path) -> None:
+    """Writes every picture: JPEG as baseline 4:2:0, PNG as 8-bit RGB."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for picture in PICTURES:
+        options = {"quality": 88, "subsampling": "4:2:0"} if picture.file.endswith(".jpg") else {"optimize": True}
+        draw(picture).save(folder / picture.file, **options)

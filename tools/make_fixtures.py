@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Makes the golden test fixtures from tiny random checkpoints with the official transformers code.
+
+    tools/make_fixtures.py --out tests/golden            write everything anew
+    tools/make_fixtures.py --out tests/golden --check    compare the files there with a fresh run
+
+Needs torch, torchvision, transformers, tokenizers, safetensors and Pillow; the versions used are in every golden.json.
+The run is deterministic: fixed seeds, one thread, float32, eager attention.
+
+Output
+    pictures/<picture>                     drawn pictures, shared by all models
+    pictures/preprocessed.safetensors      what the official image processor makes of them
+    <model>/                               a loadable checkpoint directory
+    <model>/golden.json                    versions and the list of cases: messages, prompt, tokens, tensors
+    <model>/<case>.safetensors             the tensors of one case
+
+Tensors of pictures/preprocessed.safetensors
+    image.<picture>.pixels_u8      U8  [H, W, 3]          8-bit pixels after the official resize
+    image.<picture>.grid_thw       I64 [3]                1, rows and columns of patches
+    image.<picture>.pixel_values   F32 [n_patches, 1536]  the smallest picture only; for every picture it is exactly
+                                                          (pixels_u8 - 127.5) / 127.5 in patch order (checked here)
+
+Tensors of a case; n_patches and n_image count over all its pictures, in order; n is the prompt's length
+    image.<K>.grid_thw             I64 [3]                K-th picture of the case
+    vision.merged                  F32 [n_image, hidden]  the merger's output
+    vision.deepstack.<J>           F32 [n_image, hidden]  J-th entry of deepstack_visual_indexes
+    language.input_ids             I64 [n]                image tokens repeated
+    language.position_ids          I64 [3, n]             t, y, x
+    language.rope_delta            I64 [1]                first generated token's position minus n
+    language.logits                F32 [vocab]            after the last prompt token
+    generate.tokens                I64 [k]                greedy, k <= 24, a stop token included
+    generate.logprobs              F32 [k]                log softmax at the chosen token
+    generate.top_ids               I64 [k, 5]             best first
+    generate.top_logprobs          F32 [k, 5]
+and in case one_image also
+    vision.patch_embed             F32 [n_patches, width]
+    vision.position_added          F32 [n_patches, width]  patch_embed + interpolated positions: block 0's input
+    vision.rotary_cos, rotary_sin  F32 [n_patches, head_dim]
+    vision.block.<N>               F32 [n_patches, width]  block N's output
+    language.embeddings            F32 [n, hidden]         image tokens inserted: layer 0's input
+    language.layer.<N>             F32 [n, hidden]         layer N's output, after its deepstack addition
+    language.norm                  F32 [n, hidden]         after the final norm
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import PIL
+import safetensors
+import tokenizers
+import torch
+import torchvision
+import transformers
+from PIL import Image
+from safetensors.torch import load_file
+
+from fixture_golden import PICTURE_FOLDER, Official, write_golden, write_preprocessed
+from fixture_models import MODELS, write_checkpoint
+from fixture_pictures import write_pictures
+
+VERSION_KEYS = ("made_with", "transformers_version")
+
+
+def library_versions() -> dict[str, str]:
+    """The libraries whose numbers the fixtures hold."""
+    modules = (torch, torchvision, transformers, tokenizers, safetensors, PIL)
+    return {module.__name__.lower(): module.__version__ for module in modules}
+
+
+def owned_folders(out: Path) -> list[Path]:
+    """The folders that this script writes, and the only ones that it replaces."""
+    return [out / PICTURE_FOLDER, *(out / spec.name for spec in MODELS)]
+
+
+def owned_files(out: Path) -> list[Path]:
+    """Every file in them."""
+    return [path for folder in owned_folders(out) for path in sorted(folder.rglob("*")) if path.is_file()]
+
+
+def make_all(out: Path) -> None:
+    """Writes the pictures and every model anew."""
+    pictures = out / PICTURE_FOLDER
+    for folder in owned_folders(out):
+        shutil.rmtree(folder, ignore_errors=True)
+    write_pictures(pictures)
+    for spec in MODELS:
+        write_checkpoint(spec, out / spec.name)
+    write_preprocessed(Official(out / MODELS[0].name, pictures).processor, pictures)
+    for spec in MODELS:
+        write_golden(spec, out / spec.name, pictures, library_versions())
+        print(f"{spec.name}: done")
+    for path in owned_files(out):
+        path.chmod(0o644)  # safetensors writes files that only their owner may read
+
+
+def without_versions(value: Any) -> Any:
+    """The JSON value less the keys that only name library versions."""
+    if isinstance(value, dict):
+        return {key: without_versions(item) for key, item in value.items() if key not in VERSION_KEYS}
+    return value
+
+
+def compare_tensors(committed: Path, fresh: Path, tolerance: float) -> Iterator[str]:
+    """Integer tensors must be equal; float ones within tolerance, relative to the tensor's largest value above 1."""
+    old, new = load_file(committed), load_file(fresh)
+    for name in sorted(old.keys() | new.keys()):
+        if name not in old or name not in new:
+            yield f"{name} is only in the {'fresh' if name in new else 'committed'} file"
+        elif (old[name].dtype, old[name].shape) != (new[name].dtype, new[name].shape):
+            yield f"{name}: type or shape differs"
+        elif old[name].is_floating_point():
+            scale = max(1.0, new[name].abs().max().item())
+            error = (old[name].double() - new[name].double()).abs().max().item() / scale
+            if not error <= tolerance:
+                yield f"{name}: differs by {error:.2e}"
+        elif not torch.equal(old[name], new[name]):
+            yield f"{name}: integers differ"
+
+
+def compare_files(committed: Path, fresh: Path, tolerance: float) -> Iterator[str]:
+    """Differences between one committed file and its fresh counterpart, by kind of file."""
+    if committed.suffix == ".safetensors":
+        yield from compare_tensors(committed, fresh, tolerance)
+    elif committed.suffix == ".json":
+        if without_versions(json.loads(committed.read_bytes())) != without_versions(json.loads(fresh.read_bytes())):
+            yield "JSON differs"
+    elif committed.suffix in (".png", ".jpg"):
+        with Image.open(committed) as old, Image.open(fresh) as new:
+            if old.size != new.size or old.tobytes() != new.tobytes():
+                yield "pixels differ"
+    elif committed.read_bytes() != fresh.read_bytes():
+        yield "bytes differ"
+
+
+def check_all(committed: Path, tolerance: float) -> int:
+    """Makes everything again in a temporary folder and prints every difference; returns their number."""
+    n_differences = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        fresh = Path(temporary)
+        make_all(fresh)
+        files = {path.relative_to(root) for root in (committed, fresh) for path in owned_files(root)}
+        for file in sorted(files):
+            old, new = committed / file, fresh / file
+            if old.is_file() and new.is_file():
+                differences = list(compare_files(old, new, tolerance))
+            else:
+                differences = ["not made by this script" if old.is_file() else "missing"]
+            for difference in differences:
+                print(f"{file}: {difference}")
+            n_differences += len(differences)
+    print(f"{len(files)} files compared, {n_differences} differences")
+    return n_differences
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Make the golden test fixtures with the official transformers code.")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="fixture folder, as a rule tests/golden")
+    parser.add_argument("--check", action="store_true", help="compare DIR with a fresh run instead of writing it")
+    parser.add_argument("--tolerance", type=float, default=1e-6, metavar="T",
+                        help="largest difference that --check accepts in float tensors (default: %(default)s)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    if arguments.check:
+        return 1 if check_all(arguments.out, arguments.tolerance) else 0
+    make_all(arguments.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
