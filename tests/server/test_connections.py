@@ -1,0 +1,379 @@
+"""Clients that leave, are slow, send too much or come in numbers; shutdown."""
+
+import json
+import socket
+import threading
+import time
+
+import pytest
+from pictures import image_part, png, text_part
+from server_process import parse_events, read_all, read_until, split_chunks, stream_events
+
+CHAT = "/v1/chat/completions"
+
+
+def wait_for_load(server, load, seconds=10):
+    deadline = time.monotonic() + seconds
+    while server.get("/load").json["server_load"] != load:
+        assert time.monotonic() < deadline, f"the load does not become {load}"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("how", ["close", "reset", "half-close"])
+def test_leaving_while_waiting_cancels(start, stream, how):
+    server = start()
+    connection = server.open_stream("[[tokens=5]] [[first_ms=60000]]", stream=stream)
+    wait_for_load(server, 1)
+    time.sleep(0.1)  # the worker submits
+    if how == "half-close":
+        connection.shutdown(socket.SHUT_WR)
+    elif how == "reset":
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        connection.close()
+    else:
+        connection.close()
+    wait_for_load(server, 0)
+    assert server.chat().status == 200
+    server.stop()
+    assert server.counters() == {"stop": 1, "length": 0, "cancelled": 1, "error": 0, "running": 0}
+
+
+def test_leaving_a_stream_cancels(start):
+    server = start()
+    connection = server.open_stream("[[tokens=100000]] [[pace_ms=5]]")
+    read_until(connection, b"w3 ")
+    connection.close()
+    wait_for_load(server, 0)
+    server.stop()
+    assert server.counters()["cancelled"] == 1
+
+
+def test_leaving_a_stalled_stream_cancels(start):
+    server = start()
+    connection = server.open_stream("[[tokens=100]] [[pace_ms=60000]]")
+    read_until(connection, b"w0 ")
+    connection.close()
+    wait_for_load(server, 0)
+    server.stop()
+    assert server.counters()["cancelled"] == 1
+
+
+def test_leaving_several_choices_cancels_all(start):
+    server = start()
+    connection = server.open_stream("[[tokens=100]] [[first_ms=60000]]", n=4)
+    wait_for_load(server, 1)
+    time.sleep(0.1)
+    connection.close()
+    wait_for_load(server, 0)
+    server.stop()
+    assert server.counters()["cancelled"] == 4
+
+
+def test_reader_that_does_not_read_is_cancelled(start):
+    server = start(max_pending_bytes=200000)
+    fields = {"messages": [{"role": "user", "content": "[[tokens=100000]] [[size=20000]]"}], "stream": True}
+    connection = server.send_post(CHAT, fields, receive_buffer=4096)
+    time.sleep(1)
+    data = read_all(connection)
+    assert b"[DONE]" not in data
+    connection.close()
+    wait_for_load(server, 0)
+    server.stop()
+    assert server.counters()["cancelled"] == 1
+
+
+@pytest.mark.real_too
+def test_body_over_the_limit(start):
+    server = start(max_body_bytes=10000)
+    body = json.dumps({"messages": [{"role": "user", "content": "x" * 20000}]})
+    reply = server.post(CHAT, body)
+    assert reply.status == 413 and reply.error["code"] == 413 and "10000" in reply.error["message"]
+    assert server.post(CHAT, b" " * 10001).status == 413
+    assert server.post(CHAT, b" " * 9999 + b"x").status == 400
+    assert server.chat("hello", max_tokens=1).status == 200
+
+
+@pytest.mark.real_too
+def test_announced_body_over_the_limit_is_refused_at_once(server):
+    for extra in ("Expect: 100-continue\r\n", ""):
+        with server.connect() as connection:
+            connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{extra}"
+                               "Content-Length: 99999999999\r\n\r\n".encode())
+            assert read_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.real_too
+def test_chunked_bodies(start):
+    server = start(max_body_bytes=10000)
+
+    def send(pieces):
+        with server.connect() as connection:
+            connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                               "Transfer-Encoding: chunked\r\n\r\n".encode())
+            for piece in pieces:
+                connection.sendall(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            connection.sendall(b"0\r\n\r\n")
+            return read_until(connection, b"\r\n\r\n")
+
+    body = b'{"messages":[{"role":"user","content":"hello"}],"max_tokens":1}'
+    assert send([body]).startswith(b"HTTP/1.1 200 ")
+    assert send([body[i:i + 1] for i in range(len(body))]).startswith(b"HTTP/1.1 200 ")
+    assert send([b"x" * 1000] * 30).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.real_too
+def test_expect_continue(server):
+    body = b'{"messages":[{"role":"user","content":"hello"}],"max_tokens":1}'
+    with server.connect() as connection:
+        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+                           f"Content-Length: {len(body)}\r\n\r\n".encode())
+        assert read_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 100 ")
+        connection.sendall(body)
+        assert read_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+def test_many_bodies_at_once_are_bounded(start):
+    server = start(max_body_bytes=1000000, max_total_body_bytes=1500000)
+    head = (f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n").encode()
+    with server.connect() as first, server.connect() as second:
+        first.sendall(head + b" " * 900000)
+        time.sleep(0.3)
+        second.sendall(head + b" " * 1000000)
+        data = read_until(second, b"\r\n\r\n")
+        assert data.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1" in data
+        first.sendall(b" " * 100000)
+        assert read_until(first, b"\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert server.post(CHAT, b" " * 999999).status == 400
+
+
+def test_body_that_never_ends(start):
+    server = start(body_timeout=1)
+    with server.connect() as connection:
+        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n".encode())
+        started = time.monotonic()
+        with pytest.raises((BrokenPipeError, ConnectionResetError, TimeoutError)):
+            while time.monotonic() < started + 10:
+                connection.sendall(b" ")
+                time.sleep(0.1)
+        assert time.monotonic() - started < 5
+    assert server.chat().status == 200
+
+
+def test_head_that_never_ends(start):
+    server = start(body_timeout=1, idle_timeout=1)
+    with server.connect() as connection:
+        started = time.monotonic()
+        connection.sendall(b"GET /health HTTP/1.1\r\nX: ")
+        with pytest.raises((BrokenPipeError, ConnectionResetError, TimeoutError)):
+            while time.monotonic() < started + 10:
+                connection.sendall(b"x")
+                time.sleep(0.1)
+        assert time.monotonic() - started < 6
+
+
+def test_connections_over_the_limit(start):
+    server = start(max_connections=4)
+    held = [server.connect() for _ in range(12)]
+    time.sleep(0.2)
+    for connection in held:
+        connection.close()
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            assert server.get("/health").status == 200
+            return
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_waiting_outlasts_the_idle_timeout(start):
+    server = start(idle_timeout=1)
+    assert server.chat("[[tokens=2]] [[first_ms=2500]]").status == 200
+    events = stream_events(server, "[[tokens=3]] [[pace_ms=1500]]")
+    assert len(events) == 5
+    with server.connect(timeout=10) as connection:
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.real_too
+def test_connection_is_kept_for_the_next_request(server):
+    body = b'{"messages":[{"role":"user","content":"hello"}],"max_tokens":2,"stream":true}'
+    request = (f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n").encode()
+    with server.connect() as connection:
+        for _ in range(3):
+            connection.sendall(request + body)
+            data = read_until(connection, b"0\r\n\r\n")
+            assert parse_events(split_chunks(data)[1])[-1] == "data: [DONE]"
+        connection.sendall(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        data = read_until(connection, b"HTTP/1.1 200 ")
+        assert b"HTTP/1.1 404 " in data
+
+
+@pytest.mark.real_too
+def test_http_1_0(server):
+    body = b'{"messages":[{"role":"user","content":"hello"}],"max_tokens":2,"stream":true}'
+    with server.connect() as connection:
+        connection.sendall(f"POST {CHAT} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        data = read_all(connection)
+    assert data.endswith(b"data: [DONE]\n\n") and b"chunked" not in data
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("data", [b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n",
+                                  b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n", b"A" * 200000,
+                                  b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n"])
+def test_what_is_no_http(server, data):
+    with server.connect(timeout=2) as connection:
+        try:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            read_all(connection)
+        except OSError:
+            pass
+    assert server.get("/health").status == 200
+
+
+def test_full_queue(start):
+    server = start(queue_limit=2)
+    waiting = [server.open_stream("[[tokens=2]] [[first_ms=60000]]") for _ in range(2)]
+    wait_for_load(server, 2)
+    time.sleep(0.1)
+    for stream in (False, True):
+        with server.open_stream("hello", stream=stream) as connection:
+            data = read_until(connection, b"}}")
+        assert data.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1\r\n" in data and b"ServiceUnavailableError" in data
+    waiting.pop().close()
+    wait_for_load(server, 1)
+    assert server.chat(n=2, content="[[tokens=3]] [[pace_ms=100]]").status == 503
+    for connection in waiting:
+        connection.close()
+    wait_for_load(server, 0)
+    assert server.chat(n=2).status == 200
+
+
+def run_all(functions):
+    failures = []
+
+    def run(function):
+        try:
+            function()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.real_too
+def test_parallel_clients(server, kind):
+    """Many at once, each gets its own answer."""
+    n_clients, n_rounds = (24, 4) if kind == "fake" else (6, 1)
+
+    def client(number):
+        for turn in range(n_rounds):
+            text = f"client {number} turn {turn}"
+            if number % 3 == 0:
+                events = stream_events(server, text, max_tokens=4)
+                answer = "".join(e["choices"][0]["delta"]["content"] for e in events[:-1])
+            elif number % 3 == 1:
+                answer = server.chat(text, max_tokens=4).json["choices"][0]["message"]["content"]
+            else:
+                parts = [image_part(png(30, 30)), text_part(text)]
+                reply = server.chat(messages=[{"role": "user", "content": parts}], max_tokens=4)
+                answer = reply.json["choices"][0]["message"]["content"]
+            assert kind != "fake" or answer == text
+
+    run_all([lambda number=number: client(number) for number in range(n_clients)])
+    wait_for_load(server, 0)
+
+
+def test_clients_that_come_and_go(start):
+    """Leaving at any moment harms nobody."""
+    server = start()
+
+    def client(number):
+        for turn in range(6):
+            connection = server.open_stream(f"[[tokens=50]] [[pace_ms=3]]", stream=number % 2 == 0)
+            time.sleep(0.004 * ((number * 7 + turn * 3) % 12))
+            connection.close()
+
+    run_all([lambda number=number: client(number) for number in range(12)])
+    wait_for_load(server, 0)
+    assert server.chat().status == 200
+    server.stop()
+    assert server.counters()["running"] == 0
+
+
+def test_shutdown_waits_for_short_requests(start):
+    server = start(drain_ms=20000)
+    connection = server.open_stream("[[tokens=10]] [[pace_ms=60]]")
+    read_until(connection, b"w0 ")
+    assert server.stop() == 0
+    data = read_all(connection)
+    assert b"[DONE]" in data and b"error" not in data
+    connection.close()
+
+
+@pytest.mark.parametrize("drain_ms", [-1, 300])
+def test_shutdown_cancels_long_requests(start, drain_ms):
+    server = start(drain_ms=drain_ms)
+    stream = server.open_stream("[[tokens=1000]] [[pace_ms=30]]")
+    data = read_until(stream, b"w0 ")
+    silent = server.open_stream("[[tokens=5]] [[first_ms=60000]]")
+    whole = server.open_stream("[[tokens=5]] [[first_ms=60000]]", stream=False)
+    wait_for_load(server, 3)
+    idle = server.connect()
+    half = server.connect()
+    half.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{".encode())
+    time.sleep(0.2)
+    started = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - started < 8
+    events = parse_events(split_chunks(data + read_all(stream))[1])
+    assert events[-2]["error"]["code"] == 503 and events[-1] == "data: [DONE]"
+    for connection in (silent, whole):
+        assert read_all(connection).startswith(b"HTTP/1.1 503 ")
+    assert server.counters()["cancelled"] == 3
+    for connection in (stream, silent, whole, idle, half):
+        connection.close()
+
+
+def test_new_requests_while_stopping(start):
+    server = start(drain_ms=3000)
+    kept = server.connect()
+    kept.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    read_until(kept, b"\r\n\r\n")
+    stream = server.open_stream("[[tokens=15]] [[pace_ms=60]]")
+    read_until(stream, b"w0 ")
+    server.process.terminate()
+    time.sleep(0.2)
+    kept.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert read_until(kept, b"\r\n\r\n").startswith(b"HTTP/1.1 503 ")
+    with pytest.raises(OSError):
+        server.connect(timeout=1)
+    assert b"[DONE]" in read_all(stream)
+    assert server.stop() == 0
+    kept.close()
+    stream.close()
+
+
+@pytest.mark.real_too
+def test_bad_start(request, kind):
+    """An address that cannot be had is one line and status 1."""
+    import subprocess
+
+    from conftest import make_command
+    command = make_command(request.config, kind, {})
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        command[command.index("--port") + 1] = str(taken.getsockname()[1])
+        done = subprocess.run(command, capture_output=True, timeout=120)
+    assert done.returncode == 1 and b"in use" in done.stderr.lower()

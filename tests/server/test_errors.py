@@ -1,0 +1,255 @@
+"""Every wrong request gets the status, type, param and message that clients know, and never a word about the server's files."""
+
+import base64
+import json
+import os
+
+import pytest
+from pictures import JPEG, data_url, image_part, png, text_part
+
+CHAT = "/v1/chat/completions"
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+def check(reply, status, kind, param, *parts):
+    assert reply.status == status, reply.body
+    body = reply.json
+    assert list(body) == ["error"] and list(body["error"]) == ["message", "type", "param", "code"]
+    error = body["error"]
+    assert (error["type"], error["param"], error["code"]) == (kind, param, status), error
+    for part in parts:
+        assert part in error["message"], error
+    assert "/secret" not in error["message"]
+    assert reply.headers["Content-Type"] == "application/json"
+
+
+def bad_image(url):
+    return [{"role": "user", "content": [text_part("what is this?"), {"type": "image_url", "image_url": {"url": url}}]}]
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("url, param, part", [
+    ("data:image/png;base64,@@@@", "image_url", "base64"),
+    ("data:image/png;base64,iVBORw0", "image_url", "base64"),
+    (data_url(b"this is no picture"), "image", "cannot identify image"),
+    (data_url(b""), "image", "cannot identify image"),
+    (data_url(b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"), "image", "cannot identify image"),
+    (data_url(JPEG[:-20], "image/jpeg"), "image", "image file is truncated"),
+    ("data:image/png,plain", "image_url", "base64"),
+    ("data:image/png;base64", "image_url", "comma"),
+    ("file:///etc/passwd", "image_url", "not allowed"),
+    ("ftp://example.com/a.png", "image_url", "ftp://"),
+    ("http://127.0.0.1/a.png", "image_url", ""),
+    ("", "image_url", ""),
+])
+def test_bad_pictures(server, url, param, part):
+    check(server.chat(messages=bad_image(url)), 400, "BadRequestError", param, part)
+
+
+@pytest.mark.real_too
+def test_unknown_model(server):
+    check(server.chat(model="x"), 404, "NotFoundError", "model", "The model `x` does not exist.")
+
+
+@pytest.mark.parametrize("limit, given", [(2, 3), (-1, 1)])
+def test_too_many_images(start, limit, given):
+    parts = [image_part() for _ in range(given)]
+    reply = start(images=limit).chat(messages=[{"role": "user", "content": parts}])
+    check(reply, 400, "BadRequestError", "image", f"At most {max(limit, 0)} image(s) may be provided in one prompt.")
+
+
+@pytest.mark.real_too
+def test_prompt_too_long(server):
+    limit = server.get("/v1/models").json["data"][0]["max_model_len"]
+    reply = server.chat("word " * (limit + 10))
+    check(reply, 400, "BadRequestError", "input_tokens", f"This model's maximum context length is {limit} tokens.")
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("fields, param, parts", [
+    ({"max_tokens": 100000000}, "max_tokens", ["100000000", "maximum context length"]),
+    ({"max_completion_tokens": 100000000}, "max_completion_tokens", ["100000000"]),
+    ({"max_tokens": 0}, "max_tokens", ["max_tokens", "0"]),
+    ({"max_tokens": -1}, "max_tokens", ["max_tokens", "-1"]),
+    ({"max_completion_tokens": 0}, "max_completion_tokens", ["0"]),
+    ({"max_tokens": 1.5}, "max_tokens", ["1.5"]),
+    ({"max_tokens": "many"}, "max_tokens", ["many"]),
+    ({"n": 0}, "n", ["n must be at least 1, got 0"]),
+    ({"n": 1000}, "n", ["1000"]),
+    ({"temperature": -1}, "temperature", ["temperature", "-1"]),
+    ({"temperature": 2.5}, "temperature", ["2.5"]),
+    ({"top_p": 0}, "top_p", ["top_p", "0"]),
+    ({"top_p": 1.1}, "top_p", ["1.1"]),
+    ({"top_k": -2}, "top_k", ["-2"]),
+    ({"min_p": -0.1}, "min_p", ["-0.1"]),
+    ({"repetition_penalty": 0}, "repetition_penalty", ["0"]),
+    ({"presence_penalty": 3}, "presence_penalty", ["3"]),
+    ({"frequency_penalty": -3}, "frequency_penalty", ["-3"]),
+    ({"seed": "s"}, "seed", ["seed"]),
+    ({"stop": [""]}, "stop", ["empty"]),
+    ({"stop": 5}, "stop", ["an integer"]),
+    ({"stop": ["a"] * 17}, "stop", ["16"]),
+    ({"stop_token_ids": [-1]}, "stop_token_ids", ["stop_token_ids[0]"]),
+    ({"stop_token_ids": [1 << 40]}, "stop_token_ids", ["stop_token_ids[0]"]),
+    ({"min_tokens": 5, "max_tokens": 4}, "min_tokens", ["5", "4"]),
+    ({"top_logprobs": 2}, "top_logprobs", ["logprobs"]),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", ["21"]),
+    ({"logprobs": 3}, "logprobs", ["logprobs"]),
+    ({"stream": "yes"}, "stream", ["yes"]),
+    ({"stream_options": {"include_usage": True}}, "stream_options", ["stream"]),
+    ({"logit_bias": {"5": 1}}, "logit_bias", ["not supported"]),
+    ({"response_format": {"type": "json_object"}}, "response_format", ["json_object"]),
+    ({"tools": [{"type": "function"}]}, "tools", ["not supported"]),
+    ({"mm_processor_kwargs": {"size": 3}}, "mm_processor_kwargs", ["size"]),
+    ({"mm_processor_kwargs": {"min_pixels": 0}}, "min_pixels", ["0"]),
+    ({"mm_processor_kwargs": {"min_pixels": 9, "max_pixels": 8}}, "min_pixels", ["9", "8"]),
+    ({"mm_processor_kwargs": 3}, "mm_processor_kwargs", ["an integer"]),
+    ({"continue_final_message": True}, "continue_final_message", ["assistant"]),
+    ({"add_generation_prompt": False}, "add_generation_prompt", ["continue_final_message"]),
+    ({"messages": []}, "messages", ["[]"]),
+    ({"messages": "hi"}, "messages", ["a string"]),
+    ({"messages": [5]}, "messages", ["messages[0]"]),
+    ({"messages": [{"content": "x"}]}, "messages", ["role"]),
+    ({"messages": [{"role": "tool", "content": "x"}]}, "messages", ["tool"]),
+    ({"messages": [{"role": "user"}]}, "messages", ["content"]),
+    ({"messages": [{"role": "user", "content": [{"type": "video_url"}]}]}, "messages", ["video_url"]),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages", ["messages[0].content[0]"]),
+    ({"messages": [{"role": "user", "content": ["x"]}]}, "messages", ["messages[0].content[0]"]),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url", ["image_url"]),
+    ({"model": 5}, "model", ["an integer"]),
+    ({"model": "te\0st"}, "model", ["NUL"]),
+])
+def test_wrong_fields(server, fields, param, parts):
+    check(server.chat(**{"messages": HELLO, **fields}), 400, "BadRequestError", param, *parts)
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("body, param, part", [
+    (b"", "body", "empty"),
+    (b"{", "body", "Invalid JSON"),
+    (b"{}{}", "body", "Invalid JSON"),
+    (b"[]", "body", "an array"),
+    (b"5", "body", "an integer"),
+    (b'{"messages": [{"role": "user", "content": "\xff\xfe"}]}', "body", "Invalid JSON"),
+    (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', "body", "Invalid JSON"),
+    (b'{"a":' * 1000 + b"1" + b"}" * 1000, "body", "deep"),
+    (b"[" * 1000000, "body", "deep"),
+    (b"[" + b"1," * 1100000 + b"1]", "body", "values"),
+    (b"{}", "body.messages", "messages"),
+    (b'{"messages": null}', "body.messages", "messages"),
+    (b'{"x": "' + b"\\" * 101, "body", "Invalid JSON"),
+])
+def test_bodies_that_are_no_request(server, body, param, part):
+    check(server.post(CHAT, body), 400, "Bad Request", param, part)
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": "application/jsonx"}])
+def test_wrong_content_type(server, headers):
+    reply = server.request("POST", CHAT, json.dumps({"messages": HELLO}), headers)
+    check(reply, 400, "Bad Request", "body", "application/json")
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("parameters", ["", "; charset=utf-8"])
+def test_content_type_with_parameters(server, parameters):
+    headers = {"Content-Type": "application/json" + parameters}
+    assert server.request("POST", CHAT, json.dumps({"messages": HELLO, "max_tokens": 1}), headers).status == 200
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("method, path", [("GET", "/nowhere"), ("POST", "/v1/nowhere"), ("GET", "/v1"), ("GET", "/health/")])
+def test_unknown_path(server, method, path):
+    check(server.request(method, path), 404, "Not Found", None, "Not Found")
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("method, path, allow", [
+    ("GET", CHAT, "POST"), ("DELETE", CHAT, "POST"), ("POST", "/v1/models", "GET, HEAD"), ("PUT", "/ping", "GET, HEAD, POST"),
+    ("OPTIONS", "/health", "GET, HEAD"), ("GET", "/tokenize", "POST")])
+def test_wrong_method(server, method, path, allow):
+    reply = server.request(method, path)
+    check(reply, 405, "Method Not Allowed", None, "Method Not Allowed")
+    assert reply.headers["Allow"] == allow
+
+
+@pytest.mark.real_too
+def test_key(start):
+    server = start(api_key="sesame")
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "sesame"}, {"Authorization": "Bearer "},
+                    {"Authorization": "Bearer sesame2"}):
+        for reply in (server.get("/v1/models", headers=headers), server.chat(headers=headers),
+                      server.get("/v1/nowhere", headers=headers)):
+            check(reply, 401, "AuthenticationError", None, "Unauthorized")
+            assert reply.headers["WWW-Authenticate"] == "Bearer"
+    assert server.get("/v1/models", headers={"Authorization": "Bearer sesame"}).status == 200
+    assert server.chat(headers={"Authorization": "bearer sesame"}, max_tokens=1).status == 200
+    for path in ("/health", "/version", "/ping", "/load", "/"):
+        assert server.get(path).status == 200
+
+
+@pytest.mark.parametrize("refusal, status", [(2, 503), (3, 500), (4, 400), (9, 500)])
+def test_failures_of_the_library_tell_nothing(server, refusal, status):
+    reply = server.chat(f"[[refuse={refusal}]]")
+    assert reply.status == status
+    if status != 400:
+        assert "/secret" not in reply.body.decode()
+    if status == 503:
+        assert reply.headers["Retry-After"] == "1"
+
+
+def test_error_in_the_answer(server):
+    check(server.chat("[[tokens=9]] [[error_at=3]]"), 500, "InternalServerError", None, "Internal server error.")
+    assert "scripted failure" in server.read_output()
+
+
+def test_dead_engine(start):
+    server = start()
+    assert server.get("/health").status == 200 and server.get("/ping").status == 200
+    assert server.chat("[[die=1]]").status == 500
+    for path in ("/health", "/ping"):
+        assert server.get(path).status == 503
+    assert server.post("/ping", b"").status == 503
+    assert server.chat().status == 500
+    assert server.get("/v1/models").status == 200
+
+
+def test_picture_limits(start):
+    server = start(max_image_pixels=100)
+    check(server.chat(messages=bad_image(data_url(png(11, 10)))), 400, "BadRequestError", "image", "at most 100")
+
+
+def test_local_files(start, tmp_path):
+    allowed, other = tmp_path / "allowed", tmp_path / "allowed-not"
+    allowed.mkdir()
+    other.mkdir()
+    (allowed / "a b.png").write_bytes(png(9, 8))
+    (other / "b.png").write_bytes(png())
+    (allowed / "link.png").symlink_to(other / "b.png")
+    (allowed / "folder").mkdir()
+    os.mkfifo(allowed / "fifo")
+    server = start(allowed_local_media_path=allowed)
+    good = server.chat(messages=[{"role": "user", "content": [text_part("[[show=1]]"), {
+        "type": "image_url", "image_url": {"url": f"file://{allowed}/a%20b.png"}}]}])
+    assert "image(9x8" in good.json["choices"][0]["message"]["content"]
+    for path in (f"{other}/b.png", f"{allowed}/link.png", f"{allowed}/../allowed-not/b.png", f"{allowed}/none.png",
+                 f"{allowed}/folder", f"{allowed}/fifo", f"{allowed}/a%00.png", f"{allowed}/a%2", "relative.png", "/" * 5000):
+        reply = server.chat(messages=bad_image("file://" + path))
+        check(reply, 400, "BadRequestError", "image_url", "cannot be read")
+        assert str(tmp_path) not in reply.body.decode()
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("path, body, param", [
+    ("/tokenize", {}, "body.prompt"), ("/tokenize", {"prompt": 5}, "prompt"), ("/tokenize", {"messages": []}, "messages"),
+    ("/tokenize", {"prompt": "x", "model": "none"}, "model"), ("/detokenize", {}, "body.tokens"),
+    ("/detokenize", {"tokens": "x"}, "tokens"), ("/detokenize", {"tokens": [1, -1]}, "tokens"),
+    ("/detokenize", {"tokens": [1 << 40]}, "tokens"), ("/detokenize", {"tokens": [1.5]}, "tokens")])
+def test_wrong_token_requests(server, path, body, param):
+    reply = server.post(path, body)
+    assert reply.status in (400, 404) and reply.error["param"] == param, reply.body
+
+
+def test_base64_with_line_breaks_is_taken(server):
+    url = "data:image/png;base64," + base64.encodebytes(png()).decode()
+    assert server.chat(messages=bad_image(url)).status == 200

@@ -1,0 +1,49 @@
+"""Random damage to a valid body never crashes or hangs the server, and never gives a status 500."""
+
+import json
+import random
+
+import pytest
+from pictures import image_part, text_part
+
+SEED = 20240607
+N_MUTATIONS = 500
+PIECES = [b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"null", b"-1", b"1e999", b"\xff", b"\0", b"\\u0000", b"\\ud800", b"true",
+          b"99999999999999999999", b'"messages"', b'"image_url"', b"data:image/png;base64,", b"0.5", b"{}", b"[]"]
+
+
+def mutate(body, source):
+    body = bytearray(body)
+    for _ in range(source.randint(1, 4)):
+        at = source.randrange(len(body) + 1)
+        choice = source.randrange(4)
+        if choice == 0 and at < len(body):
+            body[at] = source.randrange(256)
+        elif choice == 1:
+            del body[at:at + source.randint(1, 20)]
+        elif choice == 2:
+            body[at:at] = source.choice(PIECES)
+        else:
+            start = source.randrange(len(body) + 1)
+            body[at:at] = body[start:start + source.randint(1, 40)]
+    return bytes(body)
+
+
+@pytest.mark.real_too
+def test_mutations(server, kind):
+    source = random.Random(SEED)
+    body = json.dumps({"model": "test-model", "messages": [
+        {"role": "system", "content": "be short"},
+        {"role": "user", "content": [text_part("what é is this?"), image_part(), {"type": "input_text", "text": "?"}]},
+        {"role": "assistant", "content": "a"}, {"role": "user", "content": "why"}],
+        "max_tokens": 2, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "n": 2, "seed": 7, "stop": ["x", "y"], "stop_token_ids": [1],
+        "logprobs": True, "top_logprobs": 2, "stream": False, "mm_processor_kwargs": {"min_pixels": 1, "max_pixels": 100000},
+        "response_format": {"type": "text"}}).encode()
+    seen = set()
+    for number in range(N_MUTATIONS):
+        path = ["/v1/chat/completions", "/tokenize", "/detokenize"][0 if number % 8 else number // 8 % 3]
+        reply = server.post(path, mutate(body, source), timeout=60)
+        assert reply.status in (200, 400, 404), (SEED, number, reply.status, reply.body)
+        seen.add(reply.status)
+    assert {200, 400} <= seen
+    assert server.get("/health").status == 200
