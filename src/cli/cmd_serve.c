@@ -142,6 +142,7 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(values, &options.image_options);
   if (code != OMMAI_EXIT_DONE) return code;
   warn_without_effect(values);
+  /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
   return start(values, &common, &options);
 }

@@ -1,0 +1,66 @@
+#include "server/api_error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char *type_of(int status) {
+  switch (status) {
+    case 400: return "BadRequestError";
+    case 401: return "AuthenticationError";
+    case 404: return "NotFoundError";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 413: return "Request Entity Too Large";
+    case 422: return "UnprocessableEntityError";
+    case 503: return "ServiceUnavailableError";
+    default: return "InternalServerError";
+  }
+}
+
+static void fill(struct ommai_api_error *error, int status, const char *type, const char *param, const char *format,
+                 va_list arguments) {
+  error->status = status;
+  error->type = type;
+  snprintf(error->param, sizeof error->param, "%s", param ? param : "");
+  vsnprintf(error->message, sizeof error->message, format, arguments);
+}
+
+bool ommai_api_fail(struct ommai_api_error *error, int status, const char *param, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fill(error, status, type_of(status), param, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+bool ommai_api_fail_body(struct ommai_api_error *error, const char *param, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fill(error, 400, "Bad Request", param, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+bool ommai_api_fail_from(struct ommai_api_error *error, const struct omma_error *cause) {
+  switch (cause->status) {
+    case OMMA_ERROR_ARGUMENT:
+    case OMMA_ERROR_FORMAT:
+    case OMMA_ERROR_UNSUPPORTED:
+    case OMMA_ERROR_LIMIT: return ommai_api_fail(error, 400, cause->field, "%s", cause->message);
+    case OMMA_ERROR_MEMORY: return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
+    case OMMA_ERROR_BUSY: return ommai_api_fail(error, 503, NULL, "The server is busy: its queue is full.");
+    case OMMA_ERROR_CANCELLED:
+      return ommai_api_fail(error, 503, NULL, "The request was cancelled: the server is shutting down.");
+    default: return ommai_api_fail(error, 500, NULL, "Internal server error.");
+  }
+}
+
+void ommai_api_error_write(const struct ommai_api_error *error, struct ommai_text *text) {
+  ommai_text_add(text, "{\"error\":{\"message\":");
+  ommai_text_json_string(text, error->message);
+  ommai_text_add(text, ",\"type\":");
+  ommai_text_json_string(text, error->type);
+  ommai_text_add(text, ",\"param\":");
+  ommai_text_json_string(text, error->param[0] ? error->param : NULL);
+  ommai_text_format(text, ",\"code\":%d}}", error->status);
+}

@@ -1,0 +1,33 @@
+/* What goes wrong with a request, in the form that clients of OpenAI's interface get: status and
+ * {"error":{"message","type","param","code"}}. */
+#ifndef OMMAI_SERVER_API_ERROR_H
+#define OMMAI_SERVER_API_ERROR_H
+
+#include <omma/status.h>
+#include <stdbool.h>
+
+#include "server/text_buffer.h"
+
+struct ommai_api_error {
+  int status;       /* of HTTP */
+  const char *type; /* a constant string */
+  char param[64];   /* the field at fault; empty: null */
+  char message[768];
+};
+
+/* Fills *error for an HTTP status with that status's usual type ("BadRequestError", ...). param may be NULL. Returns false, so
+ * that `return ommai_api_fail(...)` is the usual form. */
+bool ommai_api_fail(struct ommai_api_error *error, int status, const char *param, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Status 400 with type "Bad Request": for a body that is no JSON of the right form, as opposed to a field's wrong value. */
+bool ommai_api_fail_body(struct ommai_api_error *error, const char *param, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Translates a failure of omma.h. Messages of internal failures are replaced, since they may name files or addresses. */
+bool ommai_api_fail_from(struct ommai_api_error *error, const struct omma_error *cause);
+
+/* Appends {"error":{...}}. */
+void ommai_api_error_write(const struct ommai_api_error *error, struct ommai_text *text);
+
+#endif

@@ -1,0 +1,253 @@
+#include "server/chat_request.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "server/media.h"
+#include "server/request_json.h"
+#include "server/server_state.h"
+
+/* "messages[3].content": where a message or part stands, for errors. */
+#define WHERE_SIZE 64
+
+bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error) {
+  const char *model = NULL;
+  if (!ommai_field_string(root, "model", &model, error)) return false;
+  if (model && !ommai_server_has_model(server, model)) {
+    return ommai_api_fail(error, 404, "model", "The model `%.200s` does not exist.", model);
+  }
+  *name = model;
+  return true;
+}
+
+static bool read_pixels(const json_t *object, struct omma_image_options *options, struct ommai_api_error *error) {
+  if (!ommai_field_integer(object, "min_pixels", 1, INT32_MAX, &options->min_pixels, error) ||
+      !ommai_field_integer(object, "max_pixels", 1, INT32_MAX, &options->max_pixels, error)) {
+    return false;
+  }
+  if (options->max_pixels && options->min_pixels > options->max_pixels) {
+    return ommai_api_fail(error, 400, "min_pixels", "min_pixels %" PRId64 " is larger than max_pixels %" PRId64 ".",
+                          options->min_pixels, options->max_pixels);
+  }
+  return true;
+}
+
+/* Settings that are put in a wrong place or misspelt must not be ignored silently, so unknown keys are refused. */
+static bool read_processor_options(const json_t *root, struct omma_image_options *options, struct ommai_api_error *error) {
+  static const char FIELD[] = "mm_processor_kwargs";
+  json_t *object = ommai_field_get(root, FIELD);
+  const char *key;
+  json_t *value;
+  if (!object) return true;
+  if (!json_is_object(object)) {
+    return ommai_api_fail(error, 400, FIELD, "%s must be an object, got %s.", FIELD, ommai_json_kind(object));
+  }
+  json_object_foreach(object, key, value) {
+    if (strcmp(key, "min_pixels") && strcmp(key, "max_pixels")) {
+      return ommai_api_fail(error, 400, FIELD, "%s: unknown key \"%.80s\"; known are min_pixels and max_pixels.", FIELD, key);
+    }
+  }
+  return read_pixels(object, options, error);
+}
+
+static bool read_role(const json_t *message, const char *where, enum omma_role *role, struct ommai_api_error *error) {
+  static const struct {
+    const char *name;
+    enum omma_role role;
+  } roles[] = {{"system", OMMA_ROLE_SYSTEM},
+               {"developer", OMMA_ROLE_SYSTEM},
+               {"user", OMMA_ROLE_USER},
+               {"assistant", OMMA_ROLE_ASSISTANT}};
+  const char *name = NULL;
+  if (!ommai_field_string(message, "role", &name, error)) return false;
+  if (!name) return ommai_api_fail(error, 400, "messages", "%s has no role.", where);
+  for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+    if (!strcmp(name, roles[i].name)) {
+      *role = roles[i].role;
+      return true;
+    }
+  }
+  return ommai_api_fail(error, 400, "messages", "%s: role must be system, developer, user or assistant, got \"%.80s\".", where,
+                        name);
+}
+
+static struct omma_part *add_part(struct ommai_chat_request *request) { return &request->parts[request->n_parts_used++]; }
+
+static void add_text(struct ommai_chat_request *request, const json_t *text) {
+  struct omma_part *part = add_part(request);
+  part->text = json_string_value(text);
+  part->text_size = json_string_length(text);
+}
+
+/* {"image_url": {"url", "detail"}} and {"image_url": "..."} are both in use. */
+static bool add_image(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
+                      const char *where, struct ommai_api_error *error) {
+  const json_t *holder = ommai_field_get(source, "image_url"), *url = holder;
+  struct omma_image_options options = request->image_options;
+  if (json_is_object(holder)) {
+    url = ommai_field_get(holder, "url");
+    if (!read_pixels(holder, &options, error)) return false;
+  }
+  if (!json_is_string(url)) return ommai_api_fail(error, 400, "image_url", "%s has no image_url with a url.", where);
+  if (!read_pixels(source, &options, error)) return false;
+  if (++request->n_images > server->limit_images) {
+    return ommai_api_fail(error, 400, "image", "At most %" PRId64 " image(s) may be provided in one prompt.",
+                          server->limit_images);
+  }
+  request->media[request->n_parts_used] = (struct ommai_media_part){json_string_value(url), json_string_length(url)};
+  add_part(request)->image_options = options;
+  return true;
+}
+
+static bool add_content_part(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
+                             const char *where, struct ommai_api_error *error) {
+  const char *type = NULL;
+  if (!json_is_object(source)) {
+    return ommai_api_fail(error, 400, "messages", "%s must be an object, got %s.", where, ommai_json_kind(source));
+  }
+  if (!ommai_field_string(source, "type", &type, error)) return false;
+  if (!type) return ommai_api_fail(error, 400, "messages", "%s has no type.", where);
+  if (!strcmp(type, "image_url") || !strcmp(type, "input_image")) return add_image(server, request, source, where, error);
+  if (strcmp(type, "text") && strcmp(type, "input_text")) {
+    return ommai_api_fail(error, 400, "messages",
+                          "%s: unknown part type \"%.80s\"; known are text, input_text, image_url and input_image.", where,
+                          type);
+  }
+  const json_t *text = ommai_field_get(source, "text");
+  if (!json_is_string(text)) return ommai_api_fail(error, 400, "messages", "%s has no text.", where);
+  add_text(request, text);
+  return true;
+}
+
+static bool read_message(const struct ommai_server *server, struct ommai_chat_request *request, size_t index,
+                         struct ommai_api_error *error) {
+  const json_t *source = json_array_get(ommai_field_get(request->root, "messages"), index);
+  struct omma_message *message = &request->messages[index];
+  char where[WHERE_SIZE];
+  snprintf(where, sizeof where, "messages[%zu]", index);
+  if (!json_is_object(source)) {
+    return ommai_api_fail(error, 400, "messages", "%s must be an object, got %s.", where, ommai_json_kind(source));
+  }
+  if (!read_role(source, where, &message->role, error)) return false;
+  const json_t *content = ommai_field_get(source, "content");
+  size_t first = request->n_parts_used;
+  if (json_is_string(content)) {
+    add_text(request, content);
+  } else if (json_is_array(content)) {
+    for (size_t i = 0; i < json_array_size(content); i++) {
+      snprintf(where, sizeof where, "messages[%zu].content[%zu]", index, i);
+      if (!add_content_part(server, request, json_array_get(content, i), where, error)) return false;
+    }
+  } else if (content || message->role != OMMA_ROLE_ASSISTANT) {
+    return ommai_api_fail(error, 400, "messages", "%s: content must be a string or an array, got %s.", where,
+                          content ? ommai_json_kind(content) : "null");
+  }
+  message->parts = request->parts + first;
+  message->n_parts = request->n_parts_used - first;
+  return true;
+}
+
+static size_t count_parts(const json_t *messages) {
+  size_t n_parts = 0;
+  for (size_t i = 0; i < json_array_size(messages); i++) {
+    const json_t *content = json_object_get(json_array_get(messages, i), "content");
+    n_parts += json_is_array(content) ? json_array_size(content) : 1;
+  }
+  return n_parts;
+}
+
+static bool read_messages(const struct ommai_server *server, struct ommai_chat_request *request,
+                          struct ommai_api_error *error) {
+  const json_t *messages = ommai_field_get(request->root, "messages");
+  if (!messages) return ommai_api_fail_body(error, "body.messages", "Field required: messages.");
+  if (!json_is_array(messages)) {
+    return ommai_api_fail(error, 400, "messages", "messages must be an array, got %s.", ommai_json_kind(messages));
+  }
+  size_t n_messages = json_array_size(messages), n_parts = count_parts(messages);
+  if (n_messages == 0) return ommai_api_fail(error, 400, "messages", "messages must hold at least one message, got [].");
+  request->n_messages = n_messages;
+  request->n_parts = n_parts;
+  request->messages = ommai_allocate(request->allocator, n_messages, sizeof *request->messages);
+  request->parts = ommai_allocate(request->allocator, n_parts, sizeof *request->parts);
+  request->media = ommai_allocate(request->allocator, n_parts, sizeof *request->media);
+  request->images = ommai_allocate(request->allocator, n_parts, sizeof *request->images);
+  if (!request->messages || !request->parts || !request->media || !request->images) {
+    return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
+  }
+  for (size_t i = 0; i < n_messages; i++) {
+    if (!read_message(server, request, i, error)) return false;
+  }
+  return true;
+}
+
+/* The end of the prompt: a new turn of the assistant, or the last message continued. */
+static bool read_prompt_end(struct ommai_chat_request *request, struct ommai_api_error *error) {
+  bool continued = false, opened;
+  if (!ommai_field_boolean(request->root, "continue_final_message", &continued, error)) return false;
+  opened = !continued;
+  if (!ommai_field_boolean(request->root, "add_generation_prompt", &opened, error)) return false;
+  if (continued && opened) {
+    return ommai_api_fail(error, 400, "continue_final_message",
+                          "continue_final_message and add_generation_prompt cannot both be true.");
+  }
+  if (!continued && !opened) {
+    return ommai_api_fail(error, 400, "add_generation_prompt",
+                          "add_generation_prompt false is supported with continue_final_message only.");
+  }
+  if (continued && request->messages[request->n_messages - 1].role != OMMA_ROLE_ASSISTANT) {
+    return ommai_api_fail(error, 400, "continue_final_message",
+                          "continue_final_message needs a last message of the assistant.");
+  }
+  request->options.continue_final_message = continued;
+  return true;
+}
+
+static bool read_stream_options(struct ommai_chat_request *request, struct ommai_api_error *error) {
+  const json_t *options = ommai_field_get(request->root, "stream_options");
+  if (!ommai_field_boolean(request->root, "stream", &request->stream, error)) return false;
+  if (!options) return true;
+  if (!json_is_object(options)) {
+    return ommai_api_fail(error, 400, "stream_options", "stream_options must be an object, got %s.", ommai_json_kind(options));
+  }
+  if (!request->stream) {
+    return ommai_api_fail(error, 400, "stream_options", "Stream options can only be defined when `stream=True`.");
+  }
+  return ommai_field_boolean(options, "include_usage", &request->include_usage, error) &&
+         ommai_field_boolean(options, "continuous_usage_stats", &request->continuous_usage, error);
+}
+
+bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bool messages_only,
+                             struct ommai_chat_request *request, struct ommai_api_error *error) {
+  *request =
+      (struct ommai_chat_request){.allocator = server->allocator, .root = root, .n = 1, .image_options = server->image_options};
+  if (!ommai_model_read(server, root, &request->model, error) ||
+      !ommai_field_string(root, "request_id", &request->request_id, error) ||
+      !read_processor_options(root, &request->image_options, error) || !read_messages(server, request, error) ||
+      !read_prompt_end(request, error)) {
+    return false;
+  }
+  return messages_only || (read_stream_options(request, error) && ommai_sampling_read(server, root, request, error));
+}
+
+bool ommai_chat_request_load_images(const struct ommai_server *server, struct ommai_chat_request *request,
+                                    bool (*stop)(void *context), void *context, struct ommai_api_error *error) {
+  for (size_t i = 0; i < request->n_parts_used; i++) {
+    const struct ommai_media_part *media = &request->media[i];
+    if (!media->url) continue;
+    if (stop && stop(context)) return true;
+    if (!ommai_media_load(server, media->url, media->url_size, &request->images[i], error)) return false;
+    request->parts[i].image = request->images[i];
+  }
+  return true;
+}
+
+void ommai_chat_request_destroy(struct ommai_chat_request *request) {
+  for (size_t i = 0; request->images && i < request->n_parts; i++) omma_image_destroy(request->images[i]);
+  ommai_release(request->allocator, request->images, request->n_parts, sizeof *request->images);
+  ommai_release(request->allocator, request->media, request->n_parts, sizeof *request->media);
+  ommai_release(request->allocator, request->parts, request->n_parts, sizeof *request->parts);
+  ommai_release(request->allocator, request->messages, request->n_messages, sizeof *request->messages);
+  json_decref(request->root);
+  *request = (struct ommai_chat_request){.allocator = request->allocator};
+}

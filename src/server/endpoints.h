@@ -1,0 +1,19 @@
+/* The handlers of all routes. Each gives its exchange a reply, an error or a stream, at once or later. */
+#ifndef OMMAI_SERVER_ENDPOINTS_H
+#define OMMAI_SERVER_ENDPOINTS_H
+
+#include "server/exchange.h"
+
+/* On the IO thread: they only read counters and constants. */
+void ommai_endpoint_health(struct ommai_exchange *exchange);
+void ommai_endpoint_version(struct ommai_exchange *exchange);
+void ommai_endpoint_load(struct ommai_exchange *exchange);
+void ommai_endpoint_models(struct ommai_exchange *exchange);
+void ommai_endpoint_page(struct ommai_exchange *exchange);
+
+/* On a worker. */
+void ommai_endpoint_chat(struct ommai_exchange *exchange);
+void ommai_endpoint_tokenize(struct ommai_exchange *exchange);
+void ommai_endpoint_detokenize(struct ommai_exchange *exchange);
+
+#endif

@@ -1,0 +1,206 @@
+#include "server/exchange.h"
+
+#include <microhttpd.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/clock.h"
+#include "server/server_state.h"
+
+static const char DONE[] = "data: [DONE]\n\n";
+static const char KEEP_ALIVE[] = ": keep-alive\n\n";
+
+struct ommai_exchange *ommai_exchange_create(struct ommai_server *server) {
+  struct ommai_exchange *exchange = ommai_allocate(server->allocator, 1, sizeof *exchange);
+  if (!exchange) return NULL;
+  exchange->server = server;
+  exchange->allocator = server->allocator;
+  exchange->descriptor = -1;
+  exchange->created_ns = exchange->last_event_ns = ommai_clock_ns();
+  atomic_init(&exchange->references, 1);
+  atomic_init(&exchange->body_complete, false);
+  pthread_mutex_init(&exchange->lock, NULL);
+  ommai_text_init(&exchange->body, server->allocator);
+  ommai_text_init(&exchange->reply.body, server->allocator);
+  ommai_server_count_exchange(server, 1);
+  return exchange;
+}
+
+void ommai_exchange_retain(struct ommai_exchange *exchange) { atomic_fetch_add(&exchange->references, 1); }
+
+void ommai_exchange_free_event(struct ommai_exchange *exchange, struct ommai_event *event) {
+  if (!event) return;
+  ommai_release(exchange->allocator, event, sizeof *event + event->size, 1);
+}
+
+void ommai_exchange_release(struct ommai_exchange *exchange) {
+  if (!exchange || atomic_fetch_sub(&exchange->references, 1) != 1) return;
+  struct ommai_server *server = exchange->server;
+  while (exchange->head) {
+    struct ommai_event *next = exchange->head->next;
+    ommai_exchange_free_event(exchange, exchange->head);
+    exchange->head = next;
+  }
+  ommai_server_release_body(exchange);
+  ommai_text_free(&exchange->reply.body);
+  pthread_mutex_destroy(&exchange->lock);
+  ommai_release(exchange->allocator, exchange, 1, sizeof *exchange);
+  ommai_server_count_exchange(server, -1);
+}
+
+/* Under the lock. The IO thread then calls the access handler or the stream's reader again. */
+static void resume(struct ommai_exchange *exchange) {
+  if (!exchange->suspended) return;
+  exchange->suspended = false;
+  MHD_resume_connection(exchange->connection);
+}
+
+void ommai_exchange_reply(struct ommai_exchange *exchange, int status, const char *content_type, struct ommai_text *body) {
+  pthread_mutex_lock(&exchange->lock);
+  if (!exchange->replied && !exchange->streaming) {
+    if (body->failed) { /* an empty 503 needs no memory */
+      ommai_text_free(body);
+      status = 503;
+    }
+    exchange->reply.status = status;
+    exchange->reply.content_type = content_type;
+    exchange->reply.body = *body;
+    ommai_text_init(body, body->allocator);
+    exchange->replied = exchange->ended = true;
+    exchange->waiting = false;
+    resume(exchange);
+  }
+  pthread_mutex_unlock(&exchange->lock);
+  ommai_text_free(body);
+}
+
+static struct ommai_event *make_event(struct ommai_exchange *exchange, const char *data, size_t size) {
+  struct ommai_event *event = ommai_allocate(exchange->allocator, sizeof *event + size, 1);
+  if (!event) return NULL;
+  event->size = size;
+  memcpy(event->data, data, size);
+  return event;
+}
+
+/* Under the lock. Takes the event over. */
+static void append_event(struct ommai_exchange *exchange, struct ommai_event *event) {
+  if (exchange->tail) {
+    exchange->tail->next = event;
+  } else {
+    exchange->head = event;
+  }
+  exchange->tail = event;
+  exchange->pending_bytes += event->size;
+  exchange->last_event_ns = ommai_clock_ns();
+  exchange->streaming = true;
+  resume(exchange);
+}
+
+bool ommai_exchange_push(struct ommai_exchange *exchange, const char *data, size_t size) {
+  struct ommai_event *event = make_event(exchange, data, size);
+  pthread_mutex_lock(&exchange->lock);
+  bool accepted = event && !exchange->gone && !exchange->ended;
+  if (accepted && exchange->pending_bytes + size > exchange->server->max_pending_bytes) {
+    exchange->gone = true; /* a reader this slow is not waited for */
+    accepted = false;
+    resume(exchange);
+  }
+  if (accepted) append_event(exchange, event);
+  pthread_mutex_unlock(&exchange->lock);
+  if (event && !accepted) ommai_exchange_free_event(exchange, event);
+  return accepted;
+}
+
+static void end_stream(struct ommai_exchange *exchange, struct ommai_event *last) {
+  struct ommai_event *done = make_event(exchange, DONE, sizeof DONE - 1);
+  pthread_mutex_lock(&exchange->lock);
+  bool open = !exchange->ended && !exchange->gone;
+  if (open && last) append_event(exchange, last);
+  if (open && done) append_event(exchange, done);
+  bool kept = open && done;
+  exchange->ended = true;
+  exchange->waiting = false;
+  resume(exchange);
+  pthread_mutex_unlock(&exchange->lock);
+  if (last && !open) ommai_exchange_free_event(exchange, last);
+  if (done && !kept) ommai_exchange_free_event(exchange, done);
+}
+
+void ommai_exchange_end(struct ommai_exchange *exchange) { end_stream(exchange, NULL); }
+
+static bool has_stream(struct ommai_exchange *exchange) {
+  pthread_mutex_lock(&exchange->lock);
+  bool streaming = exchange->streaming;
+  pthread_mutex_unlock(&exchange->lock);
+  return streaming;
+}
+
+/* One thread at a time decides about the end of a request (the worker, then the engine's); the watcher may begin a stream with a
+ * comment in between, in which case ommai_exchange_reply leaves things as they are and the error goes into the stream. */
+void ommai_exchange_fail(struct ommai_exchange *exchange, const struct ommai_api_error *error) {
+  struct ommai_text text;
+  ommai_text_init(&text, exchange->allocator);
+  ommai_api_error_write(error, &text);
+  ommai_exchange_reply(exchange, error->status, "application/json", &text);
+  if (!has_stream(exchange)) return;
+  ommai_text_add(&text, "data: ");
+  ommai_api_error_write(error, &text);
+  ommai_text_add(&text, "\n\n");
+  end_stream(exchange, text.failed ? NULL : make_event(exchange, text.data, text.size));
+  ommai_text_free(&text);
+}
+
+void ommai_exchange_expect_stream(struct ommai_exchange *exchange) {
+  pthread_mutex_lock(&exchange->lock);
+  exchange->waiting = !exchange->ended;
+  exchange->last_event_ns = ommai_clock_ns();
+  pthread_mutex_unlock(&exchange->lock);
+}
+
+void ommai_exchange_keep_alive(struct ommai_exchange *exchange, int64_t before_ns) {
+  pthread_mutex_lock(&exchange->lock);
+  bool due = exchange->waiting && !exchange->head && exchange->last_event_ns < before_ns;
+  pthread_mutex_unlock(&exchange->lock);
+  if (due) ommai_exchange_push(exchange, KEEP_ALIVE, sizeof KEEP_ALIVE - 1);
+}
+
+void ommai_exchange_add_engine_id(struct ommai_exchange *exchange, uint64_t id) {
+  pthread_mutex_lock(&exchange->lock);
+  bool gone = exchange->gone || exchange->ended;
+  if (exchange->n_engine_ids < OMMAI_MAX_CHOICES) exchange->engine_ids[exchange->n_engine_ids++] = id;
+  pthread_mutex_unlock(&exchange->lock);
+  if (gone) omma_engine_cancel(exchange->server->engine, id);
+}
+
+/* The engine is called without our lock: its thread may be inside ommai_exchange_push at this moment. */
+void ommai_exchange_cancel_engine(struct ommai_exchange *exchange) {
+  uint64_t ids[OMMAI_MAX_CHOICES];
+  pthread_mutex_lock(&exchange->lock);
+  int n_ids = exchange->n_engine_ids;
+  memcpy(ids, exchange->engine_ids, sizeof ids);
+  pthread_mutex_unlock(&exchange->lock);
+  for (int i = 0; i < n_ids; i++) omma_engine_cancel(exchange->server->engine, ids[i]);
+}
+
+bool ommai_exchange_has_reply(struct ommai_exchange *exchange) {
+  pthread_mutex_lock(&exchange->lock);
+  bool replied = exchange->replied;
+  pthread_mutex_unlock(&exchange->lock);
+  return replied;
+}
+
+bool ommai_exchange_is_gone(struct ommai_exchange *exchange) {
+  pthread_mutex_lock(&exchange->lock);
+  bool gone = exchange->gone;
+  pthread_mutex_unlock(&exchange->lock);
+  return gone;
+}
+
+void ommai_exchange_leave(struct ommai_exchange *exchange) {
+  pthread_mutex_lock(&exchange->lock);
+  exchange->gone = true;
+  exchange->waiting = false;
+  resume(exchange);
+  pthread_mutex_unlock(&exchange->lock);
+  ommai_exchange_cancel_engine(exchange);
+}

@@ -1,0 +1,118 @@
+/* One HTTP request and its reply: where the IO thread, the workers, the watcher and the engine's thread meet.
+ *
+ * Lifetime: references. libmicrohttpd holds one from the headers until the reply is out or the connection is lost, the job that
+ * handles it one, and each request given to the engine one. The IO thread reads the body and sends; everybody else hands over
+ * a whole reply (once) or events of a stream. All functions but those marked may be called from any thread. */
+#ifndef OMMAI_SERVER_EXCHANGE_H
+#define OMMAI_SERVER_EXCHANGE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "server/api_error.h"
+#include "server/job_queue.h"
+#include "server/text_buffer.h"
+
+struct MHD_Connection;
+struct ommai_route;
+struct ommai_server;
+
+#define OMMAI_MAX_CHOICES 8 /* answers to one request, field `n` */
+#define OMMAI_REQUEST_ID_SIZE 129
+
+/* A piece of a stream, sent in one write. */
+struct ommai_event {
+  struct ommai_event *next;
+  size_t size, sent;
+  char data[];
+};
+
+struct ommai_exchange {
+  struct ommai_job job; /* first: a job is its exchange */
+  struct ommai_server *server;
+  const struct omma_allocator *allocator;
+  const struct ommai_route *route;
+  atomic_int references;
+  uint64_t number; /* names the exchange to the watcher; never used twice */
+  char request_id[OMMAI_REQUEST_ID_SIZE];
+
+  /* In the server's list, under the list's lock. */
+  struct ommai_exchange *next, *previous;
+  int64_t created_ns;
+  atomic_bool body_complete;
+
+  /* IO thread until the job is pushed, then the job. */
+  struct ommai_text body;
+  size_t body_reserved; /* counted against the server's budget */
+  size_t discarded;
+  bool dispatched, responded, active;
+  bool id_given; /* request_id is the client's */
+
+  /* Under `lock`. */
+  pthread_mutex_t lock;
+  struct MHD_Connection *connection; /* NULL once libmicrohttpd is done with it */
+  int descriptor;
+  bool suspended; /* and nobody has resumed it yet */
+  bool gone;      /* the client left, or must be treated so */
+  bool replied;   /* a whole reply is ready */
+  bool streaming; /* a first event exists: the reply is a stream */
+  bool ended;     /* nothing more will come */
+  bool waiting;   /* a stream is asked for and the engine is at work: comments may be sent */
+  struct {
+    int status;
+    const char *content_type, *allow;
+    bool close;
+    struct ommai_text body;
+  } reply;
+  struct ommai_event *head, *tail;
+  size_t pending_bytes;
+  int64_t last_event_ns;
+  uint64_t engine_ids[OMMAI_MAX_CHOICES];
+  int n_engine_ids;
+};
+
+/* A new exchange with one reference, outside the server's list; NULL when memory is out. */
+struct ommai_exchange *ommai_exchange_create(struct ommai_server *server);
+void ommai_exchange_retain(struct ommai_exchange *exchange);
+void ommai_exchange_release(struct ommai_exchange *exchange);
+
+/* Gives the reply; takes over the content of `body`, which is empty afterwards. The first reply wins and none follows a stream.
+ * content_type is a constant string. */
+void ommai_exchange_reply(struct ommai_exchange *exchange, int status, const char *content_type, struct ommai_text *body);
+
+/* Gives an error: as the reply, or where a stream has begun as its last event. */
+void ommai_exchange_fail(struct ommai_exchange *exchange, const struct ommai_api_error *error);
+
+/* Appends `data: ...` or any other text as one event of a stream. False when nobody will read it: the client is gone, the stream
+ * has ended, it is too far behind, or memory is out. */
+bool ommai_exchange_push(struct ommai_exchange *exchange, const char *data, size_t size);
+
+/* Appends `data: [DONE]` and ends the stream. */
+void ommai_exchange_end(struct ommai_exchange *exchange);
+
+/* Frees an event that was taken out of the queue; NULL is allowed. */
+void ommai_exchange_free_event(struct ommai_exchange *exchange, struct ommai_event *event);
+
+/* From now on comment lines fill the silence. */
+void ommai_exchange_expect_stream(struct ommai_exchange *exchange);
+
+/* Sends a comment line when a stream has been silent since `before_ns`. */
+void ommai_exchange_keep_alive(struct ommai_exchange *exchange, int64_t before_ns);
+
+/* Remembers a request of the engine, to be cancelled when the client goes; cancels it at once when that has happened. */
+void ommai_exchange_add_engine_id(struct ommai_exchange *exchange, uint64_t id);
+
+/* Cancels all requests of the engine that belong to it. */
+void ommai_exchange_cancel_engine(struct ommai_exchange *exchange);
+
+/* True when a whole reply is there. */
+bool ommai_exchange_has_reply(struct ommai_exchange *exchange);
+
+/* True when the reply would reach nobody. */
+bool ommai_exchange_is_gone(struct ommai_exchange *exchange);
+
+/* The client left: nothing is sent any more, the engine's requests are cancelled, the connection closes. */
+void ommai_exchange_leave(struct ommai_exchange *exchange);
+
+#endif

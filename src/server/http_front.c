@@ -1,0 +1,322 @@
+#include "server/http_front.h"
+
+#include <microhttpd.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "server/routes.h"
+#include "server/server_state.h"
+#include "server/watcher.h"
+
+#define CONNECTION_MEMORY (128 * 1024) /* buffers for headers, body pieces and events, per connection */
+#define EVENT_BLOCK (32 * 1024)
+#define MAX_DISCARDED_BYTES \
+  (64u << 20) /* of a refused body that is read to its end, so that the client gets to read our answer */
+
+static const char *header(struct MHD_Connection *connection, const char *name) {
+  return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static bool is_plain_id(const char *text) {
+  size_t length = strlen(text);
+  if (length == 0 || length >= OMMAI_REQUEST_ID_SIZE) return false;
+  for (size_t i = 0; i < length; i++) {
+    if (text[i] < 0x21 || text[i] > 0x7e) return false;
+  }
+  return true;
+}
+
+static void set_request_id(struct ommai_exchange *exchange, const char *given) {
+  unsigned char random[16];
+  if (given && is_plain_id(given)) {
+    memcpy(exchange->request_id, given, strlen(given) + 1);
+    exchange->id_given = true;
+    return;
+  }
+  randombytes_buf(random, sizeof random);
+  sodium_bin2hex(exchange->request_id, sizeof exchange->request_id, random, sizeof random);
+}
+
+static bool key_matches(const struct ommai_server *server, const char *authorization) {
+  static const char SCHEME[] = "Bearer ";
+  if (!authorization || strncasecmp(authorization, SCHEME, sizeof SCHEME - 1)) return false;
+  const char *given = authorization + sizeof SCHEME - 1;
+  unsigned char given_hash[32], own_hash[32]; /* hashes, so that the comparison's time tells not even the length */
+  crypto_generichash(given_hash, sizeof given_hash, (const unsigned char *)given, strlen(given), NULL, 0);
+  crypto_generichash(own_hash, sizeof own_hash, (const unsigned char *)server->api_key, strlen(server->api_key), NULL, 0);
+  return !sodium_memcmp(given_hash, own_hash, sizeof own_hash);
+}
+
+static bool is_json_type(const char *type) {
+  static const char JSON[] = "application/json";
+  if (!type || strncasecmp(type, JSON, sizeof JSON - 1)) return false;
+  char next = type[sizeof JSON - 1];
+  return next == '\0' || next == ';' || next == ' ';
+}
+
+static unsigned method_bit(const char *method) {
+  if (!strcmp(method, MHD_HTTP_METHOD_GET) || !strcmp(method, MHD_HTTP_METHOD_HEAD)) return OMMAI_METHOD_GET;
+  return !strcmp(method, MHD_HTTP_METHOD_POST) ? OMMAI_METHOD_POST : 0;
+}
+
+/* All that can be said before the body: key, path, method, type, announced length. */
+static bool check_head(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path, const char *method,
+                       struct ommai_api_error *error) {
+  struct ommai_server *server = exchange->server;
+  if (server->api_key && ommai_route_needs_key(path) &&
+      !key_matches(server, header(connection, MHD_HTTP_HEADER_AUTHORIZATION))) {
+    return ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY).");
+  }
+  exchange->route = ommai_route_find(path);
+  if (!exchange->route) {
+    ommai_api_fail(error, 404, NULL, "Not Found");
+    error->type = "Not Found";
+    return false;
+  }
+  if (!(exchange->route->methods & method_bit(method))) {
+    exchange->reply.allow = ommai_route_allow(exchange->route);
+    return ommai_api_fail(error, 405, NULL, "Method Not Allowed");
+  }
+  const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+  if (length && strtoull(length, NULL, 10) > server->max_body_bytes) {
+    return ommai_api_fail(error, 413, NULL, "The request body is larger than this server's limit of %zu bytes.",
+                          server->max_body_bytes);
+  }
+  if (exchange->route->needs_json && !is_json_type(header(connection, MHD_HTTP_HEADER_CONTENT_TYPE))) {
+    return ommai_api_fail_body(error, "body", "Content-Type must be application/json.");
+  }
+  return true;
+}
+
+/* A refusal can go out at once where the body would be too long to read, or where the client waits for a word before sending it;
+ * libmicrohttpd then closes the connection. */
+static bool must_refuse_now(struct MHD_Connection *connection) {
+  const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+  return header(connection, MHD_HTTP_HEADER_EXPECT) || (length && strtoull(length, NULL, 10) > MAX_DISCARDED_BYTES);
+}
+
+static void add_header(struct MHD_Response *response, const char *name, const char *value) {
+  MHD_add_response_header(response, name, value);
+}
+
+/* The next event for the socket: one call, one chunk, one write. */
+static ssize_t read_stream(void *context, uint64_t position, char *out, size_t capacity) {
+  (void)position;
+  struct ommai_exchange *exchange = context;
+  struct ommai_event *sent = NULL;
+  ssize_t result = 0;
+  pthread_mutex_lock(&exchange->lock);
+  struct ommai_event *event = exchange->head;
+  if (exchange->gone) {
+    result = MHD_CONTENT_READER_END_WITH_ERROR;
+  } else if (event) {
+    size_t left = event->size - event->sent;
+    size_t size = left < capacity ? left : capacity;
+    memcpy(out, event->data + event->sent, size);
+    event->sent += size;
+    result = (ssize_t)size;
+    if (event->sent == event->size) {
+      exchange->head = event->next;
+      if (!exchange->head) exchange->tail = NULL;
+      exchange->pending_bytes -= event->size;
+      sent = event;
+    }
+  } else if (exchange->ended) {
+    result = MHD_CONTENT_READER_END_OF_STREAM;
+  } else {
+    exchange->suspended = true;
+    MHD_suspend_connection(exchange->connection);
+  }
+  pthread_mutex_unlock(&exchange->lock);
+  ommai_exchange_free_event(exchange, sent);
+  return result;
+}
+
+static struct MHD_Response *make_stream_response(struct ommai_exchange *exchange) {
+  struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK, read_stream, exchange, NULL);
+  if (!response) return NULL;
+  add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream; charset=utf-8");
+  add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+  add_header(response, "X-Accel-Buffering", "no");
+  return response;
+}
+
+static struct MHD_Response *make_reply_response(struct ommai_exchange *exchange) {
+  struct ommai_text *body = &exchange->reply.body;
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer(body->size, body->size ? body->data : (void *)"", MHD_RESPMEM_MUST_COPY);
+  if (!response) return NULL;
+  if (body->size) add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, exchange->reply.content_type);
+  if (exchange->reply.status == 401) add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+  if (exchange->reply.status == 503 && exchange->route && exchange->route->needs_json) {
+    add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+  }
+  if (exchange->reply.allow) add_header(response, MHD_HTTP_HEADER_ALLOW, exchange->reply.allow);
+  if (exchange->reply.close) add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+  return response;
+}
+
+/* Sends what is ready, a whole reply or the beginning of a stream. */
+static enum MHD_Result respond(struct ommai_exchange *exchange, struct MHD_Connection *connection, bool streaming) {
+  struct MHD_Response *response = streaming ? make_stream_response(exchange) : make_reply_response(exchange);
+  if (!response) return MHD_NO;
+  add_header(response, "x-request-id", exchange->request_id);
+  exchange->responded = true;
+  enum MHD_Result result = MHD_queue_response(connection, streaming ? MHD_HTTP_OK : (unsigned)exchange->reply.status, response);
+  MHD_destroy_response(response);
+  return result;
+}
+
+/* Answers when there is something to say, else suspends the connection until there is. */
+static enum MHD_Result respond_or_wait(struct ommai_exchange *exchange, struct MHD_Connection *connection) {
+  pthread_mutex_lock(&exchange->lock);
+  bool gone = exchange->gone, streaming = exchange->streaming, ready = exchange->replied || streaming;
+  if (!gone && !ready) {
+    exchange->suspended = true;
+    MHD_suspend_connection(connection);
+  }
+  pthread_mutex_unlock(&exchange->lock);
+  if (gone) return MHD_NO;
+  return ready ? respond(exchange, connection, streaming) : MHD_YES;
+}
+
+static void run_job(struct ommai_job *job) {
+  struct ommai_exchange *exchange = (struct ommai_exchange *)job;
+  if (!ommai_exchange_is_gone(exchange)) exchange->route->handle(exchange);
+  ommai_server_release_body(exchange);
+  ommai_exchange_release(exchange);
+}
+
+/* The body is complete: handle the request here when it is trivial, else on a worker. */
+static void dispatch(struct ommai_exchange *exchange) {
+  struct ommai_server *server = exchange->server;
+  exchange->dispatched = true;
+  atomic_store(&exchange->body_complete, true);
+  if (ommai_exchange_has_reply(exchange)) return;
+  if (!exchange->route->needs_json) {
+    exchange->route->handle(exchange);
+    return;
+  }
+  atomic_fetch_add(&server->n_active, 1);
+  exchange->active = true;
+  ommai_watcher_watch(server->watcher, exchange->descriptor, exchange->number);
+  exchange->job.run = run_job;
+  ommai_exchange_retain(exchange);
+  if (ommai_job_queue_push(server->jobs, &exchange->job)) return;
+  ommai_exchange_release(exchange);
+  struct ommai_api_error error;
+  ommai_api_fail(&error, 503, NULL, "The server is busy: too many requests wait.");
+  ommai_exchange_fail(exchange, &error);
+}
+
+/* A piece of the body. Refused bodies are read and dropped up to a limit. */
+static enum MHD_Result receive(struct ommai_exchange *exchange, const char *data, size_t size) {
+  struct ommai_server *server = exchange->server;
+  struct ommai_api_error error;
+  if (exchange->route && exchange->route->needs_json && !ommai_exchange_has_reply(exchange)) {
+    if (size > server->max_body_bytes - exchange->body.size) {
+      ommai_api_fail(&error, 413, NULL, "The request body is larger than this server's limit of %zu bytes.",
+                     server->max_body_bytes);
+    } else if (ommai_server_reserve_body(exchange, size) && ommai_text_reserve(&exchange->body, size)) {
+      ommai_text_append(&exchange->body, data, size);
+      return MHD_YES;
+    } else {
+      ommai_api_fail(&error, 503, NULL, "The server is busy: it holds too many request bodies.");
+    }
+    ommai_server_release_body(exchange);
+    ommai_exchange_fail(exchange, &error);
+  }
+  exchange->discarded += size;
+  return exchange->discarded <= MAX_DISCARDED_BYTES ? MHD_YES : MHD_NO;
+}
+
+/* The headers are there. */
+static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection *connection, const char *path,
+                             const char *method, void **context) {
+  struct ommai_api_error error;
+  struct ommai_exchange *exchange = ommai_exchange_create(server);
+  if (!exchange) return MHD_NO;
+  exchange->connection = connection;
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  exchange->descriptor = info ? info->connect_fd : -1;
+  set_request_id(exchange, header(connection, "x-request-id"));
+  bool accepted = ommai_server_enlist(server, exchange);
+  *context = exchange;
+  if (!accepted) {
+    exchange->reply.close = true;
+    ommai_api_fail(&error, 503, NULL, "The server is shutting down.");
+  } else {
+    accepted = check_head(exchange, connection, path, method, &error);
+  }
+  if (accepted) return MHD_YES;
+  ommai_exchange_fail(exchange, &error);
+  return must_refuse_now(connection) ? respond(exchange, connection, false) : MHD_YES;
+}
+
+static enum MHD_Result handle_access(void *server, struct MHD_Connection *connection, const char *path, const char *method,
+                                     const char *version, const char *data, size_t *size, void **context) {
+  (void)version;
+  struct ommai_exchange *exchange = *context;
+  if (!exchange) return begin(server, connection, path, method, context);
+  if (*size) {
+    enum MHD_Result result = receive(exchange, data, *size);
+    *size = 0;
+    return result;
+  }
+  if (exchange->responded) return MHD_YES;
+  if (!exchange->dispatched) dispatch(exchange);
+  return respond_or_wait(exchange, connection);
+}
+
+/* The reply is out, or the connection broke. */
+static void handle_completed(void *context, struct MHD_Connection *connection, void **exchange_context,
+                             enum MHD_RequestTerminationCode code) {
+  (void)connection;
+  (void)code;
+  struct ommai_server *server = context;
+  struct ommai_exchange *exchange = *exchange_context;
+  if (!exchange) return;
+  *exchange_context = NULL;
+  if (exchange->active) {
+    ommai_watcher_unwatch(server->watcher, exchange->descriptor);
+    atomic_fetch_sub(&server->n_active, 1);
+  }
+  pthread_mutex_lock(&exchange->lock);
+  exchange->connection = NULL;
+  exchange->gone = true;
+  bool unfinished = !exchange->ended;
+  pthread_mutex_unlock(&exchange->lock);
+  if (unfinished) ommai_exchange_cancel_engine(exchange);
+  ommai_server_delist(server, exchange);
+  ommai_exchange_release(exchange);
+}
+
+enum omma_status ommai_http_start(struct ommai_server *server, const struct omma_server_options *options,
+                                  struct omma_error *error) {
+  unsigned max_connections = options->max_connections > 0 ? (unsigned)options->max_connections : 512;
+  unsigned idle_timeout = options->idle_timeout_seconds > 0 ? (unsigned)options->idle_timeout_seconds : 120;
+  server->daemon =
+      MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle_access, server,
+                       MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT, max_connections,
+                       MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                       (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server, MHD_OPTION_END);
+  if (!server->daemon) return ommai_fail(error, OMMA_ERROR_INTERNAL, "the HTTP library cannot start its thread");
+  return OMMA_OK;
+}
+
+void ommai_http_quiesce(struct ommai_server *server) {
+  if (!server->daemon || server->listener < 0) return;
+  MHD_quiesce_daemon(server->daemon);
+  close(server->listener);
+  server->listener = -1;
+}
+
+void ommai_http_stop(struct ommai_server *server) {
+  if (server->daemon) MHD_stop_daemon(server->daemon);
+  server->daemon = NULL;
+}

@@ -1,0 +1,20 @@
+/* The side of the server that libmicrohttpd calls: requests in, replies and events out. All on the IO thread. */
+#ifndef OMMAI_SERVER_HTTP_FRONT_H
+#define OMMAI_SERVER_HTTP_FRONT_H
+
+#include <omma/status.h>
+
+struct ommai_server;
+struct omma_server_options;
+
+/* Starts libmicrohttpd's thread on server->listener. Errors: INTERNAL. */
+enum omma_status ommai_http_start(struct ommai_server *server, const struct omma_server_options *options,
+                                  struct omma_error *error);
+
+/* Accepts no connection any more and closes the listening socket. */
+void ommai_http_quiesce(struct ommai_server *server);
+
+/* Joins the thread and closes all connections; none may be suspended. */
+void ommai_http_stop(struct ommai_server *server);
+
+#endif

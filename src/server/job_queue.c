@@ -1,0 +1,124 @@
+#include "server/job_queue.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+
+struct job_list {
+  struct ommai_job *head, *tail;
+};
+
+struct ommai_job_queue {
+  const struct omma_allocator *allocator;
+  pthread_mutex_t lock;
+  pthread_cond_t filled;
+  struct job_list urgent, normal;
+  int64_t n_normal, limit;
+  bool stopping;
+  pthread_t *threads;
+  int n_workers, n_started;
+};
+
+static void append(struct job_list *list, struct ommai_job *job) {
+  job->next = NULL;
+  if (list->tail) {
+    list->tail->next = job;
+  } else {
+    list->head = job;
+  }
+  list->tail = job;
+}
+
+static struct ommai_job *take_first(struct job_list *list) {
+  struct ommai_job *job = list->head;
+  if (!job) return NULL;
+  list->head = job->next;
+  if (!list->head) list->tail = NULL;
+  return job;
+}
+
+/* The next job, or NULL when there is none and the queue is going down. */
+static struct ommai_job *wait_for_job(struct ommai_job_queue *queue) {
+  struct ommai_job *job;
+  pthread_mutex_lock(&queue->lock);
+  for (;;) {
+    job = take_first(&queue->urgent);
+    if (job) break;
+    job = take_first(&queue->normal);
+    if (job) queue->n_normal--;
+    if (job || queue->stopping) break;
+    pthread_cond_wait(&queue->filled, &queue->lock);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return job;
+}
+
+static void *work(void *context) {
+  struct ommai_job *job;
+  while ((job = wait_for_job(context))) job->run(job);
+  return NULL;
+}
+
+enum omma_status ommai_job_queue_create(int n_workers, int64_t limit, const struct omma_allocator *allocator,
+                                        struct ommai_job_queue **queue, struct omma_error *error) {
+  enum omma_status status;
+  struct ommai_job_queue *made = ommai_allocate(allocator, 1, sizeof *made);
+  if (!made) return ommai_fail_memory(error, "job queue", sizeof *made);
+  made->allocator = allocator;
+  made->limit = limit;
+  made->n_workers = n_workers;
+  pthread_mutex_init(&made->lock, NULL);
+  pthread_cond_init(&made->filled, NULL);
+  made->threads = ommai_allocate(allocator, (size_t)n_workers, sizeof *made->threads);
+  if (!made->threads) {
+    status = ommai_fail_memory(error, "worker threads", (size_t)n_workers * sizeof *made->threads);
+    goto failed;
+  }
+  for (; made->n_started < n_workers; made->n_started++) {
+    int reason = pthread_create(&made->threads[made->n_started], NULL, work, made);
+    if (reason) {
+      status = ommai_fail(error, OMMA_ERROR_INTERNAL, "worker thread %d of %d cannot be made: %s", made->n_started + 1,
+                          n_workers, strerror(reason));
+      goto failed;
+    }
+  }
+  *queue = made;
+  return OMMA_OK;
+failed:
+  ommai_job_queue_destroy(made);
+  return status;
+}
+
+void ommai_job_queue_destroy(struct ommai_job_queue *queue) {
+  if (!queue) return;
+  pthread_mutex_lock(&queue->lock);
+  queue->stopping = true;
+  pthread_cond_broadcast(&queue->filled);
+  pthread_mutex_unlock(&queue->lock);
+  for (int i = 0; i < queue->n_started; i++) pthread_join(queue->threads[i], NULL);
+  pthread_cond_destroy(&queue->filled);
+  pthread_mutex_destroy(&queue->lock);
+  ommai_release(queue->allocator, queue->threads, (size_t)queue->n_workers, sizeof *queue->threads);
+  ommai_release(queue->allocator, queue, 1, sizeof *queue);
+}
+
+bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job) {
+  pthread_mutex_lock(&queue->lock);
+  bool accepted = queue->n_normal < queue->limit;
+  if (accepted) {
+    append(&queue->normal, job);
+    queue->n_normal++;
+    pthread_cond_signal(&queue->filled);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return accepted;
+}
+
+void ommai_job_queue_push_urgent(struct ommai_job_queue *queue, struct ommai_job *job) {
+  pthread_mutex_lock(&queue->lock);
+  append(&queue->urgent, job);
+  pthread_cond_signal(&queue->filled);
+  pthread_mutex_unlock(&queue->lock);
+}

@@ -1,0 +1,31 @@
+/* The worker threads and the bounded queue in front of them. */
+#ifndef OMMAI_SERVER_JOB_QUEUE_H
+#define OMMAI_SERVER_JOB_QUEUE_H
+
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Embedded in what the job is about; in one queue at a time. `run` may free it. */
+struct ommai_job {
+  struct ommai_job *next;
+  void (*run)(struct ommai_job *job);
+};
+
+struct ommai_job_queue;
+
+/* Starts n_workers threads. Errors: MEMORY, INTERNAL (a thread cannot be made; those made are joined). */
+enum omma_status ommai_job_queue_create(int n_workers, int64_t limit, const struct omma_allocator *allocator,
+                                        struct ommai_job_queue **queue, struct omma_error *error);
+
+/* Runs everything that is still queued, then joins the workers. */
+void ommai_job_queue_destroy(struct ommai_job_queue *queue);
+
+/* Queues a job; false when `limit` jobs are waiting. Any thread. */
+bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job);
+
+/* Queues a job that frees things: before the others and never refused. Any thread. */
+void ommai_job_queue_push_urgent(struct ommai_job_queue *queue, struct ommai_job *job);
+
+#endif

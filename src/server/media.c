@@ -1,0 +1,115 @@
+#include "server/media.h"
+
+#include <limits.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/allocator.h"
+#include "base/file.h"
+#include "server/server_state.h"
+
+#define IGNORED_IN_BASE64 " \t\r\n" /* encoders that wrap lines */
+#define DEFAULT_IMAGE_BYTES (64u << 20)
+
+static bool has_prefix(const char *text, size_t size, const char *prefix) {
+  size_t length = strlen(prefix);
+  return size >= length && !strncasecmp(text, prefix, length);
+}
+
+static bool decode_picture(const struct ommai_server *server, const void *bytes, size_t size, struct omma_image **image,
+                           struct ommai_api_error *error) {
+  struct omma_error cause = {0};
+  if (omma_image_decode(bytes, size, &server->image_limits, image, &cause) == OMMA_OK) return true;
+  ommai_api_fail_from(error, &cause);
+  if (error->status == 400) memcpy(error->param, "image", sizeof "image");
+  return false;
+}
+
+/* "data:image/png;base64,AAAA": what stands before the comma decides the encoding; the media type is not believed. */
+static bool load_data_url(const struct ommai_server *server, const char *url, size_t url_size, struct omma_image **image,
+                          struct ommai_api_error *error) {
+  static const char BASE64[] = ";base64";
+  const char *comma = memchr(url, ',', url_size);
+  if (!comma) return ommai_api_fail(error, 400, "image_url", "The data URL holds no comma, hence no data.");
+  size_t head = (size_t)(comma - url);
+  if (head < sizeof BASE64 - 1 || strncasecmp(comma - (sizeof BASE64 - 1), BASE64, sizeof BASE64 - 1)) {
+    return ommai_api_fail(error, 400, "image_url", "Only base64 data URLs are supported.");
+  }
+  const char *text = comma + 1;
+  size_t text_size = url_size - head - 1, capacity = text_size / 4 * 3 + 3, size = 0;
+  unsigned char *bytes = ommai_allocate(server->allocator, capacity, 1);
+  if (!bytes) return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
+  bool done =
+      sodium_base642bin(bytes, capacity, text, text_size, IGNORED_IN_BASE64, &size, NULL, sodium_base64_VARIANT_ORIGINAL) == 0;
+  if (done) {
+    done = decode_picture(server, bytes, size, image, error);
+  } else {
+    ommai_api_fail(error, 400, "image_url", "The data URL is not valid base64 (wrong character, length or padding).");
+  }
+  ommai_release(server->allocator, bytes, capacity, 1);
+  return done;
+}
+
+static int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The path of a file:// URL, percent signs decoded; false when it is too long, is not absolute, or holds a NUL. */
+static bool path_of_url(const char *url, size_t url_size, char *path, size_t path_size) {
+  static const char SCHEME[] = "file://";
+  size_t i = sizeof SCHEME - 1, length = 0;
+  if (has_prefix(url + i, url_size - i, "localhost/")) i += sizeof "localhost" - 1;
+  for (; i < url_size; i++) {
+    int c = (unsigned char)url[i];
+    if (c == '%') {
+      int high = i + 2 < url_size ? hex_digit(url[i + 1]) : -1, low = i + 2 < url_size ? hex_digit(url[i + 2]) : -1;
+      if (high < 0 || low < 0) return false;
+      c = high * 16 + low;
+      i += 2;
+    }
+    if (c == 0 || length + 1 >= path_size) return false;
+    path[length++] = (char)c;
+  }
+  path[length] = '\0';
+  return path[0] == '/';
+}
+
+/* True when the file itself, links resolved, lies below the allowed directory. */
+static bool is_below(const char *directory, const char *file) {
+  size_t length = strlen(directory);
+  if (!strcmp(directory, "/")) return true;
+  return !strncmp(directory, file, length) && file[length] == '/';
+}
+
+static bool load_file_url(const struct ommai_server *server, const char *url, size_t url_size, struct omma_image **image,
+                          struct ommai_api_error *error) {
+  char path[PATH_MAX], *data;
+  size_t size, limit = server->image_limits.max_bytes > 0 ? (size_t)server->image_limits.max_bytes : DEFAULT_IMAGE_BYTES;
+  if (!server->media_path) return ommai_api_fail(error, 400, "image_url", "file:// URLs are not allowed on this server.");
+  char *resolved = path_of_url(url, url_size, path, sizeof path) ? realpath(path, NULL) : NULL;
+  bool allowed = resolved && is_below(server->media_path, resolved);
+  bool read = allowed && ommai_file_read(resolved, limit, server->allocator, &data, &size, NULL) == OMMA_OK;
+  free(resolved);
+  if (!read) {
+    return ommai_api_fail(error, 400, "image_url", "The file of this file:// URL cannot be read, or is not one that may be.");
+  }
+  bool done = decode_picture(server, data, size, image, error);
+  ommai_release(server->allocator, data, size + 1, 1);
+  return done;
+}
+
+bool ommai_media_load(const struct ommai_server *server, const char *url, size_t url_size, struct omma_image **image,
+                      struct ommai_api_error *error) {
+  if (has_prefix(url, url_size, "data:")) return load_data_url(server, url, url_size, image, error);
+  if (has_prefix(url, url_size, "file://")) return load_file_url(server, url, url_size, image, error);
+  if (has_prefix(url, url_size, "http://") || has_prefix(url, url_size, "https://")) {
+    return ommai_api_fail(error, 400, "image_url", "This server fetches no pictures: send them as data: URLs.");
+  }
+  int shown = url_size < 40 ? (int)url_size : 40;
+  return ommai_api_fail(error, 400, "image_url", "The URL must begin with data:, http(s):// or file://, got \"%.*s\".", shown,
+                        url);
+}

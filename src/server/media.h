@@ -1,0 +1,18 @@
+/* Pictures named by a URL in a request. */
+#ifndef OMMAI_SERVER_MEDIA_H
+#define OMMAI_SERVER_MEDIA_H
+
+#include <omma/omma.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "server/api_error.h"
+
+struct ommai_server;
+
+/* Decodes the picture of a data: URL (base64), or of a file:// URL below the allowed directory. False with *error filled; its
+ * message never names a file of the server. `url` need not end in NUL. */
+bool ommai_media_load(const struct ommai_server *server, const char *url, size_t url_size, struct omma_image **image,
+                      struct ommai_api_error *error);
+
+#endif

@@ -1,0 +1,151 @@
+#include "server/request_json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+const char *ommai_json_kind(const json_t *value) {
+  switch (json_typeof(value)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "an array";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER: return "an integer";
+    case JSON_REAL: return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE: return "a boolean";
+    case JSON_NULL: return "null";
+  }
+  return "something else";
+}
+
+/* The index behind the string that begins at body[start], or `size` when it does not end. */
+static size_t skip_string(const char *body, size_t size, size_t start) {
+  size_t i = start + 1;
+  while (i < size) {
+    const char *quote = memchr(body + i, '"', size - i);
+    if (!quote) return size;
+    i = (size_t)(quote - body);
+    size_t backslashes = 0;
+    while (backslashes < i - start - 1 && body[i - 1 - backslashes] == '\\') backslashes++;
+    i++;
+    if (backslashes % 2 == 0) return i;
+  }
+  return size;
+}
+
+/* The parser's memory grows with the number of values, its stack with their depth: both are counted first. */
+static bool within_limits(const char *body, size_t size, struct ommai_api_error *error) {
+  int64_t depth = 0, n_values = 0;
+  for (size_t i = 0; i < size; i++) {
+    switch (body[i]) {
+      case '"': i = skip_string(body, size, i) - 1; break;
+      case '[':
+      case '{':
+        depth++;
+        n_values++;
+        break;
+      case ']':
+      case '}': depth--; break;
+      case ',': n_values++; break;
+      default: break;
+    }
+    if (depth > OMMAI_MAX_JSON_DEPTH) {
+      return ommai_api_fail_body(error, "body", "JSON is nested more than %d levels deep.", OMMAI_MAX_JSON_DEPTH);
+    }
+    if (n_values > OMMAI_MAX_JSON_VALUES) {
+      return ommai_api_fail_body(error, "body", "JSON holds more than %" PRId64 " values.", OMMAI_MAX_JSON_VALUES);
+    }
+  }
+  return true;
+}
+
+json_t *ommai_request_parse(const char *body, size_t size, struct ommai_api_error *error) {
+  json_error_t reason;
+  if (size == 0) {
+    ommai_api_fail_body(error, "body", "The request body is empty; a JSON object is needed.");
+    return NULL;
+  }
+  if (!within_limits(body, size, error)) return NULL;
+  json_t *root = json_loadb(body, size, JSON_ALLOW_NUL | JSON_DECODE_ANY, &reason);
+  if (!root) {
+    ommai_api_fail_body(error, "body", "Invalid JSON at line %d, column %d: %s.", reason.line, reason.column, reason.text);
+    return NULL;
+  }
+  if (json_is_object(root)) return root;
+  ommai_api_fail_body(error, "body", "The request body must be a JSON object, found %s.", ommai_json_kind(root));
+  json_decref(root);
+  return NULL;
+}
+
+json_t *ommai_field_get(const json_t *object, const char *key) {
+  json_t *value = json_object_get(object, key);
+  return value && !json_is_null(value) ? value : NULL;
+}
+
+bool ommai_json_whole(const json_t *value, int64_t *out) {
+  if (json_is_integer(value)) {
+    *out = json_integer_value(value);
+    return true;
+  }
+  if (!json_is_real(value)) return false;
+  double number = json_real_value(value);
+  if (!(fabs(number) < 0x1p53) || number != floor(number)) return false;
+  *out = (int64_t)number;
+  return true;
+}
+
+static bool wrong_type(const char *key, const char *expected, const json_t *value, struct ommai_api_error *error) {
+  if (json_is_real(value)) {
+    return ommai_api_fail(error, 400, key, "%s must be %s, got %g.", key, expected, json_real_value(value));
+  }
+  if (json_is_string(value)) {
+    return ommai_api_fail(error, 400, key, "%s must be %s, got the string \"%.80s\".", key, expected, json_string_value(value));
+  }
+  return ommai_api_fail(error, 400, key, "%s must be %s, got %s.", key, expected, ommai_json_kind(value));
+}
+
+bool ommai_field_boolean(const json_t *object, const char *key, bool *out, struct ommai_api_error *error) {
+  const json_t *value = ommai_field_get(object, key);
+  if (!value) return true;
+  if (!json_is_boolean(value)) return wrong_type(key, "true or false", value, error);
+  *out = json_is_true(value);
+  return true;
+}
+
+bool ommai_field_integer(const json_t *object, const char *key, int64_t low, int64_t high, int64_t *out,
+                         struct ommai_api_error *error) {
+  const json_t *value = ommai_field_get(object, key);
+  int64_t number;
+  if (!value) return true;
+  if (!ommai_json_whole(value, &number)) return wrong_type(key, "an integer", value, error);
+  if (number < low)
+    return ommai_api_fail(error, 400, key, "%s must be at least %" PRId64 ", got %" PRId64 ".", key, low, number);
+  if (number > high)
+    return ommai_api_fail(error, 400, key, "%s must be at most %" PRId64 ", got %" PRId64 ".", key, high, number);
+  *out = number;
+  return true;
+}
+
+bool ommai_field_number(const json_t *object, const char *key, double low, double high, bool open, double *out,
+                        struct ommai_api_error *error) {
+  const json_t *value = ommai_field_get(object, key);
+  if (!value) return true;
+  if (!json_is_number(value)) return wrong_type(key, "a number", value, error);
+  double number = json_number_value(value);
+  if (!(number <= high) || !(open ? number > low : number >= low)) {
+    return ommai_api_fail(error, 400, key, "%s must be in %c%g, %g], got %g.", key, open ? '(' : '[', low, high, number);
+  }
+  *out = number;
+  return true;
+}
+
+bool ommai_field_string(const json_t *object, const char *key, const char **out, struct ommai_api_error *error) {
+  const json_t *value = ommai_field_get(object, key);
+  if (!value) return true;
+  if (!json_is_string(value)) return wrong_type(key, "a string", value, error);
+  if (strlen(json_string_value(value)) != json_string_length(value)) {
+    return ommai_api_fail(error, 400, key, "%s must not hold the character NUL.", key);
+  }
+  *out = json_string_value(value);
+  return true;
+}

@@ -1,0 +1,37 @@
+/* Reading a request's JSON: documents with limits, and fields whose errors name the field and the value found. */
+#ifndef OMMAI_SERVER_REQUEST_JSON_H
+#define OMMAI_SERVER_REQUEST_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/api_error.h"
+
+#define OMMAI_MAX_JSON_DEPTH 64
+#define OMMAI_MAX_JSON_VALUES (INT64_C(1) << 20)
+
+/* Parses a body whose top level must be an object; the caller decrefs. NULL with *error filled: empty, not JSON, too deep, too
+ * many values. Depth and number are checked before anything is allocated. */
+json_t *ommai_request_parse(const char *body, size_t size, struct ommai_api_error *error);
+
+/* The words "a string", "an object", ... for messages. */
+const char *ommai_json_kind(const json_t *value);
+
+/* Typed reads of object[key]: false with *error filled for a wrong type or value; a missing key or null leaves *out as it is. */
+bool ommai_field_boolean(const json_t *object, const char *key, bool *out, struct ommai_api_error *error);
+bool ommai_field_integer(const json_t *object, const char *key, int64_t low, int64_t high, int64_t *out,
+                         struct ommai_api_error *error);
+/* Within [low, high], or with `open` (low, high]. */
+bool ommai_field_number(const json_t *object, const char *key, double low, double high, bool open, double *out,
+                        struct ommai_api_error *error);
+/* Strings live as long as the document and hold no NUL. */
+bool ommai_field_string(const json_t *object, const char *key, const char **out, struct ommai_api_error *error);
+
+/* A JSON integer, or a real that is whole. */
+bool ommai_json_whole(const json_t *value, int64_t *out);
+
+/* The member, or NULL where it is missing or null. */
+json_t *ommai_field_get(const json_t *object, const char *key);
+
+#endif

@@ -1,0 +1,34 @@
+#include "server/routes.h"
+
+#include <string.h>
+
+#include "server/endpoints.h"
+
+static const struct ommai_route routes[] = {
+    {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat},
+    {"/v1/models", OMMAI_METHOD_GET, false, ommai_endpoint_models},
+    {"/tokenize", OMMAI_METHOD_POST, true, ommai_endpoint_tokenize},
+    {"/detokenize", OMMAI_METHOD_POST, true, ommai_endpoint_detokenize},
+    {"/health", OMMAI_METHOD_GET, false, ommai_endpoint_health},
+    {"/ping", OMMAI_METHOD_GET | OMMAI_METHOD_POST, false, ommai_endpoint_health},
+    {"/version", OMMAI_METHOD_GET, false, ommai_endpoint_version},
+    {"/load", OMMAI_METHOD_GET, false, ommai_endpoint_load},
+    {"/", OMMAI_METHOD_GET, false, ommai_endpoint_page},
+};
+
+const struct ommai_route *ommai_route_find(const char *path) {
+  for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+    if (!strcmp(routes[i].path, path)) return &routes[i];
+  }
+  return NULL;
+}
+
+bool ommai_route_needs_key(const char *path) { return !strcmp(path, "/v1") || !strncmp(path, "/v1/", 4); }
+
+const char *ommai_route_allow(const struct ommai_route *route) {
+  switch (route->methods) {
+    case OMMAI_METHOD_GET: return "GET, HEAD";
+    case OMMAI_METHOD_POST: return "POST";
+    default: return "GET, HEAD, POST";
+  }
+}

@@ -1,0 +1,28 @@
+/* Which path is served by what. */
+#ifndef OMMAI_SERVER_ROUTES_H
+#define OMMAI_SERVER_ROUTES_H
+
+#include <stdbool.h>
+
+#include "server/exchange.h"
+
+#define OMMAI_METHOD_GET 1u /* and HEAD */
+#define OMMAI_METHOD_POST 2u
+
+struct ommai_route {
+  const char *path;
+  unsigned methods;
+  bool needs_json; /* a body of type application/json; handled by a worker. Others are handled on the IO thread, at once */
+  void (*handle)(struct ommai_exchange *exchange);
+};
+
+/* The route of a path, NULL where there is none. */
+const struct ommai_route *ommai_route_find(const char *path);
+
+/* True for paths that the API key protects, whether or not they exist. */
+bool ommai_route_needs_key(const char *path);
+
+/* The value of the Allow header, a constant string. */
+const char *ommai_route_allow(const struct ommai_route *route);
+
+#endif

@@ -1,0 +1,324 @@
+/* The server's life, and which thread owns what.
+ *
+ * Threads
+ *   IO        libmicrohttpd's: accepts, reads heads and bodies, sends replies and events. Owns every connection; runs the trivial
+ *             handlers (models, health, ...). Never waits for anything but sockets.
+ *   workers   take exchanges from a bounded queue: parse JSON, decode base64 and pictures, make requests ready, submit them. Also
+ *             free finished requests, since freeing takes time.
+ *   engine    the engine's own thread, in our callbacks: writes an event into the exchange's queue and returns. It never waits for
+ *             a socket; a reader that falls max_pending_bytes behind is cancelled.
+ *   watcher   epoll for hang-ups of suspended connections (libmicrohttpd does not see them), comment lines in silence, late bodies.
+ *   caller    create, run, destroy.
+ *
+ * The trace of a request: IO makes an exchange at the headers, gathers the body, pushes the job and suspends the connection.
+ * A worker prepares and submits. Each token: the engine's thread appends an event and resumes the connection; IO sends it as one
+ * chunk in one write and suspends again when the queue is empty. At the end the engine's thread appends the last events (or the
+ * whole reply), and a worker frees the request.
+ *
+ * Locks: list_lock (server) before an exchange's lock before libmicrohttpd's own. The engine is never called with one of ours held:
+ * its thread may be in a callback that waits for the same lock.
+ *
+ * Sampling defaults are OpenAI's, as far as a request does not say otherwise: temperature 1, top_p 1, all tokens, a random seed, as
+ * many tokens as the context leaves. The checkpoint's generation_config.json is not consulted. */
+#include "server/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "server/http_front.h"
+#include "server/listener.h"
+#include "server/server_state.h"
+#include "server/watcher.h"
+
+#define DEFAULT_BODY_BYTES (INT64_C(64) << 20)
+#define DEFAULT_BODIES 8
+#define DEFAULT_IMAGES 64
+#define DEFAULT_WORKERS 2
+#define MAX_WORKERS 64
+#define DEFAULT_JOBS 256
+#define DEFAULT_PENDING_BYTES (INT64_C(4) << 20)
+#define DEFAULT_BODY_SECONDS 120
+#define DEFAULT_KEEP_ALIVE_MS 5000
+#define DEFAULT_DRAIN_MS 5000
+#define FLUSH_NS INT64_C(1000000000) /* for the last replies to reach their sockets */
+#define MILLISECOND INT64_C(1000000)
+
+static int64_t or_default(int64_t value, int64_t standard) { return value > 0 ? value : standard; }
+
+void ommai_server_count_exchange(struct ommai_server *server, int change) {
+  pthread_mutex_lock(&server->list_lock);
+  server->n_exchanges += change;
+  pthread_cond_broadcast(&server->list_changed);
+  pthread_mutex_unlock(&server->list_lock);
+}
+
+bool ommai_server_reserve_body(struct ommai_exchange *exchange, size_t size) {
+  struct ommai_server *server = exchange->server;
+  size_t before = atomic_fetch_add(&server->body_bytes, size);
+  if (before + size > server->max_total_body_bytes) {
+    atomic_fetch_sub(&server->body_bytes, size);
+    return false;
+  }
+  exchange->body_reserved += size;
+  return true;
+}
+
+void ommai_server_release_body(struct ommai_exchange *exchange) {
+  ommai_text_free(&exchange->body);
+  atomic_fetch_sub(&exchange->server->body_bytes, exchange->body_reserved);
+  exchange->body_reserved = 0;
+}
+
+bool ommai_server_enlist(struct ommai_server *server, struct ommai_exchange *exchange) {
+  pthread_mutex_lock(&server->list_lock);
+  exchange->number = server->next_number++;
+  exchange->next = server->exchanges;
+  if (exchange->next) exchange->next->previous = exchange;
+  server->exchanges = exchange;
+  server->n_listed++;
+  bool accepted = !server->stopping;
+  pthread_mutex_unlock(&server->list_lock);
+  return accepted;
+}
+
+void ommai_server_delist(struct ommai_server *server, struct ommai_exchange *exchange) {
+  pthread_mutex_lock(&server->list_lock);
+  if (exchange->next) exchange->next->previous = exchange->previous;
+  if (exchange->previous) {
+    exchange->previous->next = exchange->next;
+  } else {
+    server->exchanges = exchange->next;
+  }
+  server->n_listed--;
+  pthread_cond_broadcast(&server->list_changed);
+  pthread_mutex_unlock(&server->list_lock);
+}
+
+struct ommai_exchange *ommai_server_find(struct ommai_server *server, uint64_t number) {
+  pthread_mutex_lock(&server->list_lock);
+  struct ommai_exchange *exchange = server->exchanges;
+  while (exchange && exchange->number != number) exchange = exchange->next;
+  if (exchange) ommai_exchange_retain(exchange);
+  pthread_mutex_unlock(&server->list_lock);
+  return exchange;
+}
+
+bool ommai_server_has_model(const struct ommai_server *server, const char *name) {
+  for (size_t i = 0; i < server->n_model_names; i++) {
+    if (!strcmp(server->model_names[i], name)) return true;
+  }
+  return false;
+}
+
+void ommai_server_log(struct ommai_server *server, const char *what, const struct omma_error *error) {
+  if (!server->log) return;
+  struct omma_error line = *error;
+  ommai_error_prefix(&line, "%s", what);
+  server->log(server->log_context, line.message);
+}
+
+static char *copy_string(const struct ommai_server *server, const char *text) {
+  return ommai_duplicate(server->allocator, text, strlen(text));
+}
+
+static void free_string(const struct ommai_server *server, char *text) {
+  if (text) ommai_release(server->allocator, text, strlen(text) + 1, 1);
+}
+
+/* The model's directory without what leads to it and without slashes at its end. */
+static char *name_from_directory(const struct ommai_server *server) {
+  const char *directory = server->info.directory ? server->info.directory : "";
+  size_t end = strlen(directory);
+  while (end && directory[end - 1] == '/') end--;
+  size_t start = end;
+  while (start && directory[start - 1] != '/') start--;
+  if (start == end) return copy_string(server, "model");
+  return ommai_duplicate(server->allocator, directory + start, end - start);
+}
+
+static enum omma_status take_names(struct ommai_server *server, const struct omma_server_options *options,
+                                   struct omma_error *error) {
+  size_t n_names = options->n_served_model_names;
+  if (n_names > OMMAI_MAX_MODEL_NAMES) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "served_model_names",
+                            "served model names: expected at most %d, found %zu", OMMAI_MAX_MODEL_NAMES, n_names);
+  }
+  for (size_t i = 0; i < n_names || (n_names == 0 && i == 0); i++) {
+    char *name = n_names ? copy_string(server, options->served_model_names[i]) : name_from_directory(server);
+    if (!name) return ommai_fail_memory(error, "model name", 1);
+    server->model_names[server->n_model_names++] = name;
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status take_media_path(struct ommai_server *server, const char *path, struct omma_error *error) {
+  char *resolved = realpath(path, NULL);
+  if (!resolved) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "allowed_local_media_path", "%s: %s", path, strerror(errno));
+  }
+  server->media_path = copy_string(server, resolved);
+  free(resolved);
+  return server->media_path ? OMMA_OK : ommai_fail_memory(error, "media path", 1);
+}
+
+static void take_numbers(struct ommai_server *server, const struct omma_server_options *options) {
+  server->max_body_bytes = (size_t)or_default(options->max_body_bytes, DEFAULT_BODY_BYTES);
+  server->max_total_body_bytes = (size_t)options->max_total_body_bytes;
+  if (options->max_total_body_bytes <= 0 &&
+      !ommai_mul_size(server->max_body_bytes, DEFAULT_BODIES, &server->max_total_body_bytes)) {
+    server->max_total_body_bytes = SIZE_MAX;
+  }
+  server->max_pending_bytes = (size_t)or_default(options->max_pending_bytes, DEFAULT_PENDING_BYTES);
+  server->limit_images =
+      options->limit_images_per_prompt < 0 ? 0 : or_default(options->limit_images_per_prompt, DEFAULT_IMAGES);
+  server->image_limits = options->image_limits;
+  server->image_options = options->image_options;
+  server->body_timeout_ns = or_default(options->body_timeout_seconds, DEFAULT_BODY_SECONDS) * 1000 * MILLISECOND;
+  server->keep_alive_ns = or_default(options->keep_alive_ms, DEFAULT_KEEP_ALIVE_MS) * MILLISECOND;
+  server->drain_ns = (options->drain_ms < 0 ? 0 : or_default(options->drain_ms, DEFAULT_DRAIN_MS)) * MILLISECOND;
+  server->log = options->log;
+  server->log_context = options->log_context;
+  server->created = (int64_t)time(NULL);
+}
+
+static enum omma_status take_options(struct ommai_server *server, const struct omma_server_options *options,
+                                     struct omma_error *error) {
+  take_numbers(server, options);
+  OMMAI_TRY(take_names(server, options, error));
+  if (options->api_key && options->api_key[0]) {
+    server->api_key = copy_string(server, options->api_key);
+    if (!server->api_key) return ommai_fail_memory(error, "API key", 1);
+  }
+  if (options->allowed_local_media_path) OMMAI_TRY(take_media_path(server, options->allowed_local_media_path, error));
+  return OMMA_OK;
+}
+
+static void init_locks(struct ommai_server *server) {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_mutex_init(&server->list_lock, NULL);
+  pthread_cond_init(&server->list_changed, &attributes);
+  pthread_condattr_destroy(&attributes);
+}
+
+enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
+                                     struct omma_engine *engine, struct ommai_server **server, struct omma_error *error) {
+  static const struct omma_server_options defaults = {0};
+  if (!options) options = &defaults;
+  const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
+  int n_workers = (int)or_default(options->n_workers, DEFAULT_WORKERS);
+  if (n_workers > MAX_WORKERS) n_workers = MAX_WORKERS;
+  if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
+  enum omma_status status;
+  struct ommai_server *made = ommai_allocate(allocator, 1, sizeof *made);
+  if (!made) return ommai_fail_memory(error, "server", sizeof *made);
+  made->allocator = allocator;
+  made->model = model;
+  made->engine = engine;
+  made->listener = -1;
+  omma_model_get_info(model, &made->info);
+  init_locks(made);
+  OMMAI_TRY_GOTO(take_options(made, options, error), failed);
+  OMMAI_TRY_GOTO(
+      ommai_listener_open(options->host ? options->host : "127.0.0.1", options->port, &made->listener, &made->port, error),
+      failed);
+  OMMAI_TRY_GOTO(
+      ommai_job_queue_create(n_workers, or_default(options->job_queue_limit, DEFAULT_JOBS), allocator, &made->jobs, error),
+      failed);
+  OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
+  OMMAI_TRY_GOTO(ommai_http_start(made, options, error), failed);
+  *server = made;
+  return OMMA_OK;
+failed:
+  ommai_server_destroy(made);
+  return status;
+}
+
+int ommai_server_port(const struct ommai_server *server) { return server->port; }
+
+enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, struct omma_error *error) {
+  (void)server;
+  struct pollfd poller = {.fd = stop_descriptor, .events = POLLIN};
+  while (poll(&poller, 1, -1) < 0) {
+    if (errno != EINTR) return ommai_fail(error, OMMA_ERROR_IO, "waiting for the end: %s", strerror(errno));
+  }
+  return OMMA_OK;
+}
+
+/* Under list_lock. Waits until *count is zero, at most until deadline_ns of the monotonic clock (0: without end). */
+static void wait_for_zero(struct ommai_server *server, const int64_t *count, int64_t deadline_ns) {
+  struct timespec deadline = {.tv_sec = deadline_ns / (1000 * MILLISECOND), .tv_nsec = deadline_ns % (1000 * MILLISECOND)};
+  while (*count) {
+    if (!deadline_ns) {
+      pthread_cond_wait(&server->list_changed, &server->list_lock);
+    } else if (pthread_cond_timedwait(&server->list_changed, &server->list_lock, &deadline)) {
+      return;
+    }
+  }
+}
+
+static void abort_exchange(struct ommai_exchange *exchange) {
+  struct ommai_api_error error;
+  ommai_api_fail(&error, 503, NULL, "The server is shutting down.");
+  ommai_exchange_fail(exchange, &error);
+  ommai_exchange_cancel_engine(exchange);
+}
+
+/* Calls `act` for every listed exchange, without the list's lock. */
+static void for_each_exchange(struct ommai_server *server, void (*act)(struct ommai_exchange *)) {
+  uint64_t below = UINT64_MAX;
+  for (;;) {
+    pthread_mutex_lock(&server->list_lock);
+    struct ommai_exchange *exchange = server->exchanges; /* newest first: numbers fall along the list */
+    while (exchange && exchange->number >= below) exchange = exchange->next;
+    if (exchange) ommai_exchange_retain(exchange);
+    pthread_mutex_unlock(&server->list_lock);
+    if (!exchange) return;
+    below = exchange->number;
+    act(exchange);
+    ommai_exchange_release(exchange);
+  }
+}
+
+static void drain(struct ommai_server *server) {
+  pthread_mutex_lock(&server->list_lock);
+  server->stopping = true;
+  wait_for_zero(server, &server->n_listed, ommai_clock_ns() + server->drain_ns);
+  pthread_mutex_unlock(&server->list_lock);
+  for_each_exchange(server, abort_exchange);
+  pthread_mutex_lock(&server->list_lock);
+  wait_for_zero(server, &server->n_listed, ommai_clock_ns() + FLUSH_NS);
+  pthread_mutex_unlock(&server->list_lock);
+  for_each_exchange(server, ommai_exchange_leave);
+}
+
+void ommai_server_destroy(struct ommai_server *server) {
+  if (!server) return;
+  if (server->daemon) {
+    ommai_http_quiesce(server);
+    drain(server);
+    ommai_http_stop(server);
+    pthread_mutex_lock(&server->list_lock);
+    wait_for_zero(server, &server->n_exchanges, 0);
+    pthread_mutex_unlock(&server->list_lock);
+  }
+  ommai_watcher_destroy(server->watcher);
+  ommai_job_queue_destroy(server->jobs);
+  if (server->listener >= 0) close(server->listener);
+  for (size_t i = 0; i < server->n_model_names; i++) free_string(server, server->model_names[i]);
+  free_string(server, server->api_key);
+  free_string(server, server->media_path);
+  pthread_cond_destroy(&server->list_changed);
+  pthread_mutex_destroy(&server->list_lock);
+  ommai_release(server->allocator, server, 1, sizeof *server);
+}

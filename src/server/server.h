@@ -1,0 +1,59 @@
+/* The OpenAI-compatible HTTP server over one model and one engine. It uses nothing of the engine but omma.h.
+ *
+ * Usual order: ommai_server_create (listens at once) -> ommai_server_port -> ommai_server_run until a descriptor becomes readable
+ * -> ommai_server_destroy -> omma_engine_destroy. */
+#ifndef OMMAI_SERVER_SERVER_H
+#define OMMAI_SERVER_SERVER_H
+
+#include <omma/omma.h>
+
+struct ommai_server;
+
+/* Zero-initialised: the defaults. All strings are copied. */
+struct omma_server_options {
+  const char *host; /* address or name to listen on; NULL: 127.0.0.1 */
+  int port;         /* 0: any free one */
+
+  const char *const *served_model_names; /* the first is used in replies that name none; none: last part of the model's path */
+  size_t n_served_model_names;
+  const char *api_key; /* asked for on /v1 as `Authorization: Bearer KEY`; NULL: open */
+
+  int64_t max_body_bytes;          /* of one request; 0: 64 MiB */
+  int64_t max_total_body_bytes;    /* of all requests being received or parsed, more gives 503; 0: 8 bodies of full size */
+  int64_t limit_images_per_prompt; /* 0: 64; negative: no images */
+  struct omma_image_limits image_limits;
+  struct omma_image_options image_options; /* default min/max pixels; a request's mm_processor_kwargs win */
+  const char *allowed_local_media_path;    /* directory whose files may be named as file:// URLs; NULL: none */
+
+  int n_workers;             /* threads that parse, decode and prepare; 0: 2 */
+  int64_t job_queue_limit;   /* requests that may wait for a worker, more gives 503; 0: 256 */
+  int max_connections;       /* 0: 512 */
+  int64_t max_pending_bytes; /* events a slow reader may leave unread before its request is cancelled; 0: 4 MiB */
+  int idle_timeout_seconds;  /* connection without traffic, unless the server is at work on it; 0: 120 */
+  int body_timeout_seconds;  /* from the headers to the last byte of the body; 0: 120 */
+  int64_t keep_alive_ms;     /* a comment line goes out after so much silence in a stream; 0: 5,000 */
+  int64_t drain_ms;          /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
+
+  /* Gets one line per internal failure (those that a client sees as status 500), from any thread; NULL: none. */
+  void (*log)(void *context, const char *line);
+  void *log_context;
+
+  const struct omma_allocator *allocator; /* NULL: the library's own */
+};
+
+/* Starts listening and serving. Model and engine must outlive the server. Errors: ARGUMENT (an option, by field), IO (the address
+ * cannot be listened on), MEMORY, INTERNAL (a thread cannot be made). */
+enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
+                                     struct omma_engine *engine, struct ommai_server **server, struct omma_error *error);
+
+/* The port listened on. */
+int ommai_server_port(const struct ommai_server *server);
+
+/* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. Errors: IO. */
+enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, struct omma_error *error);
+
+/* Stops accepting, answers new requests with 503, lets running ones go on for drain_ms, cancels the rest (streams end with an
+ * error event), waits for the engine to let go of each, joins all threads and frees everything. NULL is allowed. */
+void ommai_server_destroy(struct ommai_server *server);
+
+#endif

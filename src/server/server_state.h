@@ -1,0 +1,73 @@
+/* The server's own state, shared by the files of this folder. */
+#ifndef OMMAI_SERVER_SERVER_STATE_H
+#define OMMAI_SERVER_SERVER_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/exchange.h"
+#include "server/job_queue.h"
+#include "server/server.h"
+
+struct MHD_Daemon;
+struct ommai_watcher;
+
+#define OMMAI_MAX_MODEL_NAMES 16
+
+struct ommai_server {
+  /* Set at creation, read by every thread. */
+  const struct omma_allocator *allocator;
+  const struct omma_model *model;
+  struct omma_engine *engine;
+  struct omma_model_info info;
+  char *model_names[OMMAI_MAX_MODEL_NAMES];
+  size_t n_model_names;
+  char *api_key;
+  char *media_path; /* resolved */
+  size_t max_body_bytes, max_total_body_bytes, max_pending_bytes;
+  int64_t limit_images;
+  struct omma_image_limits image_limits;
+  struct omma_image_options image_options;
+  int64_t body_timeout_ns, keep_alive_ns, drain_ns;
+  int64_t created; /* seconds of the calendar */
+  void (*log)(void *context, const char *line);
+  void *log_context;
+  int listener, port;
+  struct MHD_Daemon *daemon;
+  struct ommai_job_queue *jobs;
+  struct ommai_watcher *watcher;
+
+  atomic_size_t body_bytes;      /* bodies being received or parsed */
+  atomic_int_least64_t n_active; /* requests handed to a worker and not answered yet */
+
+  /* Under list_lock, which is never taken by a thread that holds an exchange's lock. */
+  pthread_mutex_t list_lock;
+  pthread_cond_t list_changed;
+  struct ommai_exchange *exchanges; /* those that libmicrohttpd holds */
+  int64_t n_listed, n_exchanges;
+  uint64_t next_number;
+  bool stopping; /* new requests get 503 */
+};
+
+/* Counts exchanges that exist, so that destroy can wait for the last. */
+void ommai_server_count_exchange(struct ommai_server *server, int change);
+
+/* Takes `size` more bytes of the budget for bodies; false when it is spent. */
+bool ommai_server_reserve_body(struct ommai_exchange *exchange, size_t size);
+/* Frees the body and gives its bytes back. */
+void ommai_server_release_body(struct ommai_exchange *exchange);
+
+/* Into the list and out of it; IO thread. Enlisting numbers the exchange and returns false when the server is stopping. */
+bool ommai_server_enlist(struct ommai_server *server, struct ommai_exchange *exchange);
+void ommai_server_delist(struct ommai_server *server, struct ommai_exchange *exchange);
+
+/* The exchange of that number with a reference for the caller, or NULL. */
+struct ommai_exchange *ommai_server_find(struct ommai_server *server, uint64_t number);
+
+/* True when `name` is one of the served names. */
+bool ommai_server_has_model(const struct ommai_server *server, const char *name);
+
+/* Tells the log about a failure that clients see as status 500. */
+void ommai_server_log(struct ommai_server *server, const char *what, const struct omma_error *error);
+
+#endif

@@ -1,0 +1,69 @@
+/* The routes that only read counters and constants. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "server/endpoints.h"
+#include "server/server_state.h"
+
+static void reply_json(struct ommai_exchange *exchange, struct ommai_text *body) {
+  ommai_exchange_reply(exchange, 200, "application/json", body);
+}
+
+void ommai_endpoint_health(struct ommai_exchange *exchange) {
+  struct omma_engine_stats stats = {0};
+  struct ommai_text body;
+  omma_engine_get_stats(exchange->server->engine, &stats);
+  ommai_text_init(&body, exchange->allocator);
+  ommai_exchange_reply(exchange, stats.alive ? 200 : 503, "text/plain", &body);
+}
+
+void ommai_endpoint_version(struct ommai_exchange *exchange) {
+  struct ommai_text body;
+  ommai_text_init(&body, exchange->allocator);
+  ommai_text_format(&body, "{\"version\":\"%s\"}", omma_version());
+  reply_json(exchange, &body);
+}
+
+void ommai_endpoint_load(struct ommai_exchange *exchange) {
+  struct ommai_text body;
+  ommai_text_init(&body, exchange->allocator);
+  ommai_text_format(&body, "{\"server_load\":%lld}", (long long)atomic_load(&exchange->server->n_active));
+  reply_json(exchange, &body);
+}
+
+/* `root` is the name again: the real directory is nobody's business. */
+static void add_model(struct ommai_text *body, const struct ommai_server *server, size_t index) {
+  const char *name = server->model_names[index];
+  ommai_text_add(body, index ? ",{\"id\":" : "{\"id\":");
+  ommai_text_json_string(body, name);
+  ommai_text_format(body,
+                    ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"ommatidia\",\"root\":", server->created);
+  ommai_text_json_string(body, name);
+  ommai_text_format(body, ",\"parent\":null,\"max_model_len\":%" PRId64 ",\"permission\":[{\"id\":\"modelperm-%zu\",",
+                    server->info.max_model_len, index);
+  ommai_text_format(body, "\"object\":\"model_permission\",\"created\":%" PRId64 ",\"allow_create_engine\":false,",
+                    server->created);
+  ommai_text_add(body,
+                 "\"allow_sampling\":true,\"allow_logprobs\":true,\"allow_search_indices\":false,\"allow_view\":true,"
+                 "\"allow_fine_tuning\":false,\"organization\":\"*\",\"group\":null,\"is_blocking\":false}]}");
+}
+
+void ommai_endpoint_models(struct ommai_exchange *exchange) {
+  struct ommai_text body;
+  ommai_text_init(&body, exchange->allocator);
+  ommai_text_add(&body, "{\"object\":\"list\",\"data\":[");
+  for (size_t i = 0; i < exchange->server->n_model_names; i++) add_model(&body, exchange->server, i);
+  ommai_text_add(&body, "]}");
+  reply_json(exchange, &body);
+}
+
+void ommai_endpoint_page(struct ommai_exchange *exchange) {
+  static const char PAGE[] =
+      "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Ommatidia</title>\n"
+      "<h1>Ommatidia</h1>\n<p>An OpenAI-compatible server for vision-language models is running here. "
+      "Clients use <code>/v1/chat/completions</code>; <a href=\"/v1/models\">/v1/models</a> lists the models.</p>\n</html>\n";
+  struct ommai_text body;
+  ommai_text_init(&body, exchange->allocator);
+  ommai_text_add(&body, PAGE);
+  ommai_exchange_reply(exchange, 200, "text/html; charset=utf-8", &body);
+}

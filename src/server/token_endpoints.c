@@ -1,0 +1,175 @@
+/* POST /tokenize and /detokenize. */
+#include <inttypes.h>
+
+#include "base/allocator.h"
+#include "server/chat_request.h"
+#include "server/endpoints.h"
+#include "server/request_json.h"
+#include "server/server_state.h"
+
+#define TOKEN_TEXT_SIZE 512
+
+static bool fail_memory(struct ommai_api_error *error) {
+  return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
+}
+
+static void add_token_text(struct ommai_text *out, const struct omma_model *model, int32_t token) {
+  char text[TOKEN_TEXT_SIZE];
+  size_t size = 0;
+  if (omma_detokenize(model, &token, 1, false, text, sizeof text, &size, NULL) != OMMA_OK) size = 0;
+  ommai_text_json(out, text, size < sizeof text ? size : sizeof text);
+}
+
+static void write_tokens(const struct ommai_server *server, const int32_t *tokens, size_t n_tokens, bool with_texts,
+                         struct ommai_text *out) {
+  ommai_text_format(out, "{\"count\":%zu,\"max_model_len\":%" PRId64 ",\"tokens\":[", n_tokens, server->info.max_model_len);
+  for (size_t i = 0; i < n_tokens; i++) ommai_text_format(out, i ? ",%" PRId32 : "%" PRId32, tokens[i]);
+  ommai_text_add(out, "],\"token_strs\":");
+  for (size_t i = 0; with_texts && i < n_tokens; i++) {
+    ommai_text_add(out, i ? "," : "[");
+    add_token_text(out, server->model, tokens[i]);
+  }
+  ommai_text_add(out, !with_texts ? "null}" : n_tokens ? "]}" : "[]}");
+}
+
+static bool tokenize_text(const struct ommai_server *server, const json_t *prompt, bool with_texts, struct ommai_text *out,
+                          struct ommai_api_error *error) {
+  const char *text = json_string_value(prompt);
+  size_t text_size = json_string_length(prompt), n_tokens = 0, n_again = 0;
+  struct omma_error cause = {0};
+  if (omma_tokenize(server->model, text, text_size, NULL, 0, &n_tokens, &cause) != OMMA_OK) {
+    return ommai_api_fail_from(error, &cause);
+  }
+  int32_t *tokens = ommai_allocate(server->allocator, n_tokens, sizeof *tokens);
+  if (!tokens) return fail_memory(error);
+  bool done = omma_tokenize(server->model, text, text_size, tokens, n_tokens, &n_again, &cause) == OMMA_OK;
+  if (done) {
+    write_tokens(server, tokens, n_tokens, with_texts, out);
+  } else {
+    ommai_api_fail_from(error, &cause);
+  }
+  ommai_release(server->allocator, tokens, n_tokens, sizeof *tokens);
+  return done;
+}
+
+/* Takes root over. */
+static bool tokenize_messages(const struct ommai_server *server, json_t *root, bool with_texts, struct ommai_text *out,
+                              struct ommai_api_error *error) {
+  struct ommai_chat_request source;
+  struct omma_request *request = NULL;
+  struct omma_error cause = {0};
+  bool done = ommai_chat_request_read(server, root, true, &source, error) &&
+              ommai_chat_request_load_images(server, &source, NULL, NULL, error);
+  if (done && omma_request_create(server->model, source.messages, source.n_messages, &source.options, &request, &cause)) {
+    done = ommai_api_fail_from(error, &cause);
+  }
+  if (done) {
+    size_t n_tokens = 0;
+    const int32_t *tokens = omma_request_prompt(request, &n_tokens);
+    write_tokens(server, tokens, n_tokens, with_texts, out);
+  }
+  omma_request_destroy(request);
+  ommai_chat_request_destroy(&source);
+  return done;
+}
+
+/* Takes root over. */
+static bool tokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+  const json_t *prompt = ommai_field_get(root, "prompt");
+  bool with_texts = false, done = false;
+  const char *model;
+  if (!ommai_field_boolean(root, "return_token_strs", &with_texts, error)) goto end;
+  if (ommai_field_get(root, "messages")) return tokenize_messages(server, root, with_texts, out, error);
+  if (!ommai_model_read(server, root, &model, error)) goto end;
+  if (!prompt) {
+    ommai_api_fail_body(error, "body.prompt", "Field required: prompt or messages.");
+  } else if (!json_is_string(prompt)) {
+    ommai_api_fail(error, 400, "prompt", "prompt must be a string, got %s.", ommai_json_kind(prompt));
+  } else {
+    done = tokenize_text(server, prompt, with_texts, out, error);
+  }
+end:
+  json_decref(root);
+  return done;
+}
+
+static bool read_tokens(const struct ommai_server *server, const json_t *array, int32_t *tokens,
+                        struct ommai_api_error *error) {
+  for (size_t i = 0; i < json_array_size(array); i++) {
+    int64_t id;
+    if (!ommai_json_whole(json_array_get(array, i), &id) || id < 0 || id >= server->info.vocab_size) {
+      return ommai_api_fail(error, 400, "tokens", "tokens[%zu] must be a token id from 0 to %" PRId64 ".", i,
+                            server->info.vocab_size - 1);
+    }
+    tokens[i] = (int32_t)id;
+  }
+  return true;
+}
+
+static bool write_text(const struct ommai_server *server, const int32_t *tokens, size_t n_tokens, struct ommai_text *out,
+                       struct ommai_api_error *error) {
+  size_t text_size = 0, again = 0;
+  struct omma_error cause = {0};
+  if (omma_detokenize(server->model, tokens, n_tokens, false, NULL, 0, &text_size, &cause) != OMMA_OK) {
+    return ommai_api_fail_from(error, &cause);
+  }
+  char *text = ommai_allocate(server->allocator, text_size, 1);
+  if (!text) return fail_memory(error);
+  bool done = omma_detokenize(server->model, tokens, n_tokens, false, text, text_size, &again, &cause) == OMMA_OK;
+  if (done) {
+    ommai_text_add(out, "{\"prompt\":");
+    ommai_text_json(out, text, text_size);
+    ommai_text_add(out, "}");
+  } else {
+    ommai_api_fail_from(error, &cause);
+  }
+  ommai_release(server->allocator, text, text_size, 1);
+  return done;
+}
+
+/* Takes root over. */
+static bool detokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+  const json_t *array = ommai_field_get(root, "tokens");
+  size_t n_tokens = json_array_size(array);
+  int32_t *tokens = NULL;
+  bool done = false;
+  const char *model;
+  if (!ommai_model_read(server, root, &model, error)) goto end;
+  if (!json_is_array(array)) {
+    if (array) {
+      ommai_api_fail(error, 400, "tokens", "tokens must be an array of token ids, got %s.", ommai_json_kind(array));
+    } else {
+      ommai_api_fail_body(error, "body.tokens", "Field required: tokens.");
+    }
+    goto end;
+  }
+  tokens = ommai_allocate(server->allocator, n_tokens, sizeof *tokens);
+  if (!tokens) {
+    fail_memory(error);
+    goto end;
+  }
+  done = read_tokens(server, array, tokens, error) && write_text(server, tokens, n_tokens, out, error);
+end:
+  ommai_release(server->allocator, tokens, n_tokens, sizeof *tokens);
+  json_decref(root);
+  return done;
+}
+
+static void serve(struct ommai_exchange *exchange, bool (*work)(const struct ommai_server *server, json_t *root,
+                                                                struct ommai_text *out, struct ommai_api_error *error)) {
+  struct ommai_api_error error;
+  struct ommai_text out;
+  ommai_text_init(&out, exchange->allocator);
+  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
+  ommai_server_release_body(exchange);
+  if (root && work(exchange->server, root, &out, &error)) {
+    ommai_exchange_reply(exchange, 200, "application/json", &out);
+  } else {
+    ommai_exchange_fail(exchange, &error);
+  }
+  ommai_text_free(&out);
+}
+
+void ommai_endpoint_tokenize(struct ommai_exchange *exchange) { serve(exchange, tokenize); }
+
+void ommai_endpoint_detokenize(struct ommai_exchange *exchange) { serve(exchange, detokenize); }

@@ -1,0 +1,78 @@
+/* The server over the fake engine, as a program: `--key value` pairs as in the table below. Prints its address, serves until SIGTERM
+ * or SIGINT, and prints the engine's counters at the end. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "server/server.h"
+
+struct settings {
+  struct omma_server_options server;
+  struct omma_engine_options engine;
+  const char *names[8];
+};
+
+static void print_line(void *context, const char *line) {
+  (void)context;
+  fprintf(stderr, "log: %s\n", line);
+}
+
+static bool set(struct settings *s, const char *key, const char *value) {
+  int64_t number = strtoll(value, NULL, 10);
+  if (!strcmp(key, "--host")) return s->server.host = value, true;
+  if (!strcmp(key, "--port")) return s->server.port = (int)number, true;
+  if (!strcmp(key, "--api-key")) return s->server.api_key = value, true;
+  if (!strcmp(key, "--served-model-name")) return s->names[s->server.n_served_model_names++] = value, true;
+  if (!strcmp(key, "--max-body-bytes")) return s->server.max_body_bytes = number, true;
+  if (!strcmp(key, "--max-total-body-bytes")) return s->server.max_total_body_bytes = number, true;
+  if (!strcmp(key, "--images")) return s->server.limit_images_per_prompt = number, true;
+  if (!strcmp(key, "--max-image-pixels")) return s->server.image_limits.max_pixels = number, true;
+  if (!strcmp(key, "--min-pixels")) return s->server.image_options.min_pixels = number, true;
+  if (!strcmp(key, "--allowed-local-media-path")) return s->server.allowed_local_media_path = value, true;
+  if (!strcmp(key, "--max-connections")) return s->server.max_connections = (int)number, true;
+  if (!strcmp(key, "--max-pending-bytes")) return s->server.max_pending_bytes = number, true;
+  if (!strcmp(key, "--idle-timeout")) return s->server.idle_timeout_seconds = (int)number, true;
+  if (!strcmp(key, "--body-timeout")) return s->server.body_timeout_seconds = (int)number, true;
+  if (!strcmp(key, "--keep-alive-ms")) return s->server.keep_alive_ms = number, true;
+  if (!strcmp(key, "--drain-ms")) return s->server.drain_ms = number, true;
+  if (!strcmp(key, "--queue-limit")) return s->engine.queue_limit = number, true;
+  return false;
+}
+
+int main(int argc, char **argv) {
+  struct settings settings = {.server = {.log = print_line}};
+  struct omma_error error = {0};
+  struct omma_model *model = NULL;
+  struct omma_engine *engine = NULL;
+  struct ommai_server *server = NULL;
+  struct omma_engine_stats stats;
+  sigset_t signals;
+  settings.server.served_model_names = settings.names;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (!set(&settings, argv[i], argv[i + 1])) return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
+  }
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, NULL);
+  int stop = signalfd(-1, &signals, SFD_CLOEXEC);
+  if (omma_model_open("", NULL, &model, &error) || omma_engine_create(model, &settings.engine, &engine, &error) ||
+      ommai_server_create(&settings.server, model, engine, &server, &error)) {
+    return fprintf(stderr, "%s\n", error.message), 1;
+  }
+  printf("listening on http://127.0.0.1:%d\n", ommai_server_port(server));
+  fflush(stdout);
+  bool failed = ommai_server_run(server, stop, &error) != OMMA_OK;
+  ommai_server_destroy(server);
+  omma_engine_get_stats(engine, &stats);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  close(stop);
+  printf("stop=%" PRId64 " length=%" PRId64 " cancelled=%" PRId64 " error=%" PRId64 " running=%" PRId64 "\n",
+         stats.n_finished[0], stats.n_finished[1], stats.n_finished[2], stats.n_finished[3], stats.n_running);
+  return failed;
+}
