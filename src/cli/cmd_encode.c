@@ -76,8 +76,7 @@ static int encode(struct omma_model *model, const struct values *values, struct 
   struct ommai_progress progress;
   size_t n_images = results->sources->count;
   struct omma_image_options limits = ommai_common_image_options(&values->common);
-  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
-  if (omma_engine_create(model, &options, &engine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_engine_create(model, NULL, &engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   ommai_progress_begin(&progress, "encoding");
   enum omma_status status =
       omma_encode(engine, (const struct omma_image *const *)images, n_images, &limits, values->pack == PACK_TOGETHER,
@@ -94,11 +93,14 @@ static int encode(struct omma_model *model, const struct values *values, struct 
 static int run_encode(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
   if (!values->output) return ommai_wrong_use("encode: --output is missing: the file to write, such as OUT.safetensors");
+  struct ommai_common common = values->common;
   struct omma_model *model = NULL;
   struct omma_image **images = NULL;
   struct results results = {.sources = arguments};
+  /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
+  common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
   int code = ommai_load_images(arguments->items, arguments->count, &images);
-  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, false, &model);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &model);
   if (code == OMMAI_EXIT_DONE) code = encode(model, values, images, &results);
   if (code == OMMAI_EXIT_DONE) code = save(values, &results);
   if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(values, &results) : print_table(&results);
@@ -138,7 +140,7 @@ const struct ommai_command ommai_command_encode = {
         "Runs pictures through the vision tower. Per picture i the file holds image.i.embeddings [n_tokens, width], "
         "image.i.deepstack.j of the same shape where the model has such outputs, and image.i.grid_thw.",
     .example = "omma encode photo.jpg scan.png --output embeddings.safetensors",
-    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_engine_options, &ommai_machine_options},
+    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

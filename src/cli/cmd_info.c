@@ -1,4 +1,5 @@
 /* omma info: the machine, the kernels chosen for it, and a model's shape. */
+#include <omma/attention.h>
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,8 +48,13 @@ static void find_cpu_name(char *out, size_t size) {
   fclose(file);
 }
 
-static void ignore_finding(void *context, bool ok, const char *what, const char *details) {
-  (void)context, (void)ok, (void)what, (void)details;
+/* A level is there when the operator accepts it. */
+static bool has_level(const char *name) {
+  struct omma_attention_options options = {.isa = name};
+  struct omma_attention_context *context;
+  if (omma_attention_context_create(&options, &context, NULL) != OMMA_OK) return false;
+  omma_attention_context_destroy(context);
+  return true;
 }
 
 static int find_machine(const struct values *values, struct facts *facts) {
@@ -58,8 +64,7 @@ static int find_machine(const struct values *values, struct facts *facts) {
   facts->n_cpus = ommai_team_cpu_count();
   facts->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   for (size_t i = 0; ommai_isa_names[i] && facts->n_levels < MAX_LEVELS; i++) {
-    if (omma_describe_kernels(ommai_isa_names[i], ignore_finding, NULL, NULL) != OMMA_OK) continue;
-    facts->levels[facts->n_levels++] = ommai_isa_names[i];
+    if (has_level(ommai_isa_names[i])) facts->levels[facts->n_levels++] = ommai_isa_names[i];
   }
   if (omma_describe_kernels(isa, ommai_findings_add, &facts->kernels, &error) != OMMA_OK) return ommai_failed_call(&error);
   if (omma_measure_machine(isa, ommai_common_threads(&values->common), &facts->machine, &error) != OMMA_OK) {
@@ -202,7 +207,7 @@ const struct ommai_command ommai_command_info = {
         "Without "
         "--model no model is opened. Needs no weights.",
     .example = "omma info --model models/my-model",
-    .groups = {&options, &ommai_engine_options, &ommai_machine_options},
+    .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_info,
 };

@@ -206,7 +206,8 @@ const struct ommai_command ommai_command_plan = {
         "operations of the vision tower and an estimate of its time from a short measurement of this machine. A picture is a "
         "file, a data: URL or just a size. Needs no weights.",
     .example = "omma plan photo.jpg 1920x1080 --max-pixels 1M",
-    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_engine_options, &ommai_machine_options},
+    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
+               &ommai_machine_options},
     .values_size = sizeof(struct values),
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

@@ -10,6 +10,9 @@
 #include "cli/interrupt.h"
 #include "server/server.h"
 
+/* What the engine takes as a chunk at most. */
+#define MAX_BATCHED_TOKENS 65536
+
 struct values {
   struct ommai_common common;
   const char *host;
@@ -188,7 +191,7 @@ static const struct ommai_option table[] = {
      .offset = AT(max_num_batched_tokens),
      .value = "N",
      .low = 1,
-     .high = INT64_MAX,
+     .high = MAX_BATCHED_TOKENS,
      .help = "prompt tokens per step, in whole pages of 64",
      .otherwise = "512"},
     {.name = "limit-mm-per-prompt",
@@ -231,7 +234,8 @@ const struct ommai_command ommai_command_serve = {
         "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions and others). DIR is the model, as "
         "--model. Ctrl-C ends the server after running requests.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
-    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_engine_options, &ommai_machine_options},
+    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
+               &ommai_machine_options},
     .values_size = sizeof(struct values),
     .max_arguments = 1,
     .run = run_serve,

@@ -51,7 +51,7 @@ static const struct ommai_option model_table[] = {
      .otherwise = "the demo model"},
 };
 
-static const struct ommai_option engine_table[] = {
+static const struct ommai_option weight_table[] = {
     {.name = "dtype",
      .type = OMMAI_OPTION_CHOICE,
      .offset = COMMON(dtype),
@@ -66,6 +66,9 @@ static const struct ommai_option engine_table[] = {
      .choices = dtype_names,
      .help = "type of the vision tower's weights; auto is as --dtype",
      .initial = "auto"},
+};
+
+static const struct ommai_option engine_table[] = {
     {.name = "max-model-len",
      .type = OMMAI_OPTION_SIZE,
      .offset = COMMON(max_model_len),
@@ -106,7 +109,8 @@ static const struct ommai_option picture_table[] = {
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 const struct ommai_option_group ommai_machine_options = {"Machine", machine_table, COUNT(machine_table)};
 const struct ommai_option_group ommai_model_options = {"Model", model_table, COUNT(model_table)};
-const struct ommai_option_group ommai_engine_options = {"Weights and memory", engine_table, COUNT(engine_table)};
+const struct ommai_option_group ommai_weight_options = {"Weights", weight_table, COUNT(weight_table)};
+const struct ommai_option_group ommai_engine_options = {"Memory", engine_table, COUNT(engine_table)};
 const struct ommai_option_group ommai_picture_options = {"Pictures", picture_table, COUNT(picture_table)};
 
 const char *ommai_common_isa(const struct ommai_common *common) {

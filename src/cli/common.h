@@ -20,7 +20,8 @@ struct ommai_common {
 
 extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose */
 extern const struct ommai_option_group ommai_model_options;   /* model */
-extern const struct ommai_option_group ommai_engine_options;  /* dtype, vision_dtype, max_model_len, kv_cache_bytes */
+extern const struct ommai_option_group ommai_weight_options;  /* dtype, vision_dtype */
+extern const struct ommai_option_group ommai_engine_options;  /* max_model_len, kv_cache_bytes */
 extern const struct ommai_option_group ommai_picture_options; /* min_pixels, max_pixels */
 
 /* Names of the CPU levels, ends in NULL. */

@@ -99,7 +99,7 @@ static enum ommai_parsed set_integer(const char *command, const struct ommai_opt
         with_unit ? "must be a whole number, with a unit (k, K, m, M, g, G) or without" : "must be a whole number");
   }
   if (number < option->low || number > option->high) {
-    if (option->high == INT64_MAX) {
+    if (number < option->low && option->high >= INT32_MAX) {
       snprintf(why, sizeof why, "must be %lld or more", (long long)option->low);
     } else {
       snprintf(why, sizeof why, "must be from %lld to %lld", (long long)option->low, (long long)option->high);

@@ -46,7 +46,7 @@ struct ommai_option_group {
   size_t n_options;
 };
 
-#define OMMAI_MAX_OPTION_GROUPS 6
+#define OMMAI_MAX_OPTION_GROUPS 8
 
 struct ommai_command {
   const char *name; /* one word, or two ("bench attention") */

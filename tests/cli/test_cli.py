@@ -168,7 +168,7 @@ def test_unknown_option_unlike_any(omma, words):
         (["chat", "--temperature", "nan"], "--temperature", "number"),
         (["chat", "--top-p", "0"], "--top-p", "above 0"),
         (["chat", "--top-k", "1.5"], "--top-k", "whole number"),
-        (["chat", "--top-k=-2"], "--top-k", "from -1"),
+        (["chat", "--top-k=-2"], "--top-k", "-1 or more"),
         (["chat", "--max-tokens", "0"], "--max-tokens", "1 or more"),
         (["chat", "--max-tokens", "99999999999999999999"], "--max-tokens", "whole number"),
         (["chat", "--max-tokens", ""], "--max-tokens", "whole number"),
