@@ -142,7 +142,7 @@ static void print_name(const char *name, int width) {
 static void print_row(const char *size, const char *resized, const char *grid, int64_t patches, int64_t tokens, double flops,
                       double seconds) {
   char time[32];
-  printf(" %11s %11s %12s %9lld %8lld %9.1f %10s\n", size, resized, grid, (long long)patches, (long long)tokens, flops * 1e-9,
+  printf(" %11s %11s %12s %9lld %8lld %9.4g %10s\n", size, resized, grid, (long long)patches, (long long)tokens, flops * 1e-9,
          ommai_show_seconds(seconds, time, sizeof time));
 }
 

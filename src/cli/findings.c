@@ -21,7 +21,7 @@ void ommai_findings_print(const struct ommai_findings *findings, bool marks) {
     if (marks) {
       printf("  %-7s %-40s %s\n", ok ? "ok" : "FAILED", what, details);
     } else {
-      printf("  %-26s %s\n", what, details);
+      printf("  %-32s %s\n", what, details);
     }
   }
 }

@@ -327,7 +327,7 @@ def test_invalid_utf8(omma, no_weights):
 
 def test_plan_without_weights(omma, no_weights, pictures):
     harbour = pictures / "harbour_301x211.jpg"
-    plan = omma.json("plan", harbour, "301x211", "640x480", "--model", no_weights, "--json")
+    plan = omma.json("plan", harbour, "301x211", "640x480", "--max-pixels", "1M", "--model", no_weights, "--json")
     first, second, third = plan["images"]
     assert first["source"] == str(harbour) and (first["width"], first["height"]) == (301, 211)
     assert {**first, "source": ""} == {**second, "source": ""}
@@ -351,8 +351,9 @@ def test_plan_as_table(omma, no_weights):
 
 
 def test_plan_limits(omma, no_weights):
-    free, small = (omma.json("plan", "2000x1500", "--model", no_weights, "--json", *more) for more in ([], ["--max-pixels", "100k"]))
-    assert small["total"]["n_tokens"] < free["total"]["n_tokens"]
+    words = ["plan", "2000x1500", "--model", no_weights, "--json", "--max-pixels"]
+    large, small = (omma.json(*words, most) for most in ("1M", "100k"))
+    assert small["total"]["n_tokens"] < large["total"]["n_tokens"]
     image = small["images"][0]
     assert image["resized_width"] * image["resized_height"] <= 100_000
 
