@@ -92,7 +92,8 @@ struct omma_attention_spec {
   float scale;        /* 0: 1 / sqrt(head_dim), from the true head_dim. Must be finite */
 
   int64_t n_tokens;    /* rows of q and out. Rows past the last border are set to zero by a run */
-  int64_t n_kv_tokens; /* rows of k and v; 0: n_tokens. Not used with pages */
+  int64_t n_kv_tokens; /* rows of k and v; 0: n_tokens. With pages only the two bounds read it: the most keys (positions) of a
+                          segment; 0: as q_offsets say, or none before the queries */
 
   /* Borders: n_segments + 1 entries, the first 0, nondecreasing, the last at most n_tokens (n_kv_tokens for k). Segments
    * may be empty. NULL: each of `batch` equal rows of tokens is a segment (batch 0 means 1). */
@@ -123,7 +124,8 @@ OMMA_API void omma_attention_plan_destroy(struct omma_attention_plan *plan);
 
 /* The same without allocation: an upper bound of the bytes that a plan of at most so many segments and tokens takes, then
  * the plan in caller's memory (aligned to 64). Such a plan needs no destruction. A bound holds for every spec with the same
- * form, type, heads and dimensions whose counts are not larger. Returns 0 for a spec that would be refused. */
+ * form, type, heads and dimensions whose counts are not larger; it does not read cu_seqlens, which may be NULL. Returns 0 for
+ * numbers that would be refused. */
 OMMA_API size_t omma_attention_plan_size_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec);
 OMMA_API enum omma_status omma_attention_plan_place(const struct omma_attention_context *context,

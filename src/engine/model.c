@@ -17,15 +17,14 @@ static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_
 }
 
 static struct ommai_weight_loader make_loader(const struct omma_model *model, enum ommai_loader_mode mode) {
-  return (struct ommai_weight_loader){.mode = mode,
-                                      .allocator = model->allocator,
-                                      .checkpoint = model->checkpoint,
-                                      .linear_engine = model->linear_engine};
+  return (struct ommai_weight_loader){
+      .mode = mode, .allocator = model->allocator, .checkpoint = model->checkpoint, .linear_engine = model->linear_engine};
 }
 
 /* Runs the family's lists over a tower and a decoder. */
-static enum omma_status load(const struct omma_model *model, struct ommai_weight_loader *loader, struct ommai_vision_tower *tower,
-                             struct ommai_decoder *decoder, int64_t *n_vision_parameters, struct omma_error *error) {
+static enum omma_status load(const struct omma_model *model, struct ommai_weight_loader *loader,
+                             struct ommai_vision_tower *tower, struct ommai_decoder *decoder, int64_t *n_vision_parameters,
+                             struct omma_error *error) {
   loader->dtype = tower->dtype;
   OMMAI_TRY(model->family->load_vision(loader, tower, error));
   if (n_vision_parameters) *n_vision_parameters = loader->n_parameters;
@@ -43,7 +42,8 @@ enum omma_status ommai_model_describe(const struct omma_model *model, struct omm
   return load(model, loader, &tower, &decoder, NULL, error);
 }
 
-static enum omma_status require_tensor(void *context, const char *name, int n_dims, const int64_t *shape, struct omma_error *error) {
+static enum omma_status require_tensor(void *context, const char *name, int n_dims, const int64_t *shape,
+                                       struct omma_error *error) {
   const struct ommai_tensor *tensor;
   return ommai_checkpoint_require(context, name, n_dims, shape, &tensor, error);
 }
@@ -59,7 +59,8 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
   return OMMA_OK;
 }
 
-static enum omma_status pack_weights(struct omma_model *model, const struct omma_model_options *options, struct omma_error *error) {
+static enum omma_status pack_weights(struct omma_model *model, const struct omma_model_options *options,
+                                     struct omma_error *error) {
   struct ommai_weight_loader loader;
   OMMAI_TRY(ommai_checkpoint_open(model->directory, &model->allocator, &model->checkpoint, error));
   OMMAI_TRY(ommai_model_describe(model, &loader, require_tensor, model->checkpoint, error));
@@ -85,7 +86,8 @@ static enum omma_status read_tokenizer(struct omma_model *model, struct omma_err
   return OMMA_OK;
 }
 
-static enum omma_status choose_limits(struct omma_model *model, const struct omma_model_options *options, struct omma_error *error) {
+static enum omma_status choose_limits(struct omma_model *model, const struct omma_model_options *options,
+                                      struct omma_error *error) {
   int64_t most = model->config.text.max_positions;
   model->max_model_len = options->max_model_len ? options->max_model_len : most;
   if (model->max_model_len < 1 || model->max_model_len > most) {
@@ -118,7 +120,8 @@ static void set_up_networks(struct omma_model *model, const struct omma_model_op
                    model->config.text.mrope_section, model->config.text.mrope_interleaved);
 }
 
-static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options, struct omma_error *error) {
+static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
+                                   struct omma_error *error) {
   OMMAI_TRY(ommai_cpu_select(options->isa, &model->level, error));
   OMMAI_TRY(ommai_model_config_read(model->directory, &model->allocator, &model->family, &model->config, error));
   OMMAI_TRY(choose_limits(model, options, error));

@@ -45,7 +45,8 @@ enum omma_status omma_image_from_rgb(int32_t width, int32_t height, const uint8_
                                      struct omma_error *error) {
   if (width < 1 || height < 1 || width > OMMAI_IMAGE_MAX_SIDE || height > OMMAI_IMAGE_MAX_SIDE ||
       (int64_t)width * height > OMMAI_IMAGE_MAX_PIXELS) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "image: expected sides of 1 to %lld and at most %lld pixels, found %d x %d",
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image",
+                            "image: expected sides of 1 to %lld and at most %lld pixels, found %d x %d",
                             (long long)OMMAI_IMAGE_MAX_SIDE, (long long)OMMAI_IMAGE_MAX_PIXELS, width, height);
   }
   const struct omma_allocator *allocator = &ommai_default_allocator;
@@ -98,7 +99,8 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
   int64_t low, high;
   int32_t resized_height, resized_width;
   if (width < 1 || height < 1) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "image: expected sides of at least 1 pixel, found %d x %d", width, height);
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "image: expected sides of at least 1 pixel, found %d x %d",
+                            width, height);
   }
   OMMAI_TRY(area_limits(model, options, &low, &high, error));
   OMMAI_TRY(ommai_smart_resize(height, width, (int32_t)(vision->patch_size * vision->merge_size), low, high, &resized_height,
@@ -115,16 +117,19 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
   return OMMA_OK;
 }
 
-static enum omma_status resize(const struct omma_model *model, const struct ommai_image *source, const struct omma_allocator *allocator,
-                               struct ommai_prepared_picture *picture, struct omma_error *error) {
+static enum omma_status resize(const struct omma_model *model, const struct ommai_image *source,
+                               const struct omma_allocator *allocator, struct ommai_prepared_picture *picture,
+                               struct omma_error *error) {
   const struct omma_image_plan *plan = &picture->plan;
   enum ommai_resize_rule rule = model->config.picture.resize_rule;
   size_t workspace_size;
-  OMMAI_TRY(ommai_resize_workspace(rule, source->width, source->height, plan->resized_width, plan->resized_height, &workspace_size, error));
+  OMMAI_TRY(ommai_resize_workspace(rule, source->width, source->height, plan->resized_width, plan->resized_height,
+                                   &workspace_size, error));
   void *workspace = ommai_allocate_uninitialised(allocator, workspace_size, 1);
   if (!workspace) return ommai_fail_memory(error, "resize", workspace_size);
-  enum omma_status status = ommai_resize_bicubic(rule, source->pixels, source->width, source->height, picture->pixels,
-                                                 plan->resized_width, plan->resized_height, workspace, workspace_size, NULL, error);
+  enum omma_status status =
+      ommai_resize_bicubic_at(model->level, rule, source->pixels, source->width, source->height, picture->pixels,
+                              plan->resized_width, plan->resized_height, workspace, workspace_size, NULL, error);
   ommai_release(allocator, workspace, workspace_size, 1);
   return status;
 }
@@ -154,7 +159,7 @@ void ommai_prepared_picture_free(const struct omma_allocator *allocator, struct 
 enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                  const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                  struct omma_error *error) {
-  struct ommai_prepared_picture picture;
+  struct ommai_prepared_picture picture = {0};
   const struct ommai_patch_spec *spec = &model->config.picture.patches;
   int64_t patch_dim = ommai_vision_patch_dim(&model->config.vision);
   OMMAI_TRY(ommai_prepare_picture(model, image, options, &model->allocator, &picture, error));

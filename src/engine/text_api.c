@@ -4,12 +4,13 @@
 #include "engine/model.h"
 #include "text/utf8.h"
 
-enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens, size_t capacity,
-                               size_t *n_tokens, struct omma_error *error) {
+enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens,
+                               size_t capacity, size_t *n_tokens, struct omma_error *error) {
   return ommai_tokenizer_encode(model->tokenizer, text, text_size, true, capacity ? tokens : NULL, capacity, n_tokens, error);
 }
 
-static enum omma_status check_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens, struct omma_error *error) {
+static enum omma_status check_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
+                                     struct omma_error *error) {
   for (size_t i = 0; i < n_tokens; i++) {
     if (tokens[i] < 0 || tokens[i] >= model->config.text.vocab_size) {
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tokens", "tokens[%zu]: expected 0 to %lld, found %d", i,
@@ -19,8 +20,8 @@ static enum omma_status check_tokens(const struct omma_model *model, const int32
   return OMMA_OK;
 }
 
-enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens, bool skip_special, char *text,
-                                 size_t capacity, size_t *text_size, struct omma_error *error) {
+enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens, bool skip_special,
+                                 char *text, size_t capacity, size_t *text_size, struct omma_error *error) {
   size_t n_bytes;
   OMMAI_TRY(check_tokens(model, tokens, n_tokens, error));
   OMMAI_TRY(ommai_tokenizer_decode(model->tokenizer, tokens, n_tokens, skip_special, NULL, 0, &n_bytes, error));

@@ -4,6 +4,7 @@
  *   leave l: attended -> residual -> norm -> gate, up -> down -> residual (+ deepstack l) -> norm and qkv of layer l + 1 */
 #include "language/prefill.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -41,6 +42,7 @@ struct ommai_prefill {
   enum phase phase;
   int64_t layer, next_task;
   int64_t first_task; /* of the slice in progress */
+  atomic_bool failed; /* a linear layer refused to run */
   ommai_layer_tap tap;
   void *tap_context;
 };
@@ -165,6 +167,12 @@ static void norm_rows(const struct ommai_prefill *prefill, const float *weight, 
   }
 }
 
+/* One linear layer over a tile; what cannot happen with the sizes fixed at load is remembered for the end of the slice. */
+static void apply(struct ommai_prefill *prefill, const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows,
+                  int worker) {
+  if (ommai_linear_run(op, x, y, n_rows, worker) != OMMA_OK) atomic_store(&prefill->failed, true);
+}
+
 /* Norm and fused projections of `layer` for a tile; keys and values go to their pages. */
 static void project_qkv(struct ommai_prefill *prefill, struct tile tile, int64_t layer, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
@@ -174,7 +182,7 @@ static void project_qkv(struct ommai_prefill *prefill, struct tile tile, int64_t
   int64_t pairs = decoder->mrope.n_pairs;
   void *keys = ommai_kv_layer_keys(prefill->cache, layer), *values = ommai_kv_layer_values(prefill->cache, layer);
   norm_rows(prefill, weights->input_norm, tile, scratch->normed);
-  ommai_linear_run(weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
+  apply(prefill, weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
   for (int64_t row = 0; row < tile.n_rows; row++) {
     int64_t at = tile.first + row;
     int64_t offset = ommai_kv_position_offset(prefill->cache, prefill->pages, prefill->first + at);
@@ -206,14 +214,14 @@ static void feed_forward(struct ommai_prefill *prefill, struct tile tile, int wo
   struct scratch *scratch = &prefill->scratch[worker];
   int64_t intermediate = decoder->config.intermediate_size;
   norm_rows(prefill, weights->post_norm, tile, scratch->normed);
-  ommai_linear_run(weights->gate_up.op, scratch->normed, scratch->wide, tile.n_rows, worker);
+  apply(prefill, weights->gate_up.op, scratch->normed, scratch->wide, tile.n_rows, worker);
   for (int64_t row = 0; row < tile.n_rows; row++) {
     const float *gate = scratch->wide + row * 2 * intermediate;
     decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
                            ommai_element(scratch->gated, row * intermediate, decoder->dtype), decoder->dtype);
   }
-  ommai_linear_run(weights->down.op, scratch->gated, prefill->residual + tile.first * decoder->config.hidden_size, tile.n_rows,
-                   worker);
+  apply(prefill, weights->down.op, scratch->gated, prefill->residual + tile.first * decoder->config.hidden_size, tile.n_rows,
+        worker);
 }
 
 static void leave_tile(void *context, int64_t task, int worker) {
@@ -221,8 +229,8 @@ static void leave_tile(void *context, int64_t task, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   struct tile tile = tile_at(prefill, prefill->first_task + task);
   int64_t hidden = decoder->config.hidden_size, q_width = ommai_decoder_q_width(&decoder->config);
-  ommai_linear_run(decoder->layers[prefill->layer].o.op, ommai_element(prefill->attended, tile.first * q_width, decoder->dtype),
-                   prefill->residual + tile.first * hidden, tile.n_rows, worker);
+  apply(prefill, decoder->layers[prefill->layer].o.op, ommai_element(prefill->attended, tile.first * q_width, decoder->dtype),
+        prefill->residual + tile.first * hidden, tile.n_rows, worker);
   feed_forward(prefill, tile, worker);
   if (prefill->layer < decoder->config.n_deepstack) {
     for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
@@ -270,6 +278,7 @@ enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t ma
     OMMAI_TRY(attend(prefill, count, error));
   } else {
     ommai_team_run(prefill->team, count, prefill->phase == PHASE_ENTER ? enter_tile : leave_tile, prefill);
+    if (atomic_load(&prefill->failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
   }
   prefill->next_task += count;
   if (prefill->next_task == total) next_phase(prefill);

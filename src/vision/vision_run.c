@@ -4,6 +4,7 @@
  *   leave b: attended -> residual -> ... -> residual; deepstack; norm1 and qkv of block b + 1, or the merger after the last */
 #include "vision/vision_run.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -44,6 +45,7 @@ struct ommai_vision_run {
   enum phase phase;
   int64_t block, next_task;
   int64_t first_task; /* of the slice in progress */
+  atomic_bool failed; /* a linear layer refused to run */
   ommai_stage_tap tap;
   void *tap_context;
 };
@@ -263,6 +265,12 @@ static void gather_angles(const struct ommai_vision_run *run, int64_t row, struc
   memcpy(scratch->sine + quarter, run->rope_sine + position.column * quarter, bytes);
 }
 
+/* One linear layer over a tile; what cannot happen with the sizes fixed at load is remembered for the end of the slice. */
+static void apply(struct ommai_vision_run *run, const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows,
+                  int worker) {
+  if (ommai_linear_run(op, x, y, n_rows, worker) != OMMA_OK) atomic_store(&run->failed, true);
+}
+
 /* norm1 and qkv of `block` for a tile, q and k turned, everything rounded once into the packed qkv. */
 static void project_qkv(struct ommai_vision_run *run, struct tile tile, int64_t block, int worker) {
   const struct ommai_vision_tower *tower = run->tower;
@@ -270,7 +278,7 @@ static void project_qkv(struct ommai_vision_run *run, struct tile tile, int64_t 
   struct scratch *scratch = &run->scratch[worker];
   int64_t h = tower->config.hidden_size, head_dim = tower->config.head_dim;
   norm_rows(run, &weights->norm1, run->residual + tile.first * h, tile.n_rows, h, scratch->normed);
-  ommai_linear_run(weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
+  apply(run, weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
   for (int64_t row = 0; row < tile.n_rows; row++) {
     const float *from = scratch->wide + row * 3 * h;
     void *to = ommai_element(run->qkv, (tile.first + row) * 3 * h, tower->dtype);
@@ -294,8 +302,8 @@ static void merge_tile(struct ommai_vision_run *run, struct tile tile, const str
   } else {
     norm_rows(run, &merger->norm, rows, tile.n_rows, h, scratch->normed);
   }
-  ommai_linear_run(merger->fc1.op, scratch->normed, scratch->hidden, n_tokens, worker);
-  ommai_linear_run(merger->fc2.op, scratch->hidden, scratch->wide, n_tokens, worker);
+  apply(run, merger->fc1.op, scratch->normed, scratch->hidden, n_tokens, worker);
+  apply(run, merger->fc2.op, scratch->hidden, scratch->wide, n_tokens, worker);
   for (int64_t token = 0; token < n_tokens;) {
     int64_t row = tile.first + token * joined_patches, picture = picture_of(run, row);
     int64_t count = rows_in_picture(run, tile, row, picture) / joined_patches;
@@ -313,8 +321,8 @@ static void enter_tile(void *context, int64_t task, int worker) {
   struct tile tile = tile_at(run, run->first_task + task);
   struct scratch *scratch = &run->scratch[worker];
   cut_patches(run, tile, scratch->hidden);
-  ommai_linear_run(tower->patch_embed.op, scratch->hidden, run->residual + tile.first * tower->config.hidden_size, tile.n_rows,
-                   worker);
+  apply(run, tower->patch_embed.op, scratch->hidden, run->residual + tile.first * tower->config.hidden_size, tile.n_rows,
+        worker);
   add_positions(run, tile);
   project_qkv(run, tile, 0, worker);
 }
@@ -327,11 +335,11 @@ static void leave_tile(void *context, int64_t task, int worker) {
   struct tile tile = tile_at(run, run->first_task + task);
   struct scratch *scratch = &run->scratch[worker];
   float *residual = run->residual + tile.first * config->hidden_size;
-  ommai_linear_run(weights->proj.op, ommai_element(run->attended, tile.first * config->hidden_size, tower->dtype), residual,
-                   tile.n_rows, worker);
+  apply(run, weights->proj.op, ommai_element(run->attended, tile.first * config->hidden_size, tower->dtype), residual,
+        tile.n_rows, worker);
   norm_rows(run, &weights->norm2, residual, tile.n_rows, config->hidden_size, scratch->normed);
-  ommai_linear_run(weights->fc1.op, scratch->normed, scratch->hidden, tile.n_rows, worker);
-  ommai_linear_run(weights->fc2.op, scratch->hidden, residual, tile.n_rows, worker);
+  apply(run, weights->fc1.op, scratch->normed, scratch->hidden, tile.n_rows, worker);
+  apply(run, weights->fc2.op, scratch->hidden, residual, tile.n_rows, worker);
   for (int64_t j = 0; j < config->n_deepstack; j++) {
     if (config->deepstack_layers[j] == run->block) merge_tile(run, tile, &tower->deepstack[j], 1 + j, worker);
   }
@@ -383,6 +391,7 @@ enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t 
     OMMAI_TRY(attend(run, run->first_task, count, error));
   } else {
     ommai_team_run(run->team, count, run->phase == PHASE_ENTER ? enter_tile : leave_tile, run);
+    if (atomic_load(&run->failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "vision tower: a linear layer failed");
   }
   run->next_task += count;
   if (run->next_task == total) next_phase(run);

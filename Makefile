@@ -1,0 +1,65 @@
+# Index of tasks. The build itself is CMake's; each variant has its own folder build/VARIANT.
+
+.DEFAULT_GOAL := release
+VARIANTS := release debug asan ubsan tsan
+PREFIX ?= /usr/local
+BUILD_FLAGS_release := -DCMAKE_BUILD_TYPE=Release
+BUILD_FLAGS_debug   := -DCMAKE_BUILD_TYPE=Debug
+BUILD_FLAGS_asan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined
+BUILD_FLAGS_ubsan   := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=undefined
+BUILD_FLAGS_tsan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=thread
+
+.PHONY: help
+help: ## this list
+	@echo "Ommatidia: vision-language models on CPUs"
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@echo "  make VARIANT       build one of: $(VARIANTS)"
+
+.PHONY: demo
+demo: packages release ## install what is missing, build, ask the demo model about three pictures
+	@tools/run_demo.sh build/release/omma
+
+.PHONY: test
+test: packages test-packages ## install what tests need, build, run all tests (under 15 minutes)
+	@tools/run_tests.sh
+
+.PHONY: test-full
+test-full: packages test-packages ## the same, and ThreadSanitizer, every CPU level and the slow cases
+	@tools/run_tests.sh --full
+
+.PHONY: packages
+packages:
+	@tools/install_packages.sh build
+
+.PHONY: test-packages
+test-packages:
+	@tools/install_packages.sh test
+
+.PHONY: $(VARIANTS)
+$(VARIANTS):
+	@cmake -S . -B build/$@ -G Ninja $(BUILD_FLAGS_$@) > build-$@.log 2>&1 || { cat build-$@.log; rm -f build-$@.log; exit 1; }
+	@rm -f build-$@.log
+	@ninja -C build/$@
+
+.PHONY: install
+install: release ## install the release build under PREFIX (default /usr/local)
+	@cmake --install build/release --prefix $(PREFIX)
+
+.PHONY: fixtures
+fixtures: ## make the test fixtures anew (needs Python with torch, transformers, Pillow)
+	python3 tools/make_fixtures.py --out tests/golden
+	python3 tools/make_image_fixtures.py
+	python3 tools/make_text_fixtures.py
+	python3 tools/make_weights_fixtures.py
+
+.PHONY: format
+format: ## bring the C sources into the common form
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+.PHONY: check
+check: ## the rules that a script can check: layers, names, banned functions, headers
+	tools/check_layers.sh
+
+.PHONY: clean
+clean: ## remove all builds
+	rm -rf build

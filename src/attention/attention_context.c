@@ -1,0 +1,44 @@
+#include <string.h>
+
+#include "attention/attention_plan.h"
+#include "base/allocator.h"
+#include "base/error.h"
+
+enum omma_status omma_attention_context_create(const struct omma_attention_options *options,
+                                               struct omma_attention_context **context, struct omma_error *error) {
+  if (!context) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "context", "context: expected a pointer, found NULL");
+  *context = NULL;
+  const struct omma_allocator *allocator = options ? options->allocator : NULL;
+  if (!allocator) allocator = &ommai_default_allocator;
+  enum ommai_cpu_level level;
+  OMMAI_TRY(ommai_cpu_select(options ? options->isa : NULL, &level, error));
+  struct omma_attention_context *self = ommai_allocate(allocator, 1, sizeof *self);
+  if (!self) return ommai_fail_memory(error, "attention context", sizeof *self);
+  self->allocator = *allocator;
+  self->level = level;
+  for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
+    self->tile[dtype] = ommai_attention_tile_kernel_find(level, dtype);
+    self->decode[dtype] = ommai_attention_decode_kernel_find(level, dtype);
+  }
+  *context = self;
+  return OMMA_OK;
+}
+
+void omma_attention_context_destroy(struct omma_attention_context *context) {
+  if (!context) return;
+  struct omma_allocator allocator = context->allocator;
+  ommai_release(&allocator, context, 1, sizeof *context);
+}
+
+const char *omma_attention_context_isa(const struct omma_attention_context *context) {
+  return ommai_cpu_level_name(context->level);
+}
+
+const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_form form,
+                                       enum omma_dtype dtype, int32_t head_dim, int32_t v_head_dim) {
+  struct omma_attention_spec spec = {
+      .form = form, .dtype = dtype, .n_heads = 1, .head_dim = head_dim, .v_head_dim = v_head_dim};
+  struct ommai_attention_problem problem;
+  if (ommai_attention_check_spec(context, &spec, &problem, NULL) != OMMA_OK) return NULL;
+  return problem.tile ? problem.tile->name : problem.decode->name;
+}

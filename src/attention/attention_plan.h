@@ -1,0 +1,148 @@
+/* Inside of the operator: context, the checked problem, the plan and its jobs.
+ *
+ * A plan is a list of units, the heaviest first, and a list of waves over them. A unit is the queries of one segment (one
+ * query row in the DECODE form) against the keys of its sequence. (unit, kv head) pairs, in unit order, are cut into waves so
+ * that what a wave keeps in shared workspace fits a fixed budget. A wave has two phases, each one team call:
+ *
+ *   ENCODER, CAUSAL   prepare: pack up to PACK_BLOCKS key blocks of a pair.   attend: one tile of query rows of one head.
+ *   DECODE            prepare: one split of the keys of a pair.               attend: combine the splits of a pair.
+ *
+ * Small units keep nothing in shared workspace: they have no prepare jobs, and one attend job per pair does everything in the
+ * worker's scratch. Jobs are numbered through the whole plan, so a job is found by bisection over the units' prefix sums and
+ * no job list exists. */
+#ifndef OMMAI_ATTENTION_ATTENTION_PLAN_H
+#define OMMAI_ATTENTION_ATTENTION_PLAN_H
+
+#include <omma/attention.h>
+
+#include "kernels/attention_kernels.h"
+
+enum {
+  OMMAI_ATTENTION_PACK_BLOCKS = 16, /* key blocks per prepare job */
+  OMMAI_ATTENTION_SPLIT_KEYS = 512, /* keys per decode split: part of the arithmetic, do not tune per machine */
+  OMMAI_ATTENTION_SMALL_KEYS = 128,
+  OMMAI_ATTENTION_SMALL_ROWS = 512, /* query rows times query heads per kv head */
+};
+#define OMMAI_ATTENTION_WAVE_BYTES ((size_t)16 << 20)
+
+struct omma_attention_context {
+  struct omma_allocator allocator;
+  enum ommai_cpu_level level;
+  const struct ommai_attention_tile_kernel *tile[3]; /* by enum omma_dtype */
+  const struct ommai_attention_decode_kernel *decode[3];
+};
+
+/* What a checked spec says, with its defaults filled in. */
+struct ommai_attention_problem {
+  enum omma_attention_form form;
+  enum omma_dtype dtype;
+  int32_t n_heads, n_kv_heads, group; /* group: query heads per kv head */
+  int32_t head_dim, v_head_dim;
+  float scale;
+  bool paged;
+  int64_t n_tokens, n_kv_tokens;
+  int64_t n_segments;
+  int64_t batch_rows, batch_kv_rows; /* rows per segment where cu_seqlens is NULL */
+  const struct ommai_attention_tile_kernel *tile;
+  const struct ommai_attention_decode_kernel *decode;
+  size_t block_bytes;   /* TILE: one packed block */
+  size_t state_bytes;   /* DECODE: the state of one query head */
+  size_t scratch_bytes; /* per worker, a multiple of 64 */
+};
+
+/* One segment's borders, read from a spec. */
+struct ommai_attention_segment {
+  int64_t first_row, n_rows;   /* in q and out */
+  int64_t first_key, key_room; /* in k and v; room: rows up to the next segment */
+  int64_t offset;              /* position of the first row; CAUSAL and DECODE */
+  int64_t n_keys;              /* that the last row sees */
+};
+
+struct ommai_attention_unit {
+  int64_t first_row, n_rows;
+  int64_t first_key, n_keys;
+  int64_t first_visible;               /* keys that the first row sees */
+  int64_t segment;                     /* index in the spec's order: the page table's row */
+  int64_t first_prepare, first_attend; /* job numbers of the unit's first pair */
+  size_t first_byte;                   /* of the unit's first pair, if all waves were laid end to end */
+  size_t bytes_per_pair;
+  int64_t prepare_per_pair, attend_per_pair;
+  bool small;
+};
+
+/* Pairs from (first_unit, first_head) up to those of the next wave. */
+struct ommai_attention_wave {
+  int64_t first_unit;
+  int32_t first_head;
+  int64_t first_prepare, first_attend;
+  size_t first_byte;
+};
+
+struct omma_attention_plan {
+  struct ommai_attention_problem problem;
+  struct omma_allocator allocator; /* allocate is NULL for a plan in caller's memory */
+  size_t plan_bytes;
+  size_t wave_bytes; /* of the largest wave */
+  int64_t n_units, n_waves;
+  int64_t n_steps;
+  int64_t tail_row; /* rows from here on are zero */
+  int64_t max_keys; /* of any unit */
+  double flops;
+  struct ommai_attention_unit *units; /* [n_units] */
+  struct ommai_attention_wave *waves; /* [n_waves + 1]; the last is the end */
+};
+
+/* Checks everything in a spec but the contents of its arrays, and fills in defaults. */
+enum omma_status ommai_attention_check_spec(const struct omma_attention_context *context,
+                                            const struct omma_attention_spec *spec, struct ommai_attention_problem *problem,
+                                            struct omma_error *error);
+
+/* Checks the contents of the arrays against the problem. */
+enum omma_status ommai_attention_check_segments(const struct ommai_attention_problem *problem,
+                                                const struct omma_attention_spec *spec, struct omma_error *error);
+
+/* Borders of segment `index` of a checked spec. */
+struct ommai_attention_segment ommai_attention_segment_at(const struct ommai_attention_problem *problem,
+                                                          const struct omma_attention_spec *spec, int64_t index);
+
+/* Tiles of a unit of n_rows query rows, and the rows of tile `index`: whole tiles first, then the rest without a tile that
+ * is nearly empty. */
+int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows);
+void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows, int64_t index,
+                               int64_t *first_row, int64_t *count);
+
+/* A checked run: the caller's tensors with their default strides filled in, and the workspace. */
+struct ommai_attention_run {
+  const struct omma_attention_plan *plan;
+  struct omma_attention_tensors tensors;
+  const struct ommai_attention_wave *wave; /* in progress */
+  unsigned char *wave_memory;
+  unsigned char *scratch; /* [n_workers], problem.scratch_bytes each */
+  int64_t first_job;
+};
+
+/* A pair, the job's number within it, and where its share of the wave's memory is. */
+struct ommai_attention_job {
+  const struct ommai_attention_unit *unit;
+  int32_t kv_head;
+  int64_t index;
+  unsigned char *shared;
+  unsigned char *scratch;
+};
+
+/* Row `row` of head `head` in q and out. */
+const void *ommai_attention_q(const struct ommai_attention_run *run, int64_t row, int64_t head);
+void *ommai_attention_out(const struct ommai_attention_run *run, int64_t row, int64_t head);
+/* Key and value block `block` of a unit and kv head, through the page table where there is one. */
+const void *ommai_attention_k_block(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
+                                    int32_t kv_head, int64_t block);
+const void *ommai_attention_v_block(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
+                                    int32_t kv_head, int64_t block);
+
+/* The jobs of the two families. */
+void ommai_attention_tile_prepare(const struct ommai_attention_run *run, const struct ommai_attention_job *job);
+void ommai_attention_tile_attend(const struct ommai_attention_run *run, const struct ommai_attention_job *job);
+void ommai_attention_decode_prepare(const struct ommai_attention_run *run, const struct ommai_attention_job *job);
+void ommai_attention_decode_attend(const struct ommai_attention_run *run, const struct ommai_attention_job *job);
+
+#endif

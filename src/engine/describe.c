@@ -1,0 +1,115 @@
+/* What this machine and build can do: CPU level, kernels, self-test, peak. */
+#include <omma/omma.h>
+#include <stdio.h>
+
+#include "base/allocator.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/team.h"
+#include "kernels/cpu.h"
+#include "kernels/dtype.h"
+#include "kernels/peak.h"
+#include "kernels/row_ops.h"
+#include "linear/linear.h"
+#include "linear/linear_self_test.h"
+
+static void tell(omma_report report, void *context, bool ok, const char *what, const char *details) {
+  if (report) report(context, ok, what, details);
+}
+
+static enum omma_status open_context(enum ommai_cpu_level level, struct omma_attention_context **attention,
+                                     struct omma_error *error) {
+  const struct omma_attention_options options = {ommai_cpu_level_name(level), NULL};
+  return omma_attention_context_create(&options, attention, error);
+}
+
+static void describe_attention(const struct omma_attention_context *attention, omma_report report, void *context) {
+  static const char *const forms[] = {"encoder", "causal", "decode"};
+  static const int32_t dims[][2] = {{64, 64}, {72, 72}, {80, 80}, {128, 128}, {192, 128}};
+  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+    for (int type = OMMA_F32; type <= OMMA_F16; type++) {
+      for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        char what[80];
+        const char *kernel = omma_attention_kernel_name(attention, form, type, dims[i][0], dims[i][1]);
+        if (!kernel) continue;
+        snprintf(what, sizeof what, "attention %s %s %dx%d", forms[form], ommai_dtype_name(type), dims[i][0], dims[i][1]);
+        tell(report, context, true, what, kernel);
+      }
+    }
+  }
+}
+
+enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error) {
+  enum ommai_cpu_level level;
+  struct omma_attention_context *attention = NULL;
+  struct ommai_linear_engine *linear = NULL;
+  char description[160];
+  enum omma_status status;
+  OMMAI_TRY(ommai_cpu_select(isa, &level, error));
+  OMMAI_TRY_GOTO(open_context(level, &attention, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &linear, error), done);
+  tell(report, context, true, "cpu level", ommai_cpu_level_name(level));
+  describe_attention(attention, report, context);
+  tell(report, context, true, "row operations", ommai_cpu_level_name(ommai_row_ops(level)->level));
+  ommai_linear_engine_describe(linear, description, sizeof description);
+  tell(report, context, true, "linear layers", description);
+done:
+  ommai_linear_engine_destroy(linear);
+  omma_attention_context_destroy(attention);
+  return status;
+}
+
+enum omma_status omma_self_test(const char *isa, omma_report report, void *context, struct omma_error *error) {
+  enum ommai_cpu_level level;
+  struct omma_attention_context *attention;
+  OMMAI_TRY(ommai_cpu_select(isa, &level, error));
+  OMMAI_TRY(open_context(level, &attention, error));
+  enum omma_status status = omma_attention_self_test(attention, error);
+  omma_attention_context_destroy(attention);
+  if (status == OMMA_OK) status = ommai_linear_self_test(level, error);
+  tell(report, context, status == OMMA_OK, ommai_cpu_level_name(level),
+       status == OMMA_OK ? "attention and linear kernels agree with the reference"
+       : error           ? error->message
+                         : "");
+  return status;
+}
+
+/* One task a worker: the best of several short runs. */
+struct peak_run {
+  ommai_peak_loop loop;
+  int64_t rounds;
+};
+
+static void peak_task(void *context, int64_t task, int worker) {
+  const struct peak_run *run = context;
+  (void)task;
+  (void)worker;
+  run->loop(run->rounds);
+}
+
+static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop loop) {
+  enum { ROUNDS = 400000, REPEATS = 7 };
+  struct peak_run run = {loop, ROUNDS};
+  if (!loop) return 0;
+  double best = 1e30, operations = loop(1000) / 1000 * ROUNDS * n_threads;
+  for (int i = 0; i < REPEATS; i++) {
+    int64_t start = ommai_clock_ns();
+    ommai_team_run(ommai_team_interface(team), n_threads, peak_task, &run);
+    double seconds = (double)(ommai_clock_ns() - start) * 1e-9;
+    if (seconds < best) best = seconds;
+  }
+  return operations / best * 1e-9;
+}
+
+enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine, struct omma_error *error) {
+  enum ommai_cpu_level level;
+  struct ommai_team *team;
+  if (n_threads == 0) n_threads = ommai_team_cpu_count();
+  OMMAI_TRY(ommai_cpu_select(isa, &level, error));
+  OMMAI_TRY(ommai_team_create(n_threads, true, &ommai_default_allocator, &team, error));
+  *machine = (struct omma_machine){.n_threads = n_threads,
+                                   .f32_gflops = measure(team, n_threads, ommai_peak_f32(level)),
+                                   .bf16_gflops = measure(team, n_threads, ommai_peak_bf16(level))};
+  ommai_team_destroy(team);
+  return OMMA_OK;
+}

@@ -1,0 +1,105 @@
+/* omma_encode: pictures in, the tower's outputs out. */
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "engine/encode_call.h"
+#include "engine/encode_job.h"
+
+struct omma_embeddings {
+  struct omma_allocator allocator;
+  size_t n_images, n_values;
+  struct ommai_prepared_picture *pictures; /* [n_images] */
+  struct ommai_vision_input *inputs;       /* [n_images] */
+  struct omma_image_embeddings *images;    /* [n_images] */
+  const float **deepstack;                 /* [n_images, n_deepstack] */
+  size_t n_deepstack;
+  float *values;
+};
+
+void omma_embeddings_destroy(struct omma_embeddings *embeddings) {
+  if (!embeddings) return;
+  struct omma_allocator allocator = embeddings->allocator;
+  size_t n = embeddings->n_images;
+  for (size_t i = 0; embeddings->pictures && i < n; i++) ommai_prepared_picture_free(&allocator, &embeddings->pictures[i]);
+  ommai_release(&allocator, embeddings->pictures, n, sizeof *embeddings->pictures);
+  ommai_release(&allocator, embeddings->inputs, n, sizeof *embeddings->inputs);
+  ommai_release(&allocator, embeddings->images, n, sizeof *embeddings->images);
+  ommai_release(&allocator, embeddings->deepstack, n * embeddings->n_deepstack, sizeof *embeddings->deepstack);
+  ommai_release(&allocator, embeddings->values, embeddings->n_values, sizeof *embeddings->values);
+  ommai_release(&allocator, embeddings, 1, sizeof *embeddings);
+}
+
+void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index, struct omma_image_embeddings *out) {
+  *out = embeddings->images[index];
+}
+
+static void lay_out(const struct omma_model *model, struct omma_embeddings *embeddings) {
+  float *output = embeddings->values;
+  int64_t width = model->config.vision.out_hidden_size;
+  for (size_t i = 0; i < embeddings->n_images; i++) {
+    const struct omma_image_plan *plan = &embeddings->pictures[i].plan;
+    const float **deepstack = embeddings->deepstack + i * embeddings->n_deepstack;
+    embeddings->inputs[i] = (struct ommai_vision_input){.pixels = embeddings->pictures[i].pixels,
+                                                        .grid_rows = plan->grid_thw[1],
+                                                        .grid_columns = plan->grid_thw[2],
+                                                        .output = output};
+    embeddings->images[i] = (struct omma_image_embeddings){.n_tokens = plan->n_tokens,
+                                                           .width = width,
+                                                           .merged = output,
+                                                           .n_deepstack = (int64_t)embeddings->n_deepstack,
+                                                           .deepstack = deepstack};
+    memcpy(embeddings->images[i].grid_thw, plan->grid_thw, sizeof plan->grid_thw);
+    for (size_t j = 0; j < embeddings->n_deepstack; j++) deepstack[j] = output + (1 + (int64_t)j) * plan->n_tokens * width;
+    output += ommai_encode_output_size(model, plan->n_tokens);
+  }
+}
+
+static enum omma_status prepare(const struct omma_model *model, const struct omma_image *const *images,
+                                const struct omma_image_options *options, struct omma_embeddings *embeddings,
+                                struct omma_error *error) {
+  size_t n = embeddings->n_images;
+  embeddings->n_deepstack = (size_t)model->config.vision.n_deepstack;
+  embeddings->pictures = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->pictures);
+  embeddings->inputs = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->inputs);
+  embeddings->images = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->images);
+  embeddings->deepstack = ommai_allocate(&embeddings->allocator, n * embeddings->n_deepstack, sizeof *embeddings->deepstack);
+  if (!embeddings->pictures || !embeddings->inputs || !embeddings->images || !embeddings->deepstack) {
+    return ommai_fail_memory(error, "embeddings", n * sizeof *embeddings->images);
+  }
+  for (size_t i = 0; i < n; i++) {
+    enum omma_status status =
+        ommai_prepare_picture(model, images[i], options, &embeddings->allocator, &embeddings->pictures[i], error);
+    if (status != OMMA_OK) {
+      ommai_error_prefix(error, "image %zu", i);
+      return status;
+    }
+    embeddings->n_values += (size_t)ommai_encode_output_size(model, embeddings->pictures[i].plan.n_tokens);
+  }
+  embeddings->values = ommai_allocate_uninitialised(&embeddings->allocator, embeddings->n_values, sizeof *embeddings->values);
+  if (!embeddings->values) return ommai_fail_memory(error, "embeddings", embeddings->n_values * sizeof *embeddings->values);
+  lay_out(model, embeddings);
+  return OMMA_OK;
+}
+
+enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
+                             const struct omma_image_options *options, bool together, omma_progress progress,
+                             void *progress_context, struct omma_embeddings **out, struct omma_error *error) {
+  const struct omma_model *model = ommai_engine_model(engine);
+  if (n_images == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "encode: expected at least one picture");
+  struct omma_embeddings *embeddings = ommai_allocate(&model->allocator, 1, sizeof *embeddings);
+  if (!embeddings) return ommai_fail_memory(error, "embeddings", sizeof *embeddings);
+  embeddings->allocator = model->allocator;
+  embeddings->n_images = n_images;
+  struct ommai_encode_call call = {
+      .n_inputs = (int64_t)n_images, .separate = !together, .progress = progress, .progress_context = progress_context};
+  enum omma_status status = prepare(model, images, options, embeddings, error);
+  call.inputs = embeddings->inputs;
+  if (status == OMMA_OK) status = ommai_engine_encode(engine, &call, error);
+  if (status != OMMA_OK) {
+    omma_embeddings_destroy(embeddings);
+    return status;
+  }
+  *out = embeddings;
+  return OMMA_OK;
+}

@@ -1,0 +1,27 @@
+/* Pictures handed to the engine's thread by a caller that waits. */
+#ifndef OMMAI_ENGINE_ENCODE_CALL_H
+#define OMMAI_ENGINE_ENCODE_CALL_H
+
+#include <omma/omma.h>
+
+#include "vision/vision_run.h"
+
+/* Lives in the caller's frame while it waits; the last three are the engine's answer. */
+struct ommai_encode_call {
+  const struct ommai_vision_input *inputs;
+  int64_t n_inputs;
+  bool separate; /* one picture a pass */
+  omma_progress progress;
+  void *progress_context;
+  bool finished;
+  enum omma_status status;
+  struct omma_error error;
+};
+
+/* Queues the pictures and waits until their outputs are complete. Errors: BUSY, CANCELLED, MEMORY, INTERNAL. */
+enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error);
+
+/* The model that an engine serves. */
+const struct omma_model *ommai_engine_model(const struct omma_engine *engine);
+
+#endif

@@ -1,0 +1,55 @@
+#include "engine/encode_job.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+/* A slice is some hundredths of a second of a large tower: short enough to stop in between. Slices do not change results. */
+enum { SLICE_TASKS = 64 };
+
+int64_t ommai_encode_output_size(const struct omma_model *model, int64_t n_tokens) {
+  return (1 + model->config.vision.n_deepstack) * n_tokens * model->config.vision.out_hidden_size;
+}
+
+static int64_t patches_of(const struct ommai_vision_input *input) { return input->grid_rows * input->grid_columns; }
+
+/* Takes as many of the waiting pictures as the budget allows, at least one. */
+static enum omma_status begin_pass(struct ommai_encode_job *job, struct omma_error *error) {
+  struct ommai_resources *resources = job->resources;
+  const struct omma_model *model = resources->model;
+  int64_t n_patches = 0, max_side = 0, n = 0;
+  while (job->first + n < job->n_inputs) {
+    const struct ommai_vision_input *input = &job->inputs[job->first + n];
+    if (n > 0 && (job->separate || n_patches + patches_of(input) > resources->sizes.patch_budget)) break;
+    n_patches += patches_of(input);
+    max_side = ommai_max_i64(max_side, ommai_max_i64(input->grid_rows, input->grid_columns));
+    n++;
+  }
+  size_t size = ommai_vision_workspace_size(&model->tower, n_patches, n, max_side, model->n_threads);
+  if (!size) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches are too many", (long long)n_patches);
+  }
+  OMMAI_TRY(ommai_resources_grow_vision(resources, size, error));
+  job->n_in_pass = n;
+  return ommai_vision_run_start(&model->tower, &job->inputs[job->first], n, &model->config.picture.patches,
+                                resources->vision_workspace, resources->vision_workspace_size, resources->team_interface,
+                                &job->run, error);
+}
+
+enum omma_status ommai_encode_step(struct ommai_encode_job *job, bool *done, struct omma_error *error) {
+  *done = job->first == job->n_inputs;
+  if (*done) return OMMA_OK;
+  if (!job->run) return begin_pass(job, error);
+  OMMAI_TRY(ommai_vision_run_advance(job->run, SLICE_TASKS, error));
+  if (!ommai_vision_run_done(job->run)) return OMMA_OK;
+  job->run = NULL;
+  job->first += job->n_in_pass;
+  *done = job->first == job->n_inputs;
+  return OMMA_OK;
+}
+
+void ommai_encode_progress(const struct ommai_encode_job *job, int64_t *done, int64_t *total) {
+  int64_t pass_done = 0, pass_total = 1;
+  if (job->run) ommai_vision_run_progress(job->run, &pass_done, &pass_total);
+  *total = job->n_inputs * 1000;
+  *done = job->first * 1000 + (job->run ? job->n_in_pass * 1000 * pass_done / pass_total : 0);
+}

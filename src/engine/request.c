@@ -1,0 +1,165 @@
+/* From messages to a request: check -> chat form -> pictures resized -> text between pictures tokenised -> positions. */
+#include "engine/request.h"
+
+#include "base/allocator.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/prompt_positions.h"
+#include "engine/sampling_check.h"
+
+static enum omma_status check_messages(const struct omma_message *messages, size_t n_messages, struct omma_error *error) {
+  if (n_messages == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages: expected at least one");
+  for (size_t i = 0; i < n_messages; i++) {
+    if (messages[i].role < OMMA_ROLE_SYSTEM || messages[i].role > OMMA_ROLE_ASSISTANT) {
+      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: unknown role %d", i,
+                              (int)messages[i].role);
+    }
+    for (size_t j = 0; j < messages[i].n_parts; j++) {
+      const struct omma_part *part = &messages[i].parts[j];
+      if (!part->image && !part->text && part->text_size) {
+        return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: part %zu has neither text nor picture",
+                                i, j);
+      }
+    }
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status prepare_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                         struct omma_error *error) {
+  if (prompt->n_pictures > OMMAI_REQUEST_MAX_PICTURES) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: at most %d pictures in a request, found %zu",
+                            OMMAI_REQUEST_MAX_PICTURES, prompt->n_pictures);
+  }
+  request->pictures = ommai_allocate(&request->allocator, prompt->n_pictures, sizeof *request->pictures);
+  if (!request->pictures) return ommai_fail_memory(error, "pictures", prompt->n_pictures * sizeof *request->pictures);
+  request->n_pictures = prompt->n_pictures;
+  int64_t start = ommai_clock_ns();
+  for (size_t i = 0; i < prompt->n_pictures; i++) {
+    const struct omma_part *part = prompt->pictures[i].part;
+    enum omma_status status = ommai_prepare_picture(request->model, part->image, &part->image_options, &request->allocator,
+                                                    &request->pictures[i], error);
+    if (status != OMMA_OK) {
+      ommai_error_prefix(error, "image %zu", i);
+      return status;
+    }
+  }
+  request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
+  return OMMA_OK;
+}
+
+/* Ids of the text before picture `index` (or after the last one), into ids; counts only when ids is NULL. */
+static enum omma_status encode_piece(const struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                     size_t index, int32_t *ids, size_t capacity, size_t *count, struct omma_error *error) {
+  size_t begin = index ? prompt->pictures[index - 1].at : 0;
+  size_t end = index < prompt->n_pictures ? prompt->pictures[index].at : prompt->size;
+  *count = 0;
+  if (end == begin) return OMMA_OK;
+  enum omma_status status =
+      ommai_tokenizer_encode(request->model->tokenizer, prompt->text + begin, end - begin, true, ids, capacity, count, error);
+  if (status != OMMA_OK) ommai_error_prefix(error, "messages");
+  return status;
+}
+
+static enum omma_status fail_too_long(const struct omma_model *model, size_t n_tokens, struct omma_error *error) {
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "input_tokens",
+                          "This model's maximum context length is %lld tokens. However, your prompt contains at least %zu "
+                          "input tokens. Please reduce the length of the input prompt",
+                          (long long)model->max_model_len, n_tokens);
+}
+
+static enum omma_status count_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                     struct omma_error *error) {
+  size_t total = 0, count;
+  for (size_t i = 0; i < prompt->n_pictures; i++) total += (size_t)request->pictures[i].plan.n_tokens;
+  if (total >= (size_t)request->model->max_model_len) return fail_too_long(request->model, total, error);
+  for (size_t i = 0; i <= prompt->n_pictures; i++) {
+    OMMAI_TRY(encode_piece(request, prompt, i, NULL, 0, &count, error));
+    total += count;
+  }
+  if (total >= (size_t)request->model->max_model_len) return fail_too_long(request->model, total, error);
+  request->n_tokens = total;
+  return OMMA_OK;
+}
+
+static void place_picture(struct omma_request *request, size_t index, size_t first, int32_t *counter) {
+  const struct omma_image_plan *plan = &request->pictures[index].plan;
+  int64_t merge = request->model->config.vision.merge_size, columns = plan->grid_thw[2] / merge;
+  for (int64_t i = 0; i < plan->n_tokens; i++) {
+    struct ommai_request_token *token = &request->tokens[first + (size_t)i];
+    *token = (struct ommai_request_token){
+        .token = request->model->config.image_token, .picture = (int32_t)index, .picture_row = (int32_t)i};
+    ommai_position_picture(*counter, i / columns, i % columns, token->position);
+    request->ids[first + (size_t)i] = token->token;
+  }
+  ommai_position_after_picture(counter, plan->grid_thw[1] / merge, columns);
+}
+
+static enum omma_status place_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                     struct omma_error *error) {
+  int32_t counter = 0;
+  size_t at = 0, count;
+  for (size_t i = 0; i <= prompt->n_pictures; i++) {
+    OMMAI_TRY(encode_piece(request, prompt, i, request->ids + at, request->n_tokens - at, &count, error));
+    for (size_t j = at; j < at + count; j++) {
+      request->tokens[j] = (struct ommai_request_token){.token = request->ids[j], .picture = -1};
+      ommai_position_text(&counter, request->tokens[j].position);
+    }
+    at += count;
+    if (i == prompt->n_pictures) break;
+    place_picture(request, i, at, &counter);
+    at += (size_t)request->pictures[i].plan.n_tokens;
+  }
+  request->next_position = counter;
+  return OMMA_OK;
+}
+
+static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                 struct omma_error *error) {
+  OMMAI_TRY(prepare_pictures(request, prompt, error));
+  OMMAI_TRY(count_tokens(request, prompt, error));
+  request->ids = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->ids);
+  request->tokens = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->tokens);
+  if (!request->ids || !request->tokens) return ommai_fail_memory(error, "prompt", request->n_tokens * sizeof *request->tokens);
+  return place_tokens(request, prompt, error);
+}
+
+enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
+                                     const struct omma_request_options *options, struct omma_request **out,
+                                     struct omma_error *error) {
+  static const struct omma_request_options defaults = {0};
+  if (!options) options = &defaults;
+  OMMAI_TRY(check_messages(messages, n_messages, error));
+  struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
+  if (!request) return ommai_fail_memory(error, "request", sizeof *request);
+  request->allocator = model->allocator;
+  request->model = model;
+  struct ommai_prompt_builder prompt;
+  ommai_prompt_builder_init(&prompt, &model->allocator);
+  enum omma_status status;
+  OMMAI_TRY_GOTO(ommai_request_set_sampling(request, &options->sampling, error), done);
+  OMMAI_TRY_GOTO(model->family->render_chat(messages, n_messages, options->continue_final_message, &prompt, error), done);
+  OMMAI_TRY_GOTO(assemble(request, &prompt, error), done);
+  *out = request;
+  request = NULL;
+done:
+  ommai_prompt_builder_free(&prompt);
+  omma_request_destroy(request);
+  return status;
+}
+
+void omma_request_destroy(struct omma_request *request) {
+  if (!request) return;
+  struct omma_allocator allocator = request->allocator;
+  for (size_t i = 0; i < request->n_pictures; i++) ommai_prepared_picture_free(&allocator, &request->pictures[i]);
+  ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
+  ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);
+  ommai_release(&allocator, request->tokens, request->n_tokens, sizeof *request->tokens);
+  for (size_t i = 0; i < request->n_stop; i++) ommai_release(&allocator, request->stop[i], request->stop_size[i] + 1, 1);
+  ommai_release(&allocator, request, 1, sizeof *request);
+}
+
+const int32_t *omma_request_prompt(const struct omma_request *request, size_t *n_tokens) {
+  *n_tokens = request->n_tokens;
+  return request->ids;
+}

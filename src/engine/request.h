@@ -1,0 +1,46 @@
+/* The inside of omma_request: everything about a question that can be worked out before the engine takes it up. Immutable. */
+#ifndef OMMAI_ENGINE_REQUEST_H
+#define OMMAI_ENGINE_REQUEST_H
+
+#include <omma/omma.h>
+
+#include "engine/model.h"
+#include "engine/picture.h"
+#include "language/sampler.h"
+
+/* Limits of one request. */
+#define OMMAI_REQUEST_MAX_PICTURES 1024
+#define OMMAI_REQUEST_MAX_STOP_BYTES 1024
+#define OMMAI_REQUEST_MAX_STOP_TOKENS 128
+
+/* A prompt token: where it stands, and for picture tokens which row of which picture it is. */
+struct ommai_request_token {
+  int32_t token;
+  int32_t position[3];
+  int32_t picture; /* -1: text */
+  int32_t picture_row;
+};
+
+struct omma_request {
+  struct omma_allocator allocator;
+  const struct omma_model *model;
+  int32_t *ids; /* [n_tokens], the prompt as clients see it */
+  struct ommai_request_token *tokens;
+  size_t n_tokens;
+  int32_t next_position; /* of the first generated token, in all three axes */
+  struct ommai_prepared_picture *pictures;
+  size_t n_pictures;
+
+  struct ommai_sampler_settings sampler;
+  int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */
+  bool ignore_eos, logprobs;
+  int n_top_logprobs;
+  char *stop[OMMA_MAX_STOP_STRINGS];
+  size_t stop_size[OMMA_MAX_STOP_STRINGS];
+  size_t n_stop;
+  int32_t stop_tokens[OMMAI_REQUEST_MAX_STOP_TOKENS];
+  size_t n_stop_tokens;
+  double preprocess_seconds;
+};
+
+#endif

@@ -1,0 +1,150 @@
+#include "engine/resources.h"
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "language/decode.h"
+#include "language/prefill.h"
+#include "vision/vision_run.h"
+
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536 };
+
+static enum omma_status pick(const char *field, int64_t value, int64_t fallback, int64_t most, int64_t *out,
+                             struct omma_error *error) {
+  *out = value ? value : fallback;
+  if (*out >= 1 && *out <= most) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: expected 1 to %lld, found %lld", field, (long long)most,
+                          (long long)value);
+}
+
+static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, struct ommai_engine_sizes *sizes,
+                                struct omma_error *error) {
+  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.dtype);
+  int64_t page_bytes = (int64_t)sizes->page_bytes, wanted = ommai_div_up(model->max_model_len, PAGE);
+  int64_t budget = kv_cache_bytes ? kv_cache_bytes : ommai_min_i64(OMMAI_DEFAULT_KV_CACHE_BYTES, wanted * page_bytes);
+  sizes->n_pages = ommai_min_i64(budget / page_bytes, INT32_MAX);
+  if (budget < 0 || sizes->n_pages < 1) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
+                            "kv_cache_bytes: one page of %d tokens takes %lld bytes, found %lld", PAGE, (long long)page_bytes,
+                            (long long)kv_cache_bytes);
+  }
+  sizes->context = ommai_min_i64(model->max_model_len, sizes->n_pages * PAGE);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct omma_engine_options *options,
+                                    struct ommai_engine_sizes *sizes, struct omma_error *error) {
+  static const struct omma_engine_options defaults = {0};
+  if (!options) options = &defaults;
+  *sizes = (struct ommai_engine_sizes){0};
+  OMMAI_TRY(pick("patch_budget", options->patch_budget, OMMAI_DEFAULT_PATCH_BUDGET, OMMAI_MAX_PATCH_BUDGET,
+                 &sizes->patch_budget, error));
+  OMMAI_TRY(pick("prefill_chunk", options->prefill_chunk, OMMAI_DEFAULT_PREFILL_CHUNK, MAX_PREFILL_CHUNK, &sizes->prefill_chunk,
+                 error));
+  OMMAI_TRY(
+      pick("queue_limit", options->queue_limit, OMMAI_DEFAULT_QUEUE_LIMIT, OMMAI_MAX_QUEUE_LIMIT, &sizes->queue_limit, error));
+  sizes->prefill_chunk = ommai_round_up(sizes->prefill_chunk, PAGE);
+  OMMAI_TRY(size_kv(model, options->kv_cache_bytes, sizes, error));
+  int64_t chunk = ommai_min_i64(sizes->prefill_chunk, sizes->context);
+  size_t prefill = ommai_prefill_workspace_size(&model->decoder, chunk, sizes->context, model->n_threads);
+  size_t decode = ommai_decode_workspace_size(&model->decoder, 1, sizes->context, model->n_threads);
+  sizes->language_workspace = prefill > decode ? prefill : decode;
+  /* Pictures of one merge block each are the most there can be in a pass. */
+  int64_t block = model->config.vision.merge_size * model->config.vision.merge_size;
+  int64_t pictures = ommai_max_i64(sizes->patch_budget / block, 1);
+  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, ommai_max_i64(sizes->patch_budget, block), pictures,
+                                                        ommai_max_i64(sizes->patch_budget, block), model->n_threads);
+  size_t vocab = (size_t)model->config.text.vocab_size;
+  sizes->tables = ommai_sampler_scratch_size((int64_t)vocab) + vocab * (sizeof(float) + sizeof(int32_t) + sizeof(bool)) +
+                  (size_t)model->config.text.hidden_size * sizeof(float);
+  if (!prefill || !decode || !sizes->vision_workspace) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "patch_budget",
+                            "engine: the workspace's size does not fit into this machine's addresses");
+  }
+  return OMMA_OK;
+}
+
+enum omma_status omma_plan_memory(const struct omma_model *model, const struct omma_engine_options *options, int64_t n_patches,
+                                  struct omma_memory_plan *plan, struct omma_error *error) {
+  struct ommai_engine_sizes sizes;
+  OMMAI_TRY(ommai_engine_sizes(model, options, &sizes, error));
+  size_t vision = sizes.vision_workspace;
+  if (n_patches < 0 || n_patches > OMMAI_MAX_PATCH_BUDGET) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_patches", "n_patches: expected 0 to %lld, found %lld",
+                            (long long)OMMAI_MAX_PATCH_BUDGET, (long long)n_patches);
+  }
+  if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, n_patches, 1, n_patches, model->n_threads);
+  *plan = (struct omma_memory_plan){.weight_bytes = model->weight_bytes,
+                                    .kv_cache_bytes = sizes.n_pages * (int64_t)sizes.page_bytes,
+                                    .kv_cache_tokens = sizes.n_pages * PAGE,
+                                    .vision_workspace_bytes = (int64_t)vision,
+                                    .language_workspace_bytes = (int64_t)sizes.language_workspace,
+                                    .table_bytes = (int64_t)sizes.tables};
+  plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
+                      plan->language_workspace_bytes + plan->table_bytes;
+  return OMMA_OK;
+}
+
+static enum omma_status allocate(struct ommai_resources *resources, struct omma_error *error) {
+  const struct omma_allocator *allocator = &resources->model->allocator;
+  const struct ommai_engine_sizes *sizes = &resources->sizes;
+  size_t vocab = (size_t)resources->model->config.text.vocab_size;
+  resources->language_workspace = ommai_allocate_uninitialised(allocator, sizes->language_workspace, 1);
+  resources->vision_workspace = ommai_allocate_uninitialised(allocator, sizes->vision_workspace, 1);
+  resources->logits = ommai_allocate(allocator, vocab, sizeof(float));
+  resources->last_row = ommai_allocate(allocator, (size_t)resources->model->config.text.hidden_size, sizeof(float));
+  resources->sampler_memory = ommai_allocate(allocator, ommai_sampler_scratch_size((int64_t)vocab), 1);
+  resources->answer_counts = ommai_allocate(allocator, vocab, sizeof(int32_t));
+  resources->in_prompt = ommai_allocate(allocator, vocab, sizeof(bool));
+  resources->vision_workspace_size = sizes->vision_workspace;
+  if (!resources->language_workspace || !resources->vision_workspace || !resources->logits || !resources->last_row ||
+      !resources->sampler_memory || !resources->answer_counts || !resources->in_prompt) {
+    return ommai_fail_memory(error, "engine", sizes->language_workspace + sizes->vision_workspace + sizes->tables);
+  }
+  resources->sampler_scratch = ommai_sampler_scratch_place(resources->sampler_memory, (int64_t)vocab);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_resources_create(const struct omma_model *model, const struct ommai_engine_sizes *sizes,
+                                        struct ommai_resources *resources, struct omma_error *error) {
+  *resources = (struct ommai_resources){.model = model, .sizes = *sizes};
+  enum omma_status status;
+  OMMAI_TRY_GOTO(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &resources->team, error), failed);
+  resources->team_interface = ommai_team_interface(resources->team);
+  OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.dtype, sizes->n_pages, &model->allocator,
+                                       &resources->kv, error),
+                 failed);
+  OMMAI_TRY_GOTO(allocate(resources, error), failed);
+  return OMMA_OK;
+failed:
+  ommai_resources_free(resources);
+  return status;
+}
+
+void ommai_resources_free(struct ommai_resources *resources) {
+  if (!resources->model) return;
+  const struct omma_allocator *allocator = &resources->model->allocator;
+  size_t vocab = (size_t)resources->model->config.text.vocab_size;
+  ommai_release(allocator, resources->language_workspace, resources->sizes.language_workspace, 1);
+  ommai_release(allocator, resources->vision_workspace,
+                resources->vision_workspace_size ? resources->vision_workspace_size : resources->sizes.vision_workspace, 1);
+  ommai_release(allocator, resources->logits, vocab, sizeof(float));
+  ommai_release(allocator, resources->last_row, (size_t)resources->model->config.text.hidden_size, sizeof(float));
+  ommai_release(allocator, resources->sampler_memory, ommai_sampler_scratch_size((int64_t)vocab), 1);
+  ommai_release(allocator, resources->answer_counts, vocab, sizeof(int32_t));
+  ommai_release(allocator, resources->in_prompt, vocab, sizeof(bool));
+  ommai_kv_cache_destroy(resources->kv);
+  ommai_team_destroy(resources->team);
+  *resources = (struct ommai_resources){0};
+}
+
+enum omma_status ommai_resources_grow_vision(struct ommai_resources *resources, size_t size, struct omma_error *error) {
+  if (size <= resources->vision_workspace_size) return OMMA_OK;
+  const struct omma_allocator *allocator = &resources->model->allocator;
+  void *larger = ommai_allocate_uninitialised(allocator, size, 1);
+  if (!larger) return ommai_fail_memory(error, "vision workspace", size);
+  ommai_release(allocator, resources->vision_workspace, resources->vision_workspace_size, 1);
+  resources->vision_workspace = larger;
+  resources->vision_workspace_size = size;
+  return OMMA_OK;
+}

@@ -1,0 +1,59 @@
+/* What the file formats of this folder have in common: one pair of functions each, and the checks around them. */
+#ifndef OMMAI_IMAGE_CODEC_H
+#define OMMAI_IMAGE_CODEC_H
+
+#include <stdbool.h>
+
+#include "image/image.h"
+
+/* The bytes of one picture file. */
+struct ommai_image_source {
+  const uint8_t *bytes;
+  size_t size;
+  const struct ommai_image_limits *limits;
+};
+
+/* Reads the headers: the size as stored, before orientation. The size is checked against the limits. */
+typedef enum omma_status (*ommai_image_size_reader)(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                                    struct omma_error *error);
+/* Decodes into `image`, as stored, before orientation: takes the pixels with ommai_image_take_pixels and fills them. What it
+ * took is released by the caller, also on failure. */
+typedef enum omma_status (*ommai_image_decoder)(const struct ommai_image_source *source, struct ommai_image *image,
+                                                struct omma_error *error);
+
+enum omma_status ommai_jpeg_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                      struct omma_error *error);
+enum omma_status ommai_jpeg_decode(const struct ommai_image_source *source, struct ommai_image *image,
+                                   struct omma_error *error);
+
+enum omma_status ommai_png_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                     struct omma_error *error);
+enum omma_status ommai_png_decode(const struct ommai_image_source *source, struct ommai_image *image, struct omma_error *error);
+
+enum omma_status ommai_webp_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                      struct omma_error *error);
+enum omma_status ommai_webp_decode(const struct ommai_image_source *source, struct ommai_image *image,
+                                   struct omma_error *error);
+
+enum omma_status ommai_gif_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                     struct omma_error *error);
+enum omma_status ommai_gif_decode(const struct ommai_image_source *source, struct ommai_image *image, struct omma_error *error);
+
+enum omma_status ommai_bmp_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                     struct omma_error *error);
+enum omma_status ommai_bmp_decode(const struct ommai_image_source *source, struct ommai_image *image, struct omma_error *error);
+
+/* FORMAT for an empty picture, LIMIT for one over the limits. `name` is the format's. */
+enum omma_status ommai_image_check_size(const struct ommai_image_limits *limits, const char *name, int64_t width,
+                                        int64_t height, struct omma_error *error);
+
+/* Sets width, height and pixels of an image that has none. Errors: MEMORY. */
+enum omma_status ommai_image_take_pixels(struct ommai_image *image, int32_t width, int32_t height, struct omma_error *error);
+
+/* The message for a file that ends too early, as clients of other servers know it. */
+enum omma_status ommai_image_fail_truncated(struct omma_error *error, const char *name, size_t size);
+
+/* Paints n RGBA pixels over white into n RGB pixels. */
+void ommai_image_paint_on_white(const uint8_t *rgba, uint8_t *rgb, int64_t n);
+
+#endif

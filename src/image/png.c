@@ -1,0 +1,136 @@
+/* PNG by libpng: every colour type and depth, interlaced or not, to RGB; transparency on white. */
+#include <setjmp.h>
+#include <string.h>
+
+#include <png.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "image/codec.h"
+
+struct reader {
+  png_structp png;
+  png_infop info;
+  jmp_buf failed;
+  const struct ommai_image_source *source;
+  size_t at; /* bytes read so far */
+  struct ommai_image *image;
+  uint8_t *rgba; /* [height][width][4], where the picture is transparent */
+  size_t n_pixels;
+  struct omma_error *error;
+  enum omma_status status;
+  int32_t width, height;
+};
+
+/* Chunks that do not change the pixels we want. They are skipped unread: some are compressed without a bound. */
+static const png_byte skipped_chunks[] =
+    "cHRM\0gAMA\0iCCP\0sRGB\0sBIT\0hIST\0pCAL\0sCAL\0sPLT\0pHYs\0oFFs\0tEXt\0zTXt\0iTXt\0tIME\0bKGD\0eXIf";
+
+static _Noreturn void leave(struct reader *reader, enum omma_status status) {
+  reader->status = status;
+  longjmp(reader->failed, 1);
+}
+
+static _Noreturn void on_error(png_structp png, png_const_charp text) {
+  struct reader *reader = png_get_error_ptr(png);
+  enum omma_status status = strstr(text, "memory") ? OMMA_ERROR_MEMORY : OMMA_ERROR_FORMAT;
+  leave(reader, ommai_fail(reader->error, status, "broken PNG: %s", text));
+}
+
+static void on_warning(png_structp png, png_const_charp text) {
+  (void)png;
+  (void)text;
+}
+
+static void on_read(png_structp png, png_bytep out, size_t size) {
+  struct reader *reader = png_get_io_ptr(png);
+  if (size > reader->source->size - reader->at) {
+    leave(reader, ommai_image_fail_truncated(reader->error, "PNG", reader->source->size));
+  }
+  memcpy(out, reader->source->bytes + reader->at, size);
+  reader->at += size;
+}
+
+static enum omma_status open_reader(struct reader *reader) {
+  reader->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reader, on_error, on_warning);
+  if (reader->png) reader->info = png_create_info_struct(reader->png);
+  if (!reader->info) return ommai_fail_memory(reader->error, "a PNG reader", sizeof *reader);
+  png_set_read_fn(reader->png, reader, on_read);
+  png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, skipped_chunks, (int)(sizeof skipped_chunks / 5));
+  png_set_user_limits(reader->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* our limits give the better message */
+  return OMMA_OK;
+}
+
+static enum omma_status read_header(struct reader *reader) {
+  png_read_info(reader->png, reader->info);
+  png_uint_32 width = png_get_image_width(reader->png, reader->info);
+  png_uint_32 height = png_get_image_height(reader->png, reader->info);
+  OMMAI_TRY(ommai_image_check_size(reader->source->limits, "PNG", width, height, reader->error));
+  reader->width = (int32_t)width;
+  reader->height = (int32_t)height;
+  return OMMA_OK;
+}
+
+/* Asks libpng for 8-bit RGB, or RGBA where the file has any transparency. True for RGBA. */
+static bool set_transformations(struct reader *reader) {
+  png_set_expand(reader->png);
+  png_set_strip_16(reader->png);
+  png_set_gray_to_rgb(reader->png);
+  bool transparent = (png_get_color_type(reader->png, reader->info) & PNG_COLOR_MASK_ALPHA) != 0;
+  return transparent || png_get_valid(reader->png, reader->info, PNG_INFO_tRNS) != 0;
+}
+
+static void read_rows(struct reader *reader, uint8_t *pixels, size_t row_size) {
+  int n_passes = png_set_interlace_handling(reader->png);
+  png_read_update_info(reader->png, reader->info);
+  if (png_get_rowbytes(reader->png, reader->info) != row_size) png_error(reader->png, "unexpected size of a row");
+  for (int pass = 0; pass < n_passes; pass++) {
+    for (int32_t y = 0; y < reader->height; y++) png_read_row(reader->png, pixels + (size_t)y * row_size, NULL);
+  }
+}
+
+static enum omma_status read_pixels(struct reader *reader) {
+  OMMAI_TRY(ommai_image_take_pixels(reader->image, reader->width, reader->height, reader->error));
+  size_t width = (size_t)reader->width;
+  if (!set_transformations(reader)) {
+    read_rows(reader, reader->image->pixels, width * 3);
+    return OMMA_OK;
+  }
+  reader->n_pixels = width * (size_t)reader->height;
+  reader->rgba = ommai_allocate(&reader->image->allocator, reader->n_pixels, 4);
+  if (!reader->rgba) return ommai_fail_memory(reader->error, "a transparent PNG", reader->n_pixels * 4);
+  read_rows(reader, reader->rgba, width * 4);
+  ommai_image_paint_on_white(reader->rgba, reader->image->pixels, (int64_t)reader->n_pixels);
+  return OMMA_OK;
+}
+
+/* Everything that may leave through longjmp. Nothing here is kept in a local variable across the jump. */
+static enum omma_status guarded(struct reader *reader) {
+  if (setjmp(reader->failed) != 0) return reader->status;
+  OMMAI_TRY(open_reader(reader));
+  OMMAI_TRY(read_header(reader));
+  return reader->image ? read_pixels(reader) : OMMA_OK;
+}
+
+static enum omma_status read_png(struct reader *reader) {
+  enum omma_status status = guarded(reader);
+  if (reader->rgba) ommai_release(&reader->image->allocator, reader->rgba, reader->n_pixels, 4);
+  png_destroy_read_struct(&reader->png, &reader->info, NULL);
+  return status;
+}
+
+enum omma_status ommai_png_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
+                                     struct omma_error *error) {
+  struct reader reader = {.source = source, .error = error};
+  OMMAI_TRY(read_png(&reader));
+  *width = reader.width;
+  *height = reader.height;
+  return OMMA_OK;
+}
+
+enum omma_status ommai_png_decode(const struct ommai_image_source *source, struct ommai_image *image,
+                                  struct omma_error *error) {
+  struct reader reader = {.source = source, .image = image, .error = error};
+  return read_png(&reader);
+}

@@ -1,0 +1,17 @@
+/* The size that a picture is brought to before it is cut into patches.
+ * Source: smart_resize of the transformers Qwen2-VL image processor, followed step by step in double. */
+#ifndef OMMAI_IMAGE_SMART_RESIZE_H
+#define OMMAI_IMAGE_SMART_RESIZE_H
+
+#include <omma/status.h>
+#include <stdint.h>
+
+/* Longest side divided by shortest, at most. */
+#define OMMAI_SMART_RESIZE_MAX_ASPECT 200
+
+/* Sides that are multiples of `factor` near height x width, with an area near the range min_pixels .. max_pixels (rounding
+ * may leave it). Limits: all arguments at least 1; the result fits int32. Errors: ARGUMENT, FORMAT (aspect ratio), LIMIT. */
+enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t factor, int64_t min_pixels, int64_t max_pixels,
+                                    int32_t *out_height, int32_t *out_width, struct omma_error *error);
+
+#endif

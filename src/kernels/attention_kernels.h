@@ -1,0 +1,122 @@
+/* Contracts of the attention kernels, and the list from which declarations, table and tests are made.
+ *
+ * Two families. TILE kernels serve the encoder and causal forms: keys and values are packed once per (segment, kv head) in
+ * blocks of 64 keys, then tiles of query rows of one head attend to the packed blocks. DECODE kernels serve single query rows:
+ * they read keys and values in place, one block of at most 64 keys at a time.
+ *
+ * Every kernel keeps these rules, from which the operator's determinism follows:
+ * - what is computed for a query row depends on that row, the keys it sees and their positions alone, never on the other rows
+ *   of the tile, on the number of rows, or on where the tile begins; negative zeros in the result are written as zeros, so
+ *   that keys which are present but masked leave no trace;
+ * - key blocks are anchored at the first key of the segment (position 0 of the sequence);
+ * - nothing outside the stated rows is read or written; rows need only the natural alignment of their type;
+ * - scores, softmax and sums are f32; in bf16 the probabilities are rounded to bf16 before the second product, and the
+ *   result is rounded once. */
+#ifndef OMMAI_KERNELS_ATTENTION_KERNELS_H
+#define OMMAI_KERNELS_ATTENTION_KERNELS_H
+
+#include <omma/attention.h>
+
+#include "kernels/cpu.h"
+
+enum { OMMAI_ATTENTION_BLOCK = OMMA_ATTENTION_PAGE_TOKENS };
+
+/* One block of keys and values of one kv head, to be packed. Strides count elements. */
+struct ommai_attention_pack {
+  const void *k; /* [n_keys, head_dim], rows k_stride apart */
+  const void *v; /* [n_keys, v_head_dim], rows v_stride apart */
+  int64_t k_stride, v_stride;
+  int32_t n_keys; /* 1 .. OMMAI_ATTENTION_BLOCK; the rest of the block is filled with zeros */
+  int32_t head_dim, v_head_dim;
+  void *packed; /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */
+};
+
+/* One tile of query rows of one head. Row r sees keys 0 .. min(n_keys, first_visible + r) - 1. */
+struct ommai_attention_tile {
+  const void *q; /* [n_rows, head_dim], rows q_stride apart */
+  void *out;     /* [n_rows, v_head_dim], rows out_stride apart */
+  int64_t q_stride, out_stride;
+  int32_t n_rows; /* 1 .. the kernel's rows */
+  int32_t head_dim, v_head_dim;
+  const void *packed;    /* the segment's blocks, one after the other */
+  int64_t n_keys;        /* 1 or more: the keys that the last row sees */
+  int64_t first_visible; /* 1 or more: the keys that row 0 sees; n_keys where nothing is masked */
+  float scale;
+  void *scratch; /* scratch_bytes(head_dim, v_head_dim), aligned to 64 */
+};
+
+struct ommai_attention_tile_kernel {
+  const char *name;
+  enum ommai_cpu_level level;
+  enum omma_dtype dtype;
+  int32_t rows;     /* the largest tile */
+  int32_t row_step; /* tiles whose row count is a multiple of it waste nothing */
+  size_t (*block_bytes)(int32_t head_dim, int32_t v_head_dim);
+  size_t (*scratch_bytes)(int32_t head_dim, int32_t v_head_dim);
+  void (*pack)(const struct ommai_attention_pack *job);
+  void (*attend)(const struct ommai_attention_tile *tile);
+};
+
+/* Running state of one query row over a split of the keys, in floats: the maximum of its scores in units of log2 at
+ * OMMAI_ATTENTION_STATE_MAX, the sum of 2^(score - maximum) at ..._SUM, the weighted sum of values from ..._OUT on. */
+enum { OMMAI_ATTENTION_STATE_MAX = 0, OMMAI_ATTENTION_STATE_SUM = 1, OMMAI_ATTENTION_STATE_OUT = 16 };
+
+/* One block of keys for the query rows of the heads that share a kv head. */
+struct ommai_attention_decode_block {
+  const void *q; /* [n_heads, head_dim], rows q_head_stride apart */
+  const void *k; /* [n_keys, head_dim], rows k_stride apart */
+  const void *v; /* [n_keys, v_head_dim], rows v_stride apart */
+  int64_t q_head_stride, k_stride, v_stride;
+  int32_t n_heads;
+  int32_t n_keys; /* 1 .. OMMAI_ATTENTION_BLOCK, all visible */
+  int32_t head_dim, v_head_dim;
+  float scale;
+  bool first;           /* the states hold nothing yet */
+  float *state;         /* [n_heads], aligned to 64, state_stride floats apart */
+  int64_t state_stride; /* a multiple of 16, at least OMMAI_ATTENTION_STATE_OUT + v_head_dim rounded up to 16 */
+};
+
+struct ommai_attention_decode_kernel {
+  const char *name;
+  enum ommai_cpu_level level;
+  enum omma_dtype dtype;
+  void (*block)(const struct ommai_attention_decode_block *job);
+};
+
+/* All kernels, from the lowest level upward: X(name of the kernel object without its prefix). */
+#if defined(__x86_64__)
+#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) X(f32_avx512) X(bf16_avx512) X(f16_avx512) X(bf16_avx512_bf16)
+#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)
+#else
+#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
+#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)
+#endif
+
+#define OMMAI_ATTENTION_TILE_KERNELS(X) \
+  X(f32_scalar)                         \
+  X(bf16_scalar)                        \
+  X(f16_scalar)                         \
+  OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
+
+#define OMMAI_ATTENTION_DECODE_KERNELS(X) \
+  X(f32_scalar)                           \
+  X(bf16_scalar)                          \
+  OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)
+
+#define OMMAI_DECLARE_TILE(kernel) extern const struct ommai_attention_tile_kernel ommai_attention_tile_##kernel;
+#define OMMAI_DECLARE_DECODE(kernel) extern const struct ommai_attention_decode_kernel ommai_attention_decode_##kernel;
+OMMAI_ATTENTION_TILE_KERNELS(OMMAI_DECLARE_TILE)
+OMMAI_ATTENTION_DECODE_KERNELS(OMMAI_DECLARE_DECODE)
+#undef OMMAI_DECLARE_TILE
+#undef OMMAI_DECLARE_DECODE
+
+/* The kernel of the highest level up to `level`; NULL where the type has none. */
+const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level, enum omma_dtype dtype);
+const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(enum ommai_cpu_level level,
+                                                                               enum omma_dtype dtype);
+
+/* The lists as NULL-terminated arrays, for tests and benchmarks. */
+extern const struct ommai_attention_tile_kernel *const ommai_attention_tile_kernels[];
+extern const struct ommai_attention_decode_kernel *const ommai_attention_decode_kernels[];
+
+#endif

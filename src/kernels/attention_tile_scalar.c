@@ -1,0 +1,93 @@
+/* The tile contract in plain C: the reference that every other kernel is compared with.
+ * Packed block: keys [64][head_dim], then values [64][v_head_dim], both f32. */
+#include <math.h>
+
+#include "base/checked.h"
+#include "kernels/attention_element.h"
+#include "kernels/attention_kernels.h"
+
+#define LOG2_E 1.44269504088896340736f
+enum { BLOCK = OMMAI_ATTENTION_BLOCK, ROWS = 16 };
+
+static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
+  return (size_t)BLOCK * (size_t)(head_dim + v_head_dim) * sizeof(float);
+}
+
+/* One query row, one row of scores, one row of sums. */
+static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
+  return (size_t)(head_dim + BLOCK + v_head_dim) * sizeof(float);
+}
+
+static void pack_rows(const void *rows, int64_t stride, int32_t n_rows, int32_t dim, enum omma_dtype dtype, float *out) {
+  for (int64_t row = 0; row < BLOCK; row++) {
+    for (int32_t d = 0; d < dim; d++) {
+      out[row * dim + d] = row < n_rows ? ommai_attention_load(rows, row * stride + d, dtype) : 0.0f;
+    }
+  }
+}
+
+static void pack(const struct ommai_attention_pack *job, enum omma_dtype dtype) {
+  float *packed = job->packed;
+  pack_rows(job->k, job->k_stride, job->n_keys, job->head_dim, dtype, packed);
+  pack_rows(job->v, job->v_stride, job->n_keys, job->v_head_dim, dtype, packed + (int64_t)BLOCK * job->head_dim);
+}
+
+/* Running softmax of one row: maximum of the scores (in units of log2), sum of the weights, weighted sum of the values. */
+struct row {
+  const float *q; /* [head_dim] */
+  float *scores;  /* [BLOCK] */
+  float *out;     /* [v_head_dim] */
+  float maximum, sum;
+};
+
+static void attend_block(const struct ommai_attention_tile *tile, struct row *row, const float *block, int64_t n_keys,
+                         bool round_weights) {
+  const float *v = block + (int64_t)BLOCK * tile->head_dim;
+  float maximum = row->maximum, sum = 0.0f;
+  for (int64_t key = 0; key < n_keys; key++) {
+    float dot = 0.0f;
+    for (int32_t d = 0; d < tile->head_dim; d++) dot += row->q[d] * block[key * tile->head_dim + d];
+    row->scores[key] = dot * (tile->scale * LOG2_E);
+    maximum = fmaxf(maximum, row->scores[key]);
+  }
+  float rescale = exp2f(row->maximum - maximum);
+  for (int32_t d = 0; d < tile->v_head_dim; d++) row->out[d] *= rescale;
+  for (int64_t key = 0; key < n_keys; key++) {
+    float weight = exp2f(row->scores[key] - maximum);
+    sum += weight;
+    if (round_weights) weight = ommai_bf16_to_f32(ommai_bf16_from_f32(weight));
+    for (int32_t d = 0; d < tile->v_head_dim; d++) row->out[d] += weight * v[key * tile->v_head_dim + d];
+  }
+  row->sum = row->sum * rescale + sum;
+  row->maximum = maximum;
+}
+
+static void attend(const struct ommai_attention_tile *tile, enum omma_dtype dtype) {
+  float *q = tile->scratch;
+  struct row row = {.q = q, .scores = q + tile->head_dim, .out = q + tile->head_dim + BLOCK};
+  int64_t block_floats = (int64_t)BLOCK * (tile->head_dim + tile->v_head_dim);
+  for (int64_t r = 0; r < tile->n_rows; r++) {
+    for (int32_t d = 0; d < tile->head_dim; d++) q[d] = ommai_attention_load(tile->q, r * tile->q_stride + d, dtype);
+    for (int32_t d = 0; d < tile->v_head_dim; d++) row.out[d] = 0.0f;
+    row.maximum = -INFINITY;
+    row.sum = 0.0f;
+    int64_t n_keys = ommai_min_i64(tile->n_keys, tile->first_visible + r);
+    for (int64_t key = 0; key < n_keys; key += BLOCK) {
+      const float *block = (const float *)tile->packed + key / BLOCK * block_floats;
+      attend_block(tile, &row, block, ommai_min_i64(n_keys - key, BLOCK), dtype == OMMA_BF16);
+    }
+    for (int32_t d = 0; d < tile->v_head_dim; d++) {
+      ommai_attention_store(tile->out, r * tile->out_stride + d, dtype, row.out[d] / row.sum + 0.0f);
+    }
+  }
+}
+
+#define SCALAR_KERNEL(type, TYPE)                                                                   \
+  static void pack_##type(const struct ommai_attention_pack *job) { pack(job, OMMA_##TYPE); }       \
+  static void attend_##type(const struct ommai_attention_tile *tile) { attend(tile, OMMA_##TYPE); } \
+  const struct ommai_attention_tile_kernel ommai_attention_tile_##type##_scalar = {                 \
+      "tile_" #type "_scalar", OMMAI_CPU_SCALAR, OMMA_##TYPE, ROWS, 1, block_bytes, scratch_bytes, pack_##type, attend_##type}
+
+SCALAR_KERNEL(f32, F32);
+SCALAR_KERNEL(bf16, BF16);
+SCALAR_KERNEL(f16, F16);

@@ -1,0 +1,22 @@
+/* What one core can do at best: multiply-adds that never leave the registers. The measure for every other figure. */
+#ifndef OMMAI_KERNELS_PEAK_H
+#define OMMAI_KERNELS_PEAK_H
+
+#include <stdint.h>
+
+#include "kernels/cpu.h"
+
+/* Runs `rounds` of independent multiply-adds and returns how many floating-point operations they were (2 per multiply-add). */
+typedef double (*ommai_peak_loop)(int64_t rounds);
+
+/* The loop for a level; for bf16 NULL where the level has no bf16 dot product. */
+ommai_peak_loop ommai_peak_f32(enum ommai_cpu_level level);
+ommai_peak_loop ommai_peak_bf16(enum ommai_cpu_level level);
+
+#if defined(__x86_64__)
+double ommai_peak_f32_avx2(int64_t rounds);
+double ommai_peak_f32_avx512(int64_t rounds);
+double ommai_peak_bf16_avx512_bf16(int64_t rounds);
+#endif
+
+#endif

@@ -1,0 +1,294 @@
+/* The tile kernel for AVX-512 with the queries in the lanes, for an including file that defines, before the include:
+ *
+ *   UNIT_DIMS, UNIT_KEYS   dimensions of q and k, and keys of v, in one 32-bit unit of packed data (1 for f32, 2 for bf16)
+ *   load_units(row, at, count, dtype)     units [at, at + 16) of a row of q or k, zeros from unit `count` on
+ *   pack_values(job, out, dtype)          the values of a block, [v_head_dim / 8][BLOCK / UNIT_KEYS][8] units
+ *   multiply_add(sum, a, b)               sum + a b, lane by lane, over the elements of the units
+ *   make_weights(scores, maximum, ...)    scores of a block to weights in units, and their sum
+ *   SIGN_BITS                             of all elements of a unit
+ *
+ * Both products are one loop: 8 units of a broadcast against nv registers of 16 queries, 8 nv accumulators.
+ *   scores: k packed as [BLOCK / 8][units of head_dim][8 keys], queries as [units of head_dim][16 nv] -> [BLOCK][16 nv] f32
+ *   values: v packed as above, weights as [BLOCK / UNIT_KEYS][16 nv] -> [v_head_dim][16 nv] f32
+ * so that no head dimension needs padding but to whole units (k) and to 8 (v). */
+#ifndef OMMAI_KERNELS_X86_ATTENTION_TILE_AVX512_H
+#define OMMAI_KERNELS_X86_ATTENTION_TILE_AVX512_H
+
+#include <math.h>
+
+#include "base/checked.h"
+#include "kernels/attention_kernels.h"
+#include "kernels/x86/attention_avx512.h"
+
+enum { BLOCK = OMMAI_ATTENTION_BLOCK, LANES = 16, MAX_NV = 3, GROUP = 8, BLOCK_UNITS = BLOCK / UNIT_KEYS };
+
+/* A row's maximum is raised only when a block exceeds it by so much (in units of log2): weights stay below 2^8, and sums are
+ * hardly ever rescaled. It is decided for each row alone. */
+#define SLACK 8.0f
+#define LOG2_E 1.44269504088896340736f
+
+static int64_t key_units(int32_t head_dim) { return ommai_div_up(head_dim, UNIT_DIMS); }
+static int64_t value_groups(int32_t v_head_dim) { return ommai_div_up(v_head_dim, GROUP); }
+static int64_t block_units(int32_t head_dim, int32_t v_head_dim) {
+  return BLOCK * key_units(head_dim) + value_groups(v_head_dim) * GROUP * BLOCK_UNITS;
+}
+static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
+  return (size_t)block_units(head_dim, v_head_dim) * sizeof(uint32_t);
+}
+
+/* Units of each part of the scratch: queries, scores, weights, sums. Queries and sums are whole squares of 16. */
+static int64_t query_units(int32_t head_dim) { return ommai_round_up(key_units(head_dim), LANES) * MAX_NV * LANES; }
+static int64_t sum_units(int32_t v_head_dim) { return ommai_round_up(v_head_dim, LANES) * MAX_NV * LANES; }
+static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
+  int64_t scores = (BLOCK + BLOCK_UNITS) * MAX_NV * LANES;
+  return (size_t)(query_units(head_dim) + scores + sum_units(v_head_dim)) * sizeof(uint32_t);
+}
+
+/* ---- packing ---------------------------------------------------------------------------------------------------------- */
+
+OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *out, enum omma_dtype dtype) {
+  int64_t units = key_units(job->head_dim), stride = job->k_stride * (dtype == OMMA_F32 ? 4 : 2);
+  for (int64_t group = 0; group < BLOCK / GROUP; group++, out += units * GROUP) {
+    const unsigned char *rows = (const unsigned char *)job->k + group * GROUP * stride;
+    int64_t n_rows = job->n_keys - group * GROUP;
+    for (int64_t at = 0; at < units; at += LANES) {
+      __m512i r[GROUP], pairs[GROUP];
+#pragma GCC unroll 8
+      for (int i = 0; i < GROUP; i++) {
+        r[i] = i < n_rows ? load_units(rows + i * stride, at, job->head_dim, dtype) : _mm512_setzero_si512();
+      }
+      ommai_avx512_transpose_8x16(r, pairs);
+#pragma GCC unroll 8
+      for (int i = 0; i < GROUP; i++) {
+        _mm512_mask_storeu_epi32(out + (at + 2 * i) * GROUP, ommai_avx512_first((units - at - 2 * i) * GROUP), pairs[i]);
+      }
+    }
+  }
+}
+
+OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_dtype dtype) {
+  uint32_t *packed = job->packed;
+  pack_keys(job, packed, dtype);
+  pack_values(job, packed + BLOCK * key_units(job->head_dim), dtype);
+}
+
+/* Query rows to [units][16 nv]; with a negative scale the signs are turned instead, so that the largest product is always the
+ * largest score. */
+OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t *out, int nv, enum omma_dtype dtype) {
+  int64_t units = key_units(tile->head_dim), stride = tile->q_stride * (dtype == OMMA_F32 ? 4 : 2);
+  __m512i sign = _mm512_set1_epi32(tile->scale < 0.0f ? (int)SIGN_BITS : 0);
+  for (int v = 0; v < nv; v++) {
+    const unsigned char *rows = (const unsigned char *)tile->q + v * LANES * stride;
+    int64_t n_rows = tile->n_rows - v * LANES;
+    for (int64_t at = 0; at < units; at += LANES) {
+      __m512i r[LANES], columns[LANES];
+#pragma GCC unroll 16
+      for (int i = 0; i < LANES; i++) {
+        r[i] = i < n_rows ? load_units(rows + i * stride, at, tile->head_dim, dtype) : _mm512_setzero_si512();
+      }
+      ommai_avx512_transpose_16x16(r, columns);
+#pragma GCC unroll 16
+      for (int i = 0; i < LANES; i++) {
+        _mm512_store_si512(out + ((at + i) * nv + v) * LANES, _mm512_xor_si512(columns[i], sign));
+      }
+    }
+  }
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------------- */
+
+/* acc[8][nv] = sum over n units of a [n][8] times b [n][16 nv]. */
+OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
+#pragma GCC unroll 8
+  for (int i = 0; i < GROUP; i++) {
+#pragma GCC unroll 3
+    for (int v = 0; v < nv; v++) acc[i][v] = _mm512_setzero_ps();
+  }
+#pragma GCC unroll 1
+  for (int64_t t = 0; t < n; t++, a += GROUP, b += nv * LANES) {
+    __m512i columns[MAX_NV];
+#pragma GCC unroll 3
+    for (int v = 0; v < nv; v++) columns[v] = _mm512_load_si512(b + v * LANES);
+#pragma GCC unroll 8
+    for (int i = 0; i < GROUP; i++) {
+      __m512i unit = _mm512_set1_epi32((int)a[i]);
+#pragma GCC unroll 3
+      for (int v = 0; v < nv; v++) acc[i][v] = multiply_add(acc[i][v], unit, columns[v]);
+    }
+  }
+}
+
+/* Scores [8 n_groups][16 nv] of a block, unscaled, and the largest of each row. */
+OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, int64_t units, int64_t n_groups, float *scores,
+                                __m512 largest[MAX_NV], int nv) {
+  __m512 acc[GROUP][MAX_NV];
+  for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
+  for (int64_t group = 0; group < n_groups; group++) {
+    multiply(acc, keys + group * units * GROUP, queries, units, nv);
+#pragma GCC unroll 8
+    for (int i = 0; i < GROUP; i++) {
+#pragma GCC unroll 3
+      for (int v = 0; v < nv; v++) {
+        largest[v] = _mm512_max_ps(largest[v], acc[i][v]);
+        _mm512_store_ps(scores + ((group * GROUP + i) * nv + v) * LANES, acc[i][v]);
+      }
+    }
+  }
+}
+
+/* Scores that a row does not see become -inf; the largest are found anew. limits: keys of the block that each row sees. */
+OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const __m512i limits[MAX_NV], __m512 largest[MAX_NV], int nv) {
+  const __m512 hidden = _mm512_set1_ps(-INFINITY);
+  for (int v = 0; v < nv; v++) largest[v] = hidden;
+  for (int64_t key = 0; key < n_keys; key++) {
+    for (int v = 0; v < nv; v++) {
+      float *at = scores + (key * nv + v) * LANES;
+      __mmask16 seen = _mm512_cmplt_epi32_mask(_mm512_set1_epi32((int)key), limits[v]);
+      __m512 score = _mm512_mask_mov_ps(hidden, seen, _mm512_load_ps(at));
+      largest[v] = _mm512_max_ps(largest[v], score);
+      _mm512_store_ps(at, score);
+    }
+  }
+}
+
+/* What happens to the sums of the blocks before. */
+enum carry { CARRY_NOTHING, CARRY_AS_IS, CARRY_RESCALED };
+
+OMMAI_INLINE void multiply_values(const uint32_t *values, const uint32_t *weights, int64_t n_units, int64_t n_groups,
+                                  float *sums, enum carry carry, const __m512 rescale[MAX_NV], int nv) {
+  __m512 acc[GROUP][MAX_NV];
+  for (int64_t group = 0; group < n_groups; group++, sums += GROUP * nv * LANES) {
+    multiply(acc, values + group * BLOCK_UNITS * GROUP, weights, n_units, nv);
+#pragma GCC unroll 8
+    for (int i = 0; i < GROUP; i++) {
+#pragma GCC unroll 3
+      for (int v = 0; v < nv; v++) {
+        float *at = sums + (i * nv + v) * LANES;
+        __m512 sum = acc[i][v];
+        if (carry == CARRY_AS_IS) sum = _mm512_add_ps(_mm512_load_ps(at), sum);
+        if (carry == CARRY_RESCALED) sum = _mm512_fmadd_ps(_mm512_load_ps(at), rescale[v], sum);
+        _mm512_store_ps(at, sum);
+      }
+    }
+  }
+}
+
+/* ---- a tile ----------------------------------------------------------------------------------------------------------- */
+
+/* Sums [v_head_dim][16 nv] over their weights to rows. */
+OMMAI_INLINE void write_rows(const struct ommai_attention_tile *tile, const float *sums, const __m512 total[MAX_NV], int nv,
+                             enum omma_dtype dtype) {
+  int64_t stride = tile->out_stride * (dtype == OMMA_F32 ? 4 : 2);
+  for (int v = 0; v < nv; v++) {
+    unsigned char *rows = (unsigned char *)tile->out + v * LANES * stride;
+    int64_t n_rows = tile->n_rows - v * LANES;
+    __m512 inverse = _mm512_div_ps(_mm512_set1_ps(1.0f), total[v]);
+    for (int64_t at = 0; at < tile->v_head_dim; at += LANES) {
+      __m512i columns[LANES], r[LANES];
+      __mmask16 mask = ommai_avx512_first(tile->v_head_dim - at);
+#pragma GCC unroll 16
+      for (int i = 0; i < LANES; i++) {
+        /* Adding zero turns a negative zero into a positive one. */
+        __m512 column = _mm512_mul_ps(_mm512_load_ps(sums + ((at + i) * nv + v) * LANES), inverse);
+        columns[i] = _mm512_castps_si512(_mm512_add_ps(column, _mm512_setzero_ps()));
+      }
+      ommai_avx512_transpose_16x16(columns, r);
+#pragma GCC unroll 16
+      for (int i = 0; i < LANES; i++) {
+        if (i < n_rows) ommai_avx512_store(rows + i * stride, at, mask, _mm512_castsi512_ps(r[i]), dtype);
+      }
+    }
+  }
+}
+
+/* Keys of the block at `begin` that each row of the tile sees. */
+OMMAI_INLINE void find_limits(const struct ommai_attention_tile *tile, int64_t begin, __m512i limits[MAX_NV], int nv) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512i last = _mm512_set1_epi32((int)ommai_min_i64(tile->n_keys - begin, BLOCK));
+  int64_t first = ommai_max_i64(tile->first_visible - begin, -BLOCK);
+  for (int v = 0; v < nv; v++) {
+    __m512i row = _mm512_add_epi32(lane, _mm512_set1_epi32((int)ommai_min_i64(first, BLOCK) + v * LANES));
+    limits[v] = _mm512_min_epi32(row, last);
+  }
+}
+
+/* Per row: the maximum in use (scaled, in units of log2) and the sum of the weights. */
+struct softmax {
+  __m512 maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
+};
+
+/* Raises the maxima that a block's largest scores exceed by more than SLACK, and says what becomes of the sums so far. */
+OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const __m512 largest[MAX_NV], __m512 scale, bool first, int nv) {
+  unsigned raised = 0;
+  for (int v = 0; v < nv; v++) {
+    __m512 candidate = _mm512_mul_ps(largest[v], scale), before = softmax->maximum[v];
+    __mmask16 raise = _mm512_cmp_ps_mask(candidate, _mm512_add_ps(before, _mm512_set1_ps(SLACK)), _CMP_GT_OQ);
+    softmax->maximum[v] = _mm512_mask_mov_ps(before, raise, candidate);
+    softmax->rescale[v] = ommai_avx512_exp2(_mm512_sub_ps(before, softmax->maximum[v]));
+    raised |= raise;
+  }
+  if (first) return CARRY_NOTHING;
+  return raised ? CARRY_RESCALED : CARRY_AS_IS;
+}
+
+OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, enum omma_dtype dtype) {
+  int64_t units = key_units(tile->head_dim), n_groups = value_groups(tile->v_head_dim);
+  int64_t stride = (int64_t)(ommai_round_up((int64_t)block_bytes(tile->head_dim, tile->v_head_dim), 64) / 4);
+  uint32_t *queries = tile->scratch;
+  float *scores = (float *)(queries + query_units(tile->head_dim));
+  uint32_t *weights = (uint32_t *)scores + BLOCK * MAX_NV * LANES;
+  float *sums = (float *)(weights + BLOCK_UNITS * MAX_NV * LANES);
+  __m512 scale = _mm512_set1_ps(fabsf(tile->scale) * LOG2_E), largest[MAX_NV];
+  struct softmax softmax;
+  for (int v = 0; v < nv; v++) {
+    softmax.maximum[v] = _mm512_set1_ps(-INFINITY);
+    softmax.sum[v] = _mm512_setzero_ps();
+  }
+  pack_queries(tile, queries, nv, dtype);
+  int64_t all_see = ommai_min_i64(tile->n_keys, tile->first_visible);
+  const uint32_t *block = tile->packed;
+  for (int64_t begin = 0; begin < tile->n_keys; begin += BLOCK, block += stride) {
+    int64_t groups = ommai_div_up(ommai_min_i64(tile->n_keys - begin, BLOCK), GROUP);
+    multiply_keys(block, queries, units, groups, scores, largest, nv);
+    if (begin + groups * GROUP > all_see) {
+      __m512i limits[MAX_NV];
+      find_limits(tile, begin, limits, nv);
+      mask_scores(scores, groups * GROUP, limits, largest, nv);
+    }
+    enum carry carry = raise_maximum(&softmax, largest, scale, begin == 0, nv);
+    for (int v = 0; v < nv; v++) {
+      __m512 sum =
+          make_weights(scores + v * LANES, weights + v * LANES, groups * GROUP, nv * LANES, scale, softmax.maximum[v], dtype);
+      softmax.sum[v] = _mm512_fmadd_ps(softmax.sum[v], softmax.rescale[v], sum);
+    }
+    multiply_values(block + BLOCK * units, weights, groups * GROUP / UNIT_KEYS, n_groups, sums, carry, softmax.rescale, nv);
+  }
+  write_rows(tile, sums, softmax.sum, nv, dtype);
+}
+
+/* One function per number of registers, then the choice among them. */
+#define TILE_KERNEL(type, TYPE, LEVEL, suffix)                                                                     \
+  static void pack_##type(const struct ommai_attention_pack *job) { pack_block(job, OMMA_##TYPE); }                \
+  static void attend_##type##_16(const struct ommai_attention_tile *tile) { attend_rows(tile, 1, OMMA_##TYPE); }   \
+  static void attend_##type##_32(const struct ommai_attention_tile *tile) { attend_rows(tile, 2, OMMA_##TYPE); }   \
+  static void attend_##type##_48(const struct ommai_attention_tile *tile) { attend_rows(tile, 3, OMMA_##TYPE); }   \
+  static void attend_##type(const struct ommai_attention_tile *tile) {                                             \
+    if (tile->n_rows <= LANES) {                                                                                   \
+      attend_##type##_16(tile);                                                                                    \
+    } else if (tile->n_rows <= 2 * LANES) {                                                                        \
+      attend_##type##_32(tile);                                                                                    \
+    } else {                                                                                                       \
+      attend_##type##_48(tile);                                                                                    \
+    }                                                                                                              \
+  }                                                                                                                \
+  const struct ommai_attention_tile_kernel ommai_attention_tile_##type##_##suffix = {"tile_" #type "_48_" #suffix, \
+                                                                                     OMMAI_CPU_##LEVEL,            \
+                                                                                     OMMA_##TYPE,                  \
+                                                                                     MAX_NV * LANES,               \
+                                                                                     LANES,                        \
+                                                                                     block_bytes,                  \
+                                                                                     scratch_bytes,                \
+                                                                                     pack_##type,                  \
+                                                                                     attend_##type}
+
+#endif

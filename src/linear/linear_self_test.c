@@ -1,0 +1,76 @@
+#include "linear/linear_self_test.h"
+
+#include <math.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "base/half.h"
+#include "linear/linear.h"
+
+/* Odd sizes, so that the padding inside the packed layout is met. */
+enum { N_IN = 83, N_OUT = 71, N_ROWS = 3, TILE = OMMAI_LINEAR_MAX_ROWS };
+
+struct data {
+  float weight[N_OUT * N_IN], bias[N_OUT], x[TILE * N_IN], y[TILE * N_OUT];
+  ommai_bf16 x_bf16[TILE * N_IN];
+};
+
+/* Small whole multiples of 1/16: exact in bf16, and their products' sums are exact in f32. */
+static float pattern(int64_t i) { return (float)((i * 37 + 11) % 29 - 14) / 16.0f; }
+
+static void fill(struct data *data) {
+  for (int64_t i = 0; i < N_OUT * N_IN; i++) data->weight[i] = pattern(i);
+  for (int64_t i = 0; i < N_OUT; i++) data->bias[i] = pattern(3 * i);
+  for (int64_t i = 0; i < TILE * N_IN; i++) {
+    data->x[i] = i < N_ROWS * N_IN ? pattern(7 * i + 5) : 0;
+    data->x_bf16[i] = ommai_bf16_from_f32(data->x[i]);
+  }
+}
+
+static enum omma_status compare(const struct data *data, const char *path, enum omma_dtype type, struct omma_error *error) {
+  for (int64_t row = 0; row < N_ROWS; row++) {
+    for (int64_t out = 0; out < N_OUT; out++) {
+      double sum = data->bias[out];
+      for (int64_t k = 0; k < N_IN; k++) sum += (double)data->weight[out * N_IN + k] * data->x[row * N_IN + k];
+      if (fabs(sum - data->y[row * N_OUT + out]) <= 1e-5) continue;
+      return ommai_fail(error, OMMA_ERROR_INTERNAL, "linear layers: %s in %s: row %d, output %d: expected %g, found %g", path,
+                        type == OMMA_F32 ? "f32" : "bf16", (int)row, (int)out, sum, data->y[row * N_OUT + out]);
+    }
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status check_type(struct ommai_linear_engine *engine, struct data *data, enum omma_dtype type,
+                                   struct omma_error *error) {
+  const struct ommai_linear_source source = {data->weight, OMMA_F32, N_OUT, data->bias, OMMA_F32};
+  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
+  const void *x = type == OMMA_F32 ? (const void *)data->x : data->x_bf16;
+  struct ommai_linear *linear = NULL;
+  struct ommai_linear_op *op = NULL;
+  enum omma_status status;
+  OMMAI_TRY_GOTO(ommai_linear_create(engine, &source, 1, N_IN, type, &linear, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &form, &op, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_run(op, x, data->y, N_ROWS, 0), done);
+  OMMAI_TRY_GOTO(compare(data, "tile of rows", type, error), done);
+  ommai_linear_few_rows(linear, x, N_IN, N_ROWS, data->y, N_OUT, false, 0, ommai_linear_n_panels(linear));
+  status = compare(data, "few rows", type, error);
+done:
+  ommai_linear_op_destroy(op);
+  ommai_linear_destroy(linear);
+  return status;
+}
+
+enum omma_status ommai_linear_self_test(enum ommai_cpu_level level, struct omma_error *error) {
+  struct ommai_linear_engine *engine = NULL;
+  struct data *data = ommai_allocate(&ommai_default_allocator, 1, sizeof *data);
+  enum omma_status status;
+  if (!data) return ommai_fail_memory(error, "self-test", sizeof *data);
+  fill(data);
+  OMMAI_TRY_GOTO(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &engine, error), done);
+  OMMAI_TRY_GOTO(check_type(engine, data, OMMA_F32, error), done);
+  status = check_type(engine, data, OMMA_BF16, error);
+done:
+  ommai_linear_engine_destroy(engine);
+  ommai_release(&ommai_default_allocator, data, 1, sizeof *data);
+  return status;
+}

@@ -1,0 +1,147 @@
+#include "text/tokenizer.h"
+
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "text/nfc.h"
+#include "text/tokenizer_parts.h"
+#include "text/utf8.h"
+
+/* One call of encode. */
+struct encoding {
+  const struct ommai_tokenizer *tokenizer;
+  struct ommai_split split;
+  struct ommai_id_sink sink;
+  bool parse_added;
+  struct omma_error *error;
+};
+
+void ommai_tokenizer_destroy(struct ommai_tokenizer *tokenizer) {
+  if (!tokenizer) return;
+  struct omma_allocator allocator = tokenizer->allocator;
+  ommai_vocabulary_clear(&tokenizer->vocabulary, &allocator);
+  ommai_bpe_clear(&tokenizer->bpe, &allocator);
+  ommai_added_clear(&tokenizer->added, &allocator);
+  ommai_release(&allocator, tokenizer->added_text, tokenizer->added_text_size, 1);
+  ommai_splitter_destroy(tokenizer->splitter);
+  ommai_release(&allocator, tokenizer, 1, sizeof *tokenizer);
+}
+
+/* A special token is never the meaning of a plain piece, even where the vocabulary lists it. */
+static int32_t whole_piece(const struct ommai_tokenizer *tokenizer, const char *piece, size_t size) {
+  int32_t id = ommai_vocabulary_find(&tokenizer->vocabulary, piece, size);
+  return id >= 0 && !(tokenizer->vocabulary.tokens[id].flags & OMMAI_TOKEN_SPECIAL) ? id : -1;
+}
+
+static enum omma_status encode_plain(struct encoding *encoding, const char *text, size_t size) {
+  const struct ommai_tokenizer *tokenizer = encoding->tokenizer;
+  ommai_split_text(&encoding->split, text, size);
+  for (;;) {
+    size_t first, last;
+    OMMAI_TRY(ommai_split_next(&encoding->split, &first, &last, encoding->error));
+    if (first == last) return OMMA_OK;
+    int32_t id = tokenizer->whole_pieces ? whole_piece(tokenizer, text + first, last - first) : -1;
+    if (id >= 0) {
+      ommai_id_sink_put(&encoding->sink, id);
+    } else {
+      OMMAI_TRY(ommai_bpe_encode(&tokenizer->bpe, text + first, last - first, &tokenizer->allocator, &encoding->sink,
+                                 encoding->error));
+    }
+  }
+}
+
+/* Cuts out the added tokens of one kind and gives what lies between to `rest`. */
+static enum omma_status cut_added(struct encoding *encoding, bool normalized, const char *text, size_t size,
+                                  enum omma_status (*rest)(struct encoding *, const char *, size_t)) {
+  const struct ommai_added_set *set = &encoding->tokenizer->added;
+  for (size_t at = 0; at < size;) {
+    size_t first = size, last = size;
+    const struct ommai_added_token *token = NULL;
+    if (encoding->parse_added) token = ommai_added_next(set, normalized, text, size, at, &first, &last);
+    if (first > at) OMMAI_TRY(rest(encoding, text + at, first - at));
+    if (token) ommai_id_sink_put(&encoding->sink, token->id);
+    at = last;
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status encode_normalized(struct encoding *encoding, const char *text, size_t size) {
+  return cut_added(encoding, true, text, size, encode_plain);
+}
+
+static enum omma_status encode_between(struct encoding *encoding, const char *text, size_t size) {
+  if (!encoding->tokenizer->normalize) return encode_normalized(encoding, text, size);
+  const struct omma_allocator *allocator = &encoding->tokenizer->allocator;
+  struct ommai_nfc_text normal;
+  OMMAI_TRY(ommai_nfc(text, size, allocator, &normal, encoding->error));
+  enum omma_status status = encode_normalized(encoding, normal.text, normal.size);
+  ommai_nfc_release(&normal, allocator);
+  return status;
+}
+
+enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer, const char *text, size_t size,
+                                        bool parse_added, int32_t *ids, size_t capacity, size_t *count,
+                                        struct omma_error *error) {
+  *count = 0;
+  if (size == 0) return OMMA_OK;
+  size_t offset;
+  if (size > OMMAI_TOKENIZER_MAX_TEXT) {
+    return ommai_fail(error, OMMA_ERROR_LIMIT, "text: %zu bytes, more than %zu", size, OMMAI_TOKENIZER_MAX_TEXT);
+  }
+  if (!ommai_utf8_valid(text, size, &offset)) {
+    return ommai_fail(error, OMMA_ERROR_FORMAT, "text: invalid UTF-8 at byte %zu (0x%02x)", offset,
+                      (unsigned char)text[offset]);
+  }
+  struct encoding encoding = {.tokenizer = tokenizer, .parse_added = parse_added, .error = error};
+  encoding.sink = (struct ommai_id_sink){.ids = ids, .capacity = ids ? capacity : 0};
+  OMMAI_TRY(ommai_split_begin(&encoding.split, tokenizer->splitter, error));
+  enum omma_status status = cut_added(&encoding, false, text, size, encode_between);
+  ommai_split_end(&encoding.split);
+  OMMAI_TRY(status);
+  *count = encoding.sink.count;
+  if (ids && *count > capacity) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "ids", "ids: room for %zu, needs %zu", capacity, *count);
+  }
+  return OMMA_OK;
+}
+
+bool ommai_tokenizer_token_bytes(const struct ommai_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
+                                 bool *is_special) {
+  const struct ommai_token *token = ommai_vocabulary_get(&tokenizer->vocabulary, id);
+  *bytes = token ? tokenizer->vocabulary.bytes + token->offset : "";
+  *size = token ? token->size : 0;
+  if (is_special) *is_special = token && token->flags & OMMAI_TOKEN_SPECIAL;
+  return token != NULL;
+}
+
+enum omma_status ommai_tokenizer_decode(const struct ommai_tokenizer *tokenizer, const int32_t *ids, size_t n,
+                                        bool skip_special, char *out, size_t capacity, size_t *size, struct omma_error *error) {
+  size_t written = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (ids[i] < 0) {
+      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "ids", "ids[%zu]: expected 0 or more, found %d", i, (int)ids[i]);
+    }
+    const char *bytes;
+    size_t length;
+    bool special;
+    ommai_tokenizer_token_bytes(tokenizer, ids[i], &bytes, &length, &special);
+    if (special && skip_special) continue;
+    if (out && written <= capacity && length <= capacity - written) memcpy(out + written, bytes, length);
+    written += length;
+  }
+  *size = written;
+  if (out && written > capacity) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "out", "out: room for %zu bytes, needs %zu", capacity, written);
+  }
+  return OMMA_OK;
+}
+
+int32_t ommai_tokenizer_vocab_size(const struct ommai_tokenizer *tokenizer) { return tokenizer->vocabulary.n_ids; }
+
+bool ommai_tokenizer_find(const struct ommai_tokenizer *tokenizer, const char *text, int32_t *id) {
+  size_t size = strlen(text);
+  const struct ommai_added_token *added = ommai_added_find(&tokenizer->added, text, size);
+  *id = added ? added->id : ommai_vocabulary_find(&tokenizer->vocabulary, text, size);
+  return *id >= 0;
+}

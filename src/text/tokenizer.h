@@ -1,0 +1,55 @@
+/* Text to token ids and back, for the byte-level BPE that a checkpoint's tokenizer.json describes.
+ *
+ * Encoding: added tokens are cut out of the text (leftmost, then longest), what lies between is normalised to Unicode form C
+ * where the file says so, cut into pieces by the file's pattern, and each piece's bytes are joined by lowest merge rank. Ids are
+ * those of the official `tokenizers` library without added special tokens (no BOS); the Unicode tables are those of PCRE2
+ * and utf8proc, so characters that are newer than those may be cut elsewhere. */
+#ifndef OMMAI_TEXT_TOKENIZER_H
+#define OMMAI_TEXT_TOKENIZER_H
+
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of text that one call encodes. */
+#define OMMAI_TOKENIZER_MAX_TEXT ((size_t)8 << 20)
+
+struct ommai_tokenizer; /* immutable after loading; any number of threads may use it */
+
+/* Loads DIRECTORY/tokenizer.json, and DIRECTORY/tokenizer_config.json for added tokens that only it names, if it is there.
+ * Accepted: model BPE without dropout and byte fallback; normalizer null or NFC; pre_tokenizer ByteLevel with its own pattern, or
+ * a Sequence of Split (Regex, Isolated) and ByteLevel (use_regex false), no prefix space; decoder ByteLevel;
+ * post_processor null or ByteLevel. The allocator is copied. The caller destroys the tokenizer. Errors: IO, FORMAT,
+ * UNSUPPORTED, LIMIT (each with the key), MEMORY. */
+enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
+                                      struct ommai_tokenizer **tokenizer, struct omma_error *error);
+void ommai_tokenizer_destroy(struct ommai_tokenizer *tokenizer);
+
+/* Encodes `size` bytes of UTF-8. *count becomes the number of ids, which is never more than 3 * size. ids may be NULL to ask
+ * for it. parse_added false: added tokens in the text are plain text.
+ * Errors: FORMAT (invalid UTF-8, with the byte offset), ARGUMENT (`capacity` ids are too few; the first ones are written and
+ * *count is set), LIMIT (text too long, or the file's pattern needs too many steps), MEMORY. */
+enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer, const char *text, size_t size,
+                                        bool parse_added, int32_t *ids, size_t capacity, size_t *count,
+                                        struct omma_error *error);
+
+/* The bytes of n ids, one after the other; cut-off characters are left as they are (utf8.h replaces them). *size becomes the
+ * number of bytes; out may be NULL to ask for it. Ids past the known tokens have no text. skip_special leaves out special
+ * tokens. Errors: ARGUMENT (a negative id, or `capacity` is too small; *size is then set). */
+enum omma_status ommai_tokenizer_decode(const struct ommai_tokenizer *tokenizer, const int32_t *ids, size_t n,
+                                        bool skip_special, char *out, size_t capacity, size_t *size, struct omma_error *error);
+
+/* The bytes of one token, which live as long as the tokenizer: at most OMMAI_VOCABULARY_MAX_TOKEN_BYTES. False and no bytes
+ * where the id has none. is_special may be NULL. */
+bool ommai_tokenizer_token_bytes(const struct ommai_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
+                                 bool *is_special);
+
+/* The largest known id plus one. */
+int32_t ommai_tokenizer_vocab_size(const struct ommai_tokenizer *tokenizer);
+
+/* The id of the token with this text: an added token, else a token of the vocabulary. False when there is none. */
+bool ommai_tokenizer_find(const struct ommai_tokenizer *tokenizer, const char *text, int32_t *id);
+
+#endif

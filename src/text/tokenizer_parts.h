@@ -1,0 +1,23 @@
+/* The inside of a tokenizer, shared by its loader and its use. */
+#ifndef OMMAI_TEXT_TOKENIZER_PARTS_H
+#define OMMAI_TEXT_TOKENIZER_PARTS_H
+
+#include "text/added_tokens.h"
+#include "text/bpe.h"
+#include "text/splitter.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary.h"
+
+struct ommai_tokenizer {
+  struct omma_allocator allocator;
+  struct ommai_vocabulary vocabulary;
+  struct ommai_bpe bpe;
+  struct ommai_added_set added;
+  char *added_text; /* [added_text_size], the contents that `added` points into */
+  size_t added_text_size;
+  struct ommai_splitter *splitter;
+  bool normalize;    /* to form C */
+  bool whole_pieces; /* a piece that is a token is taken as it is, without merges ("ignore_merges") */
+};
+
+#endif

@@ -1,0 +1,20 @@
+/* The settings in a tokenizer.json: which of them this tokenizer can follow, and their values. */
+#ifndef OMMAI_TEXT_TOKENIZER_SETTINGS_H
+#define OMMAI_TEXT_TOKENIZER_SETTINGS_H
+
+#include <stddef.h>
+
+#include "base/json.h"
+
+struct ommai_tokenizer_settings {
+  const char *pattern; /* cuts text into pieces; lives as long as the document */
+  bool normalize;      /* to form C */
+  bool whole_pieces;   /* model.ignore_merges */
+};
+
+/* Reads normalizer, pre_tokenizer, post_processor, decoder and the model's switches of the document that came from `path`.
+ * Errors: FORMAT (wrong type, missing key), UNSUPPORTED; both name the key. */
+enum omma_status ommai_tokenizer_settings_read(const json_t *root, const char *path, struct ommai_tokenizer_settings *settings,
+                                               struct omma_error *error);
+
+#endif

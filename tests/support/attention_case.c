@@ -1,0 +1,385 @@
+#include "support/attention_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kernels/attention_element.h"
+
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, CANARY = 0x5a };
+enum { TENSOR_Q, TENSOR_K, TENSOR_V };
+
+static uint32_t mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return (uint32_t)((x ^ (x >> 31)) >> 32);
+}
+
+/* Nearly normal: the sum of the hash's four bytes, scaled to variance 1. */
+static float hashed_normal(uint64_t key) {
+  uint32_t a = mix(key * 2 + 1), b = mix(key * 2 + 2);
+  double sum = (a & 0xffff) + (double)(a >> 16) + (b & 0xffff) + (double)(b >> 16);
+  return (float)((sum / 65535.0 - 2.0) * 1.7320508);
+}
+
+static float value_of(const struct attention_case *problem, uint32_t content, int tensor, int64_t position, int64_t head,
+                      int64_t d) {
+  uint64_t key =
+      ((((uint64_t)content * 3 + (uint64_t)tensor) * 1000003u + (uint64_t)position) * 4099u + (uint64_t)head) * 257u +
+      (uint64_t)d;
+  float value = hashed_normal(key);
+  switch (problem->values) {
+    case VALUES_NORMAL: break;
+    case VALUES_EQUAL: value = tensor == TENSOR_V ? 0.75f : 0.5f; break;
+    case VALUES_HUGE: value *= tensor == TENSOR_V ? 1000.0f : problem->dtype == OMMA_F16 ? 200.0f : 3000.0f; break;
+    case VALUES_DENORMAL: value *= problem->dtype == OMMA_F16 ? 0x1p-20f : 0x1p-128f; break;
+    case VALUES_ALTERNATING: value = (position + d) % 2 ? -3.0f : 3.0f; break;
+  }
+  unsigned char rounded[4];
+  ommai_attention_store(rounded, 0, problem->dtype, value);
+  return ommai_attention_load(rounded, 0, problem->dtype);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+
+struct guarded {
+  unsigned char *map;
+  size_t map_size;
+  unsigned char *data;
+};
+
+/* `size` bytes that end at a page without access, filled with ones: NaN in every type. */
+static struct guarded guarded_new(size_t size) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  struct guarded memory = {.map_size = (size + page - 1) / page * page + page};
+  memory.map = mmap(NULL, memory.map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory.map != MAP_FAILED);
+  memset(memory.map, 0xff, memory.map_size);
+  assert_int_equal(mprotect(memory.map + memory.map_size - page, page, PROT_NONE), 0);
+  memory.data = memory.map + memory.map_size - page - size;
+  return memory;
+}
+
+static void guarded_free(struct guarded *memory) { munmap(memory->map, memory->map_size); }
+
+/* Rows of heads in one of the layouts. */
+struct layout {
+  int64_t token_stride, head_stride, count;
+};
+
+static struct layout layout_of(const struct attention_case *problem, int64_t rows, int64_t heads, int64_t dim) {
+  int64_t row = dim + problem->pad;
+  if (problem->heads_first) return (struct layout){row, row * rows, row * rows * heads - problem->pad};
+  return (struct layout){row * heads, row, row * rows * heads - problem->pad};
+}
+
+int64_t attention_case_row(const struct attention_case *problem, int64_t segment) {
+  int64_t row = 0;
+  for (int64_t i = 0; i < segment; i++) row += problem->segments[i].n_rows;
+  return row;
+}
+
+static int64_t key_row(const struct attention_case *problem, int64_t segment) {
+  int64_t row = 0;
+  for (int64_t i = 0; i < segment; i++) row += problem->segments[i].n_keys;
+  return row;
+}
+
+static int64_t position_of(const struct attention_case *problem, const struct attention_segment *segment, int64_t row) {
+  return problem->form == OMMA_ATTENTION_ENCODER ? row : segment->n_keys - segment->n_rows + row;
+}
+
+static void fill_rows(const struct attention_case *problem, const struct attention_segment *segment, int tensor, void *data,
+                      int64_t at, int64_t token_stride, int64_t head_stride, int64_t position, int64_t n_rows) {
+  if (segment->poison) return;
+  int64_t heads = tensor == TENSOR_Q ? problem->n_heads : problem->n_kv_heads;
+  int64_t dim = tensor == TENSOR_V ? problem->v_head_dim : problem->head_dim;
+  for (int64_t row = 0; row < n_rows; row++) {
+    for (int64_t head = 0; head < heads; head++) {
+      for (int64_t d = 0; d < dim; d++) {
+        float value = value_of(problem, segment->content, tensor, position + row, head, d);
+        ommai_attention_store(data, at + row * token_stride + head * head_stride + d, problem->dtype, value);
+      }
+    }
+  }
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------------- */
+
+struct memory {
+  struct guarded q, k, v, out;
+  struct omma_attention_tensors tensors;
+  int32_t *pages;
+  void *borders, *key_borders;
+  int64_t *offsets;
+  int64_t n_rows, n_keys;
+  size_t out_bytes;
+};
+
+static void set_border(const struct attention_case *problem, void *array, int64_t index, int64_t value) {
+  if (problem->index64) {
+    ((int64_t *)array)[index] = value;
+  } else {
+    ((int32_t *)array)[index] = (int32_t)value;
+  }
+}
+
+static void make_borders(const struct attention_case *problem, struct memory *memory) {
+  size_t count = (size_t)problem->n_segments + 1;
+  memory->borders = calloc(count, 8);
+  memory->key_borders = calloc(count, 8);
+  memory->offsets = calloc(count, 8);
+  for (int64_t i = 0; i <= problem->n_segments; i++) {
+    set_border(problem, memory->borders, i, attention_case_row(problem, i));
+    set_border(problem, memory->key_borders, i, key_row(problem, i));
+    if (i < problem->n_segments) memory->offsets[i] = problem->segments[i].n_keys - problem->segments[i].n_rows;
+  }
+}
+
+/* Keys and values row after row, or in pages that are given out backward. */
+static void make_keys(const struct attention_case *problem, struct memory *memory, size_t size) {
+  struct omma_attention_tensors *t = &memory->tensors;
+  int64_t rows = memory->n_keys, most = 0, n_pages = 0;
+  for (int64_t i = 0; i < problem->n_segments; i++) {
+    int64_t pages = (problem->segments[i].n_keys + PAGE - 1) / PAGE;
+    n_pages += pages;
+    if (pages > most) most = pages;
+  }
+  if (problem->paged) rows = PAGE;
+  struct layout k = layout_of(problem, rows, problem->n_kv_heads, problem->head_dim);
+  struct layout v = layout_of(problem, rows, problem->n_kv_heads, problem->v_head_dim);
+  int64_t copies = problem->paged ? n_pages : 1;
+  t->k_page_stride = k.count + problem->pad;
+  t->v_page_stride = v.count + problem->pad;
+  memory->k = guarded_new((size_t)(t->k_page_stride * copies) * size);
+  memory->v = guarded_new((size_t)(t->v_page_stride * copies) * size);
+  t->k = memory->k.data;
+  t->v = memory->v.data;
+  t->k_token_stride = k.token_stride, t->k_head_stride = k.head_stride;
+  t->v_token_stride = v.token_stride, t->v_head_stride = v.head_stride;
+  memory->pages = calloc((size_t)(most * problem->n_segments + 1), sizeof *memory->pages);
+  t->page_table = memory->pages;
+  t->page_table_stride = most;
+  for (int64_t i = 0; i < problem->n_segments; i++) {
+    const struct attention_segment *segment = &problem->segments[i];
+    for (int64_t key = 0; key < segment->n_keys; key += PAGE) {
+      int64_t n = segment->n_keys - key < PAGE ? segment->n_keys - key : PAGE;
+      int64_t k_at = (key_row(problem, i) + key) * k.token_stride, v_at = (key_row(problem, i) + key) * v.token_stride;
+      if (problem->paged) {
+        int64_t page = --n_pages;
+        memory->pages[i * most + key / PAGE] = (int32_t)page;
+        k_at = page * t->k_page_stride;
+        v_at = page * t->v_page_stride;
+      }
+      fill_rows(problem, segment, TENSOR_K, memory->k.data, k_at, k.token_stride, k.head_stride, key, n);
+      fill_rows(problem, segment, TENSOR_V, memory->v.data, v_at, v.token_stride, v.head_stride, key, n);
+    }
+  }
+}
+
+static void make_queries(const struct attention_case *problem, struct memory *memory, size_t size) {
+  struct omma_attention_tensors *t = &memory->tensors;
+  int64_t rows = memory->n_rows + problem->tail_rows;
+  struct layout q = layout_of(problem, rows, problem->n_heads, problem->head_dim);
+  struct layout out = layout_of(problem, rows, problem->n_heads, problem->v_head_dim);
+  memory->q = guarded_new((size_t)(q.count > 0 ? q.count : 0) * size);
+  memory->out_bytes = (size_t)(out.count > 0 ? out.count : 0) * size;
+  memory->out = guarded_new(memory->out_bytes + 64);
+  memset(memory->out.data, CANARY, memory->out_bytes + 64);
+  t->q = memory->q.data;
+  t->out = memory->out.data + 64;
+  t->q_token_stride = q.token_stride, t->q_head_stride = q.head_stride;
+  t->out_token_stride = out.token_stride, t->out_head_stride = out.head_stride;
+  for (int64_t i = 0; i < problem->n_segments; i++) {
+    const struct attention_segment *segment = &problem->segments[i];
+    fill_rows(problem, segment, TENSOR_Q, memory->q.data, attention_case_row(problem, i) * q.token_stride, q.token_stride,
+              q.head_stride, position_of(problem, segment, 0), segment->n_rows);
+  }
+}
+
+static void run_slices(const struct attention_case *problem, const struct omma_attention_plan *plan,
+                       const struct omma_attention_tensors *tensors, void *workspace, size_t size) {
+  struct omma_error error;
+  if (problem->slice == 0) {
+    assert_ok(omma_attention_run(plan, tensors, workspace, size, problem->team, &error), &error);
+    return;
+  }
+  struct omma_attention_plan_info info;
+  omma_attention_plan_get_info(plan, &info);
+  int64_t first = 0;
+  do {
+    int64_t count = info.n_steps - first < problem->slice ? info.n_steps - first : problem->slice;
+    assert_ok(omma_attention_run_range(plan, tensors, workspace, size, problem->team, first, count, &error), &error);
+    first += count;
+  } while (first < info.n_steps);
+}
+
+static void run_plan(const struct omma_attention_context *context, const struct attention_case *problem,
+                     struct memory *memory) {
+  bool encoder = problem->form == OMMA_ATTENTION_ENCODER;
+  struct omma_attention_spec spec = {.form = problem->form,
+                                     .dtype = problem->dtype,
+                                     .n_heads = problem->n_heads,
+                                     .n_kv_heads = problem->n_kv_heads,
+                                     .head_dim = problem->head_dim,
+                                     .v_head_dim = problem->v_head_dim,
+                                     .scale = problem->scale,
+                                     .n_tokens = memory->n_rows + problem->tail_rows,
+                                     .n_kv_tokens = memory->n_keys,
+                                     .index_type = problem->index64 ? OMMA_INDEX_INT64 : OMMA_INDEX_INT32,
+                                     .n_segments = problem->n_segments,
+                                     .cu_seqlens = memory->borders,
+                                     .cu_seqlens_k = problem->paged ? NULL : memory->key_borders,
+                                     .q_offsets = encoder ? NULL : memory->offsets,
+                                     .paged = problem->paged};
+  struct omma_error error;
+  struct omma_attention_plan *plan;
+  assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
+  int n_workers = problem->team ? problem->team->n_workers : 1;
+  size_t size = omma_attention_plan_workspace_size(plan, n_workers);
+  assert_true(size <= omma_attention_workspace_bound(context, &spec, n_workers));
+  unsigned char *workspace = aligned_alloc(64, size + 64);
+  memset(workspace, 0xff, size + 64);
+  run_slices(problem, plan, &memory->tensors, workspace, size);
+  for (size_t i = 0; i < 64; i++) assert_int_equal(workspace[size + i], 0xff);
+  free(workspace);
+  omma_attention_plan_destroy(plan);
+}
+
+/* Copies the rows out, marking what was copied; every other byte of the output must still be the canary. */
+static float *collect(const struct attention_case *problem, struct memory *memory, size_t size) {
+  int64_t rows = memory->n_rows + problem->tail_rows;
+  float *found = malloc((size_t)(rows * problem->n_heads * problem->v_head_dim + 1) * sizeof *found);
+  const struct omma_attention_tensors *t = &memory->tensors;
+  int64_t next = 0;
+  for (int64_t row = 0; row < rows; row++) {
+    for (int64_t head = 0; head < problem->n_heads; head++) {
+      int64_t at = row * t->out_token_stride + head * t->out_head_stride;
+      for (int64_t d = 0; d < problem->v_head_dim; d++) found[next++] = ommai_attention_load(t->out, at + d, problem->dtype);
+      memset((unsigned char *)t->out + (size_t)at * size, CANARY, (size_t)problem->v_head_dim * size);
+    }
+  }
+  for (size_t i = 0; i < memory->out_bytes + 64; i++) {
+    if (memory->out.data[i] != CANARY) fail_msg("byte %zu of the output was written", i);
+  }
+  return found;
+}
+
+float *attention_case_run(const struct omma_attention_context *context, const struct attention_case *problem) {
+  struct memory memory = {.n_rows = attention_case_row(problem, problem->n_segments),
+                          .n_keys = key_row(problem, problem->n_segments)};
+  size_t size = ommai_attention_element_size(problem->dtype);
+  make_borders(problem, &memory);
+  make_keys(problem, &memory, size);
+  make_queries(problem, &memory, size);
+  run_plan(context, problem, &memory);
+  float *found = collect(problem, &memory, size);
+  guarded_free(&memory.q);
+  guarded_free(&memory.k);
+  guarded_free(&memory.v);
+  guarded_free(&memory.out);
+  free(memory.pages);
+  free(memory.borders);
+  free(memory.key_borders);
+  free(memory.offsets);
+  return found;
+}
+
+/* ---- the definition in double precision ------------------------------------------------------------------------------- */
+
+struct oracle {
+  double *weights; /* [n_keys] */
+  double out[OMMA_ATTENTION_MAX_HEAD_DIM];
+  double norm;                /* L2 of the result */
+  double magnitude;           /* L2 of the sum of weight * |v| */
+  double largest_score_terms; /* over the keys: sum of |q| * |k|, scaled */
+};
+
+static void oracle_row(const struct attention_case *problem, const struct attention_segment *segment, int64_t row, int64_t head,
+                       struct oracle *oracle) {
+  int64_t position = position_of(problem, segment, row);
+  int64_t n_keys = problem->form == OMMA_ATTENTION_ENCODER ? segment->n_keys : position + 1;
+  int64_t kv_head = head / (problem->n_heads / problem->n_kv_heads);
+  double scale = problem->scale != 0.0f ? problem->scale : 1.0 / sqrt(problem->head_dim);
+  double q[OMMA_ATTENTION_MAX_HEAD_DIM], largest = -INFINITY, sum = 0.0;
+  for (int64_t d = 0; d < problem->head_dim; d++) q[d] = value_of(problem, segment->content, TENSOR_Q, position, head, d);
+  oracle->largest_score_terms = 0.0;
+  for (int64_t key = 0; key < n_keys; key++) {
+    double dot = 0.0, terms = 0.0;
+    for (int64_t d = 0; d < problem->head_dim; d++) {
+      double product = q[d] * value_of(problem, segment->content, TENSOR_K, key, kv_head, d);
+      dot += product;
+      terms += fabs(product);
+    }
+    oracle->weights[key] = dot * scale;
+    largest = fmax(largest, dot * scale);
+    oracle->largest_score_terms = fmax(oracle->largest_score_terms, terms * fabs(scale));
+  }
+  for (int64_t key = 0; key < n_keys; key++) sum += oracle->weights[key] = exp(oracle->weights[key] - largest);
+  oracle->norm = oracle->magnitude = 0.0;
+  for (int64_t d = 0; d < problem->v_head_dim; d++) {
+    double out = 0.0, magnitude = 0.0;
+    for (int64_t key = 0; key < n_keys; key++) {
+      double term = oracle->weights[key] / sum * value_of(problem, segment->content, TENSOR_V, key, kv_head, d);
+      out += term;
+      magnitude += fabs(term);
+    }
+    oracle->out[d] = out;
+    oracle->norm += out * out;
+    oracle->magnitude += magnitude * magnitude;
+  }
+  oracle->norm = sqrt(oracle->norm);
+  oracle->magnitude = sqrt(oracle->magnitude);
+}
+
+/* Rounding of the type, and of f32 scores: an error of 2^-24 of a score's terms moves a weight by as much, relatively. Denormal
+ * inputs may be taken as zeros. */
+static double row_bound(const struct attention_case *problem, const struct oracle *oracle) {
+  static const double units[3] = {2e-6, 4e-3, 1e-3};
+  double tiny = problem->dtype == OMMA_F16 ? 0x1p-24 : 0x1p-126;
+  double scores = fmin(1.0, 4 * 0x1p-24 * oracle->largest_score_terms);
+  return oracle->magnitude * (units[problem->dtype] + scores) + 2 * tiny * sqrt(problem->v_head_dim);
+}
+
+static void check_row(const struct attention_case *problem, const struct attention_segment *segment, int64_t row, int64_t head,
+                      const float *found, double relative, struct oracle *oracle, const char *label) {
+  double error = 0.0;
+  oracle_row(problem, segment, row, head, oracle);
+  for (int64_t d = 0; d < problem->v_head_dim; d++) error += (found[d] - oracle->out[d]) * (found[d] - oracle->out[d]);
+  error = sqrt(error);
+  double bound = row_bound(problem, oracle);
+  /* In few dimensions a row may cancel by chance and the norm says little. */
+  if (problem->values == VALUES_NORMAL && problem->v_head_dim >= 36) bound = fmin(bound, relative * oracle->norm);
+  if (error <= bound) return;
+  fail_msg(
+      "%s: form %d dtype %d D %d/%d heads %d/%d values %d content %u rows %d keys %d: row %d head %d: error %.3g of norm %.3g, "
+      "allowed %.3g",
+      label, (int)problem->form, (int)problem->dtype, problem->head_dim, problem->v_head_dim, problem->n_heads,
+      problem->n_kv_heads, (int)problem->values, segment->content, (int)segment->n_rows, (int)segment->n_keys, (int)row,
+      (int)head, error, oracle->norm, bound);
+}
+
+void attention_case_check(const struct attention_case *problem, const float *found, double relative, int64_t row_step,
+                          const char *label) {
+  int64_t width = (int64_t)problem->n_heads * problem->v_head_dim, n_rows = attention_case_row(problem, problem->n_segments);
+  struct oracle oracle;
+  for (int64_t i = 0; i < problem->n_segments; i++) {
+    const struct attention_segment *segment = &problem->segments[i];
+    const float *rows = found + attention_case_row(problem, i) * width;
+    if (segment->poison) continue;
+    oracle.weights = malloc((size_t)(segment->n_keys + 1) * sizeof *oracle.weights);
+    for (int64_t row = 0; row < segment->n_rows; row++) {
+      for (int64_t head = row % row_step; head < problem->n_heads; head += row_step) {
+        const float *values = rows + row * width + head * problem->v_head_dim;
+        if (segment->n_keys > 0) {
+          check_row(problem, segment, row, head, values, relative, &oracle, label);
+        } else {
+          for (int64_t d = 0; d < problem->v_head_dim; d++) assert_true(values[d] == 0.0f);
+        }
+      }
+    }
+    free(oracle.weights);
+  }
+  for (int64_t i = n_rows * width; i < (n_rows + problem->tail_rows) * width; i++) assert_true(found[i] == 0.0f);
+}

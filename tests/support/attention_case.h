@@ -1,0 +1,48 @@
+/* Attention problems with inputs that depend on a segment's content number alone, so that the same segment can be put among
+ * other neighbours, in other strides, forms of memory and teams; and their results in double precision. */
+#ifndef OMMA_TEST_ATTENTION_CASE_H
+#define OMMA_TEST_ATTENTION_CASE_H
+
+#include <omma/attention.h>
+
+#include "support/test.h"
+
+enum attention_values { VALUES_NORMAL, VALUES_EQUAL, VALUES_HUGE, VALUES_DENORMAL, VALUES_ALTERNATING };
+
+struct attention_segment {
+  int64_t n_rows, n_keys; /* CAUSAL, DECODE: the last row sees n_keys keys */
+  uint32_t content;       /* seed of its values. Rows of CAUSAL and DECODE are numbered by position */
+  bool poison;            /* all its inputs are NaN */
+};
+
+struct attention_case {
+  enum omma_attention_form form;
+  enum omma_dtype dtype;
+  int32_t n_heads, n_kv_heads, head_dim, v_head_dim;
+  float scale;
+  bool paged;
+  int64_t n_segments;
+  const struct attention_segment *segments;
+  int64_t tail_rows;
+  int64_t pad;      /* elements behind each row of a head */
+  bool heads_first; /* [heads, tokens, dim] */
+  enum attention_values values;
+  bool index64;
+  const struct omma_team *team;
+  int64_t slice; /* steps per omma_attention_run_range; 0: omma_attention_run */
+};
+
+/* Runs the case. Inputs end at a page that cannot be read; everything in them that the operator has no business with is
+ * NaN; memory around and between output rows is checked. Returns [rows, n_heads, v_head_dim] as f32, to be freed. */
+float *attention_case_run(const struct omma_attention_context *context, const struct attention_case *problem);
+
+/* Fails the test when a row of `found` is further from the double-precision result than its operands allow, or (normal values,
+ * 36 dimensions or more)
+ * than `relative` in L2. Only every row_step-th row is looked at. */
+void attention_case_check(const struct attention_case *problem, const float *found, double relative, int64_t row_step,
+                          const char *label);
+
+/* First row of a segment, and rows of all. */
+int64_t attention_case_row(const struct attention_case *problem, int64_t segment);
+
+#endif

@@ -1,0 +1,144 @@
+#include "support/golden.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/allocator.h"
+#include "support/test.h"
+
+const char *const golden_models[] = {"qwen3_vl_tied", "qwen3_vl_untied", "qwen3_vl_wide", NULL};
+
+void golden_path(const char *model, const char *file, char *out, size_t size) {
+  snprintf(out, size, "%s/golden/%s%s%s", OMMA_TEST_DATA, model, file ? "/" : "", file ? file : "");
+}
+
+json_t *golden_manifest(const char *model) {
+  char path[1024];
+  json_error_t reason;
+  golden_path(model, "golden.json", path, sizeof path);
+  json_t *manifest = json_load_file(path, 0, &reason);
+  if (!manifest) fail_msg("%s: %s", path, reason.text);
+  return manifest;
+}
+
+static const struct omma_image *load_picture(struct golden_case *c, const char *name) {
+  char path[1024];
+  struct omma_error error;
+  golden_path("pictures", name, path, sizeof path);
+  assert_true(c->n_pictures < GOLDEN_MAX_PICTURES);
+  assert_ok(omma_image_load(path, NULL, &c->pictures[c->n_pictures], &error), &error);
+  c->picture_names[c->n_pictures] = name;
+  return c->pictures[c->n_pictures++];
+}
+
+static void add_part(struct golden_case *c, size_t message, const json_t *part) {
+  size_t n = c->messages[message].n_parts++;
+  struct omma_part *out = &c->parts[message][n];
+  assert_true(n < GOLDEN_MAX_PARTS);
+  if (json_is_string(part)) {
+    *out = (struct omma_part){.text = json_string_value(part), .text_size = json_string_length(part)};
+  } else if (json_object_get(part, "image")) {
+    *out = (struct omma_part){.image = load_picture(c, json_string_value(json_object_get(part, "image")))};
+  } else {
+    const json_t *text = json_object_get(part, "text");
+    *out = (struct omma_part){.text = json_string_value(text), .text_size = json_string_length(text)};
+  }
+}
+
+static void add_message(struct golden_case *c, const json_t *message) {
+  const char *role = json_string_value(json_object_get(message, "role"));
+  const json_t *content = json_object_get(message, "content");
+  size_t at = c->n_messages++;
+  assert_true(at < GOLDEN_MAX_MESSAGES);
+  c->messages[at].role = strcmp(role, "system") == 0 ? OMMA_ROLE_SYSTEM
+                         : strcmp(role, "user") == 0 ? OMMA_ROLE_USER
+                                                     : OMMA_ROLE_ASSISTANT;
+  c->messages[at].parts = c->parts[at];
+  if (json_is_string(content)) {
+    add_part(c, at, content);
+    return;
+  }
+  for (size_t i = 0; i < json_array_size(content); i++) add_part(c, at, json_array_get(content, i));
+}
+
+bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  const json_t *cases = json_object_get(manifest, "cases");
+  struct omma_error error;
+  char path[1024];
+  if (index >= json_array_size(cases)) return false;
+  memset(c, 0, sizeof *c);
+  c->model = model;
+  c->json = json_array_get(cases, index);
+  c->name = json_string_value(json_object_get(c->json, "name"));
+  golden_path(model, json_string_value(json_object_get(c->json, "tensors_file")), path, sizeof path);
+  assert_ok(ommai_safetensors_open(path, &ommai_default_allocator, &c->tensors, &error), &error);
+  const json_t *messages = json_object_get(c->json, "messages");
+  for (size_t i = 0; i < json_array_size(messages); i++) add_message(c, json_array_get(messages, i));
+  return true;
+}
+
+void golden_case_close(struct golden_case *c) {
+  for (size_t i = 0; i < c->n_pictures; i++) omma_image_destroy(c->pictures[i]);
+  ommai_safetensors_close(c->tensors);
+}
+
+bool golden_has(const struct golden_case *c, const char *name) { return ommai_safetensors_find(c->tensors, name) != NULL; }
+
+const struct ommai_tensor *golden_tensor(const struct golden_case *c, const char *name) {
+  const struct ommai_tensor *tensor = ommai_safetensors_find(c->tensors, name);
+  if (!tensor) fail_msg("%s, %s: no tensor %s", c->model, c->name, name);
+  return tensor;
+}
+
+float *golden_f32(const struct golden_case *c, const char *name, int64_t *n) {
+  const struct ommai_tensor *tensor = golden_tensor(c, name);
+  float *values = malloc((size_t)tensor->n_elements * sizeof *values);
+  assert_true(ommai_tensor_to_f32(tensor, 0, tensor->n_elements, values));
+  if (n) *n = tensor->n_elements;
+  return values;
+}
+
+int64_t *golden_i64(const struct golden_case *c, const char *name, int64_t *n) {
+  const struct ommai_tensor *tensor = golden_tensor(c, name);
+  assert_int_equal(tensor->type, OMMAI_TENSOR_I64);
+  int64_t *values = malloc((size_t)tensor->size_bytes);
+  memcpy(values, tensor->data, (size_t)tensor->size_bytes);
+  if (n) *n = tensor->n_elements;
+  return values;
+}
+
+struct golden_error golden_compare(const float *got, const float *expected, int64_t n_rows, int64_t width) {
+  struct golden_error error = {0};
+  double all_difference = 0, all_norm = 0;
+  for (int64_t row = 0; row < n_rows; row++) {
+    double difference = 0, norm = 0;
+    for (int64_t i = row * width; i < (row + 1) * width; i++) {
+      double d = (double)got[i] - expected[i];
+      difference += d * d;
+      norm += (double)expected[i] * expected[i];
+    }
+    all_difference += difference;
+    all_norm += norm;
+    double relative = sqrt(difference) / (sqrt(norm) + 1e-30);
+    if (!(relative <= error.worst_row)) {
+      error.worst_row = relative;
+      error.row = row;
+    }
+  }
+  error.whole = sqrt(all_difference) / (sqrt(all_norm) + 1e-30);
+  return error;
+}
+
+void golden_expect(const struct golden_case *c, const char *stage, const float *got, int64_t n_rows, int64_t width,
+                   double bound) {
+  int64_t n;
+  float *expected = golden_f32(c, stage, &n);
+  if (n != n_rows * width)
+    fail_msg("%s, %s: %s has %lld values, expected %lld", c->model, c->name, stage, (long long)(n_rows * width), (long long)n);
+  struct golden_error error = golden_compare(got, expected, n_rows, width);
+  free(expected);
+  if (!(error.worst_row <= bound)) {
+    fail_msg("%s, %s: %s is the first stage that differs: row %lld is off by %g, allowed %g", c->model, c->name, stage,
+             (long long)error.row, error.worst_row, bound);
+  }
+}

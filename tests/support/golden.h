@@ -1,0 +1,54 @@
+/* The golden fixtures of tests/golden: cases of a model, their messages with pictures loaded, and the official tensors. */
+#ifndef OMMA_TEST_SUPPORT_GOLDEN_H
+#define OMMA_TEST_SUPPORT_GOLDEN_H
+
+#include <jansson.h>
+#include <omma/omma.h>
+
+#include "weights/safetensors.h"
+
+enum { GOLDEN_MAX_MESSAGES = 8, GOLDEN_MAX_PARTS = 8, GOLDEN_MAX_PICTURES = 8 };
+
+/* The models that fixtures exist for; ends with NULL. */
+extern const char *const golden_models[];
+
+struct golden_case {
+  const char *model, *name;
+  const json_t *json; /* its entry in golden.json */
+  struct ommai_safetensors *tensors;
+  struct omma_message messages[GOLDEN_MAX_MESSAGES];
+  struct omma_part parts[GOLDEN_MAX_MESSAGES][GOLDEN_MAX_PARTS];
+  size_t n_messages;
+  struct omma_image *pictures[GOLDEN_MAX_PICTURES];
+  const char *picture_names[GOLDEN_MAX_PICTURES];
+  size_t n_pictures;
+};
+
+/* Path of a model's directory, in a static buffer per call site's copy. */
+void golden_path(const char *model, const char *file, char *out, size_t size);
+
+/* The manifest of a model; the caller decrefs. */
+json_t *golden_manifest(const char *model);
+
+/* Opens case `index` of a manifest; false behind the last one. Fails the test on trouble. */
+bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
+void golden_case_close(struct golden_case *c);
+
+/* A tensor of the case, which must be there; values as f32 or int64, copied into a buffer that the caller frees. */
+const struct ommai_tensor *golden_tensor(const struct golden_case *c, const char *name);
+bool golden_has(const struct golden_case *c, const char *name);
+float *golden_f32(const struct golden_case *c, const char *name, int64_t *n);
+int64_t *golden_i64(const struct golden_case *c, const char *name, int64_t *n);
+
+/* Relative L2 error: of the worst row, and of the whole tensor. */
+struct golden_error {
+  double worst_row, whole;
+  int64_t row;
+};
+struct golden_error golden_compare(const float *got, const float *expected, int64_t n_rows, int64_t width);
+
+/* Fails the test, naming model, case and stage, when a row is further off than `bound`. */
+void golden_expect(const struct golden_case *c, const char *stage, const float *got, int64_t n_rows, int64_t width,
+                   double bound);
+
+#endif

@@ -1,0 +1,296 @@
+/* The operator against its definition in double precision, and against itself: neighbours, order, strides, teams, slices and
+ * chunks do not change a bit. */
+#include <stdlib.h>
+
+#include "base/allocator.h"
+#include "base/team.h"
+#include "kernels/cpu.h"
+#include "support/attention_case.h"
+
+static const double relative_limits[3] = {2e-6, 4e-3, 1e-3}; /* by enum omma_dtype, on normal inputs */
+
+static struct omma_attention_context *make_context(enum ommai_cpu_level level) {
+  struct omma_attention_options options = {.isa = ommai_cpu_level_name(level)};
+  struct omma_attention_context *context;
+  struct omma_error error;
+  assert_ok(omma_attention_context_create(&options, &context, &error), &error);
+  return context;
+}
+
+/* Runs `body` once for every CPU level of this machine. */
+static void on_every_level(void (*body)(const struct omma_attention_context *context)) {
+  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
+    if (!ommai_cpu_has(level)) continue;
+    struct omma_attention_context *context = make_context(level);
+    body(context);
+    omma_attention_context_destroy(context);
+  }
+}
+
+static void check(const struct omma_attention_context *context, const struct attention_case *problem, int64_t row_step) {
+  float *found = attention_case_run(context, problem);
+  attention_case_check(problem, found, relative_limits[problem->dtype], row_step, omma_attention_context_isa(context));
+  free(found);
+}
+
+static struct attention_case base_case(enum omma_attention_form form, enum omma_dtype dtype, int32_t head_dim,
+                                       const struct attention_segment *segments, int64_t n_segments) {
+  return (struct attention_case){.form = form,
+                                 .dtype = dtype,
+                                 .n_heads = 2,
+                                 .n_kv_heads = 2,
+                                 .head_dim = head_dim,
+                                 .v_head_dim = head_dim,
+                                 .n_segments = n_segments,
+                                 .segments = segments};
+}
+
+/* Lengths around the tiles and blocks of all kernels, in one packed run. */
+static void lengths(const struct omma_attention_context *context) {
+  static const int64_t n[] = {0,  1,  2,  7, 8,  9,  15,  16,  17,  31,  33,  47,  48, 49,
+                              63, 64, 65, 0, 79, 97, 113, 127, 128, 129, 131, 193, 0};
+  enum { COUNT = sizeof n / sizeof *n };
+  struct attention_segment segments[COUNT];
+  for (int i = 0; i < COUNT; i++) segments[i] = (struct attention_segment){n[i], n[i], (uint32_t)i, false};
+  for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
+    struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, 24, segments, COUNT);
+    problem.tail_rows = 3;
+    check(context, &problem, 2);
+    if (dtype == OMMA_F16) continue;
+    problem.form = OMMA_ATTENTION_CAUSAL;
+    check(context, &problem, 2);
+    problem.paged = true;
+    check(context, &problem, 2);
+  }
+}
+
+static void encoder_head_dims(const struct omma_attention_context *context) {
+  static const int32_t dims[] = {1,  2,  3,  5,  8,  13,  16,  31,  33,  40,  63,  64,  65,
+                                 72, 80, 81, 88, 96, 104, 112, 127, 128, 160, 192, 255, 256};
+  const struct attention_segment segments[] = {{37, 37, 1, false}, {140, 140, 2, false}};
+  for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+      struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, dims[i], segments, 2);
+      problem.pad = (int64_t)i % 3;
+      check(context, &problem, 11);
+    }
+  }
+}
+
+static void different_value_dims_and_groups(const struct omma_attention_context *context) {
+  const struct attention_segment segments[] = {{50, 170, 1, false}, {0, 9, 2, false}, {3, 3, 3, false}};
+  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+    for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+      struct attention_case problem = base_case(form, dtype, 192, segments, 3);
+      problem.v_head_dim = 128;
+      check(context, &problem, 7);
+      problem.head_dim = 17, problem.v_head_dim = 40;
+      problem.n_heads = 6, problem.n_kv_heads = 2;
+      problem.heads_first = true;
+      problem.pad = 1;
+      check(context, &problem, 3);
+      problem.n_kv_heads = 1;
+      problem.scale = 0.3f;
+      problem.index64 = true;
+      check(context, &problem, 3);
+      problem.scale = -0.2f;
+      check(context, &problem, 3);
+    }
+  }
+}
+
+/* The cross form: pooling queries, none at all, and queries without keys. */
+static void cross_segments(const struct omma_attention_context *context) {
+  const struct attention_segment segments[] = {{1, 200, 1, false}, {5, 0, 2, false},    {0, 30, 3, false},
+                                               {700, 3, 4, false}, {20, 129, 5, false}, {600, 0, 6, false}};
+  for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
+    struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, 36, segments, 6);
+    check(context, &problem, 2);
+  }
+}
+
+static void odd_values(const struct omma_attention_context *context) {
+  const struct attention_segment segments[] = {{70, 70, 1, false}, {150, 150, 2, false}};
+  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+    for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
+      if (form != OMMA_ATTENTION_ENCODER && dtype == OMMA_F16) continue;
+      for (int values = VALUES_EQUAL; values <= VALUES_ALTERNATING; values++) {
+        struct attention_case problem = base_case(form, dtype, 40, segments, 2);
+        problem.values = values;
+        check(context, &problem, 5);
+      }
+    }
+  }
+}
+
+static void decode_lengths(const struct omma_attention_context *context) {
+  const struct attention_segment segments[] = {{1, 1, 1, false},   {1, 63, 2, false},   {2, 64, 3, false},
+                                               {1, 65, 4, false},  {0, 5, 5, false},    {1, 512, 6, false},
+                                               {1, 513, 7, false}, {3, 1025, 8, false}, {5, 5, 9, false}};
+  static const int32_t dims[] = {3, 64, 72, 128, 256};
+  for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+      struct attention_case problem = base_case(OMMA_ATTENTION_DECODE, dtype, dims[i], segments, 9);
+      problem.n_heads = 4;
+      check(context, &problem, 4);
+      problem.paged = true;
+      problem.pad = 3;
+      problem.n_kv_heads = 1;
+      check(context, &problem, 4);
+    }
+  }
+}
+
+/* ---- equality --------------------------------------------------------------------------------------------------------- */
+
+static void assert_same_rows(const float *a, const float *b, int64_t count, const char *what) {
+  for (int64_t i = 0; i < count; i++) {
+    if (memcmp(&a[i], &b[i], sizeof *a) != 0)
+      fail_msg("%s: element %d: %.9g and %.9g", what, (int)i, (double)a[i], (double)b[i]);
+  }
+}
+
+/* The segment `content` of the given lengths alone, with this thread alone. */
+static float *run_alone(const struct omma_attention_context *context, struct attention_case problem,
+                        const struct attention_segment *segment) {
+  problem.segments = segment;
+  problem.n_segments = 1;
+  problem.team = NULL;
+  problem.slice = problem.tail_rows = problem.pad = 0;
+  problem.heads_first = false;
+  return attention_case_run(context, &problem);
+}
+
+/* Every healthy segment of the case has the bits of a run alone. */
+static void assert_same_as_alone(const struct omma_attention_context *context, const struct attention_case *problem,
+                                 const char *what) {
+  float *together = attention_case_run(context, problem);
+  int64_t width = (int64_t)problem->n_heads * problem->v_head_dim;
+  for (int64_t i = 0; i < problem->n_segments; i++) {
+    if (problem->segments[i].poison) continue;
+    float *alone = run_alone(context, *problem, &problem->segments[i]);
+    assert_same_rows(alone, together + attention_case_row(problem, i) * width, problem->segments[i].n_rows * width, what);
+    free(alone);
+  }
+  free(together);
+}
+
+static void packing_teams_and_slices(const struct omma_attention_context *context) {
+  const struct attention_segment segments[] = {
+      {65, 65, 1, false},  {30, 30, 2, true},    {300, 300, 3, false}, {0, 0, 4, false},    {1, 1, 5, false},
+      {150, 150, 6, true}, {140, 140, 7, false}, {7, 40, 8, false},    {1, 1100, 9, false}, {2, 64, 10, true}};
+  struct omma_error error;
+  struct ommai_team *team;
+  assert_ok(ommai_team_create(3, false, &ommai_default_allocator, &team, &error), &error);
+  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+    for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+      struct attention_case problem = base_case(form, dtype, 40, segments, 10);
+      problem.n_heads = 4;
+      assert_same_as_alone(context, &problem, "packed");
+      problem.team = ommai_team_interface(team);
+      problem.tail_rows = 300;
+      problem.pad = 5;
+      assert_same_as_alone(context, &problem, "team");
+      problem.slice = 3;
+      problem.heads_first = true;
+      assert_same_as_alone(context, &problem, "slices");
+      problem.paged = form != OMMA_ATTENTION_ENCODER;
+      problem.team = NULL;
+      assert_same_as_alone(context, &problem, "pages");
+    }
+  }
+  ommai_team_destroy(team);
+}
+
+/* A prompt in chunks of any length has the bits of the whole prompt, in pages or not. */
+static void chunked_prefill(const struct omma_attention_context *context) {
+  enum { LENGTH = 333 };
+  static const int64_t chunks[] = {1, 7, 48, 64, 100};
+  for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+    const struct attention_segment whole = {LENGTH, LENGTH, 77, false};
+    struct attention_case problem = base_case(OMMA_ATTENTION_CAUSAL, dtype, 72, &whole, 1);
+    problem.n_heads = 4;
+    int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
+    float *expected = attention_case_run(context, &problem);
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+      for (int64_t first = chunks[i] / 2; first < LENGTH; first += chunks[i] * (chunks[i] < 8 ? 9 : 1)) {
+        int64_t n_rows = LENGTH - first < chunks[i] ? LENGTH - first : chunks[i];
+        const struct attention_segment chunk = {n_rows, first + n_rows, 77, false};
+        problem.segments = &chunk;
+        problem.paged = i % 2;
+        float *found = attention_case_run(context, &problem);
+        assert_same_rows(found, expected + first * width, n_rows * width, "chunk");
+        free(found);
+      }
+    }
+    free(expected);
+  }
+}
+
+/* A row decoded with others of its sequence has the bits of the row decoded alone. */
+static void decode_row_by_row(const struct omma_attention_context *context) {
+  for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+    const struct attention_segment rows = {4, 514, 5, false};
+    struct attention_case problem = base_case(OMMA_ATTENTION_DECODE, dtype, 64, &rows, 1);
+    problem.paged = true;
+    float *together = attention_case_run(context, &problem);
+    int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
+    for (int64_t row = 0; row < 4; row++) {
+      const struct attention_segment single = {1, 511 + row, 5, false};
+      float *alone = run_alone(context, problem, &single);
+      assert_same_rows(alone, together + row * width, width, "decode");
+      free(alone);
+    }
+    free(together);
+  }
+}
+
+/* Keys and values of a wave exceed the budget, so that there are several waves. */
+static void several_waves(const struct omma_attention_context *context) {
+  if (strcmp(omma_attention_context_isa(context), "scalar") == 0) return;
+  const struct attention_segment segments[] = {
+      {20, 9000, 1, false}, {5, 12000, 2, false}, {64, 64, 3, false}, {1, 30000, 4, false}};
+  struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, OMMA_BF16, 128, segments, 4);
+  problem.n_heads = problem.n_kv_heads = 3;
+  problem.slice = 40;
+  assert_same_as_alone(context, &problem, "waves");
+}
+
+static void self_test(const struct omma_attention_context *context) {
+  struct omma_error error;
+  assert_ok(omma_attention_self_test(context, &error), &error);
+}
+
+#define LEVEL_TEST(name)                  \
+  static void test_##name(void **state) { \
+    (void)state;                          \
+    on_every_level(name);                 \
+  }
+LEVEL_TEST(lengths)
+LEVEL_TEST(encoder_head_dims)
+LEVEL_TEST(different_value_dims_and_groups)
+LEVEL_TEST(cross_segments)
+LEVEL_TEST(odd_values)
+LEVEL_TEST(decode_lengths)
+LEVEL_TEST(packing_teams_and_slices)
+LEVEL_TEST(chunked_prefill)
+LEVEL_TEST(decode_row_by_row)
+LEVEL_TEST(several_waves)
+LEVEL_TEST(self_test)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_lengths),
+      cmocka_unit_test(test_encoder_head_dims),
+      cmocka_unit_test(test_different_value_dims_and_groups),
+      cmocka_unit_test(test_cross_segments),
+      cmocka_unit_test(test_odd_values),
+      cmocka_unit_test(test_decode_lengths),
+      cmocka_unit_test(test_packing_teams_and_slices),
+      cmocka_unit_test(test_chunked_prefill),
+      cmocka_unit_test(test_decode_row_by_row),
+      cmocka_unit_test(test_several_waves),
+      cmocka_unit_test(test_self_test),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

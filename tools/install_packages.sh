@@ -1,0 +1,45 @@
+#!/bin/sh
+# Installs the Debian packages that building (build) or testing (test) needs, where they are missing. On other systems it only
+# names them.
+set -eu
+
+build_packages="gcc g++ cmake ninja-build pkg-config libdnnl-dev libjansson-dev libjpeg-dev libpng-dev libwebp-dev libgif-dev
+  libpcre2-dev libutf8proc-dev libsodium-dev libmicrohttpd-dev"
+test_packages="libcmocka-dev python3 python3-venv"
+
+usage() {
+  echo "usage: tools/install_packages.sh build|test"
+  echo "  build: $(echo $build_packages)"
+  echo "  test:  $(echo $test_packages)"
+}
+
+case "${1:-}" in
+  build) wanted=$build_packages ;;
+  test) wanted=$test_packages ;;
+  --help | -h) usage; exit 0 ;;
+  *) usage >&2; exit 2 ;;
+esac
+
+if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
+  echo "This is no Debian system; expecting the counterparts of these packages to be installed:" $wanted
+  exit 0
+fi
+
+missing=
+for package in $wanted; do
+  dpkg-query -W -f='${Status}' "$package" 2> /dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+as_root=
+if [ "$(id -u)" != 0 ]; then
+  if ! command -v sudo > /dev/null; then
+    echo "These packages are missing, and installing them needs root or sudo:$missing" >&2
+    exit 1
+  fi
+  as_root=sudo
+fi
+echo "Installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+$as_root apt-get update -q > /dev/null
+$as_root apt-get install -y -q --no-install-recommends $missing > /dev/null

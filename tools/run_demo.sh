@@ -1,0 +1,18 @@
+#!/bin/sh
+# Asks the demo model about the shipped pictures: tools/run_demo.sh [PATH_OF_OMMA]
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+omma=${1:-$here/build/release/omma}
+pictures=$here/models/demo/pictures
+tab=$(printf '\t')
+
+while IFS="$tab" read -r picture question expected; do
+  echo
+  echo "picture   models/demo/pictures/$picture"
+  echo "question  $question"
+  printf 'answer    '
+  "$omma" chat --model "$here/models/demo" --image "$pictures/$picture" --prompt "$question" --max-tokens 64 < /dev/null
+done < "$pictures/questions.tsv"
+
+echo
+echo "Ask your own: $omma chat --image PICTURE --prompt QUESTION"

@@ -1,0 +1,77 @@
+#!/bin/sh
+# Builds and runs the tests and ends with one line 'N passed, N failed'. --full adds the longer tiers.
+set -u
+cd "$(dirname "$0")/.."
+full=no
+case "${1:-}" in
+  --full) full=yes ;;
+  --help | -h) echo "usage: tools/run_tests.sh [--full]"; exit 0 ;;
+  "") ;;
+  *) echo "usage: tools/run_tests.sh [--full]" >&2; exit 2 ;;
+esac
+mkdir -p build
+passed=0
+failed=0
+
+# Adds the counts of a JUnit file: tests, failures, errors, skipped of its <testsuite> elements.
+count() {
+  for attribute in tests failures errors skipped; do
+    sum=$(grep -o '<testsuite [^>]*' "$1" 2> /dev/null | grep -o " $attribute=\"[0-9]*\"" | tr -dc '0-9\n' |
+      awk '{s += $1} END {print s + 0}')
+    eval "$attribute=\$sum"
+  done
+  passed=$((passed + tests - failures - errors - skipped))
+  failed=$((failed + failures + errors))
+}
+
+# One ctest run: NAME VARIANT [ENVIRONMENT] -- CTEST_ARGUMENTS...
+run_ctest() {
+  name=$1
+  variant=$2
+  setting=$3
+  shift 3
+  echo "== $name"
+  junit=$PWD/build/junit-$(echo "$name" | tr -c 'a-z0-9\n' '-').xml
+  rm -f "$junit"
+  env $setting ctest --test-dir "build/$variant" -j 2 --output-on-failure --output-junit "$junit" "$@" || true
+  if [ -s "$junit" ]; then count "$junit"; else failed=$((failed + 1)); fi
+}
+
+build() {
+  echo "== build $1"
+  if ! make --no-print-directory "$1" > "build/log-$1" 2>&1; then
+    cat "build/log-$1"
+    failed=$((failed + 1))
+    return 1
+  fi
+}
+
+run_python() {
+  echo "== server and command line (Python clients)"
+  if [ ! -x build/venv/bin/pytest ]; then
+    python3 -m venv build/venv && build/venv/bin/pip install -q -r tests/requirements.txt || { failed=$((failed + 1)); return; }
+  fi
+  rm -f build/junit-python.xml
+  build/venv/bin/python -m pytest -q -p no:cacheprovider --junitxml build/junit-python.xml \
+    --omma build/release/omma --model models/demo tests/server tests/cli || true
+  if [ -s build/junit-python.xml ]; then count build/junit-python.xml; else failed=$((failed + 1)); fi
+}
+
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+build release && {
+  run_ctest "release" release "OMMA_LOG="
+  for level in scalar avx2 avx512; do
+    if build/release/omma info --isa $level > /dev/null 2>&1; then
+      run_ctest "golden at $level" release "OMMA_ISA=$level" -L golden
+    fi
+  done
+  run_python
+}
+build asan && run_ctest "address and undefined behaviour sanitizers" asan "OMMA_LOG=" -LE style
+if [ $full = yes ]; then
+  build tsan && run_ctest "thread sanitizer" tsan "OMMA_LOG=" -LE style
+fi
+
+echo
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
