@@ -18,8 +18,9 @@
  * Locks: list_lock (server) before an exchange's lock before libmicrohttpd's own. The engine is never called with one of ours held:
  * its thread may be in a callback that waits for the same lock.
  *
- * Sampling defaults are OpenAI's, as far as a request does not say otherwise: temperature 1, top_p 1, all tokens, a random seed, as
- * many tokens as the context leaves. The checkpoint's generation_config.json is not consulted. */
+ * Sampling, as far as a request does not say otherwise: temperature, top_p, top_k and repetition_penalty as the checkpoint's
+ * generation_config.json recommends (as vLLM does), else temperature 1, top_p 1, all tokens, no penalty; a random seed; as many
+ * tokens as the context leaves. */
 #include "server/server.h"
 
 #include <errno.h>
