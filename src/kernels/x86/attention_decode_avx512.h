@@ -19,18 +19,17 @@ enum { BLOCK = OMMAI_ATTENTION_BLOCK, LANES = 16, SHARED_HEADS = 4 };
 /* Bytes of `count` elements. */
 OMMAI_INLINE int64_t bytes_of(int64_t count, enum omma_dtype dtype) { return count * (dtype == OMMA_F32 ? 4 : 2); }
 
-/* The rows of v are wanted right after the scores. */
-OMMAI_INLINE void prefetch_values(const struct ommai_attention_decode_block *job, int64_t first, int64_t end,
-                                  enum omma_dtype dtype) {
-  int64_t row_bytes = bytes_of(job->v_head_dim, dtype);
-  for (int64_t key = first; key < end && key < job->n_keys; key++) {
-    const char *row = (const char *)job->v + bytes_of(key * job->v_stride, dtype);
-    for (int64_t at = 0; at < row_bytes; at += 64) _mm_prefetch(row + at, _MM_HINT_T0);
-  }
+/* Asks for the lines of row `key` of the next keys that are `head`'s share: requests in a burst would wait for each other. */
+OMMAI_INLINE void prefetch_key(const struct ommai_attention_decode_block *job, int64_t head, int64_t key,
+                               enum omma_dtype dtype) {
+  if (!job->next_k) return;
+  const char *row = (const char *)job->next_k + bytes_of(key * job->k_stride, dtype);
+  int64_t row_bytes = bytes_of(job->head_dim, dtype);
+  for (int64_t at = head * 64; at < row_bytes; at += 64 * job->n_heads) _mm_prefetch(row + at, _MM_HINT_T1);
 }
 
 /* Products of q with the keys [first, first + 16), unscaled; lanes of keys that do not exist hold zeros. */
-OMMAI_INLINE __m512 score_keys(const struct ommai_attention_decode_block *job, const void *q, int64_t first,
+OMMAI_INLINE __m512 score_keys(const struct ommai_attention_decode_block *job, int64_t head, const void *q, int64_t first,
                                enum omma_dtype dtype) {
   __m512i sums[LANES], columns[LANES];
   const unsigned char *row = (const unsigned char *)job->k + bytes_of(first * job->k_stride, dtype);
@@ -38,6 +37,7 @@ OMMAI_INLINE __m512 score_keys(const struct ommai_attention_decode_block *job, c
 #pragma GCC unroll 1
   for (int64_t i = 0; i < LANES; i++) {
     __m512 sum = _mm512_setzero_ps();
+    prefetch_key(job, head, first + i, dtype);
     if (first + i < job->n_keys) sum = multiply_row(sum, q, row + i * step, job->head_dim, dtype);
     sums[i] = _mm512_castps_si512(sum);
   }
@@ -62,8 +62,7 @@ OMMAI_INLINE float weigh_keys(const struct ommai_attention_decode_block *job, in
   float before = job->first ? -INFINITY : state[OMMAI_ATTENTION_STATE_MAX];
   __m512 largest = _mm512_set1_ps(before), sum = _mm512_setzero_ps();
   for (int64_t first = 0; first < job->n_keys; first += LANES) {
-    if (head == 0) prefetch_values(job, first, first + LANES, dtype);
-    __m512 scores = _mm512_mul_ps(score_keys(job, q, first, dtype), scale);
+    __m512 scores = _mm512_mul_ps(score_keys(job, head, q, first, dtype), scale);
     scores = _mm512_mask_mov_ps(none, ommai_avx512_first(job->n_keys - first), scores);
     largest = _mm512_max_ps(largest, scores);
     _mm512_store_ps(weights + first, scores);
@@ -95,7 +94,9 @@ OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int
 #pragma GCC unroll 4
     for (int i = 0; i < n; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
     const unsigned char *row = job->v;
-    for (int64_t key = 0; key < job->n_keys; key++, row += step) {
+    const char *next = head == 0 && job->next_v ? (const char *)job->next_v + bytes_of(at, dtype) : (const char *)job->v;
+    for (int64_t key = 0; key < job->n_keys; key++, row += step, next += step) {
+      _mm_prefetch(next, _MM_HINT_T1);
       __m512 a = ommai_avx512_load(row, at, low, dtype), b = ommai_avx512_load(row, at + LANES, high, dtype);
 #pragma GCC unroll 4
       for (int i = 0; i < n; i++) {

@@ -97,6 +97,18 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
+/* Asks for the next two rows of each kind. */
+OMMAI_INLINE void prefetch_step(struct ommai_attention_prefetch *prefetch) {
+  if (!prefetch || prefetch->next >= prefetch->n_rows) return;
+  for (int kind = 0; kind < 4; kind++) {
+    const char *row = (const char *)prefetch->base[kind] + prefetch->next * prefetch->stride[kind];
+    for (int i = 0; i < 2; i++, row += prefetch->stride[kind]) {
+      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) _mm_prefetch(row + at, _MM_HINT_T1);
+    }
+  }
+  prefetch->next += 2;
+}
+
 /* acc[8][nv] = sum over n units of a [n][8] times b [n][16 nv]. */
 OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
 #pragma GCC unroll 8
@@ -120,10 +132,11 @@ OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const u
 
 /* Scores [8 n_groups][16 nv] of a block, unscaled, and the largest of each row. */
 OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, int64_t units, int64_t n_groups, float *scores,
-                                __m512 largest[MAX_NV], int nv) {
+                                __m512 largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
   __m512 acc[GROUP][MAX_NV];
   for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
   for (int64_t group = 0; group < n_groups; group++) {
+    prefetch_step(prefetch);
     multiply(acc, keys + group * units * GROUP, queries, units, nv);
 #pragma GCC unroll 8
     for (int i = 0; i < GROUP; i++) {
@@ -153,11 +166,12 @@ OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const __m512i limit
 
 /* What happens to the sums of the blocks before. */
 enum carry { CARRY_NOTHING, CARRY_AS_IS, CARRY_RESCALED };
-
 OMMAI_INLINE void multiply_values(const uint32_t *values, const uint32_t *weights, int64_t n_units, int64_t n_groups,
-                                  float *sums, enum carry carry, const __m512 rescale[MAX_NV], int nv) {
+                                  float *sums, enum carry carry, const __m512 rescale[MAX_NV],
+                                  struct ommai_attention_prefetch *prefetch, int nv) {
   __m512 acc[GROUP][MAX_NV];
   for (int64_t group = 0; group < n_groups; group++, sums += GROUP * nv * LANES) {
+    prefetch_step(prefetch);
     multiply(acc, values + group * BLOCK_UNITS * GROUP, weights, n_units, nv);
 #pragma GCC unroll 8
     for (int i = 0; i < GROUP; i++) {
@@ -249,7 +263,7 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   const uint32_t *block = tile->packed;
   for (int64_t begin = 0; begin < tile->n_keys; begin += BLOCK, block += stride) {
     int64_t groups = ommai_div_up(ommai_min_i64(tile->n_keys - begin, BLOCK), GROUP);
-    multiply_keys(block, queries, units, groups, scores, largest, nv);
+    multiply_keys(block, queries, units, groups, scores, largest, tile->prefetch, nv);
     if (begin + groups * GROUP > all_see) {
       __m512i limits[MAX_NV];
       find_limits(tile, begin, limits, nv);
@@ -261,7 +275,8 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
           make_weights(scores + v * LANES, weights + v * LANES, groups * GROUP, nv * LANES, scale, softmax.maximum[v], dtype);
       softmax.sum[v] = _mm512_fmadd_ps(softmax.sum[v], softmax.rescale[v], sum);
     }
-    multiply_values(block + BLOCK * units, weights, groups * GROUP / UNIT_KEYS, n_groups, sums, carry, softmax.rescale, nv);
+    multiply_values(block + BLOCK * units, weights, groups * GROUP / UNIT_KEYS, n_groups, sums, carry, softmax.rescale,
+                    tile->prefetch, nv);
   }
   write_rows(tile, sums, softmax.sum, nv, dtype);
 }
