@@ -121,8 +121,9 @@ int32_t ommai_attention_pair_heads(int32_t n_kv_heads) {
 
 /* How many kv heads form a pair, where `n_pieces` pieces of work per head are independent. */
 static int32_t choose_heads(const struct ommai_attention_problem *problem, int64_t n_pieces) {
-  bool many = n_pieces * problem->n_kv_heads >= OMMAI_ATTENTION_MANY_PIECES;
-  return many ? ommai_attention_pair_heads(problem->n_kv_heads) : 1;
+  int32_t heads = ommai_attention_pair_heads(problem->n_kv_heads);
+  while (heads > 1 && n_pieces * (problem->n_kv_heads / heads) < OMMAI_ATTENTION_MANY_PAIRS) heads /= 2;
+  return heads;
 }
 
 static struct ommai_attention_unit make_unit(const struct ommai_attention_problem *problem,

@@ -23,8 +23,8 @@ enum {
   OMMAI_ATTENTION_SPLIT_KEYS = 512, /* keys per decode split: part of the arithmetic, do not tune per machine */
   OMMAI_ATTENTION_SMALL_KEYS = 128,
   OMMAI_ATTENTION_SMALL_ROWS = 512, /* query rows times query heads per kv head */
-  OMMAI_ATTENTION_PAIR_HEADS = 4,   /* the most kv heads in a pair: neighbours in memory, so one prefetches for the next */
-  OMMAI_ATTENTION_MANY_PIECES = 64, /* of work for single heads, from which on pairs have several heads */
+  OMMAI_ATTENTION_PAIR_HEADS = 16,  /* the most kv heads in a pair: neighbours in memory, so one prefetches for the next */
+  OMMAI_ATTENTION_MANY_PAIRS = 128, /* as long as so many are left, pairs have more heads */
 };
 #define OMMAI_ATTENTION_WAVE_BYTES ((size_t)16 << 20)
 

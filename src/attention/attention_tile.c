@@ -69,10 +69,10 @@ static void attend_one(const struct ommai_attention_run *run, const struct ommai
   attend_tile(run, job->unit, head, index, job->shared, job->scratch, NULL);
 }
 
-/* The rows that the next kv head of a small unit will read and write: too short pieces of memory, too far apart, for the
- * machine to foresee. */
-static struct ommai_attention_prefetch next_rows(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
-                                                 int32_t kv_head) {
+/* The rows that a kv head of a small unit will read and write: too short pieces of memory, too far apart, for the machine to
+ * foresee. */
+static struct ommai_attention_prefetch rows_of(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
+                                               int32_t kv_head) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   const struct omma_attention_tensors *t = &run->tensors;
   int64_t size = (int64_t)ommai_attention_element_size(problem->dtype), head = (int64_t)kv_head * problem->group;
@@ -84,6 +84,17 @@ static struct ommai_attention_prefetch next_rows(const struct ommai_attention_ru
       .n_rows = (int32_t)ommai_max_i64(unit->n_keys, unit->n_rows)};
 }
 
+/* What follows kv head `kv_head - 1` of the unit: the next head, or the first of the next unit. */
+static struct ommai_attention_prefetch foresee(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
+                                               int32_t kv_head) {
+  if (kv_head == run->plan->problem.n_kv_heads) {
+    kv_head = 0;
+    unit++;
+  }
+  if (unit == run->plan->units + run->plan->n_units || unit->n_keys == 0) return (struct ommai_attention_prefetch){0};
+  return rows_of(run, unit, kv_head);
+}
+
 /* All of a small pair, in the worker's scratch. */
 static void attend_small(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
@@ -92,8 +103,7 @@ static void attend_small(const struct ommai_attention_run *run, const struct omm
   void *scratch = job->scratch + OMMAI_ATTENTION_SMALL_KEYS / OMMAI_ATTENTION_BLOCK * problem->block_bytes;
   for (int32_t i = 0; i < job->n_heads; i++) {
     int32_t kv_head = job->first_head + i;
-    struct ommai_attention_prefetch prefetch = {0};
-    if (i + 1 < job->n_heads && unit->n_keys > 0) prefetch = next_rows(run, unit, kv_head + 1);
+    struct ommai_attention_prefetch prefetch = foresee(run, unit, kv_head + 1);
     pack_blocks(run, unit, kv_head, job->scratch, 0, ommai_div_up(unit->n_keys, OMMAI_ATTENTION_BLOCK));
     for (int64_t j = 0; j < problem->group * n_tiles; j++) {
       int64_t head = (int64_t)kv_head * problem->group + j / n_tiles;
