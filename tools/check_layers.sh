@@ -81,7 +81,7 @@ BEGIN {
   allowed["kernels"] = "base kernels"
   allowed["attention"] = "base kernels attention"
   allowed["linear"] = "base kernels linear"
-  allowed["vision"] = "base kernels attention linear vision"
+  allowed["vision"] = "base kernels attention linear image vision"
   allowed["language"] = "base kernels attention linear language"
   allowed["image"] = "base kernels image"
   allowed["weights"] = "base kernels weights"

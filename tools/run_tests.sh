@@ -16,7 +16,7 @@ failed=0
 # Adds the counts of a JUnit file: tests, failures, errors, skipped of its <testsuite> elements.
 count() {
   for attribute in tests failures errors skipped; do
-    sum=$(grep -o '<testsuite [^>]*' "$1" 2> /dev/null | grep -o " $attribute=\"[0-9]*\"" | tr -dc '0-9\n' |
+    sum=$(tr '\n\t' '  ' < "$1" | grep -o '<testsuite [^>]*' | grep -o " $attribute=\"[0-9]*\"" | tr -dc '0-9\n' |
       awk '{s += $1} END {print s + 0}')
     eval "$attribute=\$sum"
   done
@@ -46,15 +46,28 @@ build() {
   fi
 }
 
+# The Python environment of the tests: pytest and real clients from PyPI.
+make_venv() {
+  [ -x build/venv/bin/pytest ] && return
+  echo "== Python environment"
+  python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt
+}
+
+# One pytest run: NAME PYTEST_ARGUMENTS...
+run_pytest() {
+  name=$1
+  shift
+  echo "== $name"
+  junit=$PWD/build/junit-$(echo "$name" | tr -c 'a-z0-9\n' '-').xml
+  rm -f "$junit"
+  build/venv/bin/python -m pytest -q -p no:cacheprovider --junitxml "$junit" "$@" || true
+  if [ -s "$junit" ]; then count "$junit"; else failed=$((failed + 1)); fi
+}
+
 run_python() {
-  echo "== server and command line (Python clients)"
-  if [ ! -x build/venv/bin/pytest ]; then
-    python3 -m venv build/venv && build/venv/bin/pip install -q -r tests/requirements.txt || { failed=$((failed + 1)); return; }
-  fi
-  rm -f build/junit-python.xml
-  build/venv/bin/python -m pytest -q -p no:cacheprovider --junitxml build/junit-python.xml \
-    --omma build/release/omma --model models/demo tests/server tests/cli || true
-  if [ -s build/junit-python.xml ]; then count build/junit-python.xml; else failed=$((failed + 1)); fi
+  make_venv || { failed=$((failed + 1)); return; }
+  run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo
+  run_pytest "command line" tests/cli --omma build/release/omma
 }
 
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
@@ -67,7 +80,11 @@ build release && {
   done
   run_python
 }
-build asan && run_ctest "address and undefined behaviour sanitizers" asan "OMMA_LOG=" -LE style
+build asan && {
+  run_ctest "address and undefined behaviour sanitizers" asan "OMMA_LOG=" -LE style
+  make_venv && run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
+  run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
+}
 if [ $full = yes ]; then
   build tsan && run_ctest "thread sanitizer" tsan "OMMA_LOG=" -LE style
 fi

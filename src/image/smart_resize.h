@@ -1,5 +1,5 @@
 /* The size that a picture is brought to before it is cut into patches.
- * Source: smart_resize of the transformers Qwen2-VL image processor, followed step by step in double. */
+ * Source: smart_resize of the image processor in transformers, followed step by step in double. */
 #ifndef OMMAI_IMAGE_SMART_RESIZE_H
 #define OMMAI_IMAGE_SMART_RESIZE_H
 

@@ -1,9 +1,24 @@
 """`--fake PATH` names the server over the scripted engine; `--omma PATH --model DIR` the real program. Tests marked `real_too` run on
 both (where given), the others on the fake alone."""
 
+import os
+import pathlib
+
 import pytest
 
 from server_process import ServerProcess, check_output, make_command
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--fake", default=os.environ.get("OMMA_FAKE_SERVER"), help="the server over the scripted engine")
+    parser.addoption("--omma", default=os.environ.get("OMMA_BINARY"), help="the program to test")
+    parser.addoption("--model", default=str(GOLDEN / "qwen3_vl_tied"), help="a model directory with weights")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "real_too: makes sense with the real program as well")
 
 
 def pytest_generate_tests(metafunc):

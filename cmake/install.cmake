@@ -1,0 +1,44 @@
+# What `cmake --install` puts where: program, libraries, headers, pkg-config and CMake packages, man page, demo model.
+include(CMakePackageConfigHelpers)
+
+set(OMMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/ommatidia)
+
+install(TARGETS omma_attention_static omma_attention_shared
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/omma/attention.h include/omma/host.h include/omma/status.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+set(OMMA_PC_FILES libomma-attention.pc)
+if(NOT OMMA_ATTENTION_ONLY)
+  install(TARGETS omma_static omma_shared
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES include/omma/omma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+  install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  # The program looks for it at ../share/ommatidia/demo, seen from its own folder.
+  install(DIRECTORY models/demo/ DESTINATION share/ommatidia/demo OPTIONAL)
+  list(APPEND OMMA_PC_FILES libomma.pc)
+endif()
+
+# The prefix is found from where the .pc file lies, so that an installed tree can be moved as a whole.
+foreach(kind IN ITEMS LIBDIR INCLUDEDIR)
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${kind}}")
+    set(OMMA_PC_${kind} "${CMAKE_INSTALL_${kind}}")
+  else()
+    set(OMMA_PC_${kind} "\${prefix}/${CMAKE_INSTALL_${kind}}")
+  endif()
+endforeach()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(OMMA_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+else()
+  file(RELATIVE_PATH OMMA_PC_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+  set(OMMA_PC_PREFIX "\${pcfiledir}/${OMMA_PC_PREFIX}")
+endif()
+foreach(file IN LISTS OMMA_PC_FILES)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${file}.in ${CMAKE_BINARY_DIR}/${file} @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/ommatidia-config.cmake.in ${CMAKE_BINARY_DIR}/ommatidia-config.cmake
+  INSTALL_DESTINATION ${OMMA_CMAKE_DIR} PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/ommatidia-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/ommatidia-config.cmake ${CMAKE_BINARY_DIR}/ommatidia-config-version.cmake
+  DESTINATION ${OMMA_CMAKE_DIR})

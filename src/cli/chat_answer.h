@@ -1,0 +1,30 @@
+/* One answer of the model: asked for, shown while it comes, collected. */
+#ifndef OMMAI_CLI_CHAT_ANSWER_H
+#define OMMAI_CLI_CHAT_ANSWER_H
+
+#include <jansson.h>
+#include <omma/omma.h>
+
+#include "cli/conversation.h"
+
+struct ommai_answer_options {
+  struct omma_sampling sampling;
+  bool stream;  /* write the text to stdout as it comes */
+  bool details; /* collect token ids and log-probabilities */
+};
+
+struct ommai_answer {
+  char *text;
+  size_t text_size;
+  json_t *prompt_ids, *ids, *logprobs; /* arrays, with `details`; NULL also after memory ran out */
+  struct omma_result result;           /* stop_string is NULL */
+  bool interrupted;                    /* by Ctrl-C; the text so far is there */
+};
+
+/* Asks and waits. Returns an exit code: OMMAI_EXIT_DONE also when the answer was interrupted. What was wrong has been said. Release in
+ * every case. */
+int ommai_answer(struct omma_model *model, struct omma_engine *engine, const struct ommai_conversation *conversation,
+                 const struct ommai_answer_options *options, struct ommai_answer *answer);
+void ommai_answer_release(struct ommai_answer *answer);
+
+#endif

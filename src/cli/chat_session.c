@@ -1,0 +1,138 @@
+#include "cli/chat_session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/diagnostics.h"
+#include "cli/inputs.h"
+
+#define MAX_PENDING_IMAGES 64
+
+struct session {
+  struct omma_model *model;
+  struct omma_engine *engine;
+  const struct ommai_answer_options *options;
+  const struct omma_image_options *image_options;
+  struct ommai_conversation *conversation;
+  size_t n_kept; /* messages that /reset leaves */
+  struct omma_image *pending[MAX_PENDING_IMAGES];
+  size_t n_pending; /* pictures for the next question */
+};
+
+static void drop_pending(struct session *session) {
+  for (size_t i = 0; i < session->n_pending; i++) omma_image_destroy(session->pending[i]);
+  session->n_pending = 0;
+}
+
+static void add_image(struct session *session, const char *source) {
+  struct omma_image *image;
+  if (session->n_pending == MAX_PENDING_IMAGES) {
+    ommai_note("image: %s: at most %d pictures go with one question", source, MAX_PENDING_IMAGES);
+    return;
+  }
+  if (!*source) {
+    ommai_note("image: a file is missing: /image PATH");
+    return;
+  }
+  if (ommai_load_image(source, &image) != OMMAI_EXIT_DONE) return;
+  session->pending[session->n_pending++] = image;
+  printf("(%dx%d, goes with the next question)\n", (int)omma_image_width(image), (int)omma_image_height(image));
+}
+
+static void reset(struct session *session) {
+  ommai_conversation_truncate(session->conversation, session->n_kept);
+  drop_pending(session);
+  puts("(a new conversation)");
+}
+
+static void print_help(void) {
+  puts(
+      "/image PATH  a picture for the next question\n"
+      "/reset       begin a new conversation\n"
+      "/help        this text\n"
+      "/quit        leave; the end of input (Ctrl-D) does the same\n"
+      "Ctrl-C ends an answer. Everything else is a question.");
+}
+
+/* The text behind a command word, or NULL when the line is not that command. */
+static const char *command_argument(const char *line, const char *command) {
+  size_t size = strlen(command);
+  if (strncmp(line, command, size) != 0 || (line[size] && line[size] != ' ')) return NULL;
+  return line + size + strspn(line + size, " ");
+}
+
+static void ask(struct session *session, const char *question) {
+  size_t before = session->conversation->count;
+  size_t n_images = session->n_pending;
+  session->n_pending = 0;
+  if (ommai_conversation_add(session->conversation, OMMA_ROLE_USER, session->pending, n_images, session->image_options,
+                             question, strlen(question)) != OMMAI_EXIT_DONE) {
+    return;
+  }
+  struct ommai_answer answer;
+  int code = ommai_answer(session->model, session->engine, session->conversation, session->options, &answer);
+  if (code == OMMAI_EXIT_DONE) {
+    puts(answer.interrupted ? " (interrupted)" : "");
+    code = ommai_conversation_add(session->conversation, OMMA_ROLE_ASSISTANT, NULL, 0, NULL, answer.text, answer.text_size);
+  }
+  if (code != OMMAI_EXIT_DONE) {
+    ommai_conversation_truncate(session->conversation, before);
+    ommai_note("the question was taken back: ask again, or begin anew with /reset");
+  }
+  ommai_answer_release(&answer);
+}
+
+/* False when the session is over. */
+static bool handle_line(struct session *session, const char *line) {
+  const char *argument;
+  if (!*line) return true;
+  if (command_argument(line, "/quit") || command_argument(line, "/exit")) return false;
+  if ((argument = command_argument(line, "/image"))) {
+    add_image(session, argument);
+  } else if (command_argument(line, "/reset")) {
+    reset(session);
+  } else if (command_argument(line, "/help")) {
+    print_help();
+  } else if (line[0] == '/' && line[1] && !strpbrk(line + 1, " /")) {
+    ommai_note("%s: no such command: /help lists them", line);
+  } else {
+    ask(session, line);
+  }
+  return true;
+}
+
+int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_answer_options *options,
+                       const struct omma_image_options *image_options, struct omma_image *const *images, size_t n_images,
+                       struct ommai_conversation *conversation) {
+  struct session session = {.model = model,
+                            .engine = engine,
+                            .options = options,
+                            .image_options = image_options,
+                            .conversation = conversation,
+                            .n_kept = conversation->count};
+  for (size_t i = 0; i < n_images; i++) {
+    if (session.n_pending < MAX_PENDING_IMAGES) {
+      session.pending[session.n_pending++] = images[i];
+    } else {
+      omma_image_destroy(images[i]);
+    }
+  }
+  if (n_images > MAX_PENDING_IMAGES) ommai_warn("only the first %d pictures go with the first question", MAX_PENDING_IMAGES);
+  char *line = NULL;
+  size_t capacity = 0;
+  bool more = true;
+  puts("Ask a question; /help lists the commands.");
+  while (more) {
+    fputs("> ", stdout);
+    fflush(stdout);
+    ssize_t length = getline(&line, &capacity, stdin);
+    if (length < 0) break;
+    line[strcspn(line, "\r\n")] = '\0';
+    more = handle_line(&session, line);
+  }
+  if (more) putchar('\n');
+  free(line);
+  drop_pending(&session);
+  return ommai_finish_output();
+}

@@ -1,0 +1,271 @@
+/* omma bench attention: the attention operator alone, beside the peak of the same threads in the same run. */
+#include <omma/attention.h>
+#include <omma/omma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/team.h"
+#include "cli/bench_inputs.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/json_out.h"
+#include "cli/show.h"
+
+#define MAX_RUNS 10000
+#define MIN_RUNS 5
+
+struct values {
+  struct ommai_common common;
+  int64_t head_dim, heads, kv_heads;
+  const char *segments;
+  int dtype;
+  bool causal;
+  double seconds;
+  int64_t seed;
+  bool json;
+};
+
+static const char *const dtype_names[] = {"f32", "bf16", "f16", NULL};
+static const enum omma_dtype dtypes[] = {OMMA_F32, OMMA_BF16, OMMA_F16};
+
+/* What one run of the command owns. */
+struct bench {
+  const struct values *values;
+  int n_threads;
+  struct ommai_segments segments;
+  struct omma_attention_context *context;
+  struct omma_attention_plan *plan;
+  struct omma_attention_plan_info info;
+  struct ommai_team *team;
+  struct ommai_attention_inputs inputs;
+  void *workspace;
+  size_t workspace_bytes;
+  double plan_seconds;
+  double peak_gflops;
+  double *times; /* [MAX_RUNS], sorted in the end */
+  size_t n_times;
+};
+
+static int make_plan(struct bench *bench) {
+  const struct values *values = bench->values;
+  struct omma_attention_options options = {.isa = ommai_common_isa(&values->common)};
+  struct omma_attention_spec spec = {
+      .form = values->causal ? OMMA_ATTENTION_CAUSAL : OMMA_ATTENTION_ENCODER,
+      .dtype = dtypes[values->dtype],
+      .n_heads = (int32_t)values->heads,
+      .n_kv_heads = (int32_t)values->kv_heads,
+      .head_dim = (int32_t)values->head_dim,
+      .n_tokens = bench->segments.borders[bench->segments.count],
+      .index_type = OMMA_INDEX_INT64,
+      .n_segments = (int64_t)bench->segments.count,
+      .cu_seqlens = bench->segments.borders,
+  };
+  struct omma_error error;
+  if (omma_attention_context_create(&options, &bench->context, &error) != OMMA_OK) return ommai_failed_call(&error);
+  double start = ommai_clock_seconds();
+  if (omma_attention_plan_create(bench->context, &spec, &bench->plan, &error) != OMMA_OK) return ommai_failed_call(&error);
+  bench->plan_seconds = ommai_clock_seconds() - start;
+  omma_attention_plan_get_info(bench->plan, &bench->info);
+  return OMMAI_EXIT_DONE;
+}
+
+static int allocate(struct bench *bench) {
+  const struct values *values = bench->values;
+  struct omma_error error;
+  if (ommai_team_create(bench->n_threads, true, &ommai_default_allocator, &bench->team, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  int64_t kv_heads = values->kv_heads ? values->kv_heads : values->heads;
+  int code = ommai_attention_inputs_create(bench->segments.borders[bench->segments.count], values->heads, kv_heads,
+                                           values->head_dim, dtypes[values->dtype], (uint64_t)values->seed, &bench->inputs);
+  if (code != OMMAI_EXIT_DONE) return code;
+  bench->workspace_bytes = omma_attention_plan_workspace_size(bench->plan, bench->n_threads);
+  bench->workspace = ommai_allocate(&ommai_default_allocator, bench->workspace_bytes, 1);
+  bench->times = ommai_allocate(&ommai_default_allocator, MAX_RUNS, sizeof *bench->times);
+  if (bench->workspace && bench->times) return OMMAI_EXIT_DONE;
+  return ommai_failed("bench attention: out of memory: a workspace of %zu bytes", bench->workspace_bytes);
+}
+
+static int run_once(const struct bench *bench, double *seconds) {
+  struct omma_error error;
+  double start = ommai_clock_seconds();
+  if (omma_attention_run(bench->plan, &bench->inputs.tensors, bench->workspace, bench->workspace_bytes,
+                         ommai_team_interface(bench->team), &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  *seconds = ommai_clock_seconds() - start;
+  return OMMAI_EXIT_DONE;
+}
+
+/* The peak for the type: products of half-width numbers where the level has them, else f32 (f16 is widened to it). */
+static int measure_peak(struct bench *bench) {
+  struct omma_machine machine;
+  struct omma_error error;
+  const char *isa = omma_attention_context_isa(bench->context);
+  if (omma_measure_machine(isa, bench->n_threads, &machine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  bool bf16 = dtypes[bench->values->dtype] == OMMA_BF16 && machine.bf16_gflops > 0;
+  double peak = bf16 ? machine.bf16_gflops : machine.f32_gflops;
+  if (peak > bench->peak_gflops) bench->peak_gflops = peak;
+  return OMMAI_EXIT_DONE;
+}
+
+static int compare_times(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Peak before and after, the better of the two, so that a clock that rose meanwhile does not flatter the operator. */
+static int measure(struct bench *bench) {
+  double ignored, start;
+  int code = measure_peak(bench);
+  if (code == OMMAI_EXIT_DONE) code = run_once(bench, &ignored);
+  start = ommai_clock_seconds();
+  while (code == OMMAI_EXIT_DONE && bench->n_times < MAX_RUNS &&
+         (bench->n_times < MIN_RUNS || ommai_clock_seconds() - start < bench->values->seconds)) {
+    code = run_once(bench, &bench->times[bench->n_times++]);
+  }
+  if (code == OMMAI_EXIT_DONE) code = measure_peak(bench);
+  qsort(bench->times, bench->n_times, sizeof *bench->times, compare_times);
+  return code;
+}
+
+static double median(const struct bench *bench) {
+  size_t half = bench->n_times / 2;
+  return bench->n_times % 2 ? bench->times[half] : (bench->times[half - 1] + bench->times[half]) / 2;
+}
+
+static int print(const struct bench *bench) {
+  double min_ms = bench->times[0] * 1e3, median_ms = median(bench) * 1e3;
+  double gflops = bench->info.flops / bench->times[0] * 1e-9;
+  double fraction = bench->peak_gflops > 0 ? gflops / bench->peak_gflops : 0;
+  int64_t n_tokens = bench->segments.borders[bench->segments.count];
+  if (bench->values->json) {
+    return ommai_json_print(json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:s, s:I, s:f, s:s, s:i, s:i, s:I, s:I, s:f}", "ms_min", min_ms, "ms_median", median_ms,
+        "gflops", gflops, "peak_gflops", bench->peak_gflops, "fraction_of_peak", fraction, "kernel", bench->info.kernel,
+        "workspace_bytes", (json_int_t)bench->workspace_bytes, "plan_us", bench->plan_seconds * 1e6, "isa",
+        omma_attention_context_isa(bench->context), "threads", bench->n_threads, "runs", (int)bench->n_times, "n_tokens",
+        (json_int_t)n_tokens, "n_segments", (json_int_t)bench->segments.count, "flops", bench->info.flops));
+  }
+  char text[32];
+  ommai_show_fact(stdout, "kernel", "%s on %d threads", bench->info.kernel, bench->n_threads);
+  ommai_show_fact(stdout, "work", "%lld tokens in %zu segments, %.3g GFLOP", (long long)n_tokens, bench->segments.count,
+                  bench->info.flops * 1e-9);
+  ommai_show_fact(stdout, "time", "%.3f ms at best, %.3f ms median of %zu runs", min_ms, median_ms, bench->n_times);
+  ommai_show_fact(stdout, "speed", "%.1f GFLOP/s, %.1f %% of the measured %.1f", gflops, fraction * 100, bench->peak_gflops);
+  ommai_show_fact(stdout, "workspace", "%s", ommai_show_bytes((int64_t)bench->workspace_bytes, text, sizeof text));
+  ommai_show_fact(stdout, "making the plan", "%s", ommai_show_seconds(bench->plan_seconds, text, sizeof text));
+  return ommai_finish_output();
+}
+
+static void release(struct bench *bench) {
+  ommai_release(&ommai_default_allocator, bench->times, MAX_RUNS, sizeof *bench->times);
+  ommai_release(&ommai_default_allocator, bench->workspace, bench->workspace_bytes, 1);
+  ommai_attention_inputs_release(&bench->inputs);
+  ommai_team_destroy(bench->team);
+  omma_attention_plan_destroy(bench->plan);
+  omma_attention_context_destroy(bench->context);
+  ommai_segments_release(&bench->segments);
+}
+
+static int run_bench_attention(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  (void)arguments;
+  if (!values->head_dim) return ommai_wrong_use("bench attention: --head-dim is missing");
+  if (!values->heads) return ommai_wrong_use("bench attention: --heads is missing");
+  if (values->kv_heads && values->heads % values->kv_heads != 0) {
+    return ommai_wrong_use("bench attention: --kv-heads %lld: must divide --heads %lld", (long long)values->kv_heads,
+                           (long long)values->heads);
+  }
+  struct bench bench = {.values = values, .n_threads = ommai_common_threads(&values->common)};
+  int code = ommai_segments_parse(values->segments, &bench.segments);
+  if (code == OMMAI_EXIT_DONE) code = make_plan(&bench);
+  if (code == OMMAI_EXIT_DONE) code = allocate(&bench);
+  if (code == OMMAI_EXIT_DONE) code = measure(&bench);
+  if (code == OMMAI_EXIT_DONE) code = print(&bench);
+  release(&bench);
+  return code;
+}
+
+#define AT(field) offsetof(struct values, field)
+
+static const struct ommai_option table[] = {
+    {.name = "head-dim",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(head_dim),
+     .value = "D",
+     .low = 1,
+     .high = OMMA_ATTENTION_MAX_HEAD_DIM,
+     .help = "size of a head; needed"},
+    {.name = "heads",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(heads),
+     .value = "H",
+     .low = 1,
+     .high = OMMA_ATTENTION_MAX_HEADS,
+     .help = "query heads; needed"},
+    {.name = "kv-heads",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(kv_heads),
+     .value = "H",
+     .low = 1,
+     .high = OMMA_ATTENTION_MAX_HEADS,
+     .help = "key and value heads",
+     .otherwise = "as --heads"},
+    {.name = "segments",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(segments),
+     .value = "LIST",
+     .initial = "4096",
+     .help =
+         "tokens per segment: 4096 (one segment), 64x256 (256 segments of 64), 2146,2072,1332, or a file with such entries"},
+    {.name = "dtype",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(dtype),
+     .value = "TYPE",
+     .choices = dtype_names,
+     .initial = "bf16",
+     .help = "type of q, k, v and the output"},
+    {.name = "causal",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(causal),
+     .help = "the form for decoders: a token sees those before it"},
+    {.name = "seconds",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(seconds),
+     .value = "T",
+     .minimum = 0,
+     .maximum = 3600,
+     .initial = "1",
+     .help = "how long to measure; five runs at least"},
+    {.name = "seed",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(seed),
+     .value = "S",
+     .low = 0,
+     .high = INT64_MAX,
+     .initial = "0",
+     .help = "of the random inputs"},
+    {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = AT(json), .help = "print one JSON object"},
+};
+static const struct ommai_option_group options = {"Shape", table, sizeof table / sizeof *table};
+
+const struct ommai_command ommai_command_bench_attention = {
+    .name = "bench attention",
+    .summary = "speed of the attention operator beside this machine's peak",
+    .arguments = "--head-dim D --heads H [--segments LIST]",
+    .details =
+        "Runs the packed attention operator on random inputs, v being a view into a fused q/k/v tensor, and compares its best "
+        "time "
+        "with the multiply-adds that the same threads reach out of registers in the same run. Only useful work counts: "
+        "2 * (key size + value size) operations per query head, query and key that it sees.",
+    .example = "omma bench attention --head-dim 64 --heads 16 --segments 64x256 --dtype bf16",
+    .groups = {&options, &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .run = run_bench_attention,
+};

@@ -1,0 +1,334 @@
+/* omma chat: asks a model about pictures and texts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "cli/chat_answer.h"
+#include "cli/chat_session.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/inputs.h"
+#include "cli/json_out.h"
+
+struct values {
+  struct ommai_common common;
+  struct ommai_strings images;
+  const char *prompt, *system;
+  bool json;
+  int64_t logprobs;
+  int64_t max_tokens, min_tokens;
+  double temperature, top_p, min_p;
+  int64_t top_k;
+  int64_t seed;
+  double repetition_penalty, presence_penalty, frequency_penalty;
+  struct ommai_strings stop;
+  bool ignore_eos;
+};
+
+/* What one run of the command owns. */
+struct chat {
+  const struct values *values;
+  char *input; /* the prompt from standard input */
+  const char *prompt;
+  size_t prompt_size;
+  bool interactive;
+  struct omma_image **images;
+  struct omma_model *model;
+  struct omma_engine *engine;
+  struct ommai_conversation conversation;
+};
+
+static int check(const struct values *values) {
+  if (values->stop.count > OMMA_MAX_STOP_STRINGS) {
+    return ommai_wrong_use("chat: --stop: given %zu times, at most %d are possible", values->stop.count, OMMA_MAX_STOP_STRINGS);
+  }
+  if (values->logprobs >= 0 && !values->json) return ommai_wrong_use("chat: --logprobs: needs --json, which prints them");
+  for (size_t i = 0; i < values->stop.count; i++) {
+    if (!values->stop.items[i][0]) return ommai_wrong_use("chat: --stop '': must not be empty");
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+static int find_prompt(struct chat *chat) {
+  const struct values *values = chat->values;
+  if (values->prompt) {
+    chat->prompt = values->prompt;
+    chat->prompt_size = strlen(values->prompt);
+  } else if (isatty(STDIN_FILENO)) {
+    if (values->json) return ommai_wrong_use("chat: --json: needs --prompt, or a prompt on standard input");
+    chat->interactive = true;
+    return OMMAI_EXIT_DONE;
+  } else {
+    int code = ommai_read_input(&chat->input, &chat->prompt_size);
+    if (code != OMMAI_EXIT_DONE) return code;
+    chat->prompt = chat->input;
+    if (chat->prompt_size && chat->prompt[chat->prompt_size - 1] == '\n') chat->prompt_size--;
+  }
+  if (chat->prompt_size || values->images.count) return OMMAI_EXIT_DONE;
+  return ommai_wrong_use("chat: nothing to ask: the prompt is empty and there is no --image");
+}
+
+static struct ommai_answer_options answer_options(const struct chat *chat) {
+  const struct values *values = chat->values;
+  struct omma_sampling sampling = {
+      .temperature = values->temperature,
+      .top_p = values->top_p,
+      .min_p = values->min_p,
+      .top_k = values->top_k,
+      .seed = (uint64_t)values->seed,
+      .repetition_penalty = values->repetition_penalty,
+      .presence_penalty = values->presence_penalty,
+      .frequency_penalty = values->frequency_penalty,
+      .max_tokens = values->max_tokens,
+      .min_tokens = values->min_tokens,
+      .stop = values->stop.items,
+      .n_stop = values->stop.count,
+      .ignore_eos = values->ignore_eos,
+      .logprobs = values->logprobs >= 0,
+      .n_top_logprobs = values->logprobs > 0 ? (int)values->logprobs : 0,
+  };
+  return (struct ommai_answer_options){.sampling = sampling, .stream = !values->json, .details = values->json};
+}
+
+static const char *finish_name(enum omma_finish finish) {
+  switch (finish) {
+    case OMMA_FINISH_STOP: return "stop";
+    case OMMA_FINISH_LENGTH: return "length";
+    case OMMA_FINISH_CANCELLED: return "cancelled";
+    case OMMA_FINISH_ERROR: return "error";
+  }
+  return "error";
+}
+
+static int print_json(const struct values *values, const struct ommai_answer *answer) {
+  const struct omma_result *result = &answer->result;
+  const struct omma_timings *t = &result->timings;
+  json_t *usage = json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)result->n_prompt_tokens, "completion_tokens",
+                            (json_int_t)result->n_completion_tokens, "total_tokens",
+                            (json_int_t)(result->n_prompt_tokens + result->n_completion_tokens));
+  json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f}", "queue", t->queue, "preprocess", t->preprocess, "encode", t->encode,
+                              "prefill", t->prefill, "decode", t->decode);
+  json_t *object = json_pack("{s:O, s:O, s:o, s:s, s:o, s:o}", "prompt_token_ids", answer->prompt_ids, "token_ids", answer->ids,
+                             "text", json_stringn(answer->text, answer->text_size), "finish_reason",
+                             finish_name(result->finish), "usage", usage, "timings", timings);
+  if (object && values->logprobs >= 0 && json_object_set(object, "logprobs", answer->logprobs) != 0) {
+    json_decref(object);
+    object = NULL;
+  }
+  return ommai_json_print(object);
+}
+
+static void note_timings(const struct omma_result *result) {
+  const struct omma_timings *t = &result->timings;
+  ommai_note(
+      "%lld prompt tokens, %lld answer tokens; preprocess %.3f s, encode %.3f s, prefill %.3f s, decode %.3f s (%.1f tokens/s)",
+      (long long)result->n_prompt_tokens, (long long)result->n_completion_tokens, t->preprocess, t->encode, t->prefill,
+      t->decode, t->decode > 0 ? (double)result->n_completion_tokens / t->decode : 0.0);
+}
+
+static int answer_once(struct chat *chat) {
+  const struct values *values = chat->values;
+  struct omma_image_options limits = ommai_common_image_options(&values->common);
+  struct ommai_answer_options options = answer_options(chat);
+  struct ommai_answer answer;
+  int code = ommai_conversation_add(&chat->conversation, OMMA_ROLE_USER, chat->images, values->images.count, &limits,
+                                    chat->prompt, chat->prompt_size);
+  if (code != OMMAI_EXIT_DONE) return code;
+  code = ommai_answer(chat->model, chat->engine, &chat->conversation, &options, &answer);
+  bool open_line = !values->json && answer.text_size && answer.text[answer.text_size - 1] != '\n';
+  if (open_line) putchar('\n');
+  if (code == OMMAI_EXIT_DONE && answer.interrupted) {
+    code = ommai_failed("interrupted");
+  } else if (code == OMMAI_EXIT_DONE) {
+    code = values->json ? print_json(values, &answer) : ommai_finish_output();
+    if (values->common.verbose) note_timings(&answer.result);
+  }
+  ommai_answer_release(&answer);
+  return code;
+}
+
+static int converse(struct chat *chat) {
+  struct omma_image_options limits = ommai_common_image_options(&chat->values->common);
+  struct ommai_answer_options options = answer_options(chat);
+  return ommai_chat_session(chat->model, chat->engine, &options, &limits, chat->images, chat->values->images.count,
+                            &chat->conversation);
+}
+
+static int start(struct chat *chat) {
+  const struct values *values = chat->values;
+  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
+  struct omma_error error;
+  int code = ommai_load_images(values->images.items, values->images.count, &chat->images);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, false, &chat->model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (omma_engine_create(chat->model, &options, &chat->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (!values->system) return OMMAI_EXIT_DONE;
+  return ommai_conversation_add(&chat->conversation, OMMA_ROLE_SYSTEM, NULL, 0, NULL, values->system, strlen(values->system));
+}
+
+static int run_chat(const void *given, const struct ommai_strings *arguments) {
+  (void)arguments;
+  struct chat chat = {.values = given};
+  size_t n_images = chat.values->images.count;
+  int code = check(chat.values);
+  if (code == OMMAI_EXIT_DONE) code = find_prompt(&chat);
+  if (code == OMMAI_EXIT_DONE) code = start(&chat);
+  bool started = code == OMMAI_EXIT_DONE;
+  if (started) code = chat.interactive ? converse(&chat) : answer_once(&chat);
+  omma_engine_destroy(chat.engine);
+  ommai_conversation_release(&chat.conversation);
+  omma_model_close(chat.model);
+  if (started) {
+    /* The conversation has taken the pictures over: only the list is left. */
+    ommai_release(&ommai_default_allocator, chat.images, n_images, sizeof *chat.images);
+  } else {
+    ommai_release_images(chat.images, n_images);
+  }
+  free(chat.input);
+  return code;
+}
+
+#define AT(field) offsetof(struct values, field)
+
+static const struct ommai_option question_table[] = {
+    {.name = "image",
+     .letter = 'i',
+     .type = OMMAI_OPTION_STRINGS,
+     .offset = AT(images),
+     .value = "FILE",
+     .help = "a picture (JPEG, PNG) or a data: URL; pictures stand before the text"},
+    {.name = "prompt",
+     .letter = 'p',
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(prompt),
+     .value = "TEXT",
+     .help = "the question",
+     .otherwise = "standard input; a conversation where that is a terminal"},
+    {.name = "system", .type = OMMAI_OPTION_STRING, .offset = AT(system), .value = "TEXT", .help = "system message"},
+    {.name = "json",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(json),
+     .help = "print one JSON object at the end: ids, text, finish_reason, usage, timings in seconds"},
+    {.name = "logprobs",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(logprobs),
+     .value = "K",
+     .unset = -1,
+     .low = 0,
+     .high = OMMA_MAX_TOP_LOGPROBS,
+     .help = "with --json: log-probability of each token and of the K likeliest"},
+};
+static const struct ommai_option_group question_options = {"Question", question_table,
+                                                           sizeof question_table / sizeof *question_table};
+
+static const struct ommai_option sampling_table[] = {
+    {.name = "max-tokens",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(max_tokens),
+     .value = "N",
+     .low = 1,
+     .high = INT32_MAX,
+     .help = "longest answer",
+     .otherwise = "what the context leaves"},
+    {.name = "min-tokens",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(min_tokens),
+     .value = "N",
+     .low = 0,
+     .high = INT32_MAX,
+     .initial = "0",
+     .help = "shortest answer"},
+    {.name = "temperature",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(temperature),
+     .value = "T",
+     .minimum = 0,
+     .maximum = 2,
+     .initial = "0",
+     .help = "how freely tokens are drawn; 0 always takes the likeliest"},
+    {.name = "top-p",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(top_p),
+     .value = "P",
+     .minimum = 0,
+     .above_minimum = true,
+     .maximum = 1,
+     .initial = "1",
+     .help = "draw from the likeliest tokens that together have this probability"},
+    {.name = "top-k",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(top_k),
+     .value = "K",
+     .low = -1,
+     .high = INT32_MAX,
+     .initial = "0",
+     .help = "draw from the K likeliest tokens; 0 or -1: from all"},
+    {.name = "min-p",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(min_p),
+     .value = "P",
+     .minimum = 0,
+     .maximum = 1,
+     .initial = "0",
+     .help = "leave out tokens less likely than P times the likeliest"},
+    {.name = "seed",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(seed),
+     .value = "S",
+     .low = 0,
+     .high = INT64_MAX,
+     .initial = "0",
+     .help = "same request and seed, same answer"},
+    {.name = "repetition-penalty",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(repetition_penalty),
+     .value = "R",
+     .minimum = 0,
+     .above_minimum = true,
+     .maximum = 100,
+     .initial = "1",
+     .help = "above 1: avoid tokens of prompt and answer"},
+    {.name = "presence-penalty",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(presence_penalty),
+     .value = "R",
+     .minimum = -2,
+     .maximum = 2,
+     .initial = "0",
+     .help = "above 0: avoid tokens that the answer has"},
+    {.name = "frequency-penalty",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(frequency_penalty),
+     .value = "R",
+     .minimum = -2,
+     .maximum = 2,
+     .initial = "0",
+     .help = "above 0: avoid tokens the more often the answer has them"},
+    {.name = "stop",
+     .type = OMMAI_OPTION_STRINGS,
+     .offset = AT(stop),
+     .value = "TEXT",
+     .help = "end the answer before this text"},
+    {.name = "ignore-eos", .type = OMMAI_OPTION_FLAG, .offset = AT(ignore_eos), .help = "go on when the model wants to end"},
+};
+static const struct ommai_option_group sampling_options = {"Answer", sampling_table,
+                                                           sizeof sampling_table / sizeof *sampling_table};
+
+const struct ommai_command ommai_command_chat = {
+    .name = "chat",
+    .alias = "generate",
+    .summary = "ask about pictures and texts; a conversation without --prompt",
+    .arguments = "[--image FILE]... [--prompt TEXT]",
+    .details =
+        "Asks a model and writes its answer as it comes. Without --prompt the question is read from standard input; where that "
+        "is "
+        "a terminal, a conversation begins (/help lists its commands). Ctrl-C ends an answer.",
+    .example = "omma chat --image photo.jpg --prompt \"What is in this picture?\"",
+    .groups = {&question_options, &sampling_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options,
+               &ommai_engine_options, &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .run = run_chat,
+};

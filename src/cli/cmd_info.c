@@ -1,0 +1,213 @@
+/* omma info: the machine, the kernels chosen for it, and a model's shape. */
+#include <omma/attention.h>
+#include <omma/omma.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/team.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/findings.h"
+#include "cli/json_out.h"
+#include "cli/show.h"
+
+struct values {
+  struct ommai_common common;
+  bool json;
+};
+
+#define MAX_LEVELS 16
+
+struct facts {
+  char cpu[128];
+  int n_cpus;
+  int64_t memory_bytes;
+  const char *levels[MAX_LEVELS]; /* that this machine can run */
+  size_t n_levels;
+  struct omma_machine machine;
+  struct ommai_findings kernels;
+  bool has_model;
+  struct omma_model_info model;
+  struct omma_memory_plan memory;
+};
+
+static void find_cpu_name(char *out, size_t size) {
+  char line[512];
+  snprintf(out, size, "unknown");
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  if (!file) return;
+  while (fgets(line, sizeof line, file)) {
+    const char *colon = strchr(line, ':');
+    if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+    colon += 1 + strspn(colon + 1, " \t");
+    snprintf(out, size, "%.*s", (int)strcspn(colon, "\n"), colon);
+    break;
+  }
+  fclose(file);
+}
+
+/* A level is there when the operator accepts it. */
+static bool has_level(const char *name) {
+  struct omma_attention_options options = {.isa = name};
+  struct omma_attention_context *context;
+  if (omma_attention_context_create(&options, &context, NULL) != OMMA_OK) return false;
+  omma_attention_context_destroy(context);
+  return true;
+}
+
+static int find_machine(const struct values *values, struct facts *facts) {
+  struct omma_error error;
+  const char *isa = ommai_common_isa(&values->common);
+  find_cpu_name(facts->cpu, sizeof facts->cpu);
+  facts->n_cpus = ommai_team_cpu_count();
+  facts->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  for (size_t i = 0; ommai_isa_names[i] && facts->n_levels < MAX_LEVELS; i++) {
+    if (has_level(ommai_isa_names[i])) facts->levels[facts->n_levels++] = ommai_isa_names[i];
+  }
+  if (omma_describe_kernels(isa, ommai_findings_add, &facts->kernels, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_measure_machine(isa, ommai_common_threads(&values->common), &facts->machine, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+static int find_model(const struct values *values, const struct omma_model *model, struct facts *facts) {
+  struct omma_error error;
+  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
+  facts->has_model = true;
+  omma_model_get_info(model, &facts->model);
+  if (omma_plan_memory(model, &options, 0, &facts->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
+  return OMMAI_EXIT_DONE;
+}
+
+static json_t *model_json(const struct facts *facts) {
+  const struct omma_model_info *m = &facts->model;
+  json_t *model =
+      json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o}", "directory", ommai_json_text(m->directory),
+                "model_type", m->model_type, "isa", m->isa, "weights", m->weights, "vision_weights", m->vision_weights,
+                "linear", m->linear, "n_threads", m->n_threads, "n_parameters", (json_int_t)m->n_parameters,
+                "n_vision_parameters", (json_int_t)m->n_vision_parameters, "weight_bytes", (json_int_t)m->weight_bytes,
+                "max_model_len", (json_int_t)m->max_model_len, "memory", ommai_json_memory_plan(&facts->memory));
+  json_t *shape = json_pack(
+      "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab_size",
+      (json_int_t)m->vocab_size, "hidden_size", (json_int_t)m->hidden_size, "n_layers", (json_int_t)m->n_layers, "n_heads",
+      (json_int_t)m->n_heads, "n_kv_heads", (json_int_t)m->n_kv_heads, "head_dim", (json_int_t)m->head_dim,
+      "vision_hidden_size", (json_int_t)m->vision_hidden_size, "vision_depth", (json_int_t)m->vision_depth, "vision_n_heads",
+      (json_int_t)m->vision_n_heads, "vision_head_dim", (json_int_t)m->vision_head_dim, "patch_size", (json_int_t)m->patch_size,
+      "merge_size", (json_int_t)m->merge_size, "patch_dim", (json_int_t)m->patch_dim, "n_deepstack", (json_int_t)m->n_deepstack,
+      "min_pixels", (json_int_t)m->min_pixels, "max_pixels", (json_int_t)m->max_pixels);
+  if (model && shape && json_object_update(model, shape) == 0) {
+    json_decref(shape);
+    return model;
+  }
+  json_decref(shape);
+  json_decref(model);
+  return NULL;
+}
+
+static int print_json(const struct facts *facts) {
+  json_t *levels = json_array(), *kernels = json_array();
+  for (size_t i = 0; i < facts->n_levels; i++) ommai_json_append(&levels, json_string(facts->levels[i]));
+  size_t index;
+  json_t *finding;
+  json_array_foreach(facts->kernels.list, index, finding) {
+    ommai_json_append(&kernels, json_pack("{s:O, s:O}", "operation", json_object_get(finding, "what"), "kernel",
+                                          json_object_get(finding, "details")));
+  }
+  json_t *result = json_pack(
+      "{s:s, s:o, s:i, s:I, s:o, s:i, s:f, s:f, s:o}", "version", omma_version(), "cpu", ommai_json_text(facts->cpu), "cpus",
+      facts->n_cpus, "memory_bytes", (json_int_t)facts->memory_bytes, "levels", levels, "threads", facts->machine.n_threads,
+      "f32_gflops", facts->machine.f32_gflops, "bf16_gflops", facts->machine.bf16_gflops, "kernels", kernels);
+  if (result && facts->has_model && json_object_set_new(result, "model", model_json(facts)) != 0) {
+    json_decref(result);
+    result = NULL;
+  }
+  return ommai_json_print(result);
+}
+
+static void print_machine(const struct facts *facts) {
+  char text[32];
+  printf("omma %s\nMachine\n", omma_version());
+  ommai_show_fact(stdout, "processor", "%s", facts->cpu);
+  ommai_show_fact(stdout, "CPUs of this process", "%d", facts->n_cpus);
+  ommai_show_fact(stdout, "memory", "%s", ommai_show_bytes(facts->memory_bytes, text, sizeof text));
+  printf("  %-26s", "CPU levels");
+  for (size_t i = 0; i < facts->n_levels; i++) printf(" %s", facts->levels[i]);
+  putchar('\n');
+  ommai_show_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d threads", facts->machine.f32_gflops, facts->machine.n_threads);
+  if (facts->machine.bf16_gflops > 0) ommai_show_fact(stdout, "bf16, measured", "%.0f GFLOP/s", facts->machine.bf16_gflops);
+  puts("Kernels");
+  ommai_findings_print(&facts->kernels, false);
+}
+
+static void print_model(const struct facts *facts) {
+  const struct omma_model_info *m = &facts->model;
+  puts("Model");
+  ommai_show_fact(stdout, "directory", "%s", m->directory);
+  ommai_show_fact(stdout, "type", "%s", m->model_type);
+  ommai_show_fact(stdout, "parameters", "%.3g million, of these %.3g million in the vision tower",
+                  (double)m->n_parameters * 1e-6, (double)m->n_vision_parameters * 1e-6);
+  ommai_show_fact(stdout, "weights", "%s, vision %s", m->weights, m->vision_weights);
+  ommai_show_fact(stdout, "CPU level, threads", "%s, %d", m->isa, m->n_threads);
+  ommai_show_fact(stdout, "linear layers", "%s", m->linear);
+  ommai_show_fact(stdout, "language model", "%lld layers of width %lld, %lld heads (%lld for keys and values) of %lld",
+                  (long long)m->n_layers, (long long)m->hidden_size, (long long)m->n_heads, (long long)m->n_kv_heads,
+                  (long long)m->head_dim);
+  ommai_show_fact(stdout, "vocabulary", "%lld", (long long)m->vocab_size);
+  ommai_show_fact(stdout, "context limit", "%lld tokens", (long long)m->max_model_len);
+  ommai_show_fact(stdout, "vision tower", "%lld layers of width %lld, %lld heads of %lld, %lld deepstack outputs",
+                  (long long)m->vision_depth, (long long)m->vision_hidden_size, (long long)m->vision_n_heads,
+                  (long long)m->vision_head_dim, (long long)m->n_deepstack);
+  ommai_show_fact(stdout, "patches", "%lldx%lld pixels, %lldx%lld merged into a token", (long long)m->patch_size,
+                  (long long)m->patch_size, (long long)m->merge_size, (long long)m->merge_size);
+  ommai_show_fact(stdout, "picture area", "%lld to %lld pixels", (long long)m->min_pixels, (long long)m->max_pixels);
+  ommai_show_memory_plan(stdout, &facts->memory);
+}
+
+static int run_info(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  (void)arguments;
+  struct omma_model *model = NULL;
+  struct facts facts = {.kernels = {.list = json_array()}};
+  int code = OMMAI_EXIT_DONE;
+  if (values->common.model) code = ommai_open_model(&values->common, true, &model);
+  if (code == OMMAI_EXIT_DONE && model) code = find_model(values, model, &facts);
+  if (code == OMMAI_EXIT_DONE) code = find_machine(values, &facts);
+  if (code == OMMAI_EXIT_DONE && values->json) {
+    code = print_json(&facts);
+  } else if (code == OMMAI_EXIT_DONE) {
+    print_machine(&facts);
+    if (facts.has_model) print_model(&facts);
+    code = ommai_finish_output();
+  }
+  omma_model_close(model);
+  json_decref(facts.kernels.list);
+  return code;
+}
+
+static const struct ommai_option table[] = {
+    {.name = "model",
+     .type = OMMAI_OPTION_STRING,
+     .offset = offsetof(struct values, common.model),
+     .value = "DIR",
+     .help = "also tell a model's shape and the memory it takes"},
+    {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
+};
+static const struct ommai_option_group options = {"What to tell", table, sizeof table / sizeof *table};
+
+const struct ommai_command ommai_command_info = {
+    .name = "info",
+    .summary = "this machine and its kernels; with --model a model's shape and memory",
+    .arguments = "[--model DIR]",
+    .details =
+        "Says which CPU levels this machine has, which kernel serves each operation and type, how fast the machine is out of "
+        "registers (measured on the spot), and with --model the model's shape and the memory that an engine would take. "
+        "Without "
+        "--model no model is opened. Needs no weights.",
+    .example = "omma info --model models/my-model",
+    .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .run = run_info,
+};

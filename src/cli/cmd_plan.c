@@ -1,0 +1,215 @@
+/* omma plan: what pictures become and what they cost, before anything is run. */
+#include <omma/omma.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/inputs.h"
+#include "cli/json_out.h"
+#include "cli/show.h"
+
+/* Part of the measured peak that the estimate of the time assumes. */
+#define ASSUMED_EFFICIENCY 0.8
+#define MIN_NAME_WIDTH 8
+#define MAX_NAME_WIDTH 40
+
+struct values {
+  struct ommai_common common;
+  bool json;
+};
+
+/* Everything that is printed. */
+struct estimate {
+  const struct ommai_strings *sources;
+  struct omma_image_plan *images;
+  struct omma_memory_plan memory;
+  struct omma_model_info model;
+  int64_t n_patches, n_tokens;
+  double flops;
+  double peak_gflops;
+};
+
+static double expected_seconds(const struct estimate *estimate, double flops) {
+  return flops / (ASSUMED_EFFICIENCY * estimate->peak_gflops * 1e9);
+}
+
+/* "640x480": two whole numbers and nothing else. */
+static bool is_size(const char *text, int32_t *width, int32_t *height) {
+  const char *x = strchr(text, 'x');
+  size_t digits = strspn(text, "0123456789");
+  int64_t w, h;
+  char first[16];
+  if (!x || digits == 0 || text + digits != x || digits >= sizeof first || !x[1]) return false;
+  if (x[1 + strspn(x + 1, "0123456789")]) return false;
+  memcpy(first, text, digits);
+  first[digits] = '\0';
+  if (!ommai_parse_integer(first, false, &w) || !ommai_parse_integer(x + 1, false, &h)) return false;
+  if (w > INT32_MAX || h > INT32_MAX) return false;
+  *width = (int32_t)w;
+  *height = (int32_t)h;
+  return true;
+}
+
+static int find_size(const char *source, int32_t *width, int32_t *height) {
+  if (is_size(source, width, height)) return OMMAI_EXIT_DONE;
+  struct omma_image *image;
+  int code = ommai_load_image(source, &image);
+  if (code != OMMAI_EXIT_DONE) return code;
+  *width = omma_image_width(image);
+  *height = omma_image_height(image);
+  omma_image_destroy(image);
+  return code;
+}
+
+static int plan_images(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
+  struct omma_image_options limits = ommai_common_image_options(&values->common);
+  struct omma_error error;
+  for (size_t i = 0; i < estimate->sources->count; i++) {
+    struct omma_image_plan *plan = &estimate->images[i];
+    int32_t width, height;
+    int code = find_size(estimate->sources->items[i], &width, &height);
+    if (code != OMMAI_EXIT_DONE) return code;
+    if (omma_model_plan_image(model, width, height, &limits, plan, &error) != OMMA_OK) {
+      ommai_error_prefix(&error, "%s", estimate->sources->items[i]);
+      return ommai_failed_call(&error);
+    }
+    estimate->n_patches += plan->n_patches;
+    estimate->n_tokens += plan->n_tokens;
+    estimate->flops += plan->flops;
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+static int estimate_cost(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
+  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
+  struct omma_machine machine;
+  struct omma_error error;
+  int64_t largest = 0;
+  for (size_t i = 0; i < estimate->sources->count; i++) {
+    if (estimate->images[i].n_patches > largest) largest = estimate->images[i].n_patches;
+  }
+  omma_model_get_info(model, &estimate->model);
+  if (omma_plan_memory(model, &options, largest, &estimate->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_measure_machine(ommai_common_isa(&values->common), estimate->model.n_threads, &machine, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  bool bf16 = strcmp(estimate->model.vision_weights, "bf16") == 0 && machine.bf16_gflops > 0;
+  estimate->peak_gflops = bf16 ? machine.bf16_gflops : machine.f32_gflops;
+  return OMMAI_EXIT_DONE;
+}
+
+static json_t *image_json(const struct estimate *estimate, size_t index) {
+  const struct omma_image_plan *plan = &estimate->images[index];
+  return json_pack("{s:o, s:i, s:i, s:i, s:i, s:[I,I,I], s:I, s:I, s:f, s:f}", "source",
+                   ommai_json_text(estimate->sources->items[index]), "width", (int)plan->width, "height", (int)plan->height,
+                   "resized_width", (int)plan->resized_width, "resized_height", (int)plan->resized_height, "grid_thw",
+                   (json_int_t)plan->grid_thw[0], (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2], "n_patches",
+                   (json_int_t)plan->n_patches, "n_tokens", (json_int_t)plan->n_tokens, "flops", plan->flops,
+                   "expected_seconds", expected_seconds(estimate, plan->flops));
+}
+
+static int print_json(const struct estimate *estimate) {
+  json_t *images = json_array();
+  for (size_t i = 0; i < estimate->sources->count; i++) ommai_json_append(&images, image_json(estimate, i));
+  return ommai_json_print(json_pack("{s:o, s:{s:I, s:I, s:f, s:f}, s:o, s:f, s:f}", "images", images, "total", "n_patches",
+                                    (json_int_t)estimate->n_patches, "n_tokens", (json_int_t)estimate->n_tokens, "flops",
+                                    estimate->flops, "expected_seconds", expected_seconds(estimate, estimate->flops), "memory",
+                                    ommai_json_memory_plan(&estimate->memory), "peak_gflops", estimate->peak_gflops,
+                                    "assumed_efficiency", ASSUMED_EFFICIENCY));
+}
+
+/* Width of the column of names. */
+static int name_width(const struct ommai_strings *sources) {
+  size_t width = MIN_NAME_WIDTH;
+  for (size_t i = 0; i < sources->count; i++) {
+    size_t length = strlen(sources->items[i]);
+    if (length > width) width = length;
+  }
+  return width > MAX_NAME_WIDTH ? MAX_NAME_WIDTH : (int)width;
+}
+
+/* A long name shows its end, where files differ. */
+static void print_name(const char *name, int width) {
+  size_t length = strlen(name);
+  bool cut = length > (size_t)width;
+  printf("%s%-*s", cut ? "..." : "", cut ? width - 3 : width, cut ? name + length - (size_t)(width - 3) : name);
+}
+
+static void print_row(const char *size, const char *resized, const char *grid, int64_t patches, int64_t tokens, double flops,
+                      double seconds) {
+  char time[32];
+  printf(" %11s %11s %12s %9lld %8lld %9.4g %10s\n", size, resized, grid, (long long)patches, (long long)tokens, flops * 1e-9,
+         ommai_show_seconds(seconds, time, sizeof time));
+}
+
+static void print_image(const struct estimate *estimate, const struct omma_image_plan *plan) {
+  char size[32], resized[32], grid[64];
+  snprintf(size, sizeof size, "%dx%d", (int)plan->width, (int)plan->height);
+  snprintf(resized, sizeof resized, "%dx%d", (int)plan->resized_width, (int)plan->resized_height);
+  snprintf(grid, sizeof grid, "%lldx%lldx%lld", (long long)plan->grid_thw[0], (long long)plan->grid_thw[1],
+           (long long)plan->grid_thw[2]);
+  print_row(size, resized, grid, plan->n_patches, plan->n_tokens, plan->flops, expected_seconds(estimate, plan->flops));
+}
+
+static int print_table(const struct estimate *estimate) {
+  int width = name_width(estimate->sources);
+  print_name("picture", width);
+  printf(" %11s %11s %12s %9s %8s %9s %10s\n", "size", "resized", "grid", "patches", "tokens", "GFLOP", "estimate");
+  for (size_t i = 0; i < estimate->sources->count; i++) {
+    print_name(estimate->sources->items[i], width);
+    print_image(estimate, &estimate->images[i]);
+  }
+  if (estimate->sources->count > 1) {
+    print_name("total", width);
+    print_row("", "", "", estimate->n_patches, estimate->n_tokens, estimate->flops,
+              expected_seconds(estimate, estimate->flops));
+  }
+  printf(
+      "\nSizes are width x height, the grid is time x rows x columns of patches. The estimate is the tower's time at %.0f %% "
+      "of\n"
+      "the %.0f GFLOP/s that %d threads were just measured to reach (%s).\n\n",
+      ASSUMED_EFFICIENCY * 100, estimate->peak_gflops, estimate->model.n_threads, estimate->model.vision_weights);
+  ommai_show_memory_plan(stdout, &estimate->memory);
+  return ommai_finish_output();
+}
+
+static int run_plan(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  struct omma_model *model = NULL;
+  struct estimate estimate = {.sources = arguments};
+  estimate.images = ommai_allocate(&ommai_default_allocator, arguments->count, sizeof *estimate.images);
+  if (!estimate.images) return ommai_failed("plan: out of memory: a list of %zu pictures", arguments->count);
+  int code = ommai_open_model(&values->common, true, &model);
+  if (code == OMMAI_EXIT_DONE) code = plan_images(model, values, &estimate);
+  if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, &estimate);
+  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(&estimate) : print_table(&estimate);
+  omma_model_close(model);
+  ommai_release(&ommai_default_allocator, estimate.images, arguments->count, sizeof *estimate.images);
+  return code;
+}
+
+static const struct ommai_option table[] = {
+    {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
+};
+static const struct ommai_option_group options = {"Output", table, sizeof table / sizeof *table};
+
+const struct ommai_command ommai_command_plan = {
+    .name = "plan",
+    .summary = "size, tokens, memory, work and expected time of pictures",
+    .arguments = "IMAGE-or-WxH...",
+    .details =
+        "Says what pictures become before anything is run: size after resize, grid of patches, tokens, memory, floating-point "
+        "operations of the vision tower and an estimate of its time from a short measurement of this machine. A picture is a "
+        "file, a data: URL or just a size. Needs no weights.",
+    .example = "omma plan photo.jpg 1920x1080 --max-pixels 1M",
+    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
+               &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .min_arguments = 1,
+    .max_arguments = SIZE_MAX,
+    .run = run_plan,
+};

@@ -1,0 +1,152 @@
+/* omma preprocess: pictures -> what the vision tower reads, as tensors. */
+#include <stdio.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/inputs.h"
+#include "cli/json_out.h"
+#include "cli/progress.h"
+#include "cli/tensor_list.h"
+
+struct values {
+  struct ommai_common common;
+  const char *output;
+  bool json;
+};
+
+/* One picture's patches. */
+struct patches {
+  struct omma_image_plan plan;
+  float *pixel_values; /* [n_patches, patch_dim] */
+  size_t count;
+};
+
+static int preprocess(const struct omma_model *model, const struct values *values, const char *source, int64_t patch_dim,
+                      struct patches *patches) {
+  struct omma_error error;
+  struct omma_image *image;
+  struct omma_image_options limits = ommai_common_image_options(&values->common);
+  int code = ommai_load_image(source, &image);
+  if (code != OMMAI_EXIT_DONE) return code;
+  int64_t count;
+  if (omma_model_plan_image(model, omma_image_width(image), omma_image_height(image), &limits, &patches->plan, &error) !=
+      OMMA_OK) {
+    ommai_error_prefix(&error, "%s", source);
+    code = ommai_failed_call(&error);
+  } else if (!ommai_mul_i64(patches->plan.n_patches, patch_dim, &count) ||
+             !(patches->pixel_values = ommai_allocate(&ommai_default_allocator, (size_t)count, sizeof(float)))) {
+    code = ommai_failed("%s: out of memory: %lld patches", source, (long long)patches->plan.n_patches);
+  } else {
+    patches->count = (size_t)count;
+    if (omma_preprocess(model, image, &limits, patches->pixel_values, patches->count, &error) != OMMA_OK) {
+      ommai_error_prefix(&error, "%s", source);
+      code = ommai_failed_call(&error);
+    }
+  }
+  omma_image_destroy(image);
+  return code;
+}
+
+static int save(const struct values *values, const struct patches *patches, size_t n_images, int64_t patch_dim) {
+  struct ommai_tensor_list list;
+  int code = ommai_tensor_list_create(2 * n_images, &list);
+  if (code != OMMAI_EXIT_DONE) return code;
+  for (size_t i = 0; i < n_images; i++) {
+    ommai_tensor_list_add_matrix(&list, i, "pixel_values", patches[i].plan.n_patches, patch_dim, patches[i].pixel_values);
+    ommai_tensor_list_add_grid(&list, i, patches[i].plan.grid_thw);
+  }
+  code = ommai_tensor_list_save(&list, values->output);
+  ommai_tensor_list_release(&list);
+  return code;
+}
+
+static int print_json(const struct values *values, const struct ommai_strings *sources, const struct patches *patches,
+                      int64_t patch_dim) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < sources->count; i++) {
+    const struct omma_image_plan *plan = &patches[i].plan;
+    ommai_json_append(&list,
+                      json_pack("{s:o, s:[I,I,I], s:I, s:I}", "source", ommai_json_text(sources->items[i]), "grid_thw",
+                                (json_int_t)plan->grid_thw[0], (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2],
+                                "n_patches", (json_int_t)plan->n_patches, "patch_dim", (json_int_t)patch_dim));
+  }
+  return ommai_json_print(json_pack("{s:o, s:o}", "output", ommai_json_text(values->output), "images", list));
+}
+
+static int print_table(const struct ommai_strings *sources, const struct patches *patches, int64_t patch_dim) {
+  for (size_t i = 0; i < sources->count; i++) {
+    const struct omma_image_plan *plan = &patches[i].plan;
+    printf("image.%zu  %s: grid %lldx%lldx%lld, pixel_values [%lld, %lld]\n", i, sources->items[i],
+           (long long)plan->grid_thw[0], (long long)plan->grid_thw[1], (long long)plan->grid_thw[2], (long long)plan->n_patches,
+           (long long)patch_dim);
+  }
+  return ommai_finish_output();
+}
+
+static int preprocess_all(const struct omma_model *model, const struct values *values, const struct ommai_strings *sources,
+                          struct patches *patches) {
+  struct omma_model_info info;
+  struct ommai_progress progress;
+  int code = OMMAI_EXIT_DONE;
+  omma_model_get_info(model, &info);
+  ommai_progress_begin(&progress, "preprocessing");
+  for (size_t i = 0; i < sources->count && code == OMMAI_EXIT_DONE; i++) {
+    ommai_progress_update(&progress, (int64_t)i, (int64_t)sources->count);
+    code = preprocess(model, values, sources->items[i], info.patch_dim, &patches[i]);
+  }
+  ommai_progress_end(&progress);
+  if (code == OMMAI_EXIT_DONE) code = save(values, patches, sources->count, info.patch_dim);
+  if (code != OMMAI_EXIT_DONE) return code;
+  return values->json ? print_json(values, sources, patches, info.patch_dim) : print_table(sources, patches, info.patch_dim);
+}
+
+static int run_preprocess(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  if (!values->output) return ommai_wrong_use("preprocess: --output is missing: the file to write, such as OUT.safetensors");
+  struct omma_model *model = NULL;
+  size_t n_images = arguments->count;
+  struct patches *patches = ommai_allocate(&ommai_default_allocator, n_images, sizeof *patches);
+  if (!patches) return ommai_failed("preprocess: out of memory: a list of %zu pictures", n_images);
+  int code = ommai_open_model(&values->common, true, &model);
+  if (code == OMMAI_EXIT_DONE) code = preprocess_all(model, values, arguments, patches);
+  omma_model_close(model);
+  for (size_t i = 0; i < n_images; i++) {
+    ommai_release(&ommai_default_allocator, patches[i].pixel_values, patches[i].count, sizeof(float));
+  }
+  ommai_release(&ommai_default_allocator, patches, n_images, sizeof *patches);
+  return code;
+}
+
+static const struct ommai_option table[] = {
+    {.name = "output",
+     .letter = 'o',
+     .type = OMMAI_OPTION_STRING,
+     .offset = offsetof(struct values, output),
+     .value = "FILE",
+     .help = "safetensors file to write; needed"},
+    {.name = "json",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = offsetof(struct values, json),
+     .help = "print what was written as JSON"},
+};
+static const struct ommai_option_group options = {"Output", table, sizeof table / sizeof *table};
+
+const struct ommai_command ommai_command_preprocess = {
+    .name = "preprocess",
+    .summary = "pictures as the model's patches, as a safetensors file",
+    .arguments = "IMAGE... --output OUT.safetensors",
+    .details =
+        "Decodes, resizes and normalises pictures and cuts them into patches. Per picture i the file holds "
+        "image.i.pixel_values "
+        "[n_patches, patch_dim] and image.i.grid_thw. Needs no weights.",
+    .example = "omma preprocess photo.jpg --max-pixels 500k --output patches.safetensors",
+    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .min_arguments = 1,
+    .max_arguments = SIZE_MAX,
+    .run = run_preprocess,
+};

@@ -1,0 +1,252 @@
+/* omma serve: the OpenAI-compatible server. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/interrupt.h"
+#include "server/server.h"
+
+/* What the engine takes as a chunk at most. */
+#define MAX_BATCHED_TOKENS 65536
+
+struct values {
+  struct ommai_common common;
+  const char *host;
+  int64_t port;
+  struct ommai_strings served_names;
+  const char *api_key;
+  int64_t max_num_seqs, max_num_batched_tokens;
+  const char *limit_mm_per_prompt, *mm_processor_kwargs;
+  int64_t encoder_cache_bytes;
+  struct ommai_strings media_domains;
+  const char *local_media_path;
+  int64_t max_body_bytes;
+};
+
+/* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
+static int check_keys(const json_t *object, const char *flag, const char *const *known) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value) {
+    size_t i = 0;
+    while (known[i] && strcmp(known[i], key) != 0) i++;
+    if (!known[i]) return ommai_wrong_use("serve: %s: unknown key \"%s\"", flag, key);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+static int wrong_json(const struct omma_error *error) { return ommai_wrong_use("serve: %s", error->message); }
+
+/* {"image": N}; other media are known names, and there are none of them to limit. */
+static int read_media_limit(const char *text, int64_t *images) {
+  static const char flag[] = "--limit-mm-per-prompt";
+  static const char *const known[] = {"image", "video", "audio", NULL};
+  struct omma_error error;
+  json_t *root;
+  int64_t count = -1;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(&error);
+  int code = check_keys(root, flag, known);
+  if (code == OMMAI_EXIT_DONE && ommai_json_integer(root, flag, "image", false, 0, INT32_MAX, &count, &error) != OMMA_OK) {
+    code = wrong_json(&error);
+  }
+  json_decref(root);
+  /* The server's 0 is its default and a negative number is none. */
+  if (count >= 0) *images = count == 0 ? -1 : count;
+  return code;
+}
+
+static int read_processor_options(const struct values *values, struct omma_image_options *limits) {
+  static const char flag[] = "--mm-processor-kwargs";
+  static const char *const known[] = {"min_pixels", "max_pixels", NULL};
+  struct omma_error error;
+  json_t *root;
+  *limits = ommai_common_image_options(&values->common);
+  if (!values->mm_processor_kwargs) return OMMAI_EXIT_DONE;
+  if (limits->min_pixels || limits->max_pixels) {
+    return ommai_wrong_use("serve: %s: not together with --min-pixels and --max-pixels", flag);
+  }
+  const char *text = values->mm_processor_kwargs;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(&error);
+  int code = check_keys(root, flag, known);
+  if (code == OMMAI_EXIT_DONE &&
+      (ommai_json_integer(root, flag, "min_pixels", false, 1, INT64_MAX, &limits->min_pixels, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "max_pixels", false, 1, INT64_MAX, &limits->max_pixels, &error) != OMMA_OK)) {
+    code = wrong_json(&error);
+  }
+  json_decref(root);
+  return code;
+}
+
+static void warn_without_effect(const struct values *values) {
+  static const char format[] = "serve: --%s: accepted, but without effect in this version: %s";
+  if (values->max_num_seqs) ommai_warn(format, "max-num-seqs", "the memory for keys and values limits what runs at once");
+  if (values->encoder_cache_bytes) ommai_warn(format, "encoder-cache-bytes", "encoded pictures are not kept");
+  if (values->media_domains.count) ommai_warn(format, "allowed-media-domains", "pictures are not fetched from the network");
+}
+
+static void log_line(void *context, const char *line) {
+  (void)context;
+  ommai_note("serve: %s", line);
+}
+
+static int serve(const struct values *values, const struct omma_server_options *options, struct omma_model *model,
+                 struct omma_engine *engine) {
+  struct ommai_server *server;
+  struct omma_error error;
+  int code = OMMAI_EXIT_DONE;
+  if (ommai_server_create(options, model, engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
+  bool bracket = strchr(values->host, ':') != NULL;
+  ommai_note("serving at http://%s%s%s:%d/v1 (Ctrl-C ends it)", bracket ? "[" : "", values->host, bracket ? "]" : "",
+             ommai_server_port(server));
+  if (ommai_server_run(server, ommai_interrupt_descriptor(), &error) != OMMA_OK) code = ommai_failed_call(&error);
+  if (ommai_interrupted()) ommai_note("stopping: running requests may finish for some seconds; again Ctrl-C ends at once");
+  ommai_server_destroy(server);
+  return code;
+}
+
+static int start(const struct values *values, const struct ommai_common *common, const struct omma_server_options *options) {
+  struct omma_model *model;
+  struct omma_engine *engine;
+  struct omma_error error;
+  struct omma_engine_options engine_options = {.kv_cache_bytes = common->kv_cache_bytes,
+                                               .prefill_chunk = values->max_num_batched_tokens};
+  int code = ommai_open_model(common, false, &model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (omma_engine_create(model, &engine_options, &engine, &error) == OMMA_OK) {
+    ommai_interrupt_defer();
+    code = serve(values, options, model, engine);
+    ommai_interrupt_resume();
+    omma_engine_destroy(engine);
+  } else {
+    code = ommai_failed_call(&error);
+  }
+  omma_model_close(model);
+  return code;
+}
+
+static int run_serve(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  struct ommai_common common = values->common;
+  if (arguments->count && common.model)
+    return ommai_wrong_use("serve: %s: the model is given by --model already", arguments->items[0]);
+  if (arguments->count) common.model = arguments->items[0];
+  struct omma_server_options options = {.host = values->host,
+                                        .port = (int)values->port,
+                                        .served_model_names = values->served_names.items,
+                                        .n_served_model_names = values->served_names.count,
+                                        .api_key = values->api_key,
+                                        .max_body_bytes = values->max_body_bytes,
+                                        .allowed_local_media_path = values->local_media_path,
+                                        .log = log_line};
+  int code = read_media_limit(values->limit_mm_per_prompt, &options.limit_images_per_prompt);
+  if (code == OMMAI_EXIT_DONE) code = read_processor_options(values, &options.image_options);
+  if (code != OMMAI_EXIT_DONE) return code;
+  warn_without_effect(values);
+  /* A client that hangs up must not end the program. */
+  signal(SIGPIPE, SIG_IGN);
+  return start(values, &common, &options);
+}
+
+#define AT(field) offsetof(struct values, field)
+
+static const struct ommai_option table[] = {
+    {.name = "host",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(host),
+     .value = "ADDRESS",
+     .initial = "127.0.0.1",
+     .help = "address or name to listen on; 0.0.0.0 for all of this machine's"},
+    {.name = "port",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(port),
+     .value = "N",
+     .low = 0,
+     .high = 65535,
+     .initial = "8000",
+     .help = "port to listen on; 0: any free one"},
+    {.name = "served-model-name",
+     .type = OMMAI_OPTION_STRINGS,
+     .offset = AT(served_names),
+     .value = "NAME",
+     .help = "name that clients use",
+     .otherwise = "the last part of the model's path"},
+    {.name = "api-key",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(api_key),
+     .value = "KEY",
+     .help = "key that clients must send on /v1",
+     .otherwise = "none is asked for"},
+    {.name = "max-num-seqs",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(max_num_seqs),
+     .value = "N",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "without effect in this version"},
+    {.name = "max-num-batched-tokens",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_num_batched_tokens),
+     .value = "N",
+     .low = 1,
+     .high = MAX_BATCHED_TOKENS,
+     .help = "prompt tokens per step, in whole pages of 64",
+     .otherwise = "512"},
+    {.name = "limit-mm-per-prompt",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(limit_mm_per_prompt),
+     .value = "JSON",
+     .help = "pictures per prompt, such as {\"image\": 4}",
+     .otherwise = "64"},
+    {.name = "mm-processor-kwargs",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(mm_processor_kwargs),
+     .value = "JSON",
+     .help = "such as {\"max_pixels\": 1000000}; a request's own win"},
+    {.name = "encoder-cache-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(encoder_cache_bytes),
+     .value = "SIZE",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "without effect in this version"},
+    {.name = "allowed-media-domains",
+     .type = OMMAI_OPTION_STRINGS,
+     .offset = AT(media_domains),
+     .value = "HOST",
+     .help = "without effect in this version: pictures are not fetched from the network"},
+    {.name = "allowed-local-media-path",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(local_media_path),
+     .value = "DIR",
+     .help = "directory whose files requests may name as file:// URLs",
+     .otherwise = "none"},
+    {.name = "max-body-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_body_bytes),
+     .value = "SIZE",
+     .low = 1024,
+     .high = (int64_t)1 << 40,
+     .help = "largest request body, pictures included",
+     .otherwise = "64 MiB"},
+};
+static const struct ommai_option_group options = {"Server", table, sizeof table / sizeof *table};
+
+const struct ommai_command ommai_command_serve = {
+    .name = "serve",
+    .summary = "OpenAI-compatible HTTP server",
+    .arguments = "[DIR]",
+    .details =
+        "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions and others). DIR is the model, as "
+        "--model. Ctrl-C ends the server after running requests.",
+    .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
+    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
+               &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .max_arguments = 1,
+    .run = run_serve,
+};

@@ -1,0 +1,225 @@
+/* omma tokenize, omma detokenize */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/inputs.h"
+#include "cli/json_out.h"
+
+struct tokenize_values {
+  struct ommai_common common;
+  const char *text;
+};
+
+struct detokenize_values {
+  struct ommai_common common;
+  const char *tokens;
+  bool skip_special;
+  bool json;
+};
+
+/* Token ids in memory of the default allocator. */
+struct ids {
+  int32_t *items;
+  size_t count, capacity;
+};
+
+static int make_ids(struct ids *ids, size_t capacity) {
+  *ids = (struct ids){.items = ommai_allocate(&ommai_default_allocator, capacity, sizeof *ids->items), .capacity = capacity};
+  return ids->items ? OMMAI_EXIT_DONE : ommai_failed("tokens: out of memory: %zu ids", capacity);
+}
+
+static void release_ids(struct ids *ids) {
+  ommai_release(&ommai_default_allocator, ids->items, ids->capacity, sizeof *ids->items);
+}
+
+static int print_ids(const struct ids *ids) {
+  json_t *array = json_array();
+  for (size_t i = 0; i < ids->count; i++) ommai_json_append(&array, json_integer(ids->items[i]));
+  return ommai_json_print(json_pack("{s:o, s:I}", "tokens", array, "count", (json_int_t)ids->count));
+}
+
+static int tokenize(const struct omma_model *model, const char *text, size_t size) {
+  struct omma_error error;
+  size_t count;
+  if (omma_tokenize(model, text, size, NULL, 0, &count, &error) != OMMA_OK) return ommai_failed_call(&error);
+  struct ids ids;
+  int code = make_ids(&ids, count);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (omma_tokenize(model, text, size, ids.items, ids.capacity, &ids.count, &error) != OMMA_OK) {
+    code = ommai_failed_call(&error);
+  } else {
+    code = print_ids(&ids);
+  }
+  release_ids(&ids);
+  return code;
+}
+
+static int run_tokenize(const void *given, const struct ommai_strings *arguments) {
+  const struct tokenize_values *values = given;
+  (void)arguments;
+  struct omma_model *model = NULL;
+  char *input = NULL;
+  size_t size = 0;
+  int code = OMMAI_EXIT_DONE;
+  if (!values->text) code = ommai_read_input(&input, &size);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, true, &model);
+  if (code == OMMAI_EXIT_DONE) {
+    code = values->text ? tokenize(model, values->text, strlen(values->text)) : tokenize(model, input, size);
+  }
+  omma_model_close(model);
+  free(input);
+  return code;
+}
+
+static int wrong_id(const char *text) {
+  return ommai_wrong_use("detokenize: '%.40s': not a token id: give numbers, or JSON such as {\"tokens\":[1,2]}", text);
+}
+
+/* Adds the numbers of a plain list: separated by blanks or commas. */
+static int add_plain(const char *text, struct ids *ids) {
+  static const char separators[] = " ,\t\r\n";
+  for (text += strspn(text, separators); *text; text += strspn(text, separators)) {
+    char word[24];
+    size_t size = strcspn(text, separators);
+    int64_t id;
+    snprintf(word, sizeof word, "%.*s", (int)(size < sizeof word ? size : sizeof word), text);
+    if (size >= sizeof word || !ommai_parse_integer(word, false, &id) || id < 0 || id > INT32_MAX) return wrong_id(word);
+    ids->items[ids->count++] = (int32_t)id;
+    text += size;
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+/* Adds the ids of {"tokens":[...]} or of a bare array. */
+static int add_json(const char *text, size_t size, struct ids *ids) {
+  json_error_t error;
+  json_t *root = json_loadb(text, size, 0, &error);
+  const json_t *array = json_is_object(root) ? json_object_get(root, "tokens") : root;
+  int code = OMMAI_EXIT_DONE;
+  if (!root) {
+    code = ommai_failed("detokenize: broken JSON: %s at byte %d", error.text, error.position);
+  } else if (!json_is_array(array)) {
+    code = ommai_failed("detokenize: the JSON has no array \"tokens\"");
+  }
+  for (size_t i = 0; code == OMMAI_EXIT_DONE && i < json_array_size(array); i++) {
+    const json_t *item = json_array_get(array, i);
+    json_int_t id = json_integer_value(item);
+    if (!json_is_integer(item) || id < 0 || id > INT32_MAX) {
+      code = ommai_failed("detokenize: tokens[%zu] is not a token id", i);
+    } else {
+      ids->items[ids->count++] = (int32_t)id;
+    }
+  }
+  json_decref(root);
+  return code;
+}
+
+/* Reads the ids of a text. Every id takes two bytes at least with its separator, which bounds their number. */
+static int read_ids(const char *text, size_t size, struct ids *ids) {
+  int code = make_ids(ids, size / 2 + 1);
+  if (code != OMMAI_EXIT_DONE) return code;
+  const char *start = text + strspn(text, " \t\r\n");
+  return *start == '{' || *start == '[' ? add_json(text, size, ids) : add_plain(text, ids);
+}
+
+static int print_text(const struct omma_model *model, const struct detokenize_values *values, const struct ids *ids) {
+  struct omma_error error;
+  size_t size;
+  if (omma_detokenize(model, ids->items, ids->count, values->skip_special, NULL, 0, &size, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  char *text = ommai_allocate(&ommai_default_allocator, size + 1, 1);
+  if (!text) return ommai_failed("detokenize: out of memory: %zu bytes of text", size);
+  int code;
+  size_t again;
+  if (omma_detokenize(model, ids->items, ids->count, values->skip_special, text, size, &again, &error) != OMMA_OK) {
+    code = ommai_failed_call(&error);
+  } else if (values->json) {
+    code = ommai_json_print(json_pack("{s:o}", "text", json_stringn(text, size)));
+  } else {
+    fwrite(text, 1, size, stdout);
+    code = ommai_finish_output();
+  }
+  ommai_release(&ommai_default_allocator, text, size + 1, 1);
+  return code;
+}
+
+static int run_detokenize(const void *given, const struct ommai_strings *arguments) {
+  const struct detokenize_values *values = given;
+  (void)arguments;
+  struct omma_model *model = NULL;
+  struct ids ids = {0};
+  char *input = NULL;
+  size_t size = 0;
+  int code;
+  if (values->tokens) {
+    code = read_ids(values->tokens, strlen(values->tokens), &ids);
+  } else {
+    code = ommai_read_input(&input, &size);
+    if (code == OMMAI_EXIT_DONE) code = read_ids(input, size, &ids);
+  }
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, true, &model);
+  if (code == OMMAI_EXIT_DONE) code = print_text(model, values, &ids);
+  omma_model_close(model);
+  release_ids(&ids);
+  free(input);
+  return code;
+}
+
+static const struct ommai_option tokenize_table[] = {
+    {.name = "text",
+     .type = OMMAI_OPTION_STRING,
+     .offset = offsetof(struct tokenize_values, text),
+     .value = "TEXT",
+     .help = "the text",
+     .otherwise = "standard input, byte for byte"},
+};
+static const struct ommai_option_group tokenize_options = {"Text", tokenize_table, 1};
+
+static const struct ommai_option detokenize_table[] = {
+    {.name = "tokens",
+     .type = OMMAI_OPTION_STRING,
+     .offset = offsetof(struct detokenize_values, tokens),
+     .value = "IDS",
+     .help = "the ids: numbers with commas or blanks between them, or JSON as tokenize prints it",
+     .otherwise = "standard input"},
+    {.name = "skip-special",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = offsetof(struct detokenize_values, skip_special),
+     .help = "leave out special tokens"},
+    {.name = "json",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = offsetof(struct detokenize_values, json),
+     .help = "print {\"text\": ...}"},
+};
+static const struct ommai_option_group detokenize_options = {"Tokens", detokenize_table, 3};
+
+const struct ommai_command ommai_command_tokenize = {
+    .name = "tokenize",
+    .summary = "token ids of a text, as JSON",
+    .arguments = "[--text TEXT]",
+    .details = "Prints {\"tokens\": [...], \"count\": N} for a text, the model's markers in it recognised. Needs no weights.",
+    .example = "omma tokenize --text \"two red circles\"",
+    .groups = {&tokenize_options, &ommai_model_options, &ommai_machine_options},
+    .values_size = sizeof(struct tokenize_values),
+    .run = run_tokenize,
+};
+
+const struct ommai_command ommai_command_detokenize = {
+    .name = "detokenize",
+    .summary = "the text of token ids",
+    .arguments = "[--tokens IDS]",
+    .details =
+        "Prints the text of token ids, with nothing added, so that `omma tokenize | omma detokenize` gives its input back. "
+        "Needs no weights.",
+    .example = "omma tokenize --text \"two red circles\" | omma detokenize",
+    .groups = {&detokenize_options, &ommai_model_options, &ommai_machine_options},
+    .values_size = sizeof(struct detokenize_values),
+    .run = run_detokenize,
+};

@@ -1,0 +1,89 @@
+/* omma verify: do the kernels compute rightly here, and are a model's files whole? */
+#include <omma/omma.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/findings.h"
+#include "cli/json_out.h"
+
+struct values {
+  struct ommai_common common;
+  bool json;
+};
+
+/* A check that could not be run at all is an error; one that ran and found something is told by its findings. */
+static int check_outcome(enum omma_status status, const struct ommai_findings *findings, const struct omma_error *error) {
+  if (!findings->list) return ommai_failed("verify: out of memory: the list of findings");
+  if (status == OMMA_OK || findings->failed) return OMMAI_EXIT_DONE;
+  return ommai_failed_call(error);
+}
+
+static int check_model(const struct values *values, struct ommai_findings *findings) {
+  struct omma_model *model;
+  struct omma_error error;
+  int code = ommai_open_model(&values->common, true, &model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  enum omma_status status = omma_model_verify(model, ommai_findings_add, findings, &error);
+  omma_model_close(model);
+  return check_outcome(status, findings, &error);
+}
+
+static int print(const struct values *values, struct ommai_findings *kernels, struct ommai_findings *files) {
+  bool ok = !kernels->failed && !files->failed;
+  int code;
+  if (values->json) {
+    json_t *result = json_pack("{s:b, s:O}", "ok", (int)ok, "kernels", kernels->list);
+    if (result && values->common.model) json_object_set(result, "files", files->list);
+    code = ommai_json_print(result);
+  } else {
+    puts("Kernels");
+    ommai_findings_print(kernels, true);
+    if (values->common.model) {
+      puts("Model");
+      ommai_findings_print(files, true);
+    }
+    code = ommai_finish_output();
+  }
+  if (code != OMMAI_EXIT_DONE || ok) return code;
+  return ommai_failed("verify: %s: not as they should be, see the lines marked FAILED",
+                      kernels->failed ? "kernels" : values->common.model);
+}
+
+static int run_verify(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  (void)arguments;
+  struct ommai_findings kernels = {.list = json_array()}, files = {.list = json_array()};
+  struct omma_error error;
+  enum omma_status status = omma_self_test(ommai_common_isa(&values->common), ommai_findings_add, &kernels, &error);
+  int code = check_outcome(status, &kernels, &error);
+  if (code == OMMAI_EXIT_DONE && values->common.model) code = check_model(values, &files);
+  if (code == OMMAI_EXIT_DONE) code = print(values, &kernels, &files);
+  json_decref(kernels.list);
+  json_decref(files.list);
+  return code;
+}
+
+static const struct ommai_option table[] = {
+    {.name = "model",
+     .type = OMMAI_OPTION_STRING,
+     .offset = offsetof(struct values, common.model),
+     .value = "DIR",
+     .help = "also check a model's files: names, shapes and types of all tensors, no NaN or infinity in them"},
+    {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
+};
+static const struct ommai_option_group options = {"Checks", table, sizeof table / sizeof *table};
+
+const struct ommai_command ommai_command_verify = {
+    .name = "verify",
+    .summary = "self-test of the kernels; with --model a check of its files",
+    .arguments = "[--model DIR]",
+    .details =
+        "Compares the kernels of this machine with the scalar reference. With --model it also reads all weights of a model and "
+        "reports every tensor that is missing, unused, of a wrong shape or type, or holds NaN or infinity.",
+    .example = "omma verify --model models/my-model",
+    .groups = {&options, &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .run = run_verify,
+};

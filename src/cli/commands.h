@@ -1,0 +1,18 @@
+/* All commands; each is defined in its own file. */
+#ifndef OMMAI_CLI_COMMANDS_H
+#define OMMAI_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+extern const struct ommai_command ommai_command_chat;
+extern const struct ommai_command ommai_command_serve;
+extern const struct ommai_command ommai_command_encode;
+extern const struct ommai_command ommai_command_preprocess;
+extern const struct ommai_command ommai_command_plan;
+extern const struct ommai_command ommai_command_tokenize;
+extern const struct ommai_command ommai_command_detokenize;
+extern const struct ommai_command ommai_command_info;
+extern const struct ommai_command ommai_command_verify;
+extern const struct ommai_command ommai_command_bench_attention;
+
+#endif

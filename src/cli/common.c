@@ -1,0 +1,172 @@
+#include "cli/common.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/team.h"
+#include "cli/diagnostics.h"
+#include "cli/paths.h"
+#include "cli/progress.h"
+
+#define COMMON(field) offsetof(struct ommai_common, field)
+#define MAX_THREADS 4096
+
+const char *const ommai_isa_names[] = {"scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16", NULL};
+
+static const char *const dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", NULL};
+static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEIGHTS_F32, OMMA_WEIGHTS_F32, OMMA_WEIGHTS_BF16,
+                                                     OMMA_WEIGHTS_BF16};
+
+static const struct ommai_option machine_table[] = {
+    {.name = "threads",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = COMMON(threads),
+     .value = "N",
+     .low = 1,
+     .high = MAX_THREADS,
+     .help = "threads that compute",
+     .otherwise = "the CPUs this process may use"},
+    {.name = "isa",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(isa),
+     .value = "LEVEL",
+     .choices = ommai_isa_names,
+     .unset = -1,
+     .help = "CPU level to use, refused where the machine lacks it; wins over OMMA_ISA",
+     .otherwise = "the best there is"},
+    {.name = "verbose",
+     .letter = 'v',
+     .type = OMMAI_OPTION_FLAG,
+     .offset = COMMON(verbose),
+     .help = "say on stderr what is used and how long it took"},
+};
+
+static const struct ommai_option model_table[] = {
+    {.name = "model",
+     .type = OMMAI_OPTION_STRING,
+     .offset = COMMON(model),
+     .value = "DIR",
+     .help = "a Hugging Face directory: config.json, tokenizer.json, *.safetensors",
+     .otherwise = "the demo model"},
+};
+
+static const struct ommai_option weight_table[] = {
+    {.name = "dtype",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(dtype),
+     .value = "TYPE",
+     .choices = dtype_names,
+     .help = "type of the language model's weights; auto is bf16 where the CPU has a fast path for it, else f32",
+     .initial = "auto"},
+    {.name = "vision-dtype",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(vision_dtype),
+     .value = "TYPE",
+     .choices = dtype_names,
+     .help = "type of the vision tower's weights; auto is as --dtype",
+     .initial = "auto"},
+};
+
+static const struct ommai_option engine_table[] = {
+    {.name = "max-model-len",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(max_model_len),
+     .value = "N",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "context limit in tokens",
+     .otherwise = "the checkpoint's"},
+    {.name = "kv-cache-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(kv_cache_bytes),
+     .value = "SIZE",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "memory for keys and values, such as 2G",
+     .otherwise = "room for the context limit, at most 1 GiB"},
+};
+
+static const struct ommai_option picture_table[] = {
+    {.name = "min-pixels",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(min_pixels),
+     .value = "N",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "smallest area of a resized picture",
+     .otherwise = "the model's"},
+    {.name = "max-pixels",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(max_pixels),
+     .value = "N",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "largest area of a resized picture; smaller is faster and sees less",
+     .otherwise = "the model's"},
+};
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+const struct ommai_option_group ommai_machine_options = {"Machine", machine_table, COUNT(machine_table)};
+const struct ommai_option_group ommai_model_options = {"Model", model_table, COUNT(model_table)};
+const struct ommai_option_group ommai_weight_options = {"Weights", weight_table, COUNT(weight_table)};
+const struct ommai_option_group ommai_engine_options = {"Memory", engine_table, COUNT(engine_table)};
+const struct ommai_option_group ommai_picture_options = {"Pictures", picture_table, COUNT(picture_table)};
+
+const char *ommai_common_isa(const struct ommai_common *common) {
+  return common->isa < 0 ? NULL : ommai_isa_names[common->isa];
+}
+
+struct omma_image_options ommai_common_image_options(const struct ommai_common *common) {
+  return (struct omma_image_options){.min_pixels = common->min_pixels, .max_pixels = common->max_pixels};
+}
+
+int ommai_common_threads(const struct ommai_common *common) {
+  return common->threads ? (int)common->threads : ommai_team_cpu_count();
+}
+
+/* The directory to open; NULL when there is none, which has been said then. `demo` holds the demo model's path. */
+static const char *model_directory(const struct ommai_common *common, char *demo, size_t size) {
+  struct stat found;
+  if (!common->model) {
+    if (ommai_find_demo_model(demo, size)) return demo;
+    ommai_failed(
+        "model: none given and the demo model is not there (looked at %s): give a Hugging Face directory with --model DIR",
+        demo);
+    return NULL;
+  }
+  if (stat(common->model, &found) == 0 && S_ISDIR(found.st_mode)) return common->model;
+  ommai_failed(
+      "model: %s: no such directory: a model is a directory with config.json, tokenizer.json and *.safetensors; nothing is "
+      "downloaded",
+      common->model);
+  return NULL;
+}
+
+int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model) {
+  char demo[2 * OMMAI_MAX_PATH];
+  const char *directory = model_directory(common, demo, sizeof demo);
+  if (!directory) return OMMAI_EXIT_FAILED;
+  struct ommai_progress progress;
+  struct omma_error error;
+  struct omma_model_options options = {.weights = dtype_values[common->dtype],
+                                       .vision_weights = dtype_values[common->vision_dtype],
+                                       .isa = ommai_common_isa(common),
+                                       .n_threads = (int)common->threads,
+                                       .config_only = config_only,
+                                       .max_model_len = common->max_model_len,
+                                       .progress = ommai_progress_update,
+                                       .progress_context = &progress};
+  double start = ommai_clock_seconds();
+  ommai_progress_begin(&progress, "loading the model");
+  enum omma_status status = omma_model_open(directory, &options, model, &error);
+  ommai_progress_end(&progress);
+  if (status != OMMA_OK) return ommai_failed_call(&error);
+  if (common->verbose) {
+    struct omma_model_info info;
+    omma_model_get_info(*model, &info);
+    ommai_note("%s: %s, weights %s, vision %s, %s, %d threads, opened in %.2f s", info.directory, info.model_type, info.weights,
+               info.vision_weights, info.isa, info.n_threads, ommai_clock_seconds() - start);
+  }
+  return OMMAI_EXIT_DONE;
+}

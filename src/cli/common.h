@@ -1,0 +1,43 @@
+/* Options that many commands share, and opening the model that they name. */
+#ifndef OMMAI_CLI_COMMON_H
+#define OMMAI_CLI_COMMON_H
+
+#include <omma/omma.h>
+
+#include "cli/options.h"
+
+/* The first member of every command's struct of values. */
+struct ommai_common {
+  int64_t threads;
+  int isa; /* index into the levels, or -1 */
+  bool verbose;
+  const char *model;
+  int dtype, vision_dtype;
+  int64_t max_model_len;
+  int64_t kv_cache_bytes;
+  int64_t min_pixels, max_pixels;
+};
+
+extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose */
+extern const struct ommai_option_group ommai_model_options;   /* model */
+extern const struct ommai_option_group ommai_weight_options;  /* dtype, vision_dtype */
+extern const struct ommai_option_group ommai_engine_options;  /* max_model_len, kv_cache_bytes */
+extern const struct ommai_option_group ommai_picture_options; /* min_pixels, max_pixels */
+
+/* Names of the CPU levels, ends in NULL. */
+extern const char *const ommai_isa_names[];
+
+/* The chosen level's name, or NULL for the best. */
+const char *ommai_common_isa(const struct ommai_common *common);
+
+/* The limits of resized pictures. */
+struct omma_image_options ommai_common_image_options(const struct ommai_common *common);
+
+/* How many threads a command uses that does not open a model. */
+int ommai_common_threads(const struct ommai_common *common);
+
+/* Opens the model that --model names, else the demo model. With a line of progress. Returns an exit code; what was wrong has been
+ * said. */
+int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model);
+
+#endif

@@ -1,0 +1,58 @@
+#include "cli/diagnostics.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_LINE 2048
+
+static void say(const char *prefix, const char *format, va_list arguments) {
+  char line[MAX_LINE];
+  vsnprintf(line, sizeof line, format, arguments);
+  for (char *c = line; *c; c++) {
+    if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = ' ';
+  }
+  fprintf(stderr, "omma: %s%s\n", prefix, line);
+}
+
+int ommai_failed(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  say("", format, arguments);
+  va_end(arguments);
+  return OMMAI_EXIT_FAILED;
+}
+
+int ommai_failed_call(const struct omma_error *error) {
+  if (error->message[0]) return ommai_failed("%s", error->message);
+  return ommai_failed("%s", omma_status_name(error->status));
+}
+
+int ommai_wrong_use(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  say("", format, arguments);
+  va_end(arguments);
+  return OMMAI_EXIT_USAGE;
+}
+
+void ommai_warn(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  say("warning: ", format, arguments);
+  va_end(arguments);
+}
+
+void ommai_note(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  say("", format, arguments);
+  va_end(arguments);
+}
+
+int ommai_finish_output(void) {
+  errno = 0;
+  int flushed = fflush(stdout);
+  if (flushed == 0 && !ferror(stdout)) return OMMAI_EXIT_DONE;
+  return ommai_failed("cannot write standard output: %s", errno ? strerror(errno) : "an earlier write failed");
+}

@@ -1,0 +1,26 @@
+/* What the command line says to people on stderr, and the exit codes that go with it. */
+#ifndef OMMAI_CLI_DIAGNOSTICS_H
+#define OMMAI_CLI_DIAGNOSTICS_H
+
+#include <omma/status.h>
+#include <stdarg.h>
+
+enum ommai_exit { OMMAI_EXIT_DONE = 0, OMMAI_EXIT_FAILED = 1, OMMAI_EXIT_USAGE = 2 };
+
+/* Prints `omma: message` as one line (line breaks and control characters become blanks) and returns OMMAI_EXIT_FAILED. */
+int ommai_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for an error of the library. */
+int ommai_failed_call(const struct omma_error *error);
+
+/* The same for a wrong command line; returns OMMAI_EXIT_USAGE. */
+int ommai_wrong_use(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* `omma: warning: message`, and `omma: message`. */
+void ommai_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void ommai_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Flushes stdout: OMMAI_EXIT_DONE, or OMMAI_EXIT_FAILED with a message when something written to it was lost. */
+int ommai_finish_output(void);
+
+#endif

@@ -1,0 +1,27 @@
+#include "cli/findings.h"
+
+#include <stdio.h>
+
+#include "cli/json_out.h"
+
+void ommai_findings_add(void *context, bool ok, const char *what, const char *details) {
+  struct ommai_findings *findings = context;
+  if (!ok) findings->failed = true;
+  ommai_json_append(&findings->list, json_pack("{s:b, s:o, s:o}", "ok", (int)ok, "what", ommai_json_text(what), "details",
+                                               ommai_json_text(details ? details : "")));
+}
+
+void ommai_findings_print(const struct ommai_findings *findings, bool marks) {
+  size_t index;
+  const json_t *finding;
+  json_array_foreach(findings->list, index, finding) {
+    const char *what = json_string_value(json_object_get(finding, "what"));
+    const char *details = json_string_value(json_object_get(finding, "details"));
+    bool ok = json_is_true(json_object_get(finding, "ok"));
+    if (marks) {
+      printf("  %-7s %-40s %s\n", ok ? "ok" : "FAILED", what, details);
+    } else {
+      printf("  %-32s %s\n", what, details);
+    }
+  }
+}

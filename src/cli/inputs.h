@@ -1,0 +1,18 @@
+/* What commands read: pictures named on the command line, and text from standard input. */
+#ifndef OMMAI_CLI_INPUTS_H
+#define OMMAI_CLI_INPUTS_H
+
+#include <omma/omma.h>
+
+/* Loads the picture that `source` names: a file, or a data: URL in base64. Addresses on the network are refused. Returns an exit
+ * code; what was wrong has been said. */
+int ommai_load_image(const char *source, struct omma_image **image);
+
+/* Loads `count` pictures into a new array, to be released with ommai_release_images. */
+int ommai_load_images(const char *const *sources, size_t count, struct omma_image ***images);
+void ommai_release_images(struct omma_image **images, size_t count);
+
+/* Everything that standard input holds (at most 64 MiB) with a NUL behind it; release with free. Returns an exit code. */
+int ommai_read_input(char **text, size_t *size);
+
+#endif

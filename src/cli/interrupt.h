@@ -1,0 +1,26 @@
+/* Ctrl-C. By default it ends the program at once with exit code 1; while work can be cancelled it wakes the one who waits. */
+#ifndef OMMAI_CLI_INTERRUPT_H
+#define OMMAI_CLI_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* Takes SIGINT and SIGTERM over. Called once, before any thread is made. False when the system refuses. */
+bool ommai_interrupt_install(void);
+
+/* From now on the first signal only sets the flag and ends a wait; a second one ends the program at once. Clears the flag. */
+void ommai_interrupt_defer(void);
+
+/* Back to ending at once. */
+void ommai_interrupt_resume(void);
+
+/* A signal has come since ommai_interrupt_defer. */
+bool ommai_interrupted(void);
+
+/* Sleeps until a signal or ommai_interrupt_wake, which any thread may call; may also return for no reason. */
+void ommai_interrupt_wait(void);
+void ommai_interrupt_wake(void);
+
+/* A descriptor that becomes readable when ommai_interrupt_wait would return, for those who wait for other things as well. */
+int ommai_interrupt_descriptor(void);
+
+#endif

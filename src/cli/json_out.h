@@ -1,0 +1,21 @@
+/* Results as JSON on stdout: one object, one line. */
+#ifndef OMMAI_CLI_JSON_OUT_H
+#define OMMAI_CLI_JSON_OUT_H
+
+#include <jansson.h>
+#include <omma/omma.h>
+
+/* Prints `value` and a line feed and drops the reference. NULL (an object that could not be built) is reported as out of memory.
+ * Returns an exit code. */
+int ommai_json_print(json_t *value);
+
+/* A string of any bytes: where they are not UTF-8, every byte beyond ASCII becomes a question mark. */
+json_t *ommai_json_text(const char *text);
+
+/* Appends `value` and takes its reference. When either is NULL or memory is out, the array becomes NULL, which ommai_json_print
+ * reports in the end. */
+void ommai_json_append(json_t **array, json_t *value);
+
+json_t *ommai_json_memory_plan(const struct omma_memory_plan *plan);
+
+#endif

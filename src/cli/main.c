@@ -1,0 +1,122 @@
+/* omma: finds the command, reads its options, runs it. */
+#include <omma/omma.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "cli/commands.h"
+#include "cli/diagnostics.h"
+#include "cli/interrupt.h"
+#include "cli/nearest.h"
+
+static const struct ommai_command *const commands[] = {
+    &ommai_command_chat,   &ommai_command_serve,           &ommai_command_encode,     &ommai_command_preprocess,
+    &ommai_command_plan,   &ommai_command_tokenize,        &ommai_command_detokenize, &ommai_command_info,
+    &ommai_command_verify, &ommai_command_bench_attention,
+};
+#define N_COMMANDS (sizeof commands / sizeof *commands)
+
+static void print_help(FILE *out) {
+  fprintf(out, "Usage: omma COMMAND [options]\n\nRuns vision-language models on CPUs.\n\nCommands:\n");
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    char name[40];
+    snprintf(name, sizeof name, "%s%s%s", commands[i]->name, commands[i]->alias ? ", " : "",
+             commands[i]->alias ? commands[i]->alias : "");
+    fprintf(out, "  %-18s %s\n", name, commands[i]->summary);
+  }
+  fprintf(out, "  %-18s %s\n", "help [COMMAND]", "this text, or a command's options");
+  fprintf(out,
+          "\n`omma COMMAND --help` lists a command's options with their defaults and an example; `omma --version` tells the\n"
+          "version. Exit codes: 0 done, 1 failed, 2 wrong use.\n\nExample:\n"
+          "  omma chat --image photo.jpg --prompt \"What is in this picture?\"\n");
+}
+
+/* The number of words of `name` that stand at the beginning of the command line; 0 when it is another command. */
+static int match_name(const char *name, int argc, char **argv) {
+  const char *space = strchr(name, ' ');
+  size_t first = space ? (size_t)(space - name) : strlen(name);
+  if (argc < 1 || strlen(argv[0]) != first || memcmp(argv[0], name, first) != 0) return 0;
+  if (!space) return 1;
+  return argc >= 2 && strcmp(argv[1], space + 1) == 0 ? 2 : 0;
+}
+
+static const struct ommai_command *find_command(int argc, char **argv, int *n_words) {
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    *n_words = match_name(commands[i]->name, argc, argv);
+    if (*n_words == 0 && commands[i]->alias) *n_words = match_name(commands[i]->alias, argc, argv);
+    if (*n_words) return commands[i];
+  }
+  return NULL;
+}
+
+/* Compares two words where the first is the first of a two-word command. */
+static int unknown_command(int argc, char **argv) {
+  char wanted[64];
+  bool second = false;
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    const char *space = strchr(commands[i]->name, ' ');
+    size_t size = space ? (size_t)(space - commands[i]->name) : 0;
+    if (space && strlen(argv[0]) == size && memcmp(argv[0], commands[i]->name, size) == 0) second = true;
+  }
+  if (second && (argc < 2 || argv[1][0] == '-')) {
+    return ommai_wrong_use("%s: say what to %s: `omma help` lists the commands", argv[0], argv[0]);
+  }
+  snprintf(wanted, sizeof wanted, "%s%s%s", argv[0], second ? " " : "", second ? argv[1] : "");
+  struct ommai_nearest search = {.wanted = wanted};
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    ommai_nearest_offer(&search, commands[i]->name);
+    if (commands[i]->alias) ommai_nearest_offer(&search, commands[i]->alias);
+  }
+  if (!search.best) return ommai_wrong_use("%s: unknown command (`omma help` lists all)", wanted);
+  return ommai_wrong_use("%s: unknown command, did you mean %s? (`omma help` lists all)", wanted, search.best);
+}
+
+static int help(int argc, char **argv) {
+  int n_words;
+  if (argc == 0) {
+    print_help(stdout);
+    return ommai_finish_output();
+  }
+  const struct ommai_command *command = find_command(argc, argv, &n_words);
+  if (!command) return unknown_command(argc, argv);
+  ommai_options_help(command, stdout);
+  return ommai_finish_output();
+}
+
+static int run(const struct ommai_command *command, int argc, char **argv, int first) {
+  struct ommai_strings arguments = {0};
+  void *values = ommai_allocate(&ommai_default_allocator, 1, command->values_size);
+  if (!values) return ommai_failed("out of memory: the options of %s", command->name);
+  int code = OMMAI_EXIT_USAGE;
+  switch (ommai_options_parse(command, argc, argv, first, values, &arguments)) {
+    case OMMAI_PARSED: code = command->run(values, &arguments); break;
+    case OMMAI_PARSED_WRONG: break;
+    case OMMAI_PARSED_HELP:
+      ommai_options_help(command, stdout);
+      code = ommai_finish_output();
+      break;
+  }
+  ommai_options_release(command, values, &arguments);
+  ommai_release(&ommai_default_allocator, values, 1, command->values_size);
+  return code;
+}
+
+int main(int argc, char **argv) {
+  if (!ommai_interrupt_install()) return ommai_failed("cannot prepare for signals");
+  if (argc < 2) {
+    print_help(stderr);
+    return OMMAI_EXIT_USAGE;
+  }
+  const char *word = argv[1];
+  if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
+    printf("omma %s\n", omma_version());
+    return ommai_finish_output();
+  }
+  if (strcmp(word, "help") == 0) return help(argc - 2, argv + 2);
+  if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return help(0, NULL);
+  if (word[0] == '-') return ommai_wrong_use("%s: a command comes first (`omma help` lists all)", word);
+  int n_words;
+  const struct ommai_command *command = find_command(argc - 1, argv + 1, &n_words);
+  if (!command) return unknown_command(argc - 1, argv + 1);
+  return run(command, argc, argv, 1 + n_words);
+}

@@ -1,0 +1,17 @@
+/* The name that somebody probably meant. */
+#ifndef OMMAI_CLI_NEAREST_H
+#define OMMAI_CLI_NEAREST_H
+
+#include <stddef.h>
+
+/* A running search: zero-initialise, set `wanted`, offer every name; `best` is then the nearest one, or NULL when none is near.
+ * Near: one letter and a quarter of them more added, dropped, changed or swapped, or one begins with the other. */
+struct ommai_nearest {
+  const char *wanted;
+  size_t wanted_size; /* 0: strlen(wanted) */
+  const char *best;
+  size_t distance;
+};
+void ommai_nearest_offer(struct ommai_nearest *search, const char *name);
+
+#endif

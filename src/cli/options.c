@@ -1,0 +1,263 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "cli/diagnostics.h"
+#include "cli/nearest.h"
+
+/* Walks over all options of a command: `for (struct cursor c = {0}; next_option(command, &c);)`. */
+struct cursor {
+  size_t group, index;
+  const struct ommai_option *option;
+};
+
+static bool next_option(const struct ommai_command *command, struct cursor *cursor) {
+  while (cursor->group < OMMAI_MAX_OPTION_GROUPS && command->groups[cursor->group]) {
+    const struct ommai_option_group *group = command->groups[cursor->group];
+    if (cursor->index < group->n_options) {
+      cursor->option = &group->options[cursor->index++];
+      return true;
+    }
+    cursor->group++;
+    cursor->index = 0;
+  }
+  return false;
+}
+
+static const struct ommai_option *find_option(const struct ommai_command *command, const char *name, size_t size) {
+  for (struct cursor c = {0}; next_option(command, &c);) {
+    if (strlen(c.option->name) == size && memcmp(c.option->name, name, size) == 0) return c.option;
+  }
+  return NULL;
+}
+
+static const struct ommai_option *find_letter(const struct ommai_command *command, char letter) {
+  for (struct cursor c = {0}; next_option(command, &c);) {
+    if (c.option->letter == letter) return c.option;
+  }
+  return NULL;
+}
+
+static enum ommai_parsed unknown_option(const struct ommai_command *command, const char *name, size_t size) {
+  struct ommai_nearest search = {.wanted = name, .wanted_size = size};
+  for (struct cursor c = {0}; next_option(command, &c);) ommai_nearest_offer(&search, c.option->name);
+  ommai_nearest_offer(&search, "help");
+  if (search.best && size) {
+    ommai_wrong_use("%s: --%.*s: unknown option, did you mean --%s? (`omma %s --help` lists all)", command->name, (int)size,
+                    name, search.best, command->name);
+  } else {
+    ommai_wrong_use("%s: --%.*s: unknown option (`omma %s --help` lists all)", command->name, (int)size, name, command->name);
+  }
+  return OMMAI_PARSED_WRONG;
+}
+
+static bool unit_factor(const char *unit, int64_t *factor) {
+  static const char letters[] = "kmgt";
+  *factor = 1;
+  if (!*unit) return true;
+  if (unit[1]) return false;
+  for (int power = 0; letters[power]; power++) {
+    bool decimal = *unit == letters[power], binary = *unit == letters[power] - 'a' + 'A';
+    if (!decimal && !binary) continue;
+    for (int i = 0; i <= power; i++) *factor *= decimal ? 1000 : 1024;
+    return true;
+  }
+  return false;
+}
+
+bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out) {
+  if (!*text || strchr(" \t\n\r\f\v", *text)) return false;
+  char *end;
+  errno = 0;
+  long long number = strtoll(text, &end, 10);
+  int64_t factor = 1;
+  if (end == text || errno) return false;
+  if (*end && (!with_unit || !unit_factor(end, &factor))) return false;
+  return ommai_mul_i64((int64_t)number, factor, out);
+}
+
+static enum ommai_parsed wrong_value(const char *command, const struct ommai_option *option, const char *value,
+                                     const char *why) {
+  ommai_wrong_use("%s: --%s '%s': %s", command, option->name, value, why);
+  return OMMAI_PARSED_WRONG;
+}
+
+static enum ommai_parsed set_integer(const char *command, const struct ommai_option *option, const char *value,
+                                     int64_t *field) {
+  char why[128];
+  int64_t number;
+  bool with_unit = option->type == OMMAI_OPTION_SIZE;
+  if (!ommai_parse_integer(value, with_unit, &number)) {
+    return wrong_value(
+        command, option, value,
+        with_unit ? "must be a whole number, with a unit (k, K, m, M, g, G) or without" : "must be a whole number");
+  }
+  if (number < option->low || number > option->high) {
+    if (number < option->low && option->high >= INT32_MAX) {
+      snprintf(why, sizeof why, "must be %lld or more", (long long)option->low);
+    } else {
+      snprintf(why, sizeof why, "must be from %lld to %lld", (long long)option->low, (long long)option->high);
+    }
+    return wrong_value(command, option, value, why);
+  }
+  *field = number;
+  return OMMAI_PARSED;
+}
+
+static enum ommai_parsed set_number(const char *command, const struct ommai_option *option, const char *value, double *field) {
+  char why[128];
+  char *end;
+  double number = strtod(value, &end);
+  if (end == value || *end || !isfinite(number) || strchr(" \t\n\r\f\v", *value)) {
+    return wrong_value(command, option, value, "must be a number");
+  }
+  bool low = option->above_minimum ? number <= option->minimum : number < option->minimum;
+  if (low || number > option->maximum) {
+    snprintf(why, sizeof why, option->above_minimum ? "must be above %g and at most %g" : "must be from %g to %g",
+             option->minimum, option->maximum);
+    return wrong_value(command, option, value, why);
+  }
+  *field = number;
+  return OMMAI_PARSED;
+}
+
+static enum ommai_parsed set_choice(const char *command, const struct ommai_option *option, const char *value, int *field) {
+  char why[256] = "must be one of";
+  for (int i = 0; option->choices[i]; i++) {
+    if (strcmp(option->choices[i], value) == 0) {
+      *field = i;
+      return OMMAI_PARSED;
+    }
+    size_t used = strlen(why);
+    snprintf(why + used, sizeof why - used, "%s %s", i ? "," : "", option->choices[i]);
+  }
+  return wrong_value(command, option, value, why);
+}
+
+static bool add_string(struct ommai_strings *list, const char *text, size_t capacity) {
+  if (!list->items) {
+    list->items = ommai_allocate(&ommai_default_allocator, capacity, sizeof *list->items);
+    if (!list->items) return false;
+    list->capacity = capacity;
+  }
+  list->items[list->count++] = text;
+  return true;
+}
+
+static enum ommai_parsed set_option(const char *command, const struct ommai_option *option, const char *value, void *values,
+                                    size_t n_words) {
+  void *field = (char *)values + option->offset;
+  switch (option->type) {
+    case OMMAI_OPTION_FLAG: *(bool *)field = true; return OMMAI_PARSED;
+    case OMMAI_OPTION_STRING: *(const char **)field = value; return OMMAI_PARSED;
+    case OMMAI_OPTION_INTEGER:
+    case OMMAI_OPTION_SIZE: return set_integer(command, option, value, field);
+    case OMMAI_OPTION_NUMBER: return set_number(command, option, value, field);
+    case OMMAI_OPTION_CHOICE: return set_choice(command, option, value, field);
+    case OMMAI_OPTION_STRINGS: break;
+  }
+  if (add_string(field, value, n_words)) return OMMAI_PARSED;
+  ommai_failed("%s: out of memory for the values of --%s", command, option->name);
+  return OMMAI_PARSED_WRONG;
+}
+
+static enum ommai_parsed set_defaults(const struct ommai_command *command, void *values) {
+  for (struct cursor c = {0}; next_option(command, &c);) {
+    const struct ommai_option *option = c.option;
+    void *field = (char *)values + option->offset;
+    if (option->initial) {
+      enum ommai_parsed parsed = set_option(command->name, option, option->initial, values, 1);
+      if (parsed != OMMAI_PARSED) return parsed;
+    } else if (option->type == OMMAI_OPTION_INTEGER || option->type == OMMAI_OPTION_SIZE) {
+      *(int64_t *)field = option->unset;
+    } else if (option->type == OMMAI_OPTION_CHOICE) {
+      *(int *)field = (int)option->unset;
+    }
+  }
+  return OMMAI_PARSED;
+}
+
+/* Finds the option of the word at argv[*index] and its value, which may be the next word. */
+static enum ommai_parsed read_option(const struct ommai_command *command, int argc, char **argv, int *index,
+                                     const struct ommai_option **option, const char **value) {
+  const char *word = argv[*index];
+  *value = NULL;
+  if (word[1] == '-') {
+    const char *name = word + 2, *equals = strchr(name, '=');
+    size_t size = equals ? (size_t)(equals - name) : strlen(name);
+    *option = find_option(command, name, size);
+    if (!*option) return unknown_option(command, name, size);
+    if (equals) *value = equals + 1;
+  } else {
+    *option = word[2] ? NULL : find_letter(command, word[1]);
+    if (!*option) {
+      ommai_wrong_use("%s: %s: unknown option (`omma %s --help` lists all)", command->name, word, command->name);
+      return OMMAI_PARSED_WRONG;
+    }
+  }
+  bool is_flag = (*option)->type == OMMAI_OPTION_FLAG;
+  if (is_flag && *value) return wrong_value(command->name, *option, *value, "takes no value");
+  if (!is_flag && !*value) {
+    if (*index + 1 == argc) {
+      ommai_wrong_use("%s: --%s: a value is missing (%s)", command->name, (*option)->name, (*option)->value);
+      return OMMAI_PARSED_WRONG;
+    }
+    *value = argv[++*index];
+  }
+  return OMMAI_PARSED;
+}
+
+static enum ommai_parsed check_arguments(const struct ommai_command *command, const struct ommai_strings *arguments) {
+  if (arguments->count > command->max_arguments) {
+    ommai_wrong_use("%s: '%s': unexpected argument (usage: omma %s [options] %s)", command->name,
+                    arguments->items[command->max_arguments], command->name, command->arguments);
+    return OMMAI_PARSED_WRONG;
+  }
+  if (arguments->count < command->min_arguments) {
+    ommai_wrong_use("%s: arguments are missing (usage: omma %s [options] %s)", command->name, command->name,
+                    command->arguments);
+    return OMMAI_PARSED_WRONG;
+  }
+  return OMMAI_PARSED;
+}
+
+enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
+                                      struct ommai_strings *arguments) {
+  enum ommai_parsed parsed = set_defaults(command, values);
+  bool options_end = false;
+  for (int i = first; i < argc && parsed == OMMAI_PARSED; i++) {
+    const char *word = argv[i];
+    if (!options_end && strcmp(word, "--") == 0) {
+      options_end = true;
+    } else if (!options_end && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
+      return OMMAI_PARSED_HELP;
+    } else if (!options_end && word[0] == '-' && word[1]) {
+      const struct ommai_option *option;
+      const char *value;
+      parsed = read_option(command, argc, argv, &i, &option, &value);
+      if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);
+    } else if (!add_string(arguments, word, (size_t)argc)) {
+      ommai_failed("%s: out of memory for the arguments", command->name);
+      return OMMAI_PARSED_WRONG;
+    }
+  }
+  return parsed == OMMAI_PARSED ? check_arguments(command, arguments) : parsed;
+}
+
+static void release_strings(struct ommai_strings *list) {
+  ommai_release(&ommai_default_allocator, list->items, list->capacity, sizeof *list->items);
+  *list = (struct ommai_strings){0};
+}
+
+void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments) {
+  for (struct cursor c = {0}; next_option(command, &c);) {
+    if (c.option->type == OMMAI_OPTION_STRINGS) release_strings((struct ommai_strings *)((char *)values + c.option->offset));
+  }
+  release_strings(arguments);
+}

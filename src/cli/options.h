@@ -1,0 +1,80 @@
+/* Command lines by table: what a command takes, how it is checked, where the values go, and what its help says. */
+#ifndef OMMAI_CLI_OPTIONS_H
+#define OMMAI_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The type of the field that an option fills is in the comment. */
+enum ommai_option_type {
+  OMMAI_OPTION_FLAG,    /* bool */
+  OMMAI_OPTION_STRING,  /* const char * */
+  OMMAI_OPTION_STRINGS, /* struct ommai_strings; may be given several times */
+  OMMAI_OPTION_INTEGER, /* int64_t */
+  OMMAI_OPTION_SIZE,    /* int64_t; a number with an optional unit: k, m, g, t = powers of 1,000; K, M, G, T of 1,024 */
+  OMMAI_OPTION_NUMBER,  /* double */
+  OMMAI_OPTION_CHOICE   /* int: index into `choices` */
+};
+
+/* Words of the command line, in order. The strings are argv's. */
+struct ommai_strings {
+  const char **items;
+  size_t count, capacity;
+};
+
+struct ommai_option {
+  const char *name; /* without the dashes */
+  char letter;      /* short form, or 0 */
+  enum ommai_option_type type;
+  size_t offset;         /* of the field in the command's struct of values */
+  const char *value;     /* what the help calls the value */
+  const char *help;      /* lower case, no full stop */
+  const char *initial;   /* the default: read like a given value and shown in the help */
+  const char *otherwise; /* shown as the default where `initial` is NULL; may be NULL */
+  int64_t unset;         /* integers, sizes, choices: the field's value when neither given nor `initial` */
+  int64_t low, high;     /* inclusive range of integers and sizes */
+  double minimum, maximum;
+  bool above_minimum;         /* numbers: the minimum itself is excluded */
+  const char *const *choices; /* ends in NULL */
+};
+
+struct ommai_option_group {
+  const char *title;
+  const struct ommai_option *options;
+  size_t n_options;
+};
+
+#define OMMAI_MAX_OPTION_GROUPS 8
+
+struct ommai_command {
+  const char *name; /* one word, or two ("bench attention") */
+  const char *alias;
+  const char *summary;   /* one line for the list of commands */
+  const char *arguments; /* as in the usage line */
+  const char *details;   /* paragraph for the command's help */
+  const char *example;
+  const struct ommai_option_group *groups[OMMAI_MAX_OPTION_GROUPS];
+  size_t values_size; /* of the struct that the options fill */
+  size_t min_arguments, max_arguments;
+  /* Returns the exit code. `values` is the filled struct, `arguments` what stood there beside the options. */
+  int (*run)(const void *values, const struct ommai_strings *arguments);
+};
+
+enum ommai_parsed { OMMAI_PARSED, OMMAI_PARSED_HELP, OMMAI_PARSED_WRONG };
+
+/* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed). Forms: --name value, --name=value,
+ * -x value, `--` ends the options. OMMAI_PARSED_HELP: help was asked for, nothing more was read. OMMAI_PARSED_WRONG: what was wrong
+ * has been said on stderr, with the nearest name for an unknown option. Release in every case. */
+enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
+                                      struct ommai_strings *arguments);
+void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments);
+
+/* A whole number with an optional unit as in OMMAI_OPTION_SIZE. False when it is none or does not fit. */
+bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out);
+
+/* Writes the command's help. */
+void ommai_options_help(const struct ommai_command *command, FILE *out);
+
+#endif

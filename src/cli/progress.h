@@ -1,0 +1,25 @@
+/* One line of progress on stderr, when it is a terminal. */
+#ifndef OMMAI_CLI_PROGRESS_H
+#define OMMAI_CLI_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ommai_progress {
+  bool enabled; /* stderr is a terminal */
+  bool drawn;   /* a line stands on the screen */
+  const char *stage;
+  double started, last_drawn;
+};
+
+/* Starts a stage: `stage` is a constant string. Nothing is drawn before a first moment has passed. */
+void ommai_progress_begin(struct ommai_progress *progress, const char *stage);
+
+/* Draws, at most some times a second. An omma_progress callback: `context` is the struct ommai_progress. Not thread-safe: calls must
+ * not overlap. */
+void ommai_progress_update(void *context, int64_t done, int64_t total);
+
+/* Wipes the line. */
+void ommai_progress_end(struct ommai_progress *progress);
+
+#endif

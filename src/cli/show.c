@@ -1,0 +1,50 @@
+#include "cli/show.h"
+
+#include <omma/omma.h>
+#include <stdarg.h>
+
+const char *ommai_show_bytes(int64_t bytes, char *out, size_t size) {
+  static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) {
+    snprintf(out, size, "%lld bytes", (long long)bytes);
+    return out;
+  }
+  double value = (double)bytes / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++) value /= 1024;
+  snprintf(out, size, value < 100 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return out;
+}
+
+const char *ommai_show_seconds(double seconds, char *out, size_t size) {
+  if (seconds < 1e-3) {
+    snprintf(out, size, "%.0f us", seconds * 1e6);
+  } else if (seconds < 1) {
+    snprintf(out, size, seconds < 0.1 ? "%.1f ms" : "%.0f ms", seconds * 1e3);
+  } else {
+    snprintf(out, size, seconds < 100 ? "%.1f s" : "%.0f s", seconds);
+  }
+  return out;
+}
+
+void ommai_show_fact(FILE *out, const char *name, const char *format, ...) {
+  va_list arguments;
+  fprintf(out, "  %-26s ", name);
+  va_start(arguments, format);
+  vfprintf(out, format, arguments);
+  va_end(arguments);
+  fputc('\n', out);
+}
+
+void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan) {
+  char text[32];
+  fputs("Memory\n", out);
+  ommai_show_fact(out, "weights", "%s", ommai_show_bytes(plan->weight_bytes, text, sizeof text));
+  ommai_show_fact(out, "keys and values", "%s, room for %lld tokens", ommai_show_bytes(plan->kv_cache_bytes, text, sizeof text),
+                  (long long)plan->kv_cache_tokens);
+  ommai_show_fact(out, "vision workspace", "%s", ommai_show_bytes(plan->vision_workspace_bytes, text, sizeof text));
+  ommai_show_fact(out, "language workspace", "%s", ommai_show_bytes(plan->language_workspace_bytes, text, sizeof text));
+  ommai_show_fact(out, "tables", "%s", ommai_show_bytes(plan->table_bytes, text, sizeof text));
+  ommai_show_fact(out, "one picture's request", "%s", ommai_show_bytes(plan->request_bytes, text, sizeof text));
+  ommai_show_fact(out, "total", "%s", ommai_show_bytes(plan->total_bytes, text, sizeof text));
+}

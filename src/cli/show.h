@@ -1,0 +1,21 @@
+/* Facts for people to read. */
+#ifndef OMMAI_CLI_SHOW_H
+#define OMMAI_CLI_SHOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Bytes with a unit: "1.5 GiB". */
+const char *ommai_show_bytes(int64_t bytes, char *out, size_t size);
+
+/* Seconds with a unit: "12 ms". */
+const char *ommai_show_seconds(double seconds, char *out, size_t size);
+
+/* A line of a list of facts: two blanks, the name padded to 26 columns, the text. */
+void ommai_show_fact(FILE *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+struct omma_memory_plan;
+void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan);
+
+#endif

@@ -1,0 +1,78 @@
+/* Few rows times a packed weight matrix (decoding): y[r][n] = sum_k x[r][k] W[n][k] + bias[n], f32 sums.
+ *
+ * The frame (few_rows.c) cuts the work into panels of 64 outputs, groups of rows and blocks of k; the micro-kernels below it
+ * are chosen by CPU level. Each sum is one chain over k in rising order (panels), or one fixed set of partial sums (rows), so
+ * that the bits of a row depend neither on n_rows nor on how the panels are shared out. */
+#ifndef OMMAI_KERNELS_FEW_ROWS_H
+#define OMMAI_KERNELS_FEW_ROWS_H
+
+#include <omma/attention.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/half.h"
+#include "kernels/cpu.h"
+
+#define OMMAI_PANEL_COLUMNS 64
+#define OMMAI_FEW_ROWS_GROUP 16 /* rows that one micro-kernel call may get */
+
+/* How a weight matrix W [n_out][n_in] lies in memory. n_panels = ceil(n_out / 64); what pads n_in and n_out is zero. */
+enum ommai_weight_layout {
+  OMMAI_WEIGHTS_BF16_PANELS, /* bf16 [n_panels][k_padded / 2][64][2], k_padded = n_in up to a multiple of 32 */
+  OMMAI_WEIGHTS_F32_PANELS,  /* f32 [n_panels][k_padded][64], k_padded = n_in up to a multiple of 16 */
+  OMMAI_WEIGHTS_F32_ROWS,    /* f32 [n_out][n_in] */
+  OMMAI_WEIGHT_LAYOUTS
+};
+
+/* n_in with its padding; n_in itself for rows. */
+int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in);
+
+/* Elements from one panel to the next. */
+int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_in);
+
+/* The micro-kernels. x, weights and sums need their element's alignment only; nothing past n_k is read from x. */
+struct ommai_few_rows_kernels {
+  /* sums[r][c] += x[r][k] w[k][c] for c < 64, r < n_rows <= OMMAI_FEW_ROWS_GROUP, k < n_k. sums is [n_rows][64].
+   * weights: a panel from an even k on, [.][64][2]. Where n_k is odd, the last pair's second weight is not used. */
+  void (*panel_bf16)(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
+  /* The same for f32; weights: a panel from some k on, [.][64]. */
+  void (*panel_f32)(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
+  /* The scalar product of one row of W and one row of x. */
+  float (*dot_f32)(const float *weights, const float *x, int64_t n_k);
+  float (*dot_bf16)(const float *weights, const ommai_bf16 *x, int64_t n_k);
+};
+
+/* The best micro-kernels up to `level`. */
+void ommai_few_rows_select(enum ommai_cpu_level level, struct ommai_few_rows_kernels *kernels);
+
+/* A weight matrix and what its inputs are. bf16 panels take bf16 inputs; f32 layouts take either (bf16 is expanded). */
+struct ommai_few_rows_weights {
+  const void *weights; /* in `layout` */
+  const float *bias;   /* [n_panels * 64] */
+  int64_t n_out, n_in;
+  enum ommai_weight_layout layout;
+  enum omma_dtype x_type; /* OMMA_F32 or OMMA_BF16 */
+};
+
+/* Outputs of panels first_panel .. first_panel + n_panels - 1 for n_rows rows (any number): y[r][n] = sum + bias[n], or
+ * y[r][n] += that. x [n_rows][x_stride], y [n_rows][y_stride], strides in elements. Thread-safe; two callers may share the
+ * panels. Allocates nothing. */
+void ommai_few_rows_run(const struct ommai_few_rows_kernels *kernels, const struct ommai_few_rows_weights *weights,
+                        const void *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride, bool accumulate,
+                        int64_t first_panel, int64_t n_panels);
+
+/* The micro-kernels by level. */
+void ommai_few_rows_panel_bf16_scalar(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                      float *sums);
+void ommai_few_rows_panel_f32_scalar(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                     float *sums);
+float ommai_few_rows_dot_f32_scalar(const float *weights, const float *x, int64_t n_k);
+float ommai_few_rows_dot_bf16_scalar(const float *weights, const ommai_bf16 *x, int64_t n_k);
+float ommai_few_rows_dot_f32_avx2(const float *weights, const float *x, int64_t n_k);
+float ommai_few_rows_dot_bf16_avx2(const float *weights, const ommai_bf16 *x, int64_t n_k);
+void ommai_few_rows_panel_f32_avx512(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                     float *sums);
+void ommai_few_rows_panel_bf16_avx512_bf16(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows,
+                                           int64_t n_k, float *sums);
+
+#endif

@@ -1,0 +1,133 @@
+#include "linear/linear.h"
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "linear/linear_objects.h"
+
+/* Elements of the padded bias. */
+static size_t bias_elements(int64_t n_out) { return (size_t)ommai_round_up(n_out, OMMAI_PANEL_COLUMNS); }
+
+static size_t element_bytes(enum ommai_weight_layout layout) {
+  return layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
+}
+
+static enum omma_status check_source(const struct ommai_linear_source *source, int i, int64_t *n_out,
+                                     struct omma_error *error) {
+  if (!source->weight || source->n_out < 1) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "sources", "linear layer: source %d has no weight or n_out %lld", i,
+                            (long long)source->n_out);
+  }
+  if (source->type > OMMA_F16 || (source->bias && source->bias_type > OMMA_F16)) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "sources",
+                            "linear layer: source %d: type %d, bias type %d: no such type", i, (int)source->type,
+                            (int)source->bias_type);
+  }
+  if (source->n_out > OMMAI_LINEAR_MAX_SIZE - *n_out) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "n_out", "linear layer: more than %d outputs", OMMAI_LINEAR_MAX_SIZE);
+  }
+  *n_out += source->n_out;
+  return OMMA_OK;
+}
+
+static enum omma_status check_sources(const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
+                                      enum omma_dtype compute, int64_t *n_out, struct omma_error *error) {
+  if (compute != OMMA_F32 && compute != OMMA_BF16) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "compute", "linear layer: compute type %d, expected f32 or bf16",
+                            (int)compute);
+  }
+  if (n_sources < 1 || n_in < 1) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_in", "linear layer: %d sources of %lld inputs, expected at least 1",
+                            n_sources, (long long)n_in);
+  }
+  if (n_in > OMMAI_LINEAR_MAX_SIZE) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "n_in", "linear layer: %lld inputs, at most %d", (long long)n_in,
+                            OMMAI_LINEAR_MAX_SIZE);
+  }
+  for (int i = 0; i < n_sources; i++) OMMAI_TRY(check_source(&sources[i], i, n_out, error));
+  return OMMA_OK;
+}
+
+static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma_error *error) {
+  const struct ommai_few_rows_weights *packed = &linear->packed;
+  size_t elements;
+  if (!ommai_linear_packed_elements(packed->layout, packed->n_out, packed->n_in, &elements) ||
+      !ommai_mul_size(elements, element_bytes(packed->layout), &linear->weight_bytes)) {
+    linear->weight_bytes = 0;
+    return ommai_fail(error, OMMA_ERROR_LIMIT, "linear layer: %lld x %lld is too large", (long long)packed->n_out,
+                      (long long)packed->n_in);
+  }
+  const struct omma_allocator *allocator = &linear->engine->allocator;
+  linear->weights = ommai_allocate(allocator, linear->weight_bytes, 1);
+  if (!linear->weights) return ommai_fail_memory(error, "packed weights", linear->weight_bytes);
+  linear->bias = ommai_allocate(allocator, bias_elements(packed->n_out), sizeof *linear->bias);
+  if (!linear->bias) return ommai_fail_memory(error, "bias", bias_elements(packed->n_out) * sizeof *linear->bias);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources,
+                                     int n_sources, int64_t n_in, enum omma_dtype compute, struct ommai_linear **out,
+                                     struct omma_error *error) {
+  int64_t n_out = 0;
+  OMMAI_TRY(check_sources(sources, n_sources, n_in, compute, &n_out, error));
+  struct ommai_linear *linear = ommai_allocate(&engine->allocator, 1, sizeof *linear);
+  if (!linear) return ommai_fail_memory(error, "linear layer", sizeof *linear);
+  enum omma_status status;
+  linear->engine = engine;
+  linear->packed =
+      (struct ommai_few_rows_weights){.n_out = n_out, .n_in = n_in, .layout = engine->layouts[compute], .x_type = compute};
+  OMMAI_TRY_GOTO(allocate_packed(linear, error), fail);
+  int64_t row = 0;
+  for (int i = 0; i < n_sources; i++) {
+    ommai_linear_pack(&sources[i], n_in, compute, linear->packed.layout, row, linear->weights, linear->bias);
+    linear->has_bias |= sources[i].bias != NULL;
+    row += sources[i].n_out;
+  }
+  linear->packed.weights = linear->weights;
+  linear->packed.bias = linear->bias;
+  OMMAI_TRY_GOTO(ommai_onednn_operand_create(engine->onednn, linear->packed.layout, n_out, n_in, linear->weights,
+                                             linear->has_bias ? linear->bias : NULL, &linear->operand, error),
+                 fail);
+  *out = linear;
+  return OMMA_OK;
+fail:
+  ommai_linear_destroy(linear);
+  return status;
+}
+
+void ommai_linear_destroy(struct ommai_linear *linear) {
+  if (!linear) return;
+  const struct omma_allocator *allocator = &linear->engine->allocator;
+  ommai_onednn_operand_destroy(linear->operand);
+  ommai_release(allocator, linear->bias, bias_elements(linear->packed.n_out), sizeof *linear->bias);
+  ommai_release(allocator, linear->weights, linear->weight_bytes, 1);
+  ommai_release(allocator, linear, 1, sizeof *linear);
+}
+
+int64_t ommai_linear_n_in(const struct ommai_linear *linear) { return linear->packed.n_in; }
+
+int64_t ommai_linear_n_out(const struct ommai_linear *linear) { return linear->packed.n_out; }
+
+enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear) { return linear->packed.x_type; }
+
+size_t ommai_linear_bytes(const struct ommai_linear *linear) {
+  return linear->weight_bytes + bias_elements(linear->packed.n_out) * sizeof *linear->bias;
+}
+
+size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, int64_t n_out, int64_t n_in, enum omma_dtype compute) {
+  size_t elements;
+  if (compute != OMMA_F32 && compute != OMMA_BF16) return 0;
+  enum ommai_weight_layout layout = engine->layouts[compute];
+  if (!ommai_linear_packed_elements(layout, n_out, n_in, &elements)) return 0;
+  return elements * element_bytes(layout) + bias_elements(n_out) * sizeof(float);
+}
+
+int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
+  return ommai_div_up(linear->packed.n_out, OMMAI_PANEL_COLUMNS);
+}
+
+void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                           int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
+  ommai_few_rows_run(&linear->engine->few_rows, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel,
+                     n_panels);
+}

@@ -1,0 +1,114 @@
+/* Linear layers: y = act(x W^T + b) or y += x W^T + b, over weights that are packed once.
+ *
+ * Two paths read the same packed copy: tiles of up to 128 rows through oneDNN (encoders, prefill), and few rows through own
+ * kernels (decoding). In both, the bits of a row depend on the row and the layer alone: not on the number of rows, the row's
+ * place, the worker, or what else runs. The two paths do not give each other's bits.
+ *
+ * How a computation in bf16 rounds: x and W are bf16; products and sums are f32; bias, activation and the old y are applied in
+ * f32; a bf16 y is rounded once, at the end. Where the CPU has no bf16 products, the bf16 values of W are kept expanded to f32
+ * (twice the memory) and x is expanded tile by tile; the points of rounding are the same. */
+#ifndef OMMAI_LINEAR_LINEAR_H
+#define OMMAI_LINEAR_LINEAR_H
+
+#include <omma/attention.h>
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/cpu.h"
+#include "linear/activation.h"
+
+#define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
+#define OMMAI_LINEAR_MAX_SIZE (1 << 24) /* n_in and n_out */
+#define OMMAI_LINEAR_MAX_WORKERS 4096
+
+/* oneDNN's engine, streams and scratch per worker, and the products made so far. Made once per model; must outlive its
+ * linears and ops. Creating and destroying linears and ops must not overlap with any other call on the same engine. */
+struct ommai_linear_engine;
+
+/* Where `level` is below the machine's best, oneDNN is held to it, which works only before its first use in the process.
+ * Errors: ARGUMENT (n_workers), MEMORY, INTERNAL. */
+enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
+                                            struct ommai_linear_engine **engine, struct omma_error *error);
+void ommai_linear_engine_destroy(struct ommai_linear_engine *engine);
+
+/* One line for people: oneDNN's version and instruction set, the layouts and ladders in use. */
+void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size);
+
+/* ---- weights ---------------------------------------------------------------------------------------------------------- */
+
+/* A weight matrix [n_out][n_in], row-major, of f32, bf16 or f16 at any address (mmapped files are not aligned), and its bias
+ * [n_out] or NULL. Read during ommai_linear_create only. */
+struct ommai_linear_source {
+  const void *weight;
+  enum omma_dtype type;
+  int64_t n_out;
+  const void *bias;
+  enum omma_dtype bias_type;
+};
+
+/* A packed layer. Immutable; shared by any number of threads. */
+struct ommai_linear;
+
+/* Packs n_sources matrices [n_out_i][n_in], stacked along their outputs (q, k and v; gate and up), for computing in `compute`
+ * (OMMA_F32 or OMMA_BF16; weights round to nearest even). Sources without bias count as bias 0. Needs no memory beside the
+ * result. Errors: ARGUMENT, LIMIT, MEMORY, INTERNAL. */
+enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources,
+                                     int n_sources, int64_t n_in, enum omma_dtype compute, struct ommai_linear **linear,
+                                     struct omma_error *error);
+void ommai_linear_destroy(struct ommai_linear *linear);
+
+int64_t ommai_linear_n_in(const struct ommai_linear *linear);
+int64_t ommai_linear_n_out(const struct ommai_linear *linear);
+enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear);
+
+/* Bytes of the packed weights and bias, and the same before there are weights; 0 for sizes that would be refused. */
+size_t ommai_linear_bytes(const struct ommai_linear *linear);
+size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, int64_t n_out, int64_t n_in, enum omma_dtype compute);
+
+/* ---- tiles of rows ---------------------------------------------------------------------------------------------------- */
+
+/* How a layer is called; fixed at load, so that everything exists before the first run. */
+struct ommai_linear_form {
+  int64_t x_stride, y_stride; /* elements from row to row, at least n_in and n_out; where more, a tile is copied first */
+  enum omma_dtype y_type;     /* f32; or bf16 where the layer computes in bf16 */
+  enum ommai_activation activation;
+  bool accumulate; /* y += x W^T + b; y f32, no activation (together oneDNN has only slow code on older CPUs) */
+};
+
+/* A layer in one form. Immutable; runs for different workers may overlap. Destroy before its linear. */
+struct ommai_linear_op;
+
+/* Makes the products of the whole ladder, or takes them over from an op of the same shapes. May enlarge the engine's scratch.
+ * Errors: ARGUMENT, MEMORY, UNSUPPORTED, INTERNAL. */
+enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
+                                        const struct ommai_linear_form *form, struct ommai_linear_op **op,
+                                        struct omma_error *error);
+void ommai_linear_op_destroy(struct ommai_linear_op *op);
+
+/* oneDNN's name for the code that runs a tile of 128 rows, "brg:avx512_core_bf16". */
+const char *ommai_linear_op_name(const struct ommai_linear_op *op);
+
+/* The rows that x and y must have room for when n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) are run: the next step of the ladder. */
+int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows);
+
+/* y = act(x W^T + b) or y += x W^T + b for n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) rows. x is [rows][x_stride] of the compute type, y is
+ * [rows][y_stride] of y_type, both with ommai_linear_ladder_rows(n_rows) rows; rows from n_rows on may hold anything before
+ * and after. x and y must not overlap. Calls for different workers may run at the same time. Allocates nothing of ours (oneDNN
+ * itself takes some hundred bytes). Errors: ARGUMENT (n_rows, worker), INTERNAL. */
+enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
+
+/* ---- few rows --------------------------------------------------------------------------------------------------------- */
+
+/* Panels of 64 outputs: what few-row calls are cut into for a team. */
+int64_t ommai_linear_n_panels(const struct ommai_linear *linear);
+
+/* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that.
+ * x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no padding rows. Any n_rows; meant for 1 to 16.
+ * Thread-safe; allocates nothing. */
+void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                           int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+
+#endif

@@ -1,0 +1,104 @@
+#include <stdio.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "linear/linear_objects.h"
+
+/* Row counts that give a row the same bits. oneDNN's AVX2 code for row-major weights works in blocks of six rows and ends with
+ * other arithmetic where two are left over, so 32 and 128 are out. Unproven places use one count only. */
+static const struct ommai_ladder panels_ladder = {4, {16, 32, 64, 128}};
+static const struct ommai_ladder rows_ladder = {2, {16, 64}};
+static const struct ommai_ladder unproven_panels_ladder = {1, {128}};
+static const struct ommai_ladder unproven_rows_ladder = {1, {64}};
+
+static struct ommai_ladder choose_ladder(const struct ommai_onednn *onednn, enum ommai_weight_layout layout) {
+  bool proven = ommai_onednn_is_proven(onednn, layout);
+  if (layout == OMMAI_WEIGHTS_F32_ROWS) return proven ? rows_ladder : unproven_rows_ladder;
+  return proven ? panels_ladder : unproven_panels_ladder;
+}
+
+static bool has_bf16(enum ommai_cpu_level level) { return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16; }
+
+static enum omma_status choose_layouts(struct ommai_linear_engine *engine, struct omma_error *error) {
+  bool f32_panels, bf16_panels = false;
+  OMMAI_TRY(ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_F32_PANELS, &f32_panels, error));
+  if (has_bf16(engine->level)) {
+    OMMAI_TRY(ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_BF16_PANELS, &bf16_panels, error));
+  }
+  engine->layouts[OMMA_F32] = f32_panels ? OMMAI_WEIGHTS_F32_PANELS : OMMAI_WEIGHTS_F32_ROWS;
+  engine->layouts[OMMA_BF16] = bf16_panels ? OMMAI_WEIGHTS_BF16_PANELS : engine->layouts[OMMA_F32];
+  for (int compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
+    engine->ladders[compute] = choose_ladder(engine->onednn, engine->layouts[compute]);
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
+                                            struct ommai_linear_engine **out, struct omma_error *error) {
+  if (n_workers < 1 || n_workers > OMMAI_LINEAR_MAX_WORKERS) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_workers", "linear engine: %d workers, expected 1 to %d", n_workers,
+                            OMMAI_LINEAR_MAX_WORKERS);
+  }
+  struct ommai_linear_engine *engine = ommai_allocate(allocator, 1, sizeof *engine);
+  if (!engine) return ommai_fail_memory(error, "linear engine", sizeof *engine);
+  enum omma_status status;
+  engine->allocator = *allocator;
+  engine->level = level;
+  engine->n_workers = n_workers;
+  ommai_few_rows_select(level, &engine->few_rows);
+  engine->scratch = ommai_allocate(allocator, (size_t)n_workers, sizeof *engine->scratch);
+  if (!engine->scratch) {
+    status = ommai_fail_memory(error, "linear engine's workers", sizeof *engine->scratch * (size_t)n_workers);
+    goto fail;
+  }
+  OMMAI_TRY_GOTO(ommai_onednn_create(level, n_workers, allocator, &engine->onednn, error), fail);
+  OMMAI_TRY_GOTO(choose_layouts(engine, error), fail);
+  *out = engine;
+  return OMMA_OK;
+fail:
+  ommai_linear_engine_destroy(engine);
+  return status;
+}
+
+void ommai_linear_engine_destroy(struct ommai_linear_engine *engine) {
+  if (!engine) return;
+  struct omma_allocator allocator = engine->allocator;
+  for (struct ommai_ladder_products *next, *products = engine->products; products; products = next) {
+    next = products->next;
+    for (int step = 0; step < OMMAI_LADDER_STEPS; step++) ommai_onednn_matmul_destroy(products->steps[step]);
+    ommai_release(&allocator, products, 1, sizeof *products);
+  }
+  for (int worker = 0; engine->scratch && worker < engine->n_workers; worker++) {
+    ommai_release(&allocator, engine->scratch[worker].memory, engine->scratch[worker].size, 1);
+  }
+  ommai_release(&allocator, engine->scratch, (size_t)engine->n_workers, sizeof *engine->scratch);
+  ommai_onednn_destroy(engine->onednn);
+  ommai_release(&allocator, engine, 1, sizeof *engine);
+}
+
+static void describe_ladder(const struct ommai_ladder *ladder, char *out, size_t size) {
+  size_t at = 0;
+  for (int step = 0; step < ladder->n_steps && at < size; step++) {
+    int written = snprintf(out + at, size - at, "%s%d", step ? "/" : "", (int)ladder->rows[step]);
+    if (written > 0) at += (size_t)written;
+  }
+}
+
+void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size) {
+  static const char *const layouts[OMMAI_WEIGHT_LAYOUTS] = {"bf16 panels of 64", "f32 panels of 64", "f32 rows"};
+  char onednn[160], f32[32] = "", bf16[32] = "";
+  ommai_onednn_describe(engine->onednn, onednn, sizeof onednn);
+  describe_ladder(&engine->ladders[OMMA_F32], f32, sizeof f32);
+  describe_ladder(&engine->ladders[OMMA_BF16], bf16, sizeof bf16);
+  snprintf(out, size, "%s; f32 layers: %s, tiles of %s rows; bf16 layers: %s, tiles of %s rows", onednn,
+           layouts[engine->layouts[OMMA_F32]], f32, layouts[engine->layouts[OMMA_BF16]], bf16);
+}
+
+int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {
+  const struct ommai_ladder *ladder = &engine->ladders[compute];
+  for (int step = 0; step < ladder->n_steps; step++) {
+    if (n_rows <= ladder->rows[step]) return ladder->rows[step];
+  }
+  return ommai_round_up(n_rows, ladder->rows[ladder->n_steps - 1]);
+}

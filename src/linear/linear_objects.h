@@ -1,0 +1,61 @@
+/* What the files of this folder know of each other's objects. */
+#ifndef OMMAI_LINEAR_LINEAR_OBJECTS_H
+#define OMMAI_LINEAR_LINEAR_OBJECTS_H
+
+#include "kernels/few_rows.h"
+#include "linear/linear.h"
+#include "linear/onednn.h"
+
+#define OMMAI_LADDER_STEPS 4
+
+/* The row counts in use for one layout, rising; the last divides OMMAI_LINEAR_MAX_ROWS, and larger tiles take several. */
+struct ommai_ladder {
+  int n_steps;
+  int64_t rows[OMMAI_LADDER_STEPS];
+};
+
+/* The products of one shape for the whole ladder. */
+struct ommai_ladder_products {
+  struct ommai_ladder_products *next;
+  struct ommai_onednn_shape shape; /* n_rows is 0 */
+  struct ommai_onednn_matmul *steps[OMMAI_LADDER_STEPS];
+};
+
+struct ommai_linear_scratch {
+  void *memory;
+  size_t size;
+};
+
+struct ommai_linear_engine {
+  struct omma_allocator allocator;
+  enum ommai_cpu_level level;
+  int n_workers;
+  struct ommai_onednn *onednn;
+  struct ommai_few_rows_kernels few_rows;
+  enum ommai_weight_layout layouts[2]; /* by compute type: OMMA_F32, OMMA_BF16 */
+  struct ommai_ladder ladders[2];
+  struct ommai_ladder_products *products;
+  struct ommai_linear_scratch *scratch; /* [n_workers] */
+};
+
+struct ommai_linear {
+  const struct ommai_linear_engine *engine;
+  struct ommai_few_rows_weights packed; /* x_type is the compute type */
+  void *weights;                        /* what packed.weights points to */
+  float *bias;                          /* [n_panels * 64] */
+  bool has_bias;
+  size_t weight_bytes;
+  struct ommai_onednn_operand *operand;
+};
+
+/* ---- packing ---------------------------------------------------------------------------------------------------------- */
+
+/* Elements of the packed weights; false when the sizes are out of bounds. */
+bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements);
+
+/* Writes rows first_row .. first_row + source->n_out - 1 of the stacked matrix, and their bias. Values round to bf16 where
+ * `compute` says so, also in f32 layouts. weights and bias hold zeros before the first source. */
+void ommai_linear_pack(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
+                       enum ommai_weight_layout layout, int64_t first_row, void *weights, float *bias);
+
+#endif

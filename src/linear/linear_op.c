@@ -1,0 +1,213 @@
+/* A layer in one form of call: the products of the ladder, and copies of x and y where oneDNN cannot take the caller's. Its
+ * fast code wants rows without gaps, and bf16 only where the CPU has bf16 products. */
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "linear/linear_objects.h"
+
+struct ommai_linear_op {
+  const struct ommai_linear_engine *engine;
+  const struct ommai_linear *linear;
+  const struct ommai_ladder *ladder;
+  const struct ommai_ladder_products *products;
+  struct ommai_linear_form form;
+  bool expanded;     /* bf16 values over f32 weights */
+  bool copy_x;       /* x goes through scratch: expanded, or its rows have gaps */
+  bool copy_y;       /* y goes through scratch: rounded at the end, or its rows have gaps */
+  size_t x_at, y_at; /* byte offsets of these copies in a worker's scratch; the product's own scratch is at 0 */
+};
+
+static enum omma_status check_form(const struct ommai_linear *linear, const struct ommai_linear_form *form,
+                                   struct omma_error *error) {
+  const struct ommai_few_rows_weights *packed = &linear->packed;
+  if (form->x_stride < packed->n_in || form->y_stride < packed->n_out) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "x_stride",
+                            "linear layer: strides %lld and %lld, expected at least %lld and %lld", (long long)form->x_stride,
+                            (long long)form->y_stride, (long long)packed->n_in, (long long)packed->n_out);
+  }
+  bool y_is_f32 = form->y_type == OMMA_F32;
+  if (!y_is_f32 && (form->y_type != OMMA_BF16 || packed->x_type != OMMA_BF16 || form->accumulate)) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "y_type",
+                            "linear layer: y may be f32, or bf16 where the layer computes in bf16 and does not accumulate");
+  }
+  if (form->accumulate && form->activation != OMMAI_ACTIVATION_NONE) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "accumulate", "linear layer: accumulating goes without activation");
+  }
+  if (form->activation > OMMAI_ACTIVATION_SILU) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "activation", "linear layer: no activation %d", (int)form->activation);
+  }
+  return OMMA_OK;
+}
+
+static bool same_shape(const struct ommai_onednn_shape *a, const struct ommai_onednn_shape *b) {
+  return a->n_in == b->n_in && a->n_out == b->n_out && a->layout == b->layout && a->y_type == b->y_type &&
+         a->activation == b->activation && a->bias == b->bias && a->accumulate == b->accumulate;
+}
+
+/* The products of this shape, made where the engine has none yet. */
+static enum omma_status find_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
+                                      const struct ommai_ladder *ladder, const struct ommai_ladder_products **out,
+                                      struct omma_error *error) {
+  for (struct ommai_ladder_products *known = engine->products; known; known = known->next) {
+    if (same_shape(&known->shape, shape)) {
+      *out = known;
+      return OMMA_OK;
+    }
+  }
+  struct ommai_ladder_products *made = ommai_allocate(&engine->allocator, 1, sizeof *made);
+  if (!made) return ommai_fail_memory(error, "linear layer's products", sizeof *made);
+  enum omma_status status;
+  made->shape = *shape;
+  for (int step = 0; step < ladder->n_steps; step++) {
+    struct ommai_onednn_shape with_rows = *shape;
+    with_rows.n_rows = ladder->rows[step];
+    OMMAI_TRY_GOTO(ommai_onednn_matmul_create(engine->onednn, &with_rows, &made->steps[step], error), fail);
+  }
+  made->next = engine->products;
+  engine->products = made;
+  *out = made;
+  return OMMA_OK;
+fail:
+  for (int step = 0; step < ladder->n_steps; step++) ommai_onednn_matmul_destroy(made->steps[step]);
+  ommai_release(&engine->allocator, made, 1, sizeof *made);
+  return status;
+}
+
+static enum omma_status grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error) {
+  for (int worker = 0; worker < engine->n_workers; worker++) {
+    struct ommai_linear_scratch *scratch = &engine->scratch[worker];
+    if (scratch->size >= size) continue;
+    void *memory = ommai_allocate(&engine->allocator, size, 1);
+    if (!memory) return ommai_fail_memory(error, "linear layers' scratch", size);
+    ommai_release(&engine->allocator, scratch->memory, scratch->size, 1);
+    *scratch = (struct ommai_linear_scratch){memory, size};
+  }
+  return OMMA_OK;
+}
+
+static size_t type_bytes(enum omma_dtype type) { return type == OMMA_F32 ? sizeof(float) : sizeof(ommai_bf16); }
+
+/* The types in which oneDNN sees x and y. */
+static enum omma_dtype product_x_type(const struct ommai_linear_op *op) {
+  return op->expanded ? OMMA_F32 : op->linear->packed.x_type;
+}
+
+static enum omma_dtype product_y_type(const struct ommai_linear_op *op) { return op->expanded ? OMMA_F32 : op->form.y_type; }
+
+static size_t align_up(size_t size) { return (size + OMMAI_ALIGNMENT - 1) / OMMAI_ALIGNMENT * OMMAI_ALIGNMENT; }
+
+/* Lays a worker's scratch out and returns its size. Rows and columns are within OMMAI_LINEAR_MAX_*, so nothing overflows. */
+static size_t place_scratch(struct ommai_linear_op *op) {
+  size_t used = 0, rows = (size_t)op->ladder->rows[op->ladder->n_steps - 1];
+  for (int step = 0; step < op->ladder->n_steps; step++) {
+    size_t bytes = ommai_onednn_matmul_scratch_bytes(op->products->steps[step]);
+    if (bytes > used) used = bytes;
+  }
+  op->x_at = used = align_up(used);
+  if (op->copy_x) used += align_up(rows * (size_t)op->linear->packed.n_in * type_bytes(product_x_type(op)));
+  op->y_at = used;
+  if (op->copy_y) used += align_up(rows * (size_t)op->linear->packed.n_out * type_bytes(product_y_type(op)));
+  return used;
+}
+
+static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op) {
+  const struct ommai_few_rows_weights *packed = &op->linear->packed;
+  return (struct ommai_onednn_shape){
+      .n_in = packed->n_in,
+      .n_out = packed->n_out,
+      .layout = packed->layout,
+      .y_type = product_y_type(op),
+      .activation = op->form.activation,
+      .bias = op->linear->has_bias,
+      .accumulate = op->form.accumulate,
+  };
+}
+
+enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
+                                        const struct ommai_linear_form *form, struct ommai_linear_op **out,
+                                        struct omma_error *error) {
+  OMMAI_TRY(check_form(linear, form, error));
+  struct ommai_linear_op *op = ommai_allocate(&engine->allocator, 1, sizeof *op);
+  if (!op) return ommai_fail_memory(error, "linear layer's form", sizeof *op);
+  enum omma_status status;
+  op->engine = engine;
+  op->linear = linear;
+  op->ladder = &engine->ladders[linear->packed.x_type];
+  op->form = *form;
+  op->expanded = linear->packed.x_type == OMMA_BF16 && linear->packed.layout != OMMAI_WEIGHTS_BF16_PANELS;
+  op->copy_x = op->expanded || form->x_stride != linear->packed.n_in;
+  op->copy_y = form->y_type != product_y_type(op) || form->y_stride != linear->packed.n_out;
+  struct ommai_onednn_shape shape = product_shape(op);
+  OMMAI_TRY_GOTO(find_products(engine, &shape, op->ladder, &op->products, error), fail);
+  OMMAI_TRY_GOTO(grow_scratch(engine, place_scratch(op), error), fail);
+  *out = op;
+  return OMMA_OK;
+fail:
+  ommai_linear_op_destroy(op);
+  return status;
+}
+
+void ommai_linear_op_destroy(struct ommai_linear_op *op) {
+  if (op) ommai_release(&op->engine->allocator, op, 1, sizeof *op);
+}
+
+const char *ommai_linear_op_name(const struct ommai_linear_op *op) {
+  return ommai_onednn_matmul_name(op->products->steps[op->ladder->n_steps - 1]);
+}
+
+/* Rows of n values, from one stride and type to another; only bf16 to f32 and back, or no change. */
+static void copy_rows(const void *from, enum omma_dtype from_type, int64_t from_stride, void *to, enum omma_dtype to_type,
+                      int64_t to_stride, int64_t n_rows, int64_t n) {
+  for (int64_t row = 0; row < n_rows; row++) {
+    const char *source = (const char *)from + (size_t)(row * from_stride) * type_bytes(from_type);
+    char *target = (char *)to + (size_t)(row * to_stride) * type_bytes(to_type);
+    if (from_type == to_type) {
+      memcpy(target, source, (size_t)n * type_bytes(to_type));
+    } else if (to_type == OMMA_F32) {
+      for (int64_t i = 0; i < n; i++)
+        ((float *)(void *)target)[i] = ommai_bf16_to_f32(((const ommai_bf16 *)(const void *)source)[i]);
+    } else {
+      for (int64_t i = 0; i < n; i++)
+        ((ommai_bf16 *)(void *)target)[i] = ommai_bf16_from_f32(((const float *)(const void *)source)[i]);
+    }
+  }
+}
+
+/* n_rows rows, at most the ladder's last step. */
+static enum omma_status run_step(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+  const struct ommai_few_rows_weights *packed = &op->linear->packed;
+  const struct ommai_linear_form *form = &op->form;
+  char *scratch = op->engine->scratch[worker].memory;
+  void *product_x = scratch + op->x_at, *product_y = op->copy_y ? scratch + op->y_at : y;
+  enum omma_dtype y_type = product_y_type(op);
+  int step = 0;
+  while (op->ladder->rows[step] < n_rows) step++;
+  if (op->copy_x) {
+    copy_rows(x, packed->x_type, form->x_stride, product_x, product_x_type(op), packed->n_in, n_rows, packed->n_in);
+  }
+  if (op->copy_y && form->accumulate) {
+    copy_rows(y, form->y_type, form->y_stride, product_y, y_type, packed->n_out, n_rows, packed->n_out);
+  }
+  enum omma_status status = ommai_onednn_matmul_run(op->products->steps[step], op->linear->operand, op->copy_x ? product_x : x,
+                                                    product_y, scratch, worker);
+  if (status == OMMA_OK && op->copy_y) {
+    copy_rows(product_y, y_type, packed->n_out, y, form->y_type, form->y_stride, n_rows, packed->n_out);
+  }
+  return status;
+}
+
+enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+  if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->engine->n_workers) {
+    return OMMA_ERROR_ARGUMENT;
+  }
+  size_t x_bytes = (size_t)op->form.x_stride * (op->linear->packed.x_type == OMMA_BF16 ? 2 : 4);
+  size_t y_bytes = (size_t)op->form.y_stride * (op->form.y_type == OMMA_BF16 ? 2 : 4);
+  int64_t step = op->ladder->rows[op->ladder->n_steps - 1];
+  for (int64_t row = 0; row < n_rows; row += step) {
+    OMMAI_TRY(run_step(op, (const char *)x + (size_t)row * x_bytes, (char *)y + (size_t)row * y_bytes,
+                       ommai_min_i64(step, n_rows - row), worker));
+  }
+  return OMMA_OK;
+}

@@ -1,0 +1,68 @@
+/* The only door to oneDNN: single-threaded matrix products of fixed shape over weights in a layout of ours.
+ *
+ * oneDNN's OpenMP build reads the number of threads from a setting of the calling thread. Every call here sets it to one,
+ * and gives the old value back before it returns, so that no OpenMP team ever starts and a host program keeps its setting. */
+#ifndef OMMAI_LINEAR_ONEDNN_H
+#define OMMAI_LINEAR_ONEDNN_H
+
+#include <omma/host.h>
+#include <stdbool.h>
+
+#include "kernels/cpu.h"
+#include "kernels/few_rows.h"
+#include "linear/activation.h"
+
+struct ommai_onednn;         /* engine, one stream per worker */
+struct ommai_onednn_operand; /* weights and bias of one layer */
+struct ommai_onednn_matmul;  /* one primitive, memory objects per worker */
+
+/* Opens oneDNN for workers 0 .. n_workers - 1. Where `level` is below the machine's best, oneDNN is told so; that works only
+ * before its first use in the process (see ommai_onednn_describe). Errors: MEMORY, INTERNAL. */
+enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
+                                     struct ommai_onednn **onednn, struct omma_error *error);
+void ommai_onednn_destroy(struct ommai_onednn *onednn);
+
+/* Whether oneDNN has a fast product over weights in this layout on this CPU. Errors: MEMORY, INTERNAL. */
+enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, enum ommai_weight_layout layout, bool *taken,
+                                    struct omma_error *error);
+
+/* True where products over this layout were seen, on this instruction set, to give a row the same bits for every row count
+ * that is in the layout's ladder. */
+bool ommai_onednn_is_proven(const struct ommai_onednn *onednn, enum ommai_weight_layout layout);
+
+/* "oneDNN 2.6.3, instruction set avx512_core_bf16". Says so when the level came too late. */
+void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t size);
+
+/* Names `weights` [in `layout`, of ommai_weights_panel_elements] and `bias` [n_out] (NULL: none) to oneDNN; both stay the
+ * caller's and must outlive the operand. May write zeros over the padding. Shared by all workers. Errors: MEMORY, INTERNAL. */
+enum omma_status ommai_onednn_operand_create(struct ommai_onednn *onednn, enum ommai_weight_layout layout, int64_t n_out,
+                                             int64_t n_in, void *weights, float *bias, struct ommai_onednn_operand **operand,
+                                             struct omma_error *error);
+void ommai_onednn_operand_destroy(struct ommai_onednn_operand *operand);
+
+/* x [n_rows][n_in] (bf16 for bf16 panels, else f32), y [n_rows][n_out]: without gaps between rows, for which oneDNN 2.6 has no
+ * fast code over packed weights. */
+struct ommai_onednn_shape {
+  int64_t n_rows, n_in, n_out;
+  enum ommai_weight_layout layout;
+  enum omma_dtype y_type;           /* f32; bf16 for bf16 panels only */
+  enum ommai_activation activation; /* NONE with accumulate */
+  bool bias, accumulate;
+};
+
+/* Errors: MEMORY, UNSUPPORTED (oneDNN has no such product), INTERNAL. */
+enum omma_status ommai_onednn_matmul_create(struct ommai_onednn *onednn, const struct ommai_onednn_shape *shape,
+                                            struct ommai_onednn_matmul **matmul, struct omma_error *error);
+void ommai_onednn_matmul_destroy(struct ommai_onednn_matmul *matmul);
+
+size_t ommai_onednn_matmul_scratch_bytes(const struct ommai_onednn_matmul *matmul);
+
+/* oneDNN's name for the code it chose, "brg:avx512_core_bf16". Valid as long as the matmul. */
+const char *ommai_onednn_matmul_name(const struct ommai_onednn_matmul *matmul);
+
+/* y = act(x W^T + b), or y += x W^T + b. scratch: 64-aligned, of the stated size. Calls for different workers may run at the same time.
+ * Allocates nothing of ours. Errors: INTERNAL. */
+enum omma_status ommai_onednn_matmul_run(const struct ommai_onednn_matmul *matmul, const struct ommai_onednn_operand *operand,
+                                         const void *x, void *y, void *scratch, int worker);
+
+#endif

@@ -1,0 +1,22 @@
+"""What the tests of the command line run on: the program and a model directory."""
+
+import pathlib
+
+import pytest
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--omma", required=True, help="the program to test")
+    parser.addoption("--model", default=str(GOLDEN / "qwen3_vl_tied"), help="a model directory with weights")
+
+
+@pytest.fixture(scope="session")
+def model(request):
+    return request.config.getoption("--model")
+
+
+@pytest.fixture(scope="session")
+def pictures():
+    return GOLDEN / "pictures"

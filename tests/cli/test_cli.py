@@ -1,0 +1,565 @@
+"""The command line as its users meet it: exit codes, messages, help, JSON, files.
+
+Run with: pytest tests/cli --omma build/release/omma
+"""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+
+COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention"]
+TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
+
+
+class Omma:
+    def __init__(self, path):
+        self.path = os.path.abspath(path)
+
+    def __call__(self, *arguments, stdin=b"", timeout=120):
+        words = [str(word) for word in arguments]
+        return subprocess.run([self.path, *words], input=stdin, capture_output=True, timeout=timeout, check=False)
+
+    def json(self, *arguments, stdin=b""):
+        done = self(*arguments, stdin=stdin)
+        assert done.returncode == 0, done.stderr.decode()
+        assert done.stdout.count(b"\n") == 1 and done.stdout.endswith(b"\n")
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def omma(request):
+    return Omma(request.config.getoption("--omma"))
+
+
+@pytest.fixture(scope="session")
+def no_weights(model, tmp_path_factory):
+    """The model's directory without its tensors."""
+    folder = tmp_path_factory.mktemp("no_weights")
+    for file in pathlib.Path(model).iterdir():
+        if file.is_file() and not file.name.startswith("model"):
+            shutil.copy(file, folder / file.name)
+    return folder
+
+
+def refused(done, code, *words):
+    """One line of error, nothing on stdout, the exit code, and all of the words in the line."""
+    error = done.stderr.decode()
+    assert done.returncode == code, error
+    assert done.stdout == b""
+    assert error.startswith("omma: ") and error.endswith("\n") and error.count("\n") == 1, error
+    for word in words:
+        assert str(word) in error, error
+
+
+def read_safetensors(path):
+    """Header without metadata, and the bytes of the tensors."""
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    return header, data[8 + size :]
+
+
+# ---- help and version
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
+def test_help_lists_every_command(omma, words):
+    done = omma(*words)
+    assert done.returncode == 0 and done.stderr == b""
+    for command in COMMANDS:
+        assert re.search(rf"^  {command}\b", done.stdout.decode(), re.M), command
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_command(omma, command):
+    done = omma(*command.split(), "--help")
+    assert done.returncode == 0 and done.stderr == b""
+    text = done.stdout.decode()
+    assert text.startswith(f"Usage: omma {command} ")
+    assert f"Example:\n  omma {command}" in text or f"| omma {command}" in text
+    assert all(len(line) <= 120 for line in text.splitlines())
+    assert omma("help", *command.split()).stdout == done.stdout
+
+
+def test_help_wins_over_missing_arguments(omma):
+    assert omma("encode", "--help").returncode == 0
+    assert omma("chat", "--prompt", "x", "--help").returncode == 0
+
+
+def test_alias(omma):
+    assert omma("generate", "--help").stdout == omma("chat", "--help").stdout
+
+
+def test_defaults_are_shown(omma):
+    text = omma("serve", "--help").stdout.decode()
+    assert "default: 8000" in text and "default: 127.0.0.1" in text
+
+
+def test_version(omma):
+    done = omma("--version")
+    assert done.returncode == 0 and re.fullmatch(rb"omma \d+\.\d+\.\d+\n", done.stdout)
+
+
+def test_no_command(omma):
+    done = omma()
+    assert done.returncode == 2 and done.stdout == b"" and b"Usage" in done.stderr
+
+
+# ---- wrong use
+
+
+@pytest.mark.parametrize(
+    "words, meant",
+    [
+        (["cht"], "chat"),
+        (["tokenise"], "tokenize"),
+        (["bench", "atention"], "bench attention"),
+        (["help", "plna"], "plan"),
+        (["generat"], "generate"),
+    ],
+)
+def test_unknown_command(omma, words, meant):
+    refused(omma(*words), 2, f"did you mean {meant}?")
+
+
+def test_unknown_command_unlike_any(omma):
+    done = omma("zzzzzzzz")
+    refused(done, 2, "zzzzzzzz", "unknown command")
+    assert b"did you mean" not in done.stderr
+    refused(omma("bench"), 2, "bench")
+    refused(omma("--promt"), 2, "command")
+
+
+@pytest.mark.parametrize(
+    "words, meant",
+    [
+        (["chat", "--promt", "x"], "--prompt"),
+        (["chat", "--temprature=1"], "--temperature"),
+        (["chat", "--max-token", "3"], "--max-tokens"),
+        (["plan", "--jsno", "1x1"], "--json"),
+        (["serve", "--max-model-length", "100"], "--max-model-len"),
+        (["bench", "attention", "--headdim", "64"], "--head-dim"),
+    ],
+)
+def test_unknown_option(omma, words, meant):
+    refused(omma(*words), 2, f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize("words", [["chat", "--xyzzyplugh"], ["chat", "-q"], ["chat", "--boxes", "out.png"], ["info", "--=3"]])
+def test_unknown_option_unlike_any(omma, words):
+    refused(omma(*words), 2, "unknown option")
+
+
+@pytest.mark.parametrize(
+    "words, name, why",
+    [
+        (["chat", "--temperature", "3"], "--temperature", "from 0 to 2"),
+        (["chat", "--temperature", "warm"], "--temperature", "number"),
+        (["chat", "--temperature", "nan"], "--temperature", "number"),
+        (["chat", "--top-p", "0"], "--top-p", "above 0"),
+        (["chat", "--top-k", "1.5"], "--top-k", "whole number"),
+        (["chat", "--top-k=-2"], "--top-k", "-1 or more"),
+        (["chat", "--max-tokens", "0"], "--max-tokens", "1 or more"),
+        (["chat", "--max-tokens", "99999999999999999999"], "--max-tokens", "whole number"),
+        (["chat", "--max-tokens", ""], "--max-tokens", "whole number"),
+        (["chat", "--logprobs", "21", "--json"], "--logprobs", "from 0 to 20"),
+        (["chat", "--dtype", "int3"], "--dtype", "one of"),
+        (["chat", "--isa", "mmx"], "--isa", "avx2"),
+        (["chat", "--threads", "0"], "--threads", "from 1"),
+        (["chat", "--json=yes"], "--json", "no value"),
+        (["serve", "--port", "65536"], "--port", "from 0 to 65535"),
+        (["serve", "--kv-cache-bytes", "2X"], "--kv-cache-bytes", "unit"),
+        (["serve", "--kv-cache-bytes", "9999999999T"], "--kv-cache-bytes", "whole number"),
+        (["serve", "--limit-mm-per-prompt", "4"], "--limit-mm-per-prompt", ""),
+        (["serve", "--limit-mm-per-prompt", '{"image": -1}'], "--limit-mm-per-prompt", "image"),
+        (["serve", "--limit-mm-per-prompt", '{"images": 1}'], "--limit-mm-per-prompt", "images"),
+        (["serve", "--mm-processor-kwargs", '{"min_pixel": 1}'], "--mm-processor-kwargs", "min_pixel"),
+        (["encode", "x.png", "--output", "o", "--pack", "tight"], "--pack", "separate"),
+        (["bench", "attention", "--head-dim", "257", "--heads", "1"], "--head-dim", "from 1 to 256"),
+    ],
+)
+def test_wrong_value(omma, words, name, why):
+    refused(omma(*words), 2, name, why)
+
+
+def test_missing_value(omma):
+    refused(omma("chat", "--prompt"), 2, "--prompt", "value is missing")
+    refused(omma("chat", "-p"), 2, "--prompt", "value is missing")
+
+
+@pytest.mark.parametrize(
+    "words, why",
+    [
+        (["encode", "x.png"], "--output"),
+        (["preprocess", "x.png"], "--output"),
+        (["encode", "--output", "o"], "arguments are missing"),
+        (["plan"], "arguments are missing"),
+        (["tokenize", "text"], "unexpected argument"),
+        (["serve", "one", "two"], "unexpected argument"),
+        (["serve", "one", "--model", "two"], "--model"),
+        (["chat", "--prompt", "x", "--logprobs", "1"], "--json"),
+        (["chat", "--prompt", "x", "--stop", ""], "--stop"),
+        (["chat", "--prompt", ""], "nothing to ask"),
+        (["chat", "--prompt", "x", *["--stop", "y"] * 17], "--stop"),
+        (["bench", "attention", "--heads", "4"], "--head-dim"),
+        (["bench", "attention", "--heads", "4", "--head-dim", "8", "--kv-heads", "3"], "--kv-heads"),
+        (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "64x"], "--segments"),
+        (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "0"], "--segments"),
+    ],
+)
+def test_wrong_use(omma, words, why):
+    refused(omma(*words), 2, why)
+
+
+def test_chat_without_anything_to_ask(omma):
+    refused(omma("chat", stdin=b""), 2, "nothing to ask")
+
+
+# ---- files that are not there or are no good
+
+
+def test_missing_model(omma, tmp_path):
+    missing = tmp_path / "nowhere"
+    for command in (["chat", "--prompt", "x"], ["tokenize", "--text", "x"], ["plan", "10x10"], ["info"], ["verify"]):
+        refused(omma(*command, "--model", missing), 1, missing)
+    refused(omma("serve", missing), 1, missing)
+
+
+def test_empty_model(omma, tmp_path):
+    refused(omma("tokenize", "--text", "x", "--model", tmp_path), 1, "config.json")
+
+
+def test_broken_config(omma, no_weights, tmp_path):
+    folder = tmp_path / "broken"
+    shutil.copytree(no_weights, folder)
+    (folder / "config.json").write_text('{"model_type": ')
+    refused(omma("tokenize", "--text", "x", "--model", folder), 1, "config.json")
+
+
+def test_model_without_weights(omma, no_weights):
+    refused(omma("chat", "--prompt", "x", "--model", no_weights), 1, "model.safetensors")
+
+
+def test_missing_picture(omma, model, tmp_path):
+    missing = tmp_path / "none.png"
+    refused(omma("plan", missing, "--model", model), 1, missing)
+    refused(omma("chat", "--image", missing, "--prompt", "x", "--model", model), 1, missing)
+    refused(omma("encode", missing, "--output", tmp_path / "o", "--model", model), 1, missing)
+    refused(omma("preprocess", missing, "--output", tmp_path / "o", "--model", model), 1, missing)
+
+
+def test_no_picture(omma, model, tmp_path):
+    text = tmp_path / "text.png"
+    text.write_text("this is not a picture at all, whatever its name says")
+    refused(omma("plan", text, "--model", model), 1, text)
+
+
+@pytest.mark.parametrize("source", ["https://example.org/a.png", "http://127.0.0.1/a.png", "ftp://x/y", "file:///etc/passwd"])
+def test_addresses_are_refused(omma, model, source):
+    refused(omma("chat", "--image", source, "--prompt", "x", "--model", model), 2, source, "not fetched")
+
+
+@pytest.mark.parametrize("source", ["data:image/png;base64", "data:image/png,abc", "data:image/png;base64,@@@@", "data:;base64,aGVsbG8="])
+def test_wrong_data_url(omma, model, source):
+    refused(omma("plan", source, "--model", model), 1, "data:")
+
+
+def test_names_with_control_characters_stay_on_one_line(omma, model):
+    refused(omma("plan", "a\nb\x1b[31m.png", "--model", model), 1)
+
+
+def test_unwritable_output(omma, model, pictures, tmp_path):
+    target = tmp_path / "no" / "such" / "folder.safetensors"
+    refused(omma("preprocess", pictures / "tile_64x64.png", "--output", target, "--model", model), 1, target)
+
+
+def test_full_output(omma, model):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "wb") as full:
+        words = [omma.path, "tokenize", "--text", "x", "--model", model]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+
+
+# ---- tokens
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_round_trip(omma, no_weights, text):
+    made = omma.json("tokenize", "--model", no_weights, "--text", text)
+    assert made["count"] == len(made["tokens"]) and all(isinstance(token, int) for token in made["tokens"])
+    assert omma.json("tokenize", "--model", no_weights, stdin=text.encode()) == made
+    back = omma("detokenize", "--model", no_weights, stdin=json.dumps(made).encode())
+    assert back.returncode == 0 and back.stdout == text.encode()
+    listed = ",".join(str(token) for token in made["tokens"])
+    assert omma.json("detokenize", "--model", no_weights, "--tokens", listed, "--json") == {"text": text}
+
+
+def test_detokenize_forms(omma, no_weights):
+    for form in ("72 101", "72,101", "[72,101]", '{"tokens":[72,101]}', "72\n101\n"):
+        done = omma("detokenize", "--model", no_weights, "--tokens", form)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == omma("detokenize", "--model", no_weights, "--tokens", "72 101").stdout
+
+
+@pytest.mark.parametrize("form, code", [("72 x", 2), ("-1", 2), ("4294967296", 2), ("[1.5]", 1), ("{}", 1), ("[1", 1), ("2147483647", 1)])
+def test_wrong_tokens(omma, no_weights, form, code):
+    refused(omma("detokenize", "--model", no_weights, f"--tokens={form}"), code)
+
+
+def test_invalid_utf8(omma, no_weights):
+    refused(omma("tokenize", "--model", no_weights, stdin=b"abc\xff"), 1, "3")
+
+
+# ---- plans
+
+
+def test_plan_without_weights(omma, no_weights, pictures):
+    harbour = pictures / "harbour_301x211.jpg"
+    plan = omma.json("plan", harbour, "301x211", "640x480", "--max-pixels", "1M", "--model", no_weights, "--json")
+    first, second, third = plan["images"]
+    assert first["source"] == str(harbour) and (first["width"], first["height"]) == (301, 211)
+    assert {**first, "source": ""} == {**second, "source": ""}
+    for image in plan["images"]:
+        time_, rows, columns = image["grid_thw"]
+        assert time_ * rows * columns == image["n_patches"] > image["n_tokens"] > 0
+        assert image["flops"] > 0 and image["expected_seconds"] > 0
+    assert third["n_tokens"] > first["n_tokens"]
+    assert plan["total"]["n_tokens"] == sum(image["n_tokens"] for image in plan["images"])
+    memory = plan["memory"]
+    parts = ["weight_bytes", "kv_cache_bytes", "vision_workspace_bytes", "language_workspace_bytes", "table_bytes"]
+    assert memory["total_bytes"] >= max(memory[part] for part in parts) > 0
+    assert plan["peak_gflops"] > 0
+
+
+def test_plan_as_table(omma, no_weights):
+    done = omma("plan", "640x480", "320x240", "--model", no_weights)
+    text = done.stdout.decode()
+    assert done.returncode == 0 and done.stderr == b""
+    assert "640x480" in text and "total" in text and "Memory" in text
+
+
+def test_plan_limits(omma, no_weights):
+    words = ["plan", "2000x1500", "--model", no_weights, "--json", "--max-pixels"]
+    large, small = (omma.json(*words, most) for most in ("1M", "100k"))
+    assert small["total"]["n_tokens"] < large["total"]["n_tokens"]
+    image = small["images"][0]
+    assert image["resized_width"] * image["resized_height"] <= 100_000
+
+
+@pytest.mark.parametrize("size", ["0x10", "10x0"])
+def test_plan_of_nothing(omma, no_weights, size):
+    refused(omma("plan", size, "--model", no_weights), 1)
+
+
+@pytest.mark.parametrize("size", ["10x", "x10", "10x10x10", "99999999999x1"])
+def test_plan_of_no_size(omma, no_weights, size):
+    refused(omma("plan", size, "--model", no_weights), 1, size)
+
+
+def test_data_url(omma, no_weights, pictures):
+    encoded = base64.b64encode((pictures / "tile_64x64.png").read_bytes()).decode()
+    plan = omma.json("plan", "data:image/png;base64," + encoded, "--model", no_weights, "--json")
+    assert (plan["images"][0]["width"], plan["images"][0]["height"]) == (64, 64)
+
+
+# ---- tensors
+
+
+def test_preprocess(omma, no_weights, pictures, tmp_path):
+    names = ["tile_64x64.png", "meadow_163x97.jpg"]
+    target = tmp_path / "patches.safetensors"
+    done = omma.json("preprocess", *(pictures / name for name in names), "-o", target, "--model", no_weights, "--json")
+    header, _ = read_safetensors(target)
+    assert set(header) == {f"image.{i}.{what}" for i in range(2) for what in ("pixel_values", "grid_thw")}
+    for i, image in enumerate(done["images"]):
+        assert header[f"image.{i}.pixel_values"]["dtype"] == "F32" and header[f"image.{i}.grid_thw"]["dtype"] == "I64"
+        assert header[f"image.{i}.pixel_values"]["shape"] == [image["n_patches"], image["patch_dim"]]
+        assert header[f"image.{i}.grid_thw"]["shape"] == [3]
+    assert [file.name for file in tmp_path.iterdir()] == [target.name]
+
+
+def test_encode(omma, model, pictures, tmp_path):
+    sources = [pictures / "tile_64x64.png", pictures / "meadow_163x97.jpg"]
+    results = []
+    for how in ("together", "separate"):
+        target = tmp_path / f"{how}.safetensors"
+        done = omma.json("encode", *sources, "--output", target, "--pack", how, "--model", model, "--json")
+        header, data = read_safetensors(target)
+        for i, image in enumerate(done["images"]):
+            shape = [image["n_tokens"], image["width"]]
+            assert header[f"image.{i}.embeddings"]["shape"] == shape
+            assert header[f"image.{i}.grid_thw"]["dtype"] == "I64"
+            for j in range(image["n_deepstack"]):
+                assert header[f"image.{i}.deepstack.{j}"]["shape"] == shape
+        results.append((header, data))
+    assert results[0] == results[1]
+
+
+# ---- chat
+
+
+def test_chat_json(omma, model, pictures):
+    words = ["chat", "--model", model, "--image", pictures / "tile_64x64.png", "--prompt", "What is this?"]
+    words += ["--max-tokens", "5", "--json", "--logprobs", "2", "--ignore-eos"]
+    answer = omma.json(*words)
+    assert answer["finish_reason"] == "length"
+    usage = answer["usage"]
+    assert usage["completion_tokens"] == len(answer["token_ids"]) == 5
+    assert usage["prompt_tokens"] == len(answer["prompt_token_ids"])
+    assert usage["total_tokens"] == usage["prompt_tokens"] + 5
+    assert isinstance(answer["text"], str)
+    assert set(answer["timings"]) == {"queue", "preprocess", "encode", "prefill", "decode"}
+    assert [entry["id"] for entry in answer["logprobs"]] == answer["token_ids"]
+    for entry in answer["logprobs"]:
+        assert entry["logprob"] <= 0 and len(entry["top"]) == 2
+    again = omma.json(*words)
+    assert {**again, "timings": 0} == {**answer, "timings": 0}
+    plain = omma("chat", "--model", model, "--prompt", "What is this?", "--image", words[4], "--max-tokens", "5", "--ignore-eos")
+    assert plain.returncode == 0 and plain.stderr == b""
+    assert plain.stdout.decode().rstrip("\n") == answer["text"].rstrip("\n")
+
+
+def test_chat_prompt_from_stdin(omma, model):
+    words = ["chat", "--model", model, "--max-tokens", "3", "--ignore-eos", "--json"]
+    given, piped = omma.json(*words, "--prompt", "Hello"), omma.json(*words, stdin=b"Hello\n")
+    assert given["prompt_token_ids"] == piped["prompt_token_ids"] and given["token_ids"] == piped["token_ids"]
+    assert "logprobs" not in given
+
+
+def test_chat_system(omma, model):
+    words = ["chat", "--model", model, "--max-tokens", "1", "--ignore-eos", "--json", "--prompt", "Hello"]
+    assert len(omma.json(*words, "--system", "Be brief.")["prompt_token_ids"]) > len(omma.json(*words)["prompt_token_ids"])
+
+
+def test_chat_seed(omma, model):
+    words = ["chat", "--model", model, "--max-tokens", "8", "--ignore-eos", "--json", "--prompt", "Hello", "--temperature", "2"]
+    assert omma.json(*words, "--seed", "1")["token_ids"] == omma.json(*words, "--seed", "1")["token_ids"]
+
+
+def test_chat_prompt_too_long(omma, model):
+    refused(omma("chat", "--model", model, "--max-model-len", "64", "--prompt", "one two three " * 100), 1, "64")
+
+
+def test_chat_threads_agree(omma, model):
+    words = ["chat", "--model", model, "--max-tokens", "8", "--ignore-eos", "--json", "--prompt", "Hello"]
+    assert omma.json(*words, "--threads", "1")["token_ids"] == omma.json(*words, "--threads", "2")["token_ids"]
+
+
+# ---- info, verify, bench
+
+
+def test_info(omma, no_weights):
+    info = omma.json("info", "--json")
+    assert "scalar" in info["levels"] and info["f32_gflops"] > 0 and info["kernels"] and "model" not in info
+    with_model = omma.json("info", "--json", "--model", no_weights)
+    assert with_model["model"]["n_layers"] > 0 and with_model["model"]["memory"]["total_bytes"] > 0
+    done = omma("info", "--model", no_weights)
+    assert done.returncode == 0 and b"Kernels" in done.stdout and b"Model" in done.stdout
+
+
+def test_info_of_a_level(omma):
+    assert omma.json("info", "--json", "--isa", "scalar", "--threads", "1")["threads"] == 1
+    missing = {"avx2", "neon"} - set(omma.json("info", "--json")["levels"])
+    for level in missing:
+        refused(omma("info", "--isa", level), 1, level)
+
+
+def test_verify(omma, model):
+    found = omma.json("verify", "--json")
+    assert found["ok"] is True and found["kernels"] and "files" not in found
+    found = omma.json("verify", "--json", "--model", model)
+    assert found["ok"] is True and found["files"]
+
+
+def test_verify_finds_a_broken_tensor(omma, model, tmp_path):
+    folder = tmp_path / "broken"
+    shutil.copytree(model, folder)
+    weights = sorted(folder.glob("*.safetensors"))
+    file = next((path for path in weights if path.name.startswith("model")), None)
+    header, data = read_safetensors(file)
+    name, entry = next((name, entry) for name, entry in header.items() if entry["dtype"] in ("F32", "BF16"))
+    whole = bytearray(file.read_bytes())
+    start = len(whole) - len(data) + entry["data_offsets"][0]
+    size = 4 if entry["dtype"] == "F32" else 2
+    whole[start : start + size] = b"\xff" * size
+    file.write_bytes(whole)
+    done = omma("verify", "--json", "--model", folder)
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+    found = json.loads(done.stdout)
+    assert found["ok"] is False
+    assert any(not check["ok"] and name in check["what"] + check["details"] for check in found["files"])
+
+
+@pytest.mark.parametrize("segments", ["96", "64x3", "20,7,33", "8x2,100"])
+def test_bench_attention(omma, segments):
+    words = ["bench", "attention", "--head-dim", "32", "--heads", "4", "--kv-heads", "2", "--segments", segments]
+    words += ["--dtype", "f32", "--seconds", "0", "--threads", "1", "--json"]
+    result = omma.json(*words)
+    assert 0 < result["ms_min"] <= result["ms_median"] and result["peak_gflops"] > 0 and result["kernel"]
+    assert result["fraction_of_peak"] == pytest.approx(result["gflops"] / result["peak_gflops"], rel=1e-6)
+    lengths = []
+    for entry in segments.split(","):
+        length, _, count = entry.partition("x")
+        lengths += [int(length)] * int(count or 1)
+    assert result["n_tokens"] == sum(lengths) and result["n_segments"] == len(lengths)
+    assert result["flops"] == sum(2 * (32 + 32) * 4 * length * length for length in lengths)
+
+
+def test_bench_attention_from_file(omma, tmp_path):
+    file = tmp_path / "lengths.txt"
+    file.write_text("12 30\n5x2\n")
+    words = ["bench", "attention", "--head-dim", "16", "--heads", "2", "--dtype", "f32", "--seconds", "0", "--json", "--segments"]
+    assert omma.json(*words, file)["n_tokens"] == 52
+    assert omma.json(*words, "32", "--causal")["flops"] == 2 * (16 + 16) * 2 * (32 * 33 // 2)
+    refused(omma(*words, tmp_path / "none.txt"), 1, "none.txt")
+    file.write_text("12 thirty")
+    refused(omma(*words, file), 2, "thirty")
+
+
+# ---- serve and signals
+
+
+def wait_for_line(process, pattern, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        line = process.stderr.readline()
+        if not line:
+            break
+        if found := re.search(pattern, line):
+            return found
+    raise AssertionError(f"no line with {pattern}")
+
+
+def test_serve_starts_and_stops(omma, model):
+    words = [omma.path, "serve", model, "--port", "0", "--max-num-seqs", "4", "--limit-mm-per-prompt", '{"image": 2, "video": 0}']
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_for_line(process, r"warning: .*--max-num-seqs")
+        port = int(wait_for_line(process, r"http://127\.0\.0\.1:(\d+)/v1").group(1))
+        assert port > 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+        assert process.stdout.read() == ""
+
+
+def test_interrupt_ends_an_answer(omma, model):
+    words = [omma.path, "chat", "--model", model, "--ignore-eos", "--prompt", "Hello", "--temperature", "1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        code = process.wait(timeout=30)
+        error = process.stderr.read().decode()
+    # A small model may have filled its context before the signal came.
+    assert (code, error) in ((1, "omma: interrupted\n"), (0, ""))

@@ -1,0 +1,573 @@
+/* Linear layers at every CPU level of the machine. oneDNN keeps its level for the life of a process, so the program runs
+ * itself once per level, with the level's name as its argument. */
+#include <math.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "base/half.h"
+#include "base/team.h"
+#include "linear/linear_objects.h"
+#include "support/test.h"
+
+#define ROWS OMMAI_LINEAR_MAX_ROWS
+#define MARK 12345.0f
+
+static enum ommai_cpu_level level;
+static struct ommai_linear_engine *engine;
+static struct test_allocator allocator;
+/* Elements between the rows of x and y, which hold NaN in x and a mark in y. */
+static int64_t x_gap, y_gap;
+
+/* A layer with its inputs: values as the computation sees them, and in the form that the calls take. */
+struct problem {
+  int64_t n_in, n_out;
+  enum omma_dtype compute;
+  float *w, *b; /* [n_out][n_in], [n_out], after rounding to the compute type */
+  float *x;     /* [ROWS][n_in] */
+  void *input;  /* [ROWS][n_in + x_gap] of the compute type */
+  struct ommai_linear *linear;
+};
+
+static float rounded(float value, enum omma_dtype type) {
+  return type == OMMA_BF16 ? ommai_bf16_to_f32(ommai_bf16_from_f32(value)) : value;
+}
+
+static void put(void *array, int64_t at, float value, enum omma_dtype type) {
+  if (type == OMMA_BF16) {
+    ((ommai_bf16 *)array)[at] = ommai_bf16_from_f32(value);
+  } else {
+    ((float *)array)[at] = value;
+  }
+}
+
+static float get(const void *array, int64_t at, enum omma_dtype type) {
+  return type == OMMA_BF16 ? ommai_bf16_to_f32(((const ommai_bf16 *)array)[at]) : ((const float *)array)[at];
+}
+
+static void fill_row(struct problem *p, int64_t row, const float *values) {
+  int64_t stride = p->n_in + x_gap;
+  for (int64_t k = 0; k < p->n_in; k++) put(p->input, row * stride + k, values[k], p->compute);
+  for (int64_t k = p->n_in; k < stride; k++) put(p->input, row * stride + k, NAN, p->compute);
+}
+
+static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum omma_dtype compute, bool bias) {
+  struct test_random random = {(uint64_t)(n_in * 131 + n_out)};
+  struct omma_error error;
+  *p = (struct problem){.n_in = n_in, .n_out = n_out, .compute = compute};
+  p->w = calloc((size_t)(n_in * n_out), sizeof(float));
+  p->b = calloc((size_t)n_out, sizeof(float));
+  p->x = calloc((size_t)(ROWS * n_in), sizeof(float));
+  p->input = calloc((size_t)(ROWS * (n_in + x_gap)), sizeof(float));
+  float scale = 2.0f / sqrtf((float)n_in);
+  for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = scale * test_random_normal(&random);
+  for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
+  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32};
+  assert_ok(ommai_linear_create(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
+  for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = rounded(p->w[i], compute);
+  for (int64_t i = 0; i < ROWS * n_in; i++) p->x[i] = rounded(test_random_normal(&random), compute);
+  for (int64_t row = 0; row < ROWS; row++) fill_row(p, row, p->x + row * n_in);
+}
+
+static void problem_free(struct problem *p) {
+  ommai_linear_destroy(p->linear);
+  free(p->w);
+  free(p->b);
+  free(p->x);
+  free(p->input);
+}
+
+static struct ommai_linear_op *make_op(struct problem *p, enum omma_dtype y_type, enum ommai_activation activation,
+                                       bool accumulate) {
+  struct omma_error error;
+  struct ommai_linear_form form = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate};
+  struct ommai_linear_op *op = NULL;
+  assert_ok(ommai_linear_op_create(engine, p->linear, &form, &op, &error), &error);
+  return op;
+}
+
+/* Old contents of y: marks in the gaps, small values elsewhere. */
+static void fill_y(const struct problem *p, void *y, enum omma_dtype type) {
+  int64_t stride = p->n_out + y_gap;
+  for (int64_t i = 0; i < ROWS * stride; i++) {
+    put(y, i, i % stride < p->n_out ? (float)(i % 7) - 3.0f : rounded(MARK, type), type);
+  }
+}
+
+static double activate(double x, enum ommai_activation activation) {
+  switch (activation) {
+    case OMMAI_ACTIVATION_GELU_TANH: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case OMMAI_ACTIVATION_GELU_ERF: return 0.5 * x * erfc(-x * 0.7071067811865476);
+    case OMMAI_ACTIVATION_SILU: return x / (1 + exp(-x));
+    default: return x;
+  }
+}
+
+/* Checks one row of y against double precision. The bound is a few units of the last place of what was added up; an activation
+ * may add 2e-6 of the row's root mean square, a bf16 y half a unit of its own. */
+static void check_row(const struct problem *p, const float *x, const void *y, int64_t row, enum omma_dtype y_type,
+                      enum ommai_activation activation, bool accumulate) {
+  int64_t stride = p->n_out + y_gap;
+  double *expected = calloc((size_t)p->n_out, sizeof(double)), *bound = calloc((size_t)p->n_out, sizeof(double));
+  double square = 0;
+  for (int64_t n = 0; n < p->n_out; n++) {
+    double sum = p->b[n], size = fabs(sum), old = accumulate ? (double)((row * stride + n) % 7) - 3.0 : 0.0;
+    for (int64_t k = 0; k < p->n_in; k++) {
+      sum += (double)x[k] * p->w[n * p->n_in + k];
+      size += fabs((double)x[k] * p->w[n * p->n_in + k]);
+    }
+    expected[n] = activate(sum, activation) + old;
+    bound[n] = 4 * 0x1p-24 * (size + fabs(old)) + (y_type == OMMA_BF16 ? 0x1.01p-8 * fabs(expected[n]) : 0);
+    square += activate(sum, activation) * activate(sum, activation);
+  }
+  double extra = activation == OMMAI_ACTIVATION_NONE ? 0 : 2e-6 * sqrt(square / (double)p->n_out);
+  for (int64_t n = 0; n < p->n_out; n++) {
+    double found = get(y, row * stride + n, y_type);
+    if (!(fabs(found - expected[n]) <= bound[n] + extra)) {
+      fail_msg("%lld x %lld, compute %d, y %d, activation %d, row %lld, output %lld: %.9g, expected %.9g +- %.2g",
+               (long long)p->n_in, (long long)p->n_out, p->compute, y_type, activation, (long long)row, (long long)n, found,
+               expected[n], bound[n] + extra);
+    }
+  }
+  for (int64_t n = p->n_out; n < stride; n++) assert_true(get(y, row * stride + n, y_type) == rounded(MARK, y_type));
+  free(expected);
+  free(bound);
+}
+
+static void set_gaps(bool gaps) {
+  x_gap = gaps ? 3 : 0;
+  y_gap = gaps ? 5 : 0;
+}
+
+static const int64_t shapes[][2] = {{1176, 65}, {215, 63}, {4304, 96}, {96, 4304}, {3420, 70}, {1, 17},
+                                    {17, 1},    {63, 65},  {65, 63},   {64, 128},  {1, 1},     {33, 200}};
+#define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
+
+static void check_form(struct problem *p, enum omma_dtype y_type, enum ommai_activation activation, bool accumulate) {
+  static const int64_t rows[] = {0, 5, 16, 77, 127};
+  struct ommai_linear_op *op = make_op(p, y_type, activation, accumulate);
+  void *y = calloc((size_t)(ROWS * (p->n_out + y_gap)), sizeof(float));
+  fill_y(p, y, y_type);
+  assert_int_equal(ommai_linear_run(op, p->input, y, ROWS, 0), OMMA_OK);
+  for (int i = 0; i < 5; i++) check_row(p, p->x + rows[i] * p->n_in, y, rows[i], y_type, activation, accumulate);
+  if (strncmp(ommai_linear_op_name(op), "ref", 3) == 0) {
+    fail_msg("reference code for %lld x %lld, compute %d, y %d, activation %d, accumulate %d", (long long)p->n_in,
+             (long long)p->n_out, p->compute, y_type, activation, accumulate);
+  }
+  free(y);
+  ommai_linear_op_destroy(op);
+}
+
+static void tiles_agree_with_double_precision(void **state) {
+  set_gaps(*(bool *)*state);
+  for (int i = 0; i < N_SHAPES; i++) {
+    for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
+      struct problem p;
+      problem_make(&p, shapes[i][0], shapes[i][1], compute, i % 3 != 2);
+      for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation <= OMMAI_ACTIVATION_SILU; activation++) {
+        if (i > 5 && activation != OMMAI_ACTIVATION_NONE && activation != (enum ommai_activation)(i % 4)) continue;
+        check_form(&p, OMMA_F32, activation, false);
+        if (activation == OMMAI_ACTIVATION_NONE) check_form(&p, OMMA_F32, activation, true);
+        if (compute == OMMA_BF16) check_form(&p, OMMA_BF16, activation, false);
+      }
+      problem_free(&p);
+    }
+  }
+}
+
+/* A bf16 y is the f32 y, rounded once. */
+static void bf16_results_round_once(void **state) {
+  (void)state;
+  set_gaps(false);
+  struct problem p;
+  problem_make(&p, 130, 100, OMMA_BF16, true);
+  int64_t count = ROWS * (p.n_out + y_gap);
+  float *wide = calloc((size_t)count, sizeof *wide);
+  ommai_bf16 *narrow = calloc((size_t)count, sizeof *narrow);
+  for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation <= OMMAI_ACTIVATION_SILU; activation++) {
+    struct ommai_linear_op *f32 = make_op(&p, OMMA_F32, activation, false);
+    struct ommai_linear_op *bf16 = make_op(&p, OMMA_BF16, activation, false);
+    fill_y(&p, wide, OMMA_F32);
+    fill_y(&p, narrow, OMMA_BF16);
+    assert_int_equal(ommai_linear_run(f32, p.input, wide, ROWS, 0), OMMA_OK);
+    assert_int_equal(ommai_linear_run(bf16, p.input, narrow, ROWS, 0), OMMA_OK);
+    for (int64_t i = 0; i < count; i++) assert_int_equal(narrow[i], ommai_bf16_from_f32(wide[i]));
+    ommai_linear_op_destroy(f32);
+    ommai_linear_op_destroy(bf16);
+  }
+  free(wide);
+  free(narrow);
+  problem_free(&p);
+}
+
+/* Runs n_rows rows that begin with row `first` of the problem, with NaN in the padding rows, and compares them with `base`. */
+static void check_same_bits(struct problem *p, const struct ommai_linear_op *op, int64_t first, int64_t n_rows, int worker,
+                            const float *base) {
+  size_t element = p->compute == OMMA_BF16 ? 2 : 4;
+  int64_t x_stride = p->n_in + x_gap, y_stride = p->n_out + y_gap;
+  int64_t padded = ommai_linear_ladder_rows(engine, p->compute, n_rows);
+  assert_true(padded >= n_rows && padded <= ROWS);
+  char *x = malloc((size_t)(padded * x_stride) * element);
+  float *y = malloc((size_t)(padded * y_stride) * sizeof *y);
+  for (int64_t i = 0; i < padded * x_stride; i++) put(x, i, NAN, p->compute);
+  for (int64_t row = 0; row < n_rows; row++) {
+    memcpy(x + (size_t)(row * x_stride) * element, (char *)p->input + (size_t)((first + row) % ROWS * x_stride) * element,
+           (size_t)x_stride * element);
+  }
+  assert_int_equal(ommai_linear_run(op, x, y, n_rows, worker), OMMA_OK);
+  for (int64_t row = 0; row < n_rows; row++) {
+    if (memcmp(y + row * y_stride, base + (first + row) % ROWS * y_stride, (size_t)p->n_out * sizeof *y) != 0) {
+      fail_msg("%lld x %lld, compute %d: row %lld differs when run as row %lld of %lld", (long long)p->n_in,
+               (long long)p->n_out, p->compute, (long long)((first + row) % ROWS), (long long)row, (long long)n_rows);
+    }
+  }
+  free(x);
+  free(y);
+}
+
+static void rows_keep_their_bits(void **state) {
+  set_gaps(*(bool *)*state);
+  static const int64_t some[] = {1, 2, 15, 16, 17, 31, 32, 33, 64, 65, 70, 100, 127, 128};
+  for (int i = 0; i < N_SHAPES; i++) {
+    for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
+      struct problem p;
+      problem_make(&p, shapes[i][0], shapes[i][1], compute, true);
+      struct ommai_linear_op *op = make_op(&p, OMMA_F32, (enum ommai_activation)(i % 4), false);
+      float *base = calloc((size_t)(ROWS * (p.n_out + y_gap)), sizeof *base);
+      assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0), OMMA_OK);
+      if (p.n_in * p.n_out <= 64 * 128) {
+        for (int64_t n = 1; n <= ROWS; n++) check_same_bits(&p, op, n * 7 % ROWS, n, (int)(n % 2), base);
+      }
+      for (size_t n = 0; n < sizeof some / sizeof some[0]; n++) check_same_bits(&p, op, 0, some[n], 1, base);
+      for (int64_t shift = 1; shift < ROWS; shift += 37) check_same_bits(&p, op, shift, ROWS, 0, base);
+      free(base);
+      ommai_linear_op_destroy(op);
+      problem_free(&p);
+    }
+  }
+}
+
+/* Whether a tile of n_rows equal rows gives the bits of `one` in each; with `first` set, its first row becomes `one`. */
+static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int64_t n_rows, float *one, bool first) {
+  const struct ommai_few_rows_weights *packed = &linear->packed;
+  struct omma_error error;
+  struct ommai_onednn_shape shape = {
+      .n_rows = n_rows, .n_in = packed->n_in, .n_out = packed->n_out, .layout = packed->layout, .bias = true};
+  struct ommai_onednn_matmul *matmul = NULL;
+  assert_ok(ommai_onednn_matmul_create(engine->onednn, &shape, &matmul, &error), &error);
+  size_t bytes = (size_t)packed->n_out * sizeof(float), scratch_bytes = ommai_onednn_matmul_scratch_bytes(matmul);
+  void *scratch = ommai_allocate(&ommai_default_allocator, scratch_bytes, 1);
+  float *y = malloc((size_t)n_rows * bytes);
+  assert_int_equal(ommai_onednn_matmul_run(matmul, linear->operand, x, y, scratch, 0), OMMA_OK);
+  if (first) memcpy(one, y, bytes);
+  bool equal = true;
+  for (int64_t row = 0; row < n_rows; row++) equal = equal && memcmp(one, y + row * packed->n_out, bytes) == 0;
+  free(y);
+  ommai_release(&ommai_default_allocator, scratch, scratch_bytes, 1);
+  ommai_onednn_matmul_destroy(matmul);
+  return equal;
+}
+
+/* Tries many row counts, prints which give the bits of the ladder's last step wherever a row stands, and wants every step of
+ * the ladder among them. */
+static void chosen_ladder_agrees(void **state) {
+  (void)state;
+  set_gaps(false);
+  static const int64_t counts[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128};
+  for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
+    const struct ommai_ladder *ladder = &engine->ladders[compute];
+    struct problem p;
+    problem_make(&p, 1176, 200, compute, true);
+    enum omma_dtype x_type = p.linear->packed.layout == OMMAI_WEIGHTS_BF16_PANELS ? OMMA_BF16 : OMMA_F32;
+    void *x = calloc((size_t)(ROWS * p.n_in), sizeof(float));
+    float *one = calloc((size_t)p.n_out, sizeof *one);
+    for (int64_t i = 0; i < ROWS * p.n_in; i++) put(x, i, p.x[i % p.n_in], x_type);
+    assert_true(tile_has_bits(p.linear, x, ladder->rows[ladder->n_steps - 1], one, true));
+    char same[100] = "", differ[100] = "";
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+      bool equal = tile_has_bits(p.linear, x, counts[i], one, false), chosen = false;
+      for (int step = 0; step < ladder->n_steps; step++) chosen |= ladder->rows[step] == counts[i];
+      char *list = equal ? same : differ;
+      sprintf(list + strlen(list), " %d%s", (int)counts[i], chosen ? "*" : "");
+      assert_true(equal || !chosen);
+    }
+    print_message("%s, compute %s: same bits for tiles of%s; others:%s; * in use\n", ommai_cpu_level_name(level),
+                  compute == OMMA_BF16 ? "bf16" : "f32", same, *differ ? differ : " none");
+    free(x);
+    free(one);
+    problem_free(&p);
+  }
+}
+
+struct threads_context {
+  struct problem *problem;
+  const struct ommai_linear_op *op;
+  const float *base;
+};
+
+static void run_task(void *context, int64_t task, int worker) {
+  struct threads_context *c = context;
+  check_same_bits(c->problem, c->op, task * 11 % ROWS, 1 + task * 29 % ROWS, worker, c->base);
+}
+
+static int count_threads(void) {
+  FILE *file = fopen("/proc/self/status", "r");
+  char line[200];
+  int count = -1;
+  while (file && fgets(line, sizeof line, file)) sscanf(line, "Threads: %d", &count);
+  if (file) fclose(file);
+  return count;
+}
+
+/* Workers at the same time, no thread that is not ours, and nothing taken from our allocator. */
+static void workers_share_a_layer(void **state) {
+  (void)state;
+  set_gaps(true);
+  struct omma_error error;
+  struct ommai_team *team;
+  assert_ok(ommai_team_create(2, false, &ommai_default_allocator, &team, &error), &error);
+  int n_threads = count_threads();
+  for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
+    struct problem p;
+    problem_make(&p, 300, 130, compute, true);
+    struct ommai_linear_op *op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_SILU, false);
+    float *base = calloc((size_t)(ROWS * (p.n_out + y_gap)), sizeof *base);
+    assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0), OMMA_OK);
+    int64_t before = allocator.n_allocations;
+    struct threads_context context = {&p, op, base};
+    ommai_team_run(ommai_team_interface(team), 64, run_task, &context);
+    assert_int_equal(allocator.n_allocations, before);
+    free(base);
+    ommai_linear_op_destroy(op);
+    problem_free(&p);
+  }
+  assert_int_equal(count_threads(), n_threads);
+  ommai_team_destroy(team);
+}
+
+static void few_rows_agree_with_double_precision(void **state) {
+  (void)state;
+  set_gaps(true);
+  for (int i = 0; i < N_SHAPES; i++) {
+    for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
+      struct problem p;
+      problem_make(&p, shapes[i][0], shapes[i][1], compute, i % 3 != 0);
+      void *y = calloc((size_t)(ROWS * (p.n_out + y_gap)), sizeof(float));
+      for (int accumulate = 0; accumulate <= 1; accumulate++) {
+        fill_y(&p, y, OMMA_F32);
+        ommai_linear_few_rows(p.linear, p.input, p.n_in + x_gap, 7, y, p.n_out + y_gap, accumulate, 0,
+                              ommai_linear_n_panels(p.linear));
+        for (int64_t row = 0; row < 7; row++) {
+          check_row(&p, p.x + row * p.n_in, y, row, OMMA_F32, OMMAI_ACTIVATION_NONE, accumulate);
+        }
+      }
+      free(y);
+      problem_free(&p);
+    }
+  }
+}
+
+static void few_rows_keep_their_bits(void **state) {
+  (void)state;
+  set_gaps(true);
+  for (int i = 0; i < N_SHAPES; i++) {
+    for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
+      struct problem p;
+      problem_make(&p, shapes[i][0], shapes[i][1], compute, true);
+      int64_t x_stride = p.n_in + x_gap, y_stride = p.n_out + y_gap, n_panels = ommai_linear_n_panels(p.linear);
+      size_t element = compute == OMMA_BF16 ? 2 : 4;
+      float *base = calloc((size_t)(40 * y_stride), sizeof *base), *y = calloc((size_t)(40 * y_stride), sizeof *y);
+      ommai_linear_few_rows(p.linear, p.input, x_stride, 40, base, y_stride, false, 0, n_panels);
+      for (int64_t n = 1; n <= 18; n += n < 8 ? 1 : 5) {
+        int64_t first = n * 3 % 20;
+        for (int64_t panel = n_panels - 1; panel >= 0; panel--) {
+          ommai_linear_few_rows(p.linear, (char *)p.input + (size_t)(first * x_stride) * element, x_stride, n, y, y_stride,
+                                false, panel, 1);
+        }
+        for (int64_t row = 0; row < n; row++) {
+          assert_memory_equal(y + row * y_stride, base + (first + row) * y_stride, (size_t)p.n_out * sizeof *y);
+        }
+      }
+      free(base);
+      free(y);
+      problem_free(&p);
+    }
+  }
+}
+
+/* Three sources of different types at odd addresses are one layer. */
+static void sources_stack(void **state) {
+  (void)state;
+  set_gaps(true);
+  enum { N_IN = 77 };
+  static const int64_t n_out[3] = {70, 1, 130};
+  struct omma_error error;
+  struct problem p;
+  for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
+    problem_make(&p, N_IN, 201, compute, true);
+    for (int64_t i = 0; i < 201 * N_IN; i++) p.w[i] = ommai_bf16_to_f32(ommai_bf16_from_f32(p.w[i]) & 0xfff0u);
+    struct ommai_linear_source sources[3];
+    char *memory[3];
+    for (int64_t s = 0, row = 0; s < 3; row += n_out[s++]) {
+      memory[s] = malloc((size_t)(n_out[s] * N_IN) * 4 + 1);
+      char *weight = memory[s] + 1;
+      for (int64_t i = 0; i < n_out[s] * N_IN; i++) {
+        float value = p.w[row * N_IN + i];
+        ommai_bf16 bf16 = ommai_bf16_from_f32(value);
+        ommai_f16 f16 = ommai_f16_from_f32(value);
+        if (s == 0) memcpy(weight + 2 * i, &bf16, 2);
+        if (s == 1) memcpy(weight + 2 * i, &f16, 2);
+        if (s == 2) memcpy(weight + 4 * i, &value, 4);
+        if (s == 1) p.w[row * N_IN + i] = rounded(ommai_f16_to_f32(f16), compute);
+      }
+      sources[s] = (struct ommai_linear_source){weight, (enum omma_dtype[]){OMMA_BF16, OMMA_F16, OMMA_F32}[s], n_out[s],
+                                                s == 1 ? NULL : p.b + row, OMMA_F32};
+      if (s == 1) p.b[row] = 0;
+    }
+    ommai_linear_destroy(p.linear);
+    assert_ok(ommai_linear_create(engine, sources, 3, N_IN, compute, &p.linear, &error), &error);
+    assert_int_equal(ommai_linear_n_out(p.linear), 201);
+    assert_int_equal(ommai_linear_n_in(p.linear), N_IN);
+    assert_int_equal(ommai_linear_bytes(p.linear), ommai_linear_bytes_for(engine, 201, N_IN, compute));
+    check_form(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
+    for (int s = 0; s < 3; s++) free(memory[s]);
+    problem_free(&p);
+  }
+}
+
+static void bad_calls_are_refused(void **state) {
+  (void)state;
+  set_gaps(false);
+  struct omma_error error;
+  struct ommai_linear *linear;
+  struct ommai_linear_op *op;
+  struct ommai_linear_engine *other;
+  struct ommai_linear_source source = {&error, OMMA_F32, 0, NULL, OMMA_F32};
+  assert_fails(ommai_linear_engine_create(level, 0, &allocator.interface, &other, &error), OMMA_ERROR_ARGUMENT, "0 workers",
+               &error);
+  assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0", &error);
+  source.n_out = OMMAI_LINEAR_MAX_SIZE + 1;
+  assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_LIMIT, "outputs", &error);
+  source.n_out = 1;
+  assert_fails(ommai_linear_create(engine, &source, 1, 0, OMMA_F32, &linear, &error), OMMA_ERROR_ARGUMENT, "0 inputs", &error);
+  assert_fails(ommai_linear_create(engine, &source, 1, INT64_MAX, OMMA_F32, &linear, &error), OMMA_ERROR_LIMIT, "inputs",
+               &error);
+  assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F16, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
+  assert_int_equal(ommai_linear_bytes_for(engine, 0, 5, OMMA_F32), 0);
+  assert_int_equal(ommai_linear_bytes_for(engine, INT64_MAX, INT64_MAX, OMMA_BF16), 0);
+  struct problem p;
+  problem_make(&p, 8, 9, OMMA_F32, false);
+  struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "strides 7", &error);
+  form = (struct ommai_linear_form){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "y may be", &error);
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "without activation", &error);
+  op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
+  float y[14];
+  assert_int_equal(ommai_linear_run(op, p.input, y, 0, 0), OMMA_ERROR_ARGUMENT);
+  assert_int_equal(ommai_linear_run(op, p.input, y, ROWS + 1, 0), OMMA_ERROR_ARGUMENT);
+  assert_int_equal(ommai_linear_run(op, p.input, y, 1, 2), OMMA_ERROR_ARGUMENT);
+  ommai_linear_op_destroy(op);
+  problem_free(&p);
+  char text[400];
+  ommai_linear_engine_describe(engine, text, sizeof text);
+  print_message("%s: %s\n", ommai_cpu_level_name(level), text);
+  assert_non_null(strstr(text, "oneDNN"));
+  assert_null(strstr(text, "asked for after"));
+}
+
+/* Engine, layer and op in one go, with an allocator that fails. */
+static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
+  static const float weight[20 * 10], bias[10];
+  struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32};
+  struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false};
+  struct ommai_linear_engine *made = NULL;
+  struct ommai_linear *linear = NULL;
+  struct ommai_linear_op *op = NULL;
+  enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
+  if (status == OMMA_OK) status = ommai_linear_create(made, &source, 1, 20, OMMA_BF16, &linear, error);
+  if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
+  ommai_linear_op_destroy(op);
+  ommai_linear_destroy(linear);
+  ommai_linear_engine_destroy(made);
+  return status;
+}
+
+static void every_failed_allocation_is_reported(void **state) {
+  (void)state;
+  for (int64_t n = 0;; n++) {
+    struct test_allocator failing;
+    struct omma_error error = {0};
+    test_allocator_init(&failing);
+    failing.fail_at = n;
+    enum omma_status status = make_all(&failing.interface, &error);
+    assert_int_equal(failing.n_live, 0);
+    if (status == OMMA_OK) break;
+    assert_int_equal(status, OMMA_ERROR_MEMORY);
+    assert_true(n < 100);
+  }
+}
+
+static int open_engine(void **state) {
+  (void)state;
+  struct omma_error error;
+  test_allocator_init(&allocator);
+  assert_ok(ommai_linear_engine_create(level, 2, &allocator.interface, &engine, &error), &error);
+  return 0;
+}
+
+static int close_engine(void **state) {
+  (void)state;
+  ommai_linear_engine_destroy(engine);
+  assert_int_equal(allocator.n_live, 0);
+  return 0;
+}
+
+static int run_level(const char *name) {
+  struct omma_error error;
+  if (ommai_cpu_select(name, &level, &error) != OMMA_OK) return 1;
+  static bool no_gaps = false, gaps = true;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_prestate(tiles_agree_with_double_precision, &no_gaps),
+      cmocka_unit_test_prestate(tiles_agree_with_double_precision, &gaps),
+      cmocka_unit_test(bf16_results_round_once),
+      cmocka_unit_test_prestate(rows_keep_their_bits, &no_gaps),
+      cmocka_unit_test_prestate(rows_keep_their_bits, &gaps),
+      cmocka_unit_test(chosen_ladder_agrees),
+      cmocka_unit_test(workers_share_a_layer),
+      cmocka_unit_test(few_rows_agree_with_double_precision),
+      cmocka_unit_test(few_rows_keep_their_bits),
+      cmocka_unit_test(sources_stack),
+      cmocka_unit_test(bad_calls_are_refused),
+      cmocka_unit_test(every_failed_allocation_is_reported),
+  };
+  return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
+}
+
+static void level_passes(void **state) {
+  const char *name = *state;
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    execl("/proc/self/exe", "test_linear", name, (char *)NULL);
+    _exit(127);
+  }
+  int result;
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_true(WIFEXITED(result));
+  assert_int_equal(WEXITSTATUS(result), 0);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2) return run_level(argv[1]);
+  struct CMUnitTest tests[OMMAI_CPU_LEVELS] = {{0}};
+  size_t n_tests = 0;
+  for (int candidate = 0; candidate < OMMAI_CPU_LEVELS; candidate++) {
+    if (!ommai_cpu_has(candidate)) continue;
+    const char *name = ommai_cpu_level_name(candidate);
+    tests[n_tests++] = (struct CMUnitTest){name, level_passes, NULL, NULL, (void *)(uintptr_t)name};
+  }
+  return _cmocka_run_group_tests("levels", tests, n_tests, NULL, NULL);
+}
