@@ -2,12 +2,13 @@
 
 import json
 import socket
+import subprocess
 import threading
 import time
 
 import pytest
 from pictures import image_part, png, text_part
-from server_process import parse_events, read_all, read_until, split_chunks, stream_events
+from server_process import make_command, parse_events, read_all, read_until, split_chunks, stream_events
 
 CHAT = "/v1/chat/completions"
 
@@ -91,6 +92,27 @@ def test_stopping_in_the_middle(start):
     for connection in connections:
         read_all(connection)
         connection.close()
+
+
+def test_half_heads_are_closed_soon(server):
+    """A hang-up that arrives together with the last bytes must not hold the connection until the idle timeout."""
+    connections = []
+    for data in (b"GET /hea", b"\r\n\r\n", b"POST /ping HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123"):
+        connections.append(server.connect(timeout=5))
+        connections[-1].sendall(data)
+        connections[-1].shutdown(socket.SHUT_WR)
+    for connection in connections:
+        read_all(connection)
+        connection.close()
+
+
+@pytest.mark.real_too
+def test_half_close_after_a_short_request_gets_its_reply(server):
+    for _ in range(3):
+        with server.connect(timeout=5) as connection:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.shutdown(socket.SHUT_WR)
+            assert read_all(connection).startswith(b"HTTP/1.1 200 ")
 
 
 def test_half_bodies_give_their_budget_back(start):
@@ -401,9 +423,6 @@ def test_new_requests_while_stopping(start):
 @pytest.mark.real_too
 def test_bad_start(request, kind):
     """An address that cannot be had is one line and status 1."""
-    import subprocess
-
-    from conftest import make_command
     command = make_command(request.config, kind, {})
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
