@@ -31,7 +31,7 @@ test: packages test-packages ## install what tests need, build, run all tests (u
 	@tools/run_tests.sh
 
 .PHONY: test-full
-test-full: packages test-packages ## the same, and ThreadSanitizer, every CPU level and the slow cases
+test-full: packages test-packages ## the same, and all of it under ThreadSanitizer
 	@tools/run_tests.sh --full
 
 .PHONY: packages

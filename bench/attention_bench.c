@@ -16,7 +16,6 @@
 #include "base/team.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #define PEAK_LOOP(name, target_isa, instruction)                                                                          \
   __attribute__((target(target_isa))) static void name(int64_t rounds) {                                                  \
     for (int64_t i = 0; i < rounds; i++) {                                                                                \
