@@ -281,6 +281,6 @@ enum omma_status ommai_sequence_step(struct ommai_sequence *sequence, bool *done
     case OMMA_STAGE_PREFILL: status = prefill_step(sequence, done, error); break;
     case OMMA_STAGE_DECODE: status = decode_step(sequence, done, error); break;
   }
-  if (*done) enter_stage(sequence, OMMA_STAGE_DECODE);
+  enter_stage(sequence, sequence->stage); /* a request that ends early is told its times as well */
   return status;
 }
