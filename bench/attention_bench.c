@@ -138,15 +138,36 @@ static void fill(unsigned char *data, int64_t count, enum omma_dtype dtype) {
 }
 
 /* The whole operator on a fused q/k/v row, as a vision tower calls it. When decoding, each segment is one row behind so many
- * keys. */
+ * keys in pages. */
 struct problem {
   struct omma_attention_plan *plan;
   struct omma_attention_tensors tensors;
   unsigned char *qkv, *out;
+  int32_t *pages; /* NULL: not paged */
   void *workspace;
   size_t workspace_size;
   double plan_us;
 };
+
+/* Pages of keys, then of values, then the query rows; every segment has as many pages as the longest. */
+static void make_pages(const struct settings *settings, struct problem *problem, size_t size) {
+  int64_t most = 0, dim = settings->head_dim, page = OMMA_ATTENTION_PAGE_TOKENS * settings->n_kv_heads * dim;
+  for (int64_t i = 0; i < settings->n_segments; i++) {
+    int64_t length = settings->borders[i + 1] - settings->borders[i];
+    int64_t pages = (length + OMMA_ATTENTION_PAGE_TOKENS - 1) / OMMA_ATTENTION_PAGE_TOKENS;
+    if (pages > most) most = pages;
+  }
+  int64_t n_pages = most * settings->n_segments, n_queries = settings->n_segments * settings->n_heads * dim;
+  problem->qkv = malloc((size_t)(2 * n_pages * page + n_queries) * size);
+  fill(problem->qkv, 2 * n_pages * page + n_queries, settings->dtype);
+  problem->pages = calloc((size_t)n_pages, sizeof *problem->pages);
+  for (int64_t i = 0; i < n_pages; i++) problem->pages[i] = (int32_t)i;
+  problem->tensors = (struct omma_attention_tensors){.k = problem->qkv,
+                                                     .v = problem->qkv + (size_t)(n_pages * page) * size,
+                                                     .q = problem->qkv + (size_t)(2 * n_pages * page) * size,
+                                                     .page_table = problem->pages,
+                                                     .page_table_stride = most};
+}
 
 static enum omma_status make_problem(const struct settings *settings, const struct omma_attention_context *context,
                                      struct problem *problem, struct omma_error *error) {
@@ -170,24 +191,29 @@ static enum omma_status make_problem(const struct settings *settings, const stru
                                      .n_segments = settings->n_segments,
                                      .cu_seqlens = decode ? rows : settings->borders,
                                      .cu_seqlens_k = settings->borders,
-                                     .q_offsets = decode ? offsets : NULL};
+                                     .q_offsets = decode ? offsets : NULL,
+                                     .paged = decode};
   double start = ommai_clock_seconds();
   enum omma_status status = omma_attention_plan_create(context, &spec, &problem->plan, error);
   problem->plan_us = (ommai_clock_seconds() - start) * 1e6;
   free(rows);
   free(offsets);
   if (status != OMMA_OK) return status;
-  problem->qkv = malloc((size_t)(n_kv * width) * size);
+  if (decode) {
+    make_pages(settings, problem, size);
+  } else {
+    problem->qkv = malloc((size_t)(n_kv * width) * size);
+    fill(problem->qkv, n_kv * width, settings->dtype);
+    problem->tensors =
+        (struct omma_attention_tensors){.q = problem->qkv,
+                                        .k = problem->qkv + (size_t)(settings->n_heads * dim) * size,
+                                        .v = problem->qkv + (size_t)((settings->n_heads + settings->n_kv_heads) * dim) * size,
+                                        .q_token_stride = width,
+                                        .k_token_stride = width,
+                                        .v_token_stride = width};
+  }
   problem->out = malloc((size_t)(n_rows * settings->n_heads * dim) * size);
-  fill(problem->qkv, n_kv * width, settings->dtype);
-  problem->tensors =
-      (struct omma_attention_tensors){.q = problem->qkv,
-                                      .k = problem->qkv + (size_t)(settings->n_heads * dim) * size,
-                                      .v = problem->qkv + (size_t)((settings->n_heads + settings->n_kv_heads) * dim) * size,
-                                      .out = problem->out,
-                                      .q_token_stride = width,
-                                      .k_token_stride = width,
-                                      .v_token_stride = width};
+  problem->tensors.out = problem->out;
   problem->workspace_size = omma_attention_plan_workspace_size(problem->plan, settings->threads);
   problem->workspace = ommai_allocate(&ommai_default_allocator, problem->workspace_size, 1);
   return OMMA_OK;
@@ -250,6 +276,7 @@ int main(int argc, char **argv) {
   ommai_release(&ommai_default_allocator, problem.workspace, problem.workspace_size, 1);
   free(problem.qkv);
   free(problem.out);
+  free(problem.pages);
   free(settings.borders);
   return status == OMMA_OK ? 0 : 1;
 }

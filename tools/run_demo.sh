@@ -6,13 +6,15 @@ omma=${1:-$here/build/release/omma}
 pictures=$here/models/demo/pictures
 tab=$(printf '\t')
 
-while IFS="$tab" read -r picture question expected; do
-  echo
-  echo "picture   models/demo/pictures/$picture"
-  echo "question  $question"
-  printf 'answer    '
-  "$omma" chat --model "$here/models/demo" --image "$pictures/$picture" --prompt "$question" --max-tokens 64 < /dev/null
-done < "$pictures/questions.tsv"
+# questions.json holds one key a line.
+awk -F'"' '/"picture":/ {p = $4} /"question":/ {q = $4} /"answer":/ {print p "\t" q}' "$pictures/questions.json" |
+  while IFS="$tab" read -r picture question; do
+    echo
+    echo "picture   models/demo/pictures/$picture"
+    echo "question  $question"
+    printf 'answer    '
+    "$omma" chat --model "$here/models/demo" --image "$pictures/$picture" --prompt "$question" --max-tokens 64 < /dev/null
+  done
 
 echo
 echo "Ask your own: $omma chat --image PICTURE --prompt QUESTION"

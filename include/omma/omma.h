@@ -241,14 +241,16 @@ struct omma_engine_options {
   int64_t queue_limit;    /* requests that may wait; 0: 256 */
 };
 
-/* Memory an engine takes beside the weights, all of it allocated at creation or stated per request. */
+/* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
+ * is made and when it starts, never in between. */
 struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
   int64_t kv_cache_tokens;
-  int64_t vision_workspace_bytes; /* grows once, at the first picture, to what its patches need, at most to this */
+  int64_t vision_workspace_bytes; /* for the patch budget; enlarged once for a picture that is over it */
   int64_t language_workspace_bytes;
-  int64_t table_bytes; /* rotary tables, position tables, primitives' scratch */
+  int64_t table_bytes;   /* logits, sampler and penalty tables */
+  int64_t request_bytes; /* of a request with one picture of n_patches: resized pixels and the tower's output */
   int64_t total_bytes;
 };
 /* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */

@@ -8,36 +8,55 @@
 
 enum { SPLIT_BLOCKS = OMMAI_ATTENTION_SPLIT_KEYS / OMMAI_ATTENTION_BLOCK };
 
-/* States of the pair's query heads over split `split`. */
+static int64_t state_floats(const struct ommai_attention_problem *problem) {
+  return (int64_t)(problem->state_bytes / sizeof(float));
+}
+
+/* Points `block` at key block `index` of kv head `head` of the job, and at what comes next: the same block of the next head,
+ * which is its neighbour in memory, then the next block. */
+static void point_at(const struct ommai_attention_run *run, const struct ommai_attention_job *job, int64_t index, int64_t end,
+                     int32_t head, struct ommai_attention_decode_block *block) {
+  const struct ommai_attention_problem *problem = &run->plan->problem;
+  int32_t kv_head = job->first_head + head;
+  bool last_head = head + 1 == job->n_heads;
+  int64_t next_index = last_head ? index + 1 : index;
+  int32_t next_head = last_head ? job->first_head : kv_head + 1;
+  bool more = next_index < end;
+  block->q = ommai_attention_q(run, job->unit->first_row, (int64_t)kv_head * problem->group);
+  block->k = ommai_attention_k_block(run, job->unit, kv_head, index);
+  block->v = ommai_attention_v_block(run, job->unit, kv_head, index);
+  block->next_k = more ? ommai_attention_k_block(run, job->unit, next_head, next_index) : NULL;
+  block->next_v = more ? ommai_attention_v_block(run, job->unit, next_head, next_index) : NULL;
+  block->n_keys = (int32_t)ommai_min_i64(job->unit->n_keys - index * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
+}
+
+/* States [n_heads * group] of the pair over split `split`. */
 static void run_split(const struct ommai_attention_run *run, const struct ommai_attention_job *job, int64_t split,
                       float *states) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
-  const struct ommai_attention_unit *unit = job->unit;
-  struct ommai_attention_decode_block block = {
-      .q = ommai_attention_q(run, unit->first_row, (int64_t)job->kv_head * problem->group),
-      .q_head_stride = run->tensors.q_head_stride,
-      .k_stride = run->tensors.k_token_stride,
-      .v_stride = run->tensors.v_token_stride,
-      .n_heads = problem->group,
-      .head_dim = problem->head_dim,
-      .v_head_dim = problem->v_head_dim,
-      .scale = problem->scale,
-      .state = states,
-      .state_stride = (int64_t)(problem->state_bytes / sizeof(float))};
-  int64_t n_blocks = ommai_div_up(unit->n_keys, OMMAI_ATTENTION_BLOCK);
-  int64_t end = ommai_min_i64((split + 1) * SPLIT_BLOCKS, n_blocks);
-  for (int64_t i = split * SPLIT_BLOCKS; i < end; i++) {
-    block.k = ommai_attention_k_block(run, unit, job->kv_head, i);
-    block.v = ommai_attention_v_block(run, unit, job->kv_head, i);
-    block.n_keys = (int32_t)ommai_min_i64(unit->n_keys - i * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
-    block.first = i == split * SPLIT_BLOCKS;
-    problem->decode->block(&block);
+  struct ommai_attention_decode_block block = {.q_head_stride = run->tensors.q_head_stride,
+                                               .k_stride = run->tensors.k_token_stride,
+                                               .v_stride = run->tensors.v_token_stride,
+                                               .n_heads = problem->group,
+                                               .head_dim = problem->head_dim,
+                                               .v_head_dim = problem->v_head_dim,
+                                               .scale = problem->scale,
+                                               .state_stride = state_floats(problem)};
+  int64_t first = split * SPLIT_BLOCKS, n_blocks = ommai_div_up(job->unit->n_keys, OMMAI_ATTENTION_BLOCK);
+  int64_t end = ommai_min_i64(first + SPLIT_BLOCKS, n_blocks);
+  for (int64_t i = first; i < end; i++) {
+    for (int32_t head = 0; head < job->n_heads; head++) {
+      point_at(run, job, i, end, head, &block);
+      block.first = i == first;
+      block.state = states + (int64_t)head * problem->group * block.state_stride;
+      problem->decode->block(&block);
+    }
   }
 }
 
 void ommai_attention_decode_prepare(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
-  size_t split_bytes = problem->state_bytes * (size_t)problem->group;
+  size_t split_bytes = problem->state_bytes * (size_t)(problem->group * job->n_heads);
   run_split(run, job, job->index, (float *)(void *)(job->shared + (size_t)job->index * split_bytes));
 }
 
@@ -62,10 +81,10 @@ void ommai_attention_decode_attend(const struct ommai_attention_run *run, const 
   const struct ommai_attention_problem *problem = &run->plan->problem;
   float *states = (float *)(void *)(job->unit->small ? job->scratch : job->shared);
   if (job->unit->small) run_split(run, job, 0, states);
-  int64_t stride = (int64_t)(problem->state_bytes / sizeof(float));
-  int64_t n_splits = ommai_div_up(job->unit->n_keys, OMMAI_ATTENTION_SPLIT_KEYS);
-  for (int32_t i = 0; i < problem->group; i++) {
-    void *out = ommai_attention_out(run, job->unit->first_row, (int64_t)job->kv_head * problem->group + i);
-    combine(problem, states + i * stride, stride * problem->group, n_splits, out);
+  int64_t stride = state_floats(problem), n_splits = ommai_div_up(job->unit->n_keys, OMMAI_ATTENTION_SPLIT_KEYS);
+  int32_t n_heads = job->n_heads * problem->group;
+  for (int32_t i = 0; i < n_heads; i++) {
+    void *out = ommai_attention_out(run, job->unit->first_row, (int64_t)job->first_head * problem->group + i);
+    combine(problem, states + i * stride, stride * n_heads, n_splits, out);
   }
 }

@@ -31,7 +31,7 @@ void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel,
 /* What the memory of a plan depends on. */
 struct extent {
   int64_t n_units;
-  int64_t n_pairs;    /* (unit, kv head) pairs that use shared workspace */
+  int64_t n_pairs;    /* that use shared workspace */
   size_t pair_bytes;  /* of the largest */
   size_t total_bytes; /* of all */
 };
@@ -46,7 +46,8 @@ static size_t saturating_add(size_t a, size_t b) {
   return ommai_add_size(a, b, &sum) ? sum : SIZE_MAX;
 }
 
-static size_t pair_bytes(const struct ommai_attention_problem *problem, int64_t n_keys) {
+/* Shared workspace of one kv head. */
+static size_t head_bytes(const struct ommai_attention_problem *problem, int64_t n_keys) {
   if (problem->form == OMMA_ATTENTION_DECODE) {
     return (size_t)ommai_div_up(n_keys, OMMAI_ATTENTION_SPLIT_KEYS) * problem->state_bytes * (size_t)problem->group;
   }
@@ -93,8 +94,9 @@ static struct extent extent_bound(const struct ommai_attention_problem *problem,
   bool decode = problem->form == OMMA_ATTENTION_DECODE;
   extent.n_units = decode ? problem->n_tokens : ommai_min_i64(problem->n_segments, problem->n_tokens);
   extent.n_pairs = extent.n_units * problem->n_kv_heads;
-  extent.pair_bytes = pair_bytes(problem, key_bound(problem, spec));
-  extent.total_bytes = saturating_mul(extent.pair_bytes, (size_t)extent.n_pairs);
+  size_t bytes = head_bytes(problem, key_bound(problem, spec));
+  extent.pair_bytes = saturating_mul(bytes, decode ? (size_t)ommai_attention_pair_heads(problem->n_kv_heads) : 1);
+  extent.total_bytes = saturating_mul(bytes, (size_t)extent.n_pairs);
   if (!decode && !problem->paged) {
     int64_t blocks = ommai_div_up(problem->n_kv_tokens, OMMAI_ATTENTION_BLOCK) + extent.n_units;
     size_t packed = saturating_mul((size_t)blocks * (size_t)problem->n_kv_heads, problem->block_bytes);
@@ -111,6 +113,19 @@ static int64_t units_in(const struct ommai_attention_problem *problem, const str
   return segment->n_rows > 0;
 }
 
+int32_t ommai_attention_pair_heads(int32_t n_kv_heads) {
+  int32_t heads = OMMAI_ATTENTION_PAIR_HEADS;
+  while (n_kv_heads % heads != 0) heads /= 2;
+  return heads;
+}
+
+/* How many kv heads form a pair, where `n_pieces` pieces of work per head are independent. */
+static int32_t choose_heads(const struct ommai_attention_problem *problem, int64_t n_pieces) {
+  int32_t heads = ommai_attention_pair_heads(problem->n_kv_heads);
+  while (heads > 1 && n_pieces * (problem->n_kv_heads / heads) < OMMAI_ATTENTION_MANY_PAIRS) heads /= 2;
+  return heads;
+}
+
 static struct ommai_attention_unit make_unit(const struct ommai_attention_problem *problem,
                                              const struct ommai_attention_segment *segment, int64_t index, int64_t row) {
   struct ommai_attention_unit unit = {.first_row = segment->first_row + row,
@@ -119,24 +134,31 @@ static struct ommai_attention_unit make_unit(const struct ommai_attention_proble
                                       .n_keys = segment->n_keys,
                                       .first_visible = segment->n_keys,
                                       .segment = index,
-                                      .attend_per_pair = 1};
+                                      .attend_per_pair = 1,
+                                      .heads_per_pair = 1};
   if (problem->form != OMMA_ATTENTION_ENCODER) unit.first_visible = segment->offset + row + 1;
   if (problem->form == OMMA_ATTENTION_DECODE) {
     unit.n_rows = 1;
     unit.n_keys = unit.first_visible;
     unit.prepare_per_pair = ommai_div_up(unit.n_keys, OMMAI_ATTENTION_SPLIT_KEYS);
     unit.small = unit.prepare_per_pair <= 1;
+    unit.heads_per_pair = choose_heads(problem, problem->n_tokens * unit.prepare_per_pair);
   } else {
     int64_t blocks = ommai_div_up(unit.n_keys, OMMAI_ATTENTION_BLOCK);
     unit.prepare_per_pair = ommai_div_up(blocks, OMMAI_ATTENTION_PACK_BLOCKS);
     unit.small = unit.n_keys <= OMMAI_ATTENTION_SMALL_KEYS && unit.n_rows <= OMMAI_ATTENTION_SMALL_ROWS / problem->group;
-    if (!unit.small) unit.attend_per_pair = problem->group * ommai_attention_tile_count(problem->tile, unit.n_rows);
+    if (unit.small) {
+      unit.heads_per_pair = choose_heads(problem, problem->n_segments);
+    } else {
+      unit.attend_per_pair = problem->group * ommai_attention_tile_count(problem->tile, unit.n_rows);
+    }
   }
   if (unit.small) {
     unit.prepare_per_pair = 0;
   } else {
-    unit.bytes_per_pair = pair_bytes(problem, unit.n_keys);
+    unit.bytes_per_pair = head_bytes(problem, unit.n_keys) * (size_t)unit.heads_per_pair;
   }
+  unit.n_pairs = problem->n_kv_heads / unit.heads_per_pair;
   return unit;
 }
 
@@ -165,9 +187,9 @@ static enum omma_status measure_units(const struct ommai_attention_problem *prob
       counts[bucket_of(&unit)]++;
       extent->n_units++;
       if (unit.bytes_per_pair == 0) continue;
-      extent->n_pairs += problem->n_kv_heads;
+      extent->n_pairs += unit.n_pairs;
       if (unit.bytes_per_pair > extent->pair_bytes) extent->pair_bytes = unit.bytes_per_pair;
-      size_t bytes = saturating_mul(unit.bytes_per_pair, (size_t)problem->n_kv_heads);
+      size_t bytes = saturating_mul(unit.bytes_per_pair, (size_t)unit.n_pairs);
       extent->total_bytes = saturating_add(extent->total_bytes, bytes);
     }
     if (extent->total_bytes > PTRDIFF_MAX) {
@@ -206,9 +228,9 @@ static struct ommai_attention_wave number_jobs(struct omma_attention_plan *plan)
     unit->first_prepare = end.first_prepare;
     unit->first_attend = end.first_attend;
     unit->first_byte = end.first_byte;
-    end.first_prepare += unit->prepare_per_pair * plan->problem.n_kv_heads;
-    end.first_attend += unit->attend_per_pair * plan->problem.n_kv_heads;
-    end.first_byte += unit->bytes_per_pair * (size_t)plan->problem.n_kv_heads;
+    end.first_prepare += unit->prepare_per_pair * unit->n_pairs;
+    end.first_attend += unit->attend_per_pair * unit->n_pairs;
+    end.first_byte += unit->bytes_per_pair * (size_t)unit->n_pairs;
     plan->max_keys = ommai_max_i64(plan->max_keys, unit->n_keys);
     plan->flops += unit_flops(&plan->problem, unit);
   }
@@ -216,13 +238,13 @@ static struct ommai_attention_wave number_jobs(struct omma_attention_plan *plan)
   return end;
 }
 
-static struct ommai_attention_wave wave_at(const struct omma_attention_plan *plan, int64_t index, int32_t head) {
+static struct ommai_attention_wave wave_at(const struct omma_attention_plan *plan, int64_t index, int32_t pair) {
   const struct ommai_attention_unit *unit = &plan->units[index];
   return (struct ommai_attention_wave){.first_unit = index,
-                                       .first_head = head,
-                                       .first_prepare = unit->first_prepare + head * unit->prepare_per_pair,
-                                       .first_attend = unit->first_attend + head * unit->attend_per_pair,
-                                       .first_byte = unit->first_byte + (size_t)head * unit->bytes_per_pair};
+                                       .first_pair = pair,
+                                       .first_prepare = unit->first_prepare + pair * unit->prepare_per_pair,
+                                       .first_attend = unit->first_attend + pair * unit->attend_per_pair,
+                                       .first_byte = unit->first_byte + (size_t)pair * unit->bytes_per_pair};
 }
 
 static void cut_waves(struct omma_attention_plan *plan) {
@@ -231,9 +253,9 @@ static void cut_waves(struct omma_attention_plan *plan) {
   if (plan->n_units > 0) plan->waves[plan->n_waves++] = wave_at(plan, 0, 0);
   for (int64_t i = 0; i < plan->n_units; i++) {
     size_t bytes = plan->units[i].bytes_per_pair;
-    for (int32_t head = 0; bytes > 0 && head < plan->problem.n_kv_heads; head++) {
+    for (int32_t pair = 0; bytes > 0 && pair < plan->units[i].n_pairs; pair++) {
       if (used > 0 && used + bytes > OMMAI_ATTENTION_WAVE_BYTES) {
-        plan->waves[plan->n_waves++] = wave_at(plan, i, head);
+        plan->waves[plan->n_waves++] = wave_at(plan, i, pair);
         used = 0;
       }
       used += bytes;

@@ -1,8 +1,9 @@
 /* Inside of the operator: context, the checked problem, the plan and its jobs.
  *
  * A plan is a list of units, the heaviest first, and a list of waves over them. A unit is the queries of one segment (one
- * query row in the DECODE form) against the keys of its sequence. (unit, kv head) pairs, in unit order, are cut into waves so
- * that what a wave keeps in shared workspace fits a fixed budget. A wave has two phases, each one team call:
+ * query row in the DECODE form) against the keys of its sequence. A pair is a unit and one kv head, or a few neighbouring ones
+ * where there is work enough for everybody. The pairs, in unit order, are cut into waves so that what a wave keeps in shared
+ * workspace fits a fixed budget. A wave has two phases, each one team call:
  *
  *   ENCODER, CAUSAL   prepare: pack up to PACK_BLOCKS key blocks of a pair.   attend: one tile of query rows of one head.
  *   DECODE            prepare: one split of the keys of a pair.               attend: combine the splits of a pair.
@@ -22,6 +23,8 @@ enum {
   OMMAI_ATTENTION_SPLIT_KEYS = 512, /* keys per decode split: part of the arithmetic, do not tune per machine */
   OMMAI_ATTENTION_SMALL_KEYS = 128,
   OMMAI_ATTENTION_SMALL_ROWS = 512, /* query rows times query heads per kv head */
+  OMMAI_ATTENTION_PAIR_HEADS = 16,  /* the most kv heads in a pair: neighbours in memory, so one prefetches for the next */
+  OMMAI_ATTENTION_MANY_PAIRS = 128, /* as long as so many are left, pairs have more heads */
 };
 #define OMMAI_ATTENTION_WAVE_BYTES ((size_t)16 << 20)
 
@@ -67,13 +70,14 @@ struct ommai_attention_unit {
   size_t first_byte;                   /* of the unit's first pair, if all waves were laid end to end */
   size_t bytes_per_pair;
   int64_t prepare_per_pair, attend_per_pair;
+  int32_t heads_per_pair, n_pairs;
   bool small;
 };
 
-/* Pairs from (first_unit, first_head) up to those of the next wave. */
+/* Pairs from (first_unit, first_pair) up to those of the next wave. */
 struct ommai_attention_wave {
   int64_t first_unit;
-  int32_t first_head;
+  int32_t first_pair;
   int64_t first_prepare, first_attend;
   size_t first_byte;
 };
@@ -111,6 +115,9 @@ int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *ker
 void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows, int64_t index,
                                int64_t *first_row, int64_t *count);
 
+/* The largest number of kv heads in a pair. */
+int32_t ommai_attention_pair_heads(int32_t n_kv_heads);
+
 /* A checked run: the caller's tensors with their default strides filled in, and the workspace. */
 struct ommai_attention_run {
   const struct omma_attention_plan *plan;
@@ -124,7 +131,7 @@ struct ommai_attention_run {
 /* A pair, the job's number within it, and where its share of the wave's memory is. */
 struct ommai_attention_job {
   const struct ommai_attention_unit *unit;
-  int32_t kv_head;
+  int32_t first_head, n_heads; /* kv heads */
   int64_t index;
   unsigned char *shared;
   unsigned char *scratch;

@@ -181,10 +181,11 @@ static struct ommai_attention_job find_job(const struct ommai_attention_run *run
   int64_t within = number - first_job(unit, prepare);
   int64_t per_pair = prepare ? unit->prepare_per_pair : unit->attend_per_pair;
   struct ommai_attention_job job = {.unit = unit,
-                                    .kv_head = (int32_t)(within / per_pair),
+                                    .first_head = (int32_t)(within / per_pair) * unit->heads_per_pair,
+                                    .n_heads = unit->heads_per_pair,
                                     .index = within % per_pair,
                                     .scratch = run->scratch + (size_t)worker * run->plan->problem.scratch_bytes};
-  size_t byte = unit->first_byte + (size_t)job.kv_head * unit->bytes_per_pair - run->wave->first_byte;
+  size_t byte = unit->first_byte + (size_t)(within / per_pair) * unit->bytes_per_pair - run->wave->first_byte;
   job.shared = unit->small ? NULL : run->wave_memory + byte;
   return job;
 }

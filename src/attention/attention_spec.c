@@ -94,7 +94,7 @@ static void choose_kernel(const struct omma_attention_context *context, struct o
     problem->decode = context->decode[problem->dtype];
     int64_t floats = OMMAI_ATTENTION_STATE_OUT + ommai_round_up(problem->v_head_dim, 16);
     problem->state_bytes = (size_t)floats * sizeof(float);
-    scratch = problem->state_bytes * (size_t)problem->group;
+    scratch = problem->state_bytes * (size_t)problem->group * (size_t)ommai_attention_pair_heads(problem->n_kv_heads);
   } else {
     problem->tile = context->tile[problem->dtype];
     problem->block_bytes =

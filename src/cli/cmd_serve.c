@@ -24,6 +24,7 @@ struct values {
   int64_t encoder_cache_bytes;
   struct ommai_strings media_domains;
   const char *local_media_path;
+  int64_t max_body_bytes;
 };
 
 /* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
@@ -139,6 +140,7 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .served_model_names = values->served_names.items,
                                         .n_served_model_names = values->served_names.count,
                                         .api_key = values->api_key,
+                                        .max_body_bytes = values->max_body_bytes,
                                         .allowed_local_media_path = values->local_media_path,
                                         .log = log_line};
   int code = read_media_limit(values->limit_mm_per_prompt, &options.limit_images_per_prompt);
@@ -223,6 +225,14 @@ static const struct ommai_option table[] = {
      .value = "DIR",
      .help = "directory whose files requests may name as file:// URLs",
      .otherwise = "none"},
+    {.name = "max-body-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_body_bytes),
+     .value = "SIZE",
+     .low = 1024,
+     .high = (int64_t)1 << 40,
+     .help = "largest request body, pictures included",
+     .otherwise = "64 MiB"},
 };
 static const struct ommai_option_group options = {"Server", table, sizeof table / sizeof *table};
 

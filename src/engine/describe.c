@@ -43,7 +43,7 @@ enum omma_status omma_describe_kernels(const char *isa, omma_report report, void
   enum ommai_cpu_level level;
   struct omma_attention_context *attention = NULL;
   struct ommai_linear_engine *linear = NULL;
-  char description[160];
+  char description[320];
   enum omma_status status;
   OMMAI_TRY(ommai_cpu_select(isa, &level, error));
   OMMAI_TRY_GOTO(open_context(level, &attention, error), done);

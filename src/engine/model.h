@@ -27,7 +27,7 @@ struct omma_model {
   struct ommai_vision_tower tower;
   struct ommai_decoder decoder;
   int64_t n_parameters, n_vision_parameters, weight_bytes;
-  char linear_description[160];
+  char linear_description[320];
   atomic_bool has_engine;
 };
 

@@ -3,6 +3,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "engine/encode_job.h"
 #include "language/decode.h"
 #include "language/prefill.h"
 #include "vision/vision_run.h"
@@ -64,6 +65,14 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   return OMMA_OK;
 }
 
+/* Resized pixels and the tower's output for one picture. */
+static int64_t request_bytes(const struct omma_model *model, int64_t n_patches) {
+  const struct ommai_vision_config *vision = &model->config.vision;
+  int64_t n_tokens = n_patches / (vision->merge_size * vision->merge_size);
+  return n_patches * 3 * vision->patch_size * vision->patch_size +
+         ommai_encode_output_size(model, n_tokens) * (int64_t)sizeof(float);
+}
+
 enum omma_status omma_plan_memory(const struct omma_model *model, const struct omma_engine_options *options, int64_t n_patches,
                                   struct omma_memory_plan *plan, struct omma_error *error) {
   struct ommai_engine_sizes sizes;
@@ -79,9 +88,10 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
                                     .kv_cache_tokens = sizes.n_pages * PAGE,
                                     .vision_workspace_bytes = (int64_t)vision,
                                     .language_workspace_bytes = (int64_t)sizes.language_workspace,
-                                    .table_bytes = (int64_t)sizes.tables};
+                                    .table_bytes = (int64_t)sizes.tables,
+                                    .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget)};
   plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
-                      plan->language_workspace_bytes + plan->table_bytes;
+                      plan->language_workspace_bytes + plan->table_bytes + plan->request_bytes;
   return OMMA_OK;
 }
 

@@ -31,6 +31,14 @@ struct ommai_attention_pack {
   void *packed; /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */
 };
 
+/* Rows that will be wanted after this job; a kernel asks for a few at a time between its loops. Only a hint: rows that do not
+ * exist do no harm, and a kernel may ignore it. */
+struct ommai_attention_prefetch {
+  const void *base[4];
+  int64_t stride[4], row_bytes[4]; /* bytes */
+  int32_t n_rows, next;
+};
+
 /* One tile of query rows of one head. Row r sees keys 0 .. min(n_keys, first_visible + r) - 1. */
 struct ommai_attention_tile {
   const void *q; /* [n_rows, head_dim], rows q_stride apart */
@@ -42,7 +50,8 @@ struct ommai_attention_tile {
   int64_t n_keys;        /* 1 or more: the keys that the last row sees */
   int64_t first_visible; /* 1 or more: the keys that row 0 sees; n_keys where nothing is masked */
   float scale;
-  void *scratch; /* scratch_bytes(head_dim, v_head_dim), aligned to 64 */
+  void *scratch;                             /* scratch_bytes(head_dim, v_head_dim), aligned to 64 */
+  struct ommai_attention_prefetch *prefetch; /* may be NULL */
 };
 
 struct ommai_attention_tile_kernel {
@@ -71,7 +80,9 @@ struct ommai_attention_decode_block {
   int32_t n_keys; /* 1 .. OMMAI_ATTENTION_BLOCK, all visible */
   int32_t head_dim, v_head_dim;
   float scale;
-  bool first;           /* the states hold nothing yet */
+  bool first;         /* the states hold nothing yet */
+  const void *next_k; /* rows that are wanted next, to be prefetched; may be NULL */
+  const void *next_v;
   float *state;         /* [n_heads], aligned to 64, state_stride floats apart */
   int64_t state_stride; /* a multiple of 16, at least OMMAI_ATTENTION_STATE_OUT + v_head_dim rounded up to 16 */
 };
@@ -86,7 +97,7 @@ struct ommai_attention_decode_kernel {
 /* All kernels, from the lowest level upward: X(name of the kernel object without its prefix). */
 #if defined(__x86_64__)
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) X(f32_avx512) X(bf16_avx512) X(f16_avx512) X(bf16_avx512_bf16)
-#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)
+#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_avx512) X(bf16_avx512) X(bf16_avx512_bf16)
 #else
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "models/family.h"
 
@@ -163,17 +164,13 @@ static enum omma_status parse_config(const json_t *root, const char *path, struc
   OMMAI_TRY(parse_text(root, path, &config->text, error));
   OMMAI_TRY(ommai_json_integer(root, path, "image_token_id", true, 0, config->text.vocab_size - 1, &image_token, error));
   config->image_token = (int32_t)image_token;
-  config->text.n_deepstack = config->vision.n_deepstack;
+  /* Outputs beyond the last layer have no taker, as in the official code. */
+  config->text.n_deepstack = ommai_min_i64(config->vision.n_deepstack, config->text.n_layers);
   config->picture.resize_rule = OMMAI_RESIZE_INT16;
   if (config->vision.out_hidden_size != config->text.hidden_size) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "out_hidden_size",
                             "%s: vision_config: out_hidden_size %lld differs from text_config's hidden_size %lld", path,
                             (long long)config->vision.out_hidden_size, (long long)config->text.hidden_size);
-  }
-  if (config->text.n_deepstack > config->text.n_layers) {
-    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "deepstack_visual_indexes",
-                            "%s: %lld deepstack outputs for %lld decoder layers", path, (long long)config->text.n_deepstack,
-                            (long long)config->text.n_layers);
   }
   return OMMA_OK;
 }

@@ -10,7 +10,7 @@
 
 struct ommai_server;
 
-#define OMMAI_MAX_STOP_TOKENS 256
+#define OMMAI_MAX_STOP_TOKENS 128
 
 /* A part of a message whose picture is not decoded yet; url is NULL for text. */
 struct ommai_media_part {

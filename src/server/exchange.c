@@ -15,7 +15,6 @@ struct ommai_exchange *ommai_exchange_create(struct ommai_server *server) {
   if (!exchange) return NULL;
   exchange->server = server;
   exchange->allocator = server->allocator;
-  exchange->descriptor = -1;
   exchange->created_ns = exchange->last_event_ns = ommai_clock_ns();
   atomic_init(&exchange->references, 1);
   atomic_init(&exchange->body_complete, false);

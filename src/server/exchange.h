@@ -15,6 +15,7 @@
 #include "server/text_buffer.h"
 
 struct MHD_Connection;
+struct ommai_connection_clock;
 struct ommai_route;
 struct ommai_server;
 
@@ -34,7 +35,8 @@ struct ommai_exchange {
   const struct omma_allocator *allocator;
   const struct ommai_route *route;
   atomic_int references;
-  uint64_t number; /* names the exchange to the watcher; never used twice */
+  uint64_t number;                      /* never used twice, rising */
+  struct ommai_connection_clock *clock; /* of its connection; valid while the exchange is listed */
   char request_id[OMMAI_REQUEST_ID_SIZE];
 
   /* In the server's list, under the list's lock. */
@@ -52,13 +54,12 @@ struct ommai_exchange {
   /* Under `lock`. */
   pthread_mutex_t lock;
   struct MHD_Connection *connection; /* NULL once libmicrohttpd is done with it */
-  int descriptor;
-  bool suspended; /* and nobody has resumed it yet */
-  bool gone;      /* the client left, or must be treated so */
-  bool replied;   /* a whole reply is ready */
-  bool streaming; /* a first event exists: the reply is a stream */
-  bool ended;     /* nothing more will come */
-  bool waiting;   /* a stream is asked for and the engine is at work: comments may be sent */
+  bool suspended;                    /* and nobody has resumed it yet */
+  bool gone;                         /* the client left, or must be treated so */
+  bool replied;                      /* a whole reply is ready */
+  bool streaming;                    /* a first event exists: the reply is a stream */
+  bool ended;                        /* nothing more will come */
+  bool waiting;                      /* a stream is asked for and the engine is at work: comments may be sent */
   struct {
     int status;
     const char *content_type, *allow;

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "server/routes.h"
 #include "server/server_state.h"
-#include "server/watcher.h"
 
 #define CONNECTION_MEMORY (128 * 1024) /* buffers for headers, body pieces and events, per connection */
 #define EVENT_BLOCK (32 * 1024)
@@ -196,14 +195,18 @@ static void dispatch(struct ommai_exchange *exchange) {
   struct ommai_server *server = exchange->server;
   exchange->dispatched = true;
   atomic_store(&exchange->body_complete, true);
+  bool hung_up = ommai_connection_clock_answer(server, exchange->clock);
   if (ommai_exchange_has_reply(exchange)) return;
   if (!exchange->route->needs_json) {
     exchange->route->handle(exchange);
     return;
   }
+  if (hung_up) {
+    ommai_exchange_leave(exchange);
+    return;
+  }
   atomic_fetch_add(&server->n_active, 1);
   exchange->active = true;
-  ommai_watcher_watch(server->watcher, exchange->descriptor, exchange->number);
   exchange->job.run = run_job;
   ommai_exchange_retain(exchange);
   if (ommai_job_queue_push(server->jobs, &exchange->job)) return;
@@ -238,12 +241,12 @@ static enum MHD_Result receive(struct ommai_exchange *exchange, const char *data
 static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection *connection, const char *path,
                              const char *method, void **context) {
   struct ommai_api_error error;
-  struct ommai_exchange *exchange = ommai_exchange_create(server);
+  struct ommai_connection_clock *clock = ommai_connection_clock_of(connection);
+  struct ommai_exchange *exchange = clock ? ommai_exchange_create(server) : NULL;
   if (!exchange) return MHD_NO;
   exchange->connection = connection;
-  ommai_connection_clock_stop(server, connection);
-  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-  exchange->descriptor = info ? info->connect_fd : -1;
+  exchange->clock = clock;
+  ommai_connection_clock_stop(server, clock);
   set_request_id(exchange, header(connection, "x-request-id"));
   bool accepted = ommai_server_enlist(server, exchange);
   *context = exchange;
@@ -276,22 +279,20 @@ static enum MHD_Result handle_access(void *server, struct MHD_Connection *connec
 /* The reply is out, or the connection broke. */
 static void handle_completed(void *context, struct MHD_Connection *connection, void **exchange_context,
                              enum MHD_RequestTerminationCode code) {
+  (void)connection;
   (void)code;
   struct ommai_server *server = context;
-  ommai_connection_clock_start(server, connection);
   struct ommai_exchange *exchange = *exchange_context;
   if (!exchange) return;
   *exchange_context = NULL;
-  if (exchange->active) {
-    ommai_watcher_unwatch(server->watcher, exchange->descriptor);
-    atomic_fetch_sub(&server->n_active, 1);
-  }
+  if (exchange->active) atomic_fetch_sub(&server->n_active, 1);
   pthread_mutex_lock(&exchange->lock);
   exchange->connection = NULL;
   exchange->gone = true;
   bool unfinished = !exchange->ended;
   pthread_mutex_unlock(&exchange->lock);
   if (unfinished) ommai_exchange_cancel_engine(exchange);
+  ommai_connection_clock_start(server, exchange->clock);
   ommai_server_delist(server, exchange);
   ommai_exchange_release(exchange);
 }

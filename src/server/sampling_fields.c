@@ -1,5 +1,4 @@
 /* The fields of a request that say how the answer is drawn, with their ranges. */
-#include <float.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <string.h>
@@ -100,14 +99,14 @@ static bool read_stop_tokens(const struct ommai_server *server, const json_t *ro
 /* max_completion_tokens wins; the other is checked all the same. */
 static bool read_max_tokens(const json_t *root, struct ommai_chat_request *request, struct ommai_api_error *error) {
   int64_t old_name = 0, new_name = 0;
-  if (!ommai_field_integer(root, "max_tokens", 1, INT64_MAX, &old_name, error) ||
-      !ommai_field_integer(root, "max_completion_tokens", 1, INT64_MAX, &new_name, error)) {
+  if (!ommai_field_integer(root, "max_tokens", 1, INT32_MAX, &old_name, error) ||
+      !ommai_field_integer(root, "max_completion_tokens", 1, INT32_MAX, &new_name, error)) {
     return false;
   }
   request->max_tokens_field = new_name ? "max_completion_tokens" : "max_tokens";
   request->options.sampling.max_tokens = new_name ? new_name : old_name;
   struct omma_sampling *sampling = &request->options.sampling;
-  if (!ommai_field_integer(root, "min_tokens", 0, INT64_MAX, &sampling->min_tokens, error)) return false;
+  if (!ommai_field_integer(root, "min_tokens", 0, INT32_MAX, &sampling->min_tokens, error)) return false;
   if (sampling->max_tokens && sampling->min_tokens > sampling->max_tokens) {
     return ommai_api_fail(error, 400, "min_tokens", "min_tokens must be at most %s=%" PRId64 ", got %" PRId64 ".",
                           request->max_tokens_field, sampling->max_tokens, sampling->min_tokens);
@@ -137,18 +136,26 @@ static bool read_logprobs(const json_t *root, struct omma_sampling *sampling, st
   return true;
 }
 
+static double recommended_or(double recommended, double standard) { return recommended > 0 ? recommended : standard; }
+
+/* What the checkpoint recommends, as vLLM does, else what OpenAI's interface defines. */
+static void set_defaults(const struct ommai_server *server, struct omma_sampling *sampling) {
+  sampling->temperature = recommended_or(server->info.recommended_temperature, 1);
+  sampling->top_p = recommended_or(server->info.recommended_top_p, 1);
+  sampling->top_k = server->info.recommended_top_k;
+  sampling->repetition_penalty = recommended_or(server->info.recommended_repetition_penalty, 1);
+}
+
 bool ommai_sampling_read(const struct ommai_server *server, const json_t *root, struct ommai_chat_request *request,
                          struct ommai_api_error *error) {
   struct omma_sampling *sampling = &request->options.sampling;
-  sampling->temperature = 1;
-  sampling->top_p = 1;
-  sampling->repetition_penalty = 1;
+  set_defaults(server, sampling);
   return refuse_unsupported(root, error) && read_response_format(root, error) &&
          ommai_field_number(root, "temperature", 0, 2, false, &sampling->temperature, error) &&
          ommai_field_number(root, "top_p", 0, 1, true, &sampling->top_p, error) &&
          ommai_field_number(root, "min_p", 0, 1, false, &sampling->min_p, error) &&
          ommai_field_integer(root, "top_k", -1, INT32_MAX, &sampling->top_k, error) &&
-         ommai_field_number(root, "repetition_penalty", 0, DBL_MAX, true, &sampling->repetition_penalty, error) &&
+         ommai_field_number(root, "repetition_penalty", 0, 100, true, &sampling->repetition_penalty, error) &&
          ommai_field_number(root, "presence_penalty", -2, 2, false, &sampling->presence_penalty, error) &&
          ommai_field_number(root, "frequency_penalty", -2, 2, false, &sampling->frequency_penalty, error) &&
          ommai_field_boolean(root, "ignore_eos", &sampling->ignore_eos, error) &&

@@ -7,7 +7,8 @@
  *             free finished requests, since freeing takes time.
  *   engine    the engine's own thread, in our callbacks: writes an event into the exchange's queue and returns. It never waits for
  *             a socket; a reader that falls max_pending_bytes behind is cancelled.
- *   watcher   epoll for hang-ups of suspended connections (libmicrohttpd does not see them), comment lines in silence, late bodies.
+ *   watcher   epoll for hang-ups (libmicrohttpd does not see those of suspended connections, and not all others), comment lines in
+ *             silence, heads and bodies that come too slowly.
  *   caller    create, run, destroy.
  *
  * The trace of a request: IO makes an exchange at the headers, gathers the body, pushes the job and suspends the connection.
@@ -18,8 +19,9 @@
  * Locks: list_lock (server) before an exchange's lock before libmicrohttpd's own. The engine is never called with one of ours held:
  * its thread may be in a callback that waits for the same lock.
  *
- * Sampling defaults are OpenAI's, as far as a request does not say otherwise: temperature 1, top_p 1, all tokens, a random seed, as
- * many tokens as the context leaves. The checkpoint's generation_config.json is not consulted. */
+ * Sampling, as far as a request does not say otherwise: temperature, top_p, top_k and repetition_penalty as the checkpoint's
+ * generation_config.json recommends (as vLLM does), else temperature 1, top_p 1, all tokens, no penalty; a random seed; as many
+ * tokens as the context leaves. */
 #include "server/server.h"
 
 #include <errno.h>
@@ -102,15 +104,6 @@ void ommai_server_delist(struct ommai_server *server, struct ommai_exchange *exc
   server->n_listed--;
   pthread_cond_broadcast(&server->list_changed);
   pthread_mutex_unlock(&server->list_lock);
-}
-
-struct ommai_exchange *ommai_server_find(struct ommai_server *server, uint64_t number) {
-  pthread_mutex_lock(&server->list_lock);
-  struct ommai_exchange *exchange = server->exchanges;
-  while (exchange && exchange->number != number) exchange = exchange->next;
-  if (exchange) ommai_exchange_retain(exchange);
-  pthread_mutex_unlock(&server->list_lock);
-  return exchange;
 }
 
 bool ommai_server_has_model(const struct ommai_server *server, const char *name) {

@@ -63,9 +63,6 @@ void ommai_server_release_body(struct ommai_exchange *exchange);
 bool ommai_server_enlist(struct ommai_server *server, struct ommai_exchange *exchange);
 void ommai_server_delist(struct ommai_server *server, struct ommai_exchange *exchange);
 
-/* The exchange of that number with a reference for the caller, or NULL. */
-struct ommai_exchange *ommai_server_find(struct ommai_server *server, uint64_t number);
-
 /* True when `name` is one of the served names. */
 bool ommai_server_has_model(const struct ommai_server *server, const char *name);
 

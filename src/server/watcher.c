@@ -33,15 +33,15 @@ static void tick(struct ommai_server *server) {
     if (atomic_load(&exchange->body_complete)) {
       ommai_exchange_keep_alive(exchange, now - server->keep_alive_ns);
     } else if (now - exchange->created_ns > server->body_timeout_ns) {
-      shutdown(exchange->descriptor, SHUT_RDWR);
+      shutdown(exchange->clock->descriptor, SHUT_RDWR);
     }
   }
-  ommai_connection_clock_expire(server, now - server->idle_timeout_ns - server->body_timeout_ns);
+  ommai_connection_clock_expire(server, now);
   pthread_mutex_unlock(&server->list_lock);
 }
 
 static void hang_up(struct ommai_server *server, uint64_t number) {
-  struct ommai_exchange *exchange = ommai_server_find(server, number);
+  struct ommai_exchange *exchange = ommai_connection_clock_hang_up(server, number);
   if (!exchange) return;
   ommai_exchange_leave(exchange);
   ommai_exchange_release(exchange);

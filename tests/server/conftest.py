@@ -2,17 +2,19 @@
 both (where given), the others on the fake alone."""
 
 import os
-import re
+import pathlib
 
 import pytest
 
-from server_process import ServerProcess
+from server_process import ServerProcess, check_output, make_command
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 
 
 def pytest_addoption(parser):
-    parser.addoption("--fake", default=os.environ.get("OMMA_FAKE_SERVER"))
-    parser.addoption("--omma", default=os.environ.get("OMMA_BINARY"))
-    parser.addoption("--model", default=os.environ.get("OMMA_MODEL"))
+    parser.addoption("--fake", default=os.environ.get("OMMA_FAKE_SERVER"), help="the server over the scripted engine")
+    parser.addoption("--omma", default=os.environ.get("OMMA_BINARY"), help="the program to test")
+    parser.addoption("--model", default=str(GOLDEN / "qwen3_vl_tied"), help="a model directory with weights")
 
 
 def pytest_configure(config):
@@ -30,32 +32,13 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("kind", kinds, scope="session")
 
 
-def make_command(config, kind, options):
-    if kind == "fake":
-        command = [config.getoption("--fake")]
-    else:
-        command = [config.getoption("--omma"), "serve", "--host", "127.0.0.1"]
-        if config.getoption("--model"):
-            command += ["--model", config.getoption("--model")]
-    command += ["--port", "0", "--served-model-name", "test-model"]
-    for key, value in options.items():
-        command += ["--" + key.replace("_", "-"), str(value)]
-    return command
-
-
-def check_end(process):
-    status = process.stop()
-    text = process.output.decode(errors="replace")
-    assert not re.search(r"Sanitizer|runtime error", text), text
-    assert status == 0, text
-
-
 @pytest.fixture(scope="session")
 def server(request, kind):
     """One server with default options for many tests."""
     process = ServerProcess(make_command(request.config, kind, {}))
     yield process
-    check_end(process)
+    process.stop()
+    check_output(process)
 
 
 @pytest.fixture
@@ -70,7 +53,5 @@ def start(request, kind):
     yield run
     for process in processes:
         if not process.process.stdout.closed:
-            check_end(process)
-        else:
-            text = process.output.decode(errors="replace")
-            assert process.process.returncode == 0 and not re.search(r"Sanitizer|runtime error", text), text
+            process.stop()
+        check_output(process)

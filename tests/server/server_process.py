@@ -108,6 +108,24 @@ class ServerProcess:
         return connection
 
 
+def make_command(config, kind, options):
+    """kind: "fake" or "real"; options as on the command line, with _ for -."""
+    if kind == "fake":
+        command = [config.getoption("--fake")]
+    else:
+        command = [config.getoption("--omma"), "serve", "--host", "127.0.0.1", "--model", config.getoption("--model")]
+    command += ["--port", "0", "--served-model-name", "test-model"]
+    for key, value in options.items():
+        command += ["--" + key.replace("_", "-"), str(value)]
+    return command
+
+
+def check_output(process):
+    """Of a server that was stopped: it ended well, and no sanitizer had anything to say."""
+    text = process.output.decode(errors="replace")
+    assert process.process.returncode == 0 and not re.search(r"Sanitizer|runtime error", text), text
+
+
 def read_all(connection):
     data = b""
     while True:

@@ -2,12 +2,13 @@
 
 import json
 import socket
+import subprocess
 import threading
 import time
 
 import pytest
 from pictures import image_part, png, text_part
-from server_process import parse_events, read_all, read_until, split_chunks, stream_events
+from server_process import make_command, parse_events, read_all, read_until, split_chunks, stream_events
 
 CHAT = "/v1/chat/completions"
 
@@ -70,6 +71,63 @@ def test_leaving_several_choices_cancels_all(start):
     assert server.counters()["cancelled"] == 4
 
 
+@pytest.mark.real_too
+def test_leaving_a_long_answer(server):
+    """The work ends soon after the client does."""
+    for stream in (True, False):
+        connection = server.open_stream("tell me everything", stream=stream, ignore_eos=True)
+        if stream:
+            read_until(connection, b'"content":')
+        connection.close()
+        wait_for_load(server, 0)
+    assert server.chat("hello", max_tokens=1).status == 200
+
+
+@pytest.mark.real_too
+def test_stopping_in_the_middle(start):
+    server = start()
+    connections = [server.open_stream("tell me everything", ignore_eos=True, stream=i % 2 == 0) for i in range(4)]
+    read_until(connections[0], b'"content":')
+    assert server.stop() == 0
+    for connection in connections:
+        read_all(connection)
+        connection.close()
+
+
+def test_half_heads_are_closed_soon(server):
+    """A hang-up that arrives together with the last bytes must not hold the connection until the idle timeout."""
+    connections = []
+    for data in (b"GET /hea", b"\r\n\r\n", b"POST /ping HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123"):
+        connections.append(server.connect(timeout=5))
+        connections[-1].sendall(data)
+        connections[-1].shutdown(socket.SHUT_WR)
+    for connection in connections:
+        read_all(connection)
+        connection.close()
+
+
+@pytest.mark.real_too
+def test_half_close_after_a_short_request_gets_its_reply(server):
+    for _ in range(3):
+        with server.connect(timeout=5) as connection:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.shutdown(socket.SHUT_WR)
+            assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_half_bodies_give_their_budget_back(start):
+    server = start(max_body_bytes=1000000, max_total_body_bytes=1100000)
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n".encode()
+    for _ in range(10):
+        with server.connect() as connection:
+            connection.sendall(head + b" " * 500000)
+            time.sleep(0.02)
+    deadline = time.monotonic() + 5
+    while server.post(CHAT, b" " * 999999).status != 400:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_reader_that_does_not_read_is_cancelled(start):
     server = start(max_pending_bytes=200000)
     fields = {"messages": [{"role": "user", "content": "[[tokens=100000]] [[size=20000]]"}], "stream": True}
@@ -83,7 +141,6 @@ def test_reader_that_does_not_read_is_cancelled(start):
     assert server.counters()["cancelled"] == 1
 
 
-@pytest.mark.real_too
 def test_body_over_the_limit(start):
     server = start(max_body_bytes=10000)
     body = json.dumps({"messages": [{"role": "user", "content": "x" * 20000}]})
@@ -103,7 +160,6 @@ def test_announced_body_over_the_limit_is_refused_at_once(server):
             assert read_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 413 ")
 
 
-@pytest.mark.real_too
 def test_chunked_bodies(start):
     server = start(max_body_bytes=10000)
 
@@ -367,9 +423,6 @@ def test_new_requests_while_stopping(start):
 @pytest.mark.real_too
 def test_bad_start(request, kind):
     """An address that cannot be had is one line and status 1."""
-    import subprocess
-
-    from conftest import make_command
     command = make_command(request.config, kind, {})
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -51,6 +51,15 @@ def test_unknown_model(server):
     check(server.chat(model="x"), 404, "NotFoundError", "model", "The model `x` does not exist.")
 
 
+@pytest.mark.real_too
+@pytest.mark.parametrize("shift", [0, 1, 2, 3])
+def test_long_values_make_valid_replies(server, shift):
+    for fields in ({"model": "x" * shift + "é€😀" * 500}, {"temperature": "x" * shift + "é€😀" * 500},
+                   {"messages": [{"role": "x" * shift + "é€😀" * 500, "content": ""}]}):
+        reply = server.chat(**fields)
+        assert reply.status in (400, 404) and len(reply.error["message"]) < 800
+
+
 @pytest.mark.parametrize("limit, given", [(2, 3), (-1, 1)])
 def test_too_many_images(start, limit, given):
     parts = [image_part() for _ in range(given)]

@@ -3,8 +3,8 @@
 import subprocess
 
 import pytest
-from conftest import make_command
 from pictures import image_part, text_part
+from server_process import make_command
 
 MESSAGES = [{"role": "user", "content": [text_part("hello big world"), image_part()]}]
 

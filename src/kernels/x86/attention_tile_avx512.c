@@ -14,6 +14,15 @@ OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
   return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
 }
 
+OMMAI_INLINE __m512i make_unit(__m512 first, __m512 last) {
+  (void)last;
+  return _mm512_castps_si512(first);
+}
+
+OMMAI_INLINE void store_units(void *row, int64_t at, int32_t count, __m512i units, enum omma_dtype dtype) {
+  ommai_avx512_store(row, at, ommai_avx512_first(count - at), _mm512_castsi512_ps(units), dtype);
+}
+
 /* Rows of values, eight dimensions at a time, to [v_head_dim / 8][BLOCK][8]. */
 OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, uint32_t *out, enum omma_dtype dtype) {
   enum { GROUP_UNITS = OMMAI_ATTENTION_BLOCK * 8 };

@@ -5,6 +5,8 @@
  *   pack_values(job, out, dtype)          the values of a block, [v_head_dim / 8][BLOCK / UNIT_KEYS][8] units
  *   multiply_add(sum, a, b)               sum + a b, lane by lane, over the elements of the units
  *   make_weights(scores, maximum, ...)    scores of a block to weights in units, and their sum
+ *   make_unit(first, last)                results of the dimensions of one unit, first and last of UNIT_DIMS, to units
+ *   store_units(row, at, count, units, dtype)   elements [at, at + 16 UNIT_DIMS) of a row of `count`
  *   SIGN_BITS                             of all elements of a unit
  *
  * Both products are one loop: 8 units of a broadcast against nv registers of 16 queries, 8 nv accumulators.
@@ -38,7 +40,7 @@ static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
 
 /* Units of each part of the scratch: queries, scores, weights, sums. Queries and sums are whole squares of 16. */
 static int64_t query_units(int32_t head_dim) { return ommai_round_up(key_units(head_dim), LANES) * MAX_NV * LANES; }
-static int64_t sum_units(int32_t v_head_dim) { return ommai_round_up(v_head_dim, LANES) * MAX_NV * LANES; }
+static int64_t sum_units(int32_t v_head_dim) { return ommai_round_up(v_head_dim, LANES * UNIT_DIMS) * MAX_NV * LANES; }
 static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
   int64_t scores = (BLOCK + BLOCK_UNITS) * MAX_NV * LANES;
   return (size_t)(query_units(head_dim) + scores + sum_units(v_head_dim)) * sizeof(uint32_t);
@@ -97,6 +99,18 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
+/* Asks for the next two rows of each kind. */
+OMMAI_INLINE void prefetch_step(struct ommai_attention_prefetch *prefetch) {
+  if (!prefetch || prefetch->next >= prefetch->n_rows) return;
+  for (int kind = 0; kind < 4; kind++) {
+    const char *row = (const char *)prefetch->base[kind] + prefetch->next * prefetch->stride[kind];
+    for (int i = 0; i < 2; i++, row += prefetch->stride[kind]) {
+      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) _mm_prefetch(row + at, _MM_HINT_T0);
+    }
+  }
+  prefetch->next += 2;
+}
+
 /* acc[8][nv] = sum over n units of a [n][8] times b [n][16 nv]. */
 OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
 #pragma GCC unroll 8
@@ -120,10 +134,11 @@ OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const u
 
 /* Scores [8 n_groups][16 nv] of a block, unscaled, and the largest of each row. */
 OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, int64_t units, int64_t n_groups, float *scores,
-                                __m512 largest[MAX_NV], int nv) {
+                                __m512 largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
   __m512 acc[GROUP][MAX_NV];
   for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
   for (int64_t group = 0; group < n_groups; group++) {
+    prefetch_step(prefetch);
     multiply(acc, keys + group * units * GROUP, queries, units, nv);
 #pragma GCC unroll 8
     for (int i = 0; i < GROUP; i++) {
@@ -153,11 +168,12 @@ OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const __m512i limit
 
 /* What happens to the sums of the blocks before. */
 enum carry { CARRY_NOTHING, CARRY_AS_IS, CARRY_RESCALED };
-
 OMMAI_INLINE void multiply_values(const uint32_t *values, const uint32_t *weights, int64_t n_units, int64_t n_groups,
-                                  float *sums, enum carry carry, const __m512 rescale[MAX_NV], int nv) {
+                                  float *sums, enum carry carry, const __m512 rescale[MAX_NV],
+                                  struct ommai_attention_prefetch *prefetch, int nv) {
   __m512 acc[GROUP][MAX_NV];
   for (int64_t group = 0; group < n_groups; group++, sums += GROUP * nv * LANES) {
+    prefetch_step(prefetch);
     multiply(acc, values + group * BLOCK_UNITS * GROUP, weights, n_units, nv);
 #pragma GCC unroll 8
     for (int i = 0; i < GROUP; i++) {
@@ -175,27 +191,32 @@ OMMAI_INLINE void multiply_values(const uint32_t *values, const uint32_t *weight
 
 /* ---- a tile ----------------------------------------------------------------------------------------------------------- */
 
+/* Row `dim` of the sums over the weights. Adding zero turns a negative zero into a positive one. */
+OMMAI_INLINE __m512 result_at(const float *sums, int64_t dim, __m512 inverse, int v, int nv) {
+  __m512 sum = _mm512_load_ps(sums + (dim * nv + v) * LANES);
+  return _mm512_add_ps(_mm512_mul_ps(sum, inverse), _mm512_setzero_ps());
+}
+
 /* Sums [v_head_dim][16 nv] over their weights to rows. */
 OMMAI_INLINE void write_rows(const struct ommai_attention_tile *tile, const float *sums, const __m512 total[MAX_NV], int nv,
                              enum omma_dtype dtype) {
   int64_t stride = tile->out_stride * (dtype == OMMA_F32 ? 4 : 2);
   for (int v = 0; v < nv; v++) {
     unsigned char *rows = (unsigned char *)tile->out + v * LANES * stride;
-    int64_t n_rows = tile->n_rows - v * LANES;
+    int64_t n_rows = ommai_min_i64(tile->n_rows - v * LANES, LANES);
     __m512 inverse = _mm512_div_ps(_mm512_set1_ps(1.0f), total[v]);
-    for (int64_t at = 0; at < tile->v_head_dim; at += LANES) {
+    for (int64_t at = 0; at < tile->v_head_dim; at += LANES * UNIT_DIMS) {
       __m512i columns[LANES], r[LANES];
-      __mmask16 mask = ommai_avx512_first(tile->v_head_dim - at);
 #pragma GCC unroll 16
       for (int i = 0; i < LANES; i++) {
-        /* Adding zero turns a negative zero into a positive one. */
-        __m512 column = _mm512_mul_ps(_mm512_load_ps(sums + ((at + i) * nv + v) * LANES), inverse);
-        columns[i] = _mm512_castps_si512(_mm512_add_ps(column, _mm512_setzero_ps()));
+        __m512 first = result_at(sums, at + i * UNIT_DIMS, inverse, v, nv);
+        __m512 last = result_at(sums, at + i * UNIT_DIMS + UNIT_DIMS - 1, inverse, v, nv);
+        columns[i] = make_unit(first, last);
       }
       ommai_avx512_transpose_16x16(columns, r);
 #pragma GCC unroll 16
       for (int i = 0; i < LANES; i++) {
-        if (i < n_rows) ommai_avx512_store(rows + i * stride, at, mask, _mm512_castsi512_ps(r[i]), dtype);
+        if (i < n_rows) store_units(rows + i * stride, at, tile->v_head_dim, r[i], dtype);
       }
     }
   }
@@ -249,7 +270,7 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   const uint32_t *block = tile->packed;
   for (int64_t begin = 0; begin < tile->n_keys; begin += BLOCK, block += stride) {
     int64_t groups = ommai_div_up(ommai_min_i64(tile->n_keys - begin, BLOCK), GROUP);
-    multiply_keys(block, queries, units, groups, scores, largest, nv);
+    multiply_keys(block, queries, units, groups, scores, largest, tile->prefetch, nv);
     if (begin + groups * GROUP > all_see) {
       __m512i limits[MAX_NV];
       find_limits(tile, begin, limits, nv);
@@ -261,7 +282,8 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
           make_weights(scores + v * LANES, weights + v * LANES, groups * GROUP, nv * LANES, scale, softmax.maximum[v], dtype);
       softmax.sum[v] = _mm512_fmadd_ps(softmax.sum[v], softmax.rescale[v], sum);
     }
-    multiply_values(block + BLOCK * units, weights, groups * GROUP / UNIT_KEYS, n_groups, sums, carry, softmax.rescale, nv);
+    multiply_values(block + BLOCK * units, weights, groups * GROUP / UNIT_KEYS, n_groups, sums, carry, softmax.rescale,
+                    tile->prefetch, nv);
   }
   write_rows(tile, sums, softmax.sum, nv, dtype);
 }

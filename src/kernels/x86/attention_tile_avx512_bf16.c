@@ -6,11 +6,24 @@
 enum { UNIT_DIMS = 2, UNIT_KEYS = 2 };
 #define SIGN_BITS 0x80008000u
 
+/* The first `count` of 32 elements; count is at least 1. */
+OMMAI_INLINE __mmask32 first_elements(int64_t count) { return count >= 32 ? 0xffffffffu : (__mmask32)((1u << count) - 1); }
+
 OMMAI_INLINE __m512i load_units(const void *row, int64_t at, int32_t count, enum omma_dtype dtype) {
   (void)dtype;
-  int64_t left = count - 2 * at;
-  __mmask32 mask = left >= 32 ? 0xffffffffu : (__mmask32)((1u << left) - 1);
-  return _mm512_maskz_loadu_epi16(mask, (const uint16_t *)row + 2 * at);
+  return _mm512_maskz_loadu_epi16(first_elements(count - 2 * at), (const uint16_t *)row + 2 * at);
+}
+
+/* Two vectors of f32 to bf16, element by element side by side. */
+OMMAI_INLINE __m512i make_unit(__m512 first, __m512 last) {
+  const __m512i pairs = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
+                                         4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return _mm512_permutexvar_epi16(pairs, (__m512i)_mm512_cvtne2ps_pbh(last, first));
+}
+
+OMMAI_INLINE void store_units(void *row, int64_t at, int32_t count, __m512i units, enum omma_dtype dtype) {
+  (void)dtype;
+  _mm512_mask_storeu_epi16((uint16_t *)row + at, first_elements(count - at), units);
 }
 
 OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
@@ -39,16 +52,13 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, uint32_t *
 OMMAI_INLINE __m512 make_weights(const float *scores, uint32_t *weights, int64_t n_keys, int64_t stride, __m512 scale,
                                  __m512 maximum, enum omma_dtype dtype) {
   (void)dtype;
-  const __m512i pairs = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
-                                         4, 19, 3, 18, 2, 17, 1, 16, 0);
   __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
   for (int64_t key = 0; key < n_keys; key += 2) {
     __m512 a = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + key * stride), scale, maximum));
     __m512 b = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + (key + 1) * stride), scale, maximum));
     even = _mm512_add_ps(even, a);
     odd = _mm512_add_ps(odd, b);
-    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(b, a);
-    _mm512_store_si512(weights + key / 2 * stride, _mm512_permutexvar_epi16(pairs, both));
+    _mm512_store_si512(weights + key / 2 * stride, make_unit(a, b));
   }
   return _mm512_add_ps(even, odd);
 }

@@ -253,10 +253,12 @@ static void finish(struct omma_engine *engine, struct job *job, enum omma_finish
                                .stop_token = stop_token,
                                .stop_string = stop};
   if (how == OMMA_FINISH_ERROR) ommai_fail(&result.error, OMMA_ERROR_INTERNAL, "%s: scripted failure", SECRET);
-  if (job->callbacks.on_finish) job->callbacks.on_finish(job->callbacks.context, &result);
   pthread_mutex_lock(&engine->lock);
   engine->stats.n_finished[how]++;
   engine->stats.n_running--;
+  pthread_mutex_unlock(&engine->lock);
+  if (job->callbacks.on_finish) job->callbacks.on_finish(job->callbacks.context, &result);
+  pthread_mutex_lock(&engine->lock);
   job->used = false;
   pthread_mutex_unlock(&engine->lock);
 }

@@ -23,7 +23,7 @@ struct settings {
   int64_t fail_start, fail_later;
   struct omma_server_options server;
   struct omma_engine_options engine;
-  const char *names[8];
+  const char *names[8], *model;
 };
 
 static void print_line(void *context, const char *line) {
@@ -60,6 +60,7 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--body-timeout")) return s->server.body_timeout_seconds = (int)number, true;
   if (!strcmp(key, "--keep-alive-ms")) return s->server.keep_alive_ms = number, true;
   if (!strcmp(key, "--drain-ms")) return s->server.drain_ms = number, true;
+  if (!strcmp(key, "--model")) return s->model = value, true;
   if (!strcmp(key, "--queue-limit")) return s->engine.queue_limit = number, true;
   if (!strcmp(key, "--fail-start")) return s->fail_start = number, true;
   if (!strcmp(key, "--fail-later")) return s->fail_later = number, true;
@@ -67,7 +68,7 @@ static bool set(struct settings *s, const char *key, const char *value) {
 }
 
 int main(int argc, char **argv) {
-  struct settings settings = {.server = {.log = print_line}, .fail_start = -1, .fail_later = -1};
+  struct settings settings = {.server = {.log = print_line}, .fail_start = -1, .fail_later = -1, .model = ""};
   struct omma_error error = {0};
   struct omma_model *model = NULL;
   struct omma_engine *engine = NULL;
@@ -86,7 +87,7 @@ int main(int argc, char **argv) {
   sigaddset(&signals, SIGINT);
   sigprocmask(SIG_BLOCK, &signals, NULL);
   int stop = signalfd(-1, &signals, SFD_CLOEXEC);
-  if (omma_model_open("", NULL, &model, &error) || omma_engine_create(model, &settings.engine, &engine, &error) ||
+  if (omma_model_open(settings.model, NULL, &model, &error) || omma_engine_create(model, &settings.engine, &engine, &error) ||
       ommai_server_create(&settings.server, model, engine, &server, &error)) {
     fprintf(stderr, "%s\n", error.message);
     omma_engine_destroy(engine);
