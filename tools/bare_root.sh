@@ -72,13 +72,13 @@ else
 fi
 log=$root.log
 
-# Ends what still runs inside, takes down what debootstrap may have left mounted, and only then removes anything. The mounts
-# of the commands themselves vanish with their namespace.
+# Ends what still runs; the mounts vanish with it. Should any be left all the same, nothing is removed through it.
 clean_up() {
   trap '' INT TERM HUP
   if [ -n "$child" ]; then
     kill -KILL "$child" 2> /dev/null || true
     wait "$child" 2> /dev/null || true
+    sleep 1 # what died with it lets go of its files
   fi
   awk -v root="$root/" 'index($2 "/", root) == 1 {print $2}' /proc/mounts | sort -r | while IFS= read -r place; do
     umount "$place" || umount -l "$place"
@@ -103,17 +103,9 @@ find_mirror() {
   done | head -n 1
 }
 
-# inside COMMAND...: runs it in the root, with its own mounts and processes, all of which end with it.
-inside() {
-  # The program below expands its own arguments.
-  # shellcheck disable=SC2016
-  unshare --mount --pid --fork --kill-child --mount-proc sh -c '
-    root=$1
-    shift
-    mount -t proc proc "$root/proc" && mount -t sysfs -o ro sysfs "$root/sys" && mount -t tmpfs tmpfs "$root/dev/shm" &&
-      mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" && exec chroot "$root" "$@"' \
-    sh "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb "$@" \
-    < /dev/null &
+# contained COMMAND...: runs it with its own mounts and processes, all of which end with it.
+contained() {
+  unshare --mount --pid --fork --kill-child --mount-proc "$@" < /dev/null &
   child=$!
   status=0
   wait "$child" || status=$?
@@ -121,10 +113,22 @@ inside() {
   return "$status"
 }
 
+# inside COMMAND...: the same in the root, with an empty environment.
+inside() {
+  # The program below expands its own arguments.
+  # shellcheck disable=SC2016
+  contained sh -c '
+    root=$1
+    shift
+    mount -t proc proc "$root/proc" && mount -t sysfs -o ro sysfs "$root/sys" && mount -t tmpfs tmpfs "$root/dev/shm" &&
+      mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" && exec chroot "$root" "$@"' \
+    sh "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb "$@"
+}
+
 make_root() {
   say "making a root of Debian $suite in $root"
   # Without a mirror the argument is left out.
-  debootstrap --variant=minbase --include=git,make,ca-certificates "$suite" "$root" ${mirror:+"$mirror"} > "$log" 2>&1 ||
+  contained debootstrap --variant=minbase --include=git,make,ca-certificates "$suite" "$root" ${mirror:+"$mirror"} > "$log" 2>&1 ||
     { tail -n 20 "$log" >&2; fail "debootstrap failed"; }
   rm -f "$log"
   rm -f "$root"/var/cache/apt/archives/*.deb
