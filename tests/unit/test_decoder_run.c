@@ -42,9 +42,9 @@ struct bench {
 static struct bench make_bench(const struct omma_model *model, int n_threads) {
   struct bench bench = {.decoder = &model->decoder};
   struct omma_error error;
-  assert_ok(ommai_kv_cache_create(&model->config.text, model->decoder.dtype, N_PAGES, &ommai_default_allocator, &bench.cache,
-                                  &error),
-            &error);
+  assert_ok(
+      ommai_kv_cache_create(&model->config.text, model->decoder.dtype, N_PAGES, &ommai_default_allocator, &bench.cache, &error),
+      &error);
   assert_ok(ommai_team_create(n_threads, false, &ommai_default_allocator, &bench.team, &error), &error);
   size_t prefill = ommai_prefill_workspace_size(bench.decoder, N_TOKENS, CONTEXT, n_threads);
   size_t decode = ommai_decode_workspace_size(bench.decoder, MAX_ROWS, CONTEXT, n_threads);
@@ -98,8 +98,11 @@ static void cutting_does_not_change_a_bit(void **state) {
     int64_t chunk, max_tasks;
     int n_threads;
     int32_t pages[3];
-  } cuts[] = {{N_TOKENS, 1, 1, {0, 1, 2}},   {64, 1000, 1, {5, 6, 7}},         {128, 3, 2, {20, 2, 11}},
-              {64, 1, 3, {N_PAGES - 1, 1, 0}}, {N_TOKENS, INT64_MAX, 3, {9, 8, 7}}};
+  } cuts[] = {{N_TOKENS, 1, 1, {0, 1, 2}},
+              {64, 1000, 1, {5, 6, 7}},
+              {128, 3, 2, {20, 2, 11}},
+              {64, 1, 3, {N_PAGES - 1, 1, 0}},
+              {N_TOKENS, INT64_MAX, 3, {9, 8, 7}}};
   for (int m = 0; m < 2; m++) {
     float reference[HIDDEN], last[HIDDEN], reference_logits[VOCAB], logits[VOCAB];
     struct bench bench = make_bench(models[m], 1);

@@ -133,7 +133,8 @@ static void small_workspaces_are_refused(void **state) {
 
 static void wrong_grids_are_named(void **state) {
   (void)state;
-  const int64_t wrong[][2] = {{0, 2}, {2, 0}, {-2, 2}, {3, 2}, {2, 5}, {INT64_MAX - 1, 2}, {(int64_t)1 << 32, (int64_t)1 << 32}};
+  const int64_t wrong[][2] = {
+      {0, 2}, {2, 0}, {-2, 2}, {3, 2}, {2, 5}, {INT64_MAX - 1, 2}, {(int64_t)1 << 32, (int64_t)1 << 32}};
   struct omma_error error;
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     struct pass pass = make_pass(1);
