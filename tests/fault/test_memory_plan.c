@@ -150,7 +150,7 @@ static void plans_do_not_need_weights(void **state) {
     }
     const struct omma_memory_plan *plan = &plans[0];
     assert_int_equal(plan->total_bytes, plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
-                                            plan->language_workspace_bytes + plan->table_bytes);
+                                            plan->language_workspace_bytes + plan->table_bytes + plan->request_bytes);
     assert_int_equal(plan->kv_cache_tokens, 1024);
     struct omma_model_info info;
     omma_model_get_info(models[1], &info);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/allocator.h"
+#include "models/family.h"
 #include "support/golden.h"
 #include "support/test.h"
 
@@ -100,6 +102,12 @@ static void angles_equal_the_official_ones(void **state) {
     json_t *manifest = golden_manifest(golden_models[m]);
     struct golden_case c;
     assert_true(golden_case_open(golden_models[m], manifest, 0, &c));
+    char path[1024];
+    struct omma_error error;
+    struct ommai_model_config config;
+    const struct ommai_family *family;
+    golden_path(golden_models[m], NULL, path, sizeof path);
+    assert_ok(ommai_model_config_read(path, &ommai_default_allocator, &family, &config, &error), &error);
     int64_t n, *grid = golden_i64(&c, "image.0.grid_thw", NULL);
     float *cosine = golden_f32(&c, "vision.rotary_cos", &n), *sine = golden_f32(&c, "vision.rotary_sin", NULL);
     int64_t n_patches = grid[1] * grid[2], head_dim = n / n_patches, quarter = head_dim / 4;
@@ -108,7 +116,7 @@ static void angles_equal_the_official_ones(void **state) {
     float *table_sine = malloc((size_t)(side * quarter) * sizeof(float));
     ommai_vision_rope_table(side, quarter, 10000, table_cosine, table_sine);
     for (int64_t i = 0; i < n; i++) {
-      struct ommai_patch_position position = ommai_patch_position(i / head_dim, grid[2], 2);
+      struct ommai_patch_position position = ommai_patch_position(i / head_dim, grid[2], config.vision.merge_size);
       int64_t e = i % head_dim % (2 * quarter), at = e < quarter ? position.row : position.column;
       assert_true(fabsf(cosine[i] - table_cosine[at * quarter + e % quarter]) < 2e-6f);
       assert_true(fabsf(sine[i] - table_sine[at * quarter + e % quarter]) < 2e-6f);

@@ -109,7 +109,13 @@ OMMAI_INLINE void prefetch_step(struct ommai_attention_prefetch *prefetch) {
   for (int kind = 0; kind < 4; kind++) {
     const char *row = (const char *)prefetch->base[kind] + prefetch->next * prefetch->stride[kind];
     for (int i = 0; i < 2; i++, row += prefetch->stride[kind]) {
-      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) __builtin_prefetch(row + at, kind == 3, 3);
+      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) {
+        if (kind == 3) {
+          __builtin_prefetch(row + at, 1, 3);
+        } else {
+          __builtin_prefetch(row + at, 0, 3);
+        }
+      }
     }
   }
   prefetch->next += 2;
