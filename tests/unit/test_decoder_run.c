@@ -174,7 +174,7 @@ static void small_workspaces_are_refused(void **state) {
   struct omma_error error;
   float logits[VOCAB], last[HIDDEN] = {0};
   int n_refused[3] = {0};
-  for (size_t size = 0; size < bench.size; size += 64 + size / 4) {
+  for (size_t size = 0; size < bench.size; size += 64 + size / 256 * 64) {
     unsigned char *workspace = aligned_alloc(64, size + 64);
     memset(workspace, 0x5a, size + 64);
     enum omma_status status[3];

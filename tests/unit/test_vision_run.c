@@ -116,7 +116,7 @@ static void small_workspaces_are_refused(void **state) {
   struct omma_error error;
   assert_ok(start(&pass, pass.workspace_size, NULL, &run, &error), &error);
   size_t n_refused = 0;
-  for (size_t size = 0; size < pass.workspace_size; size += 64 + size / 8) {
+  for (size_t size = 0; size < pass.workspace_size; size += 64 + size / 512 * 64) {
     free(pass.workspace);
     pass.workspace = aligned_alloc(64, size + 64);
     memset(pass.workspace, 0x5a, size + 64);
