@@ -101,6 +101,11 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   if (model->n_threads < 1 || model->n_threads > 1024) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "threads", "threads: expected 1 to 1024, found %d", options->n_threads);
   }
+  if (options->weights < OMMA_WEIGHTS_AUTO || options->weights > OMMA_WEIGHTS_BF16 ||
+      options->vision_weights < OMMA_WEIGHTS_AUTO || options->vision_weights > OMMA_WEIGHTS_BF16) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "weights", "weights: no such type: %d, %d", (int)options->weights,
+                            (int)options->vision_weights);
+  }
   model->pin_threads = !options->no_pinning;
   model->config_only = options->config_only;
   return OMMA_OK;

@@ -23,6 +23,9 @@ static enum omma_status check_numbers(const struct omma_sampling *sampling, stru
   OMMAI_TRY(in_range("top_logprobs", sampling->n_top_logprobs, 0, OMMA_MAX_TOP_LOGPROBS, error));
   OMMAI_TRY(in_range("stop", (double)sampling->n_stop, 0, OMMA_MAX_STOP_STRINGS, error));
   OMMAI_TRY(in_range("stop_token_ids", (double)sampling->n_stop_token_ids, 0, OMMAI_REQUEST_MAX_STOP_TOKENS, error));
+  if ((sampling->n_stop && !sampling->stop) || (sampling->n_stop_token_ids && !sampling->stop_token_ids)) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "stop", "stop: a count without its list");
+  }
   if (sampling->max_tokens && sampling->min_tokens > sampling->max_tokens) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "min_tokens",
                             "min_tokens: expected at most max_tokens = %lld, found %lld", (long long)sampling->max_tokens,
