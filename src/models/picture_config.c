@@ -152,15 +152,23 @@ static enum omma_status read_stop_tokens(const json_t *object, const char *where
   return OMMA_OK;
 }
 
+/* A number from 0 to `high`, the range that a request may ask for. */
+static enum omma_status read_range(const json_t *object, const char *where, const char *key, double high, double *out,
+                                   struct omma_error *error) {
+  OMMAI_TRY(ommai_json_number(object, where, key, false, out, error));
+  if (*out >= 0 && *out <= high) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": expected 0 to %g, found %g", where, key, high, *out);
+}
+
 static enum omma_status parse_generation(const json_t *object, const char *where, int64_t vocab_size,
                                          struct ommai_generation_config *generation, struct omma_error *error) {
   bool sample = false;
   OMMAI_TRY(read_stop_tokens(object, where, vocab_size, generation, error));
   OMMAI_TRY(ommai_json_boolean(object, where, "do_sample", false, &sample, error));
-  OMMAI_TRY(ommai_json_number(object, where, "repetition_penalty", false, &generation->repetition_penalty, error));
+  OMMAI_TRY(read_range(object, where, "repetition_penalty", 100, &generation->repetition_penalty, error));
   if (!sample) return OMMA_OK;
-  OMMAI_TRY(ommai_json_number(object, where, "temperature", false, &generation->temperature, error));
-  OMMAI_TRY(ommai_json_number(object, where, "top_p", false, &generation->top_p, error));
+  OMMAI_TRY(read_range(object, where, "temperature", 2, &generation->temperature, error));
+  OMMAI_TRY(read_range(object, where, "top_p", 1, &generation->top_p, error));
   return ommai_json_integer(object, where, "top_k", false, -1, INT32_MAX, &generation->top_k, error);
 }
 

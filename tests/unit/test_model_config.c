@@ -202,6 +202,7 @@ static const struct change refused[] = {
     {GENERATION, "eos_token_id", "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]", FORMAT, "at most 16 entries, found 17"},
     {GENERATION, "do_sample", "\"no\"", FORMAT, "expected true or false"},
     {GENERATION, "repetition_penalty", "\"1\"", FORMAT, "expected a number"},
+    {GENERATION, "repetition_penalty", "-1", FORMAT, "expected 0 to 100, found -1"},
 };
 
 static void wrong_keys_are_refused_by_name(void **state) {
