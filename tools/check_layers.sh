@@ -183,10 +183,10 @@ FNR == 1 { start_file() }
     report("dead-code", "a comment that reads like code")
   if (top != "src") next
   check_banned(unsafe, "not allowed in src")
-  if (file != "src/kernels/cpu.c" && file != "src/base/log.c") check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
+  if (file != "src/kernels/cpu.c") check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
   if (folder in library) {
     check_banned(quiet, "a library neither prints nor ends the process")
-    if (file != "src/base/log.c") check_banned("fprintf|vfprintf|fputs|dprintf", "a library does not print")
+    check_banned("fprintf|vfprintf|fputs|dprintf", "a library does not print")
     if (file != "src/base/allocator.c") check_banned(heap, "memory comes from the allocator of the caller")
   }
 }

@@ -72,7 +72,7 @@ run_python() {
 
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 build release && {
-  run_ctest "release" release "OMMA_LOG="
+  run_ctest "release" release ""
   for level in scalar avx2 avx512; do
     if build/release/omma info --isa $level > /dev/null 2>&1; then
       run_ctest "golden at $level" release "OMMA_ISA=$level" -L golden
@@ -81,12 +81,12 @@ build release && {
   run_python
 }
 build asan && {
-  run_ctest "address and undefined behaviour sanitizers" asan "OMMA_LOG=" -LE style
+  run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
   make_venv && run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
   run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
 }
 if [ $full = yes ]; then
-  build tsan && run_ctest "thread sanitizer" tsan "OMMA_LOG=" -LE style
+  build tsan && run_ctest "thread sanitizer" tsan "" -LE style
 fi
 
 echo

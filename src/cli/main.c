@@ -58,6 +58,10 @@ static int unknown_command(int argc, char **argv) {
     size_t size = space ? (size_t)(space - commands[i]->name) : 0;
     if (space && strlen(argv[0]) == size && memcmp(argv[0], commands[i]->name, size) == 0) second = true;
   }
+  if (second && argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+    print_help(stdout);
+    return ommai_finish_output();
+  }
   if (second && (argc < 2 || argv[1][0] == '-')) {
     return ommai_wrong_use("%s: say what to %s: `omma help` lists the commands", argv[0], argv[0]);
   }
@@ -73,7 +77,7 @@ static int unknown_command(int argc, char **argv) {
 
 static int help(int argc, char **argv) {
   int n_words;
-  if (argc == 0) {
+  if (argc == 0 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
     print_help(stdout);
     return ommai_finish_output();
   }

@@ -23,7 +23,7 @@ struct ommai_family {
                                   struct ommai_prompt_builder *builder, struct omma_error *error);
 };
 
-/* The family for a model_type, or NULL; and the list of all, comma-separated, for messages. */
+/* The family for a model_type, or NULL; and the list of all, separated by blanks, for messages. */
 const struct ommai_family *ommai_family_find(const char *model_type);
 const char *ommai_family_list(void);
 

@@ -2,7 +2,13 @@
 
 #include "models/family.h"
 
-static const struct ommai_family *const families[] = {&ommai_family_qwen3_vl};
+/* X(model_type): adding a family is one entry here. */
+#define FAMILIES(X) X(qwen3_vl)
+
+#define FAMILY_POINTER(name) &ommai_family_##name,
+#define FAMILY_NAME(name) " " #name
+
+static const struct ommai_family *const families[] = {FAMILIES(FAMILY_POINTER)};
 
 const struct ommai_family *ommai_family_find(const char *model_type) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
@@ -11,4 +17,4 @@ const struct ommai_family *ommai_family_find(const char *model_type) {
   return NULL;
 }
 
-const char *ommai_family_list(void) { return "qwen3_vl"; }
+const char *ommai_family_list(void) { return &FAMILIES(FAMILY_NAME)[1]; }

@@ -65,7 +65,6 @@ file src/image/resize.c '#include <omma/status.h>\n\n#include "base/error.h"\n#i
 file src/models/qwen.c '/* Qwen and Kimi. */\n#include "vision/block.h"\n#include "weights/tensor.h"\n#include "text/bpe.h"\n'
 file src/cli/main.c '#include "loadtest/client.h"\n#include "server/server.h"\nint main(void) { printf("x"); exit(1); }\n'
 file src/text/words.c '/* strcpy(a, b) is not used; see\n * sprintf (n); #include "engine/x.h" */\nconst char *s = "atoi(x) // */ \\" gets(y)";\nchar c = \047"\047;\nint n = snprintf(b, 2, "x") + object->free(p) + object.exit(1) + my_rand(); /* half;\n * of x = y */\n'
-file src/base/log.c 'void log_line(void) { if (getenv("OMMA_LOG")) fprintf(stderr, "x"); }\n'
 file src/base/assertion.h '_Static_assert(sizeof(int) == 4, "int");\n'
 file tests/unit/test_x.c 'void t(void) { strcpy(a, b); printf("x"); } /* XXXXXX, mastodon */\n'
 file tests/data/config.json '{"TO\0104O": "\057work/x\t"}  '
