@@ -17,14 +17,27 @@ static struct omma_attention_context *make_context(enum ommai_cpu_level level) {
   return context;
 }
 
-/* Runs `body` once for every CPU level of this machine. */
+/* Whether two contexts choose the same kernels throughout. */
+static bool same_kernels(const struct omma_attention_context *a, const struct omma_attention_context *b) {
+  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+    for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
+      if (omma_attention_kernel_name(a, form, dtype, 64, 0) != omma_attention_kernel_name(b, form, dtype, 64, 0)) return false;
+    }
+  }
+  return true;
+}
+
+/* Runs `body` once for every CPU level of this machine that has kernels of its own. */
 static void on_every_level(void (*body)(const struct omma_attention_context *context)) {
+  struct omma_attention_context *before = NULL;
   for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
     if (!ommai_cpu_has(level)) continue;
     struct omma_attention_context *context = make_context(level);
-    body(context);
-    omma_attention_context_destroy(context);
+    if (!before || !same_kernels(before, context)) body(context);
+    omma_attention_context_destroy(before);
+    before = context;
   }
+  omma_attention_context_destroy(before);
 }
 
 static void check(const struct omma_attention_context *context, const struct attention_case *problem, int64_t row_step) {

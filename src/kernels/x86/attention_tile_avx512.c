@@ -6,8 +6,10 @@
 enum { UNIT_DIMS = 1, UNIT_KEYS = 1 };
 #define SIGN_BITS 0x80000000u
 
-OMMAI_INLINE __m512i load_units(const void *row, int64_t at, int32_t count, enum omma_dtype dtype) {
-  return _mm512_castps_si512(ommai_avx512_load(row, at, ommai_avx512_first(count - at), dtype));
+OMMAI_INLINE uint32_t first_elements(int64_t count) { return ommai_avx512_first(count); }
+
+OMMAI_INLINE __m512i load_units(const void *row, int64_t at, uint32_t mask, enum omma_dtype dtype) {
+  return _mm512_castps_si512(ommai_avx512_load(row, at, (__mmask16)mask, dtype));
 }
 
 OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
@@ -19,8 +21,8 @@ OMMAI_INLINE __m512i make_unit(__m512 first, __m512 last) {
   return _mm512_castps_si512(first);
 }
 
-OMMAI_INLINE void store_units(void *row, int64_t at, int32_t count, __m512i units, enum omma_dtype dtype) {
-  ommai_avx512_store(row, at, ommai_avx512_first(count - at), _mm512_castsi512_ps(units), dtype);
+OMMAI_INLINE void store_units(void *row, int64_t at, uint32_t mask, __m512i units, enum omma_dtype dtype) {
+  ommai_avx512_store(row, at, (__mmask16)mask, _mm512_castsi512_ps(units), dtype);
 }
 
 /* Rows of values, eight dimensions at a time, to [v_head_dim / 8][BLOCK][8]. */

@@ -1,12 +1,13 @@
 /* The tile kernel for AVX-512 with the queries in the lanes, for an including file that defines, before the include:
  *
  *   UNIT_DIMS, UNIT_KEYS   dimensions of q and k, and keys of v, in one 32-bit unit of packed data (1 for f32, 2 for bf16)
- *   load_units(row, at, count, dtype)     units [at, at + 16) of a row of q or k, zeros from unit `count` on
+ *   first_elements(count)                 mask of the first `count` of the elements of 16 units
+ *   load_units(row, at, mask, dtype)      units [at, at + 16) of a row of q or k; zeros outside of the mask
  *   pack_values(job, out, dtype)          the values of a block, [v_head_dim / 8][BLOCK / UNIT_KEYS][8] units
  *   multiply_add(sum, a, b)               sum + a b, lane by lane, over the elements of the units
  *   make_weights(scores, maximum, ...)    scores of a block to weights in units, and their sum
  *   make_unit(first, last)                results of the dimensions of one unit, first and last of UNIT_DIMS, to units
- *   store_units(row, at, count, units, dtype)   elements [at, at + 16 UNIT_DIMS) of a row of `count`
+ *   store_units(row, at, mask, units, dtype)   elements [at, at + 16 UNIT_DIMS) of a row
  *   SIGN_BITS                             of all elements of a unit
  *
  * Both products are one loop: 8 units of a broadcast against nv registers of 16 queries, 8 nv accumulators.
@@ -55,9 +56,10 @@ OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *ou
     int64_t n_rows = job->n_keys - group * GROUP;
     for (int64_t at = 0; at < units; at += LANES) {
       __m512i r[GROUP], pairs[GROUP];
+      uint32_t mask = first_elements(job->head_dim - at * UNIT_DIMS);
 #pragma GCC unroll 8
       for (int i = 0; i < GROUP; i++) {
-        r[i] = i < n_rows ? load_units(rows + i * stride, at, job->head_dim, dtype) : _mm512_setzero_si512();
+        r[i] = load_units(rows + i * stride, at, i < n_rows ? mask : 0, dtype);
       }
       ommai_avx512_transpose_8x16(r, pairs);
 #pragma GCC unroll 8
@@ -84,9 +86,10 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t
     int64_t n_rows = tile->n_rows - v * LANES;
     for (int64_t at = 0; at < units; at += LANES) {
       __m512i r[LANES], columns[LANES];
+      uint32_t mask = first_elements(tile->head_dim - at * UNIT_DIMS);
 #pragma GCC unroll 16
       for (int i = 0; i < LANES; i++) {
-        r[i] = i < n_rows ? load_units(rows + i * stride, at, tile->head_dim, dtype) : _mm512_setzero_si512();
+        r[i] = load_units(rows + i * stride, at, i < n_rows ? mask : 0, dtype);
       }
       ommai_avx512_transpose_16x16(r, columns);
 #pragma GCC unroll 16
@@ -207,6 +210,7 @@ OMMAI_INLINE void write_rows(const struct ommai_attention_tile *tile, const floa
     __m512 inverse = _mm512_div_ps(_mm512_set1_ps(1.0f), total[v]);
     for (int64_t at = 0; at < tile->v_head_dim; at += LANES * UNIT_DIMS) {
       __m512i columns[LANES], r[LANES];
+      uint32_t mask = first_elements(tile->v_head_dim - at);
 #pragma GCC unroll 16
       for (int i = 0; i < LANES; i++) {
         __m512 first = result_at(sums, at + i * UNIT_DIMS, inverse, v, nv);
@@ -216,7 +220,7 @@ OMMAI_INLINE void write_rows(const struct ommai_attention_tile *tile, const floa
       ommai_avx512_transpose_16x16(columns, r);
 #pragma GCC unroll 16
       for (int i = 0; i < LANES; i++) {
-        if (i < n_rows) store_units(rows + i * stride, at, tile->v_head_dim, r[i], dtype);
+        if (i < n_rows) store_units(rows + i * stride, at, mask, r[i], dtype);
       }
     }
   }
@@ -240,13 +244,18 @@ struct softmax {
 
 /* Raises the maxima that a block's largest scores exceed by more than SLACK, and says what becomes of the sums so far. */
 OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const __m512 largest[MAX_NV], __m512 scale, bool first, int nv) {
+  __m512 before[MAX_NV];
   unsigned raised = 0;
   for (int v = 0; v < nv; v++) {
-    __m512 candidate = _mm512_mul_ps(largest[v], scale), before = softmax->maximum[v];
-    __mmask16 raise = _mm512_cmp_ps_mask(candidate, _mm512_add_ps(before, _mm512_set1_ps(SLACK)), _CMP_GT_OQ);
-    softmax->maximum[v] = _mm512_mask_mov_ps(before, raise, candidate);
-    softmax->rescale[v] = ommai_avx512_exp2(_mm512_sub_ps(before, softmax->maximum[v]));
+    __m512 candidate = _mm512_mul_ps(largest[v], scale);
+    before[v] = softmax->maximum[v];
+    __mmask16 raise = _mm512_cmp_ps_mask(candidate, _mm512_add_ps(before[v], _mm512_set1_ps(SLACK)), _CMP_GT_OQ);
+    softmax->maximum[v] = _mm512_mask_mov_ps(before[v], raise, candidate);
+    softmax->rescale[v] = _mm512_set1_ps(1.0f);
     raised |= raise;
+  }
+  if (raised) {
+    for (int v = 0; v < nv; v++) softmax->rescale[v] = ommai_avx512_exp2(_mm512_sub_ps(before[v], softmax->maximum[v]));
   }
   if (first) return CARRY_NOTHING;
   return raised ? CARRY_RESCALED : CARRY_AS_IS;

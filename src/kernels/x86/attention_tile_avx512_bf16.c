@@ -6,12 +6,11 @@
 enum { UNIT_DIMS = 2, UNIT_KEYS = 2 };
 #define SIGN_BITS 0x80008000u
 
-/* The first `count` of 32 elements; count is at least 1. */
-OMMAI_INLINE __mmask32 first_elements(int64_t count) { return count >= 32 ? 0xffffffffu : (__mmask32)((1u << count) - 1); }
+OMMAI_INLINE uint32_t first_elements(int64_t count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
 
-OMMAI_INLINE __m512i load_units(const void *row, int64_t at, int32_t count, enum omma_dtype dtype) {
+OMMAI_INLINE __m512i load_units(const void *row, int64_t at, uint32_t mask, enum omma_dtype dtype) {
   (void)dtype;
-  return _mm512_maskz_loadu_epi16(first_elements(count - 2 * at), (const uint16_t *)row + 2 * at);
+  return _mm512_maskz_loadu_epi16(mask, (const uint16_t *)row + 2 * at);
 }
 
 /* Two vectors of f32 to bf16, element by element side by side. */
@@ -21,9 +20,9 @@ OMMAI_INLINE __m512i make_unit(__m512 first, __m512 last) {
   return _mm512_permutexvar_epi16(pairs, (__m512i)_mm512_cvtne2ps_pbh(last, first));
 }
 
-OMMAI_INLINE void store_units(void *row, int64_t at, int32_t count, __m512i units, enum omma_dtype dtype) {
+OMMAI_INLINE void store_units(void *row, int64_t at, uint32_t mask, __m512i units, enum omma_dtype dtype) {
   (void)dtype;
-  _mm512_mask_storeu_epi16((uint16_t *)row + at, first_elements(count - at), units);
+  _mm512_mask_storeu_epi16((uint16_t *)row + at, mask, units);
 }
 
 OMMAI_INLINE __m512 multiply_add(__m512 sum, __m512i a, __m512i b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
