@@ -2,7 +2,9 @@
  * touches registers only. One JSON line per case.
  *
  *   attention_bench [--dtype bf16|f32|f16] [--head-dim D] [--heads H] [--segments 4096 | 64x256 | 2146,2072] [--form encoder|
- *                   causal|decode] [--threads N] [--isa LEVEL] [--seconds S] */
+ *                   causal|decode] [--threads N] [--isa LEVEL] [--seconds S]
+ *
+ * Built by hand: cc -O2 -D_GNU_SOURCE -Isrc -Iinclude bench/attention_bench.c src/base/team.c libomma-attention.a -lm -lpthread */
 #include <omma/attention.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -34,7 +34,7 @@ struct ommai_attention_pack {
 /* Rows that will be wanted after this job; a kernel asks for a few at a time between its loops. Only a hint: rows that do not
  * exist do no harm, and a kernel may ignore it. */
 struct ommai_attention_prefetch {
-  const void *base[4];
+  const void *base[4];             /* the last is for writing */
   int64_t stride[4], row_bytes[4]; /* bytes */
   int32_t n_rows, next;
 };

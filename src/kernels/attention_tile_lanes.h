@@ -47,13 +47,19 @@ OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_d
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
-/* Asks for the next two rows of each kind. */
+/* Asks for the next two rows of each kind; the last kind is for writing. */
 OMMAI_INLINE void prefetch_step(struct ommai_attention_prefetch *prefetch) {
   if (!prefetch || prefetch->next >= prefetch->n_rows) return;
   for (int kind = 0; kind < 4; kind++) {
     const char *row = (const char *)prefetch->base[kind] + prefetch->next * prefetch->stride[kind];
     for (int i = 0; i < 2; i++, row += prefetch->stride[kind]) {
-      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) __builtin_prefetch(row + at);
+      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) {
+        if (kind == 3) {
+          __builtin_prefetch(row + at, 1);
+        } else {
+          __builtin_prefetch(row + at);
+        }
+      }
     }
   }
   prefetch->next += 2;

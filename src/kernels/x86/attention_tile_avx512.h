@@ -102,13 +102,20 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
-/* Asks for the next two rows of each kind. */
+/* Asks for the next two rows of each kind; the last kind is for writing. */
 OMMAI_INLINE void prefetch_step(struct ommai_attention_prefetch *prefetch) {
   if (!prefetch || prefetch->next >= prefetch->n_rows) return;
+#pragma GCC unroll 4
   for (int kind = 0; kind < 4; kind++) {
     const char *row = (const char *)prefetch->base[kind] + prefetch->next * prefetch->stride[kind];
     for (int i = 0; i < 2; i++, row += prefetch->stride[kind]) {
-      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) _mm_prefetch(row + at, _MM_HINT_T0);
+      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) {
+        if (kind == 3) {
+          __builtin_prefetch(row + at, 1, 3);
+        } else {
+          __builtin_prefetch(row + at, 0, 3);
+        }
+      }
     }
   }
   prefetch->next += 2;
