@@ -3,19 +3,26 @@
 .DEFAULT_GOAL := release
 VARIANTS := release debug asan ubsan tsan
 PREFIX ?= /usr/local
+# The unit tests need cmocka: without it they are left out, unless TESTS=ON asks for them.
+TESTS ?= $(shell pkg-config --exists cmocka 2> /dev/null && echo ON || echo OFF)
+TARGETS := all
 BUILD_FLAGS_release := -DCMAKE_BUILD_TYPE=Release
 BUILD_FLAGS_debug   := -DCMAKE_BUILD_TYPE=Debug
 BUILD_FLAGS_asan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined
 BUILD_FLAGS_ubsan   := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=undefined
 BUILD_FLAGS_tsan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=thread
 
+# Packages come before what is built with them.
+.NOTPARALLEL:
+
 .PHONY: help
 help: ## this list
 	@echo "Ommatidia: vision-language models on CPUs"
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
-	@echo "  make VARIANT       build one of: $(VARIANTS)"
+	@echo "  make VARIANT        build one of: $(VARIANTS)"
 
 .PHONY: demo
+demo: TARGETS := omma
 demo: packages release ## install what is missing, build, ask the demo model about three pictures
 	@tools/run_demo.sh build/release/omma
 
@@ -24,7 +31,7 @@ test: packages test-packages ## install what tests need, build, run all tests (u
 	@tools/run_tests.sh
 
 .PHONY: test-full
-test-full: packages test-packages ## the same, and ThreadSanitizer, every CPU level and the slow cases
+test-full: packages test-packages ## the same, and all of it under ThreadSanitizer
 	@tools/run_tests.sh --full
 
 .PHONY: packages
@@ -37,13 +44,20 @@ test-packages:
 
 .PHONY: $(VARIANTS)
 $(VARIANTS):
-	@cmake -S . -B build/$@ -G Ninja $(BUILD_FLAGS_$@) > build-$@.log 2>&1 || { cat build-$@.log; rm -f build-$@.log; exit 1; }
+	@cmake -S . -B build/$@ -G Ninja $(BUILD_FLAGS_$@) -DOMMA_TESTS=$(TESTS) > build-$@.log 2>&1 || { cat build-$@.log; rm -f build-$@.log; exit 1; }
 	@rm -f build-$@.log
-	@ninja -C build/$@
+	@ninja -C build/$@ $(TARGETS)
 
 .PHONY: install
 install: release ## install the release build under PREFIX (default /usr/local)
 	@cmake --install build/release --prefix $(PREFIX)
+
+.PHONY: python
+python: release ## make an importable tree of the Python packages at build/python
+	@rm -rf build/python
+	@cmake --install build/release --prefix build/python --component python > /dev/null
+	@cp -R python/ommatidia build/python/
+	@echo "PYTHONPATH=$(CURDIR)/build/python"
 
 .PHONY: fixtures
 fixtures: ## make the test fixtures anew (needs Python with torch, transformers, Pillow)

@@ -5,7 +5,11 @@ set(OMMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/ommatidia)
 
 install(TARGETS omma_attention_static omma_attention_shared
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/omma/attention.h include/omma/host.h include/omma/status.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+install(FILES include/omma/attention.h include/omma/host.h include/omma/status.h include/omma/team.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+# The Python package carries its own copy of the library under one plain name: wheels hold no links.
+install(FILES $<TARGET_FILE:omma_attention_shared> DESTINATION ommatidia RENAME libomma-attention.so COMPONENT python
+  EXCLUDE_FROM_ALL)
 set(OMMA_PC_FILES libomma-attention.pc)
 if(NOT OMMA_ATTENTION_ONLY)
   install(TARGETS omma_static omma_shared

@@ -408,11 +408,11 @@ SHIPPED: tuple[tuple[str, Scene, tuple[tuple[str, str], ...]], ...] = (
     ),
     (
         "cross.png",
-        Scene(224, 288, "black", (Thing("cross", "orange", 112, 150, 78, 0.12),)),
+        Scene(256, 224, "white", (Thing("cross", "orange", 128, 112, 60),)),
         (
             ("What shape is this?", "It is a cross."),
-            ("What colour is the background?", "The background is black."),
-            ("Describe the picture.", "The picture shows an orange cross on a black background."),
+            ("What colour is the background?", "The background is white."),
+            ("Describe the picture.", "The picture shows an orange cross on a white background."),
         ),
     ),
 )

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
 from transformers.image_utils import load_image
 
-from fixture_models import ModelSpec, write_json
+from fixture_models import SHARED_FORM, ModelSpec, write_json
 from fixture_pictures import PICTURES
 
 Tensors = dict[str, torch.Tensor]
@@ -54,8 +54,8 @@ def user(*parts: dict[str, str]) -> dict[str, Any]:
 
 
 def make_cases(spec: ModelSpec) -> list[Case]:
-    """The requests that every model answers; pictures of unlike sizes, text before, between and after them."""
-    return [
+    """The requests that a model answers; pictures of unlike sizes, text before, between and after them."""
+    cases = [
         Case("one_image", [user(image("meadow_163x97.jpg"), text("What is in this picture?"))], full=True),
         Case(
             "two_images",
@@ -85,8 +85,10 @@ def make_cases(spec: ModelSpec) -> list[Case]:
                 user(text("And this one?\n\n"), image("tile_64x64.png")),
             ],
         ),
-        Case("ends_early", [user(image("stamp_20x10.png"), text(spec.stop_question))]),
     ]
+    if spec.stop_question is not None:
+        cases.append(Case("ends_early", [user(image("stamp_20x10.png"), text(spec.stop_question))]))
+    return [case for case in cases if not spec.case_names or case.name in spec.case_names]
 
 
 class Official:
@@ -132,14 +134,19 @@ def preprocess(processor: Any, file: Path) -> Tensors:
     }
 
 
-def write_preprocessed(processor: Any, folder: Path) -> None:
-    """Stores the preprocessing of every picture; the same for all models, since their limits are the same."""
+def write_preprocessed(processor: Any, pictures: Path, files: list[str], folder: Path) -> None:
+    """Stores the preprocessing of some pictures in a folder."""
     tensors: Tensors = {}
-    for picture in PICTURES:
-        for key, value in preprocess(processor, folder / picture.file).items():
-            if key != "pixel_values" or picture.file in FULL_PIXEL_VALUES:
-                tensors[f"image.{picture.file}.{key}"] = value
+    for file in files:
+        for key, value in preprocess(processor, pictures / file).items():
+            if key != "pixel_values" or file in FULL_PIXEL_VALUES:
+                tensors[f"image.{file}.{key}"] = value
     save_file(tensors, folder / PICTURE_TENSORS)
+
+
+def write_shared_preprocessed(processor: Any, pictures: Path) -> None:
+    """Stores the preprocessing of every picture, which the models of SHARED_FORM have in common."""
+    write_preprocessed(processor, pictures, [picture.file for picture in PICTURES], pictures)
 
 
 @contextmanager
@@ -283,9 +290,15 @@ def check_pictures_matter(official: Official) -> None:
 
 
 def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[str, str]) -> None:
-    """Writes golden.json and one safetensors file per case beside the checkpoint."""
+    """Writes golden.json, one safetensors file per case and, unless it is the shared one, the preprocessing."""
     official = Official(folder, pictures)
     check_pictures_matter(official)
+    cases = make_cases(spec)
+    picture_tensors_file = f"../{PICTURE_FOLDER}/{PICTURE_TENSORS}"
+    if spec.form != SHARED_FORM:
+        picture_tensors_file = PICTURE_TENSORS
+        files = sorted({file for case in cases for file in case.pictures})
+        write_preprocessed(official.processor, pictures, files, folder)
     manifest = {
         "model": spec.name,
         "made_with": versions,
@@ -294,8 +307,8 @@ def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[s
         "attention": "eager",
         "image_processor": type(official.processor.image_processor).__name__,
         "picture_folder": f"../{PICTURE_FOLDER}",
-        "picture_tensors_file": f"../{PICTURE_FOLDER}/{PICTURE_TENSORS}",
+        "picture_tensors_file": picture_tensors_file,
         "max_new_tokens": NEW_TOKENS,
-        "cases": [run_case(official, case, folder) for case in make_cases(spec)],
+        "cases": [run_case(official, case, folder) for case in cases],
     }
     write_json(folder / "golden.json", manifest)

@@ -16,8 +16,21 @@ from fixture_tokenizer import added_token_id, write_tokenizer
 
 VOCAB_SIZE = 544  # the tokenizer knows fewer: the last rows are padding
 ROPE_THETA = 5_000_000.0
-SHORTEST_EDGE, LONGEST_EDGE = 4096, 40_000  # areas in pixels, despite the names
 MAX_POSITIONS = 32_768
+
+
+@dataclass(frozen=True)
+class PictureForm:
+    """How a model's pictures become patches; the edges are areas in pixels, despite the names."""
+
+    patch_size: int
+    merge_size: int
+    shortest_edge: int
+    longest_edge: int
+
+
+SHARED_FORM = PictureForm(patch_size=16, merge_size=2, shortest_edge=4096, longest_edge=40_000)
+SMALL_FORM = PictureForm(patch_size=8, merge_size=1, shortest_edge=1024, longest_edge=3072)
 
 
 @dataclass(frozen=True)
@@ -31,9 +44,12 @@ class ModelSpec:
     text: dict[str, Any]
     mrope_section: tuple[int, int, int]
     tied: bool
-    stop_question: str  # a question whose greedy answer ends by itself
+    stop_question: str | None = None  # a question whose greedy answer ends by itself; None: no such case
     released: bool = False
     shard_bytes: int | None = None
+    form: PictureForm = SHARED_FORM
+    n_positions: int = 64
+    case_names: tuple[str, ...] = ()  # the cases to make; empty: all
 
 
 MODELS = (
@@ -72,6 +88,21 @@ MODELS = (
         tied=True,
         stop_question="Count to 16.",
     ),
+    # Several heads of the released width: hidden size 144 is affordable only with small patches and without merging,
+    # since a merger is a square matrix of hidden_size * merge_size^2.
+    ModelSpec(
+        name="qwen3_vl_heads",
+        seed=17,
+        dtype=torch.float16,
+        vision=dict(depth=3, hidden_size=144, num_heads=2, intermediate_size=119, deepstack_visual_indexes=[1]),
+        text=dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, head_dim=16,
+                  intermediate_size=80),
+        mrope_section=(4, 2, 2),
+        tied=False,
+        form=SMALL_FORM,
+        n_positions=36,
+        case_names=("one_image", "two_images", "three_images", "text_only"),
+    ),
 )
 
 
@@ -80,10 +111,10 @@ def make_config(spec: ModelSpec) -> Qwen3VLConfig:
     vision = dict(
         hidden_act="gelu_pytorch_tanh",
         in_channels=3,
-        num_position_embeddings=64,
+        num_position_embeddings=spec.n_positions,
         out_hidden_size=spec.text["hidden_size"],
-        patch_size=16,
-        spatial_merge_size=2,
+        patch_size=spec.form.patch_size,
+        spatial_merge_size=spec.form.merge_size,
         temporal_patch_size=2,
         **spec.vision,
     )
@@ -163,8 +194,8 @@ def released_config(spec: ModelSpec, config: Qwen3VLConfig) -> dict[str, Any]:
             "num_heads": config.vision_config.num_heads,
             "num_position_embeddings": config.vision_config.num_position_embeddings,
             "out_hidden_size": config.vision_config.out_hidden_size,
-            "patch_size": 16,
-            "spatial_merge_size": 2,
+            "patch_size": config.vision_config.patch_size,
+            "spatial_merge_size": config.vision_config.spatial_merge_size,
             "temporal_patch_size": 2,
         },
         "vision_end_token_id": config.vision_end_token_id,
@@ -200,13 +231,13 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def write_preprocessor(folder: Path, released: bool) -> None:
+def write_preprocessor(folder: Path, form: PictureForm, released: bool) -> None:
     """preprocessor_config.json; the released files name fewer fields than save_pretrained writes."""
     config: dict[str, Any] = {
-        "size": {"longest_edge": LONGEST_EDGE, "shortest_edge": SHORTEST_EDGE},
-        "patch_size": 16,
+        "size": {"longest_edge": form.longest_edge, "shortest_edge": form.shortest_edge},
+        "patch_size": form.patch_size,
         "temporal_patch_size": 2,
-        "merge_size": 2,
+        "merge_size": form.merge_size,
         "image_mean": [0.5, 0.5, 0.5],
         "image_std": [0.5, 0.5, 0.5],
         "processor_class": "Qwen3VLProcessor",
@@ -240,4 +271,4 @@ def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
     if spec.released:
         write_json(folder / "config.json", released_config(spec, config))
     write_tokenizer(folder)
-    write_preprocessor(folder, spec.released)
+    write_preprocessor(folder, spec.form, spec.released)

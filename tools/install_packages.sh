@@ -40,6 +40,7 @@ if [ "$(id -u)" != 0 ]; then
   as_root=sudo
 fi
 echo "Installing:$missing"
-export DEBIAN_FRONTEND=noninteractive
-$as_root apt-get update -q > /dev/null
-$as_root apt-get install -y -q --no-install-recommends $missing > /dev/null
+# sudo passes no environment on, so it is set behind it.
+quiet_apt="env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -q"
+$as_root $quiet_apt update > /dev/null
+$as_root $quiet_apt install -y --no-install-recommends $missing > /dev/null

@@ -9,15 +9,16 @@ The run is deterministic: fixed seeds, one thread, float32, eager attention.
 
 Output
     pictures/<picture>                     drawn pictures, shared by all models
-    pictures/preprocessed.safetensors      what the official image processor makes of them
+    pictures/preprocessed.safetensors      what the official image processor makes of them: patches of 16, merged 2 x 2
     <model>/                               a loadable checkpoint directory
     <model>/golden.json                    versions and the list of cases: messages, prompt, tokens, tensors
     <model>/<case>.safetensors             the tensors of one case
+    <model>/preprocessed.safetensors       the pictures of its cases, if the model cuts them otherwise
 
-Tensors of pictures/preprocessed.safetensors
+Tensors of preprocessed.safetensors; golden.json names the file that holds for a model; P is its patch_size
     image.<picture>.pixels_u8      U8  [H, W, 3]          8-bit pixels after the official resize
     image.<picture>.grid_thw       I64 [3]                1, rows and columns of patches
-    image.<picture>.pixel_values   F32 [n_patches, 1536]  the smallest picture only; for every picture it is exactly
+    image.<picture>.pixel_values   F32 [n_patches, 6 P^2] the smallest picture only; for every picture it is exactly
                                                           (pixels_u8 - 127.5) / 127.5 in patch order (checked here)
 
 Tensors of a case; n_patches and n_image count over all its pictures, in order; n is the prompt's length
@@ -66,7 +67,7 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file
 
-from fixture_golden import PICTURE_FOLDER, Official, write_golden, write_preprocessed
+from fixture_golden import PICTURE_FOLDER, Official, write_golden, write_shared_preprocessed
 from fixture_models import MODELS, write_checkpoint
 from fixture_pictures import write_pictures
 
@@ -97,7 +98,7 @@ def make_all(out: Path) -> None:
     write_pictures(pictures)
     for spec in MODELS:
         write_checkpoint(spec, out / spec.name)
-    write_preprocessed(Official(out / MODELS[0].name, pictures).processor, pictures)
+    write_shared_preprocessed(Official(out / MODELS[0].name, pictures).processor, pictures)
     for spec in MODELS:
         write_golden(spec, out / spec.name, pictures, library_versions())
         print(f"{spec.name}: done")

@@ -2,6 +2,9 @@
 # Asks the demo model about the shipped pictures: tools/run_demo.sh [PATH_OF_OMMA]
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
+case "${1:-}" in
+  --help | -h) echo "usage: tools/run_demo.sh [PATH_OF_OMMA]"; exit 0 ;;
+esac
 omma=${1:-$here/build/release/omma}
 pictures=$here/models/demo/pictures
 tab=$(printf '\t')

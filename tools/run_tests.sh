@@ -39,7 +39,7 @@ run_ctest() {
 
 build() {
   echo "== build $1"
-  if ! make --no-print-directory "$1" > "build/log-$1" 2>&1; then
+  if ! make --no-print-directory TESTS=ON "$1" > "build/log-$1" 2>&1; then
     cat "build/log-$1"
     failed=$((failed + 1))
     return 1

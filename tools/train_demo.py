@@ -456,6 +456,7 @@ def export(model: Qwen3VLForConditionalGeneration, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         copy.save_pretrained(temporary)
         for name in ("config.json", "model.safetensors"):
+            (Path(temporary) / name).chmod(0o644)
             os.replace(Path(temporary) / name, folder / name)
 
 

@@ -54,16 +54,18 @@ enum omma_status ommai_fail_field(struct omma_error *error, enum omma_status sta
 
 void ommai_error_prefix(struct omma_error *error, const char *format, ...) {
   if (!error) return;
-  char old[OMMA_ERROR_MESSAGE_SIZE];
-  memcpy(old, error->message, sizeof old);
-  old[sizeof old - 1] = '\0';
+  char prefix[OMMA_ERROR_MESSAGE_SIZE];
   va_list arguments;
   va_start(arguments, format);
-  int written = vsnprintf(error->message, sizeof error->message, format, arguments);
+  vsnprintf(prefix, sizeof prefix - 2, format, arguments);
   va_end(arguments);
-  if (written >= 0 && (size_t)written < sizeof error->message) {
-    snprintf(error->message + written, sizeof error->message - (size_t)written, ": %s", old);
-  }
+  size_t at = strlen(prefix), length = strlen(error->message);
+  memcpy(prefix + at, ": ", 2);
+  at += 2;
+  if (length > sizeof error->message - 1 - at) length = sizeof error->message - 1 - at;
+  memmove(error->message + at, error->message, length);
+  memcpy(error->message, prefix, at);
+  error->message[at + length] = '\0';
 }
 
 enum omma_status ommai_fail_memory(struct omma_error *error, const char *what, size_t size) {

@@ -1,5 +1,6 @@
 #include "base/team.h"
 
+#include <omma/team.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -138,8 +139,9 @@ static void pin_workers(struct ommai_team *team) {
 
 enum omma_status ommai_team_create(int n_threads, bool pin, const struct omma_allocator *allocator, struct ommai_team **out,
                                    struct omma_error *error) {
-  if (n_threads < 1 || n_threads > 1024) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "threads", "threads: expected 1 to 1024, found %d", n_threads);
+  if (n_threads < 1 || n_threads > OMMA_TEAM_MAX_THREADS) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "threads", "threads: expected 1 to %d, found %d", OMMA_TEAM_MAX_THREADS,
+                            n_threads);
   }
   struct ommai_team *team = ommai_allocate(allocator, 1, sizeof *team);
   if (!team) return ommai_fail_memory(error, "thread team", sizeof *team);

@@ -37,12 +37,12 @@ static size_t unsure_tail(const struct ommai_answer_text *answer) {
   return longest;
 }
 
-static void settle(struct ommai_answer_text *answer, bool finished) {
+static void settle(struct ommai_answer_text *answer) {
   size_t stop = find_stop(answer);
   if (answer->stop_index >= 0) {
     answer->n_held = answer->n_ready = stop;
   } else {
-    answer->n_ready = answer->n_held - (finished ? 0 : unsure_tail(answer));
+    answer->n_ready = answer->n_held - unsure_tail(answer);
   }
 }
 
@@ -52,7 +52,7 @@ void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, boo
   answer->n_held += ommai_detokenizer_push(&answer->detokenizer, answer->request->model->tokenizer, token, true,
                                            answer->held + answer->n_held);
   if (may_stop) {
-    settle(answer, false);
+    settle(answer);
   } else {
     answer->n_ready = answer->n_held;
   }
@@ -61,5 +61,5 @@ void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, boo
 void ommai_answer_text_finish(struct ommai_answer_text *answer) {
   if (answer->stop_index >= 0) return;
   answer->n_held += ommai_detokenizer_flush(&answer->detokenizer, answer->held + answer->n_held);
-  settle(answer, true);
+  answer->n_ready = answer->n_held; /* not searched again: before min_tokens a stop string is plain text */
 }

@@ -72,7 +72,10 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   loader.progress = options->progress;
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
-  return load(model, &loader, &model->tower, &model->decoder, NULL, error);
+  OMMAI_TRY(load(model, &loader, &model->tower, &model->decoder, NULL, error));
+  /* Tensors that are only mapped, or that the model has no use for, were not counted. */
+  if (loader.progress) loader.progress(loader.progress_context, loader.bytes_total, loader.bytes_total);
+  return OMMA_OK;
 }
 
 static enum omma_status read_tokenizer(struct omma_model *model, struct omma_error *error) {

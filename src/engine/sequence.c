@@ -79,15 +79,15 @@ enum omma_status ommai_sequence_start(struct ommai_resources *resources, const s
                                       struct omma_error *error) {
   *sequence = (struct ommai_sequence){
       .resources = resources, .request = request, .callbacks = *callbacks, .stage_started = ommai_clock_ns()};
+  sequence->result.n_prompt_tokens = (int64_t)request->n_tokens;
+  sequence->result.stop_token = -1;
+  sequence->result.timings.preprocess = request->preprocess_seconds;
   OMMAI_TRY(allocate(sequence, error));
   lay_out(sequence);
   count_prompt(sequence);
   ommai_answer_text_init(&sequence->answer, request);
   sequence->encode =
       (struct ommai_encode_job){.resources = resources, .inputs = sequence->inputs, .n_inputs = (int64_t)request->n_pictures};
-  sequence->result.n_prompt_tokens = (int64_t)request->n_tokens;
-  sequence->result.stop_token = -1;
-  sequence->result.timings.preprocess = request->preprocess_seconds;
   enter_stage(sequence, request->n_pictures ? OMMA_STAGE_ENCODE : OMMA_STAGE_PREFILL);
   return OMMA_OK;
 }
@@ -281,6 +281,6 @@ enum omma_status ommai_sequence_step(struct ommai_sequence *sequence, bool *done
     case OMMA_STAGE_PREFILL: status = prefill_step(sequence, done, error); break;
     case OMMA_STAGE_DECODE: status = decode_step(sequence, done, error); break;
   }
-  if (*done) enter_stage(sequence, OMMA_STAGE_DECODE);
+  enter_stage(sequence, sequence->stage); /* a request that ends early is told its times as well */
   return status;
 }

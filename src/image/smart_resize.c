@@ -17,9 +17,9 @@ enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t facto
   double h = height, w = width;
   double aspect = fmax(h, w) / fmin(h, w);
   if (aspect > OMMAI_SMART_RESIZE_MAX_ASPECT) {
-    return ommai_fail(error, OMMA_ERROR_FORMAT,
-                      "image is too narrow: %d x %d pixels have an aspect ratio of %.1f, at most %d is allowed", width, height,
-                      aspect, OMMAI_SMART_RESIZE_MAX_ASPECT);
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image",
+                            "image is too narrow: %d x %d pixels have an aspect ratio of %.1f, at most %d is allowed", width,
+                            height, aspect, OMMAI_SMART_RESIZE_MAX_ASPECT);
   }
   double new_h = nearest_multiple(h, factor), new_w = nearest_multiple(w, factor);
   if (new_h * new_w > (double)max_pixels) {
@@ -32,7 +32,7 @@ enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t facto
     new_w = ceil(w * grow / factor) * factor;
   }
   if (new_h > INT32_MAX || new_w > INT32_MAX) {
-    return ommai_fail(error, OMMA_ERROR_LIMIT, "picture size: %.0f x %.0f pixels are too many", new_w, new_h);
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "picture size: %.0f x %.0f pixels are too many", new_w, new_h);
   }
   *out_height = (int32_t)new_h;
   *out_width = (int32_t)new_w;

@@ -10,7 +10,7 @@
 #define OMMAI_SMART_RESIZE_MAX_ASPECT 200
 
 /* Sides that are multiples of `factor` near height x width, with an area near the range min_pixels .. max_pixels (rounding
- * may leave it). Limits: all arguments at least 1; the result fits int32. Errors: ARGUMENT, FORMAT (aspect ratio), LIMIT. */
+ * may leave it). Limits: all arguments at least 1; the result fits int32. Errors: ARGUMENT, LIMIT (aspect ratio, size). */
 enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t factor, int64_t min_pixels, int64_t max_pixels,
                                     int32_t *out_height, int32_t *out_width, struct omma_error *error);
 

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
 #include <sys/auxv.h>
 #define HWCAP2_BF16_BIT (1ul << 14)
 #endif
@@ -15,16 +17,29 @@ static const char *const names[OMMAI_CPU_LEVELS] = {"scalar", "avx2", "avx512", 
 
 const char *ommai_cpu_level_name(enum ommai_cpu_level level) { return names[level]; }
 
+#if defined(__x86_64__)
+/* Two features that not every compiler's __builtin_cpu_supports knows by name. */
+static bool has_f16c(void) {
+  unsigned int eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx >> 29 & 1u);
+}
+
+static bool has_avx512_bf16(void) {
+  unsigned int eax, ebx, ecx, edx;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 5 & 1u);
+}
+#endif
+
 bool ommai_cpu_has(enum ommai_cpu_level level) {
   if (level == OMMAI_CPU_SCALAR) return true;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (level == OMMAI_CPU_AVX2) return avx2;
   if (level == OMMAI_CPU_AVX512) return avx512;
-  if (level == OMMAI_CPU_AVX512_BF16) return avx512 && __builtin_cpu_supports("avx512bf16");
+  if (level == OMMAI_CPU_AVX512_BF16) return avx512 && has_avx512_bf16();
 #elif defined(__aarch64__)
   if (level == OMMAI_CPU_NEON) return true;
   if (level == OMMAI_CPU_NEON_BF16) return (getauxval(AT_HWCAP2) & HWCAP2_BF16_BIT) != 0;

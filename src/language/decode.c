@@ -68,7 +68,7 @@ static struct omma_attention_spec attention_spec(const struct ommai_decoder *dec
 
 size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {
   enum { MAX_ROWS = 4096 };
-  if (max_rows < 1 || max_rows > MAX_ROWS || max_context < 1 || max_context > OMMA_ATTENTION_MAX_TOKENS / MAX_ROWS) return 0;
+  if (max_rows < 1 || max_rows > MAX_ROWS || max_context < 1 || max_context > OMMA_ATTENTION_MAX_TOKENS / max_rows) return 0;
   struct ommai_arena arena;
   ommai_arena_measure(&arena);
   struct step step = {0};

@@ -111,6 +111,8 @@ enum omma_status ommai_picture_config_read(const char *directory, const struct o
     return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
   }
   json_t *root = NULL, *object = NULL;
+  char where[MAX_PATH + sizeof ": image_processor"];
+  snprintf(where, sizeof where, "%s", path);
   if (ommai_file_exists(path)) {
     OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
     object = root;
@@ -123,11 +125,12 @@ enum omma_status ommai_picture_config_read(const char *directory, const struct o
         json_decref(root);
         return status;
       }
+      snprintf(where, sizeof where, "%s: image_processor", other);
     } else {
       return ommai_fail(error, OMMA_ERROR_IO, "%s: no such file; it belongs to the checkpoint", path);
     }
   }
-  enum omma_status status = parse_picture(object, path, vision, picture, error);
+  enum omma_status status = parse_picture(object, where, vision, picture, error);
   json_decref(root);
   return status;
 }

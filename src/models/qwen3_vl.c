@@ -26,6 +26,12 @@ static enum omma_status refuse_true(const json_t *object, const char *where, con
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, key, "%s: key \"%s\": true is not supported", where, key);
 }
 
+static enum omma_status check_theta(const char *where, double theta, struct omma_error *error) {
+  if (theta > 1) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "rope_theta", "%s: key \"rope_theta\": expected more than 1, found %g",
+                          where, theta);
+}
+
 /* The released files hold rope_theta beside rope_scaling; transformers 5 writes one rope_parameters with both. */
 static enum omma_status parse_rope(const json_t *text, const char *where, struct ommai_decoder_config *config,
                                    struct omma_error *error) {
@@ -47,11 +53,7 @@ static enum omma_status parse_rope(const json_t *text, const char *where, struct
                             "%s: key \"mrope_section\": expected 3 entries that sum to head_dim / 2 = %lld", where,
                             (long long)config->head_dim / 2);
   }
-  if (!(config->rope_theta > 1)) {
-    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "rope_theta", "%s: key \"rope_theta\": expected more than 1, found %g",
-                            where, config->rope_theta);
-  }
-  return OMMA_OK;
+  return check_theta(where, config->rope_theta, error);
 }
 
 static enum omma_status parse_text(const json_t *root, const char *path, struct ommai_decoder_config *config,
@@ -151,6 +153,7 @@ static enum omma_status parse_vision(const json_t *root, const char *path, struc
   config->rope_theta = 10000.0;
   OMMAI_TRY(ommai_json_object(vision, where, "rope_parameters", false, &rope, error));
   if (rope) OMMAI_TRY(ommai_json_number(rope, where, "rope_theta", false, &config->rope_theta, error));
+  OMMAI_TRY(check_theta(where, config->rope_theta, error));
   return parse_deepstack(vision, where, config, error);
 }
 

@@ -58,7 +58,7 @@ static void check_pixels(const struct omma_request *request, const struct golden
   struct golden_case pictures = *c;
   struct omma_error error;
   char path[1024], name[256];
-  golden_path("pictures", "preprocessed.safetensors", path, sizeof path);
+  golden_picture_tensors_path(c->model, path, sizeof path);
   assert_ok(ommai_safetensors_open(path, &ommai_default_allocator, &pictures.tensors, &error), &error);
   for (size_t i = 0; i < c->n_pictures; i++) {
     const struct ommai_prepared_picture *picture = &request->pictures[i];
@@ -67,7 +67,7 @@ static void check_pixels(const struct omma_request *request, const struct golden
     assert_int_equal(pixels->shape[0], picture->plan.resized_height);
     assert_int_equal(pixels->shape[1], picture->plan.resized_width);
     if (memcmp(pixels->data, picture->pixels, (size_t)pixels->size_bytes) != 0)
-      fail_msg("%s: pixels differ", c->picture_names[i]);
+      fail_msg("%s, %s: pixels differ", c->model, c->picture_names[i]);
     snprintf(name, sizeof name, "image.%s.pixel_values", c->picture_names[i]);
     if (!golden_has(&pictures, name)) continue;
     const struct ommai_tensor *values = golden_tensor(&pictures, name);

@@ -6,7 +6,7 @@
 #include "base/allocator.h"
 #include "support/test.h"
 
-const char *const golden_models[] = {"qwen3_vl_tied", "qwen3_vl_untied", "qwen3_vl_wide", NULL};
+const char *const golden_models[] = {"qwen3_vl_tied", "qwen3_vl_untied", "qwen3_vl_wide", "qwen3_vl_heads", NULL};
 
 void golden_path(const char *model, const char *file, char *out, size_t size) {
   snprintf(out, size, "%s/golden/%s%s%s", OMMA_TEST_DATA, model, file ? "/" : "", file ? file : "");
@@ -19,6 +19,12 @@ json_t *golden_manifest(const char *model) {
   json_t *manifest = json_load_file(path, 0, &reason);
   if (!manifest) fail_msg("%s: %s", path, reason.text);
   return manifest;
+}
+
+void golden_picture_tensors_path(const char *model, char *out, size_t size) {
+  json_t *manifest = golden_manifest(model);
+  golden_path(model, json_string_value(json_object_get(manifest, "picture_tensors_file")), out, size);
+  json_decref(manifest);
 }
 
 static const struct omma_image *load_picture(struct golden_case *c, const char *name) {

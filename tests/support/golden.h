@@ -30,6 +30,9 @@ void golden_path(const char *model, const char *file, char *out, size_t size);
 /* The manifest of a model; the caller decrefs. */
 json_t *golden_manifest(const char *model);
 
+/* Path of the file with the official preprocessing of a model's pictures; models may share one. */
+void golden_picture_tensors_path(const char *model, char *out, size_t size);
+
 /* Opens case `index` of a manifest; false behind the last one. Fails the test on trouble. */
 bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
 void golden_case_close(struct golden_case *c);

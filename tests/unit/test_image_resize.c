@@ -157,8 +157,8 @@ static void narrow_pictures_are_refused(void **state) {
   struct omma_error error;
   int32_t h, w;
   assert_ok(ommai_smart_resize(5, 1000, 28, 3136, 12845056, &h, &w, &error), &error);
-  assert_fails(ommai_smart_resize(5, 1001, 28, 3136, 12845056, &h, &w, &error), OMMA_ERROR_FORMAT, "aspect ratio", &error);
-  assert_fails(ommai_smart_resize(1001, 5, 28, 3136, 12845056, &h, &w, &error), OMMA_ERROR_FORMAT, "at most 200", &error);
+  assert_fails(ommai_smart_resize(5, 1001, 28, 3136, 12845056, &h, &w, &error), OMMA_ERROR_LIMIT, "aspect ratio", &error);
+  assert_fails(ommai_smart_resize(1001, 5, 28, 3136, 12845056, &h, &w, &error), OMMA_ERROR_LIMIT, "at most 200", &error);
   assert_fails(ommai_smart_resize(0, 5, 28, 3136, 12845056, &h, &w, &error), OMMA_ERROR_ARGUMENT, "5 x 0", &error);
   assert_fails(ommai_smart_resize(9, 9, 28, INT64_MAX, INT64_MAX, &h, &w, &error), OMMA_ERROR_LIMIT, "too many", &error);
 }

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Times encoder attention of Ommatidia and of its peers on the same shapes, side by side in one run.
+
+Every program gets q and k contiguous and v as a strided view of a fused q/k/v, as a vision tower has them, H heads of D, and the same
+segments. Rounds alternate between the programs, so that a slow minute of the machine hits all of them; the best round counts, the
+median is printed beside it. GFLOP/s count useful work: 4 * sum(length^2) * D * H.
+
+    pip install torch==2.13.0 zentorch==2.13.0.2 onnxruntime openvino onnx numpy
+    bench/attention_peers.py --omma build/release/omma --threads 2
+
+A peer that is not installed, or that has no form for a case, is left out with a line that says so. Ours runs in a process of its own
+(`omma bench attention`); its figure is the best of the same number of rounds.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+CASES = {
+    "one segment of 4096, D 72": ([4096], 72),
+    "one segment of 4096, D 80": ([4096], 80),
+    "one segment of 4096, D 64": ([4096], 64),
+    "one segment of 4096, D 128": ([4096], 128),
+    "mix 2146 2072 1332 2072 925, D 72": ([2146, 2072, 1332, 2072, 925], 72),
+    "256 windows of 64, D 80": ([64] * 256, 80),
+}
+DENSE_MASK_MOST_TOKENS = 4096
+
+
+def flops(segments: list[int], head_dim: int, n_heads: int) -> float:
+    return 4.0 * sum(n * n for n in segments) * head_dim * n_heads
+
+
+def run_omma(omma: str, segments: list[int], head_dim: int, n_heads: int, dtype: str, threads: int, seconds: float) -> dict:
+    """One round of ours: its best and median in milliseconds, and the peak measured in the same process."""
+    command = [omma, "bench", "attention", "--heads", str(n_heads), "--head-dim", str(head_dim), "--dtype", dtype, "--threads",
+               str(threads), "--segments", ",".join(map(str, segments)), "--seconds", str(seconds), "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def make_inputs(torch, segments: list[int], head_dim: int, n_heads: int, dtype):
+    """q and k contiguous, v a view into a fused row, all [tokens, heads, head_dim]."""
+    generator = torch.Generator().manual_seed(1)
+    n = sum(segments)
+    fused = torch.randn(n, 3, n_heads, head_dim, generator=generator).to(dtype)
+    return fused[:, 0].contiguous(), fused[:, 1].contiguous(), fused[:, 2]
+
+
+def torch_per_segment(torch, inputs, segments: list[int]) -> Callable[[], object]:
+    """What vLLM and transformers do on CPUs: a loop over segments around scaled_dot_product_attention."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def run() -> object:
+        parts = (x.split(segments) for x in inputs)
+        return torch.cat([attend(*(t.transpose(0, 1).unsqueeze(0) for t in triple))[0].transpose(0, 1) for triple in zip(*parts)])
+
+    return run
+
+
+def torch_dense_mask(torch, inputs, segments: list[int]) -> Callable[[], object] | None:
+    """One call with a block-diagonal mask; only where the mask fits."""
+    n = sum(segments)
+    if n > DENSE_MASK_MOST_TOKENS or len(segments) == 1:
+        return None
+    mask = torch.block_diag(*[torch.ones(k, k) for k in segments]).bool()
+    q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in inputs)
+    return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def zentorch_per_segment(torch, inputs, segments: list[int]) -> Callable[[], object]:
+    import zentorch  # noqa: F401  (registers the operator)
+
+    attend = torch.ops.zentorch.zentorch_sdpa
+
+    def run() -> object:
+        parts = (x.split(segments) for x in inputs)
+        return torch.cat([attend(*(t.transpose(0, 1).unsqueeze(0) for t in triple))[0][0].transpose(0, 1) for triple in zip(*parts)])
+
+    return run
+
+
+def openvino_per_segment(torch, inputs, segments: list[int], threads: int, dtype: str) -> Callable[[], object] | None:
+    """OpenVINO's ScaledDotProductAttention, compiled for the one length of the case; mixed lengths are left out."""
+    if len(set(segments)) != 1:
+        return None
+    import numpy as np
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    n, heads, head_dim = segments[0], inputs[0].shape[1], inputs[0].shape[2]
+    shape = [len(segments), heads, n, head_dim]
+    parameters = [ops.parameter(shape, ov.Type.f32) for _ in range(3)]
+    model = ov.Model([ops.scaled_dot_product_attention(*parameters)], parameters)
+    hint = ov.Type.bf16 if dtype == "bf16" else ov.Type.f32
+    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": hint})
+    request = compiled.create_infer_request()
+    arrays = [np.ascontiguousarray(x.float().reshape(len(segments), n, heads, head_dim).permute(0, 2, 1, 3).numpy()) for x in inputs]
+    return lambda: request.infer(arrays, share_inputs=True, share_outputs=True)
+
+
+def onnxruntime_per_segment(torch, inputs, segments: list[int], threads: int, dtype: str) -> Callable[[], object] | None:
+    """onnxruntime's MultiHeadAttention, f32; one length only, segments as batch."""
+    if dtype != "f32" or len(set(segments)) != 1:
+        return None
+    import onnxruntime as ort
+    from onnx import TensorProto, helper
+
+    n, heads, head_dim = segments[0], inputs[0].shape[1], inputs[0].shape[2]
+    shape = [len(segments), n, heads * head_dim]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("q", "k", "v", "out")]
+    node = helper.make_node("MultiHeadAttention", ["q", "k", "v"], ["out"], domain="com.microsoft", num_heads=heads)
+    graph = helper.make_graph([node], "attention", values[:3], values[3:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feed = {name: x.float().reshape(shape).contiguous().numpy() for name, x in zip("qkv", inputs)}
+    return lambda: session.run(None, feed)
+
+
+def time_call(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return (time.perf_counter() - start) * 1e3
+
+
+def build_peers(segments: list[int], head_dim: int, n_heads: int, dtype: str, threads: int) -> dict[str, Callable[[], object]]:
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    inputs = make_inputs(torch, segments, head_dim, n_heads, torch.bfloat16 if dtype == "bf16" else torch.float32)
+    makers: dict[str, Callable[[], Callable[[], object] | None]] = {
+        "PyTorch per segment": lambda: torch_per_segment(torch, inputs, segments),
+        "PyTorch dense mask": lambda: torch_dense_mask(torch, inputs, segments),
+        "zentorch per segment": lambda: zentorch_per_segment(torch, inputs, segments),
+        "OpenVINO": lambda: openvino_per_segment(torch, inputs, segments, threads, dtype),
+        "onnxruntime": lambda: onnxruntime_per_segment(torch, inputs, segments, threads, dtype),
+    }
+    peers = {}
+    for name, make in makers.items():
+        try:
+            call = make()
+            if call is None:
+                continue
+            call()
+            peers[name] = call
+        except Exception as reason:  # a peer that is missing or refuses must not end the comparison
+            print(f"  {name}: left out: {type(reason).__name__}: {str(reason).splitlines()[0][:100]}", file=sys.stderr)
+    return peers
+
+
+def compare(arguments: argparse.Namespace, name: str, segments: list[int], head_dim: int) -> dict:
+    peers = build_peers(segments, head_dim, arguments.heads, arguments.dtype, arguments.threads)
+    times: dict[str, list[float]] = {peer: [] for peer in peers}
+    ours = []
+    for _ in range(arguments.rounds):
+        ours.append(run_omma(arguments.omma, segments, head_dim, arguments.heads, arguments.dtype, arguments.threads, arguments.seconds))
+        for peer, call in peers.items():
+            times[peer].append(time_call(call))
+            times[peer].append(time_call(call))
+    work = flops(segments, head_dim, arguments.heads)
+    best = {"Ommatidia": min(r["ms_min"] for r in ours), **{peer: min(t) for peer, t in times.items()}}
+    median = {"Ommatidia": statistics.median(r["ms_median"] for r in ours), **{p: statistics.median(t) for p, t in times.items()}}
+    peak = max(r["peak_gflops"] for r in ours)
+    print(f"\n{name}, {arguments.dtype}, {arguments.threads} threads, peak {peak:.0f} GFLOP/s ({ours[0]['kernel']})")
+    print(f"  {'':24}{'best ms':>10}{'median':>10}{'GFLOP/s':>10}{'of peak':>9}{'ours is':>10}")
+    for program, ms in best.items():
+        rate = work / ms * 1e-6
+        print(f"  {program:24}{ms:10.1f}{median[program]:10.1f}{rate:10.0f}{rate / peak:9.2f}{ms / best['Ommatidia']:9.2f}x")
+    return {"case": name, "dtype": arguments.dtype, "threads": arguments.threads, "peak_gflops": peak, "best_ms": best, "median_ms": median}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--omma", default="build/release/omma")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--heads", type=int, default=16)
+    parser.add_argument("--dtype", choices=("bf16", "f32"), default="bf16")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5, help="time for ours in each round")
+    parser.add_argument("--case", action="append", help=f"only cases whose name contains this; all: {', '.join(CASES)}")
+    parser.add_argument("--json", help="also write the figures to this file")
+    arguments = parser.parse_args()
+    results = [compare(arguments, name, *case) for name, case in CASES.items()
+               if not arguments.case or any(part in name for part in arguments.case)]
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as out:
+            json.dump(results, out, indent=1)
+    return 0 if results else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+/* Memory through the library's allocator: none is taken while a network runs, and every allocation may fail. */
+#include <stdlib.h>
+
+#include "engine/sequence.h"
+#include "support/golden.h"
+#include "support/model_fixture.h"
+#include "support/test.h"
+
+static struct test_allocator allocator;
+
+static enum omma_status open_model(enum omma_weight_type weights, struct omma_model **model, struct omma_error *error) {
+  char path[1024];
+  const struct omma_model_options options = {
+      .weights = weights, .n_threads = 2, .max_model_len = 256, .allocator = &allocator.interface};
+  golden_path("qwen3_vl_tied", NULL, path, sizeof path);
+  return omma_model_open(path, &options, model, error);
+}
+
+static struct omma_request *make_request(const struct omma_model *model, int64_t max_tokens) {
+  struct omma_image *image = fixture_picture("meadow_163x97.jpg"), *second = fixture_picture("tower_33x200.png");
+  const struct omma_image *const images[] = {image, second};
+  const struct omma_sampling sampling = {
+      .max_tokens = max_tokens, .temperature = 0.9, .seed = 1, .ignore_eos = true, .logprobs = true, .n_top_logprobs = 5};
+  struct omma_request *request = fixture_request(model, images, 2, "hello", &sampling);
+  omma_image_destroy(image);
+  omma_image_destroy(second);
+  return request;
+}
+
+/* ---- no allocation in a run ---- */
+
+static bool ignore_token(void *context, const struct omma_token_event *event) {
+  (void)event;
+  ++*(int *)context;
+  return true;
+}
+
+/* The engine's own steps, taken one by one: tower, prompt in chunks, tokens. */
+static void steps_allocate_nothing(void **state) {
+  (void)state;
+  for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_BF16; weights++) {
+    struct omma_model *model;
+    struct omma_error error;
+    struct ommai_engine_sizes sizes;
+    struct ommai_resources resources;
+    static struct ommai_sequence sequence;
+    int n_tokens = 0;
+    const struct omma_callbacks callbacks = {.context = &n_tokens, .on_token = ignore_token};
+    const struct omma_engine_options options = {.prefill_chunk = 64, .patch_budget = 64};
+    test_allocator_init(&allocator);
+    assert_ok(open_model(weights, &model, &error), &error);
+    struct omma_request *request = make_request(model, 20);
+    assert_ok(ommai_engine_sizes(model, &options, &sizes, &error), &error);
+    assert_ok(ommai_resources_create(model, &sizes, &resources, &error), &error);
+    assert_ok(ommai_sequence_start(&resources, request, &callbacks, &sequence, &error), &error);
+    int64_t n_before = allocator.n_allocations;
+    int steps_of_stage[4] = {0};
+    for (bool done = false; !done;) {
+      steps_of_stage[sequence.stage]++;
+      assert_ok(ommai_sequence_step(&sequence, &done, &error), &error);
+      assert_int_equal(allocator.n_allocations, n_before);
+    }
+    assert_int_equal(n_tokens, 20);
+    for (int stage = OMMA_STAGE_ENCODE; stage <= OMMA_STAGE_DECODE; stage++) assert_true(steps_of_stage[stage] > 2);
+    ommai_sequence_free(&sequence);
+    ommai_resources_free(&resources);
+    omma_request_destroy(request);
+    omma_model_close(model);
+    assert_int_equal(allocator.bytes_live, 0);
+  }
+}
+
+struct counts {
+  int64_t first, last;
+};
+
+static bool note_allocations(void *context, const struct omma_token_event *event) {
+  struct counts *counts = context;
+  if (event->index == 0) counts->first = allocator.n_allocations;
+  counts->last = allocator.n_allocations;
+  return true;
+}
+
+static void tokens_allocate_nothing(void **state) {
+  (void)state;
+  struct omma_model *model;
+  struct omma_error error;
+  struct counts counts;
+  const struct omma_callbacks callbacks = {.context = &counts, .on_token = note_allocations};
+  test_allocator_init(&allocator);
+  assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  struct omma_request *request = make_request(model, 150); /* over a page border */
+  struct omma_result result;
+  assert_ok(omma_generate(engine, request, &callbacks, &result, &error), &error);
+  assert_int_equal(result.n_completion_tokens, 150);
+  assert_int_equal(counts.first, counts.last);
+  omma_request_destroy(request);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  assert_int_equal(allocator.bytes_live, 0);
+}
+
+/* ---- every allocation fails once ---- */
+
+/* Lets allocation `n` from now on fail. */
+static void fail_from(int64_t n) { allocator.fail_at = allocator.n_allocations + n; }
+
+static void opening_a_model_without_memory(void **state) {
+  (void)state;
+  for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_BF16; weights++) {
+    struct omma_model *model = NULL;
+    struct omma_error error;
+    enum omma_status status = OMMA_ERROR_MEMORY;
+    int64_t n = 0;
+    for (; status != OMMA_OK; n++) {
+      test_allocator_init(&allocator);
+      fail_from(n);
+      status = open_model(weights, &model, &error);
+      if (status == OMMA_OK) break;
+      if (status != OMMA_ERROR_MEMORY) fail_msg("allocation %d: %s: %s", (int)n, omma_status_name(status), error.message);
+      assert_null(model);
+      if (allocator.n_live != 0) fail_msg("allocation %d: %d blocks are left", (int)n, (int)allocator.n_live);
+    }
+    assert_true(n > 100);
+    omma_model_close(model);
+    assert_int_equal(allocator.bytes_live, 0);
+  }
+}
+
+static void creating_an_engine_without_memory(void **state) {
+  (void)state;
+  struct omma_model *model;
+  struct omma_engine *engine = NULL;
+  struct omma_error error;
+  test_allocator_init(&allocator);
+  assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
+  int64_t n_live = allocator.n_live, n = 0;
+  for (;; n++) {
+    fail_from(n);
+    enum omma_status status = omma_engine_create(model, NULL, &engine, &error);
+    if (status == OMMA_OK) break;
+    assert_int_equal(status, OMMA_ERROR_MEMORY);
+    assert_int_equal(allocator.n_live, n_live);
+    assert_null(engine);
+  }
+  assert_true(n > 8);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  assert_int_equal(allocator.bytes_live, 0);
+}
+
+static void creating_a_request_without_memory(void **state) {
+  (void)state;
+  struct omma_model *model;
+  struct omma_request *request = NULL;
+  struct omma_error error;
+  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  const char *const stops[] = {"a", "b"};
+  const struct omma_part parts[] = {{.image = image}, {.text = "hello", .text_size = 5}, {.image = image}};
+  const struct omma_message message = {OMMA_ROLE_USER, parts, 3};
+  const struct omma_request_options options = {.sampling = {.stop = stops, .n_stop = 2}};
+  test_allocator_init(&allocator);
+  assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
+  int64_t n_live = allocator.n_live, n = 0;
+  for (;; n++) {
+    fail_from(n);
+    enum omma_status status = omma_request_create(model, &message, 1, &options, &request, &error);
+    if (status == OMMA_OK) break;
+    if (status != OMMA_ERROR_MEMORY) fail_msg("allocation %d: %s: %s", (int)n, omma_status_name(status), error.message);
+    assert_int_equal(allocator.n_live, n_live);
+    assert_null(request);
+  }
+  assert_true(n > 8);
+  omma_request_destroy(request);
+  omma_image_destroy(image);
+  omma_model_close(model);
+  assert_int_equal(allocator.bytes_live, 0);
+}
+
+/* A whole answer: the failing request ends alone, once, and the next one is answered as ever. */
+static void answering_without_memory(void **state) {
+  (void)state;
+  struct omma_model *model;
+  struct omma_error error;
+  static struct fixture_answer expected, answer;
+  test_allocator_init(&allocator);
+  assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
+  /* So small a patch budget that the workspace of the tower grows while the request runs. */
+  const struct omma_engine_options options = {.patch_budget = 4};
+  struct omma_request *request = make_request(model, 6);
+  struct omma_engine *engine = fixture_engine(model, &options);
+  fixture_ask(engine, request, &expected);
+  omma_engine_destroy(engine);
+  int64_t n = 0;
+  for (;; n++) {
+    struct omma_result result = {0};
+    engine = fixture_engine(model, &options);
+    int64_t n_live = allocator.n_live;
+    fail_from(n);
+    enum omma_status status = omma_generate(engine, request, NULL, &result, &error);
+    allocator.fail_at = -1;
+    if (status != OMMA_OK) {
+      assert_int_equal(status, OMMA_ERROR_MEMORY);
+      assert_int_equal(result.finish, OMMA_FINISH_ERROR);
+      assert_int_equal(result.error.status, OMMA_ERROR_MEMORY);
+      assert_int_equal(result.stop_token, -1);
+      assert_true(result.n_prompt_tokens > 0);
+      assert_int_equal(result.n_completion_tokens, 0);
+      assert_int_equal(allocator.n_live, n_live);
+    }
+    fixture_ask(engine, request, &answer);
+    fixture_expect_equal(&answer, &expected);
+    struct omma_engine_stats stats;
+    omma_engine_get_stats(engine, &stats);
+    assert_true(stats.alive);
+    assert_int_equal(stats.n_finished[OMMA_FINISH_ERROR], status != OMMA_OK);
+    omma_engine_destroy(engine);
+    if (status == OMMA_OK) break;
+  }
+  assert_true(n >= 5);
+  omma_request_destroy(request);
+  omma_model_close(model);
+  assert_int_equal(allocator.bytes_live, 0);
+}
+
+static void encoding_without_memory(void **state) {
+  (void)state;
+  struct omma_model *model;
+  struct omma_error error;
+  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  const struct omma_image *const images[] = {image, image};
+  struct omma_embeddings *embeddings = NULL;
+  test_allocator_init(&allocator);
+  assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  int64_t n_live = allocator.n_live, n = 0;
+  for (;; n++) {
+    fail_from(n);
+    enum omma_status status = omma_encode(engine, images, 2, NULL, true, NULL, NULL, &embeddings, &error);
+    if (status == OMMA_OK) break;
+    assert_int_equal(status, OMMA_ERROR_MEMORY);
+    assert_int_equal(allocator.n_live, n_live);
+    assert_null(embeddings);
+  }
+  assert_true(n >= 8);
+  omma_embeddings_destroy(embeddings);
+  omma_engine_destroy(engine);
+  omma_image_destroy(image);
+  omma_model_close(model);
+  assert_int_equal(allocator.bytes_live, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(steps_allocate_nothing),
+      cmocka_unit_test(tokens_allocate_nothing),
+      cmocka_unit_test(opening_a_model_without_memory),
+      cmocka_unit_test(creating_an_engine_without_memory),
+      cmocka_unit_test(creating_a_request_without_memory),
+      cmocka_unit_test(answering_without_memory),
+      cmocka_unit_test(encoding_without_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,172 @@
+/* omma_plan_memory against the process: a child opens a model, encodes a picture and generates, and reads its own anonymous memory from
+ * /proc/self/status all the while. What it took beside the program itself stays within the plan.
+ *
+ * The test runs itself as the child: test_memory_plan --child DIRECTORY WEIGHTS THREADS. */
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/golden.h"
+#include "support/model_fixture.h"
+#include "support/test.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SHADOW_MEMORY 1
+#else
+#define SHADOW_MEMORY 0
+#endif
+
+/* What the program takes beside the plan: the C library's heap, thread stacks, code that oneDNN makes, the tokenizer and
+ * config.json, the pictures and their embeddings. Measured: 1 to 4 MiB. */
+enum { PROGRAM_KB = 8 * 1024 };
+
+static int64_t anonymous_kb(void) {
+  FILE *file = fopen("/proc/self/status", "r");
+  char line[256];
+  long long kb = -1;
+  if (!file) return -1;
+  while (fgets(line, sizeof line, file)) {
+    if (sscanf(line, "RssAnon: %lld kB", &kb) == 1) break;
+  }
+  fclose(file);
+  return kb;
+}
+
+static int64_t peak_kb;
+
+static void look(void) {
+  int64_t now = anonymous_kb();
+  if (now > peak_kb) peak_kb = now;
+}
+
+static void look_progress(void *context, int64_t done, int64_t total) {
+  (void)context;
+  (void)done;
+  (void)total;
+  look();
+}
+
+static bool look_token(void *context, const struct omma_token_event *event) {
+  (void)context;
+  (void)event;
+  look();
+  return true;
+}
+
+/* The child: exit status 0 within the plan, 1 over it, 2 on any other trouble. */
+static int run_child(const char *directory, enum omma_weight_type weights, int n_threads) {
+  struct omma_model *model;
+  struct omma_engine *engine;
+  struct omma_error error;
+  struct omma_embeddings *embeddings;
+  struct omma_memory_plan plan;
+  char path[1024];
+  const struct omma_model_options options = {
+      .weights = weights, .n_threads = n_threads, .max_model_len = 512, .progress = look_progress};
+  int64_t start = anonymous_kb();
+  if (start < 0) return 77;
+  if (omma_model_open(directory, &options, &model, &error) != OMMA_OK) return 2;
+  struct omma_image *image;
+  struct omma_image_plan picture;
+  golden_path("pictures", "harbour_301x211.jpg", path, sizeof path);
+  if (omma_image_load(path, NULL, &image, &error) != OMMA_OK) return 2;
+  if (omma_model_plan_image(model, 301, 211, NULL, &picture, &error) != OMMA_OK) return 2;
+  /* No more than the picture needs, so that little of the plan stays untouched. */
+  const struct omma_engine_options sizes = {.patch_budget = picture.n_patches, .prefill_chunk = 128};
+  if (omma_plan_memory(model, &sizes, picture.n_patches, &plan, &error) != OMMA_OK) return 2;
+  if (omma_engine_create(model, &sizes, &engine, &error) != OMMA_OK) return 2;
+  look();
+  const struct omma_image *const images[] = {image};
+  if (omma_encode(engine, images, 1, NULL, true, look_progress, NULL, &embeddings, &error) != OMMA_OK) return 2;
+  omma_embeddings_destroy(embeddings);
+  const struct omma_part parts[] = {{.image = image}, {.text = "What is this?", .text_size = 13}};
+  const struct omma_message message = {OMMA_ROLE_USER, parts, 2};
+  const struct omma_request_options asked = {.sampling = {.max_tokens = 64, .ignore_eos = true, .logprobs = true}};
+  const struct omma_callbacks callbacks = {.on_token = look_token};
+  struct omma_request *request;
+  if (omma_request_create(model, &message, 1, &asked, &request, &error) != OMMA_OK) return 2;
+  if (omma_generate(engine, request, &callbacks, NULL, &error) != OMMA_OK) return 2;
+  look();
+  omma_request_destroy(request);
+  omma_image_destroy(image);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  int64_t taken = peak_kb - start, planned = plan.total_bytes / 1024;
+  bool within = taken <= planned + PROGRAM_KB;
+  printf("%s, weights %d, %d threads: started with %lld kB, took %lld kB at most; planned %lld kB (weights %lld): %s\n",
+         directory, weights, n_threads, (long long)start, (long long)taken, (long long)planned,
+         (long long)plan.weight_bytes / 1024, within ? "within" : "over");
+  return within ? 0 : 1;
+}
+
+static void expect_within(const char *directory, enum omma_weight_type weights, int n_threads) {
+  char weights_text[16], threads_text[16];
+  snprintf(weights_text, sizeof weights_text, "%d", weights);
+  snprintf(threads_text, sizeof threads_text, "%d", n_threads);
+  fflush(stdout);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    execl("/proc/self/exe", "test_memory_plan", "--child", directory, weights_text, threads_text, (char *)NULL);
+    _exit(2);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77 || (SHADOW_MEMORY && WEXITSTATUS(status) == 1)) skip();
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void golden_models_stay_within_their_plan(void **state) {
+  (void)state;
+  char path[1024];
+  for (size_t m = 0; golden_models[m]; m++) {
+    golden_path(golden_models[m], NULL, path, sizeof path);
+    expect_within(path, OMMA_WEIGHTS_F32, 1);
+    expect_within(path, OMMA_WEIGHTS_BF16, 2);
+  }
+}
+
+static void the_demo_model_stays_within_its_plan(void **state) {
+  (void)state;
+  const char *directory = OMMA_TEST_DATA "/../models/demo";
+  if (access(OMMA_TEST_DATA "/../models/demo/model.safetensors", R_OK) != 0) skip();
+  expect_within(directory, OMMA_WEIGHTS_AUTO, 2);
+  expect_within(directory, OMMA_WEIGHTS_F32, 1);
+}
+
+/* The plan of a model without weights is that of the model with them, and its parts sum up. */
+static void plans_do_not_need_weights(void **state) {
+  (void)state;
+  for (size_t m = 0; golden_models[m]; m++) {
+    const struct omma_model_options with = {.n_threads = 2, .max_model_len = 1000},
+                                    without = {.n_threads = 2, .max_model_len = 1000, .config_only = true};
+    struct omma_model *models[2] = {fixture_model(golden_models[m], &with), fixture_model(golden_models[m], &without)};
+    struct omma_memory_plan plans[2];
+    struct omma_error error;
+    for (int64_t n_patches = 0; n_patches < 5000; n_patches += 1000) {
+      for (int i = 0; i < 2; i++) assert_ok(omma_plan_memory(models[i], NULL, n_patches, &plans[i], &error), &error);
+      assert_memory_equal(&plans[0], &plans[1], sizeof plans[0]);
+    }
+    const struct omma_memory_plan *plan = &plans[0];
+    assert_int_equal(plan->total_bytes, plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
+                                            plan->language_workspace_bytes + plan->table_bytes + plan->request_bytes);
+    assert_int_equal(plan->kv_cache_tokens, 1024);
+    struct omma_model_info info;
+    omma_model_get_info(models[1], &info);
+    assert_int_equal(plan->weight_bytes, info.weight_bytes);
+    for (int i = 0; i < 2; i++) omma_model_close(models[i]);
+  }
+}
+
+int main(int n_arguments, char **arguments) {
+  if (n_arguments == 5 && strcmp(arguments[1], "--child") == 0) {
+    return run_child(arguments[2], (enum omma_weight_type)atoi(arguments[3]), atoi(arguments[4]));
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(golden_models_stay_within_their_plan),
+      cmocka_unit_test(the_demo_model_stays_within_its_plan),
+      cmocka_unit_test(plans_do_not_need_weights),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

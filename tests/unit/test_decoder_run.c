@@ -1,0 +1,218 @@
+/* Prompts and tokens through the decoder: slices, chunks, pages and company do not change a bit; workspaces are checked. */
+#include <stdlib.h>
+
+#include "base/allocator.h"
+#include "base/team.h"
+#include "engine/model.h"
+#include "language/decode.h"
+#include "language/prefill.h"
+#include "support/model_fixture.h"
+#include "support/test.h"
+
+enum { N_TOKENS = 150, N_PAGES = 24, MAX_ROWS = 4, VOCAB = 544, HIDDEN = 64, CONTEXT = 200 };
+
+static struct omma_model *models[2]; /* f32, bf16 */
+static int32_t prompt[N_TOKENS];
+
+static int set_up(void **state) {
+  (void)state;
+  struct test_random random = {31};
+  for (int i = 0; i < 2; i++) {
+    const struct omma_model_options options = {.weights = i ? OMMA_WEIGHTS_BF16 : OMMA_WEIGHTS_F32, .n_threads = 3};
+    models[i] = fixture_model("qwen3_vl_tied", &options);
+  }
+  for (int i = 0; i < N_TOKENS; i++) prompt[i] = (int32_t)test_random_range(&random, 0, 519);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) omma_model_close(models[i]);
+  return 0;
+}
+
+struct bench {
+  const struct ommai_decoder *decoder;
+  struct ommai_kv_cache *cache;
+  struct ommai_team *team;
+  void *workspace;
+  size_t size;
+};
+
+static struct bench make_bench(const struct omma_model *model, int n_threads) {
+  struct bench bench = {.decoder = &model->decoder};
+  struct omma_error error;
+  assert_ok(
+      ommai_kv_cache_create(&model->config.text, model->decoder.dtype, N_PAGES, &ommai_default_allocator, &bench.cache, &error),
+      &error);
+  assert_ok(ommai_team_create(n_threads, false, &ommai_default_allocator, &bench.team, &error), &error);
+  size_t prefill = ommai_prefill_workspace_size(bench.decoder, N_TOKENS, CONTEXT, n_threads);
+  size_t decode = ommai_decode_workspace_size(bench.decoder, MAX_ROWS, CONTEXT, n_threads);
+  bench.size = prefill > decode ? prefill : decode;
+  bench.workspace = aligned_alloc(64, bench.size);
+  memset(bench.workspace, 0xff, bench.size);
+  memset(bench.cache->keys, 0xff, bench.cache->bytes);
+  memset(bench.cache->values, 0xff, bench.cache->bytes);
+  return bench;
+}
+
+static void free_bench(struct bench *bench) {
+  ommai_kv_cache_destroy(bench->cache);
+  ommai_team_destroy(bench->team);
+  free(bench->workspace);
+}
+
+/* Prefills prompt[0 .. n) shifted by `shift` ids; the residual of the last row into last[HIDDEN]. */
+static void prefill(struct bench *bench, const int32_t *pages, int64_t n, int shift, int64_t chunk, int64_t max_tasks,
+                    float *last) {
+  struct ommai_prompt_row rows[N_TOKENS];
+  struct omma_error error;
+  struct ommai_prefill *run = NULL;
+  for (int32_t i = 0; i < n; i++) {
+    rows[i] = (struct ommai_prompt_row){.token = (prompt[i] + shift) % 520, .position = {i, i, i}};
+  }
+  for (int64_t first = 0; first < n; first += chunk) {
+    int64_t count = n - first < chunk ? n - first : chunk;
+    assert_ok(ommai_prefill_start(bench->decoder, bench->cache, pages, first, rows + first, count, bench->workspace,
+                                  bench->size, ommai_team_interface(bench->team), &run, &error),
+              &error);
+    while (!ommai_prefill_done(run)) assert_ok(ommai_prefill_advance(run, max_tasks, &error), &error);
+    memcpy(last, ommai_prefill_residual(run, count - 1), HIDDEN * sizeof(float));
+  }
+}
+
+static struct ommai_decode_row row_at(int32_t token, int32_t index, const int32_t *pages) {
+  return (struct ommai_decode_row){token, {index, index, index}, index, pages};
+}
+
+static void decode(struct bench *bench, const struct ommai_decode_row *rows, int64_t n, float *logits) {
+  struct omma_error error;
+  assert_ok(ommai_decode_run(bench->decoder, bench->cache, rows, n, bench->workspace, bench->size,
+                             ommai_team_interface(bench->team), logits, &error),
+            &error);
+}
+
+static void cutting_does_not_change_a_bit(void **state) {
+  (void)state;
+  const struct {
+    int64_t chunk, max_tasks;
+    int n_threads;
+    int32_t pages[3];
+  } cuts[] = {{N_TOKENS, 1, 1, {0, 1, 2}},
+              {64, 1000, 1, {5, 6, 7}},
+              {128, 3, 2, {20, 2, 11}},
+              {64, 1, 3, {N_PAGES - 1, 1, 0}},
+              {N_TOKENS, INT64_MAX, 3, {9, 8, 7}}};
+  for (int m = 0; m < 2; m++) {
+    float reference[HIDDEN], last[HIDDEN], reference_logits[VOCAB], logits[VOCAB];
+    struct bench bench = make_bench(models[m], 1);
+    const int32_t pages[3] = {3, 4, 5};
+    prefill(&bench, pages, N_TOKENS, 0, N_TOKENS, 1000, reference);
+    const struct ommai_decode_row row = row_at(17, N_TOKENS, pages);
+    decode(&bench, &row, 1, reference_logits);
+    free_bench(&bench);
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+      bench = make_bench(models[m], cuts[i].n_threads);
+      prefill(&bench, cuts[i].pages, N_TOKENS, 0, cuts[i].chunk, cuts[i].max_tasks, last);
+      assert_memory_equal(last, reference, sizeof last);
+      const struct ommai_decode_row other = row_at(17, N_TOKENS, cuts[i].pages);
+      decode(&bench, &other, 1, logits);
+      assert_memory_equal(logits, reference_logits, sizeof logits);
+      free_bench(&bench);
+    }
+  }
+}
+
+/* Four sequences of different lengths, decoded together and alone, in any order. */
+static void company_does_not_change_a_bit(void **state) {
+  (void)state;
+  const int32_t lengths[MAX_ROWS] = {150, 1, 64, 127}, pages[MAX_ROWS][3] = {{0, 5, 9}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
+  for (int m = 0; m < 2; m++) {
+    struct bench bench = make_bench(models[m], 2);
+    float last[HIDDEN], together[MAX_ROWS][VOCAB], alone[MAX_ROWS][VOCAB], turned[MAX_ROWS][VOCAB];
+    struct ommai_decode_row rows[MAX_ROWS], back[MAX_ROWS];
+    for (int i = 0; i < MAX_ROWS; i++) {
+      prefill(&bench, pages[i], lengths[i], i, N_TOKENS + 42, 100, last);
+      rows[i] = row_at(100 + i, lengths[i], pages[i]);
+      back[MAX_ROWS - 1 - i] = rows[i];
+    }
+    for (int i = 0; i < MAX_ROWS; i++) decode(&bench, &rows[i], 1, alone[i]);
+    decode(&bench, rows, MAX_ROWS, together[0]);
+    decode(&bench, back, MAX_ROWS, turned[0]);
+    for (int i = 0; i < MAX_ROWS; i++) {
+      assert_memory_equal(together[i], alone[i], sizeof alone[i]);
+      assert_memory_equal(turned[MAX_ROWS - 1 - i], alone[i], sizeof alone[i]);
+      for (int j = 0; j < VOCAB; j++) assert_true(alone[i][j] == alone[i][j]);
+    }
+    free_bench(&bench);
+  }
+}
+
+/* The end of a prompt and a decode step of the same token agree closely, but by design not in every bit. */
+static void decode_continues_what_prefill_began(void **state) {
+  (void)state;
+  struct bench bench = make_bench(models[0], 1);
+  const int32_t pages[3] = {0, 1, 2}, other[3] = {3, 4, 5};
+  float last[HIDDEN], whole[VOCAB], step[VOCAB];
+  struct omma_error error;
+  prefill(&bench, pages, N_TOKENS, 0, N_TOKENS, 100, last);
+  assert_ok(ommai_decode_logits(bench.decoder, last, bench.workspace, bench.size, NULL, whole, &error), &error);
+  prefill(&bench, other, N_TOKENS - 1, 0, N_TOKENS, 100, last);
+  const struct ommai_decode_row row = row_at(prompt[N_TOKENS - 1], N_TOKENS - 1, other);
+  decode(&bench, &row, 1, step);
+  for (int i = 0; i < VOCAB; i++) assert_true(step[i] - whole[i] < 1e-4f && whole[i] - step[i] < 1e-4f);
+  free_bench(&bench);
+}
+
+static void small_workspaces_are_refused(void **state) {
+  (void)state;
+  struct bench bench = make_bench(models[0], 1);
+  const int32_t pages[3] = {0, 1, 2};
+  struct ommai_prompt_row rows[N_TOKENS] = {{0}};
+  const struct ommai_decode_row row = row_at(1, 0, pages);
+  struct ommai_prefill *run;
+  struct omma_error error;
+  float logits[VOCAB], last[HIDDEN] = {0};
+  int n_refused[3] = {0};
+  for (size_t size = 0; size < bench.size; size += 64 + size / 4) {
+    unsigned char *workspace = aligned_alloc(64, size + 64);
+    memset(workspace, 0x5a, size + 64);
+    enum omma_status status[3];
+    status[0] = ommai_prefill_start(bench.decoder, bench.cache, pages, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
+    status[1] = ommai_decode_run(bench.decoder, bench.cache, &row, 1, workspace, size, NULL, logits, &error);
+    status[2] = ommai_decode_logits(bench.decoder, last, workspace, size, NULL, logits, &error);
+    for (int i = 0; i < 3; i++) {
+      assert_true(status[i] == OMMA_OK || status[i] == OMMA_ERROR_MEMORY);
+      n_refused[i] += status[i] != OMMA_OK;
+    }
+    for (size_t i = size; i < size + 64; i++) assert_int_equal(workspace[i], 0x5a);
+    free(workspace);
+  }
+  for (int i = 0; i < 3; i++) assert_true(n_refused[i] > 5);
+  free_bench(&bench);
+}
+
+static void impossible_sizes_have_no_workspace(void **state) {
+  (void)state;
+  const struct ommai_decoder *decoder = &models[0]->decoder;
+  const int64_t wrong[] = {0, -1, INT64_MIN, INT64_MAX};
+  for (size_t i = 0; i < 4; i++) {
+    assert_int_equal(ommai_decode_workspace_size(decoder, wrong[i], 100, 1), 0);
+    assert_int_equal(ommai_decode_workspace_size(decoder, 1, wrong[i], 1), 0);
+    assert_int_equal(ommai_prefill_workspace_size(decoder, wrong[i], 100, 1), 0);
+    assert_int_equal(ommai_prefill_workspace_size(decoder, 64, wrong[i], 1), 0);
+  }
+  /* Contexts of a million tokens exist. */
+  assert_true(ommai_decode_workspace_size(decoder, 1, 1 << 20, 1) > 0);
+  assert_true(ommai_decode_workspace_size(decoder, 64, 1 << 20, 1) > 0);
+  assert_true(ommai_prefill_workspace_size(decoder, 512, 1 << 20, 1) > 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(cutting_does_not_change_a_bit),       cmocka_unit_test(company_does_not_change_a_bit),
+      cmocka_unit_test(decode_continues_what_prefill_began), cmocka_unit_test(small_workspaces_are_refused),
+      cmocka_unit_test(impossible_sizes_have_no_workspace),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}

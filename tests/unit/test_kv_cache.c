@@ -1,0 +1,103 @@
+#include "language/kv_cache.h"
+
+#include "base/allocator.h"
+#include "support/test.h"
+
+static const struct ommai_decoder_config config = {.n_layers = 3, .n_heads = 4, .n_kv_heads = 2, .head_dim = 8};
+
+static struct ommai_kv_cache *make(int64_t n_pages, enum omma_dtype dtype) {
+  struct omma_error error;
+  struct ommai_kv_cache *cache;
+  assert_ok(ommai_kv_cache_create(&config, dtype, n_pages, &ommai_default_allocator, &cache, &error), &error);
+  return cache;
+}
+
+static void pages_are_taken_and_given_back(void **state) {
+  (void)state;
+  enum { N = 7 };
+  struct ommai_kv_cache *cache = make(N, OMMA_F32);
+  int32_t a[N], b[N], c[N] = {-5};
+  int owner[N] = {0};
+  assert_true(ommai_kv_cache_take(cache, 3, a));
+  assert_true(ommai_kv_cache_take(cache, 4, b));
+  assert_false(ommai_kv_cache_take(cache, 1, c));
+  assert_int_equal(c[0], -5);
+  assert_true(ommai_kv_cache_take(cache, 0, c));
+  for (int i = 0; i < 3; i++) owner[a[i]]++;
+  for (int i = 0; i < 4; i++) owner[b[i]]++;
+  for (int i = 0; i < N; i++) assert_int_equal(owner[i], 1);
+  ommai_kv_cache_give_back(cache, 3, a);
+  assert_int_equal(cache->n_free, 3);
+  assert_false(ommai_kv_cache_take(cache, 4, c));
+  assert_true(ommai_kv_cache_take(cache, 3, c));
+  assert_memory_equal(c, a, sizeof(int32_t[3])); /* the pages that are still in some cache */
+  ommai_kv_cache_give_back(cache, 3, c);
+  ommai_kv_cache_give_back(cache, 4, b);
+  assert_int_equal(cache->n_free, N);
+  ommai_kv_cache_destroy(cache);
+}
+
+/* Every (layer, page, head, position, element) has a place of its own, and together they fill the memory. */
+static void strides_address_every_element_once(void **state) {
+  (void)state;
+  enum { N = 3, PAGE = OMMA_ATTENTION_PAGE_TOKENS };
+  struct ommai_kv_cache *cache = make(N, OMMA_F32);
+  assert_int_equal(2 * cache->bytes, N * ommai_kv_page_bytes(&config, OMMA_F32));
+  assert_int_equal(ommai_kv_page_bytes(&config, OMMA_F32), 2 * ommai_kv_page_bytes(&config, OMMA_BF16));
+  const int32_t pages[N] = {2, 0, 1};
+  memset(cache->keys, 0, cache->bytes);
+  memset(cache->values, 0, cache->bytes);
+  for (int64_t layer = 0; layer < config.n_layers; layer++) {
+    float *keys = ommai_kv_layer_keys(cache, layer), *values = ommai_kv_layer_values(cache, layer);
+    for (int64_t position = 0; position < N * PAGE; position++) {
+      int64_t offset = ommai_kv_position_offset(cache, pages, position);
+      assert_int_equal(offset / ommai_kv_page_stride(cache), pages[position / PAGE]);
+      for (int64_t head = 0; head < config.n_kv_heads; head++) {
+        for (int64_t d = 0; d < config.head_dim; d++) {
+          keys[offset + head * ommai_kv_head_stride(cache) + d] += 1;
+          values[offset + head * ommai_kv_head_stride(cache) + d] += 2;
+        }
+      }
+    }
+  }
+  const float *keys = cache->keys, *values = cache->values;
+  for (size_t i = 0; i < cache->bytes / sizeof(float); i++) {
+    assert_true(keys[i] == 1);
+    assert_true(values[i] == 2);
+  }
+  ommai_kv_cache_destroy(cache);
+}
+
+static void sizes_and_memory_are_checked(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct ommai_kv_cache *cache = NULL;
+  const int64_t wrong[] = {0, -1, INT64_MAX, (int64_t)INT32_MAX + 1};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    assert_fails(ommai_kv_cache_create(&config, OMMA_BF16, wrong[i], &ommai_default_allocator, &cache, &error),
+                 OMMA_ERROR_LIMIT, "KV cache", &error);
+  }
+  struct test_allocator allocator;
+  test_allocator_init(&allocator);
+  enum omma_status status = OMMA_ERROR_MEMORY;
+  for (int64_t n = 0; status != OMMA_OK; n++) {
+    allocator.fail_at = allocator.n_allocations + n;
+    status = ommai_kv_cache_create(&config, OMMA_BF16, 5, &allocator.interface, &cache, &error);
+    if (status == OMMA_OK) break;
+    assert_int_equal(status, OMMA_ERROR_MEMORY);
+    assert_int_equal(allocator.n_live, 0);
+  }
+  ommai_kv_cache_destroy(cache);
+  ommai_kv_cache_destroy(NULL);
+  assert_int_equal(allocator.n_live, 0);
+  assert_int_equal(allocator.bytes_live, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(pages_are_taken_and_given_back),
+      cmocka_unit_test(strides_address_every_element_once),
+      cmocka_unit_test(sizes_and_memory_are_checked),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,225 @@
+/* The calls around a model: facts, checking weights, kernels, text, tensors as files. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/allocator.h"
+#include "support/golden.h"
+#include "support/model_fixture.h"
+#include "support/test.h"
+
+struct findings {
+  int n_good, n_bad;
+  char last[512]; /* what and details of the last bad one, or the last good one */
+};
+
+static void note(void *context, bool ok, const char *what, const char *details) {
+  struct findings *findings = context;
+  assert_true(what[0] != '\0');
+  if (ok) {
+    findings->n_good++;
+  } else {
+    findings->n_bad++;
+  }
+  if (!ok || findings->n_bad == 0) snprintf(findings->last, sizeof findings->last, "%s: %s", what, details);
+}
+
+/* Opens a folder without its weights and checks them. */
+static enum omma_status verify(const char *folder, struct findings *findings, struct omma_error *error) {
+  struct omma_model *model;
+  const struct omma_model_options options = {.config_only = true, .n_threads = 1};
+  *findings = (struct findings){0};
+  assert_ok(omma_model_open(folder, &options, &model, error), error);
+  enum omma_status status = omma_model_verify(model, note, findings, error);
+  assert_int_equal(omma_model_verify(model, NULL, NULL, error), status); /* nobody has to listen */
+  omma_model_close(model);
+  return status;
+}
+
+static void sound_weights_are_verified(void **state) {
+  (void)state;
+  for (size_t m = 0; golden_models[m]; m++) {
+    char path[1024];
+    struct findings findings;
+    struct omma_error error;
+    golden_path(golden_models[m], NULL, path, sizeof path);
+    assert_ok(verify(path, &findings, &error), &error);
+    assert_int_equal(findings.n_good, 1);
+    assert_int_equal(findings.n_bad, 0);
+    assert_non_null(strstr(findings.last, "all finite"));
+  }
+}
+
+static void unsound_weights_are_reported(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  struct findings findings;
+  struct omma_error error;
+  size_t size;
+  fixture_copy_checkpoint("qwen3_vl_tied", folder);
+  unsigned char *bytes = fixture_read(test_path(path, folder, "model.safetensors"), &size);
+  const unsigned char nan[2] = {0xc0, 0x7f}, last[2] = {bytes[size - 2], bytes[size - 1]};
+  memcpy(bytes + size - 2, nan, 2);
+  test_write_file(path, bytes, size);
+  assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "1 tensors are wrong", &error);
+  assert_int_equal(findings.n_bad, 1);
+  assert_non_null(strstr(findings.last, "1 values are NaN or infinite"));
+  memcpy(bytes + size - 2, last, 2);
+  unsigned char *name = memmem(bytes, size, "model.visual.merger.norm.bias", 29);
+  assert_non_null(name);
+  name[28] = 'z';
+  test_write_file(path, bytes, size);
+  assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "2 tensors are wrong", &error);
+  assert_int_equal(findings.n_bad, 2); /* one is missing, one has no use */
+  test_write_file(path, bytes, size / 2);
+  assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "model.safetensors", &error);
+  free(bytes);
+  test_folder_remove(folder);
+}
+
+static void facts_are_those_of_the_files(void **state) {
+  (void)state;
+  const struct omma_model_options options = {.config_only = true,
+                                             .n_threads = 3,
+                                             .weights = OMMA_WEIGHTS_BF16,
+                                             .vision_weights = OMMA_WEIGHTS_F32,
+                                             .max_model_len = 777,
+                                             .isa = "scalar"};
+  struct omma_model *bare = fixture_model("qwen3_vl_tied", &options);
+  struct omma_model_info info;
+  omma_model_get_info(bare, &info);
+  assert_string_equal(info.model_type, "qwen3_vl");
+  assert_string_equal(info.isa, "scalar");
+  assert_string_equal(info.weights, "bf16");
+  assert_string_equal(info.vision_weights, "f32");
+  assert_int_equal(info.n_threads, 3);
+  assert_int_equal(info.max_model_len, 777);
+  assert_int_equal(info.patch_dim, 3 * 2 * 16 * 16);
+  assert_int_equal(info.vision_head_dim, 72);
+  assert_int_equal(info.n_deepstack, 2);
+  /* The parameters are the elements of the file: the table counts once. */
+  struct ommai_safetensors *file;
+  struct omma_error error;
+  char path[1024];
+  golden_path("qwen3_vl_tied", "model.safetensors", path, sizeof path);
+  assert_ok(ommai_safetensors_open(path, &ommai_default_allocator, &file, &error), &error);
+  int64_t elements = 0;
+  for (int64_t i = 0; i < ommai_safetensors_count(file); i++) elements += ommai_safetensors_at(file, i)->n_elements;
+  assert_int_equal(info.n_parameters, elements);
+  assert_in_range(info.n_vision_parameters, 1, info.n_parameters - 1);
+  ommai_safetensors_close(file);
+  omma_model_close(bare);
+}
+
+struct progress {
+  int64_t done, total;
+  int n_calls;
+};
+
+static void follow(void *context, int64_t done, int64_t total) {
+  struct progress *progress = context;
+  assert_true(done >= progress->done && done <= total);
+  *progress = (struct progress){done, total, progress->n_calls + 1};
+}
+
+/* Also where the embedding table is only mapped, or read twice. */
+static void progress_counts_to_the_end(void **state) {
+  (void)state;
+  for (size_t m = 0; golden_models[m]; m++) {
+    struct progress progress = {0};
+    const struct omma_model_options options = {.n_threads = 1, .progress = follow, .progress_context = &progress};
+    omma_model_close(fixture_model(golden_models[m], &options));
+    assert_true(progress.n_calls > 10);
+    assert_true(progress.total > 0 && progress.done == progress.total);
+  }
+  omma_model_close(NULL);
+}
+
+static void kernels_are_described_and_tested(void **state) {
+  (void)state;
+  struct findings findings = {0};
+  struct omma_error error;
+  assert_ok(omma_describe_kernels("scalar", note, &findings, &error), &error);
+  assert_true(findings.n_good > 10 && findings.n_bad == 0);
+  assert_ok(omma_describe_kernels(NULL, NULL, NULL, &error), &error);
+  assert_fails(omma_describe_kernels("mmx", note, &findings, &error), OMMA_ERROR_ARGUMENT, "mmx", &error);
+  assert_fails(omma_self_test("mmx", note, &findings, &error), OMMA_ERROR_ARGUMENT, "mmx", &error);
+  struct omma_machine machine;
+  assert_ok(omma_measure_machine("scalar", 1, &machine, &error), &error);
+  assert_true(machine.f32_gflops > 0 && machine.n_threads == 1);
+  assert_fails(omma_measure_machine(NULL, -1, &machine, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
+}
+
+static void text_goes_there_and_back(void **state) {
+  (void)state;
+  const struct omma_model_options options = {.config_only = true, .n_threads = 1};
+  struct omma_model *bare = fixture_model("qwen3_vl_tied", &options);
+  struct omma_error error;
+  const char text[] = "<|im_start|>caf\xc3\xa9 \xe2\x82\xac<|im_end|>";
+  int32_t tokens[64];
+  char back[128];
+  size_t n = 0, size = 0;
+  assert_ok(omma_tokenize(bare, text, sizeof text - 1, NULL, 0, &n, &error), &error);
+  assert_in_range(n, 3, 64);
+  assert_ok(omma_tokenize(bare, text, sizeof text - 1, tokens, 64, &n, &error), &error);
+  assert_int_equal(tokens[0], 521);
+  assert_int_equal(tokens[n - 1], 522);
+  assert_ok(omma_detokenize(bare, tokens, n, false, NULL, 0, &size, &error), &error);
+  assert_int_equal(size, sizeof text - 1);
+  memset(back, '#', sizeof back);
+  assert_ok(omma_detokenize(bare, tokens, n, false, back, size, &size, &error), &error);
+  assert_memory_equal(back, text, size);
+  assert_int_equal(back[size], '#');
+  assert_ok(omma_detokenize(bare, tokens, n, true, back, sizeof back, &size, &error), &error);
+  assert_int_equal(size, sizeof "caf\xc3\xa9 \xe2\x82\xac" - 1);
+  assert_ok(omma_detokenize(bare, NULL, 0, true, back, sizeof back, &size, &error), &error);
+  assert_int_equal(size, 0);
+  tokens[1] = 544;
+  size = 99;
+  assert_fails(omma_detokenize(bare, tokens, n, true, back, sizeof back, &size, &error), OMMA_ERROR_ARGUMENT,
+               "tokens[1]: expected 0 to 543, found 544", &error);
+  assert_int_equal(size, 99);
+  n = 77;
+  assert_fails(omma_tokenize(bare, "ab\xff", 3, tokens, 64, &n, &error), OMMA_ERROR_FORMAT, "2", &error);
+  omma_model_close(bare);
+}
+
+static void tensors_are_saved_as_they_are(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  struct omma_error error;
+  const float values[6] = {1, -2, NAN, INFINITY, 0.5f, 1e-40f};
+  const int64_t numbers[2] = {INT64_MIN, 7};
+  const struct omma_tensor tensors[] = {{"b.values", OMMA_TENSOR_F32, 2, {2, 3}, values},
+                                        {"a.numbers", OMMA_TENSOR_I64, 1, {2}, numbers}};
+  test_folder_create(folder);
+  assert_ok(omma_save_tensors(test_path(path, folder, "out.safetensors"), tensors, 2, &error), &error);
+  assert_int_equal(test_folder_count(folder), 1);
+  struct ommai_safetensors *file;
+  assert_ok(ommai_safetensors_open(path, &ommai_default_allocator, &file, &error), &error);
+  const struct ommai_tensor *found = ommai_safetensors_find(file, "b.values");
+  assert_non_null(found);
+  assert_int_equal(found->shape[1], 3);
+  assert_memory_equal(found->data, values, sizeof values);
+  found = ommai_safetensors_find(file, "a.numbers");
+  assert_non_null(found);
+  assert_memory_equal(found->data, numbers, sizeof numbers);
+  ommai_safetensors_close(file);
+  const struct omma_tensor twice[] = {tensors[0], tensors[0]};
+  assert_int_not_equal(omma_save_tensors(path, twice, 2, &error), OMMA_OK);
+  assert_int_equal(omma_save_tensors("/nowhere/at/all/x.safetensors", tensors, 2, &error), OMMA_ERROR_IO);
+  assert_int_equal(test_folder_count(folder), 1); /* the good one is still there, and no half of another */
+  assert_ok(ommai_safetensors_open(path, &ommai_default_allocator, &file, &error), &error);
+  assert_int_equal(ommai_safetensors_count(file), 2);
+  ommai_safetensors_close(file);
+  test_folder_remove(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sound_weights_are_verified),       cmocka_unit_test(unsound_weights_are_reported),
+      cmocka_unit_test(facts_are_those_of_the_files),     cmocka_unit_test(progress_counts_to_the_end),
+      cmocka_unit_test(kernels_are_described_and_tested), cmocka_unit_test(text_goes_there_and_back),
+      cmocka_unit_test(tensors_are_saved_as_they_are),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+/* Where patches stand, their bilinear taps and rotary angles: formulas of docs/models/qwen3-vl.md, and the official tensors. */
+#include "vision/patch_positions.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/allocator.h"
+#include "models/family.h"
+#include "support/golden.h"
+#include "support/test.h"
+
+/* Block row, block column, row and column in the block: counting in that order meets every patch once. */
+static void patches_come_in_merge_blocks(void **state) {
+  (void)state;
+  for (int64_t merge = 1; merge <= 4; merge++) {
+    for (int64_t rows = merge; rows <= 5 * merge; rows += merge) {
+      for (int64_t columns = merge; columns <= 4 * merge; columns += merge) {
+        int64_t index = 0;
+        for (int64_t block_row = 0; block_row < rows; block_row += merge) {
+          for (int64_t block_column = 0; block_column < columns; block_column += merge) {
+            for (int64_t inside = 0; inside < merge * merge; inside++, index++) {
+              struct ommai_patch_position position = ommai_patch_position(index, columns, merge);
+              assert_int_equal(position.row, block_row + inside / merge);
+              assert_int_equal(position.column, block_column + inside % merge);
+            }
+          }
+        }
+        assert_int_equal(index, rows * columns);
+      }
+    }
+  }
+}
+
+/* Reads the table T[r][c] = 1000 r + c, on which bilinear reading is exact: 1000 source_row + source_column. */
+static void taps_read_a_plane_exactly(void **state) {
+  (void)state;
+  const int64_t sides[] = {1, 2, 8, 48}, grids[] = {1, 2, 3, 6, 48, 95, 126};
+  for (size_t s = 0; s < 4; s++) {
+    for (size_t a = 0; a < 7; a++) {
+      for (size_t b = 0; b < 7; b++) {
+        int64_t side = sides[s], rows = grids[a], columns = grids[b];
+        for (struct ommai_patch_position at = {0, 0}; at.row < rows; at.row++) {
+          for (at.column = 0; at.column < columns; at.column++) {
+            int64_t taps[4];
+            float weights[4];
+            double value = 0, sum = 0;
+            ommai_position_taps(at, rows, columns, side, taps, weights);
+            for (int t = 0; t < 4; t++) {
+              assert_in_range(taps[t], 0, side * side - 1);
+              assert_true(weights[t] >= 0 && weights[t] <= 1);
+              sum += weights[t];
+              value += weights[t] * (1000.0 * (double)(taps[t] / side) + (double)(taps[t] % side));
+            }
+            double row = (double)(at.row * (side - 1)) / (rows > 1 ? (double)(rows - 1) : 1);
+            double column = (double)(at.column * (side - 1)) / (columns > 1 ? (double)(columns - 1) : 1);
+            assert_true(fabs(sum - 1) < 1e-6);
+            if (!(fabs(value - 1000 * row - column) < 1e-6 * (1 + 1000 * (double)side))) {
+              fail_msg("side %d, grid %d x %d, patch %d, %d: %g, expected %g", (int)side, (int)rows, (int)columns, (int)at.row,
+                       (int)at.column, value, 1000 * row + column);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+static void corners_are_the_tables_corners(void **state) {
+  (void)state;
+  const int64_t side = 48, rows = 30, columns = 70;
+  const struct ommai_patch_position corners[4] = {{0, 0}, {0, columns - 1}, {rows - 1, 0}, {rows - 1, columns - 1}};
+  const int64_t expected[4] = {0, side - 1, (side - 1) * side, side * side - 1};
+  for (int corner = 0; corner < 4; corner++) {
+    int64_t taps[4];
+    float weights[4];
+    ommai_position_taps(corners[corner], rows, columns, side, taps, weights);
+    assert_int_equal(taps[0], expected[corner]);
+    assert_true(weights[0] == 1 && weights[1] == 0 && weights[2] == 0 && weights[3] == 0);
+  }
+}
+
+static void rope_table_equals_the_formula(void **state) {
+  (void)state;
+  enum { N = 200, MAX_QUARTER = 32 };
+  static float cosine[N * MAX_QUARTER], sine[N * MAX_QUARTER];
+  const int64_t quarters[] = {1, 16, 18, 32};
+  for (size_t q = 0; q < 4; q++) {
+    int64_t quarter = quarters[q];
+    ommai_vision_rope_table(N, quarter, 10000, cosine, sine);
+    for (int64_t i = 0; i < N * quarter; i++) {
+      double angle = (double)(i / quarter) * pow(10000, -2.0 * (double)(i % quarter) / (2.0 * (double)quarter));
+      double bound = 1e-6 + 4e-7 * angle;
+      assert_true(fabs(cosine[i] - cos(angle)) <= bound && fabs(sine[i] - sin(angle)) <= bound);
+    }
+  }
+}
+
+/* The official cosines and sines [n, head_dim]: row angles, column angles, and the same again for the second half. */
+static void angles_equal_the_official_ones(void **state) {
+  (void)state;
+  for (size_t m = 0; golden_models[m]; m++) {
+    json_t *manifest = golden_manifest(golden_models[m]);
+    struct golden_case c;
+    assert_true(golden_case_open(golden_models[m], manifest, 0, &c));
+    char path[1024];
+    struct omma_error error;
+    struct ommai_model_config config;
+    const struct ommai_family *family;
+    golden_path(golden_models[m], NULL, path, sizeof path);
+    assert_ok(ommai_model_config_read(path, &ommai_default_allocator, &family, &config, &error), &error);
+    int64_t n, *grid = golden_i64(&c, "image.0.grid_thw", NULL);
+    float *cosine = golden_f32(&c, "vision.rotary_cos", &n), *sine = golden_f32(&c, "vision.rotary_sin", NULL);
+    int64_t n_patches = grid[1] * grid[2], head_dim = n / n_patches, quarter = head_dim / 4;
+    int64_t side = grid[1] > grid[2] ? grid[1] : grid[2];
+    float *table_cosine = malloc((size_t)(side * quarter) * sizeof(float));
+    float *table_sine = malloc((size_t)(side * quarter) * sizeof(float));
+    ommai_vision_rope_table(side, quarter, 10000, table_cosine, table_sine);
+    for (int64_t i = 0; i < n; i++) {
+      struct ommai_patch_position position = ommai_patch_position(i / head_dim, grid[2], config.vision.merge_size);
+      int64_t e = i % head_dim % (2 * quarter), at = e < quarter ? position.row : position.column;
+      assert_true(fabsf(cosine[i] - table_cosine[at * quarter + e % quarter]) < 2e-6f);
+      assert_true(fabsf(sine[i] - table_sine[at * quarter + e % quarter]) < 2e-6f);
+    }
+    free(grid);
+    free(cosine);
+    free(sine);
+    free(table_cosine);
+    free(table_sine);
+    golden_case_close(&c);
+    json_decref(manifest);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(patches_come_in_merge_blocks),   cmocka_unit_test(taps_read_a_plane_exactly),
+      cmocka_unit_test(corners_are_the_tables_corners), cmocka_unit_test(rope_table_equals_the_formula),
+      cmocka_unit_test(angles_equal_the_official_ones),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,294 @@
+/* Requests: sampling settings and their messages, prompts and their three positions, limits. */
+#include "engine/request.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/prompt_positions.h"
+#include "support/golden.h"
+#include "support/model_fixture.h"
+#include "support/test.h"
+
+static struct omma_model *model; /* config_only, 200 tokens of context */
+
+static int open_model(void **state) {
+  (void)state;
+  const struct omma_model_options options = {.config_only = true, .n_threads = 1, .max_model_len = 200};
+  model = fixture_model("qwen3_vl_tied", &options);
+  return 0;
+}
+
+static int close_model(void **state) {
+  (void)state;
+  omma_model_close(model);
+  return 0;
+}
+
+static enum omma_status create(const struct omma_sampling *sampling, struct omma_request **request, struct omma_error *error) {
+  const struct omma_part part = {.text = "hello", .text_size = 5};
+  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_request_options options = {.sampling = *sampling};
+  return omma_request_create(model, &message, 1, &options, request, error);
+}
+
+/* ---- sampling ---- */
+
+static void expect_refused(struct omma_sampling sampling, const char *field, const char *part) {
+  struct omma_error error;
+  struct omma_request *request = NULL;
+  assert_fails(create(&sampling, &request, &error), OMMA_ERROR_ARGUMENT, part, &error);
+  assert_string_equal(error.field, field);
+  assert_null(request);
+}
+
+static void settings_out_of_range_are_named(void **state) {
+  (void)state;
+  expect_refused((struct omma_sampling){.temperature = -0.1}, "temperature", "temperature: expected 0 to 2, found -0.1");
+  expect_refused((struct omma_sampling){.temperature = 2.5}, "temperature", "found 2.5");
+  expect_refused((struct omma_sampling){.temperature = NAN}, "temperature", "temperature");
+  expect_refused((struct omma_sampling){.temperature = INFINITY}, "temperature", "found inf");
+  expect_refused((struct omma_sampling){.top_p = 1.01}, "top_p", "expected 0 to 1, found 1.01");
+  expect_refused((struct omma_sampling){.top_p = -1}, "top_p", "found -1");
+  expect_refused((struct omma_sampling){.top_p = NAN}, "top_p", "top_p");
+  expect_refused((struct omma_sampling){.min_p = 1.5}, "min_p", "found 1.5");
+  expect_refused((struct omma_sampling){.top_k = -2}, "top_k", "found -2");
+  expect_refused((struct omma_sampling){.top_k = INT64_MAX}, "top_k", "top_k: expected -1 to 2.14748e+09");
+  expect_refused((struct omma_sampling){.repetition_penalty = -1}, "repetition_penalty", "found -1");
+  expect_refused((struct omma_sampling){.presence_penalty = 2.1}, "presence_penalty", "expected -2 to 2, found 2.1");
+  expect_refused((struct omma_sampling){.frequency_penalty = -3}, "frequency_penalty", "found -3");
+  expect_refused((struct omma_sampling){.max_tokens = -1}, "max_tokens", "found -1");
+  expect_refused((struct omma_sampling){.min_tokens = -1}, "min_tokens", "found -1");
+  expect_refused((struct omma_sampling){.min_tokens = 5, .max_tokens = 4}, "min_tokens", "at most max_tokens = 4, found 5");
+  expect_refused((struct omma_sampling){.logprobs = true, .n_top_logprobs = 21}, "top_logprobs", "expected 0 to 20, found 21");
+  expect_refused((struct omma_sampling){.n_top_logprobs = -1}, "top_logprobs", "found -1");
+}
+
+static void stops_are_checked_one_by_one(void **state) {
+  (void)state;
+  static char long_stop[OMMAI_REQUEST_MAX_STOP_BYTES + 2];
+  const char *stops[OMMA_MAX_STOP_STRINGS + 1];
+  int32_t ids[OMMAI_REQUEST_MAX_STOP_TOKENS + 1] = {0};
+  memset(long_stop, 'x', sizeof long_stop - 1);
+  for (size_t i = 0; i < OMMA_MAX_STOP_STRINGS + 1; i++) stops[i] = "y";
+  expect_refused((struct omma_sampling){.stop = stops, .n_stop = OMMA_MAX_STOP_STRINGS + 1}, "stop",
+                 "expected 0 to 16, found 17");
+  stops[3] = "";
+  expect_refused((struct omma_sampling){.stop = stops, .n_stop = 16}, "stop", "stop[3]: expected 1 to 1024 bytes, found 0");
+  stops[3] = long_stop;
+  expect_refused((struct omma_sampling){.stop = stops, .n_stop = 16}, "stop", "stop[3]: expected 1 to 1024 bytes, found 1025");
+  expect_refused((struct omma_sampling){.stop_token_ids = ids, .n_stop_token_ids = OMMAI_REQUEST_MAX_STOP_TOKENS + 1},
+                 "stop_token_ids", "found 129");
+  ids[7] = 544;
+  expect_refused((struct omma_sampling){.stop_token_ids = ids, .n_stop_token_ids = 8}, "stop_token_ids",
+                 "stop_token_ids[7]: no token 544");
+  ids[7] = -1;
+  expect_refused((struct omma_sampling){.stop_token_ids = ids, .n_stop_token_ids = 8}, "stop_token_ids", "no token -1");
+}
+
+static void zero_means_the_default(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_request *request;
+  const struct omma_sampling none = {.top_k = -1, .n_top_logprobs = 5};
+  assert_ok(create(&none, &request, &error), &error);
+  assert_true(request->sampler.top_p == 1 && request->sampler.repetition_penalty == 1);
+  assert_int_equal(request->sampler.top_k, 0);
+  assert_int_equal(request->n_top_logprobs, 0); /* only with logprobs */
+  omma_request_destroy(request);
+  const char *const stops[] = {"a", "bc"};
+  const int32_t ids[] = {0, 543};
+  const struct omma_sampling edge = {.temperature = 2,
+                                     .top_p = 1,
+                                     .min_p = 1,
+                                     .top_k = INT32_MAX,
+                                     .repetition_penalty = 100,
+                                     .presence_penalty = -2,
+                                     .frequency_penalty = 2,
+                                     .max_tokens = INT32_MAX,
+                                     .min_tokens = INT32_MAX,
+                                     .stop = stops,
+                                     .n_stop = 2,
+                                     .stop_token_ids = ids,
+                                     .n_stop_token_ids = 2,
+                                     .logprobs = true,
+                                     .n_top_logprobs = 20};
+  assert_ok(create(&edge, &request, &error), &error);
+  assert_string_equal(request->stop[1], "bc");
+  assert_int_equal(request->stop_tokens[1], 543);
+  assert_int_equal(request->n_top_logprobs, 20);
+  omma_request_destroy(request);
+}
+
+/* ---- positions ---- */
+
+static void positions_follow_the_formula(void **state) {
+  (void)state;
+  int32_t counter = 0, position[3];
+  for (int32_t i = 0; i < 4; i++) {
+    ommai_position_text(&counter, position);
+    for (int axis = 0; axis < 3; axis++) assert_int_equal(position[axis], i);
+  }
+  ommai_position_picture(counter, 2, 5, position);
+  assert_int_equal(position[0], 4);
+  assert_int_equal(position[1], 6);
+  assert_int_equal(position[2], 9);
+  ommai_position_after_picture(&counter, 3, 7);
+  assert_int_equal(counter, 11);
+  ommai_position_after_picture(&counter, 9, 1);
+  assert_int_equal(counter, 20);
+  ommai_position_text(&counter, position);
+  assert_int_equal(position[2], 20);
+}
+
+static void prompts_are_laid_out_by_the_plan(void **state) {
+  (void)state;
+  struct omma_image *image = fixture_picture("tower_33x200.png");
+  const struct omma_image *const images[] = {image, image};
+  struct omma_request *request = fixture_request(model, images, 2, "Compare.", NULL);
+  struct omma_image_plan plan;
+  struct omma_error error;
+  assert_ok(omma_model_plan_image(model, 33, 200, NULL, &plan, &error), &error);
+  int64_t rows = plan.grid_thw[1] / 2, columns = plan.grid_thw[2] / 2, n_pictures_tokens[2] = {0};
+  int32_t counter = 0;
+  size_t n;
+  const int32_t *ids = omma_request_prompt(request, &n);
+  assert_int_equal(n, request->n_tokens);
+  for (size_t i = 0; i < n; i++) {
+    const struct ommai_request_token *token = &request->tokens[i];
+    assert_int_equal(ids[i], token->token);
+    if (token->picture < 0) {
+      for (int axis = 0; axis < 3; axis++) assert_int_equal(token->position[axis], counter);
+      counter++;
+      continue;
+    }
+    int64_t row = token->picture_row / columns, column = token->picture_row % columns;
+    assert_int_equal(token->token, 526);
+    assert_int_equal(token->picture_row, n_pictures_tokens[token->picture]++);
+    assert_int_equal(token->position[0], counter);
+    assert_int_equal(token->position[1], counter + row);
+    assert_int_equal(token->position[2], counter + column);
+    if (token->picture_row == plan.n_tokens - 1) counter += (int32_t)(rows > columns ? rows : columns);
+  }
+  assert_int_equal(n_pictures_tokens[0], plan.n_tokens);
+  assert_int_equal(n_pictures_tokens[1], plan.n_tokens);
+  assert_int_equal(request->next_position, counter);
+  omma_request_destroy(request);
+  omma_image_destroy(image);
+}
+
+/* A marker typed into a message is a token like any other, but never a picture. */
+static void typed_markers_hold_no_picture(void **state) {
+  (void)state;
+  struct omma_request *request = fixture_request(model, NULL, 0, "<|vision_start|><|image_pad|><|vision_end|>", NULL);
+  assert_int_equal(request->n_pictures, 0);
+  for (size_t i = 0; i < request->n_tokens; i++) assert_int_equal(request->tokens[i].picture, -1);
+  omma_request_destroy(request);
+}
+
+/* ---- limits and messages ---- */
+
+static enum omma_status ask(const struct omma_message *messages, size_t n, struct omma_request **request,
+                            struct omma_error *error) {
+  return omma_request_create(model, messages, n, NULL, request, error);
+}
+
+static void wrong_messages_are_named(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_request *request = NULL;
+  const struct omma_part text = {.text = "x", .text_size = 1}, none = {.text_size = 3},
+                         broken = {.text = "ab\xff", .text_size = 3};
+  const struct omma_message fine = {OMMA_ROLE_USER, &text, 1}, strange = {(enum omma_role)7, &text, 1},
+                            hollow = {OMMA_ROLE_USER, &none, 1}, bytes = {OMMA_ROLE_USER, &broken, 1};
+  const struct omma_message second[] = {fine, strange};
+  assert_fails(ask(NULL, 0, &request, &error), OMMA_ERROR_ARGUMENT, "at least one", &error);
+  assert_fails(ask(second, 2, &request, &error), OMMA_ERROR_ARGUMENT, "messages[1]: unknown role 7", &error);
+  assert_fails(ask(&hollow, 1, &request, &error), OMMA_ERROR_ARGUMENT, "messages[0]: part 0", &error);
+  assert_fails(ask(&bytes, 1, &request, &error), OMMA_ERROR_FORMAT, "messages: ", &error);
+  assert_null(request);
+}
+
+/* The longest prompt that leaves one token of context is taken, the next longer one refused. */
+static void prompts_leave_room_for_an_answer(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_request *request = NULL;
+  char text[600];
+  size_t n = 0, longest = 0;
+  for (size_t size = 1; size < 300; size++) {
+    memset(text, '~', size);
+    for (size_t i = 1; i < size; i += 2) text[i] = '@'; /* no merges: about a token each */
+    const struct omma_part part = {.text = text, .text_size = size};
+    const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+    enum omma_status status = ask(&message, 1, &request, &error);
+    if (status == OMMA_OK) {
+      omma_request_prompt(request, &n);
+      assert_true(n < 200);
+      longest = n;
+      omma_request_destroy(request);
+    } else {
+      assert_int_equal(status, OMMA_ERROR_LIMIT);
+      assert_string_equal(error.field, "input_tokens");
+      assert_non_null(strstr(error.message, "maximum context length is 200 tokens"));
+    }
+  }
+  assert_int_equal(longest, 199);
+}
+
+static void pictures_over_the_context_are_refused(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_request *request = NULL;
+  uint8_t *rgb = calloc(3, 400 * 400);
+  struct omma_image *image;
+  assert_ok(omma_image_from_rgb(400, 400, rgb, &image, &error), &error);
+  struct omma_part parts[6];
+  for (int i = 0; i < 6; i++) parts[i] = (struct omma_part){.image = image};
+  const struct omma_message message = {OMMA_ROLE_USER, parts, 6};
+  assert_fails(ask(&message, 1, &request, &error), OMMA_ERROR_LIMIT, "at least 216 input tokens", &error);
+  parts[2].image_options.min_pixels = 500;
+  parts[2].image_options.max_pixels = 400;
+  assert_fails(ask(&message, 1, &request, &error), OMMA_ERROR_ARGUMENT, "image 2: min_pixels", &error);
+  omma_image_destroy(image);
+  free(rgb);
+  assert_null(request);
+}
+
+static void picture_plans_refuse_what_cannot_be(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_image_plan plan = {.n_tokens = -7};
+  const int32_t sizes[][2] = {{0, 5}, {5, 0}, {-1, 5}, {INT32_MIN, INT32_MIN}};
+  for (size_t i = 0; i < 4; i++) {
+    assert_fails(omma_model_plan_image(model, sizes[i][0], sizes[i][1], NULL, &plan, &error), OMMA_ERROR_ARGUMENT, "image",
+                 &error);
+  }
+  assert_fails(omma_model_plan_image(model, 20100, 100, NULL, &plan, &error), OMMA_ERROR_LIMIT, "aspect ratio", &error);
+  assert_string_equal(error.field, "image");
+  const struct omma_image_options wrong[] = {
+      {.min_pixels = -1}, {.max_pixels = -1}, {.min_pixels = 9000, .max_pixels = 8000}, {.max_pixels = INT64_MAX}};
+  for (size_t i = 0; i < 4; i++) {
+    assert_fails(omma_model_plan_image(model, 64, 64, &wrong[i], &plan, &error), OMMA_ERROR_ARGUMENT, "min_pixels", &error);
+  }
+  assert_int_equal(plan.n_tokens, -7);
+  float values[10];
+  struct omma_image *image = fixture_picture("tile_64x64.png");
+  assert_fails(omma_preprocess(model, image, NULL, values, 10, &error), OMMA_ERROR_ARGUMENT, "expected room for", &error);
+  omma_image_destroy(image);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(settings_out_of_range_are_named),
+      cmocka_unit_test(stops_are_checked_one_by_one),
+      cmocka_unit_test(zero_means_the_default),
+      cmocka_unit_test(positions_follow_the_formula),
+      cmocka_unit_test(prompts_are_laid_out_by_the_plan),
+      cmocka_unit_test(typed_markers_hold_no_picture),
+      cmocka_unit_test(wrong_messages_are_named),
+      cmocka_unit_test(prompts_leave_room_for_an_answer),
+      cmocka_unit_test(pictures_over_the_context_are_refused),
+      cmocka_unit_test(picture_plans_refuse_what_cannot_be),
+  };
+  return cmocka_run_group_tests(tests, open_model, close_model);
+}

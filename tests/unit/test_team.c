@@ -1,0 +1,121 @@
+/* The public teams: every task once, worker numbers in range, fewer threads than asked for, refusals, failing allocations. */
+#include <omma/team.h>
+#include <pthread.h>
+
+#include "support/test.h"
+
+enum { N_TASKS = 1000, MAX_WORKERS = 4 };
+
+struct tally {
+  int counts[N_TASKS];
+  int inside[MAX_WORKERS]; /* running tasks per worker: two at once would share scratch memory */
+  int bad_workers;
+};
+
+static void tally_task(void *context, int64_t task, int worker) {
+  struct tally *tally = context;
+  if (worker < 0 || worker >= MAX_WORKERS || __atomic_fetch_add(&tally->inside[worker], 1, __ATOMIC_SEQ_CST) != 0) {
+    __atomic_fetch_add(&tally->bad_workers, 1, __ATOMIC_SEQ_CST);
+    return;
+  }
+  tally->counts[task]++;
+  __atomic_fetch_sub(&tally->inside[worker], 1, __ATOMIC_SEQ_CST);
+}
+
+static void check_team(const struct omma_team *team) {
+  for (int64_t n_tasks = 0; n_tasks <= N_TASKS; n_tasks += n_tasks < 3 ? 1 : 331) {
+    struct tally tally = {0};
+    team->run(team->context, n_tasks, tally_task, &tally);
+    assert_int_equal(tally.bad_workers, 0);
+    for (int64_t task = 0; task < N_TASKS; task++) assert_int_equal(tally.counts[task], task < n_tasks);
+  }
+}
+
+static void pool_runs_each_task_once(void **state) {
+  (void)state;
+  struct omma_error error;
+  const struct omma_team *team;
+  for (int n_threads = 1; n_threads <= MAX_WORKERS; n_threads++) {
+    assert_ok(omma_team_create(n_threads, n_threads % 2, NULL, &team, &error), &error);
+    assert_int_equal(team->n_workers, n_threads);
+    check_team(team);
+    omma_team_destroy(team);
+  }
+  omma_team_destroy(NULL);
+  assert_true(omma_team_cpu_count() >= 1);
+}
+
+static void pool_refuses_and_survives(void **state) {
+  (void)state;
+  struct omma_error error;
+  const struct omma_team *team;
+  assert_fails(omma_team_create(0, false, NULL, &team, &error), OMMA_ERROR_ARGUMENT, "threads: expected 1 to 1024, found 0",
+               &error);
+  assert_fails(omma_team_create(1025, false, NULL, &team, &error), OMMA_ERROR_ARGUMENT, "found 1025", &error);
+  assert_fails(omma_team_create(1, false, NULL, NULL, &error), OMMA_ERROR_ARGUMENT, "team: expected a pointer", &error);
+  struct test_allocator allocator;
+  for (int64_t n = 0;; n++) {
+    test_allocator_init(&allocator);
+    allocator.fail_at = n;
+    enum omma_status status = omma_team_create(2, false, &allocator.interface, &team, &error);
+    if (status == OMMA_OK) break;
+    assert_int_equal(status, OMMA_ERROR_MEMORY);
+    assert_int_equal(allocator.n_live, 0);
+  }
+  omma_team_destroy(team);
+  assert_int_equal(allocator.n_live, 0);
+}
+
+struct body_call {
+  void (*body)(void *);
+  void *data;
+};
+
+static void *call_body(void *argument) {
+  struct body_call *call = argument;
+  call->body(call->data);
+  return NULL;
+}
+
+/* GOMP_parallel as its contract has it. */
+static void threads_parallel(void (*body)(void *), void *data, unsigned n_threads, unsigned flags) {
+  (void)flags;
+  pthread_t threads[MAX_WORKERS];
+  struct body_call call = {body, data};
+  for (unsigned i = 1; i < n_threads; i++) assert_int_equal(pthread_create(&threads[i], NULL, call_body, &call), 0);
+  body(data);
+  for (unsigned i = 1; i < n_threads; i++) pthread_join(threads[i], NULL);
+}
+
+/* What a runtime does inside another parallel region. */
+static void lonely_parallel(void (*body)(void *), void *data, unsigned n_threads, unsigned flags) {
+  (void)n_threads, (void)flags;
+  body(data);
+}
+
+static void openmp_runs_each_task_once(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_openmp_team team;
+  for (int n_threads = 1; n_threads <= MAX_WORKERS; n_threads++) {
+    assert_ok(omma_openmp_team_init(&team, threads_parallel, n_threads, &error), &error);
+    assert_int_equal(team.team.n_workers, n_threads);
+    check_team(&team.team);
+    assert_ok(omma_openmp_team_init(&team, lonely_parallel, n_threads, &error), &error);
+    check_team(&team.team);
+  }
+  assert_fails(omma_openmp_team_init(&team, NULL, 1, &error), OMMA_ERROR_ARGUMENT, "parallel: expected a pointer", &error);
+  assert_fails(omma_openmp_team_init(NULL, lonely_parallel, 1, &error), OMMA_ERROR_ARGUMENT, "team: expected a pointer",
+               &error);
+  assert_fails(omma_openmp_team_init(&team, lonely_parallel, 0, &error), OMMA_ERROR_ARGUMENT, "expected 1 to 1024, found 0",
+               &error);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(pool_runs_each_task_once),
+      cmocka_unit_test(pool_refuses_and_survives),
+      cmocka_unit_test(openmp_runs_each_task_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
