@@ -206,7 +206,8 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
     }
     enum carry carry = raise_maximum(&softmax, largest, scale, begin == 0, nv);
     for (int v = 0; v < nv; v++) {
-      vec sum = make_weights(scores + v * LANES, weights + v * LANES * UNIT_WORDS, n_keys, nv, scale, softmax.maximum[v], dtype);
+      vec sum =
+          make_weights(scores + v * LANES, weights + v * LANES * UNIT_WORDS, n_keys, nv, scale, softmax.maximum[v], dtype);
       softmax.sum[v] = vec_fma(softmax.sum[v], softmax.rescale[v], sum);
     }
     multiply_values(block + key_words(tile->head_dim), weights, n_keys / UNIT_KEYS, n_groups, sums, carry, softmax.rescale,
@@ -216,29 +217,29 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
 }
 
 /* One function per number of registers, then the choice among them. */
-#define TILE_KERNEL(type, TYPE, rows, LEVEL, suffix)                                                                    \
-  static void pack_##type(const struct ommai_attention_pack *job) { pack_block(job, OMMA_##TYPE); }                     \
-  static void attend_##type##_1(const struct ommai_attention_tile *tile) { attend_rows(tile, 1, OMMA_##TYPE); }         \
-  static void attend_##type##_2(const struct ommai_attention_tile *tile) { attend_rows(tile, 2, OMMA_##TYPE); }         \
-  static void attend_##type##_3(const struct ommai_attention_tile *tile) { attend_rows(tile, 3, OMMA_##TYPE); }         \
-  static void attend_##type(const struct ommai_attention_tile *tile) {                                                  \
-    if (tile->n_rows <= LANES) {                                                                                        \
-      attend_##type##_1(tile);                                                                                          \
-    } else if (tile->n_rows <= 2 * LANES) {                                                                             \
-      attend_##type##_2(tile);                                                                                          \
-    } else {                                                                                                            \
-      attend_##type##_3(tile);                                                                                          \
-    }                                                                                                                   \
-  }                                                                                                                     \
-  _Static_assert((rows) == TILE_ROWS, "the kernel's name states its rows");                                             \
+#define TILE_KERNEL(type, TYPE, rows, LEVEL, suffix)                                                                      \
+  static void pack_##type(const struct ommai_attention_pack *job) { pack_block(job, OMMA_##TYPE); }                       \
+  static void attend_##type##_1(const struct ommai_attention_tile *tile) { attend_rows(tile, 1, OMMA_##TYPE); }           \
+  static void attend_##type##_2(const struct ommai_attention_tile *tile) { attend_rows(tile, 2, OMMA_##TYPE); }           \
+  static void attend_##type##_3(const struct ommai_attention_tile *tile) { attend_rows(tile, 3, OMMA_##TYPE); }           \
+  static void attend_##type(const struct ommai_attention_tile *tile) {                                                    \
+    if (tile->n_rows <= LANES) {                                                                                          \
+      attend_##type##_1(tile);                                                                                            \
+    } else if (tile->n_rows <= 2 * LANES) {                                                                               \
+      attend_##type##_2(tile);                                                                                            \
+    } else {                                                                                                              \
+      attend_##type##_3(tile);                                                                                            \
+    }                                                                                                                     \
+  }                                                                                                                       \
+  _Static_assert((rows) == TILE_ROWS, "the kernel's name states its rows");                                               \
   const struct ommai_attention_tile_kernel ommai_attention_tile_##type##_##suffix = {"tile_" #type "_" #rows "_" #suffix, \
-                                                                                     OMMAI_CPU_##LEVEL,                 \
-                                                                                     OMMA_##TYPE,                       \
-                                                                                     TILE_ROWS,                         \
-                                                                                     LANES,                             \
-                                                                                     block_bytes,                       \
-                                                                                     scratch_bytes,                     \
-                                                                                     pack_##type,                       \
+                                                                                     OMMAI_CPU_##LEVEL,                   \
+                                                                                     OMMA_##TYPE,                         \
+                                                                                     TILE_ROWS,                           \
+                                                                                     LANES,                               \
+                                                                                     block_bytes,                         \
+                                                                                     scratch_bytes,                       \
+                                                                                     pack_##type,                         \
                                                                                      attend_##type}
 
 #endif

@@ -59,7 +59,8 @@ static inline int bare_run(const struct CMUnitTest *tests, size_t n_tests) {
 #define assert_memory_equal(found, expected, size) bare_compare_memory(__FILE__, __LINE__, found, expected, size)
 #define assert_string_equal(found, expected) bare_compare_strings(__FILE__, __LINE__, found, expected)
 
-#define cmocka_unit_test(test) {#test, test}
+#define cmocka_unit_test(test) \
+  { #test, test }
 #define cmocka_run_group_tests(tests, setup, teardown) bare_run(tests, sizeof(tests) / sizeof *(tests))
 
 #endif
