@@ -31,8 +31,16 @@ test: packages test-packages ## install what tests need, build, run all tests (u
 	@tools/run_tests.sh
 
 .PHONY: test-full
-test-full: packages test-packages ## the same, and all of it under ThreadSanitizer
+test-full: packages test-packages ## the same, and all of it under ThreadSanitizer, and the two below
 	@tools/run_tests.sh --full
+
+.PHONY: test-aarch64
+test-aarch64: ## cross-build the attention operator for 64-bit ARM and test it under qemu
+	@tools/test_aarch64.sh
+
+.PHONY: test-oldcpu
+test-oldcpu: ## test the kernels on emulated processors without AVX-512 and without AVX
+	@tools/test_oldcpu.sh
 
 .PHONY: packages
 packages:

@@ -1,21 +1,27 @@
 #!/bin/sh
-# Installs the Debian packages that building (build) or testing (test) needs, where they are missing. On other systems it only
-# names them.
+# Installs the Debian packages that building (build), testing (test), testing for ARM (aarch64) or on emulated old processors (oldcpu)
+# needs, where they are missing. On other systems it only names them.
 set -eu
 
 build_packages="gcc g++ cmake ninja-build pkg-config libdnnl-dev libjansson-dev libjpeg-dev libpng-dev libwebp-dev libgif-dev
   libpcre2-dev libutf8proc-dev libsodium-dev libmicrohttpd-dev"
 test_packages="libcmocka-dev python3 python3-venv"
+aarch64_packages="cmake ninja-build gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+oldcpu_packages="$build_packages libcmocka-dev qemu-user"
 
 usage() {
-  echo "usage: tools/install_packages.sh build|test"
+  echo "usage: tools/install_packages.sh build|test|aarch64|oldcpu"
   echo "  build: $(echo $build_packages)"
   echo "  test:  $(echo $test_packages)"
+  echo "  aarch64: $(echo $aarch64_packages)"
+  echo "  oldcpu: $(echo $oldcpu_packages)"
 }
 
 case "${1:-}" in
   build) wanted=$build_packages ;;
   test) wanted=$test_packages ;;
+  aarch64) wanted=$aarch64_packages ;;
+  oldcpu) wanted=$oldcpu_packages ;;
   --help | -h) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac

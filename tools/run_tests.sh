@@ -24,6 +24,15 @@ count() {
   failed=$((failed + failures + errors))
 }
 
+# Where the JUnit file of the run NAME goes; there is none yet.
+new_junit() {
+  junit=$PWD/build/junit-$(echo "$1" | tr -c 'a-z0-9\n' '-').xml
+  rm -f "$junit"
+}
+count_junit() {
+  if [ -s "$junit" ]; then count "$junit"; else failed=$((failed + 1)); fi
+}
+
 # One ctest run: NAME VARIANT [ENVIRONMENT] -- CTEST_ARGUMENTS...
 run_ctest() {
   name=$1
@@ -31,10 +40,17 @@ run_ctest() {
   setting=$3
   shift 3
   echo "== $name"
-  junit=$PWD/build/junit-$(echo "$name" | tr -c 'a-z0-9\n' '-').xml
-  rm -f "$junit"
+  new_junit "$name"
   env $setting ctest --test-dir "build/$variant" -j 2 --output-on-failure --output-junit "$junit" "$@" || true
-  if [ -s "$junit" ]; then count "$junit"; else failed=$((failed + 1)); fi
+  count_junit
+}
+
+# A script that ends in one ctest run: NAME SCRIPT
+run_emulated() {
+  echo "== $1"
+  new_junit "$1"
+  "$2" --output-junit "$junit" || true
+  count_junit
 }
 
 build() {
@@ -64,10 +80,9 @@ run_pytest_in() {
   name=$2
   shift 2
   echo "== $name"
-  junit=$PWD/build/junit-$(echo "$name" | tr -c 'a-z0-9\n' '-').xml
-  rm -f "$junit"
+  new_junit "$name"
   "$venv/bin/python" -m pytest -q -p no:cacheprovider --junitxml "$junit" "$@" || true
-  if [ -s "$junit" ]; then count "$junit"; else failed=$((failed + 1)); fi
+  count_junit
 }
 
 run_python() {
@@ -107,6 +122,8 @@ build asan && {
 if [ $full = yes ]; then
   run_wheel
   build tsan && run_ctest "thread sanitizer" tsan "" -LE style
+  run_emulated "attention on emulated arm" tools/test_aarch64.sh
+  if [ "$(uname -m)" = x86_64 ]; then run_emulated "kernels on emulated old processors" tools/test_oldcpu.sh; fi
 fi
 
 echo

@@ -98,7 +98,10 @@ struct ommai_attention_decode_kernel {
 #if defined(__x86_64__)
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) \
   X(f32_avx2) X(bf16_avx2) X(f16_avx2) X(f32_avx512) X(bf16_avx512) X(f16_avx512) X(bf16_avx512_bf16)
-#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_avx512) X(bf16_avx512) X(bf16_avx512_bf16)
+#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_avx2) X(bf16_avx2) X(f32_avx512) X(bf16_avx512) X(bf16_avx512_bf16)
+#elif defined(__aarch64__)
+#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) X(f32_neon) X(bf16_neon) X(f16_neon) X(bf16_neon_bf16)
+#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_neon) X(bf16_neon)
 #else
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)

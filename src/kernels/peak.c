@@ -17,6 +17,8 @@ ommai_peak_loop ommai_peak_f32(enum ommai_cpu_level level) {
 #if defined(__x86_64__)
   if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) return ommai_peak_f32_avx512;
   if (level == OMMAI_CPU_AVX2) return ommai_peak_f32_avx2;
+#elif defined(__aarch64__)
+  if (level == OMMAI_CPU_NEON || level == OMMAI_CPU_NEON_BF16) return ommai_peak_f32_neon;
 #endif
   (void)level;
   return peak_f32_scalar;
@@ -25,6 +27,8 @@ ommai_peak_loop ommai_peak_f32(enum ommai_cpu_level level) {
 ommai_peak_loop ommai_peak_bf16(enum ommai_cpu_level level) {
 #if defined(__x86_64__)
   if (level == OMMAI_CPU_AVX512_BF16) return ommai_peak_bf16_avx512_bf16;
+#elif defined(__aarch64__)
+  if (level == OMMAI_CPU_NEON_BF16) return ommai_peak_bf16_neon_bf16;
 #endif
   (void)level;
   return 0;

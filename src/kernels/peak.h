@@ -17,6 +17,9 @@ ommai_peak_loop ommai_peak_bf16(enum ommai_cpu_level level);
 double ommai_peak_f32_avx2(int64_t rounds);
 double ommai_peak_f32_avx512(int64_t rounds);
 double ommai_peak_bf16_avx512_bf16(int64_t rounds);
+#elif defined(__aarch64__)
+double ommai_peak_f32_neon(int64_t rounds);
+double ommai_peak_bf16_neon_bf16(int64_t rounds);
 #endif
 
 #endif

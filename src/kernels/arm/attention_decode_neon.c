@@ -1,0 +1,7 @@
+/* Decode kernels in f32 for NEON: f32, and bf16 widened when loaded. */
+#include "kernels/arm/lanes_neon.h"
+
+#include "kernels/attention_decode_lanes.h"
+
+DECODE_KERNEL(f32, F32, NEON, neon);
+DECODE_KERNEL(bf16, BF16, NEON, neon);

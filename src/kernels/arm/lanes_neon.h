@@ -1,0 +1,82 @@
+/* Four f32 lanes by NEON, under the names that the kernels for any vector width use (attention_lanes.h). */
+#ifndef OMMAI_KERNELS_ARM_LANES_NEON_H
+#define OMMAI_KERNELS_ARM_LANES_NEON_H
+
+#include <arm_neon.h>
+
+#include "kernels/attention_element.h"
+
+#define OMMAI_INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 4 };
+typedef float32x4_t vec;
+
+OMMAI_INLINE vec vec_zero(void) { return vdupq_n_f32(0.0f); }
+OMMAI_INLINE vec vec_set1(float value) { return vdupq_n_f32(value); }
+OMMAI_INLINE vec vec_indices(void) { return (vec){0, 1, 2, 3}; }
+OMMAI_INLINE vec vec_load(const float *at) { return vld1q_f32(at); }
+OMMAI_INLINE void vec_store(float *at, vec value) { vst1q_f32(at, value); }
+OMMAI_INLINE vec vec_add(vec a, vec b) { return vaddq_f32(a, b); }
+OMMAI_INLINE vec vec_sub(vec a, vec b) { return vsubq_f32(a, b); }
+OMMAI_INLINE vec vec_mul(vec a, vec b) { return vmulq_f32(a, b); }
+OMMAI_INLINE vec vec_div(vec a, vec b) { return vdivq_f32(a, b); }
+OMMAI_INLINE vec vec_max(vec a, vec b) { return vmaxq_f32(a, b); }
+OMMAI_INLINE vec vec_floor(vec a) { return vrndmq_f32(a); }
+/* a b + c and a b - c, rounded once. */
+OMMAI_INLINE vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
+OMMAI_INLINE vec vec_fms(vec a, vec b, vec c) { return vfmaq_f32(vnegq_f32(c), a, b); }
+
+/* Lanes of ones where a > b. */
+OMMAI_INLINE vec vec_greater(vec a, vec b) { return vreinterpretq_f32_u32(vcgtq_f32(a, b)); }
+OMMAI_INLINE vec vec_select(vec mask, vec yes, vec no) { return vbslq_f32(vreinterpretq_u32_f32(mask), yes, no); }
+OMMAI_INLINE bool vec_any(vec mask) { return vmaxvq_u32(vreinterpretq_u32_f32(mask)) != 0; }
+
+/* p 2^n for p in [1, 2] and whole n of at most 127; 0 for x below the exponent of the smallest normal number, where n = floor(x).
+ * NaN stays NaN. */
+OMMAI_INLINE vec vec_raise(vec p, vec n, vec x) {
+  int32x4_t exponent = vshlq_n_s32(vcvtq_s32_f32(n), 23);
+  uint32x4_t raised = vreinterpretq_u32_s32(vaddq_s32(vreinterpretq_s32_f32(p), exponent));
+  return vreinterpretq_f32_u32(vbicq_u32(raised, vcltq_f32(x, vdupq_n_f32(-126.0f))));
+}
+
+/* The nearest bf16, ties to even, in the high halves of the lanes; the low halves are not zero. Infinities and NaN that came
+ * from bf16 stay what they are: the low half of their bits is empty. */
+OMMAI_INLINE uint32x4_t vec_bf16_bits(vec value) {
+  uint32x4_t bits = vreinterpretq_u32_f32(value);
+  uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+  return vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+}
+OMMAI_INLINE vec vec_round_bf16(vec value) {
+  return vreinterpretq_f32_u32(vandq_u32(vec_bf16_bits(value), vdupq_n_u32(0xffff0000u)));
+}
+
+/* Elements [at, at + LANES) of a row. */
+OMMAI_INLINE vec vec_load_row(const void *row, int64_t at, enum omma_dtype dtype) {
+  if (dtype == OMMA_F32) return vld1q_f32((const float *)row + at);
+  uint16x4_t bits = vld1_u16((const uint16_t *)row + at);
+  if (dtype == OMMA_F16) return vcvt_f32_f16(vreinterpret_f16_u16(bits));
+  return vreinterpretq_f32_u32(vshll_n_u16(bits, 16));
+}
+OMMAI_INLINE void vec_store_row(void *row, int64_t at, vec value, enum omma_dtype dtype) {
+  if (dtype == OMMA_F32) {
+    vst1q_f32((float *)row + at, value);
+  } else if (dtype == OMMA_F16) {
+    vst1_u16((uint16_t *)row + at, vreinterpret_u16_f16(vcvt_f16_f32(value)));
+  } else {
+    vst1_u16((uint16_t *)row + at, vshrn_n_u32(vec_bf16_bits(value), 16));
+  }
+}
+
+OMMAI_INLINE void vec_transpose(vec r[LANES]) {
+  float32x4x2_t a = vtrnq_f32(r[0], r[1]), b = vtrnq_f32(r[2], r[3]);
+  r[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+  r[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+  r[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+  r[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}
+
+/* Sum and maximum over the lanes. */
+OMMAI_INLINE float vec_sum(vec a) { return vaddvq_f32(a); }
+OMMAI_INLINE float vec_largest(vec a) { return vmaxvq_f32(a); }
+
+#endif

@@ -1,0 +1,245 @@
+/* The tile kernel with the queries in the lanes, for vectors of any width. The including file includes attention_lanes.h and
+ * defines, before the include:
+ *
+ *   GROUP, MAX_NV          keys (or dimensions of a value) and registers of queries in one product: GROUP MAX_NV accumulators
+ *   UNIT_DIMS, UNIT_KEYS   dimensions of q and k, and keys of v, that one unit of packed data holds
+ *   UNIT_WORDS             32-bit words in a unit
+ *   multiply(acc, a, b, n, nv)       acc[GROUP][nv] = sum over n units of a [n][GROUP] times b [n][nv LANES]
+ *   pack_keys(job, out, dtype)       to [BLOCK / GROUP][units of head_dim][GROUP] units
+ *   pack_values(job, out, dtype)     to [v_head_dim / GROUP][BLOCK / UNIT_KEYS][GROUP] units; v_head_dim rounded up to 8
+ *   pack_queries(tile, out, nv, dtype)   to [units of head_dim][nv LANES] units, with the sign of the scale
+ *   make_weights(scores, weights, n_keys, nv, scale, maximum, dtype)   one register's scores [n_keys] to weights
+ *                          [n_keys / UNIT_KEYS] units, both at the stride of nv registers; returns the sums before rounding
+ *
+ * Scores and sums are f32: [BLOCK][nv LANES] and [v_head_dim][nv LANES]. Only row by row, never across lanes, is anything added
+ * or compared, and a row's operations do not depend on nv. */
+#ifndef OMMAI_KERNELS_ATTENTION_TILE_LANES_H
+#define OMMAI_KERNELS_ATTENTION_TILE_LANES_H
+
+#include "kernels/attention_lanes.h"
+
+enum { TILE_ROWS = MAX_NV * LANES, BLOCK_UNITS = BLOCK / UNIT_KEYS, SQUARE = 8 };
+
+/* A row's maximum is raised only when a block exceeds it by so much (in units of log2): weights stay below 2^8, and sums are
+ * hardly ever rescaled. It is decided for each row alone. */
+#define SLACK 8.0f
+
+static int64_t key_units(int32_t head_dim) { return ommai_div_up(head_dim, UNIT_DIMS); }
+static int64_t key_words(int32_t head_dim) { return BLOCK * key_units(head_dim) * UNIT_WORDS; }
+static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
+  int64_t value_words = ommai_round_up(v_head_dim, SQUARE) * BLOCK_UNITS * UNIT_WORDS;
+  return (size_t)(key_words(head_dim) + value_words) * sizeof(float);
+}
+
+/* Words of each part of the scratch: queries, scores, weights, sums. Queries and sums are whole squares. */
+static int64_t query_words(int32_t head_dim) { return ommai_round_up(key_units(head_dim), SQUARE) * TILE_ROWS * UNIT_WORDS; }
+static int64_t sum_words(int32_t v_head_dim) { return ommai_round_up(v_head_dim, SQUARE) * TILE_ROWS; }
+static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
+  int64_t scores = (BLOCK + BLOCK_UNITS * UNIT_WORDS) * TILE_ROWS;
+  return (size_t)(query_words(head_dim) + scores + sum_words(v_head_dim)) * sizeof(float);
+}
+
+OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_dtype dtype) {
+  float *packed = job->packed;
+  pack_keys(job, packed, dtype);
+  pack_values(job, packed + key_words(job->head_dim), dtype);
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------------- */
+
+/* Asks for the next two rows of each kind; the last kind is for writing. */
+OMMAI_INLINE void prefetch_step(struct ommai_attention_prefetch *prefetch) {
+  if (!prefetch || prefetch->next >= prefetch->n_rows) return;
+  for (int kind = 0; kind < 4; kind++) {
+    const char *row = (const char *)prefetch->base[kind] + prefetch->next * prefetch->stride[kind];
+    for (int i = 0; i < 2; i++, row += prefetch->stride[kind]) {
+      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) {
+        if (kind == 3) {
+          __builtin_prefetch(row + at, 1);
+        } else {
+          __builtin_prefetch(row + at);
+        }
+      }
+    }
+  }
+  prefetch->next += 2;
+}
+
+/* Scores [GROUP n_groups][nv LANES] of a block, unscaled, and the largest of each row. */
+OMMAI_INLINE void multiply_keys(const float *keys, const float *queries, int64_t units, int64_t n_groups, float *scores,
+                                vec largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
+  vec acc[GROUP][MAX_NV];
+  for (int v = 0; v < nv; v++) largest[v] = vec_set1(-INFINITY);
+  for (int64_t group = 0; group < n_groups; group++, keys += units * GROUP * UNIT_WORDS, scores += GROUP * nv * LANES) {
+    prefetch_step(prefetch);
+    multiply(acc, keys, queries, units, nv);
+#pragma GCC unroll 8
+    for (int i = 0; i < GROUP; i++) {
+#pragma GCC unroll 3
+      for (int v = 0; v < nv; v++) {
+        largest[v] = vec_max(largest[v], acc[i][v]);
+        vec_store(scores + (i * nv + v) * LANES, acc[i][v]);
+      }
+    }
+  }
+}
+
+/* Scores that a row does not see become -inf; the largest are found anew. limits: keys of the block that each row sees. */
+OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const vec limits[MAX_NV], vec largest[MAX_NV], int nv) {
+  const vec hidden = vec_set1(-INFINITY);
+  for (int v = 0; v < nv; v++) largest[v] = hidden;
+  for (int64_t key = 0; key < n_keys; key++) {
+    for (int v = 0; v < nv; v++) {
+      float *at = scores + (key * nv + v) * LANES;
+      vec score = vec_select(vec_greater(limits[v], vec_set1((float)key)), vec_load(at), hidden);
+      largest[v] = vec_max(largest[v], score);
+      vec_store(at, score);
+    }
+  }
+}
+
+/* What happens to the sums of the blocks before. */
+enum carry { CARRY_NOTHING, CARRY_AS_IS, CARRY_RESCALED };
+OMMAI_INLINE void multiply_values(const float *values, const float *weights, int64_t n_units, int64_t n_groups, float *sums,
+                                  enum carry carry, const vec rescale[MAX_NV], struct ommai_attention_prefetch *prefetch,
+                                  int nv) {
+  vec acc[GROUP][MAX_NV];
+  for (int64_t group = 0; group < n_groups; group++, values += BLOCK_UNITS * GROUP * UNIT_WORDS, sums += GROUP * nv * LANES) {
+    prefetch_step(prefetch);
+    multiply(acc, values, weights, n_units, nv);
+#pragma GCC unroll 8
+    for (int i = 0; i < GROUP; i++) {
+#pragma GCC unroll 3
+      for (int v = 0; v < nv; v++) {
+        float *at = sums + (i * nv + v) * LANES;
+        vec sum = acc[i][v];
+        if (carry == CARRY_AS_IS) sum = vec_add(vec_load(at), sum);
+        if (carry == CARRY_RESCALED) sum = vec_fma(vec_load(at), rescale[v], sum);
+        vec_store(at, sum);
+      }
+    }
+  }
+}
+
+/* ---- a tile ----------------------------------------------------------------------------------------------------------- */
+
+/* Sums [v_head_dim][nv LANES] over their weights to rows. Adding zero turns a negative zero into a positive one. */
+OMMAI_INLINE void write_rows(const struct ommai_attention_tile *tile, const float *sums, const vec total[MAX_NV], int nv,
+                             enum omma_dtype dtype) {
+  int64_t stride = bytes_of(tile->out_stride, dtype);
+  for (int v = 0; v < nv; v++) {
+    unsigned char *rows = (unsigned char *)tile->out + v * LANES * stride;
+    int64_t n_rows = ommai_min_i64(tile->n_rows - v * LANES, LANES);
+    vec inverse = vec_div(vec_set1(1.0f), total[v]);
+    for (int64_t at = 0; at < tile->v_head_dim; at += LANES) {
+      vec r[LANES];
+#pragma GCC unroll 8
+      for (int i = 0; i < LANES; i++) {
+        r[i] = vec_add(vec_mul(vec_load(sums + ((at + i) * nv + v) * LANES), inverse), vec_zero());
+      }
+      vec_transpose(r);
+#pragma GCC unroll 8
+      for (int i = 0; i < LANES; i++) {
+        if (i < n_rows) store_part(rows + i * stride, at, tile->v_head_dim - at, r[i], dtype);
+      }
+    }
+  }
+}
+
+/* Keys of the block at `begin` that each row of the tile sees. */
+OMMAI_INLINE void find_limits(const struct ommai_attention_tile *tile, int64_t begin, vec limits[MAX_NV], int nv) {
+  int64_t last = ommai_min_i64(tile->n_keys - begin, BLOCK);
+  int64_t first = ommai_min_i64(ommai_max_i64(tile->first_visible - begin, -BLOCK), BLOCK);
+  for (int v = 0; v < nv; v++) {
+    vec seen = vec_add(vec_indices(), vec_set1((float)(first + v * LANES)));
+    limits[v] = vec_select(vec_greater(seen, vec_set1((float)last)), vec_set1((float)last), seen);
+  }
+}
+
+/* Per row: the maximum in use (scaled, in units of log2) and the sum of the weights. */
+struct softmax {
+  vec maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
+};
+
+/* Raises the maxima that a block's largest scores exceed by more than SLACK, and says what becomes of the sums so far. */
+OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const vec largest[MAX_NV], vec scale, bool first, int nv) {
+  vec before[MAX_NV];
+  bool raised = false;
+  for (int v = 0; v < nv; v++) {
+    vec candidate = vec_mul(largest[v], scale);
+    before[v] = softmax->maximum[v];
+    vec raise = vec_greater(candidate, vec_add(before[v], vec_set1(SLACK)));
+    softmax->maximum[v] = vec_select(raise, candidate, before[v]);
+    softmax->rescale[v] = vec_set1(1.0f);
+    raised |= vec_any(raise);
+  }
+  if (raised) {
+    for (int v = 0; v < nv; v++) softmax->rescale[v] = exp2_full(vec_sub(before[v], softmax->maximum[v]));
+  }
+  if (first) return CARRY_NOTHING;
+  return raised ? CARRY_RESCALED : CARRY_AS_IS;
+}
+
+OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, enum omma_dtype dtype) {
+  int64_t units = key_units(tile->head_dim), n_groups = ommai_div_up(tile->v_head_dim, GROUP);
+  int64_t stride = ommai_round_up((int64_t)block_bytes(tile->head_dim, tile->v_head_dim), 64) / (int64_t)sizeof(float);
+  float *queries = tile->scratch;
+  float *scores = queries + query_words(tile->head_dim);
+  float *weights = scores + BLOCK * TILE_ROWS;
+  float *sums = weights + BLOCK_UNITS * UNIT_WORDS * TILE_ROWS;
+  vec scale = vec_set1(fabsf(tile->scale) * LOG2_E), largest[MAX_NV];
+  struct softmax softmax;
+  for (int v = 0; v < nv; v++) {
+    softmax.maximum[v] = vec_set1(-INFINITY);
+    softmax.sum[v] = vec_zero();
+  }
+  pack_queries(tile, queries, nv, dtype);
+  int64_t all_see = ommai_min_i64(tile->n_keys, tile->first_visible);
+  const float *block = tile->packed;
+  for (int64_t begin = 0; begin < tile->n_keys; begin += BLOCK, block += stride) {
+    int64_t n_keys = ommai_round_up(ommai_min_i64(tile->n_keys - begin, BLOCK), GROUP);
+    multiply_keys(block, queries, units, n_keys / GROUP, scores, largest, tile->prefetch, nv);
+    if (begin + n_keys > all_see) {
+      vec limits[MAX_NV];
+      find_limits(tile, begin, limits, nv);
+      mask_scores(scores, n_keys, limits, largest, nv);
+    }
+    enum carry carry = raise_maximum(&softmax, largest, scale, begin == 0, nv);
+    for (int v = 0; v < nv; v++) {
+      vec sum =
+          make_weights(scores + v * LANES, weights + v * LANES * UNIT_WORDS, n_keys, nv, scale, softmax.maximum[v], dtype);
+      softmax.sum[v] = vec_fma(softmax.sum[v], softmax.rescale[v], sum);
+    }
+    multiply_values(block + key_words(tile->head_dim), weights, n_keys / UNIT_KEYS, n_groups, sums, carry, softmax.rescale,
+                    tile->prefetch, nv);
+  }
+  write_rows(tile, sums, softmax.sum, nv, dtype);
+}
+
+/* One function per number of registers, then the choice among them. */
+#define TILE_KERNEL(type, TYPE, rows, LEVEL, suffix)                                                                      \
+  static void pack_##type(const struct ommai_attention_pack *job) { pack_block(job, OMMA_##TYPE); }                       \
+  static void attend_##type##_1(const struct ommai_attention_tile *tile) { attend_rows(tile, 1, OMMA_##TYPE); }           \
+  static void attend_##type##_2(const struct ommai_attention_tile *tile) { attend_rows(tile, 2, OMMA_##TYPE); }           \
+  static void attend_##type##_3(const struct ommai_attention_tile *tile) { attend_rows(tile, 3, OMMA_##TYPE); }           \
+  static void attend_##type(const struct ommai_attention_tile *tile) {                                                    \
+    if (tile->n_rows <= LANES) {                                                                                          \
+      attend_##type##_1(tile);                                                                                            \
+    } else if (tile->n_rows <= 2 * LANES) {                                                                               \
+      attend_##type##_2(tile);                                                                                            \
+    } else {                                                                                                              \
+      attend_##type##_3(tile);                                                                                            \
+    }                                                                                                                     \
+  }                                                                                                                       \
+  _Static_assert((rows) == TILE_ROWS, "the kernel's name states its rows");                                               \
+  const struct ommai_attention_tile_kernel ommai_attention_tile_##type##_##suffix = {"tile_" #type "_" #rows "_" #suffix, \
+                                                                                     OMMAI_CPU_##LEVEL,                   \
+                                                                                     OMMA_##TYPE,                         \
+                                                                                     TILE_ROWS,                           \
+                                                                                     LANES,                               \
+                                                                                     block_bytes,                         \
+                                                                                     scratch_bytes,                       \
+                                                                                     pack_##type,                         \
+                                                                                     attend_##type}
+
+#endif

@@ -1,0 +1,76 @@
+/* The tile kernel's packed data where a unit is one f32, and bf16 and f16 are widened while packing. The including file includes
+ * attention_lanes.h and defines GROUP, MAX_NV, multiply() (see attention_tile_lanes.h), and
+ *
+ *   put_lanes(out, index, span, value)   stores LANES neighbours from `index`, a multiple of LANES, on of an axis that is cut
+ *                                        into groups of GROUP, `span` floats from group to group */
+#ifndef OMMAI_KERNELS_ATTENTION_TILE_LANES_F32_H
+#define OMMAI_KERNELS_ATTENTION_TILE_LANES_F32_H
+
+#include "kernels/attention_lanes.h"
+
+enum { UNIT_DIMS = 1, UNIT_KEYS = 1, UNIT_WORDS = 1 };
+
+OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, float *out, enum omma_dtype dtype) {
+  int64_t dim = job->head_dim, stride = bytes_of(job->k_stride, dtype);
+  for (int64_t key = 0; key < BLOCK; key += LANES) {
+    const unsigned char *rows = (const unsigned char *)job->k + key * stride;
+    for (int64_t at = 0; at < dim; at += LANES) {
+      vec r[LANES];
+#pragma GCC unroll 8
+      for (int i = 0; i < LANES; i++) {
+        r[i] = load_part(rows + i * stride, at, key + i < job->n_keys ? dim - at : 0, dtype);
+      }
+      vec_transpose(r);
+#pragma GCC unroll 8
+      for (int i = 0; i < LANES; i++) {
+        if (at + i < dim) put_lanes(out + (at + i) * GROUP, key, dim * GROUP, r[i]);
+      }
+    }
+  }
+}
+
+OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, float *out, enum omma_dtype dtype) {
+  int64_t stride = bytes_of(job->v_stride, dtype);
+  for (int64_t key = 0; key < BLOCK; key++, out += GROUP) {
+    const unsigned char *row = (const unsigned char *)job->v + key * stride;
+    for (int64_t at = 0; at < job->v_head_dim; at += LANES) {
+      put_lanes(out, at, BLOCK * GROUP, load_part(row, at, key < job->n_keys ? job->v_head_dim - at : 0, dtype));
+    }
+  }
+}
+
+/* With a negative scale the signs are turned, so that the largest product is always the largest score. */
+OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, float *out, int nv, enum omma_dtype dtype) {
+  int64_t dim = tile->head_dim, stride = bytes_of(tile->q_stride, dtype);
+  vec sign = vec_set1(tile->scale < 0.0f ? -1.0f : 1.0f);
+  for (int v = 0; v < nv; v++) {
+    const unsigned char *rows = (const unsigned char *)tile->q + v * LANES * stride;
+    int64_t n_rows = tile->n_rows - v * LANES;
+    for (int64_t at = 0; at < dim; at += LANES) {
+      vec r[LANES];
+#pragma GCC unroll 8
+      for (int i = 0; i < LANES; i++) r[i] = load_part(rows + i * stride, at, i < n_rows ? dim - at : 0, dtype);
+      vec_transpose(r);
+#pragma GCC unroll 8
+      for (int i = 0; i < LANES; i++) vec_store(out + ((at + i) * nv + v) * LANES, vec_mul(r[i], sign));
+    }
+  }
+}
+
+OMMAI_INLINE vec make_weights(const float *scores, float *weights, int64_t n_keys, int nv, vec scale, vec maximum,
+                              enum omma_dtype dtype) {
+  int64_t stride = (int64_t)nv * LANES;
+  vec even = vec_zero(), odd = vec_zero();
+  for (int64_t key = 0; key < n_keys; key += 2, scores += 2 * stride, weights += 2 * stride) {
+    vec a = vec_fms(vec_load(scores), scale, maximum), b = vec_fms(vec_load(scores + stride), scale, maximum);
+    a = dtype == OMMA_BF16 ? exp2_cubic(a) : exp2_full(a);
+    b = dtype == OMMA_BF16 ? exp2_cubic(b) : exp2_full(b);
+    even = vec_add(even, a);
+    odd = vec_add(odd, b);
+    vec_store(weights, dtype == OMMA_BF16 ? vec_round_bf16(a) : a);
+    vec_store(weights + stride, dtype == OMMA_BF16 ? vec_round_bf16(b) : b);
+  }
+  return vec_add(even, odd);
+}
+
+#endif
