@@ -45,6 +45,13 @@ $(VARIANTS):
 install: release ## install the release build under PREFIX (default /usr/local)
 	@cmake --install build/release --prefix $(PREFIX)
 
+.PHONY: python
+python: release ## make an importable tree of the Python packages at build/python
+	@rm -rf build/python
+	@cmake --install build/release --prefix build/python --component python > /dev/null
+	@cp -R python/ommatidia build/python/
+	@echo "PYTHONPATH=$(CURDIR)/build/python"
+
 .PHONY: fixtures
 fixtures: ## make the test fixtures anew (needs Python with torch, transformers, Pillow)
 	python3 tools/make_fixtures.py --out tests/golden

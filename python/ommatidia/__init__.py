@@ -1,0 +1,14 @@
+"""Packed multi-picture attention on CPUs: the operator of Ommatidia for NumPy and PyTorch.
+
+    out = ommatidia.attention(q, k, v, cu_seqlens)
+
+The tokens of many pictures lie end to end, each picture attends only to itself, and its result does not depend by one bit on
+its neighbours, its place, the strides or the number of threads."""
+
+from ._attention import attention
+from ._info import info, self_test
+from ._teams import get_num_threads, set_num_threads
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "attention", "get_num_threads", "info", "self_test", "set_num_threads"]

@@ -1,0 +1,210 @@
+"""The operator itself: arguments to plan and addresses, then one call of the library."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from . import _teams
+from ._library import CAUSAL, ENCODER, Error, Tensors, check, library
+from ._plans import Plan, PlanKey, cache
+from ._tensors import (
+    Rows,
+    TensorT,
+    View,
+    borders,
+    check_apart,
+    check_out,
+    check_same_kind,
+    check_same_type,
+    empty_like,
+    rows,
+    view_of,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+# A workspace up to this size is kept by its thread for the next call; a larger one is given back.
+WORKSPACE_KEEP_BYTES = 64 << 20
+
+_ALIGNMENT = 64
+
+Borders = Union["np.ndarray[Any, Any]", "torch.Tensor", Sequence[int]]
+
+
+class _Workspaces(threading.local):
+    """Scratch memory, one per thread, so that calls from many threads share nothing."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+
+    def lend(self, size: int) -> tuple[int, object]:
+        """An aligned address with `size` bytes behind it, and the object that keeps them."""
+        memory = self._memory
+        if memory.size < size + _ALIGNMENT:
+            # Dropped first: the old block and the larger new one need not be there at the same time.
+            del memory
+            self._memory = np.empty(0, np.uint8)
+            memory = np.empty(size + _ALIGNMENT, np.uint8)
+            if memory.size <= WORKSPACE_KEEP_BYTES:
+                self._memory = memory
+        return -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT, memory
+
+
+_workspaces = _Workspaces()
+
+
+def attention(
+    q: TensorT,
+    k: TensorT,
+    v: TensorT,
+    cu_seqlens: Borders | None = None,
+    max_seqlen: Any = None,
+    scale: float | None = None,
+    out: TensorT | None = None,
+    *,
+    cu_seqlens_k: Borders | None = None,
+    num_heads: int | None = None,
+    num_kv_heads: int | None = None,
+    causal: bool = False,
+    threads: int | None = None,
+    team: _teams.TeamName = "own",
+) -> TensorT:
+    """softmax(scale * q k^T) v within each segment of packed tokens; no mask, no padding, no copies of the tensors.
+
+    q, k, v are NumPy arrays or PyTorch CPU tensors of one type: float32, bfloat16 or float16. Their form, the same for all:
+
+    - [b, s, H, D]: k and v may have another s, and Hkv heads where Hkv divides H;
+    - [T, H, D]: packed tokens, a batch of 1;
+    - [b, s, H*D] with `num_heads` given: the last two dimensions fused. Hkv follows from the width of k, or is `num_kv_heads`.
+
+    Any stride of tokens and heads is read in place, of each tensor on its own (v may be a view into a fused qkv row). The last
+    dimension must be contiguous, and the rows of a batch one token stride apart.
+
+    cu_seqlens: int32 or int64, [n + 1]: borders of n segments over the b * s flattened tokens, the first 0, not decreasing;
+    segments may be empty. Rows of q behind the last border give zeros. None: each row of the batch is a segment.
+    cu_seqlens_k: borders over k and v where they differ, with the same n. Queries of a segment without keys give zeros.
+    max_seqlen: taken for the sake of other operators' callers, and not used.
+    scale: None is 1 / sqrt(D).
+    out: where to write; like q in shape (with the head dimension of v) and type, with any such strides, apart from the inputs.
+    causal: each query sees the keys up to its own place in its segment; needs as many keys as queries. float32 and bfloat16.
+    threads, team: on how many threads of which team to run: "own" (default `get_num_threads()`; calls take turns on it, and
+    threads=1 needs none) or "openmp", the OpenMP threads that the process already has (default their own number). The result
+    does not depend on either by one bit.
+
+    Returns `out` or a new array of q's kind, rank and shape. Raises ValueError, TypeError, NotImplementedError (head dimensions
+    over 256, causal float16) or MemoryError with one line that names the argument, before anything is written."""
+    named: dict[str, Any] = {"q": q, "k": k, "v": v}
+    if out is not None:
+        named["out"] = out
+    views: dict[str, View] = {name: view_of(name, array) for name, array in named.items()}
+    check_same_kind(named)
+    check_same_type(*views.values())
+    fused = num_heads is not None
+    q_rows = rows(views["q"], num_heads, None, fused)
+    k_rows = rows(views["k"], num_kv_heads, q_rows.head_dim, fused)
+    v_rows = rows(views["v"], k_rows.n_heads, None, fused)
+    _check_together(q_rows, k_rows, v_rows)
+
+    plan = cache.get(_plan_key(q_rows, k_rows, v_rows, cu_seqlens, cu_seqlens_k, scale, causal))
+    width = q_rows.n_heads * v_rows.head_dim if fused else v_rows.head_dim
+    shape = (*views["q"].shape[:-1], width)
+    result: TensorT
+    if out is None:
+        result = empty_like(q, shape)
+        out_rows = rows(view_of("out", result), num_heads, None, fused)
+    else:
+        result = out
+        check_out(out, shape)
+        out_rows = rows(views["out"], num_heads, None, fused)
+        check_apart(views["out"], views["q"], views["k"], views["v"])
+    with _teams.lend(team, threads) as lent:
+        if 0 not in shape:
+            _run(plan, _tensors_of(q_rows, k_rows, v_rows, out_rows), lent)
+    return result
+
+
+def _check_together(q: Rows, k: Rows, v: Rows) -> None:
+    for tensor, other, what, found, expected in (
+        (k, q, "rank", len(k.view.shape), len(q.view.shape)),
+        (v, q, "rank", len(v.view.shape), len(q.view.shape)),
+        (k, q, "batch", k.n_batch, q.n_batch),
+        (v, q, "batch", v.n_batch, q.n_batch),
+        (v, k, "tokens", v.n_tokens, k.n_tokens),
+        (k, q, "head dimension", k.head_dim, q.head_dim),
+    ):
+        if found != expected:
+            raise ValueError(f"{tensor.view.name}: {what} {found}, but {other.view.name} has {expected}")
+
+
+def _plan_key(
+    q: Rows,
+    k: Rows,
+    v: Rows,
+    cu_seqlens: Borders | None,
+    cu_seqlens_k: Borders | None,
+    scale: float | None,
+    causal: bool,
+) -> PlanKey:
+    cu_q = None if cu_seqlens is None else borders("cu_seqlens", cu_seqlens)
+    cu_k = None if cu_seqlens_k is None else borders("cu_seqlens_k", cu_seqlens_k)
+    n_tokens, n_kv_tokens = q.n_batch * q.n_tokens, k.n_batch * k.n_tokens
+    if cu_q is not None and cu_k is not None and len(cu_q) != len(cu_k):
+        raise ValueError(f"cu_seqlens_k: expected {len(cu_q) // 8} entries as in cu_seqlens, found {len(cu_k) // 8}")
+    if causal and (cu_k is not None or n_tokens != n_kv_tokens):
+        raise ValueError("causal: expected as many keys as queries, and one cu_seqlens for both")
+    if n_kv_tokens == 0 and n_tokens > 0:
+        cu_q, cu_k = _borders_without_keys(q, cu_q, cu_k)
+    return PlanKey(
+        CAUSAL if causal else ENCODER,
+        q.view.dtype,
+        q.n_heads,
+        k.n_heads,
+        q.head_dim,
+        v.head_dim,
+        _checked_scale(scale),
+        n_tokens,
+        n_kv_tokens,
+        q.n_batch,
+        cu_q,
+        cu_k,
+    )
+
+
+def _borders_without_keys(q: Rows, cu_q: bytes | None, cu_k: bytes | None) -> tuple[bytes | None, bytes | None]:
+    """Borders for k and v of no tokens, which the C interface would take for "as many as q": each segment gets no keys."""
+    if cu_q is None:
+        return (np.arange(q.n_batch + 1, dtype=np.int64) * q.n_tokens).tobytes(), bytes(8 * (q.n_batch + 1))
+    name, keys = ("cu_seqlens", cu_q) if cu_k is None else ("cu_seqlens_k", cu_k)
+    if any(keys):
+        raise ValueError(f"{name}: expected no rows of keys in any segment, for k has none")
+    return cu_q, cu_k
+
+
+def _checked_scale(scale: float | None) -> float:
+    if scale is None:
+        return 0.0
+    value = ctypes.c_float(scale).value
+    if value == 0.0:
+        raise ValueError(f"scale: expected a number that is not 0 in float32, found {scale}")
+    return value
+
+
+def _tensors_of(q: Rows, k: Rows, v: Rows, out: Rows) -> Tensors:
+    addresses = [tensor.view.address for tensor in (q, k, v, out)]
+    strides = [stride for tensor in (q, k, v, out) for stride in (tensor.token_stride, tensor.head_stride)]
+    return Tensors(*addresses, *strides)
+
+
+def _run(plan: Plan, tensors: Tensors, lent: _teams.Lent) -> None:
+    size = plan.workspace_size(lent.n_workers)
+    address, memory = _workspaces.lend(size)
+    error = Error()
+    status = library.omma_attention_run(plan.handle, ctypes.byref(tensors), address, size, lent.address, error)
+    del memory
+    check(status, error)

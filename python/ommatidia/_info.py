@@ -1,0 +1,41 @@
+"""What the library does on this machine, for people to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _teams
+from ._library import BF16, CAUSAL, ENCODER, F16, F32, LIBRARY_PATH, Error, check, library
+from ._plans import context
+
+# The head dimensions of the usual vision towers.
+_HEAD_DIMS = (64, 72, 80, 88, 96, 104, 112, 128)
+
+
+def _kernel(form: int, dtype: int, head_dim: int) -> str | None:
+    name = library.omma_attention_kernel_name(context.handle(), form, dtype, head_dim, head_dim)
+    return None if name is None else name.decode()
+
+
+def info() -> dict[str, Any]:
+    """The library in use, its CPU level, the number of threads, and the kernel per form, type and head dimension.
+
+    A kernel of None is a combination that is refused."""
+    return {
+        "library": str(LIBRARY_PATH),
+        "isa": library.omma_attention_context_isa(context.handle()).decode(),
+        "threads": _teams.get_num_threads(),
+        "kernels": {
+            form_name: {
+                type_name: {head_dim: _kernel(form, dtype, head_dim) for head_dim in _HEAD_DIMS}
+                for type_name, dtype in (("float32", F32), ("bfloat16", BF16), ("float16", F16))
+            }
+            for form_name, form in (("encoder", ENCODER), ("causal", CAUSAL))
+        },
+    }
+
+
+def self_test() -> None:
+    """Compares the kernels in use with the scalar reference in double precision; RuntimeError names the first that is off."""
+    error = Error()
+    check(library.omma_attention_self_test(context.handle(), error), error)
