@@ -27,6 +27,10 @@ test: packages test-packages ## install what tests need, build, run all tests (u
 test-full: packages test-packages ## the same, and ThreadSanitizer, every CPU level and the slow cases
 	@tools/run_tests.sh --full
 
+.PHONY: test-vllm
+test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
+	@tools/test_vllm.sh
+
 .PHONY: packages
 packages:
 	@tools/install_packages.sh build

@@ -12,6 +12,8 @@ from pathlib import Path  # noqa: E402
 
 import pytest  # noqa: E402
 
+from checkpoints import weights_only  # noqa: E402
+
 
 @pytest.fixture(scope="session", autouse=True)
 def own_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -22,3 +24,9 @@ def own_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def golden() -> Path:
     return Path(__file__).parent.parent / "golden"
+
+
+@pytest.fixture(scope="session")
+def checkpoint(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Qwen3-VL in a form that vLLM loads."""
+    return weights_only(golden / "qwen3_vl_tied", tmp_path_factory.mktemp("checkpoint") / "qwen3_vl_tied")

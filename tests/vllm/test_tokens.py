@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tiny_qwen2_5_vl import write_checkpoint
+from checkpoints import weights_only, write_qwen2_5_vl
 
 QWEN3_VL = ("qwen3_vl_tied", "qwen3_vl_untied", "qwen3_vl_wide")
 PICTURES = ("meadow_163x97.jpg", "harbour_301x211.jpg", "tower_33x200.png", "tile_64x64.png")
@@ -19,21 +19,12 @@ PROMPT = "<|im_start|>user\n{}What is in this picture?<|im_end|>\n<|im_start|>as
 PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
 
 
-def without_stage_tensors(checkpoint: Path, folder: Path) -> Path:
-    """The checkpoint alone: vLLM would load every .safetensors file in its folder as weights."""
-    folder.mkdir()
-    for path in checkpoint.iterdir():
-        if path.suffix != ".safetensors" or path.name.startswith("model"):
-            (folder / path.name).symlink_to(path)
-    return folder
-
-
 def golden_task(golden: Path, name: str, folder: Path) -> tuple[dict[str, Any], list[list[int]]]:
     """A stored checkpoint's cases with pictures, and what the official code answered."""
     stored = json.loads((golden / name / "golden.json").read_text(encoding="utf-8"))
     cases = [case for case in stored["cases"] if case["pictures"]]
     task = {
-        "model": str(without_stage_tensors(golden / name, folder / name)),
+        "model": str(weights_only(golden / name, folder / name)),
         "cases": [
             {"prompt": case["prompt_text"], "pictures": [str(golden / "pictures" / name) for name in case["pictures"]]}
             for case in cases
@@ -43,7 +34,7 @@ def golden_task(golden: Path, name: str, folder: Path) -> tuple[dict[str, Any], 
 
 
 def qwen2_5_vl_task(golden: Path, folder: Path) -> dict[str, Any]:
-    write_checkpoint(folder / "qwen2_5_vl", golden / "qwen3_vl_tied")
+    write_qwen2_5_vl(folder / "qwen2_5_vl", golden / "qwen3_vl_tied")
     shown = [[name] for name in PICTURES] + [list(PICTURES[:3])]
     return {
         "model": str(folder / "qwen2_5_vl"),

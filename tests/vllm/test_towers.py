@@ -1,13 +1,7 @@
-"""vLLM's tower classes give the same result with the plugin as without, and run it on the threads of PyTorch's operators."""
+"""vLLM's tower classes give the same result with the plugin as without."""
 
 from __future__ import annotations
 
-import os
-import time
-from pathlib import Path
-from typing import Callable
-
-import ommatidia
 import pytest
 import torch
 
@@ -44,30 +38,3 @@ def test_a_picture_does_not_depend_on_its_neighbours_in_the_layer(name: str) -> 
         both = layer(tokens, tokens, tokens, torch.tensor([0, 100, 300], dtype=torch.int32))
         alone = tokens[:, 100:]
         assert torch.equal(layer(alone, alone, alone, torch.tensor([0, 200], dtype=torch.int32)), both[:, 100:])
-
-
-def busy_threads(work: Callable[[], object], seconds: float) -> dict[str, float]:
-    """CPU seconds that each thread of this process spent while `work` was repeated; threads that did next to nothing left out."""
-    tick = os.sysconf("SC_CLK_TCK")
-
-    def spent() -> dict[str, float]:
-        stats = {path.name: (path / "stat").read_text().rpartition(")")[2].split() for path in Path("/proc/self/task").iterdir()}
-        return {thread: (int(fields[11]) + int(fields[12])) / tick for thread, fields in stats.items()}
-
-    before = spent()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        work()
-    return {thread: total - before.get(thread, 0.0) for thread, total in spent().items() if total - before.get(thread, 0.0) > 0.1}
-
-
-def test_runs_on_the_threads_of_pytorch() -> None:
-    """The same threads get busy as in a matrix product, and no other appears."""
-    if torch.get_num_threads() < 2:
-        pytest.skip("one CPU")
-    tokens = torch.randn(1, 2048, 8, 64, dtype=torch.bfloat16)
-    square = torch.randn(1024, 1024)
-    of_pytorch = busy_threads(lambda: torch.mm(square, square), 1.0)
-    of_attention = busy_threads(lambda: ommatidia.attention(tokens, tokens, tokens, team="openmp"), 1.0)
-    assert len(of_pytorch) == torch.get_num_threads()
-    assert of_attention.keys() == of_pytorch.keys()

@@ -1,4 +1,4 @@
-"""A tiny Qwen2.5-VL checkpoint with random weights, whose answers depend on the picture."""
+"""Tiny checkpoints with random weights whose answers depend on the picture: the stored ones, and a Qwen2.5-VL made here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ import torch
 from transformers import GenerationConfig, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
 SEED = 5
+
+
+def weights_only(checkpoint: Path, folder: Path) -> Path:
+    """The checkpoint alone: vLLM would load every .safetensors file in its folder as weights."""
+    folder.mkdir()
+    for path in checkpoint.iterdir():
+        if path.suffix != ".safetensors" or path.name.startswith("model"):
+            (folder / path.name).symlink_to(path)
+    return folder
 
 
 def make_config(tokens: dict[str, int]) -> Qwen2_5_VLConfig:
@@ -50,7 +59,7 @@ def randomise(model: torch.nn.Module) -> None:
         parameter.data.copy_(value)
 
 
-def write_checkpoint(folder: Path, tokenizer_folder: Path) -> None:
+def write_qwen2_5_vl(folder: Path, tokenizer_folder: Path) -> None:
     """Writes a complete checkpoint directory; the tokenizer and the chat template are those of another one."""
     folder.mkdir(parents=True)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
