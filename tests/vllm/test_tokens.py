@@ -53,7 +53,7 @@ def generate(tasks: list[dict[str, Any]], folder: Path, plugins: str) -> tuple[d
     environment = os.environ | {"VLLM_PLUGINS": plugins, "VLLM_CACHE_ROOT": str(folder / f"cache-{plugins}")}
     done = subprocess.run(
         [sys.executable, str(program), str(tasks_file), str(answers_file)],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900,
     )
     assert done.returncode == 0, done.stdout[-4000:]
     answers = json.loads(answers_file.read_text(encoding="utf-8"))
