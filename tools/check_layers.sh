@@ -60,8 +60,8 @@ existing() {
 }
 
 # The folders with our own sources, and those with any text of ours. Test data comes from elsewhere.
-code_folders=$(existing src include tests bench fuzz tools python CMakeLists.txt cmake Makefile)
-text_folders=$(existing src include tests bench fuzz tools python CMakeLists.txt cmake Makefile docs deploy .github \
+code_folders=$(existing src include examples tests bench fuzz tools python CMakeLists.txt cmake Makefile)
+text_folders=$(existing src include examples tests bench fuzz tools python CMakeLists.txt cmake Makefile docs deploy .github \
   CMakePresets.json README.md CHANGELOG.md CONTRIBUTING.md)
 
 # in_files FOLDERS EXPRESSION...: find over the files of the folders (one per line), test data left out.
@@ -194,7 +194,7 @@ END { check_length() }
 '
 
 check_c() {
-  in_files "$(existing src include tests bench fuzz python)" \( -name '*.c' -o -name '*.h' -o -name '*.cc' -o -name '*.cpp' \) \
+  in_files "$(existing src include examples tests bench fuzz python)" \( -name '*.c' -o -name '*.h' -o -name '*.cc' -o -name '*.cpp' \) \
     -exec awk "$c_rules" {} +
 }
 

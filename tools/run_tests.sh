@@ -48,19 +48,25 @@ build() {
 
 # The Python environment of the tests: pytest and real clients from PyPI.
 make_venv() {
-  [ -x build/venv/bin/pytest ] && return
+  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, ml_dtypes, numpy, openai' 2> /dev/null && return
   echo "== Python environment"
   python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt
 }
 
 # One pytest run: NAME PYTEST_ARGUMENTS...
 run_pytest() {
-  name=$1
-  shift
+  run_pytest_in build/venv "$@"
+}
+
+# The same in another environment: ENVIRONMENT NAME PYTEST_ARGUMENTS...
+run_pytest_in() {
+  venv=$1
+  name=$2
+  shift 2
   echo "== $name"
   junit=$PWD/build/junit-$(echo "$name" | tr -c 'a-z0-9\n' '-').xml
   rm -f "$junit"
-  build/venv/bin/python -m pytest -q -p no:cacheprovider --junitxml "$junit" "$@" || true
+  "$venv/bin/python" -m pytest -q -p no:cacheprovider --junitxml "$junit" "$@" || true
   if [ -s "$junit" ]; then count "$junit"; else failed=$((failed + 1)); fi
 }
 
@@ -68,6 +74,19 @@ run_python() {
   make_venv || { failed=$((failed + 1)); return; }
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo
   run_pytest "command line" tests/cli --omma build/release/omma
+  build python && run_pytest "python package" tests/python --tree build/python
+}
+
+# The wheel as a user gets it: built in isolation, installed into a fresh environment, tested there.
+run_wheel() {
+  echo "== wheel"
+  rm -rf build/venv-wheel
+  python3 -m venv build/venv-wheel &&
+    build/venv-wheel/bin/pip install -q --disable-pip-version-check ./python -r tests/requirements.txt || {
+    failed=$((failed + 1))
+    return
+  }
+  run_pytest_in build/venv-wheel "python package from its wheel" tests/python
 }
 
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
@@ -86,6 +105,7 @@ build asan && {
   run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
 }
 if [ $full = yes ]; then
+  run_wheel
   build tsan && run_ctest "thread sanitizer" tsan "OMMA_LOG=" -LE style
 fi
 

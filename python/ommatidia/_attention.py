@@ -109,40 +109,45 @@ def attention(
     q_rows = rows(views["q"], num_heads, None, fused)
     k_rows = rows(views["k"], num_kv_heads, q_rows.head_dim, fused)
     v_rows = rows(views["v"], k_rows.n_heads, None, fused)
-    _check_together(q_rows, k_rows, v_rows)
+    _check_together(views, q_rows, k_rows, v_rows)
 
-    plan = cache.get(_plan_key(q_rows, k_rows, v_rows, cu_seqlens, cu_seqlens_k, scale, causal))
+    dtype = views["q"].dtype
+    plan = cache.get(_plan_key(dtype, q_rows, k_rows, v_rows, cu_seqlens, cu_seqlens_k, scale, causal))
     width = q_rows.n_heads * v_rows.head_dim if fused else v_rows.head_dim
     shape = (*views["q"].shape[:-1], width)
     result: TensorT
     if out is None:
         result = empty_like(q, shape)
-        out_rows = rows(view_of("out", result), num_heads, None, fused)
+        views["out"] = view_of("out", result)
     else:
         result = out
         check_out(out, shape)
-        out_rows = rows(views["out"], num_heads, None, fused)
         check_apart(views["out"], views["q"], views["k"], views["v"])
+    out_rows = rows(views["out"], num_heads, None, fused)
     with _teams.lend(team, threads) as lent:
         if 0 not in shape:
-            _run(plan, _tensors_of(q_rows, k_rows, v_rows, out_rows), lent)
+            addresses = [views[name].address for name in ("q", "k", "v", "out")]
+            strides = [stride for tensor in (q_rows, k_rows, v_rows, out_rows) for stride in tensor[-2:]]
+            _run(plan, Tensors(*addresses, *strides), lent)
     return result
 
 
-def _check_together(q: Rows, k: Rows, v: Rows) -> None:
-    for tensor, other, what, found, expected in (
-        (k, q, "rank", len(k.view.shape), len(q.view.shape)),
-        (v, q, "rank", len(v.view.shape), len(q.view.shape)),
-        (k, q, "batch", k.n_batch, q.n_batch),
-        (v, q, "batch", v.n_batch, q.n_batch),
-        (v, k, "tokens", v.n_tokens, k.n_tokens),
-        (k, q, "head dimension", k.head_dim, q.head_dim),
+def _check_together(views: dict[str, View], q: Rows, k: Rows, v: Rows) -> None:
+    rank = len(views["q"].shape)
+    for name, other, what, found, expected in (
+        ("k", "q", "rank", len(views["k"].shape), rank),
+        ("v", "q", "rank", len(views["v"].shape), rank),
+        ("k", "q", "batch", k.n_batch, q.n_batch),
+        ("v", "q", "batch", v.n_batch, q.n_batch),
+        ("v", "k", "tokens", v.n_tokens, k.n_tokens),
+        ("k", "q", "head dimension", k.head_dim, q.head_dim),
     ):
         if found != expected:
-            raise ValueError(f"{tensor.view.name}: {what} {found}, but {other.view.name} has {expected}")
+            raise ValueError(f"{name}: {what} {found}, but {other} has {expected}")
 
 
 def _plan_key(
+    dtype: int,
     q: Rows,
     k: Rows,
     v: Rows,
@@ -162,7 +167,7 @@ def _plan_key(
         cu_q, cu_k = _borders_without_keys(q, cu_q, cu_k)
     return PlanKey(
         CAUSAL if causal else ENCODER,
-        q.view.dtype,
+        dtype,
         q.n_heads,
         k.n_heads,
         q.head_dim,
@@ -193,12 +198,6 @@ def _checked_scale(scale: float | None) -> float:
     if value == 0.0:
         raise ValueError(f"scale: expected a number that is not 0 in float32, found {scale}")
     return value
-
-
-def _tensors_of(q: Rows, k: Rows, v: Rows, out: Rows) -> Tensors:
-    addresses = [tensor.view.address for tensor in (q, k, v, out)]
-    strides = [stride for tensor in (q, k, v, out) for stride in (tensor.token_stride, tensor.head_stride)]
-    return Tensors(*addresses, *strides)
 
 
 def _run(plan: Plan, tensors: Tensors, lent: _teams.Lent) -> None:

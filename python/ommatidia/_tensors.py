@@ -4,6 +4,7 @@ Nothing here copies a tensor. PyTorch is never imported: a tensor can only come 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -21,6 +22,9 @@ _NUMPY_TYPES = {np.dtype(np.float32): F32, np.dtype(np.float16): F16}
 _TYPE_NAMES = {F32: "float32", BF16: "bfloat16", F16: "float16"}
 _ITEM_SIZES = {F32: 4, BF16: 2, F16: 2}
 
+# Shapes and strides whose meaning is remembered.
+LAYOUT_CACHE_ENTRIES = 256
+
 
 class View(NamedTuple):
     """One array. Strides count elements."""
@@ -33,15 +37,22 @@ class View(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A view as rows of heads: [n_batch * n_tokens, n_heads, head_dim]. A stride of 0 is the C interface's default."""
+    """A shape as rows of heads: [n_batch * n_tokens, n_heads, head_dim]. A stride of 0 is the C interface's default."""
 
-    view: View
     n_batch: int
     n_tokens: int
     n_heads: int
     head_dim: int
     token_stride: int
     head_stride: int
+
+
+class Strided(NamedTuple):
+    """What is asked of a view, without its address: the layers of a model ask the same again and again."""
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
 
 
 def _torch() -> Any:
@@ -54,10 +65,11 @@ def is_tensor(array: object) -> bool:
 
 
 def _numpy_type(array: np.ndarray[Any, Any]) -> int | None:
+    dtype = _NUMPY_TYPES.get(array.dtype)
     # ml_dtypes registers its bfloat16 with NumPy; there is nothing to import in order to recognise it.
-    if array.dtype.name == "bfloat16" and array.dtype.itemsize == 2:
+    if dtype is None and array.dtype.name == "bfloat16" and array.dtype.itemsize == 2:
         return BF16
-    return _NUMPY_TYPES.get(array.dtype)
+    return dtype
 
 
 def _of_array(name: str, array: np.ndarray[Any, Any]) -> View:
@@ -120,34 +132,53 @@ def _step(name: str, what: str, count: int, stride: int) -> int:
     return stride
 
 
-def _token_stride(view: View, n_batch: int, n_tokens: int) -> int:
+def _token_stride(name: str, n_batch: int, n_tokens: int, batch_stride: int, token_stride: int) -> int:
     """The one stride of n_batch * n_tokens rows that lie in two dimensions."""
-    batch_stride, token_stride = view.strides[0], view.strides[1]
-    if n_batch <= 1:
-        return _step(view.name, "tokens", n_tokens, token_stride)
+    if n_batch == 1:
+        return _step(name, "tokens", n_tokens, token_stride)
     if n_tokens == 1:
-        return _step(view.name, "tokens", n_batch, batch_stride)
+        return _step(name, "tokens", n_batch, batch_stride)
     if batch_stride != n_tokens * token_stride:
         raise ValueError(
-            f"{view.name}: irregular batch stride: expected {n_tokens} tokens * {token_stride} = "
+            f"{name}: irregular batch stride: expected {n_tokens} tokens * {token_stride} = "
             f"{n_tokens * token_stride} elements, found {batch_stride}; pass the rows of the batch one by one, or a copy"
         )
-    return _step(view.name, "tokens", n_batch * n_tokens, token_stride)
+    return _step(name, "tokens", n_tokens, token_stride)
 
 
-def _heads(view: View, n_heads: int | None, head_dim: int | None, fused: bool) -> tuple[int, int, int]:
+def _heads(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bool) -> tuple[int, int, int]:
     """Heads, head dimension and head stride. Of a fused row, either of the first two gives the other."""
+    name, shape, strides = tensor
     if not fused:
-        found, dim = view.shape[-2], view.shape[-1]
-        if n_heads is not None and n_heads != found:
-            raise ValueError(f"{view.name}: expected {n_heads} heads as stated, found {found} in shape {list(view.shape)}")
-        return found, dim, view.strides[-2]
-    width = view.shape[-1]
+        if n_heads is not None and n_heads != shape[-2]:
+            raise ValueError(f"{name}: expected {n_heads} heads as stated, found {shape[-2]} in shape {list(shape)}")
+        return shape[-2], shape[-1], strides[-2]
+    width = shape[-1]
     if n_heads is None and head_dim is not None:
-        n_heads = width // head_dim if head_dim else 0
+        n_heads = width // head_dim
     if not n_heads or n_heads < 0 or width % n_heads:
-        raise ValueError(f"{view.name}: rows of {width} elements do not divide into {n_heads} heads of one size")
+        raise ValueError(f"{name}: rows of {width} elements do not divide into {n_heads} heads of one size")
     return n_heads, width // n_heads, width // n_heads
+
+
+@functools.lru_cache(maxsize=LAYOUT_CACHE_ENTRIES)
+def _layout(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bool) -> Rows:
+    name, shape, strides = tensor
+    expected = "[batch, tokens, heads * head_dim]" if fused else "[batch, tokens, heads, head_dim] or [tokens, heads, head_dim]"
+    if len(shape) not in ((3,) if fused else (3, 4)):
+        raise ValueError(f"{name}: expected shape {expected}, found {list(shape)}")
+    heads, dim, head_stride = _heads(tensor, n_heads, head_dim, fused)
+    if heads < 1 or dim < 1:
+        raise ValueError(f"{name}: expected at least 1 head of at least 1 element, found shape {list(shape)}")
+    if len(shape) == 3 and not fused:
+        shape, strides = (1, *shape), (0, *strides)
+    n_batch, n_tokens = shape[:2]
+    if 0 in shape:
+        return Rows(n_batch, n_tokens, heads, dim, 0, 0)
+    if shape[-1] > 1 and strides[-1] != 1:
+        raise ValueError(f"{name}: last dimension not contiguous: expected a stride of 1, found {strides[-1]}")
+    token_stride = _token_stride(name, n_batch, n_tokens, strides[0], strides[1])
+    return Rows(n_batch, n_tokens, heads, dim, token_stride, _step(name, "heads", heads, head_stride))
 
 
 def rows(view: View, n_heads: int | None, head_dim: int | None, fused: bool) -> Rows:
@@ -155,42 +186,31 @@ def rows(view: View, n_heads: int | None, head_dim: int | None, fused: bool) -> 
 
     Three forms: [b, s, H, D]; [T, H, D], whose batch is 1; and, with `fused`, [b, s, H*D], where n_heads or head_dim says how
     to divide the row."""
-    expected = "[batch, tokens, heads * head_dim]" if fused else "[batch, tokens, heads, head_dim] or [tokens, heads, head_dim]"
-    if len(view.shape) not in ((3,) if fused else (3, 4)):
-        raise ValueError(f"{view.name}: expected shape {expected}, found {list(view.shape)}")
-    heads, dim, head_stride = _heads(view, n_heads, head_dim, fused)
-    if heads < 1 or dim < 1:
-        raise ValueError(f"{view.name}: expected at least 1 head of at least 1 element, found shape {list(view.shape)}")
-    packed = len(view.shape) == 3 and not fused
-    n_batch, n_tokens = (1, view.shape[0]) if packed else (view.shape[0], view.shape[1])
-    if 0 in view.shape:
-        return Rows(view, n_batch, n_tokens, heads, dim, 0, 0)
-    if view.shape[-1] > 1 and view.strides[-1] != 1:
-        raise ValueError(f"{view.name}: last dimension not contiguous: expected a stride of 1, found {view.strides[-1]}")
-    flat = view._replace(strides=(0, *view.strides)) if packed else view
-    token_stride = _token_stride(flat, n_batch, n_tokens)
-    return Rows(view, n_batch, n_tokens, heads, dim, token_stride, _step(view.name, "heads", heads, head_stride))
+    return _layout(Strided(view.name, view.shape, view.strides), n_heads, head_dim, fused)
 
 
-def _extent(view: View) -> tuple[int, int]:
-    """First byte and the one after the last of a view that is not empty."""
-    size = _ITEM_SIZES[view.dtype]
-    steps = [(count - 1) * stride for count, stride in zip(view.shape, view.strides, strict=False)]
-    low = sum(step for step in steps if step < 0)
-    high = sum(step for step in steps if step > 0)
-    return view.address + low * size, view.address + (high + 1) * size
+@functools.lru_cache(maxsize=LAYOUT_CACHE_ENTRIES)
+def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """First element that a tensor reaches and the one after the last, counted from its address."""
+    if 0 in shape:
+        return 0, 0
+    steps = [(count - 1) * stride for count, stride in zip(shape, strides, strict=True)]
+    return sum(step for step in steps if step < 0), 1 + sum(step for step in steps if step > 0)
 
 
 def check_apart(out: View, *inputs: View) -> None:
     """Refuses an output in an input's memory: workers would read what others have written."""
-    if 0 in out.shape:
-        return
-    begin, end = _extent(out)
+    size = _ITEM_SIZES[out.dtype]
+    first, last = _extent(out.shape, out.strides)
     for other in inputs:
-        if 0 in other.shape:
-            continue
-        other_begin, other_end = _extent(other)
-        if begin < other_end and other_begin < end:
+        other_first, other_last = _extent(other.shape, other.strides)
+        distance = other.address - out.address
+        if (
+            first < last
+            and other_first < other_last
+            and first * size < distance + other_last * size
+            and (distance + other_first * size < last * size)
+        ):
             raise ValueError(f"out: its memory overlaps that of {other.name}")
 
 

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Installs a build into a temporary folder and builds the C examples against that, as a user would, with the shared and with the
+# static library.
+# Usage: tests/tools/test_examples.sh BUILD_FOLDER [C_FLAGS]
+set -eu
+build=$1
+flags=${2:-}
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/installed" > "$work/log" || { cat "$work/log"; exit 1; }
+library=$(find "$work/installed" -name libomma-attention.so)
+PKG_CONFIG_PATH=$(dirname "$library")/pkgconfig
+LD_LIBRARY_PATH=$(dirname "$library")
+export PKG_CONFIG_PATH LD_LIBRARY_PATH
+
+# Words of flags are meant to be split.
+# shellcheck disable=SC2046,SC2086
+for source in "$root"/examples/*.c; do
+  echo "== $(basename "$source"), shared"
+  ${CC:-cc} -std=c11 -O1 -Wall -Wextra -Werror $flags "$source" $(pkg-config --cflags --libs libomma-attention) -o "$work/shared"
+  "$work/shared"
+  echo "== $(basename "$source"), static"
+  ${CC:-cc} -std=c11 -O1 $flags "$source" $(pkg-config --cflags libomma-attention) "${library%.so}.a" \
+    $(pkg-config --static --libs-only-other libomma-attention) -lm -o "$work/static"
+  "$work/static"
+done
