@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import nn
-
 from towers import TOWERS, attention_layers, stock_attention, vllm_context
 
 PATCH_SIZE = {"qwen3_vl": 16, "qwen2_5_vl": 14, "kimi_vl": 14}

@@ -11,7 +11,6 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 from pathlib import Path  # noqa: E402
 
 import pytest  # noqa: E402
-
 from checkpoints import weights_only  # noqa: E402
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Iterator, Optional
+from collections.abc import Iterator
 
 import pytest
 import torch
 from ommatidia import _plans
+from towers import vllm_context
 from vllm.model_executor.layers.attention import MMEncoderAttention
 from vllm_ommatidia import _layer
 from vllm_ommatidia._layer import OmmatidiaEncoderAttention
-
-from towers import vllm_context
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -23,7 +22,7 @@ def inside_vllm() -> Iterator[None]:
         yield
 
 
-def make_layer(heads: int, head_dim: int, kv_heads: Optional[int] = None, scale: Optional[float] = None) -> MMEncoderAttention:
+def make_layer(heads: int, head_dim: int, kv_heads: int | None = None, scale: float | None = None) -> MMEncoderAttention:
     layer = MMEncoderAttention(heads, head_dim, scale, kv_heads)
     assert type(layer) is OmmatidiaEncoderAttention
     return layer
@@ -34,14 +33,14 @@ def random(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> to
 
 
 def exact(
-    layer: MMEncoderAttention, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: Optional[torch.Tensor]
+    layer: MMEncoderAttention, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None
 ) -> torch.Tensor:
     """vLLM's own implementation in double precision."""
     return MMEncoderAttention.forward_cpu(layer, q.double(), k.double(), v.double(), cu_seqlens)
 
 
 def assert_as_good_as_vllm(
-    layer: MMEncoderAttention, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: Optional[torch.Tensor]
+    layer: MMEncoderAttention, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None
 ) -> None:
     """Within twice the distance of vLLM's own implementation from the exact result, and two roundings of the largest output."""
     expected = exact(layer, q, k, v, cu_seqlens)
@@ -56,7 +55,7 @@ def assert_as_good_as_vllm(
 @pytest.mark.parametrize("head_dim", (20, 64, 72, 80, 128))
 @pytest.mark.parametrize("lengths", (None, (1, 63, 0, 100, 7, 0, 0)))
 @pytest.mark.parametrize("rank", (3, 4))
-def test_forms(dtype: torch.dtype, head_dim: int, lengths: Optional[tuple[int, ...]], rank: int) -> None:
+def test_forms(dtype: torch.dtype, head_dim: int, lengths: tuple[int, ...] | None, rank: int) -> None:
     layer = make_layer(4, head_dim)
     shape = (1, 171, 4, head_dim) if rank == 4 else (1, 171, 4 * head_dim)
     cu_seqlens = None if lengths is None else torch.tensor((0, *lengths)).cumsum(0).to(torch.int32)
@@ -72,7 +71,7 @@ def test_grouped_heads_and_scale(rank: int) -> None:
 
 
 @pytest.mark.parametrize("cu_seqlens", (None, torch.tensor([0, 10, 10, 50]), torch.tensor([0, 50], dtype=torch.int32)))
-def test_batch(cu_seqlens: Optional[torch.Tensor]) -> None:
+def test_batch(cu_seqlens: torch.Tensor | None) -> None:
     """vLLM cuts every row of a batch at the same borders."""
     layer = make_layer(2, 32)
     assert_as_good_as_vllm(layer, *(random(3, 50, 2, 32, seed=seed) for seed in range(3)), cu_seqlens)

@@ -6,6 +6,7 @@ import logging
 from importlib.metadata import entry_points
 from typing import Any
 
+import ommatidia
 import pytest
 import vllm_ommatidia
 from vllm.model_executor import custom_op
@@ -55,6 +56,18 @@ def test_another_replacement_is_left_alone(registry: dict[str, Any], warnings_se
     vllm_ommatidia.register()
     assert registry == {"MMEncoderAttention": dict}
     assert warnings_seen == ["Ommatidia is not active: MMEncoderAttention is already replaced by dict"]
+
+
+def test_kernels_that_fail_their_test_are_not_used(
+    registry: dict[str, Any], monkeypatch: pytest.MonkeyPatch, warnings_seen: list[str]
+) -> None:
+    def fails() -> None:
+        raise RuntimeError("kernel: off by 1")
+
+    monkeypatch.setattr(ommatidia, "self_test", fails)
+    vllm_ommatidia.register()
+    assert registry == {}
+    assert warnings_seen == ["Ommatidia is not active: kernel: off by 1"]
 
 
 def test_a_vllm_that_cannot_replace_layers_is_left_alone(

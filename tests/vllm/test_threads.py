@@ -7,26 +7,25 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional
 
 import pytest
 import torch
 
 
-def bundled_gomp() -> Optional[Path]:
+def bundled_gomp() -> Path | None:
     """What vLLM preloads into its workers where nothing is preloaded."""
     folder = Path(torch.__file__).parent
     return next(iter(sorted([*folder.glob("lib/libgomp*.so*"), *folder.parent.glob("torch.libs/libgomp*.so*")])), None)
 
 
-def intel_openmp() -> Optional[Path]:
+def intel_openmp() -> Path | None:
     """What vLLM's documentation recommends to preload."""
     path = Path(sys.prefix) / "lib" / "libiomp5.so"
     return path if path.exists() else None
 
 
 @pytest.mark.parametrize("preloaded", (None, bundled_gomp(), intel_openmp()), ids=("nothing", "libgomp", "libiomp5"))
-def test_same_threads_as_pytorch(preloaded: Optional[Path], request: pytest.FixtureRequest) -> None:
+def test_same_threads_as_pytorch(preloaded: Path | None, request: pytest.FixtureRequest) -> None:
     if preloaded is None and "nothing" not in request.node.name:
         pytest.skip("not installed")
     program = Path(__file__).with_name("busy_threads.py")

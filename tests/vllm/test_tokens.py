@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from checkpoints import weights_only, write_qwen2_5_vl
 
 QWEN3_VL = ("qwen3_vl_tied", "qwen3_vl_untied", "qwen3_vl_wide")

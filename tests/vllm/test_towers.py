@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-
 from towers import TOWERS, attention_layers, stock_attention, vllm_context
 
 GRID = [(8, 12), (2, 2), (20, 14)]

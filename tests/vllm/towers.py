@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any, Callable, Iterator
+from typing import Any
 
 import torch
 import vllm_ommatidia

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import cache
-from typing import Any, Optional
+from typing import Any
 
 import ommatidia
 import torch
@@ -14,7 +14,7 @@ from . import _operator
 try:
     from vllm.model_executor.layers.attention.mm_encoder_attention import MMEncoderAttention
 except ImportError:  # where it was until the attention layers moved
-    from vllm.attention.layers.mm_encoder_attention import MMEncoderAttention
+    from vllm.attention.layers.mm_encoder_attention import MMEncoderAttention  # type: ignore[no-redef]
 
 _logger = logging.getLogger("vllm.ommatidia")
 
@@ -45,8 +45,8 @@ def _warn_of_fallback(reason: str) -> None:
 class OmmatidiaEncoderAttention(MMEncoderAttention):
     """Stands in for `MMEncoderAttention`; the constructor's arguments and the hooks for metadata are vLLM's.
 
-    The segmentation travels as the cu_seqlens that vLLM hands to every layer. Its plan is found by content: built by the first layer
-    that sees it, immutable, and shared by all that follow, also where layers alternate between two segmentations or the
+    The segmentation travels as the cu_seqlens that vLLM hands to every layer. Its plan is found by content: built by the first
+    layer that sees it, immutable, and shared by all that follow, also where layers alternate between two segmentations or the
     tower of the next request has the same one."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -58,7 +58,7 @@ class OmmatidiaEncoderAttention(MMEncoderAttention):
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        cu_seqlens: Optional[torch.Tensor] = None,
+        cu_seqlens: torch.Tensor | None = None,
         *rest: Any,
         **named: Any,
     ) -> torch.Tensor:
@@ -75,7 +75,7 @@ class OmmatidiaEncoderAttention(MMEncoderAttention):
             if not torch.compiler.is_compiling():
                 _warn_of_fallback(reason)
             return super().forward_cpu(query, key, value, cu_seqlens, *rest, **named)
-        out = torch.ops.ommatidia.encoder_attention(q, k, v, cu_seqlens, self.scale)
+        out: torch.Tensor = torch.ops.ommatidia.encoder_attention(q, k, v, cu_seqlens, self.scale)
         return out.flatten(-2) if query.dim() == 3 else out
 
     forward_native = forward_cpu

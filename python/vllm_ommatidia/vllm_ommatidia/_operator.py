@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Optional
+from typing import Literal
 
 import ommatidia
 import torch
@@ -13,7 +13,7 @@ MAX_HEAD_DIM = 256
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Optional[str]:
+def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
     """Why the operator cannot take these [b, s, H, D] tensors as they lie in memory; None where it can.
 
     Decided by type and layout alone, so that it costs little per layer and can be traced."""
@@ -36,7 +36,7 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Optional[str]:
 
 
 @cache
-def team() -> str:
+def team() -> Literal["own", "openmp"]:
     """The threads to run on: those that PyTorch's own operators run on, whose spinning would slow down any others."""
     probe = torch.zeros(1, 1, 1)
     try:
@@ -55,7 +55,7 @@ def flat_borders(cu_seqlens: torch.Tensor, n_batch: int, n_tokens: int) -> torch
 
 
 def _run(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: Optional[torch.Tensor], scale: float
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None, scale: float
 ) -> torch.Tensor:
     if cu_seqlens is not None and q.shape[0] > 1:
         cu_seqlens = flat_borders(cu_seqlens, q.shape[0], q.shape[1])
@@ -63,7 +63,7 @@ def _run(
 
 
 def _shape_only(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: Optional[torch.Tensor], scale: float
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None, scale: float
 ) -> torch.Tensor:
     return q.new_empty((*q.shape[:-1], v.shape[-1]))
 
