@@ -42,6 +42,10 @@ test-aarch64: ## cross-build the attention operator for 64-bit ARM and test it u
 test-oldcpu: ## test the kernels on emulated processors without AVX-512 and without AVX
 	@tools/test_oldcpu.sh
 
+.PHONY: test-vllm
+test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
+	@tools/test_vllm.sh
+
 .PHONY: packages
 packages:
 	@tools/install_packages.sh build

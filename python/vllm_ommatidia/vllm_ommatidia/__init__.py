@@ -1,0 +1,56 @@
+"""Ommatidia's packed attention under vLLM's vision towers on CPUs.
+
+Installed beside vLLM, the package is found through the entry point group `vllm.general_plugins`; nothing else has to be done.
+What a vLLM offers is looked at, not its version number: there were several layouts, and distributions of the CPU build count
+their own way."""
+
+from __future__ import annotations
+
+import logging
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "register"]
+
+# vLLM's logging set-up shows loggers below its own name only.
+_logger = logging.getLogger("vllm.ommatidia")
+
+_LAYER_NAME = "MMEncoderAttention"
+
+
+def register() -> None:
+    """Puts the operator under vLLM's encoder attention layer. vLLM calls this in each of its processes, in some repeatedly.
+
+    Does nothing on platforms other than the CPU. Where something that is needed is missing, says so and leaves vLLM as it is: a
+    server that is slower is better than one that does not start."""
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
+        return
+    try:
+        _replace_layer()
+    except (ImportError, RuntimeError) as error:
+        _logger.warning("Ommatidia is not active: %s", error)
+
+
+def _replace_layer() -> None:
+    from vllm.model_executor import custom_op
+
+    # In early versions the registry belonged to the class.
+    registry = getattr(custom_op, "op_registry_oot", None)
+    if registry is None:
+        registry = getattr(custom_op.CustomOp, "op_registry_oot", None)
+    if registry is None:
+        raise RuntimeError("this vLLM cannot replace layers (it has no CustomOp.register_oot)")
+
+    import ommatidia
+
+    from ._layer import OmmatidiaEncoderAttention
+
+    present = registry.get(_LAYER_NAME)
+    if present is OmmatidiaEncoderAttention:
+        return
+    if present is not None:
+        raise RuntimeError(f"{_LAYER_NAME} is already replaced by {present.__qualname__}")
+    ommatidia.self_test()
+    custom_op.CustomOp.register_oot(_decorated_op_cls=OmmatidiaEncoderAttention, name=_LAYER_NAME)

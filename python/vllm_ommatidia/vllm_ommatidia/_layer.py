@@ -1,0 +1,81 @@
+"""vLLM's encoder attention layer with the operator inside."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import Any
+
+import ommatidia
+import torch
+
+from . import _operator
+
+try:
+    from vllm.model_executor.layers.attention.mm_encoder_attention import MMEncoderAttention
+except ImportError:  # where it was until the attention layers moved
+    from vllm.attention.layers.mm_encoder_attention import MMEncoderAttention  # type: ignore[no-redef]
+
+_logger = logging.getLogger("vllm.ommatidia")
+
+
+@cache
+def _announce(dtype: torch.dtype, head_dim: int) -> None:
+    """Says once per process, type and head dimension that the operator is active, and on which kernel."""
+    type_name = str(dtype).removeprefix("torch.")
+    probe = torch.zeros(1, 1, 1, head_dim, dtype=dtype)
+    reason = _operator.refusal(probe, probe, probe)
+    if reason is not None:
+        _warn_of_fallback(reason)
+        return
+    info = ommatidia.info()
+    kernel = info["kernels"]["encoder"][type_name].get(head_dim) or info["isa"]
+    threads = "PyTorch's OpenMP threads" if _operator.team() == "openmp" else "threads of its own"
+    _logger.info(
+        "Ommatidia %s is active: encoder attention in %s, heads of %d, kernel %s, on %s",
+        ommatidia.__version__, type_name, head_dim, kernel, threads,
+    )
+
+
+@cache
+def _warn_of_fallback(reason: str) -> None:
+    _logger.warning("Ommatidia leaves encoder attention to vLLM's own implementation: %s", reason)
+
+
+class OmmatidiaEncoderAttention(MMEncoderAttention):
+    """Stands in for `MMEncoderAttention`; the constructor's arguments and the hooks for metadata are vLLM's.
+
+    The segmentation travels as the cu_seqlens that vLLM hands to every layer. Its plan is found by content: built by the first
+    layer that sees it, immutable, and shared by all that follow, also where layers alternate between two segmentations or the
+    tower of the next request has the same one."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        _announce(torch.get_default_dtype(), self.head_size)
+
+    def forward_cpu(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cu_seqlens: torch.Tensor | None = None,
+        *rest: Any,
+        **named: Any,
+    ) -> torch.Tensor:
+        """query [b, s, H, D] or [b, s, H * D], key and value [b, sk, Hkv, D] or [b, sk, Hkv * D]; returns query's shape.
+
+        `rest` and `named` are hints for other kernels (max_seqlen, sequence_lengths), which differ between versions of vLLM."""
+        q, k, v = query, key, value
+        if query.dim() == 3:
+            q = query.unflatten(-1, (self.num_heads, self.head_size))
+            k = key.unflatten(-1, (self.num_kv_heads, self.head_size))
+            v = value.unflatten(-1, (self.num_kv_heads, self.head_size))
+        reason = _operator.refusal(q, k, v)
+        if reason is not None:
+            if not torch.compiler.is_compiling():
+                _warn_of_fallback(reason)
+            return super().forward_cpu(query, key, value, cu_seqlens, *rest, **named)
+        out: torch.Tensor = torch.ops.ommatidia.encoder_attention(q, k, v, cu_seqlens, self.scale)
+        return out.flatten(-2) if query.dim() == 3 else out
+
+    forward_native = forward_cpu

@@ -1,0 +1,110 @@
+"""`vllm serve` and `vllm bench serve`, as their users call them, with the plugin installed and nothing else done."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+VLLM = Path(sys.executable).with_name("vllm")
+START_SECONDS = 600
+
+
+class Server(NamedTuple):
+    port: int
+    log: Path
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def answers_health(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+@pytest.fixture(scope="module")
+def server(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("serve")
+    port, log = free_port(), folder / "log"
+    command = [
+        str(VLLM), "serve", str(checkpoint), "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port),
+        "--enforce-eager", "--max-model-len", "2048", "--limit-mm-per-prompt", '{"image":2,"video":0}',
+    ]
+    environment = os.environ | {"VLLM_CACHE_ROOT": str(folder / "cache")}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not answers_health(port):
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-4000:]
+            time.sleep(0.5)
+        yield Server(port, log)
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(30)
+        finally:
+            # Its workers are in its group; one that hangs must not outlive the test.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def ask(server: Server, picture: Path) -> str:
+    data = base64.b64encode(picture.read_bytes()).decode()
+    body = {
+        "model": "tiny", "temperature": 0, "max_tokens": 12,
+        "messages": [{"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}},
+            {"type": "text", "text": "What is in this picture?"},
+        ]}],
+    }
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server.port}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=300) as answer:
+        return str(json.load(answer)["choices"][0]["message"]["content"])
+
+
+def test_answers_depend_on_the_picture(server: Server, golden: Path) -> None:
+    pictures = [golden / "pictures" / name for name in ("meadow_163x97.jpg", "harbour_301x211.jpg")]
+    assert ask(server, pictures[0]) != ask(server, pictures[1])
+
+
+def test_log_says_that_the_plugin_is_active(server: Server) -> None:
+    lines = [line for line in server.log.read_text().splitlines() if "Ommatidia" in line]
+    assert len(lines) == 1 and "is active: encoder attention in bfloat16, heads of 72, kernel" in lines[0]
+
+
+def test_bench_serve(server: Server, checkpoint: Path, tmp_path: Path) -> None:
+    command = [
+        str(VLLM), "bench", "serve", "--backend", "openai-chat", "--endpoint", "/v1/chat/completions", "--host", "127.0.0.1",
+        "--port", str(server.port), "--model", "tiny", "--tokenizer", str(checkpoint), "--dataset-name", "random-mm",
+        "--num-prompts", "6", "--random-input-len", "20", "--random-output-len", "8", "--random-mm-base-items-per-request", "1",
+        "--random-mm-limit-mm-per-prompt", '{"image":2,"video":0}', "--random-mm-bucket-config", "{(256,256,1):1.0}",
+        "--save-result", "--result-dir", str(tmp_path), "--result-filename", "result.json",
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-4000:]
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["completed"], result["failed"]) == (6, 0)

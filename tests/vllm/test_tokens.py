@@ -1,0 +1,100 @@
+"""Greedy answers of whole models in vLLM's engine: the same with the plugin, without it, and from the official code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoints import weights_only, write_qwen2_5_vl
+
+QWEN3_VL = ("qwen3_vl_tied", "qwen3_vl_untied", "qwen3_vl_wide")
+PICTURES = ("meadow_163x97.jpg", "harbour_301x211.jpg", "tower_33x200.png", "tile_64x64.png")
+PROMPT = "<|im_start|>user\n{}What is in this picture?<|im_end|>\n<|im_start|>assistant\n"
+PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
+
+
+def golden_task(golden: Path, name: str, folder: Path) -> tuple[dict[str, Any], list[list[int]]]:
+    """A stored checkpoint's cases with pictures, and what the official code answered."""
+    stored = json.loads((golden / name / "golden.json").read_text(encoding="utf-8"))
+    cases = [case for case in stored["cases"] if case["pictures"]]
+    task = {
+        "model": str(weights_only(golden / name, folder / name)),
+        "cases": [
+            {"prompt": case["prompt_text"], "pictures": [str(golden / "pictures" / name) for name in case["pictures"]]}
+            for case in cases
+        ],
+    }
+    return task, [case["greedy_tokens"] for case in cases]
+
+
+def qwen2_5_vl_task(golden: Path, folder: Path) -> dict[str, Any]:
+    write_qwen2_5_vl(folder / "qwen2_5_vl", golden / "qwen3_vl_tied")
+    shown = [[name] for name in PICTURES] + [list(PICTURES[:3])]
+    return {
+        "model": str(folder / "qwen2_5_vl"),
+        "cases": [
+            {"prompt": PROMPT.format(PLACEHOLDER * len(names)), "pictures": [str(golden / "pictures" / name) for name in names]}
+            for names in shown
+        ],
+    }
+
+
+def generate(tasks: list[dict[str, Any]], folder: Path, plugins: str) -> tuple[dict[str, list[list[int]]], str]:
+    """Answers by model, and what vLLM said."""
+    tasks_file, answers_file = folder / "tasks.json", folder / f"answers-{plugins}.json"
+    tasks_file.write_text(json.dumps(tasks), encoding="utf-8")
+    program = Path(__file__).with_name("generate.py")
+    environment = os.environ | {"VLLM_PLUGINS": plugins, "VLLM_CACHE_ROOT": str(folder / f"cache-{plugins}")}
+    done = subprocess.run(
+        [sys.executable, str(program), str(tasks_file), str(answers_file)],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    answers = json.loads(answers_file.read_text(encoding="utf-8"))
+    return {Path(task["model"]).name: answer for task, answer in zip(tasks, answers)}, done.stdout
+
+
+class Answers:
+    """Every model's answers from one run of vLLM without the plugin and one with it."""
+
+    def __init__(self, golden: Path, folder: Path) -> None:
+        stored = {name: golden_task(golden, name, folder) for name in QWEN3_VL}
+        tasks = [task for task, _ in stored.values()] + [qwen2_5_vl_task(golden, folder)]
+        self.official = {name: answers for name, (_, answers) in stored.items()}
+        self.alone, self.log_alone = generate(tasks, folder, "none")
+        self.with_plugin, self.log_with_plugin = generate(tasks, folder, "ommatidia")
+
+
+@pytest.fixture(scope="module")
+def answers(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    return Answers(golden, tmp_path_factory.mktemp("tokens"))
+
+
+@pytest.mark.parametrize("name", (*QWEN3_VL, "qwen2_5_vl"))
+def test_same_tokens_as_without_the_plugin(answers: Answers, name: str) -> None:
+    assert answers.with_plugin[name] == answers.alone[name]
+
+
+@pytest.mark.parametrize("name", QWEN3_VL)
+def test_same_tokens_as_the_official_code(answers: Answers, name: str) -> None:
+    assert answers.with_plugin[name] == answers.official[name]
+
+
+@pytest.mark.parametrize("name", (*QWEN3_VL, "qwen2_5_vl"))
+def test_the_answers_depend_on_the_picture(answers: Answers, name: str) -> None:
+    """Otherwise the tests above would show nothing."""
+    distinct = {tuple(tokens) for tokens in answers.with_plugin[name]}
+    assert len(distinct) == len(answers.with_plugin[name])
+
+
+def test_the_plugin_says_that_it_is_active(answers: Answers) -> None:
+    assert "Ommatidia" not in answers.log_alone
+    active = [line for line in answers.log_with_plugin.splitlines() if "is active" in line]
+    # The towers' heads: 72, 32, 20 and 80.
+    assert [head for head in (72, 32, 20, 80) if any(f"heads of {head}," in line for line in active)] == [72, 32, 20, 80]
+    assert len(active) == 4

@@ -1,0 +1,133 @@
+"""vLLM's own vision tower classes with random weights, outside of an engine."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import vllm_ommatidia
+from torch import nn
+from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
+from vllm.distributed import ensure_model_parallel_initialized, init_distributed_environment
+from vllm.model_executor.layers.attention import MMEncoderAttention
+
+# One tower: name -> its forward pass on pictures of these (rows, columns) of patches.
+Forward = Callable[[nn.Module, list[tuple[int, int]]], torch.Tensor]
+
+
+@contextmanager
+def vllm_context(dtype: torch.dtype) -> Iterator[None]:
+    """What vLLM's model classes need around them while they are built and run."""
+    vllm_ommatidia.register()
+    default_dtype = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with set_current_vllm_config(VllmConfig(device_config=DeviceConfig("cpu"))), torch.inference_mode():
+            with tempfile.NamedTemporaryFile() as meeting_point:
+                init_distributed_environment(1, 0, f"file://{meeting_point.name}", 0, "gloo")
+                ensure_model_parallel_initialized(1, 1)
+            yield
+    finally:
+        torch.set_default_dtype(default_dtype)
+
+
+def randomise(tower: nn.Module, seed: int) -> nn.Module:
+    """Fills every parameter so that signals neither die nor explode, then lets vLLM pack its weights as after loading."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in sorted(tower.named_parameters()):
+        noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float32)
+        if name.endswith("bias"):
+            value = 0.1 * noise
+        elif parameter.dim() == 1:
+            value = 1 + 0.1 * noise
+        elif "pos_emb" in name:
+            value = 0.3 * noise
+        else:
+            value = noise / math.sqrt(parameter[0].numel())
+        parameter.data.copy_(value)
+    for module in tower.modules():
+        if hasattr(module, "quant_method"):
+            module.quant_method.process_weights_after_loading(module)
+    return tower
+
+
+def qwen3_vl(layers: int, hidden_size: int = 1024, heads: int = 16, intermediate_size: int = 4096) -> nn.Module:
+    """The tower of Qwen3-VL; the default sizes are those of the 2B model, which has 24 layers."""
+    from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLVisionConfig
+    from vllm.model_executor.models.qwen3_vl import Qwen3_VisionTransformer
+
+    config = Qwen3VLVisionConfig(
+        depth=layers, hidden_size=hidden_size, num_heads=heads, intermediate_size=intermediate_size, patch_size=16,
+        out_hidden_size=2 * hidden_size, num_position_embeddings=2304, deepstack_visual_indexes=[layers // 2],
+    )
+    return randomise(Qwen3_VisionTransformer(config, prefix="visual"), seed=1)
+
+
+def qwen2_5_vl(layers: int, hidden_size: int = 1280, heads: int = 16, intermediate_size: int = 3420) -> nn.Module:
+    """The tower of Qwen2.5-VL, every eighth layer without windows (at least the last); default sizes: 3B, 32 layers."""
+    from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLVisionConfig
+    from vllm.model_executor.models.qwen2_5_vl import Qwen2_5_VisionTransformer
+
+    full = [layer for layer in range(layers) if layer % 8 == 7] or [layers - 1]
+    config = Qwen2_5_VLVisionConfig(
+        depth=layers, hidden_size=hidden_size, num_heads=heads, intermediate_size=intermediate_size, patch_size=14,
+        out_hidden_size=2048, window_size=112, fullatt_block_indexes=full,
+    )
+    return randomise(Qwen2_5_VisionTransformer(config, prefix="visual"), seed=2)
+
+
+def moonvit(layers: int, hidden_size: int = 1152, heads: int = 16, intermediate_size: int = 4304) -> nn.Module:
+    """The tower of Kimi-VL; the released one has 27 layers."""
+    from vllm.model_executor.models.moonvit import MoonVitPretrainedModel
+    from vllm.transformers_utils.configs.moonvit import MoonViTConfig
+
+    config = MoonViTConfig(
+        num_hidden_layers=layers, hidden_size=hidden_size, num_attention_heads=heads, intermediate_size=intermediate_size
+    )
+    return randomise(MoonVitPretrainedModel(config, prefix="vision_tower"), seed=3)
+
+
+def _patches(grid: list[tuple[int, int]], *shape: int) -> torch.Tensor:
+    n_patches = sum(rows * columns for rows, columns in grid)
+    return torch.randn(n_patches, *shape, generator=torch.Generator().manual_seed(n_patches), dtype=torch.float32)
+
+
+def run_qwen(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
+    patch_size = tower.patch_size
+    pixels = _patches(grid, 3 * 2 * patch_size * patch_size)
+    return tower(pixels.to(torch.get_default_dtype()), [[1, rows, columns] for rows, columns in grid])
+
+
+def run_moonvit(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
+    pixels = _patches(grid, 3, 14, 14).to(torch.get_default_dtype())
+    return torch.cat([picture.flatten(1) for picture in tower(pixels, torch.tensor(grid))])
+
+
+TOWERS: dict[str, Any] = {
+    "qwen3_vl": SimpleNamespace(build=qwen3_vl, run=run_qwen),
+    "qwen2_5_vl": SimpleNamespace(build=qwen2_5_vl, run=run_qwen),
+    "kimi_vl": SimpleNamespace(build=moonvit, run=run_moonvit),
+}
+
+
+def attention_layers(tower: nn.Module) -> list[MMEncoderAttention]:
+    return [module for module in tower.modules() if isinstance(module, MMEncoderAttention)]
+
+
+@contextmanager
+def stock_attention(tower: nn.Module) -> Iterator[None]:
+    """The tower with vLLM's own attention inside."""
+    layers = attention_layers(tower)
+    kept = [layer._forward_method for layer in layers]
+    for layer in layers:
+        layer._forward_method = MMEncoderAttention.forward_cpu.__get__(layer)
+    try:
+        yield
+    finally:
+        for layer, method in zip(layers, kept):
+            layer._forward_method = method
