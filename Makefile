@@ -18,7 +18,7 @@ BUILD_FLAGS_tsan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=thread
 .PHONY: help
 help: ## this list
 	@echo "Ommatidia: vision-language models on CPUs"
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo "  make VARIANT        build one of: $(VARIANTS)"
 
 .PHONY: demo
@@ -31,7 +31,7 @@ test: packages test-packages ## install what tests need, build, run all tests (u
 	@tools/run_tests.sh
 
 .PHONY: test-full
-test-full: packages test-packages ## the same, and all of it under ThreadSanitizer, and the two below
+test-full: packages test-packages ## the same, all of it under ThreadSanitizer, and the two emulated runs below
 	@tools/run_tests.sh --full
 
 .PHONY: test-aarch64
@@ -68,7 +68,8 @@ install: release ## install the release build under PREFIX (default /usr/local)
 python: release ## make an importable tree of the Python packages at build/python
 	@rm -rf build/python
 	@cmake --install build/release --prefix build/python --component python > /dev/null
-	@cp -R python/ommatidia build/python/
+	@cp -R python/ommatidia python/vllm_ommatidia/vllm_ommatidia build/python/
+	@tools/write_plugin_metadata.sh build/python
 	@echo "PYTHONPATH=$(CURDIR)/build/python"
 
 .PHONY: fixtures
