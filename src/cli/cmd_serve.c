@@ -84,7 +84,7 @@ static int read_processor_options(const struct values *values, struct omma_image
 
 static void warn_without_effect(const struct values *values) {
   static const char format[] = "serve: --%s: accepted, but without effect in this version: %s";
-  if (values->max_num_seqs) ommai_warn(format, "max-num-seqs", "the memory for keys and values limits what runs at once");
+  if (values->max_num_seqs) ommai_warn(format, "max-num-seqs", "requests run one after another");
   if (values->encoder_cache_bytes) ommai_warn(format, "encoder-cache-bytes", "encoded pictures are not kept");
   if (values->media_domains.count) ommai_warn(format, "allowed-media-domains", "pictures are not fetched from the network");
 }

@@ -10,7 +10,7 @@
 #include "cli/progress.h"
 
 #define COMMON(field) offsetof(struct ommai_common, field)
-#define MAX_THREADS 4096
+#define MAX_THREADS 1024
 
 const char *const ommai_isa_names[] = {"scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16", NULL};
 

@@ -102,6 +102,11 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "image: expected sides of at least 1 pixel, found %d x %d",
                             width, height);
   }
+  if (width > OMMAI_IMAGE_MAX_SIDE || height > OMMAI_IMAGE_MAX_SIDE || (int64_t)width * height > OMMAI_IMAGE_MAX_PIXELS) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image",
+                            "image is too large: %d x %d pixels, at most %lld a side and %lld in all", width, height,
+                            (long long)OMMAI_IMAGE_MAX_SIDE, (long long)OMMAI_IMAGE_MAX_PIXELS);
+  }
   OMMAI_TRY(area_limits(model, options, &low, &high, error));
   OMMAI_TRY(ommai_smart_resize(height, width, (int32_t)(vision->patch_size * vision->merge_size), low, high, &resized_height,
                                &resized_width, error));

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/prompt_positions.h"
 #include "engine/sampling_check.h"
+#include "text/utf8.h"
 
 static enum omma_status check_messages(const struct omma_message *messages, size_t n_messages, struct omma_error *error) {
   if (n_messages == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages: expected at least one");
@@ -19,6 +20,11 @@ static enum omma_status check_messages(const struct omma_message *messages, size
       if (!part->image && !part->text && part->text_size) {
         return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: part %zu has neither text nor picture",
                                 i, j);
+      }
+      size_t offset;
+      if (!part->image && part->text_size && !ommai_utf8_valid(part->text, part->text_size, &offset)) {
+        return ommai_fail_field(error, OMMA_ERROR_FORMAT, "messages", "messages[%zu]: part %zu: invalid UTF-8 at byte %zu", i,
+                                j, offset);
       }
     }
   }

@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "text/utf8.h"
 
 static enum omma_status in_range(const char *field, double value, double low, double high, struct omma_error *error) {
   if (value >= low && value <= high) return OMMA_OK;
@@ -41,6 +42,10 @@ static enum omma_status copy_stop(struct omma_request *request, const struct omm
     if (size == 0 || size > OMMAI_REQUEST_MAX_STOP_BYTES) {
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "stop", "stop[%zu]: expected 1 to %d bytes, found %zu", i,
                               OMMAI_REQUEST_MAX_STOP_BYTES, size);
+    }
+    size_t offset;
+    if (!ommai_utf8_valid(sampling->stop[i], size, &offset)) {
+      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "stop", "stop[%zu]: invalid UTF-8 at byte %zu", i, offset);
     }
     request->stop[i] = ommai_duplicate(&request->allocator, sampling->stop[i], size);
     if (!request->stop[i]) return ommai_fail_memory(error, "stop string", size);

@@ -76,6 +76,9 @@ static void stops_are_checked_one_by_one(void **state) {
   expect_refused((struct omma_sampling){.stop = stops, .n_stop = 16}, "stop", "stop[3]: expected 1 to 1024 bytes, found 0");
   stops[3] = long_stop;
   expect_refused((struct omma_sampling){.stop = stops, .n_stop = 16}, "stop", "stop[3]: expected 1 to 1024 bytes, found 1025");
+  stops[3] = "a\xff";
+  expect_refused((struct omma_sampling){.stop = stops, .n_stop = 16}, "stop", "stop[3]: invalid UTF-8 at byte 1");
+  expect_refused((struct omma_sampling){.n_stop = 1}, "stop", "a count without its list");
   expect_refused((struct omma_sampling){.stop_token_ids = ids, .n_stop_token_ids = OMMAI_REQUEST_MAX_STOP_TOKENS + 1},
                  "stop_token_ids", "found 129");
   ids[7] = 544;
@@ -204,7 +207,7 @@ static void wrong_messages_are_named(void **state) {
   assert_fails(ask(NULL, 0, &request, &error), OMMA_ERROR_ARGUMENT, "at least one", &error);
   assert_fails(ask(second, 2, &request, &error), OMMA_ERROR_ARGUMENT, "messages[1]: unknown role 7", &error);
   assert_fails(ask(&hollow, 1, &request, &error), OMMA_ERROR_ARGUMENT, "messages[0]: part 0", &error);
-  assert_fails(ask(&bytes, 1, &request, &error), OMMA_ERROR_FORMAT, "messages: ", &error);
+  assert_fails(ask(&bytes, 1, &request, &error), OMMA_ERROR_FORMAT, "messages[0]: part 0: invalid UTF-8 at byte 2", &error);
   assert_null(request);
 }
 
@@ -265,6 +268,7 @@ static void picture_plans_refuse_what_cannot_be(void **state) {
   }
   assert_fails(omma_model_plan_image(model, 20100, 100, NULL, &plan, &error), OMMA_ERROR_LIMIT, "aspect ratio", &error);
   assert_string_equal(error.field, "image");
+  assert_fails(omma_model_plan_image(model, 100000, 1000, NULL, &plan, &error), OMMA_ERROR_LIMIT, "too large", &error);
   const struct omma_image_options wrong[] = {
       {.min_pixels = -1}, {.max_pixels = -1}, {.min_pixels = 9000, .max_pixels = 8000}, {.max_pixels = INT64_MAX}};
   for (size_t i = 0; i < 4; i++) {
