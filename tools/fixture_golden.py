@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
+from transformers import AutoProcessor
 from transformers.image_utils import load_image
 
-from fixture_models import SHARED_FORM, ModelSpec, write_json
+from fixture_models import MODEL_CLASSES, ModelSpec, PictureForm, write_json
 from fixture_pictures import PICTURES
-
-Tensors = dict[str, torch.Tensor]
+from fixture_stages import ROW_STRIDE, Tensors, recorded_qwen, sample_rows
 
 NEW_TOKENS = 24
 TOP = 5
@@ -24,7 +21,6 @@ MIN_DISTINCT = 8  # different tokens in an answer of full length
 MIN_MARGIN = 1e-3  # between the two best logits of every greedy step, so that rounding cannot change a token
 FULL_PIXEL_VALUES = ("stamp_20x10.png",)  # the others follow exactly from their 8-bit pixels
 PICTURE_FOLDER = "pictures"
-PICTURE_TENSORS = "preprocessed.safetensors"
 
 
 @dataclass(frozen=True)
@@ -94,12 +90,15 @@ def make_cases(spec: ModelSpec) -> list[Case]:
 class Official:
     """The official model in float32 and its processor, loaded from a checkpoint directory."""
 
-    def __init__(self, folder: Path, pictures: Path) -> None:
+    def __init__(self, family: str, folder: Path, pictures: Path) -> None:
         self.pictures = pictures
         self.processor = AutoProcessor.from_pretrained(folder)
-        self.model = Qwen3VLForConditionalGeneration.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="eager"
-        ).eval()
+        self.model, loading = MODEL_CLASSES[family].from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+        )
+        if any(loading.values()):
+            raise RuntimeError(f"{folder.name}: the official class does not find its tensors: {loading}")
+        self.model.eval()
 
     def prompt_text(self, case: Case) -> str:
         return self.processor.apply_chat_template(case.messages, tokenize=False, add_generation_prompt=True)
@@ -119,8 +118,9 @@ def preprocess(processor: Any, file: Path) -> Tensors:
     pixels = official.resize(source[None], size=official.size, resample=official.resample, factor=factor)
     if pixels.dtype != torch.uint8:
         raise RuntimeError(f"{file.name}: the official resize gave {pixels.dtype}, not 8-bit pixels")
+    mean, std = (255 * torch.tensor(values)[:, None, None] for values in (official.image_mean, official.image_std))
     replayed, _, _ = official.patchify(
-        (pixels.float() - 127.5) / 127.5,
+        (pixels.float() - mean) / std,
         patch_size=official.patch_size,
         merge_size=official.merge_size,
         temporal_patch_size=official.temporal_patch_size,
@@ -129,70 +129,19 @@ def preprocess(processor: Any, file: Path) -> Tensors:
         raise RuntimeError(f"{file.name}: pixel_values differ from the normalised, patchified 8-bit pixels")
     return {
         "pixels_u8": pixels[0].permute(1, 2, 0).contiguous(),
-        "pixel_values": result["pixel_values"],
+        "pixel_values": sample_rows(result["pixel_values"]),
         "grid_thw": result["image_grid_thw"][0],
     }
 
 
-def write_preprocessed(processor: Any, pictures: Path, files: list[str], folder: Path) -> None:
-    """Stores the preprocessing of some pictures in a folder."""
+def write_preprocessed(processor: Any, pictures: Path, files: list[str], out: Path) -> None:
+    """Stores the preprocessing of some pictures in a file."""
     tensors: Tensors = {}
     for file in files:
         for key, value in preprocess(processor, pictures / file).items():
             if key != "pixel_values" or file in FULL_PIXEL_VALUES:
                 tensors[f"image.{file}.{key}"] = value
-    save_file(tensors, folder / PICTURE_TENSORS)
-
-
-def write_shared_preprocessed(processor: Any, pictures: Path) -> None:
-    """Stores the preprocessing of every picture, which the models of SHARED_FORM have in common."""
-    write_preprocessed(processor, pictures, [picture.file for picture in PICTURES], pictures)
-
-
-@contextmanager
-def recorded_stages(model: Qwen3VLForConditionalGeneration, full: bool) -> Iterator[Tensors]:
-    """Hooks the official modules; the dictionary fills while the model runs."""
-    stages: Tensors = {}
-    visual, language = model.model.visual, model.model.language_model
-    handles = []
-
-    def keep(name: str) -> Callable[[torch.Tensor], None]:
-        def store(value: torch.Tensor) -> None:
-            stages[name] = value.detach().clone()
-
-        return store
-
-    def on_output(module: torch.nn.Module, store: Callable[[Any], None]) -> None:
-        handles.append(module.register_forward_hook(lambda _module, _args, output: store(output)))
-
-    def on_input(module: torch.nn.Module, index: int, store: Callable[[Any], None]) -> None:
-        handles.append(module.register_forward_pre_hook(lambda _module, args: store(args[index])))
-
-    def keep_rotary(output: tuple[torch.Tensor, torch.Tensor]) -> None:
-        keep("vision.rotary_cos")(output[0])
-        keep("vision.rotary_sin")(output[1])
-
-    on_output(visual.merger, keep("vision.merged"))
-    for index, merger in enumerate(visual.deepstack_merger_list):
-        on_output(merger, keep(f"vision.deepstack.{index}"))
-    on_input(language.rotary_emb, 1, lambda ids: keep("language.position_ids")(ids[:, 0]))
-    if full:
-        on_output(visual.patch_embed, keep("vision.patch_embed"))
-        on_output(visual.rotary_pos_emb, keep_rotary)
-        on_input(visual.blocks[0], 0, keep("vision.position_added"))
-        for index, block in enumerate(visual.blocks):
-            on_output(block, keep(f"vision.block.{index}"))
-        # A layer's output after the deepstack addition is what the next module takes in.
-        entries = [keep("language.embeddings")]
-        entries += [keep(f"language.layer.{index}") for index in range(len(language.layers))]
-        for module, store in zip([*language.layers, language.norm], entries, strict=True):
-            on_input(module, 0, lambda hidden, store=store: store(hidden[0]))
-        on_output(language.norm, lambda hidden: keep("language.norm")(hidden[0]))
-    try:
-        yield stages
-    finally:
-        for handle in handles:
-            handle.remove()
+    save_file(tensors, out)
 
 
 def generate(official: Official, inputs: dict[str, torch.Tensor]) -> tuple[Tensors, torch.Tensor]:
@@ -246,7 +195,7 @@ def check_answer(case: Case, official: Official, inputs: dict[str, torch.Tensor]
 def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
     """Writes the case's tensors and returns its entry of the manifest."""
     inputs = official.inputs(case)
-    with recorded_stages(official.model, case.full) as tensors:
+    with recorded_qwen(official.model, inputs.get("image_grid_thw"), case.full) as tensors:
         logits = official.model(**inputs).logits[0, -1]
     input_ids = inputs["input_ids"][0]
     answer, step_logits = generate(official, inputs)
@@ -289,16 +238,20 @@ def check_pictures_matter(official: Official) -> None:
         raise RuntimeError(f"only {len(answers)} answers for {len(PICTURES)} pictures; choose another seed")
 
 
+def picture_tensors_name(form: PictureForm) -> str:
+    """The file in the picture folder with the official preprocessing of one form."""
+    return f"preprocessed_{form.name}.safetensors"
+
+
 def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[str, str]) -> None:
-    """Writes golden.json, one safetensors file per case and, unless it is the shared one, the preprocessing."""
-    official = Official(folder, pictures)
+    """Writes golden.json, one safetensors file per case and the preprocessing of the case's pictures, if not there yet."""
+    official = Official(spec.family, folder, pictures)
     check_pictures_matter(official)
     cases = make_cases(spec)
-    picture_tensors_file = f"../{PICTURE_FOLDER}/{PICTURE_TENSORS}"
-    if spec.form != SHARED_FORM:
-        picture_tensors_file = PICTURE_TENSORS
+    picture_tensors = pictures / picture_tensors_name(spec.form)
+    if not picture_tensors.exists():
         files = sorted({file for case in cases for file in case.pictures})
-        write_preprocessed(official.processor, pictures, files, folder)
+        write_preprocessed(official.processor, pictures, files, picture_tensors)
     manifest = {
         "model": spec.name,
         "made_with": versions,
@@ -307,8 +260,10 @@ def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[s
         "attention": "eager",
         "image_processor": type(official.processor.image_processor).__name__,
         "picture_folder": f"../{PICTURE_FOLDER}",
-        "picture_tensors_file": picture_tensors_file,
+        "picture_tensors_file": f"../{PICTURE_FOLDER}/{picture_tensors.name}",
         "max_new_tokens": NEW_TOKENS,
+        "row_stride": ROW_STRIDE,
+        "pixel_tolerance": 0,
         "cases": [run_case(official, case, folder) for case in cases],
     }
     write_json(folder / "golden.json", manifest)
