@@ -13,12 +13,13 @@ from transformers.image_utils import load_image
 
 from fixture_models import MODEL_CLASSES, ModelSpec, PictureForm, write_json
 from fixture_pictures import PICTURES
-from fixture_stages import ROW_STRIDE, Tensors, recorded_qwen, sample_rows
+from fixture_stages import ROW_STRIDE, Tensors, recorded_qwen, router_margins, sample_rows
 
 NEW_TOKENS = 24
 TOP = 5
 MIN_DISTINCT = 8  # different tokens in an answer of full length
 MIN_MARGIN = 1e-3  # between the two best logits of every greedy step, so that rounding cannot change a token
+MIN_ROUTER_MARGIN = 2e-5  # between the last chosen and the first unchosen expert of every token
 FULL_PIXEL_VALUES = ("stamp_20x10.png",)  # the others follow exactly from their 8-bit pixels
 PICTURE_FOLDER = "pictures"
 
@@ -186,7 +187,10 @@ def check_answer(case: Case, official: Official, inputs: dict[str, torch.Tensor]
     whole["attention_mask"] = torch.ones_like(whole["input_ids"])
     types = inputs["mm_token_type_ids"]
     whole["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, len(tokens)))
-    replay = official.model(**whole).logits[0, -len(tokens) - 1 : -1]
+    with router_margins(official.model) as margins:
+        replay = official.model(**whole).logits[0, -len(tokens) - 1 : -1]
+    if min(margins, default=1) <= MIN_ROUTER_MARGIN:
+        raise RuntimeError(f"{case.name}: smallest router margin {min(margins):.2e}; choose another seed")
     if not torch.equal(replay.argmax(-1), answer["generate.tokens"]):
         raise RuntimeError(f"{case.name}: one forward pass over the whole answer disagrees with generate")
 

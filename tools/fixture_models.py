@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import (
     GenerationConfig,
     Qwen2_5_VLForConditionalGeneration,
@@ -157,6 +157,22 @@ MODELS = (
         form=CLIP_FORM,
         case_names=("one_image", "two_images", "three_images", "text_only"),
     ),
+    # Layer 1 is dense, the others have experts.
+    ModelSpec(
+        name="qwen3_vl_moe",
+        seed=44,
+        dtype=torch.bfloat16,
+        vision=dict(depth=3, hidden_size=32, num_heads=2, intermediate_size=45, deepstack_visual_indexes=[0, 2]),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                  intermediate_size=72, moe_intermediate_size=20, num_experts=8, num_experts_per_tok=2,
+                  decoder_sparse_step=1, mlp_only_layers=[1]),
+        mrope_section=(4, 2, 2),
+        tied=False,
+        family="qwen3_vl_moe",
+        stop_question="Count to 39.",
+        released=True,
+        shard_bytes=300_000,
+    ),
 )
 
 
@@ -176,6 +192,8 @@ def randomise(model: torch.nn.Module, spec: ModelSpec) -> None:
             value = 1.5 + 0.15 * noise
         elif "norm" in name:
             value = 1 + 0.15 * noise
+        elif ".experts." in name:  # [experts, out, in]
+            value = 1.3 / math.sqrt(parameter.shape[-1]) * noise
         else:
             value = 1.3 / math.sqrt(parameter[0].numel()) * noise
         parameter.data.copy_(value)
@@ -217,6 +235,16 @@ def write_preprocessor(folder: Path, spec: ModelSpec) -> None:
     write_json(folder / "preprocessor_config.json", config)
 
 
+def transpose_experts(folder: Path) -> None:
+    """Turns fused expert tensors from [experts, out, in], as transformers holds them, to [experts, in, out] as released."""
+    for path in folder.glob("*.safetensors"):
+        tensors = load_file(path)
+        for name in tensors:
+            if ".mlp.experts." in name:
+                tensors[name] = tensors[name].transpose(1, 2).contiguous()
+        save_file(tensors, path, metadata={"format": "pt"})
+
+
 def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
     """Writes a complete checkpoint directory."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -229,6 +257,8 @@ def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
     )
     shards = {"max_shard_size": spec.shard_bytes} if spec.shard_bytes else {}
     model.to(spec.dtype).save_pretrained(folder, **shards)
+    if spec.family == "qwen3_vl_moe":
+        transpose_experts(folder)
     if spec.module_names:
         tensors = {name: tensor for name, tensor in model.state_dict().items() if not (spec.tied and "lm_head" in name)}
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

@@ -103,3 +103,24 @@ def recorded_qwen(model: torch.nn.Module, grid_thw: torch.Tensor | None, full: b
         yield recorder.stages
     finally:
         recorder.close()
+
+
+@contextmanager
+def router_margins(model: torch.nn.Module) -> Iterator[list[float]]:
+    """Collects, for each router and pass, the least difference between the last chosen expert's score and the next one's."""
+    margins: list[float] = []
+
+    def collect(router: torch.nn.Module, output: tuple[torch.Tensor, ...]) -> None:
+        scores = output[0].softmax(-1)
+        if hasattr(router, "e_score_correction_bias"):
+            scores = output[0].sigmoid() + router.e_score_correction_bias
+        best = scores.topk(router.top_k + 1).values
+        margins.append((best[:, -2] - best[:, -1]).min().item())
+
+    routers = [module for module in model.modules() if hasattr(module, "top_k") and hasattr(module, "num_experts")]
+    handles = [router.register_forward_hook(lambda module, _args, output: collect(module, output)) for router in routers]
+    try:
+        yield margins
+    finally:
+        for handle in handles:
+            handle.remove()
