@@ -8,12 +8,15 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoProcessor
-from transformers.image_utils import load_image
 
-from fixture_models import MODEL_CLASSES, ModelSpec, PictureForm, write_json
+from fixture_kimi import KimiOfficial
+from fixture_models import ModelSpec, PictureForm, write_json
 from fixture_pictures import PICTURES
-from fixture_stages import ROW_STRIDE, Tensors, recorded_qwen, router_margins, sample_rows
+from fixture_qwen import QwenOfficial
+from fixture_stages import ROW_STRIDE, Tensors, router_margins
+
+Official = QwenOfficial | KimiOfficial
+OFFICIAL = {"kimi_vl": KimiOfficial}
 
 NEW_TOKENS = 24
 TOP = 5
@@ -88,58 +91,11 @@ def make_cases(spec: ModelSpec) -> list[Case]:
     return [case for case in cases if not spec.case_names or case.name in spec.case_names]
 
 
-class Official:
-    """The official model in float32 and its processor, loaded from a checkpoint directory."""
-
-    def __init__(self, family: str, folder: Path, pictures: Path) -> None:
-        self.pictures = pictures
-        self.processor = AutoProcessor.from_pretrained(folder)
-        self.model, loading = MODEL_CLASSES[family].from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
-        )
-        if any(loading.values()):
-            raise RuntimeError(f"{folder.name}: the official class does not find its tensors: {loading}")
-        self.model.eval()
-
-    def prompt_text(self, case: Case) -> str:
-        return self.processor.apply_chat_template(case.messages, tokenize=False, add_generation_prompt=True)
-
-    def inputs(self, case: Case) -> dict[str, torch.Tensor]:
-        images = [load_image(str(self.pictures / file)) for file in case.pictures] or None
-        return dict(self.processor(text=[self.prompt_text(case)], images=images, return_tensors="pt"))
-
-
-def preprocess(processor: Any, file: Path) -> Tensors:
-    """8-bit pixels after the official resize, patches, grid; raises unless the pixels give the patches exactly."""
-    official = processor.image_processor
-    picture = load_image(str(file))
-    result = official(picture, return_tensors="pt")
-    source = official.process_image(picture, do_convert_rgb=True)
-    factor = official.patch_size * official.merge_size
-    pixels = official.resize(source[None], size=official.size, resample=official.resample, factor=factor)
-    if pixels.dtype != torch.uint8:
-        raise RuntimeError(f"{file.name}: the official resize gave {pixels.dtype}, not 8-bit pixels")
-    mean, std = (255 * torch.tensor(values)[:, None, None] for values in (official.image_mean, official.image_std))
-    replayed, _, _ = official.patchify(
-        (pixels.float() - mean) / std,
-        patch_size=official.patch_size,
-        merge_size=official.merge_size,
-        temporal_patch_size=official.temporal_patch_size,
-    )
-    if not torch.equal(replayed[0], result["pixel_values"]):
-        raise RuntimeError(f"{file.name}: pixel_values differ from the normalised, patchified 8-bit pixels")
-    return {
-        "pixels_u8": pixels[0].permute(1, 2, 0).contiguous(),
-        "pixel_values": sample_rows(result["pixel_values"]),
-        "grid_thw": result["image_grid_thw"][0],
-    }
-
-
-def write_preprocessed(processor: Any, pictures: Path, files: list[str], out: Path) -> None:
+def write_preprocessed(official: Official, pictures: Path, files: list[str], out: Path) -> None:
     """Stores the preprocessing of some pictures in a file."""
     tensors: Tensors = {}
     for file in files:
-        for key, value in preprocess(processor, pictures / file).items():
+        for key, value in official.stored_preprocess(pictures / file).items():
             if key != "pixel_values" or file in FULL_PIXEL_VALUES:
                 tensors[f"image.{file}.{key}"] = value
     save_file(tensors, out)
@@ -174,19 +130,13 @@ def check_answer(case: Case, official: Official, inputs: dict[str, torch.Tensor]
     if margin <= MIN_MARGIN:
         raise RuntimeError(f"{case.name}: smallest greedy margin {margin:.2e}; choose another seed")
     tokens = answer["generate.tokens"].tolist()
-    config = official.model.config
-    vision_ids = range(config.vision_start_token_id, config.video_token_id + 1)
-    if any(token in vision_ids for token in tokens):
-        raise RuntimeError(f"{case.name}: a vision token was generated; choose another seed")
+    if any(token in official.forbidden and token not in official.stops for token in tokens):
+        raise RuntimeError(f"{case.name}: a token that is no text was generated; choose another seed")
     if len(tokens) == NEW_TOKENS and len(set(tokens)) < MIN_DISTINCT:
         raise RuntimeError(f"{case.name}: only {len(set(tokens))} different tokens; choose another seed")
-    stops = official.model.generation_config.eos_token_id
-    if (tokens[-1] in stops) != (case.name == "ends_early"):
+    if (tokens[-1] in official.stops) != (case.name == "ends_early"):
         raise RuntimeError(f"{case.name}: finish reason is not the wanted one; choose another seed or stop question")
-    whole = {**inputs, "input_ids": torch.cat([inputs["input_ids"], answer["generate.tokens"][None]], dim=1)}
-    whole["attention_mask"] = torch.ones_like(whole["input_ids"])
-    types = inputs["mm_token_type_ids"]
-    whole["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, len(tokens)))
+    whole = official.continued(inputs, answer["generate.tokens"])
     with router_margins(official.model) as margins:
         replay = official.model(**whole).logits[0, -len(tokens) - 1 : -1]
     if min(margins, default=1) <= MIN_ROUTER_MARGIN:
@@ -199,7 +149,7 @@ def check_answer(case: Case, official: Official, inputs: dict[str, torch.Tensor]
 def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
     """Writes the case's tensors and returns its entry of the manifest."""
     inputs = official.inputs(case)
-    with recorded_qwen(official.model, inputs.get("image_grid_thw"), case.full) as tensors:
+    with official.recorded(inputs, case.full) as tensors:
         logits = official.model(**inputs).logits[0, -1]
     input_ids = inputs["input_ids"][0]
     answer, step_logits = generate(official, inputs)
@@ -223,10 +173,8 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
         "prompt_text": official.prompt_text(case),
         "prompt_ids": input_ids.tolist(),
         "greedy_tokens": tokens,
-        "decoded_text": official.processor.tokenizer.decode(tokens, skip_special_tokens=True),
-        "finish_reason": "stop" if tokens[-1] in official.model.generation_config.eos_token_id else "length",
-        "tensors": {name: {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
-                    for name, tensor in tensors.items()},
+        "decoded_text": official.decode(tokens),
+        "finish_reason": "stop" if tokens[-1] in official.stops else "length",
     }
 
 
@@ -249,25 +197,25 @@ def picture_tensors_name(form: PictureForm) -> str:
 
 def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[str, str]) -> None:
     """Writes golden.json, one safetensors file per case and the preprocessing of the case's pictures, if not there yet."""
-    official = Official(spec.family, folder, pictures)
+    official = OFFICIAL.get(spec.family, QwenOfficial)(spec, folder, pictures)
     check_pictures_matter(official)
     cases = make_cases(spec)
     picture_tensors = pictures / picture_tensors_name(spec.form)
     if not picture_tensors.exists():
         files = sorted({file for case in cases for file in case.pictures})
-        write_preprocessed(official.processor, pictures, files, picture_tensors)
+        write_preprocessed(official, pictures, files, picture_tensors)
     manifest = {
         "model": spec.name,
         "made_with": versions,
         "weights_dtype": str(spec.dtype).removeprefix("torch."),
         "compute_dtype": "float32",
         "attention": "eager",
-        "image_processor": type(official.processor.image_processor).__name__,
+        "image_processor": official.image_processor,
         "picture_folder": f"../{PICTURE_FOLDER}",
         "picture_tensors_file": f"../{PICTURE_FOLDER}/{picture_tensors.name}",
         "max_new_tokens": NEW_TOKENS,
         "row_stride": ROW_STRIDE,
-        "pixel_tolerance": 0,
+        "pixel_tolerance": spec.form.pixel_tolerance,
         "cases": [run_case(official, case, folder) for case in cases],
     }
     write_json(folder / "golden.json", manifest)

@@ -18,7 +18,9 @@ from transformers import (
     Qwen3VLMoeForConditionalGeneration,
 )
 
+import fixture_kimi
 from fixture_configs import make_config, released_config
+from fixture_tiktoken import SPECIAL_IDS, write_tiktoken
 from fixture_tokenizer import added_token_id, write_tokenizer
 
 MODEL_CLASSES = {
@@ -35,13 +37,16 @@ PROCESSOR_CLASSES = {
 
 @dataclass(frozen=True)
 class PictureForm:
-    """How a model's pictures become patches; the edges are areas in pixels, despite the names."""
+    """How a model's pictures become patches. Qwen's limits are the edges, which are areas in pixels despite the names;
+    Kimi's is patch_limit. pixel_tolerance: 8-bit units that a preprocessing may be off."""
 
     name: str
     patch_size: int
     merge_size: int
-    shortest_edge: int
-    longest_edge: int
+    shortest_edge: int = 0
+    longest_edge: int = 0
+    patch_limit: int = 0
+    pixel_tolerance: int = 0
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
 
@@ -50,6 +55,8 @@ WIDE_FORM = PictureForm("patch16", patch_size=16, merge_size=2, shortest_edge=40
 SMALL_FORM = PictureForm("patch8", patch_size=8, merge_size=1, shortest_edge=1024, longest_edge=3072)
 CLIP_FORM = PictureForm("patch14", patch_size=14, merge_size=2, shortest_edge=3136, longest_edge=20_000,
                         mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
+# The limit shrinks the largest picture. Pillow's versions resize in different orders, so a unit or two is no error.
+PADDED_FORM = PictureForm("padded14", patch_size=14, merge_size=2, patch_limit=96, pixel_tolerance=2)
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,8 @@ class ModelSpec:
     dtype: torch.dtype
     vision: dict[str, Any]
     text: dict[str, Any]
-    mrope_section: tuple[int, int, int]
     tied: bool
+    mrope_section: tuple[int, int, int] = (0, 0, 0)
     family: str = "qwen3_vl"
     stop_question: str | None = None  # a question whose greedy answer ends by itself; None: no such case
     released: bool = False
@@ -173,6 +180,20 @@ MODELS = (
         released=True,
         shard_bytes=300_000,
     ),
+    # 8 x 8 positions, fewer and more than the pictures' grids have.
+    ModelSpec(
+        name="kimi_vl",
+        seed=51,
+        dtype=torch.bfloat16,
+        vision=dict(num_hidden_layers=3, hidden_size=40, num_attention_heads=2, intermediate_size=53),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=72,
+                  moe_intermediate_size=20, n_shared_experts=2, n_routed_experts=8, num_experts_per_tok=3,
+                  first_k_dense_replace=1, kv_lora_rank=24, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12),
+        tied=False,
+        family="kimi_vl",
+        stop_question="Count to 63.",
+        form=PADDED_FORM,
+    ),
 )
 
 
@@ -245,8 +266,22 @@ def transpose_experts(folder: Path) -> None:
         save_file(tensors, path, metadata={"format": "pt"})
 
 
+def write_kimi_checkpoint(spec: ModelSpec, folder: Path) -> None:
+    """Writes a complete checkpoint directory in Kimi-VL's released form."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = fixture_kimi.random_tensors(spec)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    write_json(folder / "config.json", fixture_kimi.released_config(spec))
+    write_json(folder / "preprocessor_config.json", fixture_kimi.preprocessor_config(spec))
+    write_json(folder / "generation_config.json", {"eos_token_id": SPECIAL_IDS["<|im_end|>"], "max_length": 131_072})
+    write_tiktoken(folder)
+
+
 def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
     """Writes a complete checkpoint directory."""
+    if spec.family == "kimi_vl":
+        write_kimi_checkpoint(spec, folder)
+        return
     folder.mkdir(parents=True, exist_ok=True)
     config = make_config(spec)
     model = MODEL_CLASSES[spec.family](config)

@@ -45,24 +45,6 @@ class Recorder:
             handle.remove()
 
 
-def _record_tower(recorder: Recorder, visual: torch.nn.Module, unpermute: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Every block's output of a Qwen tower; `unpermute` brings a block's rows to merge-block order."""
-    keep = recorder.keep
-
-    def keep_rotary(output: tuple[torch.Tensor, torch.Tensor]) -> None:
-        keep("vision.rotary_cos")(output[0])
-        keep("vision.rotary_sin")(output[1])
-
-    def keep_block(name: str) -> Callable[[torch.Tensor], None]:
-        return lambda rows: keep(name)(unpermute(rows))
-
-    recorder.on_output(visual.patch_embed, keep("vision.patch_embed"))
-    recorder.on_output(visual.rotary_pos_emb, keep_rotary)
-    recorder.on_input(visual.blocks[0], 0, keep_block("vision.position_added"))
-    for index, block in enumerate(visual.blocks):
-        recorder.on_output(block, keep_block(f"vision.block.{index}"))
-
-
 def record_language(recorder: Recorder, language: torch.nn.Module) -> None:
     """Every layer's output; what comes between two layers (the deepstack addition) counts as the first one's."""
     entries = [recorder.keep("language.embeddings")]
@@ -70,39 +52,6 @@ def record_language(recorder: Recorder, language: torch.nn.Module) -> None:
     for module, store in zip([*language.layers, language.norm], entries, strict=True):
         recorder.on_input(module, 0, lambda hidden, store=store: store(hidden[0]))
     recorder.on_output(language.norm, lambda hidden: recorder.keep("language.norm")(hidden[0]))
-
-
-def window_order(visual: torch.nn.Module, grid_thw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The order that a windowed tower takes the merged tokens in, and where its windows end, counted in patches."""
-    from transformers.vision_utils import get_vision_window_index
-
-    index, ends = get_vision_window_index(grid_thw, visual.spatial_merge_size, visual.window_size, visual.patch_size)
-    return index, ends[1:].long()
-
-
-@contextmanager
-def recorded_qwen(model: torch.nn.Module, grid_thw: torch.Tensor | None, full: bool) -> Iterator[Tensors]:
-    """Records one forward pass of a Qwen model over pictures or videos of these grids."""
-    recorder = Recorder()
-    visual, language = model.model.visual, model.model.language_model
-    unpermute: Callable[[torch.Tensor], torch.Tensor] = lambda rows: rows
-    if hasattr(visual, "window_size") and grid_thw is not None:
-        index, ends = window_order(visual, grid_thw)
-        back = torch.argsort(index)
-        recorder.stages |= {"vision.window_index": index, "vision.window_ends": ends}
-        unpermute = lambda rows: rows.unflatten(0, (len(back), -1))[back].flatten(0, 1)
-    recorder.on_output(visual, lambda output: recorder.keep("vision.merged")(output.pooler_output))
-    for index, merger in enumerate(getattr(visual, "deepstack_merger_list", ())):
-        recorder.on_output(merger, recorder.keep(f"vision.deepstack.{index}"))
-    keep_positions = recorder.keep("language.position_ids", sampled=False)
-    recorder.on_input(language.rotary_emb, 1, lambda ids: keep_positions(ids[:, 0]))
-    if full:
-        _record_tower(recorder, visual, unpermute)
-        record_language(recorder, language)
-    try:
-        yield recorder.stages
-    finally:
-        recorder.close()
 
 
 @contextmanager

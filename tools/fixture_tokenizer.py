@@ -122,7 +122,7 @@ def added_token_id(text: str) -> int:
 
 def write_tokenizer(folder: Path, default_system: bool) -> None:
     """Writes tokenizer.json, tokenizer_config.json and chat_template.jinja."""
-    train().save(str(folder / "tokenizer.json"))
+    train().save(str(folder / "tokenizer.json"), pretty=False)
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
     config = {
         "add_bos_token": False,

@@ -4,7 +4,7 @@
     tools/make_fixtures.py --out tests/golden            write everything anew
     tools/make_fixtures.py --out tests/golden --check    compare the files there with a fresh run
 
-Needs torch, torchvision, transformers, tokenizers, safetensors and Pillow; the versions used are in every golden.json.
+Needs torch, torchvision, transformers, tokenizers, tiktoken, safetensors and Pillow; the versions used are in every golden.json.
 The run is deterministic: fixed seeds, one thread, float32, eager attention.
 
 Output
@@ -13,6 +13,8 @@ Output
     <model>/                               a loadable checkpoint directory
     <model>/golden.json                    versions and the list of cases: messages, prompt, tokens, tensors
     <model>/<case>.safetensors             the tensors of one case
+
+    kimi_vl_tokenizer/                     Kimi-VL's tokenizer in its converted form, with texts and their ids
 
 tests/golden/README.md describes the tensors.
 """
@@ -34,6 +36,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import PIL
 import safetensors
+import tiktoken
 import tokenizers
 import torch
 import torchvision
@@ -44,19 +47,21 @@ from safetensors.torch import load_file
 from fixture_golden import PICTURE_FOLDER, write_golden
 from fixture_models import MODELS, ModelSpec, write_checkpoint
 from fixture_pictures import write_pictures
+from fixture_tiktoken import write_converted
 
+CONVERTED_FOLDER = "kimi_vl_tokenizer"
 VERSION_KEYS = ("made_with", "transformers_version")
 
 
 def library_versions() -> dict[str, str]:
     """The libraries whose numbers the fixtures hold."""
-    modules = (torch, torchvision, transformers, tokenizers, safetensors, PIL)
+    modules = (torch, torchvision, transformers, tokenizers, tiktoken, safetensors, PIL)
     return {module.__name__.lower(): module.__version__ for module in modules}
 
 
 def owned_folders(out: Path) -> list[Path]:
     """The folders that this script writes, and the only ones that it replaces."""
-    return [out / PICTURE_FOLDER, *(out / spec.name for spec in MODELS)]
+    return [out / PICTURE_FOLDER, out / CONVERTED_FOLDER, *(out / spec.name for spec in MODELS)]
 
 
 def owned_files(out: Path) -> list[Path]:
@@ -76,6 +81,7 @@ def make_all(out: Path) -> None:
     """Writes the pictures and every model anew."""
     shutil.rmtree(out / PICTURE_FOLDER, ignore_errors=True)
     write_pictures(out / PICTURE_FOLDER)
+    write_converted(out / CONVERTED_FOLDER)
     for spec in MODELS:
         make_model(spec, out)
     for path in owned_files(out):
