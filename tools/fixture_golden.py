@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from fixture_kimi import KimiOfficial
 from fixture_models import ModelSpec, PictureForm, write_json
-from fixture_pictures import PICTURES
+from fixture_pictures import CLIP, PICTURES
 from fixture_qwen import QwenOfficial
 from fixture_stages import ROW_STRIDE, Tensors, router_margins
 
@@ -40,6 +40,11 @@ class Case:
         parts = (part for message in self.messages for part in message["content"] if isinstance(part, dict))
         return [part["image"] for part in parts if part["type"] == "image"]
 
+    @property
+    def videos(self) -> list[dict[str, Any]]:
+        parts = (part for message in self.messages for part in message["content"] if isinstance(part, dict))
+        return [part for part in parts if part["type"] == "video"]
+
 
 def text(value: str) -> dict[str, str]:
     return {"type": "text", "text": value}
@@ -49,7 +54,11 @@ def image(file: str) -> dict[str, str]:
     return {"type": "image", "image": file}
 
 
-def user(*parts: dict[str, str]) -> dict[str, Any]:
+def video(n_frames: int, fps: float) -> dict[str, Any]:
+    return {"type": "video", "video": [frame.file for frame in CLIP[:n_frames]], "fps": fps}
+
+
+def user(*parts: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": list(parts)}
 
 
@@ -89,6 +98,18 @@ def make_cases(spec: ModelSpec) -> list[Case]:
     if spec.stop_question is not None:
         cases.append(Case("ends_early", [user(image("stamp_20x10.png"), text(spec.stop_question))]))
     return [case for case in cases if not spec.case_names or case.name in spec.case_names]
+
+
+def make_video_cases(spec: ModelSpec) -> list[Case]:
+    """Requests with videos. 5 frames: the last one counts twice. At 2.5 frames a second the temporal positions of Qwen2.5-VL
+    are no multiples of each other, and end where the columns end."""
+    if not spec.video:
+        return []
+    question = text("What moves here?")
+    return [
+        Case("video", [user(video(5, 2.5), question)], full=True),
+        Case("video_and_image", [user(text("First "), video(4, 3.0), text("then "), image("stamp_20x10.png"), question)]),
+    ]
 
 
 def write_preprocessed(official: Official, pictures: Path, files: list[str], out: Path) -> None:
@@ -159,13 +180,16 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
     tensors["language.input_ids"] = input_ids
     tensors["language.rope_delta"] = positions.max()[None] + 1 - len(input_ids)
     tensors["language.logits"] = logits
-    for index, grid in enumerate(inputs.get("image_grid_thw", ())):
-        tensors[f"image.{index}.grid_thw"] = grid
+    for kind in ("image", "video"):
+        for index, grid in enumerate(inputs.get(f"{kind}_grid_thw", ())):
+            tensors[f"{kind}.{index}.grid_thw"] = grid
+    if case.videos and case.full:
+        tensors["video.patches_u8"] = official.video_patches(inputs)
     tensors = {name: tensors[name].contiguous().clone() for name in sorted(tensors)}
     save_file(tensors, folder / f"{case.name}.safetensors")
 
     tokens = answer["generate.tokens"].tolist()
-    return {
+    entry = {
         "name": case.name,
         "tensors_file": f"{case.name}.safetensors",
         "messages": case.messages,
@@ -176,6 +200,9 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
         "decoded_text": official.decode(tokens),
         "finish_reason": "stop" if tokens[-1] in official.stops else "length",
     }
+    if case.videos and official.stamps_videos:
+        entry["unwrapped_ids"] = official.unwrapped_ids(case)
+    return entry
 
 
 @torch.no_grad()
@@ -217,5 +244,6 @@ def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[s
         "row_stride": ROW_STRIDE,
         "pixel_tolerance": spec.form.pixel_tolerance,
         "cases": [run_case(official, case, folder) for case in cases],
+        "video_cases": [run_case(official, case, folder) for case in make_video_cases(spec)],
     }
     write_json(folder / "golden.json", manifest)

@@ -77,6 +77,7 @@ class ModelSpec:
     shard_bytes: int | None = None
     form: PictureForm = WIDE_FORM
     n_positions: int = 64
+    video: bool = False
     case_names: tuple[str, ...] = ()  # the cases to make; empty: all
 
 
@@ -102,6 +103,7 @@ MODELS = (
         mrope_section=(12, 10, 10),
         tied=False,
         stop_question="Count to 12.",
+        video=True,
         released=True,
         shard_bytes=400_000,
     ),
@@ -161,6 +163,7 @@ MODELS = (
         tied=True,
         family="qwen2_5_vl",
         module_names=True,
+        video=True,
         form=CLIP_FORM,
         case_names=("one_image", "two_images", "three_images", "text_only"),
     ),
@@ -256,6 +259,26 @@ def write_preprocessor(folder: Path, spec: ModelSpec) -> None:
     write_json(folder / "preprocessor_config.json", config)
 
 
+def write_video_preprocessor(folder: Path, spec: ModelSpec) -> None:
+    """video_preprocessor_config.json; Qwen3-VL's limits hold for all frames together, Qwen2.5-VL's for each."""
+    form = spec.form
+    config = {
+        "size": {"longest_edge": form.longest_edge * (1 if spec.family == "qwen2_5_vl" else 8),
+                 "shortest_edge": form.shortest_edge},
+        "patch_size": form.patch_size,
+        "temporal_patch_size": 2,
+        "merge_size": form.merge_size,
+        "image_mean": list(form.mean),
+        "image_std": list(form.std),
+        "fps": 2,
+        "min_frames": 4,
+        "max_frames": 768,
+        "processor_class": PROCESSOR_CLASSES[spec.family],
+        "video_processor_type": "Qwen2VLVideoProcessor" if spec.family == "qwen2_5_vl" else "Qwen3VLVideoProcessor",
+    }
+    write_json(folder / "video_preprocessor_config.json", config)
+
+
 def transpose_experts(folder: Path) -> None:
     """Turns fused expert tensors from [experts, out, in], as transformers holds them, to [experts, in, out] as released."""
     for path in folder.glob("*.safetensors"):
@@ -301,3 +324,5 @@ def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
         write_json(folder / "config.json", released_config(spec, config))
     write_tokenizer(folder, default_system=spec.family == "qwen2_5_vl")
     write_preprocessor(folder, spec)
+    if spec.video:
+        write_video_preprocessor(folder, spec)

@@ -151,10 +151,6 @@ def render_prompt(messages: list[dict[str, Any]]) -> str:
     return jinja2.Template(CHAT_TEMPLATE).render(messages=messages, add_generation_prompt=True)
 
 
-def write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def write_config(folder: Path) -> None:
     """tokenizer_config.json and the chat template."""
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
@@ -170,7 +166,8 @@ def write_config(folder: Path) -> None:
         "unk_token": "[UNK]",
         "chat_template": CHAT_TEMPLATE,
     }
-    write_json(folder / "tokenizer_config.json", config)
+    text = json.dumps(config, indent=2, ensure_ascii=False)
+    (folder / "tokenizer_config.json").write_text(text + "\n", encoding="utf-8")
 
 
 def write_tiktoken(folder: Path) -> None:
@@ -187,4 +184,5 @@ def write_converted(folder: Path) -> None:
     train().save(str(folder / "tokenizer.json"), pretty=False)
     write_config(folder)
     texts = [*SAMPLES, *TRAINING_TEXT.splitlines()]
-    write_json(folder / "cases.json", [{"text": text, "ids": encode(text)} for text in texts])
+    cases = [json.dumps({"text": text, "ids": encode(text)}, ensure_ascii=False) for text in texts]
+    (folder / "cases.json").write_text("[\n" + ",\n".join(cases) + "\n]\n", encoding="utf-8")
