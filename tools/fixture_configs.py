@@ -1,4 +1,4 @@
-"""config.json of the tiny Qwen checkpoints: the official configuration objects, and the dialects of the released files."""
+"""config.json of the tiny Qwen checkpoints: the official configuration objects, and the released files' dialects."""
 
 from __future__ import annotations
 

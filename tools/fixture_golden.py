@@ -101,14 +101,19 @@ def make_cases(spec: ModelSpec) -> list[Case]:
 
 
 def make_video_cases(spec: ModelSpec) -> list[Case]:
-    """Requests with videos. 5 frames: the last one counts twice. At 2.5 frames a second the temporal positions of Qwen2.5-VL
-    are no multiples of each other, and end where the columns end."""
+    """Requests with videos. Of 5 frames the last one counts twice.
+
+    At 2.5 frames a second the temporal positions of Qwen2.5-VL go in unequal steps, and end where the columns end.
+    """
     if not spec.video:
         return []
     question = text("What moves here?")
     return [
         Case("video", [user(video(5, 2.5), question)], full=True),
-        Case("video_and_image", [user(text("First "), video(4, 3.0), text("then "), image("stamp_20x10.png"), question)]),
+        Case(
+            "video_and_image",
+            [user(text("First "), video(4, 3.0), text("then "), image("stamp_20x10.png"), question)],
+        ),
     ]
 
 
@@ -223,7 +228,7 @@ def picture_tensors_name(form: PictureForm) -> str:
 
 
 def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[str, str]) -> None:
-    """Writes golden.json, one safetensors file per case and the preprocessing of the case's pictures, if not there yet."""
+    """Writes golden.json, one safetensors file per case and, if not there yet, the preprocessing of their pictures."""
     official = OFFICIAL.get(spec.family, QwenOfficial)(spec, folder, pictures)
     check_pictures_matter(official)
     cases = make_cases(spec)

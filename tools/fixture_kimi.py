@@ -1,7 +1,7 @@
 """Kimi-VL: a tiny checkpoint in the released form, and a reference put together from parts of the official code.
 
-transformers ships no Kimi-VL class, but its Kimi-K2.5 has the same parts under other names: MoonViT, the projector and a
-DeepSeek-V3 language model. It reads the checkpoint here after the projector's tensors are renamed. fixture_moonvit.py
+transformers ships no Kimi-VL class, but its Kimi-K2.5 has the same parts under other names: MoonViT, the projector and
+a DeepSeek-V3 language model. It reads the checkpoint here after the projector's tensors are renamed. fixture_moonvit.py
 compares the tower with vLLM's MoonViT.
 """
 

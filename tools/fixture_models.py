@@ -280,7 +280,7 @@ def write_video_preprocessor(folder: Path, spec: ModelSpec) -> None:
 
 
 def transpose_experts(folder: Path) -> None:
-    """Turns fused expert tensors from [experts, out, in], as transformers holds them, to [experts, in, out] as released."""
+    """Turns fused experts from [experts, out, in], as transformers holds them, to [experts, in, out] as released."""
     for path in folder.glob("*.safetensors"):
         tensors = load_file(path)
         for name in tensors:

@@ -35,7 +35,7 @@ CLIP = tuple(Picture(f"clip_{index}_118x54.jpg", 118, 54, seed=7, noise=12) for 
 
 
 def draw(picture: Picture, shift: int = 0) -> Image.Image:
-    """Two-colour gradient with a tilt of its own, random ellipses and triangles moved by `shift`, then noise on every channel."""
+    """Two-colour gradient with a tilt of its own, random shapes moved by `shift`, then noise on every channel."""
     rng = np.random.default_rng(picture.seed)
     width, height = picture.width, picture.height
     x, y = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
@@ -61,6 +61,7 @@ def draw(picture: Picture, shift: int = 0) -> Image.Image:
 def write_pictures(folder: Path) -> None:
     """Writes every picture and the frames of the clip: JPEG as baseline 4:2:0, PNG as 8-bit RGB."""
     folder.mkdir(parents=True, exist_ok=True)
-    for picture, shift in [(picture, 0) for picture in PICTURES] + [(frame, 9 * index) for index, frame in enumerate(CLIP)]:
+    moved = [(frame, 9 * index) for index, frame in enumerate(CLIP)]
+    for picture, shift in [(picture, 0) for picture in PICTURES] + moved:
         options = {"quality": 88, "subsampling": "4:2:0"} if picture.file.endswith(".jpg") else {"optimize": True}
         draw(picture, shift).save(folder / picture.file, **options)

@@ -95,7 +95,7 @@ class QwenOfficial:
         return self.processor.tokenizer.decode(tokens, skip_special_tokens=True)
 
     def stored_preprocess(self, file: Path) -> Tensors:
-        """8-bit pixels after the official resize, a sample of the patches, grid; raises unless the pixels give the patches."""
+        """8-bit pixels after the official resize, a sample of the patches, grid; raises unless one gives the other."""
         official = self.processor.image_processor
         picture = load_image(str(file))
         result = official(picture, return_tensors="pt")

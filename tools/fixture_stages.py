@@ -1,4 +1,4 @@
-"""Records the stages of the official networks with hooks, in the row order and the sample of rows that the fixtures keep."""
+"""Records the stages of the official networks with hooks, and the sample of their rows that the fixtures keep."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def record_language(recorder: Recorder, language: torch.nn.Module) -> None:
 
 @contextmanager
 def router_margins(model: torch.nn.Module) -> Iterator[list[float]]:
-    """Collects, for each router and pass, the least difference between the last chosen expert's score and the next one's."""
+    """Collects, for each router and pass, the least difference between the last chosen expert's score and the next."""
     margins: list[float] = []
 
-    def collect(router: torch.nn.Module, output: tuple[torch.Tensor, ...]) -> None:
+    def collect(router: torch.nn.Module, _args: Any, output: tuple[torch.Tensor, ...]) -> None:
         scores = output[0].softmax(-1)
         if hasattr(router, "e_score_correction_bias"):
             scores = output[0].sigmoid() + router.e_score_correction_bias
@@ -67,7 +67,7 @@ def router_margins(model: torch.nn.Module) -> Iterator[list[float]]:
         margins.append((best[:, -2] - best[:, -1]).min().item())
 
     routers = [module for module in model.modules() if hasattr(module, "top_k") and hasattr(module, "num_experts")]
-    handles = [router.register_forward_hook(lambda module, _args, output: collect(module, output)) for router in routers]
+    handles = [router.register_forward_hook(collect) for router in routers]
     try:
         yield margins
     finally:

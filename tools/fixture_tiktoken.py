@@ -1,4 +1,4 @@
-"""The small tokenizer of the Kimi-VL fixture: ranks as in tiktoken.model, special tokens behind them, and the prompt."""
+"""The small tokenizer of the Kimi-VL fixture: ranks as in tiktoken.model, special tokens behind them; its prompt."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def write_config(folder: Path) -> None:
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
     config = {
         "added_tokens_decoder": {str(token): {"content": name, **flags} for name, token in SPECIAL_IDS.items()},
-        "additional_special_tokens": ["<|im_end|>", "<|im_user|>", "<|im_assistant|>", "<|im_system|>", "<|im_middle|>"],
+        "additional_special_tokens": [name for name in SPECIAL_IDS if name.startswith("<|im_")],
         "bos_token": "[BOS]",
         "clean_up_tokenization_spaces": False,
         "eos_token": "[EOS]",

@@ -4,7 +4,7 @@
     tools/make_fixtures.py --out tests/golden            write everything anew
     tools/make_fixtures.py --out tests/golden --check    compare the files there with a fresh run
 
-Needs torch, torchvision, transformers, tokenizers, tiktoken, safetensors and Pillow; the versions used are in every golden.json.
+Needs torch, torchvision, transformers, tokenizers, tiktoken, jinja2, safetensors and Pillow; the versions used are in every golden.json.
 The run is deterministic: fixed seeds, one thread, float32, eager attention.
 
 Output
