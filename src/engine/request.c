@@ -144,7 +144,8 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
   OMMAI_TRY_GOTO(ommai_request_set_sampling(request, &options->sampling, error), done);
-  OMMAI_TRY_GOTO(model->family->render_chat(messages, n_messages, options->continue_final_message, &prompt, error), done);
+  OMMAI_TRY_GOTO(
+      ommai_chat_form_render(model->family->chat, messages, n_messages, options->continue_final_message, &prompt, error), done);
   OMMAI_TRY_GOTO(assemble(request, &prompt, error), done);
   *out = request;
   request = NULL;
