@@ -43,8 +43,8 @@ static enum omma_status prepare_pictures(struct omma_request *request, const str
   int64_t start = ommai_clock_ns();
   for (size_t i = 0; i < prompt->n_pictures; i++) {
     const struct omma_part *part = prompt->pictures[i].part;
-    enum omma_status status = ommai_prepare_picture(request->model, part->image, &part->image_options, &request->allocator,
-                                                    &request->pictures[i], error);
+    enum omma_status status =
+        ommai_prepare_picture(request->model, part->image, &part->image_options, &request->pictures[i], error);
     if (status != OMMA_OK) {
       ommai_error_prefix(error, "image %zu", i);
       return status;
@@ -158,7 +158,7 @@ done:
 void omma_request_destroy(struct omma_request *request) {
   if (!request) return;
   struct omma_allocator allocator = request->allocator;
-  for (size_t i = 0; i < request->n_pictures; i++) ommai_prepared_picture_free(&allocator, &request->pictures[i]);
+  for (size_t i = 0; i < request->n_pictures; i++) ommai_prepared_picture_free(&request->pictures[i]);
   ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
   ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);
   ommai_release(&allocator, request->tokens, request->n_tokens, sizeof *request->tokens);
