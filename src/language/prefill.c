@@ -4,7 +4,6 @@
  *   leave l: attended -> residual -> norm -> gate, up -> down -> residual (+ deepstack l) -> norm and qkv of layer l + 1 */
 #include "language/prefill.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -29,7 +28,8 @@ struct ommai_prefill {
   const int32_t *pages;
   const struct ommai_prompt_row *rows;
   const struct omma_team *team;
-  int64_t first, n_rows, tile_rows, n_tiles;
+  struct ommai_row_tiles tiles;
+  int64_t first;
   float *residual;      /* [round_up(n, 128), hidden] */
   void *q, *attended;   /* dtype [round_up(n, 128), q_width] */
   float *cosine, *sine; /* [n, head_dim / 2] */
@@ -42,7 +42,6 @@ struct ommai_prefill {
   enum phase phase;
   int64_t layer, next_task;
   int64_t first_task; /* of the slice in progress */
-  atomic_bool failed; /* a linear layer refused to run */
   ommai_layer_tap tap;
   void *tap_context;
 };
@@ -101,7 +100,7 @@ size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t
 static enum omma_status place_attention(struct ommai_prefill *prefill, int n_workers, struct ommai_arena *arena,
                                         struct omma_error *error) {
   const struct ommai_decoder *decoder = prefill->decoder;
-  struct omma_attention_spec spec = attention_spec(decoder, prefill->n_rows, &prefill->first);
+  struct omma_attention_spec spec = attention_spec(decoder, prefill->tiles.n_rows, &prefill->first);
   size_t plan_size = omma_attention_plan_size_bound(decoder->attention, &spec);
   void *plan_memory = ommai_arena_take(arena, plan_size, 1);
   if (!plan_memory) return ommai_fail_memory(error, "prefill attention plan", arena->used + plan_size);
@@ -132,9 +131,7 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   prefill->rows = rows;
   prefill->team = team;
   prefill->first = first;
-  prefill->n_rows = n_rows;
-  prefill->tile_rows = ommai_choose_tile_rows(decoder->linear_engine, decoder->dtype, n_rows);
-  prefill->n_tiles = ommai_div_up(n_rows, prefill->tile_rows);
+  ommai_row_tiles_init(&prefill->tiles, decoder->linear_engine, decoder->dtype, n_rows);
   OMMAI_TRY(place_attention(prefill, n_workers, &arena, error));
   int64_t pairs = decoder->mrope.n_pairs;
   for (int64_t row = 0; row < n_rows; row++) {
@@ -149,16 +146,7 @@ void ommai_prefill_set_tap(struct ommai_prefill *prefill, ommai_layer_tap tap, v
   prefill->tap_context = context;
 }
 
-struct tile {
-  int64_t first, n_rows;
-};
-
-static struct tile tile_at(const struct ommai_prefill *prefill, int64_t index) {
-  int64_t first = index * prefill->tile_rows;
-  return (struct tile){first, ommai_min_i64(prefill->tile_rows, prefill->n_rows - first)};
-}
-
-static void norm_rows(const struct ommai_prefill *prefill, const float *weight, struct tile tile, void *out) {
+static void norm_rows(const struct ommai_prefill *prefill, const float *weight, struct ommai_row_tile tile, void *out) {
   const struct ommai_decoder *decoder = prefill->decoder;
   int64_t hidden = decoder->config.hidden_size;
   for (int64_t row = 0; row < tile.n_rows; row++) {
@@ -167,14 +155,8 @@ static void norm_rows(const struct ommai_prefill *prefill, const float *weight, 
   }
 }
 
-/* One linear layer over a tile; what cannot happen with the sizes fixed at load is remembered for the end of the slice. */
-static void apply(struct ommai_prefill *prefill, const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows,
-                  int worker) {
-  if (ommai_linear_run(op, x, y, n_rows, worker) != OMMA_OK) atomic_store(&prefill->failed, true);
-}
-
 /* Norm and fused projections of `layer` for a tile; keys and values go to their pages. */
-static void project_qkv(struct ommai_prefill *prefill, struct tile tile, int64_t layer, int worker) {
+static void project_qkv(struct ommai_prefill *prefill, struct ommai_row_tile tile, int64_t layer, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
   struct scratch *scratch = &prefill->scratch[worker];
@@ -182,7 +164,7 @@ static void project_qkv(struct ommai_prefill *prefill, struct tile tile, int64_t
   int64_t pairs = decoder->mrope.n_pairs;
   void *keys = ommai_kv_layer_keys(prefill->cache, layer), *values = ommai_kv_layer_values(prefill->cache, layer);
   norm_rows(prefill, weights->input_norm, tile, scratch->normed);
-  apply(prefill, weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
+  ommai_row_tiles_apply(&prefill->tiles, weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
   for (int64_t row = 0; row < tile.n_rows; row++) {
     int64_t at = tile.first + row;
     int64_t offset = ommai_kv_position_offset(prefill->cache, prefill->pages, prefill->first + at);
@@ -195,7 +177,7 @@ static void project_qkv(struct ommai_prefill *prefill, struct tile tile, int64_t
 
 static void enter_tile(void *context, int64_t task, int worker) {
   struct ommai_prefill *prefill = context;
-  struct tile tile = tile_at(prefill, prefill->first_task + task);
+  struct ommai_row_tile tile = ommai_row_tile_at(&prefill->tiles, prefill->first_task + task);
   int64_t hidden = prefill->decoder->config.hidden_size;
   for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
     float *to = prefill->residual + row * hidden;
@@ -208,29 +190,30 @@ static void enter_tile(void *context, int64_t task, int worker) {
   project_qkv(prefill, tile, 0, worker);
 }
 
-static void feed_forward(struct ommai_prefill *prefill, struct tile tile, int worker) {
+static void feed_forward(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
   struct scratch *scratch = &prefill->scratch[worker];
   int64_t intermediate = decoder->config.intermediate_size;
   norm_rows(prefill, weights->post_norm, tile, scratch->normed);
-  apply(prefill, weights->gate_up.op, scratch->normed, scratch->wide, tile.n_rows, worker);
+  ommai_row_tiles_apply(&prefill->tiles, weights->gate_up.op, scratch->normed, scratch->wide, tile.n_rows, worker);
   for (int64_t row = 0; row < tile.n_rows; row++) {
     const float *gate = scratch->wide + row * 2 * intermediate;
     decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
                            ommai_element(scratch->gated, row * intermediate, decoder->dtype), decoder->dtype);
   }
-  apply(prefill, weights->down.op, scratch->gated, prefill->residual + tile.first * decoder->config.hidden_size, tile.n_rows,
-        worker);
+  ommai_row_tiles_apply(&prefill->tiles, weights->down.op, scratch->gated,
+                        prefill->residual + tile.first * decoder->config.hidden_size, tile.n_rows, worker);
 }
 
 static void leave_tile(void *context, int64_t task, int worker) {
   struct ommai_prefill *prefill = context;
   const struct ommai_decoder *decoder = prefill->decoder;
-  struct tile tile = tile_at(prefill, prefill->first_task + task);
+  struct ommai_row_tile tile = ommai_row_tile_at(&prefill->tiles, prefill->first_task + task);
   int64_t hidden = decoder->config.hidden_size, q_width = ommai_decoder_q_width(&decoder->config);
-  apply(prefill, decoder->layers[prefill->layer].o.op, ommai_element(prefill->attended, tile.first * q_width, decoder->dtype),
-        prefill->residual + tile.first * hidden, tile.n_rows, worker);
+  ommai_row_tiles_apply(&prefill->tiles, decoder->layers[prefill->layer].o.op,
+                        ommai_element(prefill->attended, tile.first * q_width, decoder->dtype),
+                        prefill->residual + tile.first * hidden, tile.n_rows, worker);
   feed_forward(prefill, tile, worker);
   if (prefill->layer < decoder->config.n_deepstack) {
     for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
@@ -263,7 +246,7 @@ static void next_phase(struct ommai_prefill *prefill) {
     prefill->phase = PHASE_LEAVE;
   } else {
     int64_t hidden = prefill->decoder->config.hidden_size;
-    if (prefill->tap) prefill->tap(prefill->tap_context, prefill->layer, prefill->residual, prefill->n_rows, hidden);
+    if (prefill->tap) prefill->tap(prefill->tap_context, prefill->layer, prefill->residual, prefill->tiles.n_rows, hidden);
     prefill->layer++;
     prefill->phase = prefill->layer < prefill->decoder->config.n_layers ? PHASE_ATTEND : PHASE_DONE;
   }
@@ -271,14 +254,14 @@ static void next_phase(struct ommai_prefill *prefill) {
 
 enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error) {
   if (prefill->phase == PHASE_DONE) return OMMA_OK;
-  int64_t total = prefill->phase == PHASE_ATTEND ? prefill->n_attention_steps : prefill->n_tiles;
+  int64_t total = prefill->phase == PHASE_ATTEND ? prefill->n_attention_steps : prefill->tiles.n_tiles;
   int64_t count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - prefill->next_task);
   prefill->first_task = prefill->next_task;
   if (prefill->phase == PHASE_ATTEND) {
     OMMAI_TRY(attend(prefill, count, error));
   } else {
     ommai_team_run(prefill->team, count, prefill->phase == PHASE_ENTER ? enter_tile : leave_tile, prefill);
-    if (atomic_load(&prefill->failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
+    if (atomic_load(&prefill->tiles.failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
   }
   prefill->next_task += count;
   if (prefill->next_task == total) next_phase(prefill);

@@ -4,7 +4,6 @@
  *   leave b: attended -> residual -> ... -> residual; deepstack; norm1 and qkv of block b + 1, or the merger after the last */
 #include "vision/vision_run.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -30,11 +29,12 @@ struct ommai_vision_run {
   const struct ommai_vision_input *inputs;
   const struct ommai_patch_spec *patches;
   const struct omma_team *team;
-  int64_t n_inputs, n_patches, tile_rows, n_tiles;
+  struct ommai_row_tiles tiles; /* of all packed patches */
+  int64_t n_inputs;
   int64_t *starts;                /* [n_inputs + 1] first packed patch of each picture */
-  float *residual;                /* [n_tiles * tile_rows, h] */
+  float *residual;                /* [round_up(n, 128), h] */
   void *qkv;                      /* dtype [n, 3h], after rope */
-  void *attended;                 /* dtype [n_tiles * tile_rows, h] */
+  void *attended;                 /* dtype [round_up(n, 128), h] */
   float *rope_cosine, *rope_sine; /* [max_side, head_dim / 4] */
   struct scratch *scratch;        /* [n_workers] */
   struct omma_attention_plan *plan;
@@ -45,7 +45,6 @@ struct ommai_vision_run {
   enum phase phase;
   int64_t block, next_task;
   int64_t first_task; /* of the slice in progress */
-  atomic_bool failed; /* a linear layer refused to run */
   ommai_stage_tap tap;
   void *tap_context;
 };
@@ -156,9 +155,7 @@ enum omma_status ommai_vision_run_start(const struct ommai_vision_tower *tower, 
   run->n_inputs = n_inputs;
   run->patches = patches;
   run->team = team;
-  run->n_patches = n_patches;
-  run->tile_rows = ommai_choose_tile_rows(tower->linear_engine, tower->dtype, n_patches);
-  run->n_tiles = ommai_div_up(n_patches, run->tile_rows);
+  ommai_row_tiles_init(&run->tiles, tower->linear_engine, tower->dtype, n_patches);
   run->starts[0] = 0;
   for (int64_t i = 0; i < n_inputs; i++) run->starts[i + 1] = run->starts[i] + inputs[i].grid_rows * inputs[i].grid_columns;
   ommai_vision_rope_table(max_side, tower->config.head_dim / 4, tower->config.rope_theta, run->rope_cosine, run->rope_sine);
@@ -197,22 +194,12 @@ static int64_t picture_of(const struct ommai_vision_run *run, int64_t row) {
   return low;
 }
 
-/* A tile of rows, and its cut with one picture. */
-struct tile {
-  int64_t first, n_rows;
-};
-
-static struct tile tile_at(const struct ommai_vision_run *run, int64_t index) {
-  int64_t first = index * run->tile_rows;
-  return (struct tile){first, ommai_min_i64(run->tile_rows, run->n_patches - first)};
-}
-
 /* Rows of `tile` from `row` on that belong to picture `picture`. */
-static int64_t rows_in_picture(const struct ommai_vision_run *run, struct tile tile, int64_t row, int64_t picture) {
+static int64_t rows_in_picture(const struct ommai_vision_run *run, struct ommai_row_tile tile, int64_t row, int64_t picture) {
   return ommai_min_i64(run->starts[picture + 1], tile.first + tile.n_rows) - row;
 }
 
-static void cut_patches(const struct ommai_vision_run *run, struct tile tile, void *patches) {
+static void cut_patches(const struct ommai_vision_run *run, struct ommai_row_tile tile, void *patches) {
   const struct ommai_vision_config *config = &run->tower->config;
   int64_t patch_dim = ommai_vision_patch_dim(config);
   for (int64_t row = tile.first; row < tile.first + tile.n_rows;) {
@@ -227,7 +214,7 @@ static void cut_patches(const struct ommai_vision_run *run, struct tile tile, vo
   }
 }
 
-static void add_positions(const struct ommai_vision_run *run, struct tile tile) {
+static void add_positions(const struct ommai_vision_run *run, struct ommai_row_tile tile) {
   const struct ommai_vision_config *config = &run->tower->config;
   int64_t h = config->hidden_size;
   for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
@@ -265,20 +252,14 @@ static void gather_angles(const struct ommai_vision_run *run, int64_t row, struc
   memcpy(scratch->sine + quarter, run->rope_sine + position.column * quarter, bytes);
 }
 
-/* One linear layer over a tile; what cannot happen with the sizes fixed at load is remembered for the end of the slice. */
-static void apply(struct ommai_vision_run *run, const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows,
-                  int worker) {
-  if (ommai_linear_run(op, x, y, n_rows, worker) != OMMA_OK) atomic_store(&run->failed, true);
-}
-
 /* norm1 and qkv of `block` for a tile, q and k turned, everything rounded once into the packed qkv. */
-static void project_qkv(struct ommai_vision_run *run, struct tile tile, int64_t block, int worker) {
+static void project_qkv(struct ommai_vision_run *run, struct ommai_row_tile tile, int64_t block, int worker) {
   const struct ommai_vision_tower *tower = run->tower;
   const struct ommai_vision_block *weights = &tower->blocks[block];
   struct scratch *scratch = &run->scratch[worker];
   int64_t h = tower->config.hidden_size, head_dim = tower->config.head_dim;
   norm_rows(run, &weights->norm1, run->residual + tile.first * h, tile.n_rows, h, scratch->normed);
-  apply(run, weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
+  ommai_row_tiles_apply(&run->tiles, weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
   for (int64_t row = 0; row < tile.n_rows; row++) {
     const float *from = scratch->wide + row * 3 * h;
     void *to = ommai_element(run->qkv, (tile.first + row) * 3 * h, tower->dtype);
@@ -290,8 +271,8 @@ static void project_qkv(struct ommai_vision_run *run, struct tile tile, int64_t 
 }
 
 /* Merges the tokens of a tile and puts them where their pictures want them; `slot` 0 is the tower's end, then deepstack. */
-static void merge_tile(struct ommai_vision_run *run, struct tile tile, const struct ommai_vision_merger *merger, int64_t slot,
-                       int worker) {
+static void merge_tile(struct ommai_vision_run *run, struct ommai_row_tile tile, const struct ommai_vision_merger *merger,
+                       int64_t slot, int worker) {
   const struct ommai_vision_config *config = &run->tower->config;
   struct scratch *scratch = &run->scratch[worker];
   int64_t joined_patches = config->merge_size * config->merge_size, h = config->hidden_size, out = config->out_hidden_size;
@@ -302,8 +283,8 @@ static void merge_tile(struct ommai_vision_run *run, struct tile tile, const str
   } else {
     norm_rows(run, &merger->norm, rows, tile.n_rows, h, scratch->normed);
   }
-  apply(run, merger->fc1.op, scratch->normed, scratch->hidden, n_tokens, worker);
-  apply(run, merger->fc2.op, scratch->hidden, scratch->wide, n_tokens, worker);
+  ommai_row_tiles_apply(&run->tiles, merger->fc1.op, scratch->normed, scratch->hidden, n_tokens, worker);
+  ommai_row_tiles_apply(&run->tiles, merger->fc2.op, scratch->hidden, scratch->wide, n_tokens, worker);
   for (int64_t token = 0; token < n_tokens;) {
     int64_t row = tile.first + token * joined_patches, picture = picture_of(run, row);
     int64_t count = rows_in_picture(run, tile, row, picture) / joined_patches;
@@ -318,11 +299,11 @@ static void merge_tile(struct ommai_vision_run *run, struct tile tile, const str
 static void enter_tile(void *context, int64_t task, int worker) {
   struct ommai_vision_run *run = context;
   const struct ommai_vision_tower *tower = run->tower;
-  struct tile tile = tile_at(run, run->first_task + task);
+  struct ommai_row_tile tile = ommai_row_tile_at(&run->tiles, run->first_task + task);
   struct scratch *scratch = &run->scratch[worker];
   cut_patches(run, tile, scratch->hidden);
-  apply(run, tower->patch_embed.op, scratch->hidden, run->residual + tile.first * tower->config.hidden_size, tile.n_rows,
-        worker);
+  ommai_row_tiles_apply(&run->tiles, tower->patch_embed.op, scratch->hidden,
+                        run->residual + tile.first * tower->config.hidden_size, tile.n_rows, worker);
   add_positions(run, tile);
   project_qkv(run, tile, 0, worker);
 }
@@ -332,14 +313,15 @@ static void leave_tile(void *context, int64_t task, int worker) {
   const struct ommai_vision_tower *tower = run->tower;
   const struct ommai_vision_config *config = &tower->config;
   const struct ommai_vision_block *weights = &tower->blocks[run->block];
-  struct tile tile = tile_at(run, run->first_task + task);
+  struct ommai_row_tile tile = ommai_row_tile_at(&run->tiles, run->first_task + task);
   struct scratch *scratch = &run->scratch[worker];
   float *residual = run->residual + tile.first * config->hidden_size;
-  apply(run, weights->proj.op, ommai_element(run->attended, tile.first * config->hidden_size, tower->dtype), residual,
-        tile.n_rows, worker);
+  ommai_row_tiles_apply(&run->tiles, weights->proj.op,
+                        ommai_element(run->attended, tile.first * config->hidden_size, tower->dtype), residual, tile.n_rows,
+                        worker);
   norm_rows(run, &weights->norm2, residual, tile.n_rows, config->hidden_size, scratch->normed);
-  apply(run, weights->fc1.op, scratch->normed, scratch->hidden, tile.n_rows, worker);
-  apply(run, weights->fc2.op, scratch->hidden, residual, tile.n_rows, worker);
+  ommai_row_tiles_apply(&run->tiles, weights->fc1.op, scratch->normed, scratch->hidden, tile.n_rows, worker);
+  ommai_row_tiles_apply(&run->tiles, weights->fc2.op, scratch->hidden, residual, tile.n_rows, worker);
   for (int64_t j = 0; j < config->n_deepstack; j++) {
     if (config->deepstack_layers[j] == run->block) merge_tile(run, tile, &tower->deepstack[j], 1 + j, worker);
   }
@@ -369,12 +351,12 @@ static void next_phase(struct ommai_vision_run *run) {
   run->next_task = 0;
   switch (run->phase) {
     case PHASE_ENTER:
-      if (run->tap) run->tap(run->tap_context, "position_added", 0, run->residual, run->n_patches, h);
+      if (run->tap) run->tap(run->tap_context, "position_added", 0, run->residual, run->tiles.n_rows, h);
       run->phase = PHASE_ATTEND;
       break;
     case PHASE_ATTEND: run->phase = PHASE_LEAVE; break;
     case PHASE_LEAVE:
-      if (run->tap) run->tap(run->tap_context, "block", run->block, run->residual, run->n_patches, h);
+      if (run->tap) run->tap(run->tap_context, "block", run->block, run->residual, run->tiles.n_rows, h);
       run->block++;
       run->phase = run->block < run->tower->config.depth ? PHASE_ATTEND : PHASE_DONE;
       break;
@@ -384,14 +366,14 @@ static void next_phase(struct ommai_vision_run *run) {
 
 enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t max_tasks, struct omma_error *error) {
   if (run->phase == PHASE_DONE) return OMMA_OK;
-  int64_t total = run->phase == PHASE_ATTEND ? run->n_attention_steps : run->n_tiles;
+  int64_t total = run->phase == PHASE_ATTEND ? run->n_attention_steps : run->tiles.n_tiles;
   int64_t count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - run->next_task);
   run->first_task = run->next_task;
   if (run->phase == PHASE_ATTEND) {
     OMMAI_TRY(attend(run, run->first_task, count, error));
   } else {
     ommai_team_run(run->team, count, run->phase == PHASE_ENTER ? enter_tile : leave_tile, run);
-    if (atomic_load(&run->failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "vision tower: a linear layer failed");
+    if (atomic_load(&run->tiles.failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "vision tower: a linear layer failed");
   }
   run->next_task += count;
   if (run->next_task == total) next_phase(run);
