@@ -169,40 +169,6 @@ static void free_vector(const struct omma_model *model, float *vector, int64_t n
   ommai_release(&model->allocator, vector, (size_t)n, sizeof *vector);
 }
 
-static void free_vision_linear(struct ommai_vision_linear *layer) {
-  ommai_linear_op_destroy(layer->op);
-  ommai_linear_destroy(layer->linear);
-}
-
-static void free_merger(const struct omma_model *model, struct ommai_vision_merger *merger) {
-  const struct ommai_vision_config *config = &model->config.vision;
-  int64_t n = config->hidden_size * (merger->norm_after_join ? config->merge_size * config->merge_size : 1);
-  free_vector(model, merger->norm.weight, n);
-  free_vector(model, merger->norm.bias, n);
-  free_vision_linear(&merger->fc1);
-  free_vision_linear(&merger->fc2);
-}
-
-static void free_tower(struct omma_model *model) {
-  struct ommai_vision_tower *tower = &model->tower;
-  int64_t h = tower->config.hidden_size;
-  free_vision_linear(&tower->patch_embed);
-  free_vector(model, tower->position_table, tower->config.position_side * tower->config.position_side * h);
-  for (int64_t i = 0; tower->blocks && i < tower->config.depth; i++) {
-    struct ommai_vision_block *block = &tower->blocks[i];
-    struct ommai_vision_norm norms[2] = {block->norm1, block->norm2};
-    struct ommai_vision_linear *layers[4] = {&block->qkv, &block->proj, &block->fc1, &block->fc2};
-    for (int j = 0; j < 2; j++) {
-      free_vector(model, norms[j].weight, h);
-      free_vector(model, norms[j].bias, h);
-    }
-    for (int j = 0; j < 4; j++) free_vision_linear(layers[j]);
-  }
-  ommai_release(&model->allocator, tower->blocks, (size_t)tower->config.depth, sizeof *tower->blocks);
-  free_merger(model, &tower->merger);
-  for (int64_t j = 0; j < tower->config.n_deepstack; j++) free_merger(model, &tower->deepstack[j]);
-}
-
 static void free_decoder(struct omma_model *model) {
   struct ommai_decoder *decoder = &model->decoder;
   int64_t h = decoder->config.hidden_size, head_dim = decoder->config.head_dim;
@@ -225,7 +191,7 @@ static void free_decoder(struct omma_model *model) {
 
 void omma_model_close(struct omma_model *model) {
   if (!model) return;
-  free_tower(model);
+  ommai_vision_tower_free(&model->tower, &model->allocator);
   free_decoder(model);
   ommai_checkpoint_close(model->checkpoint);
   ommai_linear_engine_destroy(model->linear_engine);

@@ -47,7 +47,7 @@ enum omma_status ommai_model_config_read(const char *directory, const struct omm
 
 /* Limits of what a config may say: large enough for every released model, small enough that sizes computed from them cannot
  * overflow 64 bits. */
-#define OMMAI_CONFIG_MAX_LAYERS 1024
+#define OMMAI_CONFIG_MAX_LAYERS OMMAI_VISION_MAX_DEPTH
 #define OMMAI_CONFIG_MAX_WIDTH (1 << 20)
 #define OMMAI_CONFIG_MAX_HEADS 4096
 #define OMMAI_CONFIG_MAX_VOCAB (1 << 24)

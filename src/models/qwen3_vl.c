@@ -6,31 +6,11 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "models/config_keys.h"
 #include "models/family.h"
+#include "models/tower_loader.h"
 
 /* ---- config.json ---- */
-
-static enum omma_status refuse_other_string(const json_t *object, const char *where, const char *key, const char *expected,
-                                            struct omma_error *error) {
-  const char *value = expected;
-  OMMAI_TRY(ommai_json_string(object, where, key, false, &value, error));
-  if (strcmp(value, expected) == 0) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, key, "%s: key \"%s\": expected \"%s\", found \"%.60s\"", where, key,
-                          expected, value);
-}
-
-static enum omma_status refuse_true(const json_t *object, const char *where, const char *key, struct omma_error *error) {
-  bool value = false;
-  OMMAI_TRY(ommai_json_boolean(object, where, key, false, &value, error));
-  if (!value) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, key, "%s: key \"%s\": true is not supported", where, key);
-}
-
-static enum omma_status check_theta(const char *where, double theta, struct omma_error *error) {
-  if (theta > 1) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "rope_theta", "%s: key \"rope_theta\": expected more than 1, found %g",
-                          where, theta);
-}
 
 /* The released files hold rope_theta beside rope_scaling; transformers 5 writes one rope_parameters with both. */
 static enum omma_status parse_rope(const json_t *text, const char *where, struct ommai_decoder_config *config,
@@ -41,7 +21,7 @@ static enum omma_status parse_rope(const json_t *text, const char *where, struct
   config->rope_theta = 500000.0; /* the class default of the official configuration */
   OMMAI_TRY(ommai_json_number(text, where, "rope_theta", false, &config->rope_theta, error));
   OMMAI_TRY(ommai_json_number(rope, where, "rope_theta", false, &config->rope_theta, error));
-  OMMAI_TRY(refuse_other_string(rope, where, "rope_type", "default", error));
+  OMMAI_TRY(ommai_config_expect_string(rope, where, "rope_type", "default", error));
   size_t count = 0;
   OMMAI_TRY(ommai_json_integers(rope, where, "mrope_section", true, 0, OMMAI_MROPE_MAX_PAIRS, config->mrope_section, 3, &count,
                                 error));
@@ -53,7 +33,7 @@ static enum omma_status parse_rope(const json_t *text, const char *where, struct
                             "%s: key \"mrope_section\": expected 3 entries that sum to head_dim / 2 = %lld", where,
                             (long long)config->head_dim / 2);
   }
-  return check_theta(where, config->rope_theta, error);
+  return ommai_config_check_theta(where, config->rope_theta, error);
 }
 
 static enum omma_status parse_text(const json_t *root, const char *path, struct ommai_decoder_config *config,
@@ -86,9 +66,9 @@ static enum omma_status parse_text(const json_t *root, const char *path, struct 
   if (!(eps > 0 && eps < 1)) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "rms_norm_eps", "%s: key \"rms_norm_eps\": found %g", where, eps);
   }
-  OMMAI_TRY(refuse_true(text, where, "attention_bias", error));
-  OMMAI_TRY(refuse_true(text, where, "use_sliding_window", error));
-  OMMAI_TRY(refuse_other_string(text, where, "hidden_act", "silu", error));
+  OMMAI_TRY(ommai_config_refuse_true(text, where, "attention_bias", error));
+  OMMAI_TRY(ommai_config_refuse_true(text, where, "use_sliding_window", error));
+  OMMAI_TRY(ommai_config_expect_string(text, where, "hidden_act", "silu", error));
   OMMAI_TRY(parse_rope(text, where, config, error));
   OMMAI_TRY(ommai_json_boolean(text, where, "tie_word_embeddings", false, &config->tied_embeddings, error));
   return ommai_json_boolean(root, path, "tie_word_embeddings", false, &config->tied_embeddings, error);
@@ -109,51 +89,34 @@ static enum omma_status parse_deepstack(const json_t *vision, const char *where,
   return OMMA_OK;
 }
 
-static enum omma_status parse_vision_sizes(const json_t *vision, const char *where, struct ommai_vision_config *config,
-                                           struct omma_error *error) {
-  int64_t positions;
-  config->in_channels = 3;
-  OMMAI_TRY(ommai_json_integer(vision, where, "depth", true, 1, OMMAI_CONFIG_MAX_LAYERS, &config->depth, error));
-  OMMAI_TRY(ommai_json_integer(vision, where, "hidden_size", true, 1, OMMAI_CONFIG_MAX_WIDTH, &config->hidden_size, error));
-  OMMAI_TRY(ommai_json_integer(vision, where, "num_heads", true, 1, OMMAI_CONFIG_MAX_HEADS, &config->n_heads, error));
-  OMMAI_TRY(ommai_json_integer(vision, where, "intermediate_size", true, 1, OMMAI_CONFIG_MAX_WIDTH, &config->intermediate_size,
-                               error));
-  OMMAI_TRY(ommai_json_integer(vision, where, "patch_size", true, 1, 256, &config->patch_size, error));
-  OMMAI_TRY(ommai_json_integer(vision, where, "temporal_patch_size", true, 1, 16, &config->temporal_patch_size, error));
-  OMMAI_TRY(ommai_json_integer(vision, where, "spatial_merge_size", true, 1, 8, &config->merge_size, error));
-  OMMAI_TRY(ommai_json_integer(vision, where, "in_channels", false, 3, 3, &config->in_channels, error));
-  OMMAI_TRY(ommai_json_integer(vision, where, "in_chans", false, 3, 3, &config->in_channels, error));
-  OMMAI_TRY(
-      ommai_json_integer(vision, where, "out_hidden_size", true, 1, OMMAI_CONFIG_MAX_WIDTH, &config->out_hidden_size, error));
-  OMMAI_TRY(ommai_json_integer(vision, where, "num_position_embeddings", true, 1, OMMAI_CONFIG_MAX_WIDTH, &positions, error));
-  config->head_dim = config->hidden_size / config->n_heads;
-  config->position_side = (int64_t)lround(sqrt((double)positions));
-  if (config->hidden_size % config->n_heads || config->head_dim % 4 || config->head_dim > OMMA_ATTENTION_MAX_HEAD_DIM) {
-    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "num_heads",
-                            "%s: hidden_size %lld in %lld heads: expected heads of a multiple of 4, at most %d", where,
-                            (long long)config->hidden_size, (long long)config->n_heads, OMMA_ATTENTION_MAX_HEAD_DIM);
-  }
-  if (config->position_side * config->position_side != positions) {
+/* Learned positions: a square table. */
+static enum omma_status parse_positions(const json_t *vision, const char *where, struct ommai_vision_config *config,
+                                        struct omma_error *error) {
+  int64_t count;
+  OMMAI_TRY(ommai_json_integer(vision, where, "num_position_embeddings", true, 1, OMMAI_CONFIG_MAX_WIDTH, &count, error));
+  int64_t side = (int64_t)lround(sqrt((double)count));
+  if (side * side != count) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "num_position_embeddings",
-                            "%s: key \"num_position_embeddings\": expected a square, found %lld", where, (long long)positions);
+                            "%s: key \"num_position_embeddings\": expected a square, found %lld", where, (long long)count);
   }
+  config->positions = OMMAI_POSITIONS_BILINEAR;
+  config->position_rows = config->position_columns = side;
   return OMMA_OK;
 }
 
 static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_vision_config *config,
                                      struct omma_error *error) {
-  json_t *vision, *rope;
+  json_t *vision;
   char where[4200];
   snprintf(where, sizeof where, "%s: vision_config", path);
   OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
-  OMMAI_TRY(parse_vision_sizes(vision, where, config, error));
-  OMMAI_TRY(refuse_other_string(vision, where, "hidden_act", "gelu_pytorch_tanh", error));
+  OMMAI_TRY(ommai_tower_parse_sizes(vision, where, config, error));
+  OMMAI_TRY(ommai_config_expect_string(vision, where, "hidden_act", "gelu_pytorch_tanh", error));
   config->activation = OMMAI_ACTIVATION_GELU_TANH;
-  config->norm_eps = 1e-6f;
-  config->rope_theta = 10000.0;
-  OMMAI_TRY(ommai_json_object(vision, where, "rope_parameters", false, &rope, error));
-  if (rope) OMMAI_TRY(ommai_json_number(rope, where, "rope_theta", false, &config->rope_theta, error));
-  OMMAI_TRY(check_theta(where, config->rope_theta, error));
+  config->norm = OMMAI_VISION_LAYER_NORM;
+  config->norm_eps = config->merger_norm_eps = 1e-6f;
+  config->rope = OMMAI_ROPE_HALF;
+  OMMAI_TRY(parse_positions(vision, where, config, error));
   return parse_deepstack(vision, where, config, error);
 }
 
@@ -184,73 +147,28 @@ static enum omma_status vector(struct ommai_weight_loader *loader, const char *p
   return ommai_loader_vector(loader, full, 1, &n, out, error);
 }
 
-static enum omma_status layer_norm(struct ommai_weight_loader *loader, const char *prefix, int64_t n,
-                                   struct ommai_vision_norm *norm, struct omma_error *error) {
-  OMMAI_TRY(vector(loader, prefix, "weight", n, &norm->weight, error));
-  return vector(loader, prefix, "bias", n, &norm->bias, error);
-}
-
-/* A layer of the tower with its call form. */
-static enum omma_status vision_linear(struct ommai_weight_loader *loader, const char *prefix, const char *name, int64_t n_out,
-                                      int n_dims, const int64_t *inner_shape, struct ommai_linear_form form,
-                                      struct ommai_vision_linear *out, struct omma_error *error) {
-  struct ommai_linear_part part = {.n_out = n_out, .has_bias = true};
-  snprintf(part.prefix, sizeof part.prefix, "%s.%s", prefix, name);
-  OMMAI_TRY(ommai_loader_linear(loader, &part, 1, n_dims, inner_shape, &out->linear, error));
-  if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
-  return ommai_linear_op_create(loader->linear_engine, out->linear, &form, &out->op, error);
-}
-
-static enum omma_status load_block(struct ommai_weight_loader *loader, const struct ommai_vision_config *config, int64_t index,
-                                   enum omma_dtype dtype, struct ommai_vision_block *block, struct omma_error *error) {
-  char prefix[64], norm[80];
-  int64_t h = config->hidden_size, intermediate = config->intermediate_size;
-  snprintf(prefix, sizeof prefix, "model.visual.blocks.%lld", (long long)index);
-  snprintf(norm, sizeof norm, "%s.norm1", prefix);
-  OMMAI_TRY(layer_norm(loader, norm, h, &block->norm1, error));
-  snprintf(norm, sizeof norm, "%s.norm2", prefix);
-  OMMAI_TRY(layer_norm(loader, norm, h, &block->norm2, error));
-  OMMAI_TRY(vision_linear(loader, prefix, "attn.qkv", 3 * h, 2, &h, ommai_vision_form_qkv(config), &block->qkv, error));
-  OMMAI_TRY(vision_linear(loader, prefix, "attn.proj", h, 2, &h, ommai_vision_form_proj(config), &block->proj, error));
-  OMMAI_TRY(vision_linear(loader, prefix, "mlp.linear_fc1", intermediate, 2, &h, ommai_vision_form_fc1(config, dtype),
-                          &block->fc1, error));
-  return vision_linear(loader, prefix, "mlp.linear_fc2", h, 2, &intermediate, ommai_vision_form_fc2(config), &block->fc2,
-                       error);
-}
-
-static enum omma_status load_merger(struct ommai_weight_loader *loader, const struct ommai_vision_config *config,
-                                    const char *prefix, bool norm_after_join, enum omma_dtype dtype,
-                                    struct ommai_vision_merger *merger, struct omma_error *error) {
-  char norm[96];
-  int64_t joined = config->hidden_size * config->merge_size * config->merge_size;
-  merger->norm_after_join = norm_after_join;
-  snprintf(norm, sizeof norm, "%s.norm", prefix);
-  OMMAI_TRY(layer_norm(loader, norm, norm_after_join ? joined : config->hidden_size, &merger->norm, error));
-  OMMAI_TRY(vision_linear(loader, prefix, "linear_fc1", joined, 2, &joined, ommai_vision_form_merger_fc1(config, dtype),
-                          &merger->fc1, error));
-  return vision_linear(loader, prefix, "linear_fc2", config->out_hidden_size, 2, &joined, ommai_vision_form_merger_fc2(config),
-                       &merger->fc2, error);
-}
+static const struct ommai_tower_names tower_names = {
+    .prefixes = {"model.visual."},
+    .patch_embed = "patch_embed.proj",
+    .patch_embed_dims = 5,
+    .patch_embed_bias = true,
+    .position_table = "pos_embed",
+    .position_dims = 2,
+    .block = "blocks",
+    .norm1 = "norm1",
+    .norm2 = "norm2",
+    .qkv = "attn.qkv",
+    .proj = "attn.proj",
+    .fc1 = "mlp.linear_fc1",
+    .fc2 = "mlp.linear_fc2",
+    .merger = {"merger.norm", "merger.linear_fc1", "merger.linear_fc2"},
+    .deepstack = "deepstack_merger_list",
+    .deepstack_merger = {"norm", "linear_fc1", "linear_fc2"},
+};
 
 static enum omma_status load_vision(struct ommai_weight_loader *loader, struct ommai_vision_tower *tower,
                                     struct omma_error *error) {
-  const struct ommai_vision_config *config = &tower->config;
-  const int64_t kernel[4] = {config->in_channels, config->temporal_patch_size, config->patch_size, config->patch_size};
-  const int64_t table[2] = {config->position_side * config->position_side, config->hidden_size};
-  OMMAI_TRY(vision_linear(loader, "model.visual.patch_embed", "proj", config->hidden_size, 5, kernel,
-                          ommai_vision_form_patch_embed(config), &tower->patch_embed, error));
-  OMMAI_TRY(ommai_loader_vector(loader, "model.visual.pos_embed.weight", 2, table, &tower->position_table, error));
-  for (int64_t i = 0; i < config->depth; i++) {
-    struct ommai_vision_block described = {0};
-    OMMAI_TRY(load_block(loader, config, i, tower->dtype, tower->blocks ? &tower->blocks[i] : &described, error));
-  }
-  OMMAI_TRY(load_merger(loader, config, "model.visual.merger", false, tower->dtype, &tower->merger, error));
-  for (int64_t j = 0; j < config->n_deepstack; j++) {
-    char prefix[64];
-    snprintf(prefix, sizeof prefix, "model.visual.deepstack_merger_list.%lld", (long long)j);
-    OMMAI_TRY(load_merger(loader, config, prefix, true, tower->dtype, &tower->deepstack[j], error));
-  }
-  return OMMA_OK;
+  return ommai_tower_load(loader, &tower_names, tower, error);
 }
 
 static struct ommai_linear_part decoder_part(const char *prefix, const char *name, int64_t n_out) {

@@ -35,7 +35,7 @@ static void both_dialects_are_read(void **state) {
   assert_int_equal(config.text.n_kv_heads, 2);
   assert_int_equal(config.text.n_deepstack, 2);
   assert_int_equal(config.vision.head_dim, 72);
-  assert_int_equal(config.vision.position_side, 8);
+  assert_int_equal(config.vision.position_rows, 8);
   assert_int_equal(config.vision.deepstack_layers[1], 2);
   assert_int_equal(config.picture.min_pixels, 4096);
   assert_int_equal(config.picture.max_pixels, 40000);

@@ -19,7 +19,7 @@ static void patches_come_in_merge_blocks(void **state) {
         for (int64_t block_row = 0; block_row < rows; block_row += merge) {
           for (int64_t block_column = 0; block_column < columns; block_column += merge) {
             for (int64_t inside = 0; inside < merge * merge; inside++, index++) {
-              struct ommai_patch_position position = ommai_patch_position(index, columns, merge);
+              struct ommai_patch_position position = ommai_patch_position(index, rows, columns, merge, 0);
               assert_int_equal(position.row, block_row + inside / merge);
               assert_int_equal(position.column, block_column + inside % merge);
             }
@@ -41,15 +41,15 @@ static void taps_read_a_plane_exactly(void **state) {
         int64_t side = sides[s], rows = grids[a], columns = grids[b];
         for (struct ommai_patch_position at = {0, 0}; at.row < rows; at.row++) {
           for (at.column = 0; at.column < columns; at.column++) {
-            int64_t taps[4];
-            float weights[4];
+            struct ommai_position_taps taps;
             double value = 0, sum = 0;
-            ommai_position_taps(at, rows, columns, side, taps, weights);
+            ommai_position_taps(OMMAI_POSITIONS_BILINEAR, at, rows, columns, side, side, &taps);
+            assert_int_equal(taps.n, 4);
             for (int t = 0; t < 4; t++) {
-              assert_in_range(taps[t], 0, side * side - 1);
-              assert_true(weights[t] >= 0 && weights[t] <= 1);
-              sum += weights[t];
-              value += weights[t] * (1000.0 * (double)(taps[t] / side) + (double)(taps[t] % side));
+              assert_in_range(taps.rows[t], 0, side * side - 1);
+              assert_true(taps.weights[t] >= 0 && taps.weights[t] <= 1);
+              sum += taps.weights[t];
+              value += taps.weights[t] * (1000.0 * (double)(taps.rows[t] / side) + (double)(taps.rows[t] % side));
             }
             double row = (double)(at.row * (side - 1)) / (rows > 1 ? (double)(rows - 1) : 1);
             double column = (double)(at.column * (side - 1)) / (columns > 1 ? (double)(columns - 1) : 1);
@@ -71,11 +71,10 @@ static void corners_are_the_tables_corners(void **state) {
   const struct ommai_patch_position corners[4] = {{0, 0}, {0, columns - 1}, {rows - 1, 0}, {rows - 1, columns - 1}};
   const int64_t expected[4] = {0, side - 1, (side - 1) * side, side * side - 1};
   for (int corner = 0; corner < 4; corner++) {
-    int64_t taps[4];
-    float weights[4];
-    ommai_position_taps(corners[corner], rows, columns, side, taps, weights);
-    assert_int_equal(taps[0], expected[corner]);
-    assert_true(weights[0] == 1 && weights[1] == 0 && weights[2] == 0 && weights[3] == 0);
+    struct ommai_position_taps taps;
+    ommai_position_taps(OMMAI_POSITIONS_BILINEAR, corners[corner], rows, columns, side, side, &taps);
+    assert_int_equal(taps.rows[0], expected[corner]);
+    assert_true(taps.weights[0] == 1 && taps.weights[1] == 0 && taps.weights[2] == 0 && taps.weights[3] == 0);
   }
 }
 
@@ -116,7 +115,7 @@ static void angles_equal_the_official_ones(void **state) {
     float *table_sine = malloc((size_t)(side * quarter) * sizeof(float));
     ommai_vision_rope_table(side, quarter, 10000, table_cosine, table_sine);
     for (int64_t i = 0; i < n; i++) {
-      struct ommai_patch_position position = ommai_patch_position(i / head_dim, grid[2], config.vision.merge_size);
+      struct ommai_patch_position position = ommai_patch_position(i / head_dim, grid[1], grid[2], config.vision.merge_size, 0);
       int64_t e = i % head_dim % (2 * quarter), at = e < quarter ? position.row : position.column;
       assert_true(fabsf(cosine[i] - table_cosine[at * quarter + e % quarter]) < 2e-6f);
       assert_true(fabsf(sine[i] - table_sine[at * quarter + e % quarter]) < 2e-6f);

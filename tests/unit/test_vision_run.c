@@ -43,19 +43,19 @@ struct pass {
 
 static struct pass make_pass(int n_workers) {
   struct pass pass = {0};
-  int64_t n_patches = 0;
+  struct ommai_vision_sizes sizes = {.n_planes = N_PICTURES, .max_side = 10};
   for (int i = 0; i < N_PICTURES; i++) {
     int64_t n = grids[i][0] * grids[i][1];
-    n_patches += n;
+    sizes.n_patches += n;
     pass.n_values += (size_t)ommai_encode_output_size(model, n / 4);
   }
   pass.values = calloc(pass.n_values, sizeof(float));
   float *output = pass.values;
   for (int i = 0; i < N_PICTURES; i++) {
-    pass.inputs[i] = (struct ommai_vision_input){pixels[i], grids[i][0], grids[i][1], output};
+    pass.inputs[i] = (struct ommai_vision_input){pixels[i], 1, grids[i][0], grids[i][1], output};
     output += ommai_encode_output_size(model, grids[i][0] * grids[i][1] / 4);
   }
-  pass.workspace_size = ommai_vision_workspace_size(&model->tower, n_patches, N_PICTURES, 10, n_workers);
+  pass.workspace_size = ommai_vision_workspace_size(&model->tower, &sizes, n_workers);
   assert_true(pass.workspace_size > 0);
   pass.workspace = aligned_alloc(64, pass.workspace_size);
   memset(pass.workspace, 0xff, pass.workspace_size); /* NaN, where anything is read that was not written */
@@ -148,18 +148,22 @@ static void wrong_grids_are_named(void **state) {
   }
 }
 
+static size_t size_for(int64_t n_patches, int64_t n_planes, int64_t max_side, int n_workers) {
+  const struct ommai_vision_sizes sizes = {n_patches, n_planes, max_side};
+  return ommai_vision_workspace_size(&model->tower, &sizes, n_workers);
+}
+
 static void impossible_sizes_have_no_workspace(void **state) {
   (void)state;
-  const struct ommai_vision_tower *tower = &model->tower;
-  assert_int_equal(ommai_vision_workspace_size(tower, 0, 1, 1, 1), 0);
-  assert_int_equal(ommai_vision_workspace_size(tower, -4, 1, 1, 1), 0);
-  assert_int_equal(ommai_vision_workspace_size(tower, 4, 0, 2, 1), 0);
-  assert_int_equal(ommai_vision_workspace_size(tower, 4, 5, 2, 1), 0);
-  assert_int_equal(ommai_vision_workspace_size(tower, 4, 1, 0, 1), 0);
-  assert_int_equal(ommai_vision_workspace_size(tower, 4, 1, 5, 1), 0);
-  assert_int_equal(ommai_vision_workspace_size(tower, 4, 1, 2, 0), 0);
-  assert_int_equal(ommai_vision_workspace_size(tower, INT64_MAX, 1, 2, 1), 0);
-  assert_true(ommai_vision_workspace_size(tower, 8, 1, 4, 2) > ommai_vision_workspace_size(tower, 4, 1, 2, 1));
+  assert_int_equal(size_for(0, 1, 1, 1), 0);
+  assert_int_equal(size_for(-4, 1, 1, 1), 0);
+  assert_int_equal(size_for(4, 0, 2, 1), 0);
+  assert_int_equal(size_for(4, 5, 2, 1), 0);
+  assert_int_equal(size_for(4, 1, 0, 1), 0);
+  assert_int_equal(size_for(4, 1, 5, 1), 0);
+  assert_int_equal(size_for(4, 1, 2, 0), 0);
+  assert_int_equal(size_for(INT64_MAX, 1, 2, 1), 0);
+  assert_true(size_for(8, 1, 4, 2) > size_for(4, 1, 2, 1));
 }
 
 int main(void) {

@@ -1,0 +1,65 @@
+/* Qwen2.5-VL: config keys and tensor names of the tower. docs/models/qwen2_5_vl.md describes the model.
+ * Source: transformers' modeling_qwen2_5_vl.py and the released checkpoints' files. */
+#include "models/qwen2_5_vl.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "models/config_keys.h"
+#include "models/model_config.h"
+#include "models/tower_loader.h"
+
+/* A window is window_size pixels a side, in whole merged tokens; all blocks but the listed ones stay inside their windows. */
+static enum omma_status parse_windows(const json_t *vision, const char *where, struct ommai_vision_config *config,
+                                      struct omma_error *error) {
+  int64_t pixels, full[OMMAI_VISION_MAX_DEPTH];
+  size_t n_full = 0;
+  OMMAI_TRY(ommai_json_integer(vision, where, "window_size", true, 1, OMMAI_CONFIG_MAX_WIDTH, &pixels, error));
+  OMMAI_TRY(ommai_json_integers(vision, where, "fullatt_block_indexes", true, 0, config->depth - 1, full,
+                                OMMAI_VISION_MAX_DEPTH, &n_full, error));
+  config->window_size = pixels / config->merge_size / config->patch_size;
+  if (config->window_size < 1) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "window_size",
+                            "%s: key \"window_size\": expected at least a merged token of %lld pixels, found %lld", where,
+                            (long long)(config->merge_size * config->patch_size), (long long)pixels);
+  }
+  for (int64_t block = 0; block < config->depth; block++) config->windowed[block] = true;
+  for (size_t i = 0; i < n_full; i++) config->windowed[full[i]] = false;
+  return OMMA_OK;
+}
+
+enum omma_status ommai_qwen2_5_vl_parse_vision(const json_t *root, const char *path, struct ommai_vision_config *config,
+                                               struct omma_error *error) {
+  json_t *vision;
+  char where[4200];
+  snprintf(where, sizeof where, "%s: vision_config", path);
+  OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
+  OMMAI_TRY(ommai_tower_parse_sizes(vision, where, config, error));
+  OMMAI_TRY(ommai_config_expect_string(vision, where, "hidden_act", "silu", error));
+  config->gated = true;
+  config->norm = OMMAI_VISION_RMS_NORM;
+  config->norm_eps = config->merger_norm_eps = 1e-6f;
+  config->positions = OMMAI_POSITIONS_NONE;
+  config->rope = OMMAI_ROPE_HALF;
+  return parse_windows(vision, where, config, error);
+}
+
+static const struct ommai_tower_names tower_names = {
+    .prefixes = {"visual.", "model.visual."},
+    .patch_embed = "patch_embed.proj",
+    .patch_embed_dims = 5,
+    .block = "blocks",
+    .norm1 = "norm1",
+    .norm2 = "norm2",
+    .qkv = "attn.qkv",
+    .proj = "attn.proj",
+    .fc1 = "mlp.gate_proj",
+    .up = "mlp.up_proj",
+    .fc2 = "mlp.down_proj",
+    .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
+};
+
+enum omma_status ommai_qwen2_5_vl_load_vision(struct ommai_weight_loader *loader, struct ommai_vision_tower *tower,
+                                              struct omma_error *error) {
+  return ommai_tower_load(loader, &tower_names, tower, error);
+}
