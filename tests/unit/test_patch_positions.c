@@ -1,4 +1,4 @@
-/* Where patches stand, their bilinear taps and rotary angles: formulas of docs/models/qwen3-vl.md, and the official tensors. */
+/* Where patches stand, their bilinear taps and rotary angles: formulas of docs/models/, and the official tensors. */
 #include "vision/patch_positions.h"
 
 #include <math.h>
@@ -94,6 +94,70 @@ static void rope_table_equals_the_formula(void **state) {
   }
 }
 
+/* [0, 1, 4, 9, ..] read at 5 of 8 places by torch's bicubic interpolation, along either axis. */
+static void bicubic_taps_give_the_official_values(void **state) {
+  (void)state;
+  const double expected[5] = {0.13725, 3.45700, 12.125, 26.36098, 45.89275};
+  for (int64_t i = 0; i < 5; i++) {
+    struct ommai_position_taps down, across;
+    double value[2] = {0, 0};
+    ommai_position_taps(OMMAI_POSITIONS_BICUBIC, (struct ommai_patch_position){i, 0}, 5, 1, 8, 1, &down);
+    ommai_position_taps(OMMAI_POSITIONS_BICUBIC, (struct ommai_patch_position){0, i}, 1, 5, 1, 8, &across);
+    for (int t = 0; t < 16; t++) {
+      value[0] += (double)down.weights[t] * (double)(down.rows[t] * down.rows[t]);
+      value[1] += (double)across.weights[t] * (double)(across.rows[t] * across.rows[t]);
+    }
+    assert_true(fabs(value[0] - expected[i]) < 2e-5 && fabs(value[1] - expected[i]) < 2e-5);
+  }
+}
+
+static void bicubic_taps_stay_in_the_table_and_sum_to_one(void **state) {
+  (void)state;
+  const int64_t sides[] = {1, 2, 5, 64}, grids[] = {1, 2, 7, 64, 100};
+  for (size_t s = 0; s < 4; s++) {
+    for (size_t g = 0; g < 5; g++) {
+      for (int64_t i = 0; i < grids[g]; i++) {
+        struct ommai_position_taps taps;
+        double sum = 0;
+        ommai_position_taps(OMMAI_POSITIONS_BICUBIC, (struct ommai_patch_position){i, grids[g] - 1 - i}, grids[g], grids[g],
+                            sides[s], 3, &taps);
+        assert_int_equal(taps.n, 16);
+        for (int t = 0; t < taps.n; t++) {
+          assert_in_range(taps.rows[t], 0, sides[s] * 3 - 1);
+          sum += taps.weights[t];
+        }
+        assert_true(fabs(sum - 1) < 1e-5);
+      }
+    }
+  }
+}
+
+/* A grid of the table's size reads the table itself. */
+static void bicubic_taps_at_the_tables_size_are_the_table(void **state) {
+  (void)state;
+  for (int64_t i = 0; i < 6 * 9; i++) {
+    struct ommai_position_taps taps;
+    ommai_position_taps(OMMAI_POSITIONS_BICUBIC, (struct ommai_patch_position){i / 9, i % 9}, 6, 9, 6, 9, &taps);
+    for (int t = 0; t < taps.n; t++) {
+      assert_true(taps.weights[t] == (t == 5 ? 1.0f : 0.0f));
+      if (t == 5) assert_int_equal(taps.rows[t], i);
+    }
+  }
+}
+
+static void rope_rows_follow_their_kind(void **state) {
+  (void)state;
+  enum { QUARTER = 3 };
+  float table[4 * QUARTER], half[2 * QUARTER], adjacent[2 * QUARTER];
+  for (int i = 0; i < 4 * QUARTER; i++) table[i] = (float)i;
+  ommai_vision_rope_row(OMMAI_ROPE_HALF, (struct ommai_patch_position){1, 3}, QUARTER, table, half);
+  ommai_vision_rope_row(OMMAI_ROPE_ADJACENT, (struct ommai_patch_position){1, 3}, QUARTER, table, adjacent);
+  for (int j = 0; j < QUARTER; j++) {
+    assert_true(half[j] == (float)(QUARTER + j) && half[QUARTER + j] == (float)(3 * QUARTER + j));
+    assert_true(adjacent[2 * j] == (float)(3 * QUARTER + j) && adjacent[2 * j + 1] == (float)(QUARTER + j));
+  }
+}
+
 /* The official cosines and sines [n, head_dim]: row angles, column angles, and the same again for the second half. */
 static void angles_equal_the_official_ones(void **state) {
   (void)state;
@@ -132,9 +196,15 @@ static void angles_equal_the_official_ones(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(patches_come_in_merge_blocks),   cmocka_unit_test(taps_read_a_plane_exactly),
-      cmocka_unit_test(corners_are_the_tables_corners), cmocka_unit_test(rope_table_equals_the_formula),
+      cmocka_unit_test(patches_come_in_merge_blocks),
+      cmocka_unit_test(taps_read_a_plane_exactly),
+      cmocka_unit_test(corners_are_the_tables_corners),
+      cmocka_unit_test(rope_table_equals_the_formula),
       cmocka_unit_test(angles_equal_the_official_ones),
+      cmocka_unit_test(bicubic_taps_give_the_official_values),
+      cmocka_unit_test(bicubic_taps_stay_in_the_table_and_sum_to_one),
+      cmocka_unit_test(bicubic_taps_at_the_tables_size_are_the_table),
+      cmocka_unit_test(rope_rows_follow_their_kind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
