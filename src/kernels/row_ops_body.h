@@ -87,22 +87,21 @@ static void rope_half(const float *x, const float *cos, const float *sin, int64_
   }
 }
 
-static void rope_adjacent_head(const float *restrict x, const float *restrict cos, const float *restrict sin, int64_t half,
-                               void *out, enum omma_dtype out_type) {
+static void turn_pairs(const float *restrict x, const float *restrict cos, const float *restrict sin, int64_t half, void *out,
+                       enum omma_dtype out_type) {
   for (int64_t j = 0; j < half; j++) {
-    float a = x[2 * j], b = x[2 * j + 1];
-    store(a * cos[j] - b * sin[j], out, 2 * j, out_type);
-    store(b * cos[j] + a * sin[j], out, 2 * j + 1, out_type);
+    store(x[2 * j] * cos[j] - x[2 * j + 1] * sin[j], out, 2 * j, out_type);
+    store(x[2 * j + 1] * cos[j] + x[2 * j] * sin[j], out, 2 * j + 1, out_type);
   }
 }
 
-static void rope_adjacent(const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,
-                          int64_t out_head_stride, enum omma_dtype out_type) {
+static void rope_pairs(const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,
+                       int64_t out_head_stride, enum omma_dtype out_type) {
   for (int64_t h = 0; h < n_heads; h++) {
     if (out_type == OMMA_F32) {
-      rope_adjacent_head(x + h * d, cos, sin, d / 2, (float *)out + h * out_head_stride, OMMA_F32);
+      turn_pairs(x + h * d, cos, sin, d / 2, (float *)out + h * out_head_stride, OMMA_F32);
     } else {
-      rope_adjacent_head(x + h * d, cos, sin, d / 2, (ommai_bf16 *)out + h * out_head_stride, OMMA_BF16);
+      turn_pairs(x + h * d, cos, sin, d / 2, (ommai_bf16 *)out + h * out_head_stride, OMMA_BF16);
     }
   }
 }
@@ -144,6 +143,10 @@ static void convert(const float *x, int64_t d, void *out, enum omma_dtype out_ty
 
 static void add(float *y, const float *x, int64_t d) {
   for (int64_t i = 0; i < d; i++) y[i] += x[i];
+}
+
+static void add_scaled(float *y, const float *x, float factor, int64_t d) {
+  for (int64_t i = 0; i < d; i++) y[i] += factor * x[i];
 }
 
 /* `count` elements from `first` on; count is a constant in all but the last call, so that the sums stay in registers. */

@@ -1,13 +1,14 @@
-/* Qwen2.5-VL: config keys and tensor names of the tower. docs/models/qwen2_5_vl.md describes the model.
+/* Qwen2.5-VL: config keys, tensor names, chat form. docs/models/qwen2_5_vl.md describes the model.
  * Source: transformers' modeling_qwen2_5_vl.py and the released checkpoints' files. */
-#include "models/qwen2_5_vl.h"
-
 #include <stdio.h>
 
 #include "base/error.h"
 #include "models/config_keys.h"
-#include "models/model_config.h"
+#include "models/family.h"
+#include "models/qwen_decoder.h"
 #include "models/tower_loader.h"
+
+/* ---- config.json ---- */
 
 /* A window is window_size pixels a side, in whole merged tokens; all blocks but the listed ones stay inside their windows. */
 static enum omma_status parse_windows(const json_t *vision, const char *where, struct ommai_vision_config *config,
@@ -28,8 +29,8 @@ static enum omma_status parse_windows(const json_t *vision, const char *where, s
   return OMMA_OK;
 }
 
-enum omma_status ommai_qwen2_5_vl_parse_vision(const json_t *root, const char *path, struct ommai_vision_config *config,
-                                               struct omma_error *error) {
+static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_vision_config *config,
+                                     struct omma_error *error) {
   json_t *vision;
   char where[4200];
   snprintf(where, sizeof where, "%s: vision_config", path);
@@ -43,6 +44,16 @@ enum omma_status ommai_qwen2_5_vl_parse_vision(const json_t *root, const char *p
   config->rope = OMMAI_ROPE_HALF;
   return parse_windows(vision, where, config, error);
 }
+
+static enum omma_status parse_config(const json_t *root, const char *path, struct ommai_model_config *config,
+                                     struct omma_error *error) {
+  OMMAI_TRY(parse_vision(root, path, &config->vision, error));
+  OMMAI_TRY(ommai_qwen_decoder_parse(root, path, OMMAI_QWEN2, &config->text, error));
+  config->picture.resize_rule = OMMAI_RESIZE_INT16;
+  return ommai_model_config_fit(root, path, "image_token_id", config, error);
+}
+
+/* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
     .prefixes = {"visual.", "model.visual."},
@@ -59,7 +70,33 @@ static const struct ommai_tower_names tower_names = {
     .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
 };
 
-enum omma_status ommai_qwen2_5_vl_load_vision(struct ommai_weight_loader *loader, struct ommai_vision_tower *tower,
-                                              struct omma_error *error) {
+static enum omma_status load_vision(struct ommai_weight_loader *loader, struct ommai_vision_tower *tower,
+                                    struct omma_error *error) {
   return ommai_tower_load(loader, &tower_names, tower, error);
 }
+
+static enum omma_status load_text(struct ommai_weight_loader *loader, struct ommai_decoder *decoder, struct omma_error *error) {
+  return ommai_qwen_decoder_load(loader, OMMAI_QWEN2, decoder, error);
+}
+
+/* ---- chat form ---- */
+
+static const struct ommai_chat_form chat = {
+    .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_start|>system\n",
+                   [OMMA_ROLE_USER] = "<|im_start|>user\n",
+                   [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"},
+    .turn_end = "<|im_end|>\n",
+    .picture_begin = "<|vision_start|>",
+    .picture_end = "<|vision_end|>",
+    .default_system = "You are a helpful assistant.",
+    .late_system = true,
+    .pictures_anywhere = true,
+};
+
+const struct ommai_family ommai_family_qwen2_5_vl = {
+    .model_type = "qwen2_5_vl",
+    .parse_config = parse_config,
+    .load_vision = load_vision,
+    .load_text = load_text,
+    .chat = &chat,
+};

@@ -81,9 +81,9 @@ static struct full_name full_name(const struct load *load, const char *group, in
 
 static const char *pick_prefix(const struct ommai_weight_loader *loader, const struct ommai_tower_names *names) {
   char probe[OMMAI_LOADER_MAX_NAME + 1];
-  if (!names->prefixes[1] || !loader->checkpoint) return names->prefixes[0];
+  if (!names->prefixes[1]) return names->prefixes[0];
   snprintf(probe, sizeof probe, "%s%s.weight", names->prefixes[1], names->patch_embed);
-  return names->prefixes[ommai_checkpoint_find(loader->checkpoint, probe) ? 1 : 0];
+  return names->prefixes[ommai_loader_find(loader, probe) ? 1 : 0];
 }
 
 static enum omma_status load_norm(const struct load *load, struct full_name name, int64_t n, struct ommai_vision_norm *norm,

@@ -47,8 +47,8 @@ void ommai_position_taps(enum ommai_position_kind kind, struct ommai_patch_posit
 
 /* Which elements of a head turn by which angle; f_j = theta^(-2j / (head_dim / 2)), j < head_dim / 4.
  * HALF: element e and e + head_dim / 2 are a pair: pairs turn by row * f_0 .., then by column * f_0 ...
- * ADJACENT: elements 2p and 2p + 1 are pair p: pair 2j turns by column * f_j, pair 2j + 1 by row * f_j. */
-enum ommai_rope_kind { OMMAI_ROPE_HALF, OMMAI_ROPE_ADJACENT };
+ * PAIRS: elements 2p and 2p + 1 are pair p: pair 2j turns by column * f_j, pair 2j + 1 by row * f_j. */
+enum ommai_rope_kind { OMMAI_ROPE_HALF, OMMAI_ROPE_PAIRS };
 
 /* Rotary table for one axis: cos and sin [n_positions, quarter] of position * f_j, where quarter is head_dim / 4. The frequencies
  * and angles are rounded to f32 as in the official code. */

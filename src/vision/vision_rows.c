@@ -127,7 +127,7 @@ static void turn_row(const struct ommai_vision_rows *rows, struct ommai_patch_po
   if (config->rope == OMMAI_ROPE_HALF) {
     tower->ops->rope_half(from, scratch->cosine, scratch->sine, 2 * config->n_heads, head_dim, to, head_dim, tower->dtype);
   } else {
-    tower->ops->rope_adjacent(from, scratch->cosine, scratch->sine, 2 * config->n_heads, head_dim, to, head_dim, tower->dtype);
+    tower->ops->rope_pairs(from, scratch->cosine, scratch->sine, 2 * config->n_heads, head_dim, to, head_dim, tower->dtype);
   }
   tower->ops->convert(from + 2 * h, h, ommai_element(to, 2 * h, tower->dtype), tower->dtype);
 }

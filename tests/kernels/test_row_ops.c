@@ -36,7 +36,7 @@ static void run(const struct ommai_row_ops *ops, int which, int64_t d, enum omma
     case 2: ops->rope_half(input[0], cosine, sine, 1, d, raw, d, type); break;
     case 3: ops->silu_mul(input[0], input[1], d, raw, type); break;
     case 4: ops->convert(input[0], d, raw, type); break;
-    case 5: ops->rope_adjacent(input[0], cosine, sine, 1, d, raw, d, type); break;
+    case 5: ops->rope_pairs(input[0], cosine, sine, 1, d, raw, d, type); break;
     case 6:
       memcpy(raw, input[1], sizeof raw);
       ops->add(raw, input[0], d);

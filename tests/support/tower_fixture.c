@@ -60,7 +60,7 @@ static const struct ommai_vision_config configs[FIXTURE_TOWERS] = {
                                .positions = OMMAI_POSITIONS_BICUBIC,
                                .position_rows = 5,
                                .position_columns = 7,
-                               .rope = OMMAI_ROPE_ADJACENT,
+                               .rope = OMMAI_ROPE_PAIRS,
                                .rope_theta = 10000}};
 
 static float *random_vector(struct test_random *random, int64_t n, float mean, float spread) {
@@ -80,7 +80,8 @@ static void make_linear(struct test_random *random, const struct ommai_vision_to
   struct omma_error error;
   float *weight = random_vector(random, n_out * n_in, 0, 1.0f / sqrtf((float)n_in));
   float *bias = random_vector(random, n_out, 0, 0.2f);
-  const struct ommai_linear_source source = {weight, OMMA_F32, n_out, bias, OMMA_F32};
+  const struct ommai_linear_source source = {
+      .weight = weight, .type = OMMA_F32, .n_out = n_out, .bias = bias, .bias_type = OMMA_F32};
   assert_ok(ommai_linear_create(tower->linear_engine, &source, 1, n_in, tower->dtype, &out->linear, &error), &error);
   assert_ok(ommai_linear_op_create(tower->linear_engine, out->linear, &form, &out->op, &error), &error);
   ommai_release(&ommai_default_allocator, weight, (size_t)(n_out * n_in), sizeof *weight);

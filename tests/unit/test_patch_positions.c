@@ -151,7 +151,7 @@ static void rope_rows_follow_their_kind(void **state) {
   float table[4 * QUARTER], half[2 * QUARTER], adjacent[2 * QUARTER];
   for (int i = 0; i < 4 * QUARTER; i++) table[i] = (float)i;
   ommai_vision_rope_row(OMMAI_ROPE_HALF, (struct ommai_patch_position){1, 3}, QUARTER, table, half);
-  ommai_vision_rope_row(OMMAI_ROPE_ADJACENT, (struct ommai_patch_position){1, 3}, QUARTER, table, adjacent);
+  ommai_vision_rope_row(OMMAI_ROPE_PAIRS, (struct ommai_patch_position){1, 3}, QUARTER, table, adjacent);
   for (int j = 0; j < QUARTER; j++) {
     assert_true(half[j] == (float)(QUARTER + j) && half[QUARTER + j] == (float)(3 * QUARTER + j));
     assert_true(adjacent[2 * j] == (float)(3 * QUARTER + j) && adjacent[2 * j + 1] == (float)(QUARTER + j));
