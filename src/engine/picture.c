@@ -139,7 +139,7 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
                                    .grid_thw = {1, rows, columns},
                                    .n_patches = rows * columns,
                                    .n_tokens = rows * columns / (vision->merge_size * vision->merge_size),
-                                   .flops = ommai_vision_flops(vision, rows * columns)};
+                                   .flops = ommai_vision_flops(vision, rows, columns)};
   return OMMA_OK;
 }
 

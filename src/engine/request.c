@@ -91,14 +91,19 @@ static enum omma_status count_tokens(struct omma_request *request, const struct 
 static void place_picture(struct omma_request *request, size_t index, size_t first, int32_t *counter) {
   const struct omma_image_plan *plan = &request->pictures[index].plan;
   int64_t merge = request->model->config.vision.merge_size, columns = plan->grid_thw[2] / merge;
+  bool flat = request->model->config.text.flat_positions;
   for (int64_t i = 0; i < plan->n_tokens; i++) {
     struct ommai_request_token *token = &request->tokens[first + (size_t)i];
     *token = (struct ommai_request_token){
         .token = request->model->config.image_token, .picture = (int32_t)index, .picture_row = (int32_t)i};
-    ommai_position_picture(*counter, i / columns, i % columns, token->position);
+    if (flat) {
+      ommai_position_text(counter, token->position);
+    } else {
+      ommai_position_picture(*counter, i / columns, i % columns, token->position);
+    }
     request->ids[first + (size_t)i] = token->token;
   }
-  ommai_position_after_picture(counter, plan->grid_thw[1] / merge, columns);
+  if (!flat) ommai_position_after_picture(counter, plan->grid_thw[1] / merge, columns);
 }
 
 static enum omma_status place_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,

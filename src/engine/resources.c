@@ -53,8 +53,9 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   /* Pictures of one merge block each are the most there can be in a pass. */
   int64_t block = model->config.vision.merge_size * model->config.vision.merge_size;
   int64_t pictures = ommai_max_i64(sizes->patch_budget / block, 1);
-  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, ommai_max_i64(sizes->patch_budget, block), pictures,
-                                                        ommai_max_i64(sizes->patch_budget, block), model->n_threads);
+  const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), pictures,
+                                          ommai_max_i64(sizes->patch_budget, block)};
+  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
   size_t vocab = (size_t)model->config.text.vocab_size;
   sizes->tables = ommai_sampler_scratch_size((int64_t)vocab) + vocab * (sizeof(float) + sizeof(int32_t) + sizeof(bool)) +
                   (size_t)model->config.text.hidden_size * sizeof(float);
@@ -82,7 +83,8 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_patches", "n_patches: expected 0 to %lld, found %lld",
                             (long long)OMMAI_MAX_PATCH_BUDGET, (long long)n_patches);
   }
-  if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, n_patches, 1, n_patches, model->n_threads);
+  const struct ommai_vision_sizes one_picture = {n_patches, 1, n_patches};
+  if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, &one_picture, model->n_threads);
   *plan = (struct omma_memory_plan){.weight_bytes = model->weight_bytes,
                                     .kv_cache_bytes = sizes.n_pages * (int64_t)sizes.page_bytes,
                                     .kv_cache_tokens = sizes.n_pages * PAGE,

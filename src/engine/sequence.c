@@ -38,6 +38,7 @@ static void lay_out(struct ommai_sequence *sequence) {
   for (size_t i = 0; i < request->n_pictures; i++) {
     const struct omma_image_plan *plan = &request->pictures[i].plan;
     sequence->inputs[i] = (struct ommai_vision_input){.pixels = request->pictures[i].pixels,
+                                                      .n_frames = 1,
                                                       .grid_rows = plan->grid_thw[1],
                                                       .grid_columns = plan->grid_thw[2],
                                                       .output = output};

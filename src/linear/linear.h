@@ -39,14 +39,15 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
-/* A weight matrix [n_out][n_in], row-major, of f32, bf16 or f16 at any address (mmapped files are not aligned), and its bias
- * [n_out] or NULL. Read during ommai_linear_create only. */
+/* A weight matrix [n_out][n_in] (transposed: [n_in][n_out]), row-major, of f32, bf16 or f16 at any address (mmapped files are not
+ * aligned), and its bias [n_out] or NULL. Read during ommai_linear_create only. */
 struct ommai_linear_source {
   const void *weight;
   enum omma_dtype type;
   int64_t n_out;
   const void *bias;
   enum omma_dtype bias_type;
+  bool transposed;
 };
 
 /* A packed layer. Immutable; shared by any number of threads. */

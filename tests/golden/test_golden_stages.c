@@ -83,8 +83,24 @@ static void check_pixels(const struct omma_request *request, const struct golden
 
 struct vision_tap {
   const struct golden_case *c;
+  const struct ommai_vision_config *config;
+  int64_t grid_rows, grid_columns; /* of the one picture whose stages are looked at */
   double bound;
 };
+
+/* The fixtures have a tower's rows in merge-block order, the tower in window order. The caller frees. */
+static float *in_block_order(const struct vision_tap *tap, const float *data, int64_t n_rows, int64_t width) {
+  float *rows = malloc((size_t)(n_rows * width) * sizeof *rows);
+  int64_t merge = tap->config->merge_size, across = tap->grid_columns / merge;
+  for (int64_t i = 0; i < n_rows; i++) {
+    struct ommai_patch_position at =
+        ommai_patch_position(i, tap->grid_rows, tap->grid_columns, merge, tap->config->window_size);
+    int64_t block = at.row / merge * across + at.column / merge;
+    int64_t to = (block * merge + at.row % merge) * merge + at.column % merge;
+    memcpy(rows + to * width, data + i * width, (size_t)width * sizeof *rows);
+  }
+  return rows;
+}
 
 static void tap_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width) {
   const struct vision_tap *tap = context;
@@ -94,7 +110,10 @@ static void tap_vision(void *context, const char *stage, int64_t index, const fl
   } else {
     snprintf(name, sizeof name, "vision.%s", stage);
   }
-  if (golden_has(tap->c, name)) golden_expect(tap->c, name, data, n_rows, width, tap->bound);
+  if (!golden_has(tap->c, name)) return;
+  float *rows = in_block_order(tap, data, n_rows, width);
+  golden_expect(tap->c, name, rows, n_rows, width, tap->bound);
+  free(rows);
 }
 
 /* Runs the pictures of a request as one pass; outputs as the engine lays them out. The caller frees. */
@@ -102,23 +121,26 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
                         struct ommai_vision_input *inputs) {
   struct omma_error error;
   size_t n_values = 0;
-  int64_t n_patches = 0, max_side = 0;
+  struct ommai_vision_sizes sizes = {0};
   for (size_t i = 0; i < request->n_pictures; i++) {
     const struct omma_image_plan *plan = &request->pictures[i].plan;
     n_values += (size_t)ommai_encode_output_size(model, plan->n_tokens);
-    n_patches += plan->n_patches;
-    for (int axis = 1; axis < 3; axis++) max_side = plan->grid_thw[axis] > max_side ? plan->grid_thw[axis] : max_side;
   }
   float *values = malloc(n_values * sizeof *values), *output = values;
   for (size_t i = 0; i < request->n_pictures; i++) {
     const struct omma_image_plan *plan = &request->pictures[i].plan;
-    inputs[i] = (struct ommai_vision_input){request->pictures[i].pixels, plan->grid_thw[1], plan->grid_thw[2], output};
+    inputs[i] = (struct ommai_vision_input){request->pictures[i].pixels, 1, plan->grid_thw[1], plan->grid_thw[2], output};
+    assert_ok(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, &error), &error);
     output += ommai_encode_output_size(model, plan->n_tokens);
   }
-  size_t size = ommai_vision_workspace_size(&model->tower, n_patches, (int64_t)request->n_pictures, max_side, 1);
+  size_t size = ommai_vision_workspace_size(&model->tower, &sizes, 1);
   void *workspace = aligned_alloc(64, (size + 63) / 64 * 64);
   struct ommai_vision_run *run;
-  struct vision_tap tap = {c, BOUND};
+  struct vision_tap tap = {.c = c,
+                           .config = &model->config.vision,
+                           .grid_rows = inputs[0].grid_rows,
+                           .grid_columns = inputs[0].grid_columns,
+                           .bound = BOUND};
   assert_ok(ommai_vision_run_start(&model->tower, inputs, (int64_t)request->n_pictures, &model->config.picture.patches,
                                    workspace, size, NULL, &run, &error),
             &error);
