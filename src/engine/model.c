@@ -1,5 +1,6 @@
 #include "engine/model.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -132,6 +133,7 @@ static void set_up_networks(struct omma_model *model, const struct omma_model_op
 
 static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
                                    struct omma_error *error) {
+  if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
   OMMAI_TRY(ommai_cpu_select(options->isa, &model->level, error));
   OMMAI_TRY(ommai_model_config_read(model->directory, &model->allocator, &model->family, &model->config, error));
   OMMAI_TRY(choose_limits(model, options, error));
