@@ -11,7 +11,7 @@
 
 enum { N_TOKENS = 150, N_PAGES = 24, MAX_ROWS = 4, CONTEXT = 200, N_WORKERS = 3 };
 
-static struct decoder_fixture fixtures[DECODER_KINDS][2]; /* f32, bf16 */
+static struct decoder_fixture fixtures[2 * DECODER_KINDS]; /* of each kind f32, bf16 */
 static int32_t prompt[N_TOKENS + 1];
 
 static int set_up(void **state) {
@@ -19,7 +19,7 @@ static int set_up(void **state) {
   struct test_random random = {5};
   for (int kind = 0; kind < DECODER_KINDS; kind++) {
     for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
-      decoder_fixture_make(&fixtures[kind][type], kind, (enum omma_dtype)type, N_WORKERS);
+      decoder_fixture_make(&fixtures[2 * kind + type], kind, (enum omma_dtype)type, N_WORKERS);
     }
   }
   for (int i = 0; i <= N_TOKENS; i++) prompt[i] = (int32_t)test_random_range(&random, 0, DECODER_VOCAB - 1);
@@ -28,7 +28,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
   (void)state;
-  for (int i = 0; i < 2 * DECODER_KINDS; i++) decoder_fixture_free(&fixtures[0][i]);
+  for (int i = 0; i < 2 * DECODER_KINDS; i++) decoder_fixture_free(&fixtures[i]);
   return 0;
 }
 
@@ -112,18 +112,18 @@ static void logits_match_double_precision(void **state) {
   const int32_t pages[4] = {3, 1, 7, 2};
   for (int kind = 0; kind < DECODER_KINDS; kind++) {
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-      struct bench bench = make_bench(&fixtures[kind][OMMA_F32].decoder, 2);
+      struct bench bench = make_bench(&fixtures[2 * kind].decoder, 2);
       float last[DECODER_HIDDEN], logits[DECODER_VOCAB];
       double expected[DECODER_VOCAB];
       struct omma_error error;
       int64_t n = lengths[i];
       prefill(&bench, pages, n, 0, 64, 5, last);
       assert_ok(ommai_decode_logits(bench.decoder, last, bench.workspace, bench.size, bench.interface, logits, &error), &error);
-      decoder_fixture_oracle(&fixtures[kind][OMMA_F32], prompt, n, expected);
+      decoder_fixture_oracle(&fixtures[2 * kind], prompt, n, expected);
       assert_true(distance(logits, expected) < 1e-5);
       const struct ommai_decode_row row = row_at(prompt[n], (int32_t)n, pages);
       decode(&bench, &row, 1, logits);
-      decoder_fixture_oracle(&fixtures[kind][OMMA_F32], prompt, n + 1, expected);
+      decoder_fixture_oracle(&fixtures[2 * kind], prompt, n + 1, expected);
       assert_true(distance(logits, expected) < 1e-5);
       free_bench(&bench);
     }
@@ -144,13 +144,13 @@ static void cutting_does_not_change_a_bit(void **state) {
   const int32_t pages[3] = {3, 4, 5};
   for (int f = 0; f < 2 * DECODER_KINDS; f++) {
     float reference[DECODER_HIDDEN], last[DECODER_HIDDEN], reference_logits[DECODER_VOCAB], logits[DECODER_VOCAB];
-    struct bench bench = make_bench(&fixtures[0][f].decoder, 1);
+    struct bench bench = make_bench(&fixtures[f].decoder, 1);
     prefill(&bench, pages, N_TOKENS, 0, N_TOKENS, 1000, reference);
     const struct ommai_decode_row row = row_at(17, N_TOKENS, pages);
     decode(&bench, &row, 1, reference_logits);
     free_bench(&bench);
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-      bench = make_bench(&fixtures[0][f].decoder, cuts[i].n_threads);
+      bench = make_bench(&fixtures[f].decoder, cuts[i].n_threads);
       prefill(&bench, cuts[i].pages, N_TOKENS, 0, cuts[i].chunk, cuts[i].max_tasks, last);
       assert_memory_equal(last, reference, sizeof last);
       const struct ommai_decode_row other = row_at(17, N_TOKENS, cuts[i].pages);
@@ -166,7 +166,7 @@ static void company_does_not_change_a_bit(void **state) {
   (void)state;
   const int32_t lengths[MAX_ROWS] = {150, 1, 64, 127}, pages[MAX_ROWS][3] = {{0, 5, 9}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
   for (int f = 0; f < 2 * DECODER_KINDS; f++) {
-    struct bench bench = make_bench(&fixtures[0][f].decoder, 2);
+    struct bench bench = make_bench(&fixtures[f].decoder, 2);
     float last[DECODER_HIDDEN], together[MAX_ROWS][DECODER_VOCAB], alone[MAX_ROWS][DECODER_VOCAB];
     float turned[MAX_ROWS][DECODER_VOCAB];
     struct ommai_decode_row rows[MAX_ROWS], back[MAX_ROWS];
@@ -191,7 +191,7 @@ static void small_workspaces_are_refused(void **state) {
   (void)state;
   const int32_t pages[3] = {0, 1, 2};
   for (int kind = 0; kind < DECODER_KINDS; kind++) {
-    struct bench bench = make_bench(&fixtures[kind][OMMA_F32].decoder, 1);
+    struct bench bench = make_bench(&fixtures[2 * kind].decoder, 1);
     struct ommai_prompt_row rows[N_TOKENS] = {{0}};
     const struct ommai_decode_row row = row_at(1, 0, pages);
     struct ommai_prefill *run;
