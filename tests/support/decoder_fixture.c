@@ -78,25 +78,41 @@ static struct ommai_linear_op *make_op(struct decoder_fixture *fixture, const st
   return op;
 }
 
-static struct ommai_decoder_linear make_linear(struct decoder_fixture *fixture, struct test_random *random, int64_t n_out,
-                                               bool bias, struct ommai_linear_form form, enum omma_dtype compute) {
-  struct ommai_decoder_linear made;
+static struct ommai_linear *make_random(struct decoder_fixture *fixture, struct test_random *random, int64_t n_out, bool bias,
+                                        struct ommai_linear_form form, enum omma_dtype compute) {
   const struct decoder_matrix *matrix = random_matrix(fixture, random, n_out, form.x_stride, bias);
   const struct ommai_linear_source source = {matrix->weight, OMMA_F32, n_out, matrix->bias, OMMA_F32, false};
-  made.linear = pack(fixture, &source, 1, form.x_stride, compute);
-  made.op = make_op(fixture, made.linear, form);
+  return pack(fixture, &source, 1, form.x_stride, compute);
+}
+
+static struct ommai_decoder_linear make_linear(struct decoder_fixture *fixture, struct test_random *random, int64_t n_out,
+                                               bool bias, struct ommai_linear_form form) {
+  struct omma_error error;
+  struct ommai_decoder_linear made = {make_random(fixture, random, n_out, bias, form, fixture->decoder.dtype), NULL};
+  assert_ok(ommai_linear_parts_create(fixture->decoder.linear_engine, made.linear, &form, &made.parts, &error), &error);
   return made;
 }
 
-static struct ommai_gated_linear make_gated(struct decoder_fixture *fixture, struct test_random *random, int64_t width,
-                                            bool accumulate) {
+static struct ommai_decoder_tile_linear make_tile_linear(struct decoder_fixture *fixture, struct test_random *random,
+                                                         int64_t n_out, struct ommai_linear_form form,
+                                                         enum omma_dtype compute) {
+  struct ommai_linear *linear = make_random(fixture, random, n_out, false, form, compute);
+  return (struct ommai_decoder_tile_linear){linear, make_op(fixture, linear, form)};
+}
+
+static void make_dense(struct decoder_fixture *fixture, struct test_random *random, int64_t width,
+                       struct ommai_decoder_dense *made) {
+  const struct ommai_decoder_config *config = &fixture->decoder.config;
+  made->gate_up = make_linear(fixture, random, 2 * width, false, ommai_decoder_form_gate_up(config, width));
+  made->down = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_form_down(config, width, true));
+}
+
+static void make_expert(struct decoder_fixture *fixture, struct test_random *random, struct ommai_decoder_expert *made) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   enum omma_dtype dtype = fixture->decoder.dtype;
-  struct ommai_gated_linear made;
-  made.gate_up = make_linear(fixture, random, 2 * width, false, ommai_decoder_form_gate_up(config, width), dtype);
-  made.down =
-      make_linear(fixture, random, config->hidden_size, false, ommai_decoder_form_down(config, width, accumulate), dtype);
-  return made;
+  int64_t width = config->experts.intermediate_size;
+  made->gate_up = make_tile_linear(fixture, random, 2 * width, ommai_decoder_form_gate_up(config, width), dtype);
+  made->down = make_tile_linear(fixture, random, config->hidden_size, ommai_decoder_form_down(config, width, false), dtype);
 }
 
 /* One matrix [n_heads][key, value][kv_rank], as checkpoints hold it, cut into the forms of use. */
@@ -120,23 +136,21 @@ static void make_heads(struct decoder_fixture *fixture, struct test_random *rand
 static void make_layer(struct decoder_fixture *fixture, struct test_random *random, int64_t index) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   struct ommai_decoder_layer *layer = &fixture->decoder.layers[index];
-  enum omma_dtype dtype = fixture->decoder.dtype;
   int64_t n_experts = config->experts.router.n_experts, dense = ommai_decoder_dense_size(config, index);
   layer->input_norm = random_vector(random, config->hidden_size, 1, 0.2f);
   layer->post_norm = random_vector(random, config->hidden_size, 1, 0.2f);
   if (config->qk_norm) layer->q_norm = random_vector(random, config->head_dim, 1, 0.2f);
   if (config->qk_norm) layer->k_norm = random_vector(random, config->head_dim, 1, 0.2f);
-  layer->qkv =
-      make_linear(fixture, random, ommai_decoder_qkv_width(config), config->qkv_bias, ommai_decoder_form_qkv(config), dtype);
+  layer->qkv = make_linear(fixture, random, ommai_decoder_qkv_width(config), config->qkv_bias, ommai_decoder_form_qkv(config));
   if (layer->latent_heads) layer->latent_norm = random_vector(random, config->latent.kv_rank, 1, 0.2f);
   if (layer->latent_heads) make_heads(fixture, random, layer->latent_heads);
-  layer->o = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_form_o(config), dtype);
-  if (dense) layer->dense = make_gated(fixture, random, dense, true);
+  layer->o = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_form_o(config));
+  if (dense) make_dense(fixture, random, dense, &layer->dense);
   if (!config->routed[index]) return;
-  layer->router = make_linear(fixture, random, n_experts, false, ommai_decoder_form_router(config), OMMA_F32);
+  layer->router = make_tile_linear(fixture, random, n_experts, ommai_decoder_form_router(config), OMMA_F32);
   if (config->experts.router.score == OMMAI_ROUTER_SIGMOID) layer->router_bias = random_vector(random, n_experts, 0, 0.3f);
   for (int64_t e = 0; e < n_experts; e++) {
-    layer->experts[e] = make_gated(fixture, random, config->experts.intermediate_size, false);
+    make_expert(fixture, random, &layer->experts[e]);
   }
 }
 
@@ -181,7 +195,7 @@ void decoder_fixture_free(struct decoder_fixture *fixture) {
 
 /* ---- the same in double precision ---- */
 
-enum { MAX_WIDTH = 256, MAX_TOKENS = 256 };
+enum { MAX_WIDTH = 256, MAX_TOKENS = 320 };
 
 struct oracle {
   const struct decoder_fixture *fixture;

@@ -1,4 +1,5 @@
-/* Decoders of every kind, whole: against double precision; chunks, slices, threads, pages and company do not change a bit. */
+/* Decoders of every kind, whole: against double precision; chunks (also of more rows than are cut along the outputs), slices,
+ * threads, pages and company do not change a bit. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@
 #include "support/decoder_fixture.h"
 #include "support/test.h"
 
-enum { N_TOKENS = 150, N_PAGES = 24, MAX_ROWS = 4, CONTEXT = 200, N_WORKERS = 3 };
+enum { N_TOKENS = 290, N_PAGES = 24, MAX_ROWS = 4, CONTEXT = 340, N_WORKERS = 3 };
 
 static struct decoder_fixture fixtures[2 * DECODER_KINDS]; /* of each kind f32, bf16 */
 static int32_t prompt[N_TOKENS + 1];
@@ -108,8 +109,8 @@ static double distance(const float *got, const double *expected) {
 /* Both ways of computing a token, in chunks and not: prefill to its end, and a decode step behind it. */
 static void logits_match_double_precision(void **state) {
   (void)state;
-  static const int64_t lengths[] = {1, 2, 63, 64, 65, N_TOKENS};
-  const int32_t pages[4] = {3, 1, 7, 2};
+  static const int64_t lengths[] = {1, 2, 63, 64, 65, 257};
+  const int32_t pages[5] = {3, 1, 7, 2, 4};
   for (int kind = 0; kind < DECODER_KINDS; kind++) {
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
       struct bench bench = make_bench(&fixtures[2 * kind].decoder, 2);
@@ -117,7 +118,7 @@ static void logits_match_double_precision(void **state) {
       double expected[DECODER_VOCAB];
       struct omma_error error;
       int64_t n = lengths[i];
-      prefill(&bench, pages, n, 0, 64, 5, last);
+      prefill(&bench, pages, n, 0, n == 65 ? 64 : 320, 5, last);
       assert_ok(ommai_decode_logits(bench.decoder, last, bench.workspace, bench.size, bench.interface, logits, &error), &error);
       decoder_fixture_oracle(&fixtures[2 * kind], prompt, n, expected);
       assert_true(distance(logits, expected) < 1e-5);
@@ -135,13 +136,13 @@ static void cutting_does_not_change_a_bit(void **state) {
   const struct {
     int64_t chunk, max_tasks;
     int n_threads;
-    int32_t pages[3];
-  } cuts[] = {{N_TOKENS, 1, 1, {0, 1, 2}},
-              {64, 1000, 1, {5, 6, 7}},
-              {128, 3, 2, {20, 2, 11}},
-              {64, 1, 3, {N_PAGES - 1, 1, 0}},
-              {N_TOKENS, INT64_MAX, 3, {9, 8, 7}}};
-  const int32_t pages[3] = {3, 4, 5};
+    int32_t pages[5];
+  } cuts[] = {{N_TOKENS, 1, 1, {0, 1, 2, 3, 4}},
+              {64, 1000, 1, {5, 6, 7, 8, 9}},
+              {128, 3, 2, {20, 2, 11, 12, 7}},
+              {256, 1, 3, {N_PAGES - 1, 1, 0, 14, 3}},
+              {N_TOKENS, INT64_MAX, 3, {9, 8, 7, 6, 5}}};
+  const int32_t pages[5] = {3, 4, 5, 6, 7};
   for (int f = 0; f < 2 * DECODER_KINDS; f++) {
     float reference[DECODER_HIDDEN], last[DECODER_HIDDEN], reference_logits[DECODER_VOCAB], logits[DECODER_VOCAB];
     struct bench bench = make_bench(&fixtures[f].decoder, 1);
@@ -164,7 +165,8 @@ static void cutting_does_not_change_a_bit(void **state) {
 /* Four sequences of different lengths, decoded together and alone, in any order. */
 static void company_does_not_change_a_bit(void **state) {
   (void)state;
-  const int32_t lengths[MAX_ROWS] = {150, 1, 64, 127}, pages[MAX_ROWS][3] = {{0, 5, 9}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
+  const int32_t lengths[MAX_ROWS] = {N_TOKENS, 1, 64, 127};
+  const int32_t pages[MAX_ROWS][5] = {{0, 5, 9, 12, 13}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
   for (int f = 0; f < 2 * DECODER_KINDS; f++) {
     struct bench bench = make_bench(&fixtures[f].decoder, 2);
     float last[DECODER_HIDDEN], together[MAX_ROWS][DECODER_VOCAB], alone[MAX_ROWS][DECODER_VOCAB];
@@ -189,7 +191,7 @@ static void company_does_not_change_a_bit(void **state) {
 
 static void small_workspaces_are_refused(void **state) {
   (void)state;
-  const int32_t pages[3] = {0, 1, 2};
+  const int32_t pages[5] = {0, 1, 2, 3, 4};
   for (int kind = 0; kind < DECODER_KINDS; kind++) {
     struct bench bench = make_bench(&fixtures[2 * kind].decoder, 1);
     struct ommai_prompt_row rows[N_TOKENS] = {{0}};
