@@ -190,7 +190,7 @@ static void project_qkv(const struct step *step, int64_t layer) {
 /* The dense part over step->normed. */
 static void feed_forward(const struct step *step, int64_t layer) {
   const struct ommai_decoder *decoder = step->decoder;
-  const struct ommai_gated_linear *weights = &decoder->layers[layer].dense;
+  const struct ommai_decoder_dense *weights = &decoder->layers[layer].dense;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, layer);
   if (intermediate == 0) return;
   few_rows(step->team, weights->gate_up.linear, step->normed, step->n_rows, step->wide, false);

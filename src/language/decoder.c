@@ -75,36 +75,50 @@ static void free_vector(const struct omma_allocator *allocator, float *vector, i
 }
 
 static void free_linear(struct ommai_decoder_linear *layer) {
+  ommai_linear_parts_destroy(layer->parts);
+  ommai_linear_destroy(layer->linear);
+}
+
+static void free_tile_linear(struct ommai_decoder_tile_linear *layer) {
   ommai_linear_op_destroy(layer->op);
   ommai_linear_destroy(layer->linear);
 }
 
-static void free_gated(struct ommai_gated_linear *layer) {
-  free_linear(&layer->gate_up);
-  free_linear(&layer->down);
+static void free_experts(const struct ommai_decoder_config *config, struct ommai_decoder_layer *layer,
+                         const struct omma_allocator *allocator) {
+  int64_t n_experts = config->experts.router.n_experts;
+  free_tile_linear(&layer->router);
+  free_vector(allocator, layer->router_bias, n_experts);
+  for (int64_t i = 0; layer->experts && i < n_experts; i++) {
+    free_tile_linear(&layer->experts[i].gate_up);
+    free_tile_linear(&layer->experts[i].down);
+  }
+  ommai_release(allocator, layer->experts, (size_t)n_experts, sizeof *layer->experts);
+}
+
+static void free_heads(const struct ommai_decoder_config *config, struct ommai_decoder_layer *layer,
+                       const struct omma_allocator *allocator) {
+  for (int64_t h = 0; layer->latent_heads && h < config->n_heads; h++) {
+    free_tile_linear(&layer->latent_heads[h].expand);
+    ommai_linear_destroy(layer->latent_heads[h].absorb);
+    ommai_linear_destroy(layer->latent_heads[h].value);
+  }
+  ommai_release(allocator, layer->latent_heads, (size_t)config->n_heads, sizeof *layer->latent_heads);
 }
 
 static void free_layer(const struct ommai_decoder_config *config, struct ommai_decoder_layer *layer,
                        const struct omma_allocator *allocator) {
-  int64_t n_experts = config->experts.router.n_experts;
   free_vector(allocator, layer->input_norm, config->hidden_size);
   free_vector(allocator, layer->post_norm, config->hidden_size);
   free_vector(allocator, layer->q_norm, config->head_dim);
   free_vector(allocator, layer->k_norm, config->head_dim);
   free_vector(allocator, layer->latent_norm, config->latent.kv_rank);
-  free_vector(allocator, layer->router_bias, n_experts);
   free_linear(&layer->qkv);
   free_linear(&layer->o);
-  free_linear(&layer->router);
-  free_gated(&layer->dense);
-  for (int64_t i = 0; layer->experts && i < n_experts; i++) free_gated(&layer->experts[i]);
-  ommai_release(allocator, layer->experts, (size_t)n_experts, sizeof *layer->experts);
-  for (int64_t h = 0; layer->latent_heads && h < config->n_heads; h++) {
-    free_linear(&layer->latent_heads[h].expand);
-    ommai_linear_destroy(layer->latent_heads[h].absorb);
-    ommai_linear_destroy(layer->latent_heads[h].value);
-  }
-  ommai_release(allocator, layer->latent_heads, (size_t)config->n_heads, sizeof *layer->latent_heads);
+  free_linear(&layer->dense.gate_up);
+  free_linear(&layer->dense.down);
+  free_heads(config, layer, allocator);
+  free_experts(config, layer, allocator);
 }
 
 void ommai_decoder_free(struct ommai_decoder *decoder, const struct omma_allocator *allocator) {

@@ -18,7 +18,7 @@
 #include "kernels/row_ops.h"
 #include "language/mrope.h"
 #include "language/router.h"
-#include "linear/linear.h"
+#include "linear/linear_parts.h"
 
 #define OMMAI_DECODER_MAX_LAYERS 1024
 
@@ -81,34 +81,43 @@ int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int6
 /* The largest of these over the layers. */
 int64_t ommai_decoder_max_dense_size(const struct ommai_decoder_config *config);
 
-/* A linear layer: `op` for tiles of prompt rows, `linear` itself for the few rows of a decode step. */
+/* A layer that all rows of a chunk go through, in parts along its outputs; `linear` itself for the few rows of a decode step. */
 struct ommai_decoder_linear {
+  struct ommai_linear *linear;
+  struct ommai_linear_parts *parts;
+};
+
+/* A layer for one task's rows at a time. */
+struct ommai_decoder_tile_linear {
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
 };
 
-/* down(silu(gate) * up); gate and up stacked. */
-struct ommai_gated_linear {
+/* down(silu(gate) * up), gate and up stacked: the part of a layer that every row takes, and an expert. */
+struct ommai_decoder_dense {
   struct ommai_decoder_linear gate_up, down;
+};
+struct ommai_decoder_expert {
+  struct ommai_decoder_tile_linear gate_up, down;
 };
 
 /* One head of latent attention, by what becomes of the compressed values c:
  *   expand: [value, key] = c W   for prompts    absorb: q_c = q_nope W, so that q_c . c = q_nope . key; value alone   for decoding */
 struct ommai_latent_head {
-  struct ommai_decoder_linear expand;
+  struct ommai_decoder_tile_linear expand;
   struct ommai_linear *absorb, *value;
 };
 
 struct ommai_decoder_layer {
-  float *input_norm, *post_norm;          /* [hidden] */
-  float *q_norm, *k_norm;                 /* [head_dim]; NULL: none */
-  float *latent_norm;                     /* [kv_rank]; latent attention */
-  struct ommai_decoder_linear qkv, o;     /* qkv: q, k, v stacked, or q and the compressed row */
-  struct ommai_latent_head *latent_heads; /* [n_heads]; latent attention */
-  struct ommai_gated_linear dense;        /* where ommai_decoder_dense_size is not 0 */
-  struct ommai_decoder_linear router;     /* f32 [hidden] -> [n_experts]; routed layers, as the two below */
-  float *router_bias;                     /* [n_experts]; NULL: none */
-  struct ommai_gated_linear *experts;     /* [n_experts] */
+  float *input_norm, *post_norm;           /* [hidden] */
+  float *q_norm, *k_norm;                  /* [head_dim]; NULL: none */
+  float *latent_norm;                      /* [kv_rank]; latent attention */
+  struct ommai_decoder_linear qkv, o;      /* qkv: q, k, v stacked, or q and the compressed row */
+  struct ommai_latent_head *latent_heads;  /* [n_heads]; latent attention */
+  struct ommai_decoder_dense dense;        /* where ommai_decoder_dense_size is not 0 */
+  struct ommai_decoder_tile_linear router; /* f32 [hidden] -> [n_experts]; routed layers, as the two below */
+  float *router_bias;                      /* [n_experts]; NULL: none */
+  struct ommai_decoder_expert *experts;    /* [n_experts] */
 };
 
 struct ommai_decoder {

@@ -43,7 +43,7 @@ void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, 
   int64_t expert = ommai_routing_expert(routing, tile), hidden = decoder->config.hidden_size;
   int64_t place = routing->starts[expert] + (tile - routing->tasks[expert]) * OMMAI_MAX_TILE_ROWS;
   int64_t n = ommai_min_i64(OMMAI_MAX_TILE_ROWS, routing->starts[expert + 1] - place);
-  const struct ommai_gated_linear *weights = &decoder->layers[layer].experts[expert];
+  const struct ommai_decoder_expert *weights = &decoder->layers[layer].experts[expert];
   gather(decoder, routing, place, n, rows, scratch->gathered);
   ommai_row_tiles_apply(tiles, weights->gate_up.op, scratch->gathered, scratch->wide, n, worker);
   gate_rows(decoder, scratch->wide, n, scratch->gated);
@@ -63,7 +63,7 @@ void ommai_experts_add_row(const struct ommai_decoder *decoder, const struct omm
 
 /* One of an expert's two layers over few rows, for every expert that has rows; a panel of one expert per task. */
 struct few_call {
-  const struct ommai_gated_linear *experts;
+  const struct ommai_decoder_expert *experts;
   const struct ommai_routing *routing;
   bool down;
   const unsigned char *x;
@@ -76,7 +76,7 @@ static void few_task(void *context, int64_t task, int worker) {
   (void)worker;
   const struct few_call *call = context;
   int64_t expert = ommai_routing_expert(call->routing, task / call->n_panels), place = call->routing->starts[expert];
-  const struct ommai_gated_linear *weights = &call->experts[expert];
+  const struct ommai_decoder_expert *weights = &call->experts[expert];
   ommai_linear_few_rows(call->down ? weights->down.linear : weights->gate_up.linear,
                         call->x + (size_t)place * call->x_row_bytes, call->x_stride, call->routing->starts[expert + 1] - place,
                         call->y + place * call->y_stride, call->y_stride, false, task % call->n_panels, 1);
@@ -84,7 +84,7 @@ static void few_task(void *context, int64_t task, int worker) {
 
 static void run_few(const struct ommai_decoder *decoder, int64_t layer, const struct ommai_routing *routing, int64_t n_active,
                     bool down, const void *x, float *y, const struct omma_team *team) {
-  const struct ommai_gated_linear *experts = decoder->layers[layer].experts;
+  const struct ommai_decoder_expert *experts = decoder->layers[layer].experts;
   const struct ommai_linear *shape = down ? experts->down.linear : experts->gate_up.linear;
   struct few_call call = {.experts = experts,
                           .routing = routing,

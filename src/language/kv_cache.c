@@ -87,6 +87,7 @@ void *ommai_kv_layer_keys(const struct ommai_kv_cache *cache, int64_t layer) {
 }
 
 void *ommai_kv_layer_values(const struct ommai_kv_cache *cache, int64_t layer) {
+  if (!cache->values) return NULL;
   return ommai_element(cache->values, layer * cache->n_pages * ommai_kv_page_stride(cache), cache->dtype);
 }
 

@@ -33,7 +33,7 @@ void ommai_kv_cache_destroy(struct ommai_kv_cache *cache);
 bool ommai_kv_cache_take(struct ommai_kv_cache *cache, int64_t n, int32_t *pages);
 void ommai_kv_cache_give_back(struct ommai_kv_cache *cache, int64_t n, const int32_t *pages);
 
-/* Elements from a page to the next, from a head to the next, and the base of a layer. */
+/* Elements from a page to the next, from a head to the next, and the base of a layer (values: NULL for latent attention). */
 int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache);
 int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache);
 void *ommai_kv_layer_keys(const struct ommai_kv_cache *cache, int64_t layer);

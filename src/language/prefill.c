@@ -1,10 +1,14 @@
 /* Stages and their shapes, n = rows of the chunk:
- *   enter:   embeddings -> residual [n, hidden] -> norm -> qkv -> norms, rope -> q [n, q_width], the kept part into pages
- *   attend:  q, pages -> attended [n, attended_width]
- *   leave l: attended -> residual -> norm -> dense feed-forward -> residual; where layer l is routed: router -> slots, then
+ *   enter:   embeddings -> residual [n, hidden] -> norm -> normed [n, hidden]
+ *   qkv:     normed -> wide [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept part into pages
+ *   attend:  q, pages -> attended [n, attended_width];  o: attended -> residual
+ *   leave:   norm -> normed; routed layers: router -> slots
+ *   gate_up: normed -> wide [n, 2 * intermediate];  gate: silu(gate) * up -> gated;  down: gated -> residual
  *   experts: normed rows by expert -> results [slots, hidden]
- *   combine: results -> residual
- *   and at the end of a layer: deepstack l -> residual -> norm and qkv of layer l + 1 */
+ *   end:     results -> residual; deepstack -> residual; the next layer's norm
+ *
+ * Linear layers are cut along their outputs, and long chunks along their rows as well; what is local to a row goes in small tiles. So
+ * weights are read once a chunk, and short prompts occupy every core. All cuts follow from shapes alone. */
 #include "language/prefill.h"
 
 #include <string.h>
@@ -20,15 +24,21 @@
 #include "language/prefill_attention.h"
 #include "linear/row_tiles.h"
 
-enum phase { PHASE_ENTER, PHASE_ATTEND, PHASE_LEAVE, PHASE_EXPERTS, PHASE_COMBINE, PHASE_DONE };
+enum { BLOCK_ROWS = 256 }; /* rows of one task of a linear layer */
 
-/* What one worker needs for its tile; every buffer has OMMAI_MAX_TILE_ROWS rows. */
-struct scratch {
-  void *normed;     /* dtype [tile, hidden] */
-  float *unrounded; /* f32 [tile, hidden], for the router */
-  float *wide;      /* f32 [tile, the widest of qkv, gate with up, router logits] */
-  void *gated;      /* dtype [tile, the widest intermediate] */
-  struct ommai_experts_scratch experts;
+enum phase {
+  PHASE_ENTER,
+  PHASE_QKV,
+  PHASE_FINISH,
+  PHASE_ATTEND,
+  PHASE_O,
+  PHASE_LEAVE,
+  PHASE_GATE_UP,
+  PHASE_GATE,
+  PHASE_DOWN,
+  PHASE_EXPERTS,
+  PHASE_END,
+  PHASE_DONE
 };
 
 struct ommai_prefill {
@@ -37,17 +47,21 @@ struct ommai_prefill {
   const int32_t *pages;
   const struct ommai_prompt_row *rows;
   const struct omma_team *team;
-  struct ommai_row_tiles tiles;
+  struct ommai_row_tiles tiles; /* of row-local phases */
   int64_t first;
-  float *residual;      /* [round_up(n, 128), hidden] */
-  void *q;              /* dtype [round_up(n, 128), q_width] */
-  void *attended;       /* dtype [round_up(n, 128), attended_width] */
-  float *cosine, *sine; /* [n, rope_dim / 2] */
-  struct scratch *scratch;
+  /* Of all rows, n rounded up to OMMAI_MAX_TILE_ROWS: */
+  float *residual;      /* [hidden] */
+  void *normed;         /* dtype [hidden] */
+  float *wide;          /* f32 [the wider of qkv and gate with up] */
+  void *gated;          /* dtype [the widest dense intermediate] */
+  void *q;              /* dtype [q_width] */
+  void *attended;       /* dtype [attended_width] */
+  float *cosine, *sine; /* [rope_dim / 2] */
   struct ommai_prefill_attention attention;
+  /* Routed layers: */
   struct ommai_routing routing;
-  void *routed_rows;     /* dtype [n, hidden], the experts' input */
-  float *expert_results; /* [n * n_chosen, hidden] */
+  float *expert_results;                 /* [n * n_chosen, hidden] */
+  struct ommai_experts_scratch *workers; /* [n_workers] */
 
   enum phase phase;
   int64_t layer, next_task, n_expert_tiles;
@@ -56,23 +70,32 @@ struct ommai_prefill {
   void *tap_context;
 };
 
-static bool has_experts(const struct ommai_decoder *decoder) { return decoder->config.experts.router.n_experts > 0; }
+/* ---- memory ---- */
 
-static struct scratch place_scratch(const struct ommai_decoder *decoder, struct ommai_arena *arena) {
-  const struct ommai_decoder_config *config = &decoder->config;
-  size_t tile = OMMAI_MAX_TILE_ROWS, hidden = (size_t)config->hidden_size, element = ommai_dtype_size(decoder->dtype);
-  int64_t dense = ommai_decoder_max_dense_size(config), expert = config->experts.intermediate_size;
-  int64_t intermediate = ommai_max_i64(dense, expert);
-  int64_t wide =
-      ommai_max_i64(ommai_decoder_qkv_width(config), ommai_max_i64(2 * intermediate, config->experts.router.n_experts));
-  struct scratch scratch = {.normed = ommai_arena_take(arena, tile * hidden, element),
-                            .wide = ommai_arena_take(arena, tile * (size_t)wide, sizeof(float)),
-                            .gated = ommai_arena_take(arena, tile * (size_t)intermediate, element)};
-  if (!has_experts(decoder)) return scratch;
-  scratch.unrounded = ommai_arena_take(arena, tile * hidden, sizeof(float));
-  /* The router's input and an expert's output are never wanted at the same time. */
-  scratch.experts = (struct ommai_experts_scratch){scratch.normed, scratch.wide, scratch.gated, scratch.unrounded};
-  return scratch;
+/* A worker's, for the tiles of an expert, and for the router: its input is in `out`, its logits are in `wide`. */
+static struct ommai_experts_scratch place_worker(const struct ommai_decoder *decoder, struct ommai_arena *arena) {
+  const struct ommai_experts_config *experts = &decoder->config.experts;
+  size_t tile = OMMAI_MAX_TILE_ROWS, hidden = (size_t)decoder->config.hidden_size, element = ommai_dtype_size(decoder->dtype);
+  size_t wide = (size_t)ommai_max_i64(2 * experts->intermediate_size, experts->router.n_experts);
+  return (struct ommai_experts_scratch){
+      .gathered = ommai_arena_take(arena, tile * hidden, element),
+      .wide = ommai_arena_take(arena, tile * wide, sizeof(float)),
+      .gated = ommai_arena_take(arena, tile * (size_t)experts->intermediate_size, element),
+      .out = ommai_arena_take(arena, tile * hidden, sizeof(float)),
+  };
+}
+
+static void place_experts(const struct ommai_decoder *decoder, int64_t n_rows, int n_workers, struct ommai_arena *arena,
+                          struct ommai_prefill *prefill) {
+  const struct ommai_router_config *router = &decoder->config.experts.router;
+  ommai_routing_place(&prefill->routing, router, n_rows, arena);
+  prefill->expert_results =
+      ommai_arena_take(arena, (size_t)(n_rows * router->n_chosen * decoder->config.hidden_size), sizeof(float));
+  prefill->workers = ommai_arena_take(arena, (size_t)n_workers, sizeof *prefill->workers);
+  for (int worker = 0; worker < n_workers; worker++) {
+    struct ommai_experts_scratch one = place_worker(decoder, arena);
+    if (prefill->workers) prefill->workers[worker] = one;
+  }
 }
 
 static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t n_rows, int n_workers,
@@ -80,25 +103,20 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
   const struct ommai_decoder_config *config = &decoder->config;
   size_t rows = (size_t)ommai_round_up(n_rows, OMMAI_MAX_TILE_ROWS), element = ommai_dtype_size(decoder->dtype);
   size_t hidden = (size_t)config->hidden_size, pairs = (size_t)ommai_decoder_rope_dim(config) / 2;
+  size_t intermediate = (size_t)ommai_decoder_max_dense_size(config);
+  size_t wide = (size_t)ommai_max_i64(ommai_decoder_qkv_width(config), 2 * (int64_t)intermediate);
   struct ommai_prefill *prefill = ommai_arena_take(arena, 1, sizeof *prefill);
   struct ommai_prefill placed = {
       .residual = ommai_arena_take(arena, rows * hidden, sizeof(float)),
+      .normed = ommai_arena_take(arena, rows * hidden, element),
+      .wide = ommai_arena_take(arena, rows * wide, sizeof(float)),
+      .gated = ommai_arena_take(arena, rows * intermediate, element),
       .q = ommai_arena_take(arena, rows * (size_t)ommai_decoder_q_width(config), element),
       .attended = ommai_arena_take(arena, rows * (size_t)ommai_decoder_attended_width(config), element),
-      .cosine = ommai_arena_take(arena, (size_t)n_rows * pairs, sizeof(float)),
-      .sine = ommai_arena_take(arena, (size_t)n_rows * pairs, sizeof(float)),
-      .scratch = ommai_arena_take(arena, (size_t)n_workers, sizeof(struct scratch)),
+      .cosine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
+      .sine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
   };
-  for (int worker = 0; worker < n_workers; worker++) {
-    struct scratch one = place_scratch(decoder, arena);
-    if (placed.scratch) placed.scratch[worker] = one;
-  }
-  if (has_experts(decoder)) {
-    size_t slots = (size_t)(n_rows * config->experts.router.n_chosen);
-    ommai_routing_place(&placed.routing, &config->experts.router, n_rows, arena);
-    placed.routed_rows = ommai_arena_take(arena, (size_t)n_rows * hidden, element);
-    placed.expert_results = ommai_arena_take(arena, slots * hidden, sizeof(float));
-  }
+  if (config->experts.router.n_experts) place_experts(decoder, n_rows, n_workers, arena, &placed);
   if (prefill) *prefill = placed;
   return prefill;
 }
@@ -128,7 +146,7 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   prefill->rows = rows;
   prefill->team = team;
   prefill->first = first;
-  ommai_row_tiles_init(&prefill->tiles, decoder->linear_engine, decoder->dtype, n_rows);
+  ommai_row_tiles_init_small(&prefill->tiles, decoder->linear_engine, decoder->dtype, n_rows);
   prefill->attention = (struct ommai_prefill_attention){.decoder = decoder,
                                                         .cache = cache,
                                                         .pages = pages,
@@ -150,6 +168,8 @@ void ommai_prefill_set_tap(struct ommai_prefill *prefill, ommai_layer_tap tap, v
   prefill->tap_context = context;
 }
 
+/* ---- row-local phases ---- */
+
 static void norm_rows(const struct ommai_prefill *prefill, const float *weight, struct ommai_row_tile tile, void *out,
                       enum omma_dtype type) {
   const struct ommai_decoder *decoder = prefill->decoder;
@@ -160,31 +180,15 @@ static void norm_rows(const struct ommai_prefill *prefill, const float *weight, 
   }
 }
 
-/* Norm and fused projections of `layer` for a tile; what is kept goes to its pages. */
-static void project_qkv(struct ommai_prefill *prefill, struct ommai_row_tile tile, int64_t layer, int worker) {
-  const struct ommai_decoder *decoder = prefill->decoder;
-  const struct ommai_decoder_layer *weights = &decoder->layers[layer];
-  struct scratch *scratch = &prefill->scratch[worker];
-  int64_t width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
-  int64_t pairs = decoder->mrope.n_pairs;
-  norm_rows(prefill, weights->input_norm, tile, scratch->normed, decoder->dtype);
-  ommai_row_tiles_apply(&prefill->tiles, weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
-  for (int64_t row = 0; row < tile.n_rows; row++) {
-    int64_t at = tile.first + row, place = ommai_kv_position_offset(prefill->cache, prefill->pages, prefill->first + at);
-    float *projected = scratch->wide + row * width;
-    const float *cosine = prefill->cosine + at * pairs, *sine = prefill->sine + at * pairs;
-    void *q = ommai_element(prefill->q, at * q_width, decoder->dtype);
-    if (decoder->config.attention == OMMAI_ATTENTION_LATENT) {
-      ommai_latent_finish_row(decoder, prefill->cache, layer, projected, cosine, sine, q, place);
-    } else {
-      ommai_grouped_finish_row(decoder, prefill->cache, layer, projected, cosine, sine, q, place);
-    }
-  }
+static void *normed_rows(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+  return ommai_element(prefill->normed, tile.first * prefill->decoder->config.hidden_size, prefill->decoder->dtype);
 }
 
-static void enter_tile(void *context, int64_t task, int worker) {
-  struct ommai_prefill *prefill = context;
-  struct ommai_row_tile tile = ommai_row_tile_at(&prefill->tiles, prefill->first_task + task);
+static void begin_layer(const struct ommai_prefill *prefill, struct ommai_row_tile tile, int64_t layer) {
+  norm_rows(prefill, prefill->decoder->layers[layer].input_norm, tile, normed_rows(prefill, tile), prefill->decoder->dtype);
+}
+
+static void enter_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   int64_t hidden = prefill->decoder->config.hidden_size;
   for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
     float *to = prefill->residual + row * hidden;
@@ -194,89 +198,129 @@ static void enter_tile(void *context, int64_t task, int worker) {
       ommai_decoder_embed(prefill->decoder, prefill->rows[row].token, to);
     }
   }
-  project_qkv(prefill, tile, 0, worker);
+  begin_layer(prefill, tile, 0);
 }
 
-/* The dense part over a tile whose normed rows are in `normed`. */
-static void feed_forward(struct ommai_prefill *prefill, struct ommai_row_tile tile, const void *normed, int worker) {
+static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   const struct ommai_decoder *decoder = prefill->decoder;
-  const struct ommai_gated_linear *weights = &decoder->layers[prefill->layer].dense;
-  struct scratch *scratch = &prefill->scratch[worker];
-  int64_t intermediate = ommai_decoder_dense_size(&decoder->config, prefill->layer);
-  if (intermediate == 0) return;
-  ommai_row_tiles_apply(&prefill->tiles, weights->gate_up.op, normed, scratch->wide, tile.n_rows, worker);
-  for (int64_t row = 0; row < tile.n_rows; row++) {
-    const float *gate = scratch->wide + row * 2 * intermediate;
-    decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
-                           ommai_element(scratch->gated, row * intermediate, decoder->dtype), decoder->dtype);
+  int64_t width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
+  int64_t pairs = decoder->mrope.n_pairs;
+  for (int64_t at = tile.first; at < tile.first + tile.n_rows; at++) {
+    int64_t place = ommai_kv_position_offset(prefill->cache, prefill->pages, prefill->first + at);
+    const float *cosine = prefill->cosine + at * pairs, *sine = prefill->sine + at * pairs;
+    void *q = ommai_element(prefill->q, at * q_width, decoder->dtype);
+    float *projected = prefill->wide + at * width;
+    if (decoder->config.attention == OMMAI_ATTENTION_LATENT) {
+      ommai_latent_finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
+    } else {
+      ommai_grouped_finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
+    }
   }
-  ommai_row_tiles_apply(&prefill->tiles, weights->down.op, scratch->gated,
-                        prefill->residual + tile.first * decoder->config.hidden_size, tile.n_rows, worker);
 }
 
-/* Sends a tile's rows to their experts. The router sees the norm's f32 values. */
+/* Sends a tile's rows to their experts. The router sees the norm's f32 values, the layers behind it the rounded ones. */
 static void route_rows(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
-  struct scratch *scratch = &prefill->scratch[worker];
-  int64_t hidden = decoder->config.hidden_size;
-  norm_rows(prefill, weights->post_norm, tile, scratch->unrounded, OMMA_F32);
-  decoder->ops->convert(scratch->unrounded, tile.n_rows * hidden, scratch->normed, decoder->dtype);
-  memcpy(ommai_element(prefill->routed_rows, tile.first * hidden, decoder->dtype), scratch->normed,
-         (size_t)(tile.n_rows * hidden) * ommai_dtype_size(decoder->dtype));
-  ommai_row_tiles_apply(&prefill->tiles, weights->router.op, scratch->unrounded, scratch->wide, tile.n_rows, worker);
-  ommai_experts_choose(decoder, prefill->layer, scratch->wide, tile.first, tile.n_rows, &prefill->routing);
+  float *unrounded = prefill->workers[worker].out, *logits = prefill->workers[worker].wide;
+  norm_rows(prefill, weights->post_norm, tile, unrounded, OMMA_F32);
+  decoder->ops->convert(unrounded, tile.n_rows * decoder->config.hidden_size, normed_rows(prefill, tile), decoder->dtype);
+  ommai_row_tiles_apply(&prefill->tiles, weights->router.op, unrounded, logits, tile.n_rows, worker);
+  ommai_experts_choose(decoder, prefill->layer, logits, tile.first, tile.n_rows, &prefill->routing);
 }
 
-/* What comes after a layer's last addition to the residual. */
-static void finish_layer(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
+static void leave_tile(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
-  int64_t hidden = decoder->config.hidden_size;
-  if (prefill->layer < decoder->config.n_deepstack) {
-    for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
-      const struct ommai_prompt_row *source = &prefill->rows[row];
-      if (!source->picture) continue;
-      decoder->ops->add(prefill->residual + row * hidden, source->picture + (1 + prefill->layer) * source->picture_stride,
-                        hidden);
-    }
-  }
-  if (prefill->layer + 1 < decoder->config.n_layers) project_qkv(prefill, tile, prefill->layer + 1, worker);
-}
-
-static void leave_tile(void *context, int64_t task, int worker) {
-  struct ommai_prefill *prefill = context;
-  const struct ommai_decoder *decoder = prefill->decoder;
-  const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
-  struct ommai_row_tile tile = ommai_row_tile_at(&prefill->tiles, prefill->first_task + task);
-  int64_t hidden = decoder->config.hidden_size, width = ommai_decoder_attended_width(&decoder->config);
-  void *normed = prefill->scratch[worker].normed;
-  ommai_row_tiles_apply(&prefill->tiles, weights->o.op, ommai_element(prefill->attended, tile.first * width, decoder->dtype),
-                        prefill->residual + tile.first * hidden, tile.n_rows, worker);
   if (decoder->config.routed[prefill->layer]) {
     route_rows(prefill, tile, worker);
-    feed_forward(prefill, tile, normed, worker);
   } else {
-    norm_rows(prefill, weights->post_norm, tile, normed, decoder->dtype);
-    feed_forward(prefill, tile, normed, worker);
-    finish_layer(prefill, tile, worker);
+    norm_rows(prefill, decoder->layers[prefill->layer].post_norm, tile, normed_rows(prefill, tile), decoder->dtype);
   }
 }
 
-static void expert_tile(void *context, int64_t task, int worker) {
-  struct ommai_prefill *prefill = context;
-  ommai_experts_run_tile(prefill->decoder, prefill->layer, &prefill->routing, prefill->first_task + task, prefill->routed_rows,
-                         prefill->expert_results, &prefill->scratch[worker].experts, &prefill->tiles, worker);
+static void gate_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+  const struct ommai_decoder *decoder = prefill->decoder;
+  int64_t intermediate = ommai_decoder_dense_size(&decoder->config, prefill->layer);
+  for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
+    const float *gate = prefill->wide + row * 2 * intermediate;
+    decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
+                           ommai_element(prefill->gated, row * intermediate, decoder->dtype), decoder->dtype);
+  }
 }
 
-static void combine_tile(void *context, int64_t task, int worker) {
+/* What the experts made, the tower's addition, the next layer's norm. */
+static void end_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+  const struct ommai_decoder *decoder = prefill->decoder;
+  int64_t hidden = decoder->config.hidden_size, layer = prefill->layer;
+  for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
+    const struct ommai_prompt_row *source = &prefill->rows[row];
+    float *residual = prefill->residual + row * hidden;
+    if (decoder->config.routed[layer]) {
+      ommai_experts_add_row(decoder, &prefill->routing, row, prefill->expert_results, residual);
+    }
+    if (layer < decoder->config.n_deepstack && source->picture) {
+      decoder->ops->add(residual, source->picture + (1 + layer) * source->picture_stride, hidden);
+    }
+  }
+  if (layer + 1 < decoder->config.n_layers) begin_layer(prefill, tile, layer + 1);
+}
+
+static void run_tile(void *context, int64_t task, int worker) {
   struct ommai_prefill *prefill = context;
   struct ommai_row_tile tile = ommai_row_tile_at(&prefill->tiles, prefill->first_task + task);
-  for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
-    ommai_experts_add_row(prefill->decoder, &prefill->routing, row, prefill->expert_results,
-                          prefill->residual + row * prefill->decoder->config.hidden_size);
+  switch (prefill->phase) {
+    case PHASE_ENTER: enter_tile(prefill, tile); break;
+    case PHASE_FINISH: finish_tile(prefill, tile); break;
+    case PHASE_LEAVE: leave_tile(prefill, tile, worker); break;
+    case PHASE_GATE: gate_tile(prefill, tile); break;
+    default: end_tile(prefill, tile);
   }
-  finish_layer(prefill, tile, worker);
 }
+
+static void run_expert_tile(void *context, int64_t task, int worker) {
+  struct ommai_prefill *prefill = context;
+  ommai_experts_run_tile(prefill->decoder, prefill->layer, &prefill->routing, prefill->first_task + task, prefill->normed,
+                         prefill->expert_results, &prefill->workers[worker], &prefill->tiles, worker);
+}
+
+/* ---- linear layers ---- */
+
+struct layer_call {
+  const struct ommai_linear *linear;
+  const struct ommai_linear_parts *parts;
+  void *x; /* of the compute type */
+  float *y;
+};
+
+/* The layer of the present phase; parts NULL in other phases. */
+static struct layer_call layer_call(const struct ommai_prefill *prefill) {
+  const struct ommai_decoder_layer *weights = &prefill->decoder->layers[prefill->layer];
+  const struct ommai_decoder_linear *qkv = &weights->qkv, *o = &weights->o;
+  const struct ommai_decoder_linear *gate_up = &weights->dense.gate_up, *down = &weights->dense.down;
+  switch (prefill->phase) {
+    case PHASE_QKV: return (struct layer_call){qkv->linear, qkv->parts, prefill->normed, prefill->wide};
+    case PHASE_O: return (struct layer_call){o->linear, o->parts, prefill->attended, prefill->residual};
+    case PHASE_GATE_UP: return (struct layer_call){gate_up->linear, gate_up->parts, prefill->normed, prefill->wide};
+    case PHASE_DOWN: return (struct layer_call){down->linear, down->parts, prefill->gated, prefill->residual};
+    default: return (struct layer_call){0};
+  }
+}
+
+static int64_t n_row_blocks(const struct ommai_prefill *prefill) { return ommai_div_up(prefill->tiles.n_rows, BLOCK_ROWS); }
+
+static void run_part(void *context, int64_t task, int worker) {
+  struct ommai_prefill *prefill = context;
+  struct layer_call call = layer_call(prefill);
+  int64_t place = prefill->first_task + task, n_blocks = n_row_blocks(prefill), row = place % n_blocks * BLOCK_ROWS;
+  int64_t n_rows = ommai_min_i64(BLOCK_ROWS, prefill->tiles.n_rows - row);
+  const void *x = ommai_element(call.x, row * ommai_linear_n_in(call.linear), prefill->decoder->dtype);
+  float *y = call.y + row * ommai_linear_n_out(call.linear);
+  if (ommai_linear_parts_run(call.parts, place / n_blocks, x, y, n_rows, worker) != OMMA_OK) {
+    atomic_store(&prefill->tiles.failed, true);
+  }
+}
+
+/* ---- phases ---- */
 
 static void next_layer(struct ommai_prefill *prefill) {
   const struct ommai_decoder_config *config = &prefill->decoder->config;
@@ -284,46 +328,48 @@ static void next_layer(struct ommai_prefill *prefill) {
     prefill->tap(prefill->tap_context, prefill->layer, prefill->residual, prefill->tiles.n_rows, config->hidden_size);
   }
   prefill->layer++;
-  prefill->phase = prefill->layer < config->n_layers ? PHASE_ATTEND : PHASE_DONE;
+  prefill->phase = prefill->layer < config->n_layers ? PHASE_QKV : PHASE_DONE;
 }
 
+/* From one phase to the next that has anything to do in this layer. */
 static void next_phase(struct ommai_prefill *prefill) {
+  const struct ommai_decoder_config *config = &prefill->decoder->config;
+  bool dense = ommai_decoder_dense_size(config, prefill->layer) > 0, routed = config->routed[prefill->layer];
   prefill->next_task = 0;
-  switch (prefill->phase) {
-    case PHASE_ENTER: prefill->phase = PHASE_ATTEND; break;
-    case PHASE_ATTEND: prefill->phase = PHASE_LEAVE; break;
-    case PHASE_LEAVE:
-      if (!prefill->decoder->config.routed[prefill->layer]) {
-        next_layer(prefill);
-        break;
-      }
-      prefill->n_expert_tiles = ommai_routing_sort(&prefill->routing, prefill->tiles.n_rows, OMMAI_MAX_TILE_ROWS);
-      prefill->phase = PHASE_EXPERTS;
-      break;
-    case PHASE_EXPERTS: prefill->phase = PHASE_COMBINE; break;
-    case PHASE_COMBINE: next_layer(prefill); break;
-    case PHASE_DONE: break;
+  if (prefill->phase == PHASE_END) {
+    next_layer(prefill);
+    return;
+  }
+  prefill->phase++;
+  if (prefill->phase == PHASE_GATE_UP && !dense) prefill->phase = PHASE_EXPERTS;
+  if (prefill->phase == PHASE_EXPERTS && !routed) prefill->phase = PHASE_END;
+  if (prefill->phase == PHASE_EXPERTS) {
+    prefill->n_expert_tiles = ommai_routing_sort(&prefill->routing, prefill->tiles.n_rows, OMMAI_MAX_TILE_ROWS);
   }
 }
 
-static int64_t phase_tasks(const struct ommai_prefill *prefill) {
+/* How many tasks the present phase has, and what a task is; NULL for attention, whose steps have a team of their own. */
+static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task) {
+  struct layer_call call = layer_call(prefill);
+  *task = NULL;
   if (prefill->phase == PHASE_ATTEND) return ommai_prefill_attention_steps(&prefill->attention);
-  return prefill->phase == PHASE_EXPERTS ? prefill->n_expert_tiles : prefill->tiles.n_tiles;
+  *task = prefill->phase == PHASE_EXPERTS ? run_expert_tile : call.parts ? run_part : run_tile;
+  if (prefill->phase == PHASE_EXPERTS) return prefill->n_expert_tiles;
+  return call.parts ? ommai_linear_parts_count(call.parts) * n_row_blocks(prefill) : prefill->tiles.n_tiles;
 }
 
 enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error) {
-  static const omma_task tasks[] = {
-      [PHASE_ENTER] = enter_tile, [PHASE_LEAVE] = leave_tile, [PHASE_EXPERTS] = expert_tile, [PHASE_COMBINE] = combine_tile};
+  omma_task task;
   if (prefill->phase == PHASE_DONE) return OMMA_OK;
-  int64_t total = phase_tasks(prefill);
+  int64_t total = phase_tasks(prefill, &task);
   int64_t count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - prefill->next_task);
   prefill->first_task = prefill->next_task;
-  if (prefill->phase == PHASE_ATTEND) {
+  if (task) {
+    ommai_team_run(prefill->team, count, task, prefill);
+    if (atomic_load(&prefill->tiles.failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
+  } else {
     OMMAI_TRY(
         ommai_prefill_attention_run(&prefill->attention, prefill->layer, prefill->first_task, &count, prefill->team, error));
-  } else {
-    ommai_team_run(prefill->team, count, tasks[prefill->phase], prefill);
-    if (atomic_load(&prefill->tiles.failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
   }
   prefill->next_task += count;
   if (prefill->next_task == total) next_phase(prefill);

@@ -77,6 +77,8 @@ struct ommai_linear_form {
   enum omma_dtype y_type;     /* f32; or bf16 where the layer computes in bf16 */
   enum ommai_activation activation;
   bool accumulate; /* y += x W^T + b; y f32, no activation (together oneDNN has only slow code on older CPUs) */
+  /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still points at output 0. */
+  int64_t first_panel, n_panels;
 };
 
 /* A layer in one form. Immutable; runs for different workers may overlap. Destroy before its linear. */

@@ -25,6 +25,10 @@ struct ommai_row_tiles {
 void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine, enum omma_dtype compute,
                           int64_t n_rows);
 
+/* The same in tiles of the smallest step of the ladder: for phases without the layers that are worth larger ones. */
+void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine,
+                                enum omma_dtype compute, int64_t n_rows);
+
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index);
 
 /* One linear layer over n_rows rows of a tile. What cannot happen with the sizes fixed at load sets tiles->failed, for the end of

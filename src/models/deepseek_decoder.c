@@ -120,7 +120,7 @@ static enum omma_status load_head(struct ommai_weight_loader *loader, const stru
   /* The key rows [nope, rank], read as the transposed matrix of a layer from nope to rank. */
   const struct ommai_linear_source absorb = ommai_loader_matrix(tensor, key_at, rank, true);
   const struct ommai_linear_form form = ommai_latent_form_expand(config, loader->dtype);
-  OMMAI_TRY(ommai_decoder_pack_linear(loader, name, both, 2, rank, loader->dtype, form, &out->expand, error));
+  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, name, both, 2, rank, loader->dtype, form, &out->expand, error));
   OMMAI_TRY(ommai_loader_pack(loader, name, &absorb, 1, nope, loader->dtype, &out->absorb, error));
   return ommai_loader_pack(loader, name, &value, 1, rank, loader->dtype, &out->value, error);
 }
@@ -161,14 +161,14 @@ static enum omma_status load_feed_forward(struct ommai_weight_loader *loader, co
   char name[NAME_SIZE];
   int64_t width = ommai_decoder_dense_size(config, index);
   snprintf(name, sizeof name, "%s.mlp", prefix);
-  if (!config->routed[index]) return ommai_decoder_load_gated(loader, config, name, width, true, &layer->dense, error);
+  if (!config->routed[index]) return ommai_decoder_load_dense(loader, config, name, width, &layer->dense, error);
   OMMAI_TRY(ommai_decoder_load_vector(loader, name, "gate.e_score_correction_bias", config->experts.router.n_experts,
                                       &layer->router_bias, error));
   OMMAI_TRY(ommai_decoder_load_router(loader, config, name, &layer->router, error));
   OMMAI_TRY(ommai_decoder_load_experts(loader, config, name, layer, error));
   if (width == 0) return OMMA_OK;
   snprintf(name, sizeof name, "%s.mlp.shared_experts", prefix);
-  return ommai_decoder_load_gated(loader, config, name, width, true, &layer->dense, error);
+  return ommai_decoder_load_dense(loader, config, name, width, &layer->dense, error);
 }
 
 enum omma_status ommai_deepseek_decoder_load(struct ommai_weight_loader *loader, const char *prefix,

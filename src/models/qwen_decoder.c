@@ -125,16 +125,16 @@ static enum omma_status open_fused(struct ommai_weight_loader *loader, const cha
 }
 
 static enum omma_status load_fused(struct ommai_weight_loader *loader, const char *name, int64_t n_experts, int64_t n_out,
-                                   int64_t n_in, struct ommai_linear_form form, struct ommai_gated_linear *experts, bool down,
+                                   int64_t n_in, struct ommai_linear_form form, struct ommai_decoder_expert *experts, bool down,
                                    struct omma_error *error) {
   struct ommai_loader_tensor tensor;
   bool transposed;
   OMMAI_TRY(open_fused(loader, name, n_experts, n_out, n_in, &tensor, &transposed, error));
   for (int64_t e = 0; e < n_experts; e++) {
-    struct ommai_decoder_linear described = {0}, *out = &described;
+    struct ommai_decoder_tile_linear described = {0}, *out = &described;
     const struct ommai_linear_source source = ommai_loader_matrix(&tensor, e * n_out * n_in, n_out, transposed);
     if (experts) out = down ? &experts[e].down : &experts[e].gate_up;
-    OMMAI_TRY(ommai_decoder_pack_linear(loader, name, &source, 1, n_in, loader->dtype, form, out, error));
+    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, name, &source, 1, n_in, loader->dtype, form, out, error));
   }
   ommai_loader_close(loader, &tensor);
   return OMMA_OK;
@@ -182,7 +182,7 @@ static enum omma_status load_layer(struct ommai_weight_loader *loader, const str
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "post_attention_layernorm.weight", h, &layer->post_norm, error));
   OMMAI_TRY(load_attention(loader, config, prefix, layer, error));
   if (config->routed[index]) return load_experts(loader, config, mlp, layer, error);
-  return ommai_decoder_load_gated(loader, config, mlp, config->intermediate_size, true, &layer->dense, error);
+  return ommai_decoder_load_dense(loader, config, mlp, config->intermediate_size, &layer->dense, error);
 }
 
 /* Of the two places where the language model's tensors may lie, the one that the checkpoint uses. */

@@ -41,6 +41,10 @@ static void run(const struct ommai_row_ops *ops, int which, int64_t d, enum omma
       memcpy(raw, input[1], sizeof raw);
       ops->add(raw, input[0], d);
       break;
+    case 7:
+      memcpy(raw, input[1], sizeof raw);
+      ops->add_scaled(raw, input[0], 0.7f, d);
+      break;
     default: memcpy(raw, input[1], sizeof raw); ops->add_weighted(raw, rows, weights, 5, d);
   }
   for (int64_t i = 0; i < d; i++) {
@@ -66,6 +70,7 @@ static void oracle(int which, int64_t d, double *out) {
       case 4: out[i] = x; break;
       case 5: out[i] = x * cosine[i / 2] + (i % 2 ? 1.0 : -1.0) * input[0][i ^ 1] * sine[i / 2]; break;
       case 6: out[i] = x + y; break;
+      case 7: out[i] = y + (double)0.7f * x; break;
       default: out[i] = y + 0.5 * x - 0.25 * y + 0.125 * weight[i] + (double)0.7f * bias[i] - (double)0.9f * cosine[i];
     }
   }
@@ -78,7 +83,7 @@ static void every_level_matches_double_and_scalar(void **state) {
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     int64_t d = sizes[s];
     fill(7 + s);
-    for (int which = 0; which < 8; which++) {
+    for (int which = 0; which < 9; which++) {
       for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
         oracle(which, d, expected);
         run(&ommai_row_ops_scalar, which, d, type, scalar);

@@ -81,7 +81,7 @@ static void problem_free(struct problem *p) {
 static struct ommai_linear_op *make_op(struct problem *p, enum omma_dtype y_type, enum ommai_activation activation,
                                        bool accumulate) {
   struct omma_error error;
-  struct ommai_linear_form form = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate};
+  struct ommai_linear_form form = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate, 0, 0};
   struct ommai_linear_op *op = NULL;
   assert_ok(ommai_linear_op_create(engine, p->linear, &form, &op, &error), &error);
   return op;
@@ -458,11 +458,11 @@ static void bad_calls_are_refused(void **state) {
   assert_int_equal(ommai_linear_bytes_for(engine, INT64_MAX, INT64_MAX, OMMA_BF16), 0);
   struct problem p;
   problem_make(&p, 8, 9, OMMA_F32, false);
-  struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false};
+  struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "strides 7", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false};
+  form = (struct ommai_linear_form){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "y may be", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true};
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "without activation", &error);
   op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
   float y[14];
@@ -482,7 +482,7 @@ static void bad_calls_are_refused(void **state) {
 static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
   static const float weight[20 * 10], bias[10];
   struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32, false};
-  struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false};
+  struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
