@@ -61,7 +61,7 @@ def test_every_name_is_there(server):
 def test_histograms_count_requests(server):
     before, _ = read(server)
     for _ in range(3):
-        ask(server, "hello")
+        ask(server, "four words and more")
     after, types = read(server)
     for name, more in (
         ("vllm:time_to_first_token_seconds", 3),

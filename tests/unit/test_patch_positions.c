@@ -173,13 +173,14 @@ static void angles_equal_the_official_ones(void **state) {
     assert_ok(ommai_model_config_read(path, &ommai_default_allocator, &family, &config, &error), &error);
     int64_t n, *grid = golden_i64(&c, "image.0.grid_thw", NULL);
     float *cosine = golden_f32(&c, "vision.rotary_cos", &n), *sine = golden_f32(&c, "vision.rotary_sin", NULL);
-    int64_t n_patches = grid[1] * grid[2], head_dim = n / n_patches, quarter = head_dim / 4;
+    int64_t n_patches = grid[1] * grid[2], head_dim = n / golden_stored_rows(&c, n_patches), quarter = head_dim / 4;
     int64_t side = grid[1] > grid[2] ? grid[1] : grid[2];
     float *table_cosine = malloc((size_t)(side * quarter) * sizeof(float));
     float *table_sine = malloc((size_t)(side * quarter) * sizeof(float));
     ommai_vision_rope_table(side, quarter, 10000, table_cosine, table_sine);
     for (int64_t i = 0; i < n; i++) {
-      struct ommai_patch_position position = ommai_patch_position(i / head_dim, grid[1], grid[2], config.vision.merge_size, 0);
+      int64_t patch = golden_row(&c, i / head_dim, n_patches);
+      struct ommai_patch_position position = ommai_patch_position(patch, grid[1], grid[2], config.vision.merge_size, 0);
       int64_t e = i % head_dim % (2 * quarter), at = e < quarter ? position.row : position.column;
       assert_true(fabsf(cosine[i] - table_cosine[at * quarter + e % quarter]) < 2e-6f);
       assert_true(fabsf(sine[i] - table_sine[at * quarter + e % quarter]) < 2e-6f);
