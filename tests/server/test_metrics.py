@@ -85,7 +85,7 @@ def test_histograms_count_requests(server):
 @pytest.mark.real_too
 def test_length_and_abort_are_told_apart(server):
     before, _ = read(server)
-    ask(server, "hello")
+    ask(server, "one two three four five six")
     after, _ = read(server)
     key = 'vllm:request_success_total,finished_reason="length"'
     assert after[key] == before[key] + 1
