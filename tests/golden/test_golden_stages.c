@@ -142,21 +142,20 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
                         struct ommai_vision_input *inputs) {
   struct omma_error error;
   size_t n_values = 0;
-  int64_t n_patches = 0, max_side = 0;
+  struct ommai_vision_sizes sizes = {0};
   for (size_t i = 0; i < request->n_pictures; i++) {
     const struct omma_image_plan *plan = &request->pictures[i].plan;
     n_values += (size_t)ommai_encode_output_size(model, plan->n_tokens);
-    n_patches += plan->n_patches;
-    for (int axis = 1; axis < 3; axis++) max_side = plan->grid_thw[axis] > max_side ? plan->grid_thw[axis] : max_side;
   }
   float *values = malloc(n_values * sizeof *values), *output = values;
   for (size_t i = 0; i < request->n_pictures; i++) {
     const struct omma_image_plan *plan = &request->pictures[i].plan;
     /* The official pixels: a family's own may be off by a unit, which is no error of its tower. */
-    inputs[i] = (struct ommai_vision_input){golden_pixels(c, i)->data, plan->grid_thw[1], plan->grid_thw[2], output};
+    inputs[i] = (struct ommai_vision_input){golden_pixels(c, i)->data, 1, plan->grid_thw[1], plan->grid_thw[2], output};
+    assert_ok(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, &error), &error);
     output += ommai_encode_output_size(model, plan->n_tokens);
   }
-  size_t size = ommai_vision_workspace_size(&model->tower, n_patches, (int64_t)request->n_pictures, max_side, 1);
+  size_t size = ommai_vision_workspace_size(&model->tower, &sizes, 1);
   void *workspace = aligned_alloc(64, (size + 63) / 64 * 64);
   struct ommai_vision_run *run;
   struct vision_tap tap = {c, 0};
