@@ -98,45 +98,6 @@ static void check_pixels(const struct omma_request *request, const struct golden
 
 /* ---- tower ---- */
 
-struct vision_tap {
-  const struct golden_case *c;
-  int64_t n_checked;
-};
-
-/* A tower with windows takes the blocks in the order of vision.window_index: brings its rows back. The caller frees. */
-static float *in_block_order(const struct golden_case *c, const float *data, int64_t n_rows, int64_t width) {
-  int64_t n_blocks, *order = golden_i64(c, "vision.window_index", &n_blocks), values = n_rows / n_blocks * width;
-  float *rows = malloc((size_t)(n_rows * width) * sizeof *rows);
-  for (int64_t k = 0; k < n_blocks; k++) {
-    memcpy(rows + order[k] * values, data + k * values, (size_t)values * sizeof *rows);
-  }
-  free(order);
-  return rows;
-}
-
-static void tap_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width) {
-  struct vision_tap *tap = context;
-  char name[64];
-  if (strcmp(stage, "block") == 0) {
-    snprintf(name, sizeof name, "vision.block.%lld", (long long)index);
-  } else {
-    snprintf(name, sizeof name, "vision.%s", stage);
-  }
-  if (!golden_has(tap->c, name)) return;
-  float *rows = golden_has(tap->c, "vision.window_index") ? in_block_order(tap->c, data, n_rows, width) : NULL;
-  golden_expect(tap->c, name, rows ? rows : data, n_rows, width, BOUND);
-  free(rows);
-  tap->n_checked++;
-}
-
-/* The stages of the fixture that the tower must have shown. */
-static int64_t count_stages(const struct golden_case *c, const char *name, const char *numbered) {
-  int64_t n = name ? golden_has(c, name) : 0;
-  char block[64];
-  for (int64_t i = 0; snprintf(block, sizeof block, "%s.%lld", numbered, (long long)i) && golden_has(c, block); i++) n++;
-  return n;
-}
-
 /* Runs the pictures of a request as one pass; outputs as the engine lays them out. The caller frees. */
 static float *run_tower(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c,
                         struct ommai_vision_input *inputs) {
@@ -158,13 +119,13 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
   size_t size = ommai_vision_workspace_size(&model->tower, &sizes, 1);
   void *workspace = aligned_alloc(64, (size + 63) / 64 * 64);
   struct ommai_vision_run *run;
-  struct vision_tap tap = {c, 0};
+  struct golden_tap tap = {c, BOUND, 0};
   assert_ok(ommai_vision_run_start(&model->tower, inputs, (int64_t)request->n_pictures, &model->config.picture.patches,
                                    workspace, size, NULL, &run, &error),
             &error);
-  ommai_vision_run_set_tap(run, tap_vision, &tap);
+  ommai_vision_run_set_tap(run, golden_tap_vision, &tap);
   while (!ommai_vision_run_done(run)) assert_ok(ommai_vision_run_advance(run, 3, &error), &error);
-  assert_int_equal(tap.n_checked, count_stages(c, "vision.position_added", "vision.block"));
+  assert_int_equal(tap.n_checked, golden_count_stages(c, "vision.position_added", "vision.block"));
   free(workspace);
   return values;
 }
@@ -198,17 +159,12 @@ static float *check_tower(const struct omma_model *model, const struct omma_requ
 
 /* ---- decoder ---- */
 
-struct layer_tap {
-  const struct golden_case *c;
-  int64_t n_checked;
-};
-
 static void tap_layer(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t width) {
-  struct layer_tap *tap = context;
+  struct golden_tap *tap = context;
   char name[64];
   snprintf(name, sizeof name, "language.layer.%lld", (long long)layer);
   if (!golden_has(tap->c, name)) return;
-  golden_expect(tap->c, name, residual, n_rows, width, BOUND);
+  golden_expect(tap->c, name, residual, n_rows, width, tap->bound);
   tap->n_checked++;
 }
 
@@ -244,10 +200,10 @@ static void check_decoder(const struct omma_model *model, const struct omma_requ
   float *logits = malloc((size_t)model->config.text.vocab_size * sizeof *logits);
   struct ommai_prefill *prefill;
   assert_ok(ommai_prefill_start(&model->decoder, cache, pages, 0, rows, n, workspace, size, NULL, &prefill, &error), &error);
-  struct layer_tap tap = {c, 0};
+  struct golden_tap tap = {c, BOUND, 0};
   ommai_prefill_set_tap(prefill, tap_layer, &tap);
   while (!ommai_prefill_done(prefill)) assert_ok(ommai_prefill_advance(prefill, 5, &error), &error);
-  assert_int_equal(tap.n_checked, count_stages(c, NULL, "language.layer"));
+  assert_int_equal(tap.n_checked, golden_count_stages(c, NULL, "language.layer"));
   assert_ok(ommai_decode_logits(&model->decoder, ommai_prefill_residual(prefill, n - 1), decode_workspace, decode_size, NULL,
                                 logits, &error),
             &error);

@@ -72,8 +72,8 @@ static struct ommai_safetensors *open_tensors(const char *model, const json_t *o
   return tensors;
 }
 
-bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
-  const json_t *cases = json_object_get(manifest, "cases");
+static bool open_entry(const char *model, const json_t *manifest, const char *list, size_t index, struct golden_case *c) {
+  const json_t *cases = json_object_get(manifest, list);
   if (index >= json_array_size(cases)) return false;
   memset(c, 0, sizeof *c);
   c->model = model;
@@ -84,9 +84,18 @@ bool golden_case_open(const char *model, const json_t *manifest, size_t index, s
   c->pixel_tolerance = json_integer_value(json_object_get(manifest, "pixel_tolerance"));
   c->tensors = open_tensors(model, c->json, "tensors_file");
   c->picture_tensors = open_tensors(model, manifest, "picture_tensors_file");
+  return true;
+}
+
+bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  if (!open_entry(model, manifest, "cases", index, c)) return false;
   const json_t *messages = json_object_get(c->json, "messages");
   for (size_t i = 0; i < json_array_size(messages); i++) add_message(c, json_array_get(messages, i));
   return true;
+}
+
+bool golden_video_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  return open_entry(model, manifest, "video_cases", index, c);
 }
 
 void golden_case_close(struct golden_case *c) {
@@ -176,4 +185,37 @@ void golden_expect(const struct golden_case *c, const char *stage, const float *
     fail_msg("%s, %s: %s is the first stage that differs: row %lld is off by %g, allowed %g", c->model, c->name, stage,
              (long long)golden_row(c, error.row, n_rows), error.worst_row, bound);
   }
+}
+
+/* A tower with windows takes the blocks in the order of vision.window_index: brings its rows back. The caller frees. */
+static float *in_block_order(const struct golden_case *c, const float *data, int64_t n_rows, int64_t width) {
+  int64_t n_blocks, *order = golden_i64(c, "vision.window_index", &n_blocks), values = n_rows / n_blocks * width;
+  float *rows = malloc((size_t)(n_rows * width) * sizeof *rows);
+  for (int64_t k = 0; k < n_blocks; k++) {
+    memcpy(rows + order[k] * values, data + k * values, (size_t)values * sizeof *rows);
+  }
+  free(order);
+  return rows;
+}
+
+void golden_tap_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width) {
+  struct golden_tap *tap = context;
+  char name[64];
+  if (strcmp(stage, "block") == 0) {
+    snprintf(name, sizeof name, "vision.block.%lld", (long long)index);
+  } else {
+    snprintf(name, sizeof name, "vision.%s", stage);
+  }
+  if (!golden_has(tap->c, name)) return;
+  float *rows = golden_has(tap->c, "vision.window_index") ? in_block_order(tap->c, data, n_rows, width) : NULL;
+  golden_expect(tap->c, name, rows ? rows : data, n_rows, width, tap->bound);
+  free(rows);
+  tap->n_checked++;
+}
+
+int64_t golden_count_stages(const struct golden_case *c, const char *name, const char *numbered) {
+  int64_t n = name ? golden_has(c, name) : 0;
+  char stage[64];
+  for (int64_t i = 0; snprintf(stage, sizeof stage, "%s.%lld", numbered, (long long)i) && golden_has(c, stage); i++) n++;
+  return n;
 }

@@ -34,6 +34,8 @@ json_t *golden_manifest(const char *model);
 
 /* Opens case `index` of a manifest; false behind the last one. Fails the test on trouble. */
 bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
+/* The same for a case with videos, without its messages: requests have no videos yet. */
+bool golden_video_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
 void golden_case_close(struct golden_case *c);
 
 /* A tensor of the case, which must be there; values as f32 or int64, copied into a buffer that the caller frees. */
@@ -59,5 +61,18 @@ struct golden_error golden_compare(const float *got, const float *expected, int6
  * tower's in merge-block order; the fixture keeps a sample of them. */
 void golden_expect(const struct golden_case *c, const char *stage, const float *got, int64_t n_rows, int64_t width,
                    double bound);
+
+/* Compares the stages that the fixture has, and counts them. */
+struct golden_tap {
+  const struct golden_case *c;
+  double bound;
+  int64_t n_checked;
+};
+
+/* An ommai_stage_tap of a tower; context is a struct golden_tap. */
+void golden_tap_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width);
+
+/* Stages of the fixture that a tap must have counted: `name`, if not NULL, and `numbered`.0, .1, ... */
+int64_t golden_count_stages(const struct golden_case *c, const char *name, const char *numbered);
 
 #endif
