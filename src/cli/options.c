@@ -30,11 +30,34 @@ static bool next_option(const struct ommai_command *command, struct cursor *curs
   return false;
 }
 
+/* Whether the word spells `name`; underscores count as dashes, as in programs whose flags are written both ways. */
+static bool spells(const char *word, size_t size, const char *name) {
+  if (strlen(name) != size) return false;
+  for (size_t i = 0; i < size; i++) {
+    if ((word[i] == '_' ? '-' : word[i]) != name[i]) return false;
+  }
+  return true;
+}
+
 static const struct ommai_option *find_option(const struct ommai_command *command, const char *name, size_t size) {
   for (struct cursor c = {0}; next_option(command, &c);) {
-    if (strlen(c.option->name) == size && memcmp(c.option->name, name, size) == 0) return c.option;
+    if (spells(name, size, c.option->name)) return c.option;
   }
   return NULL;
+}
+
+/* Passes over an ignored option at argv[*index] and its value. False when the word is none. */
+static bool pass_ignored(const struct ommai_command *command, int argc, char **argv, int *index) {
+  const char *name = argv[*index] + 2, *equals = strchr(name, '=');
+  size_t size = equals ? (size_t)(equals - name) : strlen(name);
+  if (strncmp(argv[*index], "--", 2) != 0) return false;
+  for (const struct ommai_ignored_option *option = command->ignored; option && option->name; option++) {
+    if (!spells(name, size, option->name)) continue;
+    ommai_warn("%s: --%s: accepted, but it means nothing to this program", command->name, option->name);
+    if (option->takes_value && !equals && *index + 1 < argc) ++*index;
+    return true;
+  }
+  return false;
 }
 
 static const struct ommai_option *find_letter(const struct ommai_command *command, char letter) {
@@ -237,6 +260,8 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
       options_end = true;
     } else if (!options_end && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
       return OMMAI_PARSED_HELP;
+    } else if (!options_end && pass_ignored(command, argc, argv, &i)) {
+      continue;
     } else if (!options_end && word[0] == '-' && word[1]) {
       const struct ommai_option *option;
       const char *value;
