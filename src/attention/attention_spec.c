@@ -41,12 +41,9 @@ static enum omma_status check_shape(const struct omma_attention_spec *spec, stru
   }
   if (spec->head_dim < 1) REFUSE(ARGUMENT, "head_dim", "expected at least 1, found %d", spec->head_dim);
   if (v_head_dim < 1) REFUSE(ARGUMENT, "v_head_dim", "expected at least 1, found %d", v_head_dim);
-  if (spec->head_dim > OMMA_ATTENTION_MAX_HEAD_DIM) {
-    REFUSE(UNSUPPORTED, "head_dim", "expected at most %d, found %d", OMMA_ATTENTION_MAX_HEAD_DIM, spec->head_dim);
-  }
-  if (v_head_dim > OMMA_ATTENTION_MAX_HEAD_DIM) {
-    REFUSE(UNSUPPORTED, "v_head_dim", "expected at most %d, found %d", OMMA_ATTENTION_MAX_HEAD_DIM, v_head_dim);
-  }
+  int32_t most = spec->form == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM;
+  if (spec->head_dim > most) REFUSE(UNSUPPORTED, "head_dim", "expected at most %d, found %d", most, spec->head_dim);
+  if (v_head_dim > most) REFUSE(UNSUPPORTED, "v_head_dim", "expected at most %d, found %d", most, v_head_dim);
   if (!isfinite(spec->scale)) REFUSE(ARGUMENT, "scale", "expected a finite number, found %g", (double)spec->scale);
   problem->n_heads = spec->n_heads;
   problem->n_kv_heads = n_kv_heads;

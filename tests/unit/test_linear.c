@@ -63,7 +63,7 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
   float scale = 2.0f / sqrtf((float)n_in);
   for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = scale * test_random_normal(&random);
   for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
-  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32};
+  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false};
   assert_ok(ommai_linear_create(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
   for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = rounded(p->w[i], compute);
   for (int64_t i = 0; i < ROWS * n_in; i++) p->x[i] = rounded(test_random_normal(&random), compute);
@@ -81,7 +81,7 @@ static void problem_free(struct problem *p) {
 static struct ommai_linear_op *make_op(struct problem *p, enum omma_dtype y_type, enum ommai_activation activation,
                                        bool accumulate) {
   struct omma_error error;
-  struct ommai_linear_form form = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate};
+  struct ommai_linear_form form = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate, 0, 0};
   struct ommai_linear_op *op = NULL;
   assert_ok(ommai_linear_op_create(engine, p->linear, &form, &op, &error), &error);
   return op;
@@ -396,7 +396,7 @@ static void few_rows_keep_their_bits(void **state) {
   }
 }
 
-/* Three sources of different types at odd addresses are one layer. */
+/* Three sources of different types at odd addresses, the last one transposed, are one layer. */
 static void sources_stack(void **state) {
   (void)state;
   set_gaps(true);
@@ -418,11 +418,11 @@ static void sources_stack(void **state) {
         ommai_f16 f16 = ommai_f16_from_f32(value);
         if (s == 0) memcpy(weight + 2 * i, &bf16, 2);
         if (s == 1) memcpy(weight + 2 * i, &f16, 2);
-        if (s == 2) memcpy(weight + 4 * i, &value, 4);
+        if (s == 2) memcpy(weight + 4 * (i % N_IN * n_out[s] + i / N_IN), &value, 4); /* transposed */
         if (s == 1) p.w[row * N_IN + i] = rounded(ommai_f16_to_f32(f16), compute);
       }
-      sources[s] = (struct ommai_linear_source){weight, (enum omma_dtype[]){OMMA_BF16, OMMA_F16, OMMA_F32}[s], n_out[s],
-                                                s == 1 ? NULL : p.b + row, OMMA_F32};
+      sources[s] = (struct ommai_linear_source){
+          weight, (enum omma_dtype[]){OMMA_BF16, OMMA_F16, OMMA_F32}[s], n_out[s], s == 1 ? NULL : p.b + row, OMMA_F32, s == 2};
       if (s == 1) p.b[row] = 0;
     }
     ommai_linear_destroy(p.linear);
@@ -443,7 +443,7 @@ static void bad_calls_are_refused(void **state) {
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
   struct ommai_linear_engine *other;
-  struct ommai_linear_source source = {&error, OMMA_F32, 0, NULL, OMMA_F32};
+  struct ommai_linear_source source = {&error, OMMA_F32, 0, NULL, OMMA_F32, false};
   assert_fails(ommai_linear_engine_create(level, 0, &allocator.interface, &other, &error), OMMA_ERROR_ARGUMENT, "0 workers",
                &error);
   assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0", &error);
@@ -458,11 +458,11 @@ static void bad_calls_are_refused(void **state) {
   assert_int_equal(ommai_linear_bytes_for(engine, INT64_MAX, INT64_MAX, OMMA_BF16), 0);
   struct problem p;
   problem_make(&p, 8, 9, OMMA_F32, false);
-  struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false};
+  struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "strides 7", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false};
+  form = (struct ommai_linear_form){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "y may be", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true};
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "without activation", &error);
   op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
   float y[14];
@@ -481,8 +481,8 @@ static void bad_calls_are_refused(void **state) {
 /* Engine, layer and op in one go, with an allocator that fails. */
 static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
   static const float weight[20 * 10], bias[10];
-  struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32};
-  struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false};
+  struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32, false};
+  struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
