@@ -1,5 +1,6 @@
 #include "engine/model.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -132,10 +133,12 @@ static void set_up_networks(struct omma_model *model, const struct omma_model_op
 
 static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
                                    struct omma_error *error) {
+  if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
   OMMAI_TRY(ommai_cpu_select(options->isa, &model->level, error));
   OMMAI_TRY(ommai_model_config_read(model->directory, &model->allocator, &model->family, &model->config, error));
   OMMAI_TRY(choose_limits(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
+  OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
@@ -155,6 +158,7 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
   struct omma_model *model = ommai_allocate(allocator, 1, sizeof *model);
   if (!model) return ommai_fail_memory(error, "model", sizeof *model);
   model->allocator = *allocator;
+  model->picture_allocator = options->allocator ? *options->allocator : ommai_huge_page_allocator;
   model->directory_size = strlen(directory);
   model->directory = ommai_duplicate(allocator, directory, model->directory_size);
   enum omma_status status =
@@ -167,52 +171,15 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
   return OMMA_OK;
 }
 
-static void free_vector(const struct omma_model *model, float *vector, int64_t n) {
-  ommai_release(&model->allocator, vector, (size_t)n, sizeof *vector);
-}
-
-static void free_vision_linear(struct ommai_vision_linear *layer) {
-  ommai_linear_op_destroy(layer->op);
-  ommai_linear_destroy(layer->linear);
-}
-
-static void free_merger(const struct omma_model *model, struct ommai_vision_merger *merger) {
-  const struct ommai_vision_config *config = &model->config.vision;
-  int64_t n = config->hidden_size * (merger->norm_after_join ? config->merge_size * config->merge_size : 1);
-  free_vector(model, merger->norm.weight, n);
-  free_vector(model, merger->norm.bias, n);
-  free_vision_linear(&merger->fc1);
-  free_vision_linear(&merger->fc2);
-}
-
-static void free_tower(struct omma_model *model) {
-  struct ommai_vision_tower *tower = &model->tower;
-  int64_t h = tower->config.hidden_size;
-  free_vision_linear(&tower->patch_embed);
-  free_vector(model, tower->position_table, tower->config.position_side * tower->config.position_side * h);
-  for (int64_t i = 0; tower->blocks && i < tower->config.depth; i++) {
-    struct ommai_vision_block *block = &tower->blocks[i];
-    struct ommai_vision_norm norms[2] = {block->norm1, block->norm2};
-    struct ommai_vision_linear *layers[4] = {&block->qkv, &block->proj, &block->fc1, &block->fc2};
-    for (int j = 0; j < 2; j++) {
-      free_vector(model, norms[j].weight, h);
-      free_vector(model, norms[j].bias, h);
-    }
-    for (int j = 0; j < 4; j++) free_vision_linear(layers[j]);
-  }
-  ommai_release(&model->allocator, tower->blocks, (size_t)tower->config.depth, sizeof *tower->blocks);
-  free_merger(model, &tower->merger);
-  for (int64_t j = 0; j < tower->config.n_deepstack; j++) free_merger(model, &tower->deepstack[j]);
-}
-
 void omma_model_close(struct omma_model *model) {
   if (!model) return;
-  free_tower(model);
+  ommai_vision_tower_free(&model->tower, &model->allocator);
   ommai_decoder_free(&model->decoder, &model->allocator);
   ommai_checkpoint_close(model->checkpoint);
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
   ommai_tokenizer_destroy(model->tokenizer);
+  ommai_picture_team_destroy(model->picture_team);
   struct omma_allocator allocator = model->allocator;
   ommai_release(&allocator, model->directory, model->directory_size + 1, 1);
   ommai_release(&allocator, model, 1, sizeof *model);

@@ -33,8 +33,8 @@
   X(add, (float *y, const float *x, int64_t d))                                                                               \
   /* y[d] += factor * x[d]. */                                                                                                \
   X(add_scaled, (float *y, const float *x, float factor, int64_t d))                                                          \
-  /* y[d] += sum over t < 4 of weight[t] * rows[t][d]. */                                                                     \
-  X(add_weighted4, (float *y, const float *const rows[4], const float weight[4], int64_t d))
+  /* y[d] += sum over t < n of weight[t] * rows[t][d], summed in the order of t first. */                                     \
+  X(add_weighted, (float *y, const float *const *rows, const float *weight, int n, int64_t d))
 
 struct ommai_row_ops {
 #define OMMAI_ROW_OP_MEMBER(name, parameters) void(*name) parameters;

@@ -149,11 +149,20 @@ static void add_scaled(float *y, const float *x, float factor, int64_t d) {
   for (int64_t i = 0; i < d; i++) y[i] += factor * x[i];
 }
 
-static void add_weighted4(float *y, const float *const rows[4], const float weight[4], int64_t d) {
-  for (int64_t i = 0; i < d; i++) {
-    float value = weight[0] * rows[0][i] + weight[1] * rows[1][i];
-    y[i] += value + weight[2] * rows[2][i] + weight[3] * rows[3][i];
+/* `count` elements from `first` on; count is a constant in all but the last call, so that the sums stay in registers. */
+static inline void add_weighted_part(float *y, const float *const *rows, const float *weight, int n, int64_t first,
+                                     int64_t count) {
+  float sums[4 * LANES] = {0};
+  for (int t = 0; t < n; t++) {
+    for (int64_t i = 0; i < count; i++) sums[i] += weight[t] * rows[t][first + i];
   }
+  for (int64_t i = 0; i < count; i++) y[first + i] += sums[i];
+}
+
+static void add_weighted(float *y, const float *const *rows, const float *weight, int n, int64_t d) {
+  int64_t i = 0;
+  for (; i + 4 * LANES <= d; i += 4 * LANES) add_weighted_part(y, rows, weight, n, i, 4 * LANES);
+  add_weighted_part(y, rows, weight, n, i, d - i);
 }
 
 const struct ommai_row_ops ROW_OPS_TABLE = {

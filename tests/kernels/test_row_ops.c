@@ -27,8 +27,8 @@ static void fill(uint64_t seed) {
 /* Runs operation `which` and stores the result as f32 bits or widened bf16. */
 static void run(const struct ommai_row_ops *ops, int which, int64_t d, enum omma_dtype type, float *out) {
   static float raw[MAX_D];
-  const float *rows[4] = {input[0], input[1], weight, bias};
-  const float weights[4] = {0.5f, -0.25f, 0.125f, 0.7f};
+  const float *rows[5] = {input[0], input[1], weight, bias, cosine};
+  const float weights[5] = {0.5f, -0.25f, 0.125f, 0.7f, -0.9f};
   memset(raw, 0, sizeof raw);
   switch (which) {
     case 0: ops->layer_norm(input[0], weight, bias, 1e-6f, d, raw, type); break;
@@ -45,7 +45,7 @@ static void run(const struct ommai_row_ops *ops, int which, int64_t d, enum omma
       memcpy(raw, input[1], sizeof raw);
       ops->add_scaled(raw, input[0], 0.7f, d);
       break;
-    default: memcpy(raw, input[1], sizeof raw); ops->add_weighted4(raw, rows, weights, d);
+    default: memcpy(raw, input[1], sizeof raw); ops->add_weighted(raw, rows, weights, 5, d);
   }
   for (int64_t i = 0; i < d; i++) {
     out[i] = type == OMMA_F32 || which >= 6 ? raw[i] : ommai_bf16_to_f32(((ommai_bf16 *)raw)[i]);
@@ -71,7 +71,7 @@ static void oracle(int which, int64_t d, double *out) {
       case 5: out[i] = x * cosine[i / 2] + (i % 2 ? 1.0 : -1.0) * input[0][i ^ 1] * sine[i / 2]; break;
       case 6: out[i] = x + y; break;
       case 7: out[i] = y + (double)0.7f * x; break;
-      default: out[i] = y + 0.5 * x - 0.25 * y + 0.125 * weight[i] + (double)0.7f * bias[i];
+      default: out[i] = y + 0.5 * x - 0.25 * y + 0.125 * weight[i] + (double)0.7f * bias[i] - (double)0.9f * cosine[i];
     }
   }
 }
