@@ -51,6 +51,9 @@ static void shapes_are_refused_by_name(void **state) {
   REFUSED(spec.n_kv_heads = 8, ARGUMENT, "n_kv_heads");
   REFUSED(spec.head_dim = 0, ARGUMENT, "head_dim: expected at least 1, found 0");
   REFUSED(spec.head_dim = 257, UNSUPPORTED, "head_dim: expected at most 256, found 257");
+  REFUSED((spec.form = OMMA_ATTENTION_DECODE, spec.head_dim = 1025), UNSUPPORTED,
+          "head_dim: expected at most 1024, found 1025");
+  REFUSED((spec.form = OMMA_ATTENTION_DECODE, spec.v_head_dim = 1025), UNSUPPORTED, "v_head_dim: expected at most 1024");
   REFUSED(spec.v_head_dim = -2, ARGUMENT, "v_head_dim");
   REFUSED(spec.v_head_dim = 300, UNSUPPORTED, "v_head_dim: expected at most 256, found 300");
   REFUSED(spec.scale = NAN, ARGUMENT, "scale: expected a finite number");
