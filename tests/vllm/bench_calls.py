@@ -30,17 +30,17 @@ def microseconds(call: Callable[[], object], calls: int) -> float:
 
 
 def times(n_segments: int, calls: int) -> tuple[float, float, float]:
-    """Microseconds of (vLLM's own layer, the plugin's with the hook's tensor, the plugin's without it); segments of one token."""
+    """Microseconds of (vLLM's own layer, the plugin's with the hook's handle, the plugin's without it); segments of one token."""
     layer = MMEncoderAttention(HEADS, HEAD_DIM)
     borders = np.arange(n_segments + 1, dtype=np.int32)
-    hint = MMEncoderAttention.maybe_compute_seq_lens(layer.attn_backend, borders, torch.device("cpu"))
+    handle = MMEncoderAttention.maybe_compute_seq_lens(layer.attn_backend, borders, torch.device("cpu"))
     cu_seqlens = torch.from_numpy(borders)
     fused = torch.randn(1, n_segments, 3, HEADS, HEAD_DIM).to(torch.bfloat16)
     q, k, v = fused.unbind(dim=2)
     q, k = q.contiguous(), k.contiguous()
     ways: tuple[Callable[[], object], ...] = (
         lambda: MMEncoderAttention.forward_cpu(layer, q, k, v, cu_seqlens, None, None),
-        lambda: layer(q, k, v, cu_seqlens, None, hint),
+        lambda: layer(q, k, v, cu_seqlens, None, handle),
         lambda: layer(q, k, v, cu_seqlens, None, None),
     )
     found = []
@@ -59,8 +59,8 @@ def main() -> None:
     print(f"{'segments':>8} {'vLLM':>9} {'plugin':>9} {'without the hook':>17}")
     with vllm_context(torch.bfloat16):
         for n_segments in args.segments or (1, 81):
-            own, hinted, unhinted = times(n_segments, args.calls)
-            print(f"{n_segments:8} {own:9.1f} {hinted:9.1f} {unhinted:17.1f}", flush=True)
+            own, with_handle, without = times(n_segments, args.calls)
+            print(f"{n_segments:8} {own:9.1f} {with_handle:9.1f} {without:17.1f}", flush=True)
 
 
 if __name__ == "__main__":

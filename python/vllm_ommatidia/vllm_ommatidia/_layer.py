@@ -29,8 +29,7 @@ def _announce(dtype: torch.dtype, head_dim: int) -> None:
     if reason is not None:
         _warn_of_fallback(reason)
         return
-    info = ommatidia.info()
-    kernel = info["kernels"]["encoder"][type_name].get(head_dim) or info["isa"]
+    kernel = ommatidia.info([head_dim])["kernels"]["encoder"][type_name][head_dim]
     threads = "PyTorch's OpenMP threads" if _operator.team() == "openmp" else "threads of its own"
     _logger.info(
         "Ommatidia %s is active: encoder attention in %s, heads of %d, kernel %s, on %s",
@@ -79,7 +78,7 @@ class OmmatidiaEncoderAttention(MMEncoderAttention):
     ) -> torch.Tensor:
         """query [b, s, H, D] or [b, s, H * D], key and value [b, sk, Hkv, D] or [b, sk, Hkv * D]; returns query's shape.
 
-        sequence_lengths is what `maybe_compute_seq_lens` returned, if anything; max_seqlen and `hints` are for other kernels."""
+        sequence_lengths is what `maybe_compute_seq_lens` returned, if anything; max_seqlen and hints are for other kernels."""
         q, k, v = query, key, value
         if query.dim() == 3:
             q = query.unflatten(-1, (self.num_heads, self.head_size))
