@@ -53,7 +53,7 @@ def times(n_segments: int, calls: int) -> tuple[float, float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--segments", type=int, action="append")
-    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--calls", type=int, default=700)
     args = parser.parse_args()
     print(f"segments of one token, {HEADS} heads of {HEAD_DIM}, bfloat16, {torch.get_num_threads()} threads; us per call")
     print(f"{'segments':>8} {'vLLM':>9} {'plugin':>9} {'without the hook':>17}")
