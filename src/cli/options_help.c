@@ -60,6 +60,7 @@ static void help_option(const struct ommai_option *option, FILE *out) {
     fprintf(out, "\n%*s", HELP_INDENT, "");
   }
   column = wrap(out, option->help, HELP_INDENT, HELP_INDENT);
+  if (option->type == OMMAI_OPTION_WORDS) column = wrap(out, "(one or more)", HELP_INDENT, column);
   if (option->type == OMMAI_OPTION_STRINGS) column = wrap(out, "(may be given several times)", HELP_INDENT, column);
   describe_value(option, value, sizeof value);
   wrap(out, value, HELP_INDENT, column);
