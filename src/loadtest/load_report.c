@@ -19,7 +19,8 @@ const char *ommai_report_number(double number, char out[OMMAI_NUMBER_SIZE]) {
       if (strtod(out, NULL) == number) break;
     }
   }
-  if (!strpbrk(out, ".en")) strcat(out, ".0");
+  size_t size = strlen(out);
+  if (!strpbrk(out, ".en")) snprintf(out + size, OMMAI_NUMBER_SIZE - size, ".0");
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "loadtest/growing.h"
+#include "text/utf8.h"
 
 /* Texts are kept for the detailed result and for accuracy; a server that never stops must not fill the memory. */
 #define MAX_TEXT_BYTES ((size_t)64 << 20)
@@ -24,15 +25,18 @@ void ommai_reply_release(struct ommai_reply *reply) {
 }
 
 void ommai_reply_fail(struct ommai_reply *reply, const char *format, ...) {
+  char line[OMMAI_REPLY_ERROR_SIZE / 3];
   reply->success = false;
   if (reply->error[0]) return;
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(reply->error, sizeof reply->error, format, arguments);
+  vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
-  for (char *c = reply->error; *c; c++) {
+  for (char *c = line; *c; c++) {
     if ((unsigned char)*c < 0x20) *c = ' ';
   }
+  size_t size = ommai_utf8_replace(line, strlen(line), reply->error, sizeof reply->error - 1);
+  reply->error[size] = '\0';
 }
 
 static enum omma_status take_time(struct ommai_reply *reply, double now) {

@@ -9,7 +9,8 @@
 
 #include "loadtest/event_stream.h"
 
-#define OMMAI_REPLY_ERROR_SIZE 256
+/* A third of it may be filled: what is no UTF-8 becomes U+FFFD, three bytes for one. */
+#define OMMAI_REPLY_ERROR_SIZE 768
 
 /* Times are seconds. Definitions (those of vLLM's benchmark): a token event is an event with a non-empty list `choices`. ttft runs from
  * the sending to the first token event, `itls` are the gaps between one token event and the next, latency runs from the sending to
