@@ -107,10 +107,17 @@ static int make_requests(struct bench *bench) {
                                  .ignore_eos = bench->settings.ignore_eos,
                                  .logprobs = bench->values->logprobs,
                                  .extra = bench->settings.extra};
+  struct ommai_server_tokenizer server = {
+      .http = bench->http, .base_url = bench->settings.base_url, .model = bench->name, .allocator = bench->allocator};
   struct omma_error error;
   bench->settings.data.tokenizer = bench->tokenizer;
+  if (bench->settings.data.kind == OMMAI_DATA_RANDOM) bench->settings.data.server_tokenizer = &server;
   if (ommai_data_set_make(&bench->settings.data, &form, bench->allocator, &bench->set, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
+  }
+  if (server.agreement == OMMAI_AGREEMENT_MISSING) {
+    ommai_warn("the server counts %zu tokens where the tokenizer here counts %zu: prompts were cut to length with its help",
+               server.n_found, server.n_expected);
   }
   bench->n = bench->set.n_picks;
   bench->delays = ommai_allocate(bench->allocator, bench->n, sizeof *bench->delays);

@@ -155,12 +155,25 @@ static enum omma_status add_pictures(struct maker *maker, json_t *media) {
   return OMMA_OK;
 }
 
+/* The prompt in `text` as JSON, cut by the server where it counts more tokens. */
+static enum omma_status take_prompt(struct maker *maker, size_t n_tokens, size_t size, json_t **prompt) {
+  struct ommai_server_tokenizer *server = maker->settings->server_tokenizer;
+  char *cut = NULL;
+  size_t cut_size = 0;
+  if (server) OMMAI_TRY(ommai_server_tokenizer_cut(server, maker->text, size, n_tokens, &cut, &cut_size, maker->error));
+  *prompt = cut ? json_stringn(cut, cut_size) : json_stringn(maker->text, size);
+  if (cut) ommai_release(server->allocator, cut, cut_size + 1, 1);
+  return *prompt ? OMMA_OK : out_of_memory(maker);
+}
+
 static enum omma_status add_request(struct maker *maker, size_t index) {
   bool pictures = maker->settings->kind == OMMAI_DATA_RANDOM_MM;
   size_t n_tokens, size;
+  json_t *prompt;
   OMMAI_TRY(make_prompt(maker, index, &n_tokens, &size));
-  json_t *prompt = json_stringn(maker->text, size), *media = pictures ? json_array() : NULL;
-  enum omma_status status = prompt && (media || !pictures) ? OMMA_OK : out_of_memory(maker);
+  OMMAI_TRY(take_prompt(maker, n_tokens, size, &prompt));
+  json_t *media = pictures ? json_array() : NULL;
+  enum omma_status status = media || !pictures ? OMMA_OK : out_of_memory(maker);
   if (status == OMMA_OK && pictures) status = add_pictures(maker, media);
   if (status == OMMA_OK) {
     status = ommai_data_set_add(maker->set, prompt, media, NULL, (int64_t)n_tokens,

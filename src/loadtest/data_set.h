@@ -7,6 +7,7 @@
 #include <omma/status.h>
 
 #include "loadtest/request_body.h"
+#include "loadtest/server_tokenizer.h"
 #include "text/tokenizer.h"
 
 enum ommai_data_kind { OMMAI_DATA_RANDOM, OMMAI_DATA_RANDOM_MM, OMMAI_DATA_CUSTOM_IMAGE, OMMAI_DATA_SHAREGPT, OMMAI_DATA_HF };
@@ -37,10 +38,11 @@ struct ommai_data_settings {
   int64_t prefix_len;
   struct ommai_picture_bucket buckets[OMMAI_MAX_PICTURE_BUCKETS];
   size_t n_buckets;
-  int64_t pictures;                        /* per request */
-  double pictures_ratio;                   /* in [0, 1]: the spread of their number, as in ommai_length */
-  int64_t picture_limit;                   /* per request, at most */
-  const struct ommai_tokenizer *tokenizer; /* NULL: prompts of files count as 1 token; random data needs one */
+  int64_t pictures;                                /* per request */
+  double pictures_ratio;                           /* in [0, 1]: the spread of their number, as in ommai_length */
+  int64_t picture_limit;                           /* per request, at most */
+  struct ommai_server_tokenizer *server_tokenizer; /* random: cuts prompts that the server finds too long; may be NULL */
+  const struct ommai_tokenizer *tokenizer;         /* NULL: prompts of files count as 1 token; random data needs one */
 };
 
 /* One question. */

@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from stub_server import StubServer, stream
+from stub_server import StubServer, error, stream
 
 ONE = lambda request: stream(["x"])  # noqa: E731
 STREAMING = {"stream": True, "stream_options": {"include_usage": True}}
@@ -180,7 +180,7 @@ def test_headers_and_first_model(bench, request, model):
                                "--header", "Authorization=Bearer abc", "x-y = 1", "--request-id-prefix", "mine-"],
                               capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert [r.path for r in server.others] == ["/v1/models"]
+    assert [r.path for r in server.others] == ["/v1/models", "/tokenize"]
     for r in server.requests:
         assert r.headers["authorization"] == "Bearer abc" and r.headers["x-y"] == "1"
         assert r.headers["content-type"] == "application/json" and r.headers["x-request-id"].startswith("mine-")
@@ -206,3 +206,24 @@ def test_accuracy(bench, lines):
     assert result.json["accuracy"]["exact_match"] == pytest.approx(2 / 3)
     assert result.json["accuracy"]["vqa_score"] == pytest.approx((vqa("red", ten) + 1 + 0) / 3)
     assert "Exact match (%):                         66.67" in result.stdout
+
+
+@pytest.mark.parametrize("extra", [0, 3])
+def test_prompts_are_cut_where_the_server_counts_more_tokens(bench, extra):
+    """A server whose tokens are characters, of which it finds `extra` too many at first."""
+    questions = []
+
+    def other(r):
+        questions.append(r.path)
+        if r.path == "/tokenize":
+            assert r.json["add_special_tokens"] is False
+            return error("200 OK", {"tokens": list(range(6 + extra))})
+        assert r.path == "/detokenize" and r.json["tokens"] == list(range(6))
+        return error("200 OK", {"prompt": "cut"})
+
+    with StubServer(lambda r: stream(["x"], chat=False), other) as server:
+        result = bench(server, "--dataset-name", "random", "--num-prompts", 3, "--random-input-len", 6, "--random-output-len", 1, chat=False)
+    assert result.returncode == 0, result.stderr
+    assert questions == (["/tokenize", "/detokenize"] * 3 if extra else ["/tokenize"])
+    assert all((body["prompt"] == "cut") == bool(extra) for body in sent(server))
+    assert ("counts 9 tokens" in result.stderr) == bool(extra)
