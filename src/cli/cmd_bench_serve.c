@@ -112,9 +112,12 @@ static int make_requests(struct bench *bench) {
   struct omma_error error;
   bench->settings.data.tokenizer = bench->tokenizer;
   if (bench->settings.data.kind == OMMAI_DATA_RANDOM) bench->settings.data.server_tokenizer = &server;
-  if (ommai_data_set_make(&bench->settings.data, &form, bench->allocator, &bench->set, &error) != OMMA_OK) {
-    return ommai_failed_call(&error);
-  }
+  if (!bench->values->no_progress) bench->settings.data.progress = ommai_progress_update;
+  bench->settings.data.progress_context = &bench->progress;
+  ommai_progress_begin(&bench->progress, "making requests");
+  enum omma_status status = ommai_data_set_make(&bench->settings.data, &form, bench->allocator, &bench->set, &error);
+  ommai_progress_end(&bench->progress);
+  if (status != OMMA_OK) return ommai_failed_call(&error);
   if (server.agreement == OMMAI_AGREEMENT_MISSING) {
     ommai_warn("the server counts %zu tokens where the tokenizer here counts %zu: prompts were cut to length with its help",
                server.n_found, server.n_expected);
@@ -169,29 +172,45 @@ static int run_batch(struct bench *bench, const struct ommai_load_batch *batch, 
   return status == OMMA_OK ? OMMAI_EXIT_DONE : ommai_failed_call(&error);
 }
 
-/* Sends the first request until it succeeds or time is up. */
-static int check_ready(struct bench *bench) {
-  double until = ommai_clock_seconds() + (double)bench->values->ready_timeout, seconds;
-  while (bench->values->ready_timeout > 0 && !ommai_interrupted()) {
-    struct ommai_reply reply;
-    struct ommai_load_batch batch = make_batch(bench, 1);
-    int code = run_batch(bench, &batch, "waiting for the server", &reply, &seconds);
-    bool success = code == OMMAI_EXIT_DONE && reply.success, late = ommai_clock_seconds() >= until;
-    if (code == OMMAI_EXIT_DONE && !success && late) {
+/* One request that is not measured; *ready tells whether it succeeded. */
+static int try_server(struct bench *bench, bool is_last, bool *ready) {
+  struct ommai_reply reply;
+  struct ommai_load_batch batch = make_batch(bench, 1);
+  double seconds;
+  int code = run_batch(bench, &batch, "waiting for the server", &reply, &seconds);
+  *ready = reply.success;
+  if (code == OMMAI_EXIT_DONE && !reply.success) {
+    if (is_last) {
       code = ommai_failed("bench serve: the server was not ready after %lld s: %s", (long long)bench->values->ready_timeout,
                           reply.error);
-    } else if (!success) {
+    } else {
       ommai_note("the server is not ready: %s", reply.error);
     }
-    ommai_reply_release(&reply);
-    if (success || code != OMMAI_EXIT_DONE) return code;
-    double pause = fmin(RETRY_SECONDS, until - ommai_clock_seconds());
-    struct omma_error error;
-    for (double end = ommai_clock_seconds() + pause; ommai_clock_seconds() < end && !ommai_interrupted();) {
-      if (ommai_http_wait(bench->http, end, ommai_interrupt_descriptor(), &error) != OMMA_OK) return ommai_failed_call(&error);
-    }
+  }
+  ommai_reply_release(&reply);
+  return code;
+}
+
+static int sleep_until(const struct bench *bench, double end) {
+  struct omma_error error;
+  while (ommai_clock_seconds() < end && !ommai_interrupted()) {
+    if (ommai_http_wait(bench->http, end, ommai_interrupt_descriptor(), &error) != OMMA_OK) return ommai_failed_call(&error);
   }
   return OMMAI_EXIT_DONE;
+}
+
+/* Sends the first request until it succeeds or time is up. */
+static int check_ready(struct bench *bench) {
+  if (bench->values->ready_timeout == 0) return OMMAI_EXIT_DONE;
+  double until = ommai_clock_seconds() + (double)bench->values->ready_timeout;
+  for (bool is_last = false; !ommai_interrupted(); is_last = ommai_clock_seconds() >= until) {
+    bool ready;
+    int code = try_server(bench, is_last, &ready);
+    if (ready || code != OMMAI_EXIT_DONE) return code;
+    code = sleep_until(bench, fmin(until, ommai_clock_seconds() + RETRY_SECONDS));
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  return ommai_failed("bench serve: interrupted before the server was ready");
 }
 
 static int warm_up(struct bench *bench) {
@@ -395,13 +414,9 @@ const struct ommai_command ommai_command_bench_serve = {
     .arguments = "[--backend openai-chat] [--model NAME] [--dataset-name NAME]",
     .details =
         "Sends requests to a server with OpenAI's API (this program's, vLLM's, llama.cpp's, ...) and tells throughput, time to "
-        "first "
-        "token, time per output token and the gaps between tokens. Options, definitions, table and JSON are those of `vllm "
-        "bench "
-        "serve`: figures can be compared. Exit code 1 when a request failed.",
-    .example =
-        "omma bench serve --backend openai-chat --tokenizer models/demo --dataset-name random-mm --num-prompts 16 "
-        "--random-input-len 32 --random-output-len 16",
+        "first token, time per output token and the gaps between tokens. Options, definitions, table and JSON are those of "
+        "`vllm bench serve`: figures can be compared. Exit code 1 when a request failed.",
+    .example = "omma bench serve --backend openai-chat --tokenizer models/demo --dataset-name random-mm --num-prompts 16",
     .groups = {&ommai_bench_serve_options[0], &ommai_bench_serve_options[1], &ommai_bench_serve_options[2],
                &ommai_bench_serve_options[3], &ommai_bench_serve_options[4], &ommai_bench_serve_options[5]},
     .values_size = sizeof(struct ommai_bench_serve_values),

@@ -119,8 +119,12 @@ static enum ommai_parsed set_number(const char *command, const struct ommai_opti
   }
   bool low = option->above_minimum ? number <= option->minimum : number < option->minimum;
   if (low || number > option->maximum) {
-    snprintf(why, sizeof why, option->above_minimum ? "must be above %g and at most %g" : "must be from %g to %g",
-             option->minimum, option->maximum);
+    if (isinf(option->maximum)) {
+      snprintf(why, sizeof why, option->above_minimum ? "must be above %g" : "must be %g or more", option->minimum);
+    } else {
+      snprintf(why, sizeof why, option->above_minimum ? "must be above %g and at most %g" : "must be from %g to %g",
+               option->minimum, option->maximum);
+    }
     return wrong_value(command, option, value, why);
   }
   *field = number;

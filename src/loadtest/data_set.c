@@ -15,6 +15,8 @@ enum omma_status ommai_data_set_add(struct ommai_data_set *set, const json_t *pr
   OMMAI_TRY(ommai_body_make(&set->form, prompt, media, output_len, &sample.body, &sample.body_size, error));
   sample.answers = json_incref((json_t *)answers);
   set->samples[set->n_samples++] = sample;
+  const struct ommai_data_settings *settings = set->settings;
+  if (settings->progress) settings->progress(settings->progress_context, (int64_t)set->n_samples, settings->n_requests);
   return OMMA_OK;
 }
 
@@ -36,7 +38,7 @@ static enum omma_status pick(const struct ommai_data_settings *settings, struct 
 enum omma_status ommai_data_set_make(const struct ommai_data_settings *settings, const struct ommai_body_form *form,
                                      const struct omma_allocator *allocator, struct ommai_data_set *set,
                                      struct omma_error *error) {
-  *set = (struct ommai_data_set){.allocator = allocator, .form = *form};
+  *set = (struct ommai_data_set){.allocator = allocator, .settings = settings, .form = *form};
   switch (settings->kind) {
     case OMMAI_DATA_RANDOM:
     case OMMAI_DATA_RANDOM_MM: OMMAI_TRY(ommai_data_random(settings, set, error)); break;

@@ -43,6 +43,8 @@ struct ommai_data_settings {
   int64_t picture_limit;                           /* per request, at most */
   struct ommai_server_tokenizer *server_tokenizer; /* random: cuts prompts that the server finds too long; may be NULL */
   const struct ommai_tokenizer *tokenizer;         /* NULL: prompts of files count as 1 token; random data needs one */
+  void (*progress)(void *context, int64_t done, int64_t total); /* told of every request that is made; may be NULL */
+  void *progress_context;
 };
 
 /* One question. */
@@ -57,6 +59,7 @@ struct ommai_sample {
  * repeated to reach n_requests. */
 struct ommai_data_set {
   const struct omma_allocator *allocator;
+  const struct ommai_data_settings *settings; /* while it is made */
   struct ommai_body_form form;
   struct ommai_sample *samples;
   size_t n_samples, samples_capacity;

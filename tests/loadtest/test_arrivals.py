@@ -21,10 +21,9 @@ def seen(result):
 
 
 def check(result, expected):
-    """Nobody comes early, and most come in time."""
+    """Most come in time; other draws would be off by a tenth of a second and more."""
     late = seen(result) - expected
-    late -= np.median(late)
-    assert np.median(np.abs(late)) < 0.003 and late.min() > -0.01
+    assert np.median(np.abs(late - np.median(late))) < 0.01 and np.corrcoef(seen(result), expected)[0, 1] > 0.995
 
 
 @pytest.mark.parametrize("burstiness", [1.0, 0.25, 4.0])
@@ -44,7 +43,7 @@ def test_gamma(bench, burstiness):
 def test_equal_gaps(bench):
     with StubServer(ONE) as server:
         result = bench(server, "--dataset-name", "random", "--random-input-len", 8, "--num-prompts", 20, "--request-rate", 50, "--burstiness", "inf")
-    assert np.median(np.abs(np.diff(seen(result)) - 0.02)) < 0.002
+    check(result, np.arange(20) / 50)
 
 
 @steady
