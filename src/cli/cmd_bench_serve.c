@@ -117,6 +117,7 @@ static int make_requests(struct bench *bench) {
   ommai_progress_begin(&bench->progress, "making requests");
   enum omma_status status = ommai_data_set_make(&bench->settings.data, &form, bench->allocator, &bench->set, &error);
   ommai_progress_end(&bench->progress);
+  bench->settings.data.server_tokenizer = NULL;
   if (status != OMMA_OK) return ommai_failed_call(&error);
   if (server.agreement == OMMAI_AGREEMENT_MISSING) {
     ommai_warn("the server counts %zu tokens where the tokenizer here counts %zu: prompts were cut to length with its help",
