@@ -263,21 +263,20 @@ static int measure(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-/* Every reason once, with how often it was, most of them at most. */
+static bool same_reason(const struct bench *bench, size_t i, size_t k) {
+  return strcmp(bench->replies[i].error, bench->replies[k].error) == 0;
+}
+
+/* Every reason once, with how often it was; MAX_REASONS at most. */
 static void tell_failures(const struct bench *bench) {
   size_t n_told = 0;
   for (size_t i = 0; i < bench->n && n_told < MAX_REASONS; i++) {
-    const char *reason = bench->replies[i].error;
-    size_t n = 0;
-    bool told = false;
-    if (!reason[0]) continue;
-    for (size_t k = 0; k < bench->n; k++) {
-      bool same = strcmp(bench->replies[k].error, reason) == 0;
-      told = told || (same && k < i);
-      n += same;
-    }
-    if (told) continue;
-    ommai_note("%zu of %zu requests failed: %s", n, bench->n, reason);
+    if (!bench->replies[i].error[0]) continue;
+    size_t first = 0, n = 0;
+    while (!same_reason(bench, first, i)) first++;
+    if (first < i) continue;
+    for (size_t k = i; k < bench->n; k++) n += same_reason(bench, k, i);
+    ommai_note("%zu of %zu requests failed: %s", n, bench->n, bench->replies[i].error);
     n_told++;
   }
   if (n_told == MAX_REASONS) ommai_note("there may be further reasons; --save-detailed keeps all of them");

@@ -116,6 +116,7 @@ enum omma_status ommai_accuracy_add(struct ommai_accuracy *accuracy, const char 
   if (!normalise(text, size, allocator, &given)) return ommai_fail_memory(error, "an answer", size);
   bool complete = true;
   json_array_foreach(answers, i, answer) {
+    if (json_is_object(answer)) answer = json_object_get(answer, "answer");
     if (!json_is_string(answer)) continue;
     complete = normalise(json_string_value(answer), json_string_length(answer), allocator, &accepted);
     if (!complete) break;

@@ -187,7 +187,8 @@ static enum omma_status add_request(struct maker *maker, size_t index) {
 static enum omma_status make_all(struct maker *maker) {
   const struct ommai_data_settings *settings = maker->settings;
   size_t n = (size_t)settings->n_requests;
-  if (settings->prefix_len + (int64_t)floor((double)settings->input.mean * (1 - settings->input.ratio)) < 1) {
+  int64_t shortest = settings->prefix_len + (int64_t)floor((double)settings->input.mean * (1 - settings->input.ratio));
+  if (settings->kind == OMMAI_DATA_RANDOM && shortest < 1) {
     return ommai_fail(maker->error, OMMA_ERROR_ARGUMENT, "random prompts may come out empty: raise --random-input-len (%lld)",
                       (long long)settings->input.mean);
   }

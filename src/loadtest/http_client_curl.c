@@ -229,9 +229,14 @@ enum omma_status ommai_http_send(struct ommai_http *http, const struct ommai_htt
   if (http->calls) http->calls->previous = call;
   http->calls = call;
   CURLMcode code = curl_multi_add_handle(http->multi, call->easy);
-  if (code == CURLM_OK) return OMMA_OK;
-  drop_call(call);
-  return ommai_fail(error, OMMA_ERROR_INTERNAL, "cannot start a request: %s", curl_multi_strerror(code));
+  if (code != CURLM_OK) {
+    drop_call(call);
+    return ommai_fail(error, OMMA_ERROR_INTERNAL, "cannot start a request: %s", curl_multi_strerror(code));
+  }
+  /* A new request is taken up at the next timeout. Doing that here keeps it from waiting behind those that are started next. */
+  int running;
+  curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+  return OMMA_OK;
 }
 
 /* Reports the end of a call, which is gone then. The callback may start others. */
@@ -243,12 +248,15 @@ static void end_call(struct call *call, const char *failure) {
   ended.request.on_end(ended.request.context, &end);
 }
 
-static void finish_calls(struct ommai_http *http) {
+/* Reports what has ended; false when nothing has. */
+static bool finish_calls(struct ommai_http *http) {
   int left;
+  bool any = false;
   CURLMsg *message;
   while ((message = curl_multi_info_read(http->multi, &left))) {
     char *private;
     if (message->msg != CURLMSG_DONE) continue;
+    any = true;
     CURLcode code = message->data.result;
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
     struct call *call = (struct call *)(void *)private;
@@ -258,6 +266,7 @@ static void finish_calls(struct ommai_http *http) {
       end_call(call, call->failure[0] ? "" : curl_easy_strerror(code));
     }
   }
+  return any;
 }
 
 void ommai_http_cancel(struct ommai_http *http, const char *why) {
@@ -297,6 +306,7 @@ static void take_ready(struct ommai_http *http, const struct epoll_event *event)
 enum omma_status ommai_http_wait(struct ommai_http *http, double until, int wake, struct omma_error *error) {
   struct epoll_event ready[N_READY];
   int running;
+  if (finish_calls(http)) return OMMA_OK;
   watch(http, wake);
   arm(http, until);
   int n = epoll_wait(http->epoll, ready, N_READY, -1);

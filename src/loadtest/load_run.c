@@ -76,6 +76,7 @@ static void take_end(void *context, const struct ommai_http_end *end) {
     ommai_reply_end(sent->reply);
   }
   ommai_event_stream_release(&sent->reply->events);
+  sent->reply->token_counter = NULL;
   count_end(run, sent->reply);
   ommai_release(run->allocator, sent, 1, sizeof *sent);
 }

@@ -125,6 +125,7 @@ static void vqa_score(void **state) {
   near(score("c", "[\"b\",\"b\",\"c\",\"c\",\"c\",\"c\",\"c\",\"c\",\"c\",\"c\"]", false), 1);
   near(score("c", "[\"b\",\"c\"]", false), 1);
   near(score("d", "[\"b\",\"c\"]", false), 0);
+  near(score("c", "[{\"answer\": \"c\"}]", false), 1);
 }
 
 static void unusable_answers_are_not_judged(void **state) {
