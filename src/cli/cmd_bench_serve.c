@@ -77,19 +77,25 @@ static int find_model(struct bench *bench) {
   return bench->model && bench->name ? OMMAI_EXIT_DONE : out_of_memory("the model's name");
 }
 
+static bool has_file(const char *directory, const char *name) {
+  char path[OMMAI_MAX_PATH];
+  return ommai_path_join(path, sizeof path, directory, name) && ommai_file_exists(path);
+}
+
 /* Random prompts cannot be made without a tokenizer, and conversations not chosen by length; other data can be sent without. */
 static int open_tokenizer(struct bench *bench) {
   const struct ommai_bench_serve_values *values = bench->values;
   const char *directory = values->tokenizer ? values->tokenizer : bench->model;
-  char file[OMMAI_MAX_PATH];
   struct omma_error error;
   enum ommai_data_kind kind = bench->settings.data.kind;
   bool needed = values->tokenizer || kind == OMMAI_DATA_RANDOM || kind == OMMAI_DATA_RANDOM_MM || kind == OMMAI_DATA_SHAREGPT;
   if (values->skip_tokenizer) return OMMAI_EXIT_DONE;
-  bool found = ommai_path_join(file, sizeof file, directory, "tokenizer.json") && ommai_file_exists(file);
+  bool found = has_file(directory, "tokenizer.json") || has_file(directory, "tiktoken.model");
   if (!found && needed) {
     return ommai_failed(
-        "bench serve: %s: no tokenizer.json there, and nothing is downloaded: give a directory with --tokenizer DIR",
+        "bench serve: %s: no tokenizer.json or tiktoken.model there, and nothing is downloaded: give a directory with "
+        "--tokenizer "
+        "DIR",
         directory);
   }
   if (!found) {
