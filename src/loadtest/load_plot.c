@@ -12,6 +12,8 @@
 #define TIMELINE_HEIGHT 420.0
 #define PANEL_GAP 70.0
 #define TICKS 6
+/* Of a span, so that a request that failed at once is seen. */
+#define LEAST_WIDTH 2.0
 
 static const char waiting_colour[] = "#e69f00", answering_colour[] = "#0072b2", failed_colour[] = "#d55e00";
 
@@ -30,21 +32,23 @@ static double tick_step(double end, int n) {
   return (lead >= 5 ? 5 : lead >= 2 ? 2 : 1) * power;
 }
 
-static void draw_axes(const struct panel *panel, const char *title, const char *x_name, const char *y_name, FILE *out) {
-  double bottom = panel->top + panel->height, step = tick_step(panel->x_end, TICKS);
+/* `top` and `bottom` are what stands at the ends of the y axis; `title` may hold tspan elements. */
+static void draw_axes(const struct panel *panel, const char *title, const char *x_name, const char *top, const char *bottom,
+                      FILE *out) {
+  double floor_y = panel->top + panel->height, step = tick_step(panel->x_end, TICKS);
   fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"title\">%s</text>\n", MARGIN, panel->top - 12, title);
-  fprintf(out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" class=\"axis\"/>\n", MARGIN, panel->top, bottom, PLOT_WIDTH - MARGIN);
+  fprintf(out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" class=\"axis\"/>\n", MARGIN, panel->top, floor_y, PLOT_WIDTH - MARGIN);
   for (double value = 0; value <= panel->x_end * (1 + 1e-9); value += step) {
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", x_of(panel, value), bottom + 16, value);
+    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", x_of(panel, value), floor_y + 16, value);
   }
-  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", PLOT_WIDTH / 2, bottom + 34, x_name);
-  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n", MARGIN - 6, panel->top + 10, panel->y_end);
-  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", MARGIN - 6, bottom, y_name);
+  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", PLOT_WIDTH / 2, floor_y + 34, x_name);
+  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", MARGIN - 6, panel->top + 10, top);
+  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", MARGIN - 6, floor_y, bottom);
 }
 
 static void draw_line(const struct panel *panel, double value, const char *name, FILE *out) {
   double x = x_of(panel, value);
-  fprintf(out, "<path d=\"M%.1f %.1fV%.1f\" class=\"mark\"/><text x=\"%.1f\" y=\"%.1f\">%s %.6g ms</text>\n", x, panel->top,
+  fprintf(out, "<path d=\"M%.1f %.1fV%.1f\" class=\"mark\"/><text x=\"%.1f\" y=\"%.1f\">%s %.4g ms</text>\n", x, panel->top,
           panel->top + panel->height, x + 4, panel->top + 10, name, value);
 }
 
@@ -59,7 +63,9 @@ static void draw_histogram(const double *values, size_t n, double median, double
     if (++counts[bar] > panel.y_end) panel.y_end = (double)counts[bar];
   }
   if (n == 0) panel.y_end = 1;
-  draw_axes(&panel, title, "ms", "count", out);
+  char most[24];
+  snprintf(most, sizeof most, "%.0f", panel.y_end);
+  draw_axes(&panel, title, "ms", most, "count", out);
   double width = (PLOT_WIDTH - 2 * MARGIN) / HISTOGRAM_BARS;
   for (int bar = 0; bar < HISTOGRAM_BARS; bar++) {
     double height = (double)counts[bar] / panel.y_end * panel.height;
@@ -73,30 +79,43 @@ static void draw_histogram(const double *values, size_t n, double median, double
 static void draw_span(const struct panel *panel, double from, double to, double y, double height, const char *colour,
                       FILE *out) {
   fprintf(out, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"/>\n", x_of(panel, from), y,
-          fmax(x_of(panel, to) - x_of(panel, from), 0.5), height, colour);
+          fmax(x_of(panel, to) - x_of(panel, from), LEAST_WIDTH), height, colour);
+}
+
+static void draw_request(const struct panel *panel, const struct ommai_reply *reply, double start, double y, double height,
+                         FILE *out) {
+  double first = start + reply->ttft, end = start + reply->latency;
+  if (!reply->success) {
+    draw_span(panel, start, fmax(first, end), y, height, failed_colour, out);
+    return;
+  }
+  draw_span(panel, start, first, y, height, waiting_colour, out);
+  if (reply->n_itls) draw_span(panel, first, end, y, height, answering_colour, out);
 }
 
 static void draw_timeline(const struct ommai_load_report *report, double top, FILE *out) {
   size_t n = report->metrics->n;
   double first = INFINITY;
-  struct panel panel = {.top = top, .height = TIMELINE_HEIGHT, .x_end = 1e-3, .y_end = (double)n};
+  struct panel panel = {.top = top, .height = TIMELINE_HEIGHT, .x_end = 1e-3};
   for (size_t i = 0; i < n; i++) {
     if (report->replies[i].start_time > 0) first = fmin(first, report->replies[i].start_time);
   }
   for (size_t i = 0; i < n; i++) {
     panel.x_end = fmax(panel.x_end, report->replies[i].start_time + report->replies[i].latency - first);
   }
-  draw_axes(&panel, "Requests over time: waiting for the first token, answering, failed", "s", "request", out);
+  char title[400], last[24];
+  snprintf(title, sizeof title,
+           "Requests over time: <tspan fill=\"%s\">waiting for the first token</tspan>, <tspan fill=\"%s\">answering</tspan>, "
+           "<tspan fill=\"%s\">failed</tspan>",
+           waiting_colour, answering_colour, failed_colour);
+  snprintf(last, sizeof last, "%zu", n);
+  draw_axes(&panel, title, "s", "request 1", last, out);
   double height = panel.height / (double)n;
   for (size_t i = 0; i < n; i++) {
     const struct ommai_reply *reply = &report->replies[i];
     double y = panel.top + (double)i * height, start = reply->start_time - first, bar = height > 2 ? height - 1 : height;
     if (reply->start_time <= 0) continue;
-    draw_span(&panel, start, start + reply->ttft, y, bar, reply->success ? waiting_colour : failed_colour, out);
-    if (reply->started) {
-      draw_span(&panel, start + reply->ttft, start + reply->latency, y, bar, reply->success ? answering_colour : failed_colour,
-                out);
-    }
+    draw_request(&panel, reply, start, y, bar, out);
   }
 }
 
