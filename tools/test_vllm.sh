@@ -22,4 +22,6 @@ install_packages
 echo "== tests"
 "$venv/bin/python" -m pytest -q -p no:cacheprovider --disable-warnings --junitxml build/junit-vllm.xml tests/vllm
 echo "== speed"
-VLLM_LOGGING_LEVEL=ERROR "$venv/bin/python" tests/vllm/bench_tower.py 2> build/vllm-bench.log || { cat build/vllm-bench.log; exit 1; }
+for program in bench_tower bench_calls; do
+  VLLM_LOGGING_LEVEL=ERROR "$venv/bin/python" tests/vllm/$program.py 2> build/vllm-bench.log || { cat build/vllm-bench.log; exit 1; }
+done

@@ -21,7 +21,7 @@ struct values {
   const char *api_key;
   int64_t max_num_seqs, max_num_batched_tokens;
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
-  int64_t encoder_cache_bytes;
+  int64_t encoder_cache_bytes; /* -1: not given */
   struct ommai_strings media_domains;
   const char *local_media_path;
   int64_t max_body_bytes;
@@ -85,7 +85,6 @@ static int read_processor_options(const struct values *values, struct omma_image
 static void warn_without_effect(const struct values *values) {
   static const char format[] = "serve: --%s: accepted, but without effect in this version: %s";
   if (values->max_num_seqs) ommai_warn(format, "max-num-seqs", "requests run one after another");
-  if (values->encoder_cache_bytes) ommai_warn(format, "encoder-cache-bytes", "encoded pictures are not kept");
   if (values->media_domains.count) ommai_warn(format, "allowed-media-domains", "pictures are not fetched from the network");
 }
 
@@ -115,6 +114,10 @@ static int start(const struct values *values, const struct ommai_common *common,
   struct omma_error error;
   struct omma_engine_options engine_options = {.kv_cache_bytes = common->kv_cache_bytes,
                                                .prefill_chunk = values->max_num_batched_tokens};
+  /* The engine takes 0 for its default and -1 for none. */
+  if (values->encoder_cache_bytes >= 0) {
+    engine_options.encoder_cache_bytes = values->encoder_cache_bytes ? values->encoder_cache_bytes : -1;
+  }
   int code = ommai_open_model(common, false, &model);
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(model, &engine_options, &engine, &error) == OMMA_OK) {
@@ -211,9 +214,11 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_SIZE,
      .offset = AT(encoder_cache_bytes),
      .value = "SIZE",
-     .low = 1,
+     .unset = -1,
+     .low = 0,
      .high = INT64_MAX,
-     .help = "without effect in this version"},
+     .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
+     .otherwise = "512 MiB"},
     {.name = "allowed-media-domains",
      .type = OMMAI_OPTION_STRINGS,
      .offset = AT(media_domains),

@@ -27,8 +27,8 @@ static void fill(uint64_t seed) {
 /* Runs operation `which` and stores the result as f32 bits or widened bf16. */
 static void run(const struct ommai_row_ops *ops, int which, int64_t d, enum omma_dtype type, float *out) {
   static float raw[MAX_D];
-  const float *rows[4] = {input[0], input[1], weight, bias};
-  const float weights[4] = {0.5f, -0.25f, 0.125f, 0.7f};
+  const float *rows[5] = {input[0], input[1], weight, bias, cosine};
+  const float weights[5] = {0.5f, -0.25f, 0.125f, 0.7f, -0.9f};
   memset(raw, 0, sizeof raw);
   switch (which) {
     case 0: ops->layer_norm(input[0], weight, bias, 1e-6f, d, raw, type); break;
@@ -36,14 +36,19 @@ static void run(const struct ommai_row_ops *ops, int which, int64_t d, enum omma
     case 2: ops->rope_half(input[0], cosine, sine, 1, d, raw, d, type); break;
     case 3: ops->silu_mul(input[0], input[1], d, raw, type); break;
     case 4: ops->convert(input[0], d, raw, type); break;
-    case 5:
+    case 5: ops->rope_pairs(input[0], cosine, sine, 1, d, raw, d, type); break;
+    case 6:
       memcpy(raw, input[1], sizeof raw);
       ops->add(raw, input[0], d);
       break;
-    default: memcpy(raw, input[1], sizeof raw); ops->add_weighted4(raw, rows, weights, d);
+    case 7:
+      memcpy(raw, input[1], sizeof raw);
+      ops->add_scaled(raw, input[0], 0.7f, d);
+      break;
+    default: memcpy(raw, input[1], sizeof raw); ops->add_weighted(raw, rows, weights, 5, d);
   }
   for (int64_t i = 0; i < d; i++) {
-    out[i] = type == OMMA_F32 || which >= 5 ? raw[i] : ommai_bf16_to_f32(((ommai_bf16 *)raw)[i]);
+    out[i] = type == OMMA_F32 || which >= 6 ? raw[i] : ommai_bf16_to_f32(((ommai_bf16 *)raw)[i]);
   }
 }
 
@@ -63,8 +68,10 @@ static void oracle(int which, int64_t d, double *out) {
       case 2: out[i] = x * cosine[j] + (i < d / 2 ? -1.0 : 1.0) * input[0][pair] * sine[j]; break;
       case 3: out[i] = x / (1 + exp(-x)) * y; break;
       case 4: out[i] = x; break;
-      case 5: out[i] = x + y; break;
-      default: out[i] = y + 0.5 * x - 0.25 * y + 0.125 * weight[i] + (double)0.7f * bias[i];
+      case 5: out[i] = x * cosine[i / 2] + (i % 2 ? 1.0 : -1.0) * input[0][i ^ 1] * sine[i / 2]; break;
+      case 6: out[i] = x + y; break;
+      case 7: out[i] = y + (double)0.7f * x; break;
+      default: out[i] = y + 0.5 * x - 0.25 * y + 0.125 * weight[i] + (double)0.7f * bias[i] - (double)0.9f * cosine[i];
     }
   }
 }
@@ -76,7 +83,7 @@ static void every_level_matches_double_and_scalar(void **state) {
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     int64_t d = sizes[s];
     fill(7 + s);
-    for (int which = 0; which < 7; which++) {
+    for (int which = 0; which < 9; which++) {
       for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
         oracle(which, d, expected);
         run(&ommai_row_ops_scalar, which, d, type, scalar);
@@ -85,7 +92,7 @@ static void every_level_matches_double_and_scalar(void **state) {
           difference += (scalar[i] - expected[i]) * (scalar[i] - expected[i]);
           norm += expected[i] * expected[i];
         }
-        double bound = type == OMMA_F32 || which >= 5 ? 5e-7 : 3e-3;
+        double bound = type == OMMA_F32 || which >= 6 ? 5e-7 : 3e-3;
         if (!(sqrt(difference) <= bound * sqrt(norm))) {
           fail_msg("operation %d, d %d, type %d: relative error %g", which, (int)d, type, sqrt(difference / norm));
         }
