@@ -60,6 +60,10 @@ OMMA_API enum omma_status omma_model_open(const char *directory, const struct om
 /* No engine, request or plan of the model may be in use any more. */
 OMMA_API void omma_model_close(struct omma_model *model);
 
+/* What the corners x1, y1, x2, y2 of a box count in an answer that locates something: nothing known (the family has no such form),
+ * thousandths of the picture's width and height, or pixels of the resized picture (omma_image_plan). */
+enum omma_box_unit { OMMA_BOX_UNIT_NONE = 0, OMMA_BOX_UNIT_THOUSANDTHS = 1, OMMA_BOX_UNIT_RESIZED_PIXELS = 2 };
+
 /* Facts about an open model. Strings live as long as the model. */
 struct omma_model_info {
   const char *directory;
@@ -76,6 +80,7 @@ struct omma_model_info {
   int64_t vision_hidden_size, vision_depth, vision_n_heads, vision_head_dim;
   int64_t patch_size, merge_size, patch_dim, n_deepstack;
   int64_t min_pixels, max_pixels;
+  enum omma_box_unit box_unit; /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
   /* What generation_config.json recommends for sampling; 0 where it says nothing. */
   double recommended_temperature, recommended_top_p, recommended_repetition_penalty;
   int64_t recommended_top_k;

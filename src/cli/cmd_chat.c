@@ -6,6 +6,7 @@
 
 #include "base/allocator.h"
 #include "cli/chat_answer.h"
+#include "cli/chat_boxes.h"
 #include "cli/chat_session.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -16,7 +17,7 @@
 struct values {
   struct ommai_common common;
   struct ommai_strings images;
-  const char *prompt, *system;
+  const char *prompt, *system, *boxes;
   bool json;
   int64_t logprobs;
   int64_t max_tokens, min_tokens;
@@ -45,6 +46,7 @@ static int check(const struct values *values) {
   if (values->stop.count > OMMA_MAX_STOP_STRINGS) {
     return ommai_wrong_use("chat: --stop: given %zu times, at most %d are possible", values->stop.count, OMMA_MAX_STOP_STRINGS);
   }
+  if (values->boxes && !values->images.count) return ommai_wrong_use("chat: --boxes: needs --image, a picture to draw on");
   if (values->logprobs >= 0 && !values->json) return ommai_wrong_use("chat: --logprobs: needs --json, which prints them");
   for (size_t i = 0; i < values->stop.count; i++) {
     if (!values->stop.items[i][0]) return ommai_wrong_use("chat: --stop '': must not be empty");
@@ -59,6 +61,7 @@ static int find_prompt(struct chat *chat) {
     chat->prompt_size = strlen(values->prompt);
   } else if (isatty(STDIN_FILENO)) {
     if (values->json) return ommai_wrong_use("chat: --json: needs --prompt, or a prompt on standard input");
+    if (values->boxes) return ommai_wrong_use("chat: --boxes: needs --prompt, or a prompt on standard input");
     chat->interactive = true;
     return OMMAI_EXIT_DONE;
   } else {
@@ -103,7 +106,7 @@ static const char *finish_name(enum omma_finish finish) {
   return "error";
 }
 
-static int print_json(const struct values *values, const struct ommai_answer *answer) {
+static int print_json(const struct values *values, const struct ommai_answer *answer, const struct ommai_boxes *boxes) {
   const struct omma_result *result = &answer->result;
   const struct omma_timings *t = &result->timings;
   json_t *usage = json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)result->n_prompt_tokens, "completion_tokens",
@@ -118,6 +121,10 @@ static int print_json(const struct values *values, const struct ommai_answer *an
     json_decref(object);
     object = NULL;
   }
+  if (object && values->images.count && json_object_set_new(object, "boxes", ommai_boxes_json(boxes)) != 0) {
+    json_decref(object);
+    object = NULL;
+  }
   return ommai_json_print(object);
 }
 
@@ -127,6 +134,24 @@ static void note_timings(const struct omma_result *result) {
       "%lld prompt tokens, %lld answer tokens; preprocess %.3f s, encode %.3f s, prefill %.3f s, decode %.3f s (%.1f tokens/s)",
       (long long)result->n_prompt_tokens, (long long)result->n_completion_tokens, t->preprocess, t->encode, t->prefill,
       t->decode, t->decode > 0 ? (double)result->n_completion_tokens / t->decode : 0.0);
+}
+
+/* What stands behind a whole answer: the rest of the output, and the drawn boxes. */
+static int tell(const struct chat *chat, const struct ommai_answer *answer) {
+  const struct values *values = chat->values;
+  struct omma_image_options limits = ommai_common_image_options(&values->common);
+  struct ommai_boxes boxes = {0};
+  int code = OMMAI_EXIT_DONE;
+  if (values->boxes || values->json) {
+    code = ommai_chat_boxes(chat->model, chat->images, values->images.count, &limits, answer->text, answer->text_size, &boxes);
+  }
+  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(values, answer, &boxes) : ommai_finish_output();
+  if (code == OMMAI_EXIT_DONE && values->boxes) {
+    code = ommai_chat_boxes_save(&boxes, chat->images, values->images.count, values->boxes);
+  }
+  ommai_boxes_release(&boxes);
+  if (values->common.verbose) note_timings(&answer->result);
+  return code;
 }
 
 static int answer_once(struct chat *chat) {
@@ -143,8 +168,7 @@ static int answer_once(struct chat *chat) {
   if (code == OMMAI_EXIT_DONE && answer.interrupted) {
     code = ommai_failed("interrupted");
   } else if (code == OMMAI_EXIT_DONE) {
-    code = values->json ? print_json(values, &answer) : ommai_finish_output();
-    if (values->common.verbose) note_timings(&answer.result);
+    code = tell(chat, &answer);
   }
   ommai_answer_release(&answer);
   return code;
@@ -163,6 +187,7 @@ static int start(struct chat *chat) {
   struct omma_error error;
   int code = ommai_load_images(values->images.items, values->images.count, &chat->images);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, false, &chat->model);
+  if (code == OMMAI_EXIT_DONE && values->boxes) code = ommai_chat_boxes_check(chat->model);
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(chat->model, &options, &chat->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   if (!values->system) return OMMAI_EXIT_DONE;
@@ -211,7 +236,13 @@ static const struct ommai_option question_table[] = {
     {.name = "json",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(json),
-     .help = "print one JSON object at the end: ids, text, finish_reason, usage, timings in seconds"},
+     .help = "print one JSON object at the end: ids, text, finish_reason, usage, timings in seconds, boxes in pixels of the "
+             "pictures"},
+    {.name = "boxes",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(boxes),
+     .value = "FILE.png",
+     .help = "draw the boxes of the answer on the first picture; those on picture N go to FILE-N.png"},
     {.name = "logprobs",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(logprobs),

@@ -216,6 +216,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .n_deepstack = vision->n_deepstack,
       .min_pixels = model->config.picture.min_pixels,
       .max_pixels = model->config.picture.max_pixels,
+      .box_unit = model->family->box_unit,
       .recommended_temperature = model->config.generation.temperature,
       .recommended_top_p = model->config.generation.top_p,
       .recommended_repetition_penalty = model->config.generation.repetition_penalty,

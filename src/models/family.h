@@ -19,6 +19,7 @@ struct ommai_family {
   enum omma_status (*load_text)(struct ommai_weight_loader *loader, struct ommai_decoder *decoder, struct omma_error *error);
 
   const struct ommai_chat_form *chat;
+  enum omma_box_unit box_unit; /* of the boxes in its answers; NONE: it was not trained on a JSON form of them */
 };
 
 /* The family for a model_type, or NULL; and the list of all, separated by blanks, for messages. */

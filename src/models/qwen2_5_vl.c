@@ -99,4 +99,5 @@ const struct ommai_family ommai_family_qwen2_5_vl = {
     .load_vision = load_vision,
     .load_text = load_text,
     .chat = &chat,
+    .box_unit = OMMA_BOX_UNIT_RESIZED_PIXELS,
 };

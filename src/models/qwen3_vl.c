@@ -127,6 +127,7 @@ const struct ommai_family ommai_family_qwen3_vl = {
     .load_vision = load_vision,
     .load_text = load_text,
     .chat = &chat,
+    .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
 };
 
 const struct ommai_family ommai_family_qwen3_vl_moe = {
@@ -135,4 +136,5 @@ const struct ommai_family ommai_family_qwen3_vl_moe = {
     .load_vision = load_vision,
     .load_text = load_moe_text,
     .chat = &chat,
+    .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
 };

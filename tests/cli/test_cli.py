@@ -220,6 +220,7 @@ def test_missing_value(omma):
         (["serve", "one", "two"], "unexpected argument"),
         (["serve", "one", "--model", "two"], "--model"),
         (["chat", "--prompt", "x", "--logprobs", "1"], "--json"),
+        (["chat", "--prompt", "x", "--boxes", "out.png"], "--boxes: needs --image"),
         (["chat", "--prompt", "x", "--stop", ""], "--stop"),
         (["chat", "--prompt", ""], "nothing to ask"),
         (["chat", "--prompt", "x", *["--stop", "y"] * 17], "--stop"),
@@ -431,7 +432,7 @@ def test_chat_json(omma, model, pictures):
     assert usage["completion_tokens"] == len(answer["token_ids"]) == 5
     assert usage["prompt_tokens"] == len(answer["prompt_token_ids"])
     assert usage["total_tokens"] == usage["prompt_tokens"] + 5
-    assert isinstance(answer["text"], str)
+    assert isinstance(answer["text"], str) and answer["boxes"] == []
     assert set(answer["timings"]) == {"queue", "preprocess", "encode", "prefill", "decode"}
     assert [entry["id"] for entry in answer["logprobs"]] == answer["token_ids"]
     for entry in answer["logprobs"]:
@@ -447,7 +448,7 @@ def test_chat_prompt_from_stdin(omma, model):
     words = ["chat", "--model", model, "--max-tokens", "3", "--ignore-eos", "--json"]
     given, piped = omma.json(*words, "--prompt", "Hello"), omma.json(*words, stdin=b"Hello\n")
     assert given["prompt_token_ids"] == piped["prompt_token_ids"] and given["token_ids"] == piped["token_ids"]
-    assert "logprobs" not in given
+    assert "logprobs" not in given and "boxes" not in given
 
 
 def test_chat_system(omma, model):
@@ -462,6 +463,13 @@ def test_chat_seed(omma, model):
 
 def test_chat_prompt_too_long(omma, model):
     refused(omma("chat", "--model", model, "--max-model-len", "64", "--prompt", "one two three " * 100), 1, "64")
+
+
+def test_chat_without_a_box(omma, model, pictures, tmp_path):
+    words = ["chat", "--model", model, "--image", pictures / "tile_64x64.png", "--prompt", "Hello", "--max-tokens", "3"]
+    done = omma(*words, "--ignore-eos", "--boxes", tmp_path / "out.png")
+    assert done.returncode == 1 and done.stdout and not list(tmp_path.iterdir())
+    assert re.fullmatch(r"omma: boxes: no box found in the answer: .*/out\.png is not written\n", done.stderr.decode())
 
 
 def test_chat_threads_agree(omma, model):

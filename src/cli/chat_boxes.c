@@ -1,0 +1,114 @@
+#include "cli/chat_boxes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "cli/box_draw.h"
+#include "cli/diagnostics.h"
+#include "cli/paths.h"
+#include "loadtest/picture_write.h"
+
+static int measure(const struct omma_model *model, enum omma_box_unit unit, const struct omma_image *image,
+                   const struct omma_image_options *options, struct ommai_box_picture *picture) {
+  int32_t width = omma_image_width(image), height = omma_image_height(image);
+  struct omma_image_plan plan;
+  struct omma_error error;
+  if (unit == OMMA_BOX_UNIT_THOUSANDTHS) {
+    *picture = (struct ommai_box_picture){width, height, width / 1000.0, height / 1000.0};
+    return OMMAI_EXIT_DONE;
+  }
+  if (omma_model_plan_image(model, width, height, options, &plan, &error) != OMMA_OK) return ommai_failed_call(&error);
+  *picture =
+      (struct ommai_box_picture){width, height, (double)width / plan.resized_width, (double)height / plan.resized_height};
+  return OMMAI_EXIT_DONE;
+}
+
+int ommai_chat_boxes_check(const struct omma_model *model) {
+  struct omma_model_info info;
+  omma_model_get_info(model, &info);
+  if (info.box_unit != OMMA_BOX_UNIT_NONE) return OMMAI_EXIT_DONE;
+  return ommai_failed("boxes: %s: the answers of %s models have no known form of boxes", info.directory, info.model_type);
+}
+
+int ommai_chat_boxes(const struct omma_model *model, struct omma_image *const *images, size_t n_images,
+                     const struct omma_image_options *options, const char *text, size_t size, struct ommai_boxes *boxes) {
+  struct omma_model_info info;
+  omma_model_get_info(model, &info);
+  *boxes = (struct ommai_boxes){0};
+  size_t n_pictures = info.box_unit == OMMA_BOX_UNIT_NONE ? 0 : n_images;
+  struct ommai_box_picture *pictures = ommai_allocate(&ommai_default_allocator, n_pictures, sizeof *pictures);
+  if (!pictures) return ommai_failed("boxes: out of memory: %zu pictures", n_pictures);
+  int code = OMMAI_EXIT_DONE;
+  for (size_t i = 0; i < n_pictures && code == OMMAI_EXIT_DONE; i++) {
+    code = measure(model, info.box_unit, images[i], options, &pictures[i]);
+  }
+  if (code == OMMAI_EXIT_DONE && !ommai_boxes_find(text, n_pictures ? size : 0, pictures, n_pictures, boxes)) {
+    code = ommai_failed("boxes: out of memory");
+  }
+  if (boxes->n_refused) {
+    ommai_warn("boxes: %zu left out: expected four numbers, left and top first, on a picture that was given", boxes->n_refused);
+  }
+  ommai_release(&ommai_default_allocator, pictures, n_pictures, sizeof *pictures);
+  return code;
+}
+
+static int write_file(const char *path, const struct ommai_picture_bytes *bytes) {
+  FILE *file = fopen(path, "wb");
+  if (!file) return ommai_failed("boxes: %s: cannot be written: %s", path, strerror(errno));
+  bool written = fwrite(bytes->data, 1, bytes->size, file) == bytes->size;
+  if (fclose(file) == 0 && written) return OMMAI_EXIT_DONE;
+  return ommai_failed("boxes: %s: cannot be written: %s", path, strerror(errno));
+}
+
+static int save_picture(const struct ommai_boxes *boxes, const struct omma_image *image, size_t picture, const char *path) {
+  int32_t width = omma_image_width(image), height = omma_image_height(image);
+  size_t row = (size_t)width * 3;
+  uint8_t *pixels = ommai_allocate_uninitialised(&ommai_default_allocator, (size_t)height, row);
+  if (!pixels) return ommai_failed("boxes: out of memory: a picture of %d x %d", width, height);
+  memcpy(pixels, omma_image_pixels(image), (size_t)height * row);
+  for (size_t i = 0; i < boxes->count; i++) {
+    if (boxes->items[i].picture == picture) ommai_box_draw(pixels, width, height, &boxes->items[i], i);
+  }
+  struct ommai_picture_bytes bytes;
+  struct omma_error error;
+  int code;
+  if (ommai_picture_write_png(pixels, width, height, &bytes, &error) != OMMA_OK) {
+    code = ommai_failed_call(&error);
+  } else {
+    code = write_file(path, &bytes);
+    ommai_picture_bytes_release(&bytes);
+  }
+  ommai_release(&ommai_default_allocator, pixels, (size_t)height, row);
+  return code;
+}
+
+/* The path of a picture, from 0: "a/b.png", "a/b-2.png", ... False when it is too long. */
+static bool name_picture(const char *path, size_t picture, char *out, size_t size) {
+  const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+  size_t stem = dot && dot > (slash ? slash + 1 : path) ? (size_t)(dot - path) : strlen(path);
+  int length =
+      picture ? snprintf(out, size, "%.*s-%zu%s", (int)stem, path, picture + 1, path + stem) : snprintf(out, size, "%s", path);
+  return length >= 0 && (size_t)length < size;
+}
+
+static bool has_box(const struct ommai_boxes *boxes, size_t picture) {
+  for (size_t i = 0; i < boxes->count; i++) {
+    if (boxes->items[i].picture == picture) return true;
+  }
+  return false;
+}
+
+int ommai_chat_boxes_save(const struct ommai_boxes *boxes, struct omma_image *const *images, size_t n_images,
+                          const char *path) {
+  char name[OMMAI_MAX_PATH];
+  if (!boxes->count) return ommai_failed("boxes: no box found in the answer: %s is not written", path);
+  for (size_t i = 0; i < n_images; i++) {
+    if (!has_box(boxes, i)) continue;
+    if (!name_picture(path, i, name, sizeof name)) return ommai_failed("boxes: %s: the path is too long", path);
+    int code = save_picture(boxes, images[i], i, name);
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  return OMMAI_EXIT_DONE;
+}

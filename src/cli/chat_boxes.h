@@ -1,0 +1,21 @@
+/* What an answer locates on its pictures: as JSON, and drawn. */
+#ifndef OMMAI_CLI_CHAT_BOXES_H
+#define OMMAI_CLI_CHAT_BOXES_H
+
+#include <omma/omma.h>
+
+#include "cli/box_find.h"
+
+/* Fails when the model's family gives no boxes. */
+int ommai_chat_boxes_check(const struct omma_model *model);
+
+/* Finds the boxes of an answer about pictures that were asked with `options`. A model whose family gives no boxes has none. Returns an
+ * exit code; release the boxes in every case. */
+int ommai_chat_boxes(const struct omma_model *model, struct omma_image *const *images, size_t n_images,
+                     const struct omma_image_options *options, const char *text, size_t size, struct ommai_boxes *boxes);
+
+/* Draws them: the first picture to `path`, any other with -2, -3, ... before the ending; pictures without a box are not written. No
+ * box at all is a failure. */
+int ommai_chat_boxes_save(const struct ommai_boxes *boxes, struct omma_image *const *images, size_t n_images, const char *path);
+
+#endif
