@@ -1,11 +1,17 @@
 #include "cli/chat_session.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "cli/diagnostics.h"
 #include "cli/inputs.h"
+#include "cli/interrupt.h"
+#include "cli/pasted_paths.h"
+#include "cli/paths.h"
 
 #define MAX_PENDING_IMAGES 64
 
@@ -31,13 +37,23 @@ static void add_image(struct session *session, const char *source) {
     ommai_note("image: %s: at most %d pictures go with one question", source, MAX_PENDING_IMAGES);
     return;
   }
-  if (!*source) {
-    ommai_note("image: a file is missing: /image PATH");
-    return;
-  }
   if (ommai_load_image(source, &image) != OMMAI_EXIT_DONE) return;
   session->pending[session->n_pending++] = image;
   printf("(%dx%d, goes with the next question)\n", (int)omma_image_width(image), (int)omma_image_height(image));
+}
+
+/* The pictures of a line; one path may also stand there with its blanks as they are. */
+static void add_images(struct session *session, const char *line) {
+  char path[OMMAI_MAX_PATH];
+  enum ommai_word word;
+  if (!*line) {
+    ommai_note("image: a file is missing: /image PATH");
+  } else if (ommai_file_exists(line)) {
+    add_image(session, line);
+  } else {
+    while ((word = ommai_pasted_path(&line, path, sizeof path)) == OMMAI_WORD_FOUND) add_image(session, path);
+    if (word == OMMAI_WORD_BROKEN) ommai_note("image: a quote is open, or a path is longer than %d bytes", OMMAI_MAX_PATH - 1);
+  }
 }
 
 static void reset(struct session *session) {
@@ -46,13 +62,27 @@ static void reset(struct session *session) {
   puts("(a new conversation)");
 }
 
+/* A conversation begins with its system message: setting one begins a new conversation. Pictures that wait are kept. */
+static void set_system(struct session *session, const char *text) {
+  ommai_conversation_truncate(session->conversation, 0);
+  session->n_kept = 0;
+  if (*text) {
+    if (ommai_conversation_add(session->conversation, OMMA_ROLE_SYSTEM, NULL, 0, NULL, text, strlen(text)) != OMMAI_EXIT_DONE) {
+      return;
+    }
+    session->n_kept = 1;
+  }
+  puts(*text ? "(a new conversation with this system message)" : "(a new conversation without a system message)");
+}
+
 static void print_help(void) {
   puts(
-      "/image PATH  a picture for the next question\n"
-      "/reset       begin a new conversation\n"
-      "/help        this text\n"
-      "/quit        leave; the end of input (Ctrl-D) does the same\n"
-      "Ctrl-C ends an answer. Everything else is a question.");
+      "/image PATH...  pictures for the next question; paths alone on a line, typed, pasted or dropped, do the same\n"
+      "/system TEXT    begin a new conversation with this system message; without TEXT, with none\n"
+      "/reset          begin a new conversation\n"
+      "/help           this text\n"
+      "/quit           leave; the end of input (Ctrl-D) does the same\n"
+      "Ctrl-C ends an answer; at the prompt it drops the line, and twice it leaves. Everything else is a question.");
 }
 
 /* The text behind a command word, or NULL when the line is not that command. */
@@ -89,16 +119,55 @@ static bool handle_line(struct session *session, const char *line) {
   if (!*line) return true;
   if (command_argument(line, "/quit") || command_argument(line, "/exit")) return false;
   if ((argument = command_argument(line, "/image"))) {
-    add_image(session, argument);
+    add_images(session, argument);
+  } else if ((argument = command_argument(line, "/system"))) {
+    set_system(session, argument);
   } else if (command_argument(line, "/reset")) {
     reset(session);
   } else if (command_argument(line, "/help")) {
     print_help();
+  } else if (ommai_pasted_pictures(line) || (strpbrk(line, "/.") && ommai_file_exists(line))) {
+    add_images(session, line);
   } else if (line[0] == '/' && line[1] && !strpbrk(line + 1, " /")) {
     ommai_note("%s: no such command: /help lists them", line);
   } else {
     ask(session, line);
   }
+  return true;
+}
+
+/* Sleeps until a line is there: false when a signal came first. A terminal hands out one line at a time, so none waits in stdin's
+ * buffer. */
+static bool wait_for_line(void) {
+  struct pollfd sources[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = ommai_interrupt_descriptor(), .events = POLLIN}};
+  while (!ommai_interrupted()) {
+    if (poll(sources, 2, -1) < 0) continue;
+    if (sources[1].revents) ommai_interrupt_wait();
+    if (sources[0].revents && !ommai_interrupted()) return true;
+  }
+  return false;
+}
+
+/* The next line, without its end. False at the end of input, after a second Ctrl-C in a row, or when the program is to end. */
+static bool read_line(char **line, size_t *capacity) {
+  bool ready, asked = false;
+  do {
+    ommai_interrupt_defer();
+    fputs("> ", stdout);
+    fflush(stdout);
+    ready = wait_for_line();
+    bool leave = asked || ommai_interrupt_terminates();
+    ommai_interrupt_resume();
+    if (!ready && leave) break;
+    if (!ready) puts("\n(again Ctrl-C, Ctrl-D or /quit leaves)");
+    asked = true;
+  } while (!ready);
+  ssize_t length = ready ? getline(line, capacity, stdin) : -1;
+  if (length < 0) {
+    putchar('\n');
+    return false;
+  }
+  (*line)[strcspn(*line, "\r\n")] = '\0';
   return true;
 }
 
@@ -121,17 +190,8 @@ int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, con
   if (n_images > MAX_PENDING_IMAGES) ommai_warn("only the first %d pictures go with the first question", MAX_PENDING_IMAGES);
   char *line = NULL;
   size_t capacity = 0;
-  bool more = true;
   puts("Ask a question; /help lists the commands.");
-  while (more) {
-    fputs("> ", stdout);
-    fflush(stdout);
-    ssize_t length = getline(&line, &capacity, stdin);
-    if (length < 0) break;
-    line[strcspn(line, "\r\n")] = '\0';
-    more = handle_line(&session, line);
-  }
-  if (more) putchar('\n');
+  while (read_line(&line, &capacity) && handle_line(&session, line)) continue;
   free(line);
   drop_pending(&session);
   return ommai_finish_output();

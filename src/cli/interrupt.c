@@ -10,8 +10,9 @@
 #include "cli/diagnostics.h"
 
 /* A signal handler can be told nothing except through globals. */
-static atomic_bool deferred, arrived;
-static int wake = -1; /* an eventfd */
+static atomic_bool deferred;
+static atomic_int arrived; /* the signal, or 0 */
+static int wake = -1;      /* an eventfd */
 
 void ommai_interrupt_wake(void) {
   uint64_t one = 1;
@@ -20,9 +21,8 @@ void ommai_interrupt_wake(void) {
 }
 
 static void handle(int number) {
-  (void)number;
   int saved = errno;
-  if (!atomic_load(&deferred) || atomic_exchange(&arrived, true)) {
+  if (!atomic_load(&deferred) || atomic_exchange(&arrived, number)) {
     static const char message[] = "\nomma: interrupted\n";
     ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
     (void)written;
@@ -40,13 +40,15 @@ bool ommai_interrupt_install(void) {
 }
 
 void ommai_interrupt_defer(void) {
-  atomic_store(&arrived, false);
+  atomic_store(&arrived, 0);
   atomic_store(&deferred, true);
 }
 
 void ommai_interrupt_resume(void) { atomic_store(&deferred, false); }
 
-bool ommai_interrupted(void) { return atomic_load(&arrived); }
+bool ommai_interrupted(void) { return atomic_load(&arrived) != 0; }
+
+bool ommai_interrupt_terminates(void) { return atomic_load(&arrived) == SIGTERM; }
 
 void ommai_interrupt_wait(void) {
   uint64_t count;

@@ -16,6 +16,9 @@ void ommai_interrupt_resume(void);
 /* A signal has come since ommai_interrupt_defer. */
 bool ommai_interrupted(void);
 
+/* That signal was SIGTERM: the program is to end. */
+bool ommai_interrupt_terminates(void);
+
 /* Sleeps until a signal or ommai_interrupt_wake, which any thread may call; may also return for no reason. */
 void ommai_interrupt_wait(void);
 void ommai_interrupt_wake(void);

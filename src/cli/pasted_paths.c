@@ -1,0 +1,94 @@
+#include "cli/pasted_paths.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/paths.h"
+
+static const char scheme[] = "file://";
+
+static int digit_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Cuts "file://" and a host off and resolves %XX, in place. */
+static void resolve_address(char *path) {
+  const char *from = strchr(path + sizeof scheme - 1, '/');
+  char *to = path;
+  if (!from) return;
+  while (*from) {
+    int high = from[0] == '%' ? digit_value(from[1]) : -1, low = high < 0 ? -1 : digit_value(from[2]);
+    bool escaped = low >= 0 && (high || low);
+    *to++ = escaped ? (char)(high << 4 | low) : *from;
+    from += escaped ? 3 : 1;
+  }
+  *to = '\0';
+}
+
+/* False when the path with the user's home before it does not fit. */
+static bool enter_home(char *path, size_t size) {
+  const struct passwd *user = getpwuid(getuid());
+  if (!user) return true;
+  size_t home = strlen(user->pw_dir), rest = strlen(path + 1) + 1;
+  if (home + rest > size) return false;
+  memmove(path + home, path + 1, rest);
+  memcpy(path, user->pw_dir, home);
+  return true;
+}
+
+/* The word as written, quotes and backslashes resolved. False when a quote is open or there is no room. */
+static bool take_word(const char **line, char *path, size_t size) {
+  const char *at = *line;
+  char quote = 0;
+  size_t length = 0;
+  for (; *at && (quote || (*at != ' ' && *at != '\t')); at++) {
+    if (*at == quote) {
+      quote = 0;
+    } else if (!quote && (*at == '\'' || *at == '"')) {
+      quote = *at;
+    } else {
+      if (*at == '\\' && quote != '\'' && at[1]) at++;
+      if (length + 1 >= size) return false;
+      path[length++] = *at;
+    }
+  }
+  path[length] = '\0';
+  *line = at;
+  return !quote;
+}
+
+enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size) {
+  *line += strspn(*line, " \t");
+  if (!**line) return OMMAI_WORD_NONE;
+  bool home = strncmp(*line, "~/", 2) == 0;
+  if (!take_word(line, path, size)) return OMMAI_WORD_BROKEN;
+  if (strncasecmp(path, scheme, sizeof scheme - 1) == 0) resolve_address(path);
+  return !home || enter_home(path, size) ? OMMAI_WORD_FOUND : OMMAI_WORD_BROKEN;
+}
+
+static bool ends_as_picture(const char *path) {
+  static const char *const endings[] = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"};
+  const char *dot = strrchr(path, '.');
+  for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++) {
+    if (strcasecmp(dot, endings[i]) == 0) return true;
+  }
+  return false;
+}
+
+bool ommai_pasted_pictures(const char *line) {
+  char path[OMMAI_MAX_PATH];
+  size_t n_words = 0, n_files = 0;
+  enum ommai_word word;
+  while ((word = ommai_pasted_path(&line, path, sizeof path)) == OMMAI_WORD_FOUND) {
+    n_words++;
+    n_files += strpbrk(path, "/.") && ommai_file_exists(path);
+  }
+  if (word == OMMAI_WORD_BROKEN || n_words == 0) return false;
+  return n_files == n_words || (n_words == 1 && ends_as_picture(path));
+}

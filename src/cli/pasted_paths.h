@@ -1,0 +1,17 @@
+/* Paths as they are typed, pasted or dropped into a terminal. */
+#ifndef OMMAI_CLI_PASTED_PATHS_H
+#define OMMAI_CLI_PASTED_PATHS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum ommai_word { OMMAI_WORD_NONE, OMMAI_WORD_FOUND, OMMAI_WORD_BROKEN };
+
+/* Takes the next word of a line and moves `line` behind it: words end at blanks; '...' and "..." and a backslash keep blanks; file://
+ * goes away with its %XX resolved, and ~/ becomes the user's home. BROKEN: a quote is open, or the path does not fit into `size`. */
+enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size);
+
+/* True when a line is nothing but pictures: every word names a file that is there, or a lone word ends as a picture's name does. */
+bool ommai_pasted_pictures(const char *line);
+
+#endif

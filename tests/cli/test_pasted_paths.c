@@ -1,0 +1,91 @@
+/* Paths in a line as terminals paste them. */
+#include <pwd.h>
+#include <unistd.h>
+
+#include "cli/pasted_paths.h"
+#include "support/test.h"
+
+static void words_become_paths(void **state) {
+  (void)state;
+  static const struct {
+    const char *line, *words[3];
+  } cases[] = {
+      {"", {NULL}},
+      {" \t ", {NULL}},
+      {"a.png", {"a.png"}},
+      {"  a.png\tb.png ", {"a.png", "b.png"}},
+      {"'my cat.png'", {"my cat.png"}},
+      {"\"my 'cat'.png\" b", {"my 'cat'.png", "b"}},
+      {"my\\ cat\\'s.png b", {"my cat's.png", "b"}},
+      {"'back\\slash'", {"back\\slash"}},
+      {"my' 'cat", {"my cat"}},
+      {"end\\", {"end\\"}},
+      {"file:///a/my%20cat.png", {"/a/my cat.png"}},
+      {"FILE://localhost/a", {"/a"}},
+      {"file:///a%2", {"/a%2"}},
+      {"file:///a%zz%00%e4%B8%96", {"/a%zz%00\xe4\xb8\x96"}},
+      {"file://nothing", {"file://nothing"}},
+      {"/a%20b", {"/a%20b"}},
+      {"~", {"~"}},
+      {"'~/a'", {"~/a"}},
+      {"''", {""}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *line = cases[i].line;
+    char path[64];
+    for (size_t word = 0; cases[i].words[word]; word++) {
+      assert_int_equal(ommai_pasted_path(&line, path, sizeof path), OMMAI_WORD_FOUND);
+      assert_string_equal(path, cases[i].words[word]);
+    }
+    assert_int_equal(ommai_pasted_path(&line, path, sizeof path), OMMAI_WORD_NONE);
+  }
+}
+
+static void a_tilde_is_home(void **state) {
+  (void)state;
+  const struct passwd *user = getpwuid(getuid());
+  if (!user) skip();
+  char path[512], expected[512], tight[8];
+  const char *line = "~/my\\ cat.png";
+  snprintf(expected, sizeof expected, "%s/my cat.png", user->pw_dir);
+  assert_int_equal(ommai_pasted_path(&line, path, sizeof path), OMMAI_WORD_FOUND);
+  assert_string_equal(path, expected);
+  line = "~/a";
+  enum ommai_word word = ommai_pasted_path(&line, tight, sizeof tight);
+  assert_int_equal(word, strlen(user->pw_dir) + 3 > sizeof tight ? OMMAI_WORD_BROKEN : OMMAI_WORD_FOUND);
+}
+
+static void broken_words_are_told(void **state) {
+  (void)state;
+  static const char *const lines[] = {"'open", "\"open", "what's", "a''b\"", "12345678"};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    const char *line = lines[i];
+    char path[8];
+    assert_int_equal(ommai_pasted_path(&line, path, sizeof path), OMMAI_WORD_BROKEN);
+  }
+}
+
+static void lines_of_pictures_are_told_from_questions(void **state) {
+  (void)state;
+  char line[2100];
+  assert_true(ommai_pasted_pictures("missing.png"));
+  assert_true(ommai_pasted_pictures(" 'my missing cat.JPEG' "));
+  snprintf(line, sizeof line, "%s/data/image/plain.gif '%s/data/image/gray.jpg'", OMMA_TEST_DATA, OMMA_TEST_DATA);
+  assert_true(ommai_pasted_pictures(line));
+  snprintf(line, sizeof line, "%s/data/image/plain.gif missing.png", OMMA_TEST_DATA);
+  assert_false(ommai_pasted_pictures(line));
+  snprintf(line, sizeof line, "What is in %s/data/image/plain.gif", OMMA_TEST_DATA);
+  assert_false(ommai_pasted_pictures(line));
+  static const char *const questions[] = {"", "hello", "What's in cat.png", "cat.png?", "/tmp", "."};
+  for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) assert_false(ommai_pasted_pictures(questions[i]));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(words_become_paths),
+      cmocka_unit_test(a_tilde_is_home),
+      cmocka_unit_test(broken_words_are_told),
+      cmocka_unit_test(lines_of_pictures_are_told_from_questions),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
