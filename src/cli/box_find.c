@@ -83,7 +83,8 @@ bool ommai_boxes_find(const char *text, size_t size, const struct ommai_box_pict
     json_error_t error;
     json_t *value = json_loadb(at, (size_t)(end - at), JSON_DISABLE_EOF_CHECK, &error);
     if (!value) {
-      at++;
+      /* What is nested too deep would be read again and again, from each level of it. */
+      at += json_error_code(&error) == json_error_stack_overflow ? error.position : 1;
       continue;
     }
     collect(&search, value);
