@@ -27,7 +27,7 @@ on() {
     echo "set_tests_properties([=[$test on $cpu]=] PROPERTIES TIMEOUT 1800)"
   done
 }
-short="test_attention_kernels test_attention_plan test_row_ops test_image_resize"
+short="test_kernels test_attention_plan test_image_resize"
 {
   on Haswell test_attention $short
   on Nehalem $short test_linear test_golden_stages
