@@ -12,6 +12,8 @@
 struct CMUnitTest {
   const char *name;
   void (*test_func)(void **state);
+  int (*setup_func)(void **state);
+  int (*teardown_func)(void **state);
   void *initial_state;
 };
 
@@ -56,7 +58,9 @@ static inline int bare_run(const struct CMUnitTest *tests, size_t n_tests) {
       fprintf(stderr, "[  SKIPPED ] %s\n", tests[i].name);
       continue;
     }
+    if (tests[i].setup_func && tests[i].setup_func(&state) != 0) return 1;
     tests[i].test_func(&state);
+    if (tests[i].teardown_func && tests[i].teardown_func(&state) != 0) return 1;
     fprintf(stderr, "[       OK ] %s\n", tests[i].name);
     n_passed++;
   }
@@ -77,7 +81,9 @@ static inline int bare_run(const struct CMUnitTest *tests, size_t n_tests) {
 #define cmocka_set_test_filter(pattern) ((void)(bare_filter = (pattern)))
 
 #define cmocka_unit_test(test) \
-  { #test, test, NULL }
+  { #test, test, NULL, NULL, NULL }
+#define cmocka_unit_test_setup_teardown(test, setup, teardown) \
+  { #test, test, setup, teardown, NULL }
 #define cmocka_run_group_tests(tests, setup, teardown) bare_run(tests, sizeof(tests) / sizeof *(tests))
 
 #endif
