@@ -218,11 +218,10 @@ static void run_plan(const struct omma_attention_context *context, const struct 
   int n_workers = problem->team ? problem->team->n_workers : 1;
   size_t size = omma_attention_plan_workspace_size(plan, n_workers);
   assert_true(size <= omma_attention_workspace_bound(context, &spec, n_workers));
-  unsigned char *workspace = aligned_alloc(64, size + 64);
-  memset(workspace, 0xff, size + 64);
-  run_slices(problem, plan, &memory->tensors, workspace, size);
-  for (size_t i = 0; i < 64; i++) assert_int_equal(workspace[size + i], 0xff);
-  free(workspace);
+  struct guarded workspace = guarded_new((size + 63) / 64 * 64, true);
+  run_slices(problem, plan, &memory->tensors, workspace.data, size);
+  guarded_check(&workspace, "workspace");
+  guarded_free(&workspace);
   omma_attention_plan_destroy(plan);
 }
 

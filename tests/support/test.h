@@ -14,6 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Whether this is a build in which everything takes many times longer (ThreadSanitizer): fewer cases, the same kinds of them. */
+#ifdef OMMA_TEST_SMALL
+enum { TEST_SMALL = 1 };
+#else
+enum { TEST_SMALL = 0 };
+#endif
+
 /* Fails the test with the library's message when `call` does not return OMMA_OK. `error` is the object that was passed. */
 #define assert_ok(call, error)                                                                          \
   do {                                                                                                  \

@@ -1,10 +1,10 @@
 /* What the operator refuses, in which words, and that it has touched nothing by then: tensors, page table, workspace and plan
  * memory are pages that cannot be read or written, arrays end at such a page, and the allocator counts. */
 #include <math.h>
+#include <omma/attention.h>
 #include <stdlib.h>
 
-#include <omma/attention.h>
-#include "kernels/cpu.h"
+#include "attention/attention_plan.h"
 #include "support/guarded.h"
 
 /* A context on the scalar kernels, and memory that ends the program when it is touched. */
@@ -418,6 +418,39 @@ static void kernels_are_named_where_there_is_one(void **state) {
   assert_null(omma_attention_kernel_name(context, OMMA_ATTENTION_ENCODER, 9, 64, 0));
 }
 
+/* ---- self-test ---- */
+
+/* The scalar kernel, but for the last row of a tile that it leaves out, or a state that it doubles. */
+static void attend_all_but_one(const struct ommai_attention_tile *tile) {
+  struct ommai_attention_tile fewer = *tile;
+  fewer.n_rows--;
+  if (fewer.n_rows > 0) ommai_attention_tile_f32_scalar.attend(&fewer);
+}
+
+static void block_doubled(const struct ommai_attention_decode_block *job) {
+  ommai_attention_decode_bf16_scalar.block(job);
+  for (int32_t head = 0; head < job->n_heads; head++) job->state[head * job->state_stride + OMMAI_ATTENTION_STATE_OUT] *= 2;
+}
+
+static void the_self_test_names_a_wrong_kernel(void **state) {
+  struct fixture *f = *state;
+  struct omma_attention_context broken = *f->context;
+  struct ommai_attention_tile_kernel tile = ommai_attention_tile_f32_scalar;
+  assert_ok(omma_attention_self_test(&broken, &f->error), &f->error);
+  tile.name = "tile_that_skips";
+  tile.attend = attend_all_but_one;
+  broken.tile[OMMA_F32] = &tile;
+  assert_fails(omma_attention_self_test(&broken, &f->error), OMMA_ERROR_INTERNAL,
+               "attention self-test: tile_that_skips, head_dim", &f->error);
+  broken = *f->context;
+  struct ommai_attention_decode_kernel decode = ommai_attention_decode_bf16_scalar;
+  decode.name = "decode_that_doubles";
+  decode.block = block_doubled;
+  broken.decode[OMMA_BF16] = &decode;
+  assert_fails(omma_attention_self_test(&broken, &f->error), OMMA_ERROR_INTERNAL,
+               "attention self-test: decode_that_doubles, head_dim", &f->error);
+}
+
 int main(void) {
 #define REFUSAL(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -434,6 +467,7 @@ int main(void) {
       REFUSAL(page_tables_are_refused_by_name),
       REFUSAL(levels_are_refused_by_name),
       REFUSAL(kernels_are_named_where_there_is_one),
+      REFUSAL(the_self_test_names_a_wrong_kernel),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
