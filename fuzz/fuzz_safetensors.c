@@ -7,8 +7,10 @@
 #include "fuzz_input.h"
 #include "weights/safetensors.h"
 
+/* Keeps the reads. */
+static volatile unsigned char sink;
+
 static void read_all(const struct ommai_safetensors *file, size_t size) {
-  volatile unsigned char sink = 0;
   uint64_t end = 0;
   for (int64_t i = 0; i < ommai_safetensors_count(file); i++) {
     const struct ommai_tensor *tensor = ommai_safetensors_at(file, i);
