@@ -134,6 +134,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_model_config_read(model->directory, &model->allocator, &model->family, &model->config, error));
   OMMAI_TRY(choose_limits(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
+  OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
@@ -153,6 +154,7 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
   struct omma_model *model = ommai_allocate(allocator, 1, sizeof *model);
   if (!model) return ommai_fail_memory(error, "model", sizeof *model);
   model->allocator = *allocator;
+  model->picture_allocator = options->allocator ? *options->allocator : ommai_huge_page_allocator;
   model->directory_size = strlen(directory);
   model->directory = ommai_duplicate(allocator, directory, model->directory_size);
   enum omma_status status =
@@ -231,6 +233,7 @@ void omma_model_close(struct omma_model *model) {
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
   ommai_tokenizer_destroy(model->tokenizer);
+  ommai_picture_team_destroy(model->picture_team);
   struct omma_allocator allocator = model->allocator;
   ommai_release(&allocator, model->directory, model->directory_size + 1, 1);
   ommai_release(&allocator, model, 1, sizeof *model);

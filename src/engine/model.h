@@ -5,6 +5,7 @@
 #include <omma/omma.h>
 #include <stdatomic.h>
 
+#include "engine/picture_team.h"
 #include "kernels/cpu.h"
 #include "models/family.h"
 #include "text/tokenizer.h"
@@ -17,6 +18,8 @@ struct omma_model {
   enum ommai_cpu_level level;
   int n_threads;
   bool pin_threads, config_only;
+  struct omma_allocator picture_allocator; /* of decoded and resized pictures */
+  struct ommai_picture_team *picture_team;
   const struct ommai_family *family;
   struct ommai_model_config config;
   int64_t max_model_len;

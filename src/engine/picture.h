@@ -16,12 +16,14 @@ struct ommai_prepared_picture {
   struct omma_image_plan plan;
   uint8_t *pixels;
   size_t size;
+  struct omma_allocator allocator; /* of the pixels */
 };
 
-/* Plans and resizes; the pixels belong to `allocator`. */
+/* Plans and resizes, on the model's picture threads where they are free. Thread-safe. The caller frees the picture. */
 enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
-                                       const struct omma_image_options *options, const struct omma_allocator *allocator,
-                                       struct ommai_prepared_picture *picture, struct omma_error *error);
-void ommai_prepared_picture_free(const struct omma_allocator *allocator, struct ommai_prepared_picture *picture);
+                                       const struct omma_image_options *options, struct ommai_prepared_picture *picture,
+                                       struct omma_error *error);
+/* A zeroed picture is allowed. */
+void ommai_prepared_picture_free(struct ommai_prepared_picture *picture);
 
 #endif

@@ -43,8 +43,8 @@ static enum omma_status prepare_pictures(struct omma_request *request, const str
   int64_t start = ommai_clock_ns();
   for (size_t i = 0; i < prompt->n_pictures; i++) {
     const struct omma_part *part = prompt->pictures[i].part;
-    enum omma_status status = ommai_prepare_picture(request->model, part->image, &part->image_options, &request->allocator,
-                                                    &request->pictures[i], error);
+    enum omma_status status =
+        ommai_prepare_picture(request->model, part->image, &part->image_options, &request->pictures[i], error);
     if (status != OMMA_OK) {
       ommai_error_prefix(error, "image %zu", i);
       return status;
@@ -144,7 +144,8 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
   OMMAI_TRY_GOTO(ommai_request_set_sampling(request, &options->sampling, error), done);
-  OMMAI_TRY_GOTO(model->family->render_chat(messages, n_messages, options->continue_final_message, &prompt, error), done);
+  OMMAI_TRY_GOTO(
+      ommai_chat_form_render(model->family->chat, messages, n_messages, options->continue_final_message, &prompt, error), done);
   OMMAI_TRY_GOTO(assemble(request, &prompt, error), done);
   *out = request;
   request = NULL;
@@ -157,7 +158,7 @@ done:
 void omma_request_destroy(struct omma_request *request) {
   if (!request) return;
   struct omma_allocator allocator = request->allocator;
-  for (size_t i = 0; i < request->n_pictures; i++) ommai_prepared_picture_free(&allocator, &request->pictures[i]);
+  for (size_t i = 0; i < request->n_pictures; i++) ommai_prepared_picture_free(&request->pictures[i]);
   ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
   ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);
   ommai_release(&allocator, request->tokens, request->n_tokens, sizeof *request->tokens);

@@ -13,10 +13,17 @@
 
 #define OMMAI_MAX_STOP_TOKENS 16
 
+/* How a picture's size is chosen. */
+enum ommai_picture_sizing {
+  OMMAI_SIZING_AREA,   /* sides to whole merge blocks, the area into min_pixels .. max_pixels: smart_resize.h */
+  OMMAI_SIZING_PATCHES /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
+};
+
 /* Pictures: how they are resized and cut. */
 struct ommai_picture_config {
+  enum ommai_picture_sizing sizing;
   enum ommai_resize_rule resize_rule;
-  int64_t min_pixels, max_pixels; /* of the resized area */
+  int64_t min_pixels, max_pixels; /* of the resized area; min_pixels 0: never enlarged */
   struct ommai_patch_spec patches;
 };
 

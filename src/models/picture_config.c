@@ -46,6 +46,29 @@ static enum omma_status read_limits(const json_t *object, const char *where, str
   return OMMA_OK;
 }
 
+/* The limit of patches and the padding of OMMAI_SIZING_PATCHES. */
+static enum omma_status read_patch_limit(const json_t *object, const char *where, const struct ommai_vision_config *vision,
+                                         struct ommai_picture_config *picture, struct omma_error *error) {
+  enum { MAX_PATCHES = 1 << 20 };
+  int64_t limit = 4096, merge[2] = {vision->merge_size, vision->merge_size};
+  size_t count = 2;
+  bool pad = false;
+  OMMAI_TRY(ommai_json_integer(object, where, "in_token_limit", false, 1, MAX_PATCHES, &limit, error));
+  OMMAI_TRY(ommai_json_integers(object, where, "merge_kernel_size", false, 1, 1024, merge, 2, &count, error));
+  OMMAI_TRY(ommai_json_boolean(object, where, "pad_input", false, &pad, error));
+  if (!pad) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "pad_input", "%s: key \"pad_input\": expected true", where);
+  }
+  if (count != 2 || merge[0] != vision->merge_size || merge[1] != vision->merge_size) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "merge_kernel_size",
+                            "%s: key \"merge_kernel_size\": expected [%lld, %lld] as in config.json", where,
+                            (long long)vision->merge_size, (long long)vision->merge_size);
+  }
+  picture->min_pixels = 0;
+  picture->max_pixels = limit * vision->patch_size * vision->patch_size;
+  return OMMA_OK;
+}
+
 /* The switches whose other position this program does not have. */
 static enum omma_status refuse_unusual(const json_t *object, const char *where, struct omma_error *error) {
   static const char *const switches[] = {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"};
@@ -89,7 +112,8 @@ static enum omma_status parse_picture(const json_t *object, const char *where, c
   OMMAI_TRY(expect(object, where, "temporal_patch_size", vision->temporal_patch_size, error));
   OMMAI_TRY(expect(object, where, "merge_size", vision->merge_size, error));
   OMMAI_TRY(refuse_unusual(object, where, error));
-  OMMAI_TRY(read_limits(object, where, picture, error));
+  OMMAI_TRY(picture->sizing == OMMAI_SIZING_PATCHES ? read_patch_limit(object, where, vision, picture, error)
+                                                    : read_limits(object, where, picture, error));
   picture->patches.patch_size = (int32_t)vision->patch_size;
   picture->patches.merge_size = (int32_t)vision->merge_size;
   picture->patches.temporal = (int32_t)vision->temporal_patch_size;

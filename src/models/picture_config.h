@@ -5,7 +5,8 @@
 #include "models/model_config.h"
 
 /* Reads preprocessor_config.json (or the image_processor part of processor_config.json, as newer writers store it) and checks that it
- * fits the tower. Both spellings of the area limits are taken: size.shortest_edge/longest_edge and min_pixels/max_pixels. */
+ * fits the tower. picture->sizing and resize_rule are the family's and set before. Both spellings of the
+ * area limits are taken: size.shortest_edge/longest_edge and min_pixels/max_pixels; a limit of patches is in_token_limit. */
 enum omma_status ommai_picture_config_read(const char *directory, const struct omma_allocator *allocator,
                                            const struct ommai_vision_config *vision, struct ommai_picture_config *picture,
                                            struct omma_error *error);

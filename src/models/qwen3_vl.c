@@ -305,49 +305,19 @@ static enum omma_status load_text(struct ommai_weight_loader *loader, struct omm
   return ommai_loader_linear(loader, &head, 1, 2, &table[1], &decoder->lm_head, error);
 }
 
-/* ---- chat form ---- */
-
-/* Parts of a turn in order; a picture is its markers with nothing between. */
-static enum omma_status render_parts(const struct omma_message *message, size_t index, struct ommai_prompt_builder *builder,
-                                     struct omma_error *error) {
-  for (size_t i = 0; i < message->n_parts; i++) {
-    const struct omma_part *part = &message->parts[i];
-    if (!part->image) {
-      OMMAI_TRY(ommai_prompt_text(builder, part->text, part->text_size, error));
-      continue;
-    }
-    if (message->role != OMMA_ROLE_USER) {
-      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: only user messages can hold pictures",
-                              index);
-    }
-    OMMAI_TRY(ommai_prompt_string(builder, "<|vision_start|>", error));
-    OMMAI_TRY(ommai_prompt_picture(builder, part, error));
-    OMMAI_TRY(ommai_prompt_string(builder, "<|vision_end|>", error));
-  }
-  return OMMA_OK;
-}
-
-static enum omma_status render_chat(const struct omma_message *messages, size_t n_messages, bool continue_final_message,
-                                    struct ommai_prompt_builder *builder, struct omma_error *error) {
-  static const char *const openings[] = {[OMMA_ROLE_SYSTEM] = "<|im_start|>system\n",
-                                         [OMMA_ROLE_USER] = "<|im_start|>user\n",
-                                         [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"};
-  for (size_t i = 0; i < n_messages; i++) {
-    if (messages[i].role == OMMA_ROLE_SYSTEM && i > 0) {
-      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: a system message must be the first", i);
-    }
-    OMMAI_TRY(ommai_prompt_string(builder, openings[messages[i].role], error));
-    OMMAI_TRY(render_parts(&messages[i], i, builder, error));
-    if (i + 1 == n_messages && continue_final_message) return OMMA_OK;
-    OMMAI_TRY(ommai_prompt_string(builder, "<|im_end|>\n", error));
-  }
-  return ommai_prompt_string(builder, "<|im_start|>assistant\n", error);
-}
+static const struct ommai_chat_form chat = {
+    .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_start|>system\n",
+                   [OMMA_ROLE_USER] = "<|im_start|>user\n",
+                   [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"},
+    .turn_end = "<|im_end|>\n",
+    .picture_begin = "<|vision_start|>",
+    .picture_end = "<|vision_end|>",
+};
 
 const struct ommai_family ommai_family_qwen3_vl = {
     .model_type = "qwen3_vl",
     .parse_config = parse_config,
     .load_vision = load_vision,
     .load_text = load_text,
-    .render_chat = render_chat,
+    .chat = &chat,
 };

@@ -82,17 +82,22 @@ static void failed_memory_leaves_what_was_there(void **state) {
 
 static const struct omma_image *const picture = (const struct omma_image *)"only its address is used";
 
-static enum omma_status render(const struct omma_message *messages, size_t n, bool continue_final, const char *expected,
-                               struct omma_error *error) {
+static enum omma_status render_form(const struct ommai_chat_form *form, const struct omma_message *messages, size_t n,
+                                    bool continue_final, const char *expected, struct omma_error *error) {
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, &ommai_default_allocator);
-  enum omma_status status = ommai_family_qwen3_vl.render_chat(messages, n, continue_final, &builder, error);
+  enum omma_status status = ommai_chat_form_render(form, messages, n, continue_final, &builder, error);
   if (status == OMMA_OK && expected) {
     assert_int_equal(builder.size, strlen(expected));
     assert_memory_equal(builder.text, expected, builder.size);
   }
   ommai_prompt_builder_free(&builder);
   return status;
+}
+
+static enum omma_status render(const struct omma_message *messages, size_t n, bool continue_final, const char *expected,
+                               struct omma_error *error) {
+  return render_form(ommai_family_qwen3_vl.chat, messages, n, continue_final, expected, error);
 }
 
 static void turns_are_written_as_the_template_does(void **state) {
@@ -115,6 +120,25 @@ static void turns_are_written_as_the_template_does(void **state) {
   assert_ok(
       render(empty, 2, false, "<|im_start|>user\n<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n", &error),
       &error);
+}
+
+static void forms_differ_in_what_they_allow(void **state) {
+  (void)state;
+  struct omma_error error;
+  static const struct ommai_chat_form form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
+                                              .turn_end = "[end]",
+                                              .picture_begin = "[see]",
+                                              .picture_end = "[seen]",
+                                              .default_system = "Help.",
+                                              .late_system = true,
+                                              .pictures_anywhere = true};
+  const struct omma_part text = TEXT("x"), image = {.image = picture};
+  const struct omma_message talk[] = {
+      {OMMA_ROLE_USER, &text, 1}, {OMMA_ROLE_SYSTEM, &image, 1}, {OMMA_ROLE_ASSISTANT, &image, 1}};
+  assert_ok(render_form(&form, talk, 3, false,
+                        "[system]Help.[end][user]x[end][system][see][seen][end][assistant][see][seen][end][assistant]", &error),
+            &error);
+  assert_ok(render_form(&form, talk + 1, 2, true, "[system][see][seen][end][assistant][see][seen]", &error), &error);
 }
 
 static void what_the_form_has_no_place_for_is_refused(void **state) {
@@ -144,6 +168,7 @@ int main(void) {
       cmocka_unit_test(text_has_a_limit),
       cmocka_unit_test(failed_memory_leaves_what_was_there),
       cmocka_unit_test(turns_are_written_as_the_template_does),
+      cmocka_unit_test(forms_differ_in_what_they_allow),
       cmocka_unit_test(what_the_form_has_no_place_for_is_refused),
       cmocka_unit_test(families_are_found_by_exact_name),
   };
