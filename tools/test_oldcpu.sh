@@ -34,4 +34,5 @@ short="test_kernels test_attention_plan test_image_resize"
   on Haswell test_attention $short test_golden_stages
   on Nehalem $short test_linear test_golden_stages
 } > $folder/CTestTestfile.cmake
+export OMMA_TEST_SMALL=1
 exec ctest --test-dir $folder -j 2 --output-on-failure "$@"

@@ -14,13 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether this is a build in which everything takes many times longer (ThreadSanitizer): fewer cases, the same kinds of them. */
-#ifdef OMMA_TEST_SMALL
-enum { TEST_SMALL = 1 };
-#else
-enum { TEST_SMALL = 0 };
-#endif
-
 /* Fails the test with the library's message when `call` does not return OMMA_OK. `error` is the object that was passed. */
 #define assert_ok(call, error)                                                                          \
   do {                                                                                                  \
@@ -36,6 +29,10 @@ enum { TEST_SMALL = 0 };
       fail_msg("%s: expected %s, got %s", #call, omma_status_name(expected), omma_status_name(status_));     \
     if (!strstr((error)->message, part)) fail_msg("%s: \"%s\" lacks \"%s\"", #call, (error)->message, part); \
   } while (0)
+
+/* Whether to run fewer cases of the same kinds: in builds in which everything takes many times longer (ThreadSanitizer), and where the
+ * environment has OMMA_TEST_SMALL (emulated processors). */
+bool test_small(void);
 
 /* An allocator that counts, and fails the n-th allocation when asked to. Thread-safe. */
 struct test_allocator {

@@ -27,11 +27,11 @@ static bool same_kernels(const struct omma_attention_context *a, const struct om
   return true;
 }
 
-/* Runs `body` once for every CPU level of this machine that has kernels of its own; in a small run, for the best alone. */
+/* Runs `body` once for every CPU level of this machine that has kernels of its own. */
 static void on_every_level(void (*body)(const struct omma_attention_context *context)) {
   struct omma_attention_context *before = NULL;
   for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
-    if (!ommai_cpu_has(level) || (TEST_SMALL && level != (int)ommai_cpu_best())) continue;
+    if (!ommai_cpu_has(level)) continue;
     struct omma_attention_context *context = make_context(level);
     if (!before || !same_kernels(before, context)) body(context);
     omma_attention_context_destroy(before);
@@ -82,12 +82,12 @@ static void encoder_head_dims(const struct omma_attention_context *context) {
   static const int32_t dims[] = {1, 16, 40, 64, 65, 72, 80, 88, 96, 104, 112, 127, 128, 256};
   const struct attention_segment some[] = {{37, 37, 1, false}, {140, 140, 2, false}}, few = {19, 67, 3, false};
   for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-    for (size_t i = 0; i < sizeof dims / sizeof *dims; i += TEST_SMALL ? 4 : 1) {
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_small() ? 5 : 1) {
       struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, dims[i], some, 2);
       problem.pad = (int64_t)i % 3;
       check(context, &problem, 11);
     }
-    for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += TEST_SMALL ? 37 : 1) {
+    for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += test_small() ? 37 : 1) {
       struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, dim, &few, 1);
       problem.n_heads = problem.n_kv_heads = 1;
       check(context, &problem, 6);
@@ -100,7 +100,7 @@ static void decoder_head_dims(const struct omma_attention_context *context) {
   const struct attention_segment rows = {3, 70, 4, false};
   for (int form = OMMA_ATTENTION_CAUSAL; form <= OMMA_ATTENTION_DECODE; form++) {
     for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
-      for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += TEST_SMALL ? 41 : 1) {
+      for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += test_small() ? 41 : 1) {
         struct attention_case problem = base_case(form, dtype, dim, &rows, 1);
         problem.n_heads = 2, problem.n_kv_heads = 1;
         problem.paged = dim % 2;
@@ -162,7 +162,7 @@ static void decode_lengths(const struct omma_attention_context *context) {
                                                {1, 513, 7, false}, {3, 1025, 8, false}, {5, 5, 9, false}};
   static const int32_t dims[] = {3, 64, 72, 128, 256};
   for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
-    for (size_t i = 0; i < (TEST_SMALL ? 2 : sizeof dims / sizeof *dims); i++) {
+    for (size_t i = 0; i < (test_small() ? 2 : sizeof dims / sizeof *dims); i++) {
       struct attention_case problem = base_case(OMMA_ATTENTION_DECODE, dtype, dims[i], segments, 9);
       problem.n_heads = 4;
       check(context, &problem, 4);
@@ -245,7 +245,7 @@ static void chunked_prefill(const struct omma_attention_context *context) {
     problem.n_heads = 4;
     int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
     float *expected = attention_case_run(context, &problem);
-    for (size_t i = TEST_SMALL ? 3 : 0; i < sizeof chunks / sizeof *chunks; i++) {
+    for (size_t i = test_small() ? 3 : 0; i < sizeof chunks / sizeof *chunks; i++) {
       for (int64_t first = chunks[i] / 2; first < LENGTH; first += chunks[i] * (chunks[i] < 8 ? 9 : 1)) {
         int64_t n_rows = LENGTH - first < chunks[i] ? LENGTH - first : chunks[i];
         const struct attention_segment chunk = {n_rows, first + n_rows, 77, false};
@@ -293,7 +293,7 @@ static void several_waves(const struct omma_attention_context *context) {
 static void one_long_segment_among_many(const struct omma_attention_context *context) {
   enum { COUNT = 401 };
   if (strcmp(omma_attention_context_isa(context), ommai_cpu_level_name(ommai_cpu_best())) != 0) return;
-  int64_t longest = TEST_SMALL || strcmp(omma_attention_context_isa(context), "scalar") == 0 ? 3000 : 60000;
+  int64_t longest = test_small() || strcmp(omma_attention_context_isa(context), "scalar") == 0 ? 3000 : 60000;
   struct attention_segment segments[COUNT];
   for (int i = 0; i < COUNT; i++) {
     int64_t n = i == 200 ? longest : i % 50 == 7 ? 0 : 64;

@@ -56,7 +56,7 @@ static void any_number_of_workers_gives_the_same_bits(void **state) {
   static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 13, 16};
   struct omma_attention_context *context = make_context(NULL);
   struct omma_error error;
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i += TEST_SMALL ? 4 : 1) {
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i += test_small() ? 4 : 1) {
     struct ommai_team *team;
     assert_ok(ommai_team_create(sizes[i], false, &ommai_default_allocator, &team, &error), &error);
     for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
@@ -116,7 +116,7 @@ static void make_user(struct user *user, const struct omma_attention_plan *plan,
                         .out = values + 3 * VALUES,
                         .expected = values + 4 * VALUES,
                         .size = omma_attention_plan_workspace_size(plan, 1),
-                        .n_runs = TEST_SMALL ? 3 : 20};
+                        .n_runs = test_small() ? 3 : 20};
   user->workspace = aligned_alloc(64, (user->size + 63) / 64 * 64);
   run_once(user);
   memcpy(user->expected, user->out, VALUES * sizeof *user->out);
@@ -168,7 +168,7 @@ static void nothing_is_allocated_over_many_sizes(void **state) {
   const struct omma_attention_tensors tensors = {.q = data, .k = data, .v = data, .out = out};
   int64_t before = allocator.n_allocations;
   struct test_random random = {3};
-  for (int round = 0; round < (TEST_SMALL ? 20 : 300); round++) {
+  for (int round = 0; round < (test_small() ? 20 : 300); round++) {
     int32_t borders[9] = {0};
     for (int i = 0; i < 8; i++)
       borders[i + 1] = borders[i] + (int32_t)test_random_range(&random, 0, (LARGEST - borders[i]) / 2);
