@@ -20,22 +20,32 @@ static void use(const struct ommai_tokenizer *tokenizer) {
 }
 
 /* A folder that lives as long as the program: a tokenizer is loaded from one. */
-static const char *folder(void) {
-  static char path[] = "/tmp/omma-fuzz-XXXXXX";
+static char folder[] = "/tmp/omma-fuzz-XXXXXX";
+
+static void remove_folder(void) {
+  char path[64];
+  snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+  unlink(path);
+  rmdir(folder);
+}
+
+static void make_folder(void) {
   static int made;
-  if (!made) FUZZ_CHECK(mkdtemp(path));
+  if (made) return;
+  FUZZ_CHECK(mkdtemp(folder));
   made = 1;
-  return path;
+  atexit(remove_folder);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   char path[64];
-  snprintf(path, sizeof path, "%s/tokenizer.json", folder());
+  make_folder();
+  snprintf(path, sizeof path, "%s/tokenizer.json", folder);
   FILE *file = fopen(path, "wb");
   FUZZ_CHECK(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
   struct ommai_tokenizer *tokenizer = NULL;
   struct omma_error error = {.status = OMMA_OK};
-  enum omma_status status = ommai_tokenizer_load(folder(), &ommai_default_allocator, &tokenizer, &error);
+  enum omma_status status = ommai_tokenizer_load(folder, &ommai_default_allocator, &tokenizer, &error);
   if (status == OMMA_OK) {
     use(tokenizer);
   } else {

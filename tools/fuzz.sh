@@ -61,7 +61,7 @@ failed=0
 report() {
   if [ "$2" -eq 0 ]; then
     passed=$((passed + 1))
-    echo "fuzz_$1: $(sed -n 's/^stat::number_of_executed_units: *\([0-9]*\)/\1 inputs/p; /^[0-9]* inputs$/p' "build/fuzz/run-$1/log")"
+    echo "fuzz_$1: $(sed -n 's/^stat::number_of_executed_units: *\([0-9]*\)/\1 inputs/; /^[0-9]* inputs$/p' "build/fuzz/run-$1/log")"
   else
     failed=$((failed + 1))
     echo "fuzz_$1: FAILED; log and input are in build/fuzz/run-$1"
