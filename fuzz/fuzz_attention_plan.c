@@ -34,6 +34,8 @@ static int64_t wild(struct fuzz_input *input, int64_t usual) {
                                   255,
                                   256,
                                   257,
+                                  1024,
+                                  1025,
                                   4096,
                                   4097,
                                   INT32_MAX,
@@ -171,7 +173,7 @@ struct visit {
 };
 static struct visit visits[MAX_ROWS * 16];
 static int64_t n_visits;
-static const struct ommai_attention_tile_kernel *inner_tile;
+static const struct ommai_attention_tile_kernel *inner_tile, *inner_window;
 static const struct ommai_attention_decode_kernel *inner_decode;
 
 static void visit(const void *q, int64_t count) {
@@ -182,11 +184,20 @@ static void visit(const void *q, int64_t count) {
   visits[i].count += count;
 }
 
-static void attend_and_count(const struct ommai_attention_tile *tile) {
+static void count_rows(const struct ommai_attention_tile *tile) {
   for (int32_t row = 0; row < tile->n_rows; row++) {
     visit(ommai_attention_at(tile->q, row * tile->q_stride, inner_tile->dtype), 1);
   }
+}
+
+static void attend_and_count(const struct ommai_attention_tile *tile) {
+  count_rows(tile);
   inner_tile->attend(tile);
+}
+
+static void attend_window_and_count(const struct ommai_attention_tile *tile) {
+  count_rows(tile);
+  inner_window->attend(tile);
 }
 
 static void block_and_count(const struct ommai_attention_decode_block *job) {
@@ -241,14 +252,20 @@ static int64_t row_step(const struct attention_case *problem) {
 
 static void run_sound(const struct omma_attention_context *context, struct attention_case *problem) {
   struct omma_attention_context counting = *context;
-  struct ommai_attention_tile_kernel tile = *context->tile[problem->dtype];
+  struct ommai_attention_tile_kernel tile = *context->tile[problem->dtype], window = tile;
   struct ommai_attention_decode_kernel decode = {.name = "none"};
   if (problem->form == OMMA_ATTENTION_DECODE) decode = *context->decode[problem->dtype];
   inner_tile = context->tile[problem->dtype];
+  inner_window = context->window[problem->dtype];
   inner_decode = context->decode[problem->dtype];
   tile.attend = attend_and_count;
   decode.block = block_and_count;
   counting.tile[problem->dtype] = &tile;
+  if (inner_window) {
+    window = *inner_window;
+    window.attend = attend_window_and_count;
+    counting.window[problem->dtype] = &window;
+  }
   counting.decode[problem->dtype] = &decode;
   n_visits = 0;
   float *found = attention_case_run(&counting, problem);
@@ -273,8 +290,9 @@ static void try_sound(struct fuzz_input *input) {
   problem.dtype = (enum omma_dtype)fuzz_pick(input, 0, problem.form == OMMA_ATTENTION_ENCODER ? 2 : 1);
   problem.n_kv_heads = (int32_t)fuzz_pick(input, 1, 3);
   problem.n_heads = problem.n_kv_heads * (int32_t)fuzz_pick(input, 1, 3);
-  problem.head_dim = (int32_t)fuzz_pick(input, 1, 256);
-  problem.v_head_dim = fuzz_pick(input, 0, 1) ? problem.head_dim : (int32_t)fuzz_pick(input, 1, 256);
+  int32_t width = problem.form == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM / OMMA_ATTENTION_MAX_HEAD_DIM : 1;
+  problem.head_dim = width * (int32_t)fuzz_pick(input, 1, 256);
+  problem.v_head_dim = fuzz_pick(input, 0, 1) ? problem.head_dim : width * (int32_t)fuzz_pick(input, 1, 256);
   problem.scale = scales[fuzz_pick(input, 0, 4)];
   uint64_t flags = fuzz_number(input, 1);
   problem.paged = (flags & 1) && problem.form != OMMA_ATTENTION_ENCODER;

@@ -2,7 +2,7 @@
 """Writes tests/data/text/ranks: a tiktoken.model with cases encoded by the tiktoken library itself.
 
 Tokens and texts come from the fixture `capitals`; the special tokens are laid out as in the released checkpoints of this form:
-258 ids behind the last rank, some of them named in tokenizer_config.json.
+256 ids behind the last rank, some of them named in tokenizer_config.json.
 
     python tools/fixture_ranks.py        (needs tiktoken)
 """
@@ -32,7 +32,7 @@ PATTERN = "|".join(
         r"\s+",
     )
 )
-RESERVED = 258
+RESERVED = 256
 NAMED = {0: "[BOS]", 1: "[EOS]", 2: "<|im_end|>", 3: "<|im_user|>", 4: "<|im_assistant|>", 10: "<|im_system|>",
          17: "<|im_middle|>", 18: "<|media_start|>", 19: "<|media_content|>", 20: "<|media_end|>", 21: "<|media_pad|>",
          254: "[UNK]", 255: "[PAD]"}  # fmt: skip

@@ -181,6 +181,8 @@ struct omma_part {
   size_t text_size;
   const struct omma_image *image;
   struct omma_image_options image_options;
+  /* A name that stands for the picture in the encoder's cache, where the caller answers for it; NULL: its pixels. */
+  const char *image_name;
 };
 
 struct omma_message {
@@ -239,6 +241,8 @@ struct omma_engine_options {
   int64_t patch_budget;   /* patches that the tower takes at once (a bigger picture still runs, alone); 0: 16,384 */
   int64_t prefill_chunk;  /* prompt tokens per step, rounded up to whole pages; 0: 512 */
   int64_t queue_limit;    /* requests that may wait; 0: 256 */
+  /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
+  int64_t encoder_cache_bytes;
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
@@ -250,6 +254,7 @@ struct omma_memory_plan {
   int64_t vision_workspace_bytes; /* for the patch budget; enlarged once for a picture that is over it */
   int64_t language_workspace_bytes;
   int64_t table_bytes;   /* logits, sampler and penalty tables */
+  int64_t encoder_cache_bytes; /* the most that kept pictures may take; grows in use and is not in total_bytes */
   int64_t request_bytes; /* of a request with one picture of n_patches: resized pixels and the tower's output */
   int64_t total_bytes;
 };
@@ -325,8 +330,10 @@ struct omma_engine_stats {
   int64_t n_waiting, n_running;
   int64_t n_finished[4]; /* by enum omma_finish */
   int64_t prompt_tokens, generation_tokens;
-  int64_t images, patches;
+  int64_t images, patches, encoder_passes; /* through the tower; a pass takes several pictures */
+  int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
   int64_t kv_pages, kv_pages_used;
+  int64_t workspace_bytes;
   bool alive; /* false after an internal failure: nothing is accepted any more */
 };
 OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats);

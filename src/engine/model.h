@@ -34,8 +34,10 @@ struct omma_model {
   atomic_bool has_engine;
 };
 
-/* Shows every tensor the model wants to `visit`; counts them into the loader. */
-enum omma_status ommai_model_describe(const struct omma_model *model, struct ommai_weight_loader *loader,
-                                      ommai_tensor_visitor visit, void *context, struct omma_error *error);
+/* Shows every tensor the model wants to `visit`; counts them into the loader. Where names come in dialects, those that `checkpoint`
+ * has; NULL: those of the released files. */
+enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
+                                      struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
+                                      struct omma_error *error);
 
 #endif

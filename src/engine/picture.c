@@ -1,5 +1,8 @@
 #include "engine/picture.h"
 
+#include <sodium.h>
+#include <stdalign.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/allocator.h"
@@ -139,7 +142,7 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
                                    .grid_thw = {1, rows, columns},
                                    .n_patches = rows * columns,
                                    .n_tokens = rows * columns / (vision->merge_size * vision->merge_size),
-                                   .flops = ommai_vision_flops(vision, rows * columns)};
+                                   .flops = ommai_vision_flops(vision, rows, columns)};
   return OMMA_OK;
 }
 
@@ -160,17 +163,54 @@ static enum omma_status resize(const struct omma_model *model, const struct omma
   return status;
 }
 
+/* The owners' count lies in front of the pixels. */
+struct ommai_shared_pixels {
+  atomic_int n_owners;
+  size_t size; /* of all */
+  struct omma_allocator allocator;
+  alignas(OMMAI_ALIGNMENT) uint8_t pixels[];
+};
+
+static enum omma_status take_pixels(const struct omma_model *model, struct ommai_prepared_picture *picture,
+                                    struct omma_error *error) {
+  size_t size =
+      sizeof(struct ommai_shared_pixels) + (size_t)picture->plan.resized_width * (size_t)picture->plan.resized_height * 3;
+  picture->shared = ommai_allocate_uninitialised(&model->picture_allocator, size, 1);
+  if (!picture->shared) return ommai_fail_memory(error, "resized picture", size);
+  atomic_init(&picture->shared->n_owners, 1);
+  picture->shared->size = size;
+  picture->shared->allocator = model->picture_allocator;
+  picture->pixels = picture->shared->pixels;
+  return OMMA_OK;
+}
+
+struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_prepared_picture *picture) {
+  atomic_fetch_add(&picture->shared->n_owners, 1);
+  return *picture;
+}
+
+struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_picture *picture, const char *name) {
+  struct ommai_picture_key key;
+  crypto_generichash_state state;
+  unsigned char kind = name ? 1 : 0;
+  size_t n_pixels = (size_t)picture->plan.resized_width * (size_t)picture->plan.resized_height * 3;
+  crypto_generichash_init(&state, NULL, 0, sizeof key.bytes);
+  crypto_generichash_update(&state, &kind, sizeof kind);
+  crypto_generichash_update(&state, (const unsigned char *)picture->plan.grid_thw, sizeof picture->plan.grid_thw);
+  crypto_generichash_update(&state, name ? (const unsigned char *)name : picture->pixels, name ? strlen(name) : n_pixels);
+  crypto_generichash_final(&state, key.bytes, sizeof key.bytes);
+  return key;
+}
+
 enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
                                        const struct omma_image_options *options, struct ommai_prepared_picture *picture,
                                        struct omma_error *error) {
-  struct ommai_prepared_picture prepared = {.allocator = model->picture_allocator};
+  struct ommai_prepared_picture prepared = {0};
   struct ommai_fitted_size fitted;
   int32_t width = image->decoded->width, height = image->decoded->height;
   OMMAI_TRY(omma_model_plan_image(model, width, height, options, &prepared.plan, error));
   OMMAI_TRY(choose_size(model, width, height, options, &fitted, error));
-  prepared.size = (size_t)prepared.plan.resized_width * (size_t)prepared.plan.resized_height * 3;
-  prepared.pixels = ommai_allocate_uninitialised(&prepared.allocator, prepared.size, 1);
-  if (!prepared.pixels) return ommai_fail_memory(error, "resized picture", prepared.size);
+  OMMAI_TRY(take_pixels(model, &prepared, error));
   enum omma_status status = resize(model, image->decoded, &fitted, prepared.pixels, error);
   if (status != OMMA_OK) {
     ommai_prepared_picture_free(&prepared);
@@ -181,8 +221,12 @@ enum omma_status ommai_prepare_picture(const struct omma_model *model, const str
 }
 
 void ommai_prepared_picture_free(struct ommai_prepared_picture *picture) {
-  ommai_release(&picture->allocator, picture->pixels, picture->size, 1);
+  struct ommai_shared_pixels *shared = picture->shared;
+  picture->shared = NULL;
   picture->pixels = NULL;
+  if (!shared || atomic_fetch_sub(&shared->n_owners, 1) != 1) return;
+  struct omma_allocator allocator = shared->allocator;
+  ommai_release(&allocator, shared, shared->size, 1);
 }
 
 /* Patches of a prepared picture in f32, cut by a team: a task is a run of patches. */

@@ -4,6 +4,7 @@
 
 #include <omma/omma.h>
 
+#include "engine/encoder_cache.h"
 #include "engine/model.h"
 #include "image/image.h"
 
@@ -11,19 +12,28 @@ struct omma_image {
   struct ommai_image *decoded;
 };
 
+/* Pixels with several owners. */
+struct ommai_shared_pixels;
+
 /* A picture after the resize: 8-bit RGB [resized_height, resized_width, 3] and its plan. */
 struct ommai_prepared_picture {
   struct omma_image_plan plan;
   uint8_t *pixels;
-  size_t size;
-  struct omma_allocator allocator; /* of the pixels */
+  struct ommai_shared_pixels *shared; /* what `pixels` lies in */
 };
 
 /* Plans and resizes, on the model's picture threads where they are free. Thread-safe. The caller frees the picture. */
 enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
                                        const struct omma_image_options *options, struct ommai_prepared_picture *picture,
                                        struct omma_error *error);
-/* A zeroed picture is allowed. */
+/* Another owner of the same pixels. Thread-safe while the picture has an owner. */
+struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_prepared_picture *picture);
+
+/* What stands for the picture in the encoder's cache: a hash of its grid and pixels, or of its grid and `name`, where that is not
+ * NULL. */
+struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_picture *picture, const char *name);
+
+/* One owner less; the last frees the pixels. A zeroed picture is allowed. */
 void ommai_prepared_picture_free(struct ommai_prepared_picture *picture);
 
 #endif

@@ -38,8 +38,11 @@ static enum omma_status prepare_pictures(struct omma_request *request, const str
                             OMMAI_REQUEST_MAX_PICTURES, prompt->n_pictures);
   }
   request->pictures = ommai_allocate(&request->allocator, prompt->n_pictures, sizeof *request->pictures);
-  if (!request->pictures) return ommai_fail_memory(error, "pictures", prompt->n_pictures * sizeof *request->pictures);
+  request->keys = ommai_allocate(&request->allocator, prompt->n_pictures, sizeof *request->keys);
   request->n_pictures = prompt->n_pictures;
+  if (!request->pictures || !request->keys) {
+    return ommai_fail_memory(error, "pictures", prompt->n_pictures * sizeof *request->pictures);
+  }
   int64_t start = ommai_clock_ns();
   for (size_t i = 0; i < prompt->n_pictures; i++) {
     const struct omma_part *part = prompt->pictures[i].part;
@@ -49,6 +52,7 @@ static enum omma_status prepare_pictures(struct omma_request *request, const str
       ommai_error_prefix(error, "image %zu", i);
       return status;
     }
+    request->keys[i] = ommai_prepared_picture_key(&request->pictures[i], part->image_name);
   }
   request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
   return OMMA_OK;
@@ -91,14 +95,19 @@ static enum omma_status count_tokens(struct omma_request *request, const struct 
 static void place_picture(struct omma_request *request, size_t index, size_t first, int32_t *counter) {
   const struct omma_image_plan *plan = &request->pictures[index].plan;
   int64_t merge = request->model->config.vision.merge_size, columns = plan->grid_thw[2] / merge;
+  bool flat = request->model->config.text.flat_positions;
   for (int64_t i = 0; i < plan->n_tokens; i++) {
     struct ommai_request_token *token = &request->tokens[first + (size_t)i];
     *token = (struct ommai_request_token){
         .token = request->model->config.image_token, .picture = (int32_t)index, .picture_row = (int32_t)i};
-    ommai_position_picture(*counter, i / columns, i % columns, token->position);
+    if (flat) {
+      ommai_position_text(counter, token->position);
+    } else {
+      ommai_position_picture(*counter, i / columns, i % columns, token->position);
+    }
     request->ids[first + (size_t)i] = token->token;
   }
-  ommai_position_after_picture(counter, plan->grid_thw[1] / merge, columns);
+  if (!flat) ommai_position_after_picture(counter, plan->grid_thw[1] / merge, columns);
 }
 
 static enum omma_status place_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
@@ -158,7 +167,8 @@ done:
 void omma_request_destroy(struct omma_request *request) {
   if (!request) return;
   struct omma_allocator allocator = request->allocator;
-  for (size_t i = 0; i < request->n_pictures; i++) ommai_prepared_picture_free(&request->pictures[i]);
+  for (size_t i = 0; request->pictures && i < request->n_pictures; i++) ommai_prepared_picture_free(&request->pictures[i]);
+  ommai_release(&allocator, request->keys, request->n_pictures, sizeof *request->keys);
   ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
   ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);
   ommai_release(&allocator, request->tokens, request->n_tokens, sizeof *request->tokens);

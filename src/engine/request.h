@@ -29,6 +29,7 @@ struct omma_request {
   size_t n_tokens;
   int32_t next_position; /* of the first generated token, in all three axes */
   struct ommai_prepared_picture *pictures;
+  struct ommai_picture_key *keys; /* [n_pictures] */
   size_t n_pictures;
 
   struct ommai_sampler_settings sampler;

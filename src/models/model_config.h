@@ -52,9 +52,13 @@ enum omma_status ommai_model_config_read(const char *directory, const struct omm
                                          const struct ommai_family **family, struct ommai_model_config *config,
                                          struct omma_error *error);
 
+/* What every family's parse ends with: the id of picture tokens under `key`, and that tower and text fit together. Errors: FORMAT. */
+enum omma_status ommai_model_config_fit(const json_t *root, const char *path, const char *key,
+                                        struct ommai_model_config *config, struct omma_error *error);
+
 /* Limits of what a config may say: large enough for every released model, small enough that sizes computed from them cannot
  * overflow 64 bits. */
-#define OMMAI_CONFIG_MAX_LAYERS 1024
+#define OMMAI_CONFIG_MAX_LAYERS OMMAI_VISION_MAX_DEPTH
 #define OMMAI_CONFIG_MAX_WIDTH (1 << 20)
 #define OMMAI_CONFIG_MAX_HEADS 4096
 #define OMMAI_CONFIG_MAX_VOCAB (1 << 24)

@@ -13,8 +13,8 @@
 
 #define MAX_FILE_BYTES ((size_t)64 << 20)
 
-/* Special tokens behind the last rank; their names in the released files run over all of them. */
-enum { N_RESERVED = 258 };
+/* Special tokens behind the last rank. The official code names two more, for which the released models have no rows. */
+enum { N_RESERVED = 256 };
 
 /* How text is cut before merging. The file does not say it: the released checkpoints carry it in their own Python code. */
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"

@@ -268,11 +268,11 @@ static void the_largest_config_can_be_planned(void **state) {
                {"config.json", "vision_config.depth", "1024"},
                {"config.json", "vision_config.patch_size", "256"},
                {"config.json", "vision_config.temporal_patch_size", "16"},
-               {"config.json", "vision_config.spatial_merge_size", "8"},
+               {"config.json", "vision_config.spatial_merge_size", "4"},
                {"config.json", "vision_config.num_position_embeddings", "1048576"},
                {"preprocessor_config.json", "patch_size", "256"},
                {"preprocessor_config.json", "temporal_patch_size", "16"},
-               {"preprocessor_config.json", "merge_size", "8"}};
+               {"preprocessor_config.json", "merge_size", "4"}};
   char folder[TEST_PATH_SIZE];
   struct omma_model *model;
   struct omma_error error;

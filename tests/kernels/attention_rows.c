@@ -42,28 +42,31 @@ static int32_t pick(struct test_random *random, const int32_t *list, size_t n) {
   return list[test_random_range(random, 0, (int64_t)n - 1)];
 }
 
-static int32_t random_rows(struct test_random *random, int32_t max_rows, int32_t row_step) {
+static int32_t random_rows(struct test_random *random, const struct attention_limits *limits) {
+  int32_t max_rows = limits->rows, row_step = limits->row_step;
   const int32_t edges[] = {1, row_step - 1, row_step, row_step + 1, max_rows - row_step + 1, max_rows - 1, max_rows, max_rows};
   int32_t n = pick(random, edges, sizeof edges / sizeof *edges);
   if (n < 1 || n > max_rows || test_random_range(random, 0, 2) == 0) n = (int32_t)test_random_range(random, 1, max_rows);
   return n;
 }
 
-struct attention_problem attention_problem_random(struct test_random *random, enum omma_dtype dtype, int32_t max_rows,
-                                                  int32_t row_step) {
+struct attention_problem attention_problem_random(struct test_random *random, enum omma_dtype dtype,
+                                                  const struct attention_limits *limits) {
   static const int32_t usual[] = {64, 72, 80, 88, 96, 104, 112, 128};
   static const int32_t lengths[] = {1,  2,  3,  7,  8,  9,  15,  17,  31,  47,  48,  49,
                                     61, 63, 64, 65, 66, 97, 127, 128, 129, 191, 193, 257};
-  struct attention_problem problem = {.dtype = dtype, .n_rows = random_rows(random, max_rows, row_step)};
+  struct attention_problem problem = {.dtype = dtype, .n_rows = random_rows(random, limits)};
   problem.n_keys = pick(random, lengths, sizeof lengths / sizeof *lengths);
-  if (test_random_range(random, 0, 2) == 0) problem.n_keys = (int32_t)test_random_range(random, 1, ATTENTION_MAX_KEYS);
+  if (problem.n_keys > limits->keys || test_random_range(random, 0, 2) == 0) {
+    problem.n_keys = (int32_t)test_random_range(random, 1, limits->keys);
+  }
   problem.head_dim = problem.v_head_dim = pick(random, usual, sizeof usual / sizeof *usual);
   if (test_random_range(random, 0, 1)) {
-    problem.head_dim = (int32_t)test_random_range(random, 1, ATTENTION_MAX_DIM);
-    problem.v_head_dim = (int32_t)test_random_range(random, 1, ATTENTION_MAX_DIM);
+    problem.head_dim = (int32_t)test_random_range(random, 1, limits->dim);
+    problem.v_head_dim = (int32_t)test_random_range(random, 1, limits->dim);
   }
   problem.first_visible = problem.n_keys;
-  if (problem.n_rows <= problem.n_keys && test_random_range(random, 0, 1)) {
+  if (limits->masked && problem.n_rows <= problem.n_keys && test_random_range(random, 0, 1)) {
     problem.first_visible = problem.n_keys - problem.n_rows + 1;
   }
   problem.values = test_random_range(random, 0, 1) ? NORMAL : (int)test_random_range(random, NORMAL, KINDS - 1);

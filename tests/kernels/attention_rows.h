@@ -9,6 +9,12 @@
 
 enum { ATTENTION_MAX_KEYS = 400, ATTENTION_MAX_ROWS = 64, ATTENTION_MAX_DIM = OMMA_ATTENTION_MAX_HEAD_DIM };
 
+/* What a family of kernels takes. */
+struct attention_limits {
+  int32_t rows, row_step, keys, dim;
+  bool masked; /* row r may see r keys more than row 0 */
+};
+
 /* [n, dim] in one type, `stride` elements from row to row; what lies between is NaN, what lies around cannot be touched. */
 struct attention_rows {
   struct guarded memory;
@@ -26,8 +32,8 @@ struct attention_problem {
 
 /* Lengths at and beside the borders of tiles and blocks, primes, shapes of real models; normal, equal, huge, denormal and
  * alternating values; rows aligned to their elements alone. */
-struct attention_problem attention_problem_random(struct test_random *random, enum omma_dtype dtype, int32_t max_rows,
-                                                  int32_t row_step);
+struct attention_problem attention_problem_random(struct test_random *random, enum omma_dtype dtype,
+                                                  const struct attention_limits *limits);
 
 /* A plain problem of a given size, rows packed as in a fused q/k/v tensor of 16 heads. */
 struct attention_problem attention_problem_fixed(enum omma_dtype dtype, int32_t n_rows, int32_t n_keys, int32_t head_dim);

@@ -8,6 +8,7 @@
 #include "kernels/attention_rows.h"
 
 enum { BLOCK = OMMAI_ATTENTION_BLOCK, BENCH_KEYS = 1024, BENCH_DIM = 72 };
+enum { TILE, WINDOW }; /* index of an entry */
 
 typedef const struct ommai_attention_tile_kernel *tile_kernel;
 
@@ -67,7 +68,8 @@ static void run_tile(tile_kernel kernel, const struct attention_problem *p, int3
   struct ommai_attention_prefetch prefetch = {.base = {nothing.data, nothing.data, nothing.data, nothing.data},
                                               .stride = {64, 64, 64, 64},
                                               .row_bytes = {64, 64, 64, 64},
-                                              .n_rows = 64};
+                                              .n_rows = 64,
+                                              .rows_per_step = 2};
   if (foresee) tile.prefetch = &prefetch;
   kernel->attend(&tile);
   guarded_check(&scratch, "scratch");
@@ -94,11 +96,22 @@ static bool padding_holds(const struct attention_problem *p) {
   return true;
 }
 
+/* Window kernels serve one block of keys that every row sees. */
+static struct attention_limits limits_of(const struct kernel_entry *entry) {
+  tile_kernel kernel = entry->kernel;
+  bool window = entry->index == WINDOW;
+  return (struct attention_limits){.rows = kernel->rows < ATTENTION_MAX_ROWS ? kernel->rows : ATTENTION_MAX_ROWS,
+                                   .row_step = kernel->row_step,
+                                   .keys = window ? BLOCK : ATTENTION_MAX_KEYS,
+                                   .dim = ATTENTION_MAX_DIM,
+                                   .masked = !window};
+}
+
 static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   tile_kernel kernel = entry->kernel;
   struct test_random random = {seed};
-  int32_t max_rows = kernel->rows < ATTENTION_MAX_ROWS ? kernel->rows : ATTENTION_MAX_ROWS;
-  struct attention_problem p = attention_problem_random(&random, kernel->dtype, max_rows, kernel->row_step);
+  const struct attention_limits limits = limits_of(entry);
+  struct attention_problem p = attention_problem_random(&random, kernel->dtype, &limits);
   float together[ATTENTION_MAX_ROWS][ATTENTION_MAX_DIM], alone[ATTENTION_MAX_DIM];
   char name[80];
   double worst = 0.0;
@@ -131,7 +144,8 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
 static double check_pack(const struct kernel_entry *entry, uint64_t seed) {
   tile_kernel kernel = entry->kernel;
   struct test_random random = {seed};
-  struct attention_problem p = attention_problem_random(&random, kernel->dtype, 1, 1), moved = p;
+  const struct attention_limits limits = limits_of(entry);
+  struct attention_problem p = attention_problem_random(&random, kernel->dtype, &limits), moved = p;
   size_t size = ommai_attention_element_size(p.dtype);
   struct attention_rows *from[2] = {&p.k, &p.v}, *to[2] = {&moved.k, &moved.v};
   for (int i = 0; i < 2; i++) {
@@ -179,10 +193,12 @@ static void release_bench(void *context) {
   free(bench);
 }
 
-static struct bench *make_bench(tile_kernel kernel) {
+static struct bench *make_bench(const struct kernel_entry *entry) {
+  tile_kernel kernel = entry->kernel;
   struct bench *bench = calloc(1, sizeof *bench);
   bench->kernel = kernel;
-  bench->problem = attention_problem_fixed(kernel->dtype, kernel->rows, BENCH_KEYS, BENCH_DIM);
+  int32_t n_keys = entry->index == WINDOW ? BLOCK : BENCH_KEYS;
+  bench->problem = attention_problem_fixed(kernel->dtype, kernel->rows, n_keys, BENCH_DIM);
   bench->packed = pack_all(kernel, &bench->problem);
   bench->scratch = guarded_new(whole_lines(kernel->scratch_bytes(BENCH_DIM, BENCH_DIM)), true);
   bench->tile = tile_of(&bench->problem, 0, kernel->rows, bench->packed.data, bench->scratch.data);
@@ -190,29 +206,34 @@ static struct bench *make_bench(tile_kernel kernel) {
 }
 
 static struct kernel_call attend_call(const struct kernel_entry *entry) {
-  struct bench *bench = make_bench(entry->kernel);
+  struct bench *bench = make_bench(entry);
   struct kernel_call call = {.run = bench_attend, .release = release_bench, .context = bench};
-  call.flops = 4.0 * BENCH_DIM * BENCH_KEYS * bench->kernel->rows;
+  call.flops = 4.0 * BENCH_DIM * bench->problem.n_keys * bench->kernel->rows;
   call.half = bench->kernel->dtype == OMMA_BF16;
-  snprintf(call.shape, sizeof call.shape, "%d rows, %d keys, D %d", bench->kernel->rows, BENCH_KEYS, BENCH_DIM);
+  snprintf(call.shape, sizeof call.shape, "%d rows, %d keys, D %d", bench->kernel->rows, bench->problem.n_keys, BENCH_DIM);
   return call;
 }
 
 static struct kernel_call pack_call(const struct kernel_entry *entry) {
-  struct kernel_call call = {.run = bench_pack, .release = release_bench, .context = make_bench(entry->kernel)};
+  struct kernel_call call = {.run = bench_pack, .release = release_bench, .context = make_bench(entry)};
   snprintf(call.shape, sizeof call.shape, "%d keys, D %d", BLOCK, BENCH_DIM);
   return call;
 }
 
-void kernel_list_attention_tiles(struct kernel_list *list) {
+static void add_kernels(struct kernel_list *list, const struct ommai_attention_tile_kernel *const *kernels, const char *kind,
+                        int index) {
   static const struct kernel_family attend = {check_tile, attend_call}, pack = {check_pack, pack_call};
   static const char *const types[3] = {"f32", "bf16", "f16"};
   char operation[KERNEL_NAME_SIZE];
-  for (int i = 0; ommai_attention_tile_kernels[i]; i++) {
-    tile_kernel kernel = ommai_attention_tile_kernels[i];
-    snprintf(operation, sizeof operation, "attention_tile_%s", types[kernel->dtype]);
-    kernel_list_add(list, &attend, operation, kernel->level, kernel, 0);
-    snprintf(operation, sizeof operation, "attention_pack_%s", types[kernel->dtype]);
-    kernel_list_add(list, &pack, operation, kernel->level, kernel, 0);
+  for (int i = 0; kernels[i]; i++) {
+    snprintf(operation, sizeof operation, "attention_%s_%s", kind, types[kernels[i]->dtype]);
+    kernel_list_add(list, &attend, operation, kernels[i]->level, kernels[i], index);
+    snprintf(operation, sizeof operation, "attention_%s_pack_%s", kind, types[kernels[i]->dtype]);
+    kernel_list_add(list, &pack, operation, kernels[i]->level, kernels[i], index);
   }
+}
+
+void kernel_list_attention_tiles(struct kernel_list *list) {
+  add_kernels(list, ommai_attention_tile_kernels, "tile", TILE);
+  add_kernels(list, ommai_attention_window_kernels, "window", WINDOW);
 }

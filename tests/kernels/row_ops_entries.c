@@ -57,22 +57,27 @@ static void free_inputs(struct inputs *inputs) {
   for (int i = 0; i < INPUTS; i++) guarded_free(&inputs->rows[i]);
 }
 
-static bool in_place(int operation) { return operation == OPERATION_add || operation == OPERATION_add_weighted4; }
+/* The operations from add on change their output. */
+static bool in_place(int operation) { return operation >= OPERATION_add; }
 
 static void run(const struct ommai_row_ops *ops, int operation, const struct inputs *inputs, void *out) {
-  static const float weights[4] = {0.5f, -0.25f, 0.125f, 0.7f};
+  static const float weights[5] = {0.5f, -0.25f, 0.125f, 0.7f, -0.9f};
   const float *x = row_of(inputs, X), *other = row_of(inputs, OTHER), *weight = row_of(inputs, WEIGHT);
-  const float *const rows[4] = {x, other, weight, row_of(inputs, BIAS)};
+  const float *const rows[5] = {x, other, weight, row_of(inputs, BIAS), x};
   switch ((enum operation)operation) {
     case OPERATION_layer_norm: ops->layer_norm(x, weight, row_of(inputs, BIAS), 1e-6f, inputs->d, out, inputs->type); break;
     case OPERATION_rms_norm: ops->rms_norm(x, weight, 1e-6f, inputs->d, out, inputs->type); break;
     case OPERATION_rope_half:
       ops->rope_half(x, row_of(inputs, COSINE), row_of(inputs, SINE), 1, inputs->d, out, inputs->d, inputs->type);
       break;
+    case OPERATION_rope_pairs:
+      ops->rope_pairs(x, row_of(inputs, COSINE), row_of(inputs, SINE), 1, inputs->d, out, inputs->d, inputs->type);
+      break;
     case OPERATION_silu_mul: ops->silu_mul(x, other, inputs->d, out, inputs->type); break;
     case OPERATION_convert: ops->convert(x, inputs->d, out, inputs->type); break;
     case OPERATION_add: ops->add(out, x, inputs->d); break;
-    case OPERATION_add_weighted4: ops->add_weighted4(out, rows, weights, inputs->d); break;
+    case OPERATION_add_scaled: ops->add_scaled(out, x, 0.7f, inputs->d); break;
+    case OPERATION_add_weighted: ops->add_weighted(out, rows, weights, 5, inputs->d); break;
     case OPERATIONS: break;
   }
 }
@@ -96,10 +101,13 @@ static double expected_at(const struct inputs *inputs, int operation, int64_t i,
     case OPERATION_rope_half:
       return x * row_of(inputs, COSINE)[i % half] +
              (i < half ? -1.0 : 1.0) * row_of(inputs, X)[pair] * row_of(inputs, SINE)[i % half];
+    case OPERATION_rope_pairs:
+      return x * row_of(inputs, COSINE)[i / 2] + (i % 2 ? 1.0 : -1.0) * row_of(inputs, X)[i ^ 1] * row_of(inputs, SINE)[i / 2];
     case OPERATION_silu_mul: return x / (1 + exp(-x)) * y;
     case OPERATION_convert: return x;
     case OPERATION_add: return x + y;
-    default: return y + 0.5 * x - 0.25 * y + 0.125 * w + (double)0.7f * b;
+    case OPERATION_add_scaled: return y + (double)0.7f * x;
+    default: return y + 0.5 * x - 0.25 * y + 0.125 * w + (double)0.7f * b - (double)0.9f * x;
   }
 }
 

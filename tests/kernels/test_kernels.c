@@ -70,6 +70,21 @@ static void lists_are_in_order(void **state) {
   assert_null(ommai_attention_decode_kernel_find(OMMAI_CPU_LEVELS - 1, OMMA_F16));
 }
 
+/* A window's block fits where one of the tile kernel's would be. */
+static void window_blocks_fit(void **state) {
+  (void)state;
+  for (int i = 0; ommai_attention_window_kernels[i]; i++) {
+    const struct ommai_attention_tile_kernel *window = ommai_attention_window_kernels[i];
+    const struct ommai_attention_tile_kernel *tile = ommai_attention_tile_kernel_find(window->level, window->dtype);
+    assert_true(ommai_attention_window_kernel_find(window->level, window->dtype) == window);
+    assert_int_equal(window->rows % window->row_step, 0);
+    for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim++) {
+      assert_true(window->block_bytes(dim, 72) <= tile->block_bytes(dim, 72));
+      assert_true(window->block_bytes(72, dim) <= tile->block_bytes(72, dim));
+    }
+  }
+}
+
 /* ---- report ----------------------------------------------------------------------------------------------------------- */
 
 /* How many times faster than the scalar kernel of the same operation, by useful work where calls differ in it; 0 where that was
@@ -199,7 +214,8 @@ static int read_options(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 1] = {cmocka_unit_test(lists_are_in_order)};
+  static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 2] = {cmocka_unit_test(lists_are_in_order),
+                                                            cmocka_unit_test(window_blocks_fit)};
   tester.rounds = test_small() ? SMALL_ROUNDS : DEFAULT_ROUNDS;
   int stop = read_options(argc, argv);
   if (stop) return stop - 1;
@@ -210,7 +226,7 @@ int main(int argc, char **argv) {
   kernel_list_resample(&tester.list);
   for (size_t i = 0; i < tester.list.n; i++) {
     struct kernel_entry *entry = &tester.list.entries[i];
-    tests[i + 1] = (struct CMUnitTest){.name = entry->name, .test_func = run_entry, .initial_state = entry};
+    tests[i + 2] = (struct CMUnitTest){.name = entry->name, .test_func = run_entry, .initial_state = entry};
   }
   printf("seed %" PRIu64 ", %" PRId64 " rounds\n", tester.seed, tester.rounds);
   if (tester.pattern) cmocka_set_test_filter(tester.pattern);

@@ -87,6 +87,11 @@ static void shapes_are_refused_by_name(void **state) {
   REFUSED(spec.head_dim = -64, ARGUMENT, "head_dim: expected at least 1, found -64");
   REFUSED(spec.head_dim = 257, UNSUPPORTED, "head_dim: expected at most 256, found 257");
   REFUSED(spec.head_dim = INT32_MAX, UNSUPPORTED, "head_dim: expected at most 256, found 2147483647");
+  REFUSED((spec.form = OMMA_ATTENTION_CAUSAL, spec.head_dim = 257), UNSUPPORTED, "head_dim: expected at most 256, found 257");
+  REFUSED((spec.form = OMMA_ATTENTION_DECODE, spec.head_dim = 1025), UNSUPPORTED,
+          "head_dim: expected at most 1024, found 1025");
+  REFUSED((spec.form = OMMA_ATTENTION_DECODE, spec.v_head_dim = 1025), UNSUPPORTED,
+          "v_head_dim: expected at most 1024, found 1025");
   REFUSED(spec.v_head_dim = -2, ARGUMENT, "v_head_dim: expected at least 1, found -2");
   REFUSED(spec.v_head_dim = 300, UNSUPPORTED, "v_head_dim: expected at most 256, found 300");
   REFUSED(spec.scale = NAN, ARGUMENT, "scale: expected a finite number, found");

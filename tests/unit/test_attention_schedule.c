@@ -61,9 +61,10 @@ static double attend_cost(const struct ommai_attention_problem *problem, const s
     double pack = PACK_COST * width * (double)unit->n_keys;
     return (pack + problem->group * rows_cost(problem, unit, 0, unit->n_rows)) * unit->heads_per_pair;
   }
-  int64_t n_tiles = ommai_attention_tile_count(problem->tile, unit->n_rows), tile = index % n_tiles, first, count;
+  const struct ommai_attention_tile_kernel *kernel = ommai_attention_kernel_for(problem, unit->n_keys);
+  int64_t n_tiles = ommai_attention_tile_count(kernel, unit->n_rows), tile = index % n_tiles, first, count;
   if (problem->form == OMMA_ATTENTION_CAUSAL) tile = n_tiles - 1 - tile;
-  ommai_attention_tile_rows(problem->tile, unit->n_rows, tile, &first, &count);
+  ommai_attention_tile_rows(kernel, unit->n_rows, tile, &first, &count);
   return rows_cost(problem, unit, first, count);
 }
 

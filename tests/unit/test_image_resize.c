@@ -233,6 +233,28 @@ static void raster_order_is_merge_size_one(void **state) {
                &error);
 }
 
+/* A temporal patch of a video takes each time slice from its own frame. */
+static void frames_go_to_their_time_slices(void **state) {
+  (void)state;
+  enum { SIDE = 4, SLICES = 3, AREA = SIDE * SIDE };
+  struct omma_error error;
+  const struct ommai_patch_spec spec = {SIDE, 1, SLICES, {0, 0, 0}, {1, 1, 1}};
+  struct test_random random = {3};
+  uint8_t pictures[2][AREA * 3];
+  for (int i = 0; i < 2 * AREA * 3; i++) pictures[i / (AREA * 3)][i % (AREA * 3)] = (uint8_t)test_random_u32(&random);
+  const int order[SLICES] = {1, 0, 0};
+  const uint8_t *frames[SLICES];
+  for (int t = 0; t < SLICES; t++) frames[t] = pictures[order[t]];
+  float out[3 * SLICES * AREA];
+  ommai_bf16 half[3 * SLICES * AREA];
+  assert_ok(ommai_patches_from_frames(&spec, frames, SIDE, SIDE, 0, 1, out, 3 * SLICES * AREA, OMMA_F32, &error), &error);
+  assert_ok(ommai_patches_from_frames(&spec, frames, SIDE, SIDE, 0, 1, half, 3 * SLICES * AREA, OMMA_BF16, &error), &error);
+  for (int i = 0; i < 3 * SLICES * AREA; i++) {
+    float expected = (float)pictures[order[i / AREA % SLICES]][i % AREA * 3 + i / (AREA * SLICES)] / 255.0f;
+    assert_true(out[i] == expected && half[i] == ommai_bf16_from_f32(expected));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_worked_out_by_hand),
@@ -243,6 +265,7 @@ int main(void) {
       cmocka_unit_test(narrow_pictures_are_refused),
       cmocka_unit_test(patches_match_the_official_processor),
       cmocka_unit_test(raster_order_is_merge_size_one),
+      cmocka_unit_test(frames_go_to_their_time_slices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
