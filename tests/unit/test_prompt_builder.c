@@ -21,7 +21,7 @@ static void pieces_grow_in_order(void **state) {
     assert_ok(ommai_prompt_text(&builder, "c\0d", 3, &error), &error);
     assert_ok(ommai_prompt_text(&builder, NULL, 0, &error), &error);
     expected += 5;
-    if (i % 3 == 0) assert_ok(ommai_prompt_picture(&builder, &part, &error), &error);
+    if (i % 3 == 0) assert_ok(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), &error);
   }
   assert_int_equal(builder.size, expected);
   assert_int_equal(builder.n_pictures, 167);
@@ -61,13 +61,13 @@ static void failed_memory_leaves_what_was_there(void **state) {
   ommai_prompt_builder_init(&builder, &allocator.interface);
   allocator.fail_at = 0;
   assert_fails(ommai_prompt_string(&builder, "abc", &error), OMMA_ERROR_MEMORY, "prompt text", &error);
-  assert_fails(ommai_prompt_picture(&builder, &part, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
+  assert_fails(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
   allocator.fail_at = -1;
   assert_ok(ommai_prompt_string(&builder, "abc", &error), &error);
-  for (int i = 0; i < 8; i++) assert_ok(ommai_prompt_picture(&builder, &part, &error), &error);
+  for (int i = 0; i < 8; i++) assert_ok(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), &error);
   allocator.fail_at = 0;
   assert_fails(ommai_prompt_text(&builder, text, sizeof text, &error), OMMA_ERROR_MEMORY, "prompt text", &error);
-  assert_fails(ommai_prompt_picture(&builder, &part, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
+  assert_fails(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
   assert_int_equal(builder.size, 3);
   assert_int_equal(builder.n_pictures, 8);
   assert_memory_equal(builder.text, "abc", 3);
@@ -86,7 +86,7 @@ static enum omma_status render_form(const struct ommai_chat_form *form, const st
                                     bool continue_final, const char *expected, struct omma_error *error) {
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, &ommai_default_allocator);
-  enum omma_status status = ommai_chat_form_render(form, messages, n, continue_final, &builder, error);
+  enum omma_status status = ommai_chat_form_render(form, messages, n, 2, continue_final, &builder, error);
   if (status == OMMA_OK && expected) {
     assert_int_equal(builder.size, strlen(expected));
     assert_memory_equal(builder.text, expected, builder.size);
