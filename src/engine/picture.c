@@ -177,18 +177,17 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
   return OMMA_OK;
 }
 
-static enum omma_status check_video(const struct omma_model *model, size_t n_frames, struct omma_error *error) {
+static enum omma_status check_frames(const struct omma_model *model, size_t n_frames, struct omma_error *error) {
   if (model->family->chat->video == OMMAI_VIDEO_NONE) {
-    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video", "video: %s models take no videos",
-                            model->config.model_type);
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video", "%s models take no videos", model->config.model_type);
   }
   if (model->config.video.token < 0) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video",
-                            "video: this checkpoint takes no videos: its config.json has no video_token_id");
+                            "this checkpoint takes no videos: its config.json has no video_token_id");
   }
-  if (n_frames == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "video: expected frames, found none");
+  if (n_frames == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "a video has frames, found none");
   if (n_frames <= OMMA_MAX_VIDEO_FRAMES) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "video", "video: at most %d frames, found %zu", OMMA_MAX_VIDEO_FRAMES,
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "video", "at most %d frames make a video, found %zu", OMMA_MAX_VIDEO_FRAMES,
                           n_frames);
 }
 
@@ -196,7 +195,7 @@ enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t w
                                        const struct omma_image_options *options, struct omma_image_plan *plan,
                                        struct omma_error *error) {
   struct ommai_fitted_size size;
-  OMMAI_TRY(check_video(model, n_frames, error));
+  OMMAI_TRY(check_frames(model, n_frames, error));
   OMMAI_TRY(check_size(width, height, error));
   OMMAI_TRY(choose_frame_size(model, width, height, (int64_t)n_frames, options, &size, error));
   int64_t n_planes = ommai_div_up((int64_t)n_frames, model->config.vision.temporal_patch_size);
@@ -204,10 +203,8 @@ enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t w
   return OMMA_OK;
 }
 
-enum omma_status ommai_plan_video(const struct omma_model *model, const struct omma_video *video,
-                                  const struct omma_image_options *options, struct omma_image_plan *plan,
-                                  struct omma_error *error) {
-  OMMAI_TRY(check_video(model, video->n_frames, error));
+enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error) {
+  OMMAI_TRY(check_frames(model, video->n_frames, error));
   if (video->fps != 0 && !(video->fps >= OMMAI_VIDEO_MIN_FPS && video->fps <= OMMAI_VIDEO_MAX_FPS)) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "fps", "fps: expected %g to %g, found %g", OMMAI_VIDEO_MIN_FPS,
                             OMMAI_VIDEO_MAX_FPS, video->fps);
@@ -216,10 +213,17 @@ enum omma_status ommai_plan_video(const struct omma_model *model, const struct o
   for (size_t i = 1; i < video->n_frames; i++) {
     int32_t w = omma_image_width(video->frames[i]), h = omma_image_height(video->frames[i]);
     if (w == width && h == height) continue;
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video",
-                            "video: frame %zu: expected %d x %d pixels as frame 0, found %d x %d", i, width, height, w, h);
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "frame %zu: expected %d x %d pixels as frame 0, found %d x %d",
+                            i, width, height, w, h);
   }
-  return omma_model_plan_video(model, width, height, video->n_frames, options, plan, error);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_plan_video(const struct omma_model *model, const struct omma_video *video,
+                                  const struct omma_image_options *options, struct omma_image_plan *plan,
+                                  struct omma_error *error) {
+  const struct omma_image *first = video->frames[0];
+  return omma_model_plan_video(model, omma_image_width(first), omma_image_height(first), video->n_frames, options, plan, error);
 }
 
 static enum omma_status resize(const struct omma_model *model, const struct ommai_image *source,

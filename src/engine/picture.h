@@ -31,7 +31,10 @@ struct ommai_prepared_picture {
 enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
                                        const struct omma_image_options *options, struct ommai_prepared_picture *picture,
                                        struct omma_error *error);
-/* The same for a video. Errors: also ARGUMENT (no frames, frames of several sizes, fps). */
+/* Whether the model takes the video: its number of frames, their sizes, its rate. Errors: UNSUPPORTED, ARGUMENT, LIMIT. */
+enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error);
+
+/* As for pictures, for a video that was checked. */
 enum omma_status ommai_plan_video(const struct omma_model *model, const struct omma_video *video,
                                   const struct omma_image_options *options, struct omma_image_plan *plan,
                                   struct omma_error *error);

@@ -8,7 +8,20 @@
 #include "engine/sampling_check.h"
 #include "text/utf8.h"
 
-static enum omma_status check_messages(const struct omma_message *messages, size_t n_messages, struct omma_error *error) {
+static enum omma_status check_part(const struct omma_model *model, const struct omma_part *part, struct omma_error *error) {
+  if (part->image && part->video) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "both picture and video");
+  }
+  if (part->video) return ommai_check_video(model, part->video, error);
+  if (part->image || !part->text_size) return OMMA_OK;
+  if (!part->text) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "neither text nor picture");
+  size_t offset;
+  if (ommai_utf8_valid(part->text, part->text_size, &offset)) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "messages", "invalid UTF-8 at byte %zu", offset);
+}
+
+static enum omma_status check_messages(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
+                                       struct omma_error *error) {
   if (n_messages == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages: expected at least one");
   for (size_t i = 0; i < n_messages; i++) {
     if (messages[i].role < OMMA_ROLE_SYSTEM || messages[i].role > OMMA_ROLE_ASSISTANT) {
@@ -16,21 +29,10 @@ static enum omma_status check_messages(const struct omma_message *messages, size
                               (int)messages[i].role);
     }
     for (size_t j = 0; j < messages[i].n_parts; j++) {
-      const struct omma_part *part = &messages[i].parts[j];
-      if (part->image && part->video) {
-        return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: part %zu is both picture and video", i,
-                                j);
-      }
-      if (part->image || part->video) continue;
-      if (!part->text && part->text_size) {
-        return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: part %zu has neither text nor picture",
-                                i, j);
-      }
-      size_t offset;
-      if (part->text_size && !ommai_utf8_valid(part->text, part->text_size, &offset)) {
-        return ommai_fail_field(error, OMMA_ERROR_FORMAT, "messages", "messages[%zu]: part %zu: invalid UTF-8 at byte %zu", i,
-                                j, offset);
-      }
+      enum omma_status status = check_part(model, &messages[i].parts[j], error);
+      if (status == OMMA_OK) continue;
+      ommai_error_prefix(error, "messages[%zu]: part %zu", i, j);
+      return status;
     }
   }
   return OMMA_OK;
@@ -196,7 +198,7 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
                                      struct omma_error *error) {
   static const struct omma_request_options defaults = {0};
   if (!options) options = &defaults;
-  OMMAI_TRY(check_messages(messages, n_messages, error));
+  OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
   if (!request) return ommai_fail_memory(error, "request", sizeof *request);
   request->allocator = model->allocator;

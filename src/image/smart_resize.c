@@ -59,7 +59,7 @@ enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t plane_frame
                                            int32_t *out_width, struct omma_error *error) {
   OMMAI_TRY(check(height, width, factor, min_pixels, max_pixels, error));
   if (plane_frames < 1 || n_frames < plane_frames) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "video: expected at least %d frames, found %lld", plane_frames,
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "at least %d frames make a video, found %lld", plane_frames,
                             (long long)n_frames);
   }
   struct range range = {(double)min_pixels, (double)max_pixels};

@@ -153,28 +153,28 @@ static enum omma_status parse_video(const json_t *object, const char *where, str
 }
 
 /* The object that says how pictures or videos are prepared: `file`, or the part `key` of processor_config.json, as newer writers
- * store it. *root is the document, to be decrefed; NULL where there is neither. */
+ * store it. *root is the document, to be decrefed; NULL where there is neither, which is an error when `required`. */
 static enum omma_status load_processor(const char *directory, const struct omma_allocator *allocator, const char *file,
-                                       const char *key, json_t **root, json_t **object, char where[MAX_WHERE],
+                                       const char *key, bool required, json_t **root, json_t **object, char where[MAX_WHERE],
                                        struct omma_error *error) {
-  char path[MAX_PATH];
+  char path[MAX_PATH], other[MAX_PATH];
   *root = *object = NULL;
   if (!ommai_path_join(path, sizeof path, directory, file)) {
     return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
   }
-  snprintf(where, MAX_WHERE, "%s", path);
   if (ommai_file_exists(path)) {
+    snprintf(where, MAX_WHERE, "%s", path);
     OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, root, error));
     *object = *root;
     return OMMA_OK;
   }
-  if (!ommai_path_join(path, sizeof path, directory, "processor_config.json") || !ommai_file_exists(path)) return OMMA_OK;
-  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, root, error));
-  enum omma_status status = ommai_json_object(*root, path, key, false, object, error);
-  if (*object) {
-    snprintf(where, MAX_WHERE, "%s: %s", path, key);
-    return OMMA_OK;
+  if (!ommai_path_join(other, sizeof other, directory, "processor_config.json") || !ommai_file_exists(other)) {
+    return required ? ommai_fail(error, OMMA_ERROR_IO, "%s: no such file; it belongs to the checkpoint", path) : OMMA_OK;
   }
+  snprintf(where, MAX_WHERE, "%s: %s", other, key);
+  OMMAI_TRY(ommai_json_load_file(other, MAX_JSON_BYTES, allocator, root, error));
+  enum omma_status status = ommai_json_object(*root, other, key, required, object, error);
+  if (status == OMMA_OK && *object) return OMMA_OK;
   json_decref(*root);
   *root = NULL;
   return status;
@@ -185,8 +185,8 @@ enum omma_status ommai_picture_config_read(const char *directory, const struct o
                                            struct omma_error *error) {
   json_t *root, *object;
   char where[MAX_WHERE];
-  OMMAI_TRY(load_processor(directory, allocator, "preprocessor_config.json", "image_processor", &root, &object, where, error));
-  if (!root) return ommai_fail(error, OMMA_ERROR_IO, "%s: no such file; it belongs to the checkpoint", where);
+  OMMAI_TRY(
+      load_processor(directory, allocator, "preprocessor_config.json", "image_processor", true, &root, &object, where, error));
   enum omma_status status = parse_picture(object, where, vision, picture, error);
   json_decref(root);
   return status;
@@ -196,11 +196,11 @@ enum omma_status ommai_video_config_read(const char *directory, const struct omm
                                          struct ommai_model_config *config, struct omma_error *error) {
   json_t *root, *object;
   char where[MAX_WHERE];
-  OMMAI_TRY(
-      load_processor(directory, allocator, "video_preprocessor_config.json", "video_processor", &root, &object, where, error));
+  OMMAI_TRY(load_processor(directory, allocator, "video_preprocessor_config.json", "video_processor", false, &root, &object,
+                           where, error));
   if (!root) {
-    OMMAI_TRY(
-        load_processor(directory, allocator, "preprocessor_config.json", "image_processor", &root, &object, where, error));
+    OMMAI_TRY(load_processor(directory, allocator, "preprocessor_config.json", "image_processor", true, &root, &object, where,
+                             error));
   }
   enum omma_status status = parse_video(object, where, config, error);
   json_decref(root);

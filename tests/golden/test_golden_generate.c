@@ -99,12 +99,6 @@ static void check_text(const struct golden_case *c, const struct answer *answer,
   assert_memory_equal(answer->text, json_string_value(text), answer->text_size);
 }
 
-/* Cases of a model: all with pictures, then all with videos. */
-static bool next_case(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
-  size_t n = json_array_size(json_object_get(manifest, "cases"));
-  return index < n ? golden_case_open(model, manifest, index, c) : golden_video_case_open(model, manifest, index - n, c);
-}
-
 static void tokens_equal_the_official_ones(void **state) {
   (void)state;
   size_t n_videos = 0;
@@ -114,7 +108,7 @@ static void tokens_equal_the_official_ones(void **state) {
     struct omma_engine *engine = make_engine(model, setup);
     json_t *manifest = golden_manifest(golden_models[m]);
     struct golden_case c;
-    for (size_t i = 0; next_case(golden_models[m], manifest, i, &c); i++) {
+    for (size_t i = 0; golden_any_case_open(golden_models[m], manifest, i, &c); i++) {
       struct answer answer;
       struct omma_result result;
       ask(model, engine, &c, &answer, &result);
@@ -137,7 +131,7 @@ static size_t answer_all(const char *name, struct setup setup, struct answer *an
   json_t *manifest = golden_manifest(name);
   struct golden_case c;
   size_t n = 0;
-  for (; next_case(name, manifest, n, &c); n++) {
+  for (; golden_any_case_open(name, manifest, n, &c); n++) {
     struct omma_result result;
     ask(model, engine, &c, &answers[n], &result);
     golden_case_close(&c);

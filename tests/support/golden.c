@@ -112,8 +112,9 @@ bool golden_case_open(const char *model, const json_t *manifest, size_t index, s
   return open_case(model, manifest, "cases", index, c);
 }
 
-bool golden_video_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
-  return open_case(model, manifest, "video_cases", index, c);
+bool golden_any_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  size_t n = json_array_size(json_object_get(manifest, "cases"));
+  return index < n ? golden_case_open(model, manifest, index, c) : open_case(model, manifest, "video_cases", index - n, c);
 }
 
 void golden_case_close(struct golden_case *c) {

@@ -36,8 +36,8 @@ json_t *golden_manifest(const char *model);
 
 /* Opens case `index` of a manifest; false behind the last one. Fails the test on trouble. */
 bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
-/* The same for a case with videos. */
-bool golden_video_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
+/* The same over all cases: those with pictures, then those with videos. */
+bool golden_any_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
 void golden_case_close(struct golden_case *c);
 
 /* A tensor of the case, which must be there; values as f32 or int64, copied into a buffer that the caller frees. */

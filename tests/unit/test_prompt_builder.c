@@ -141,6 +141,29 @@ static void forms_differ_in_what_they_allow(void **state) {
   assert_ok(render_form(&form, talk + 1, 2, true, "[system][see][seen][end][assistant][see][seen]", &error), &error);
 }
 
+/* Times of planes: the middle of their frames', the last frame of an odd number counting twice. */
+static void videos_stand_whole_or_plane_by_plane(void **state) {
+  (void)state;
+  struct omma_error error;
+  const struct omma_video three = {.n_frames = 3, .fps = 0.3}, one = {.n_frames = 1};
+  const struct omma_part parts[] = {TEXT("a"), {.video = &three}, TEXT("b"), {.video = &one}};
+  const struct omma_message message = {OMMA_ROLE_USER, parts, 4}, told = {OMMA_ROLE_SYSTEM, parts + 1, 1};
+  struct ommai_chat_form form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
+                                 .turn_end = "[end]",
+                                 .picture_begin = "[see]",
+                                 .picture_end = "[seen]",
+                                 .video = OMMAI_VIDEO_WHOLE};
+  assert_ok(render_form(&form, &message, 1, false, "[user]a[see][seen]b[see][seen][end][assistant]", &error), &error);
+  form.video = OMMAI_VIDEO_TIMED;
+  assert_ok(render_form(&form, &message, 1, false,
+                        "[user]a[see]<1.7 seconds>[see][seen]<6.7 seconds>[see][seen][seen]b[see]<0.0 seconds>[see][seen][seen]"
+                        "[end][assistant]",
+                        &error),
+            &error);
+  assert_fails(render_form(&form, &told, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT, "only user messages can hold videos",
+               &error);
+}
+
 static void what_the_form_has_no_place_for_is_refused(void **state) {
   (void)state;
   struct omma_error error;
@@ -169,6 +192,7 @@ int main(void) {
       cmocka_unit_test(failed_memory_leaves_what_was_there),
       cmocka_unit_test(turns_are_written_as_the_template_does),
       cmocka_unit_test(forms_differ_in_what_they_allow),
+      cmocka_unit_test(videos_stand_whole_or_plane_by_plane),
       cmocka_unit_test(what_the_form_has_no_place_for_is_refused),
       cmocka_unit_test(families_are_found_by_exact_name),
   };
