@@ -45,10 +45,19 @@ static enum omma_status fail_too_long(const struct omma_model *model, size_t n_t
                           (long long)model->max_model_len, n_tokens);
 }
 
+/* The next picture or video from run *at on, which moves behind it; NULL behind the last. */
+static const struct omma_part *next_part(const struct ommai_prompt_builder *prompt, size_t *at) {
+  while (*at < prompt->n_pictures) {
+    const struct ommai_prompt_picture *run = &prompt->pictures[(*at)++];
+    if (run->plane <= 0) return run->part;
+  }
+  return NULL;
+}
+
 static enum omma_status take_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                       struct omma_error *error) {
   size_t n = 0;
-  for (size_t i = 0; i < prompt->n_pictures; i++) n += prompt->pictures[i].plane <= 0;
+  for (size_t at = 0; next_part(prompt, &at);) n++;
   if (n > OMMAI_REQUEST_MAX_PICTURES) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: at most %d pictures in a request, found %zu",
                             OMMAI_REQUEST_MAX_PICTURES, n);
@@ -73,28 +82,34 @@ static enum omma_status prepare_part(const struct omma_model *model, const struc
   return ommai_prepare_picture(model, part->image, &part->image_options, picture, error);
 }
 
-/* Resizes them; a prompt that they make too long is refused before that. */
+static enum omma_status fail_part(const struct omma_part *part, size_t index, enum omma_status status,
+                                  struct omma_error *error) {
+  ommai_error_prefix(error, "%s %zu", part->video ? "video" : "image", index);
+  return status;
+}
+
+/* What they become; a prompt that they make too long is refused before anything is resized. */
+static enum omma_status plan_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                      struct omma_error *error) {
+  const struct omma_part *part;
+  size_t n_tokens = 0;
+  for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
+    struct omma_image_plan *plan = &request->pictures[index].plan;
+    enum omma_status status = plan_part(request->model, part, plan, error);
+    if (status != OMMA_OK) return fail_part(part, index, status, error);
+    n_tokens += (size_t)plan->n_tokens;
+  }
+  return n_tokens < (size_t)request->model->max_model_len ? OMMA_OK : fail_too_long(request->model, n_tokens, error);
+}
+
 static enum omma_status prepare_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                          struct omma_error *error) {
   int64_t start = ommai_clock_ns();
-  size_t n_tokens = 0, index = 0;
-  OMMAI_TRY(take_pictures(request, prompt, error));
-  for (size_t i = 0; i < prompt->n_pictures; i++) {
-    const struct omma_part *part = prompt->pictures[i].part;
-    if (prompt->pictures[i].plane > 0) continue;
-    struct omma_image_plan plan;
-    enum omma_status status = plan_part(request->model, part, &plan, error);
-    if (status == OMMA_OK) {
-      n_tokens += (size_t)plan.n_tokens;
-      if (n_tokens >= (size_t)request->model->max_model_len) return fail_too_long(request->model, n_tokens, error);
-      status = prepare_part(request->model, part, &request->pictures[index], error);
-    }
-    if (status != OMMA_OK) {
-      ommai_error_prefix(error, "%s %zu", part->video ? "video" : "image", index);
-      return status;
-    }
+  const struct omma_part *part;
+  for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
+    enum omma_status status = prepare_part(request->model, part, &request->pictures[index], error);
+    if (status != OMMA_OK) return fail_part(part, index, status, error);
     request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name);
-    index++;
   }
   request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
   return OMMA_OK;
@@ -185,6 +200,8 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
 
 static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                  struct omma_error *error) {
+  OMMAI_TRY(take_pictures(request, prompt, error));
+  OMMAI_TRY(plan_pictures(request, prompt, error));
   OMMAI_TRY(prepare_pictures(request, prompt, error));
   OMMAI_TRY(count_tokens(request, prompt, error));
   request->ids = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->ids);
