@@ -137,13 +137,17 @@ static enum ommai_parsed set_number(const char *command, const struct ommai_opti
   char why[128];
   char *end;
   double number = strtod(value, &end);
-  if (end == value || *end || !isfinite(number) || strchr(" \t\n\r\f\v", *value)) {
+  if (end == value || *end || isnan(number) || (isinf(number) && isfinite(option->maximum)) || strchr(" \t\n\r\f\v", *value)) {
     return wrong_value(command, option, value, "must be a number");
   }
   bool low = option->above_minimum ? number <= option->minimum : number < option->minimum;
   if (low || number > option->maximum) {
-    snprintf(why, sizeof why, option->above_minimum ? "must be above %g and at most %g" : "must be from %g to %g",
-             option->minimum, option->maximum);
+    if (isinf(option->maximum)) {
+      snprintf(why, sizeof why, option->above_minimum ? "must be above %g" : "must be %g or more", option->minimum);
+    } else {
+      snprintf(why, sizeof why, option->above_minimum ? "must be above %g and at most %g" : "must be from %g to %g",
+               option->minimum, option->maximum);
+    }
     return wrong_value(command, option, value, why);
   }
   *field = number;
@@ -183,7 +187,8 @@ static enum ommai_parsed set_option(const char *command, const struct ommai_opti
     case OMMAI_OPTION_SIZE: return set_integer(command, option, value, field);
     case OMMAI_OPTION_NUMBER: return set_number(command, option, value, field);
     case OMMAI_OPTION_CHOICE: return set_choice(command, option, value, field);
-    case OMMAI_OPTION_STRINGS: break;
+    case OMMAI_OPTION_STRINGS:
+    case OMMAI_OPTION_WORDS: break;
   }
   if (add_string(field, value, n_words)) return OMMAI_PARSED;
   ommai_failed("%s: out of memory for the values of --%s", command, option->name);
@@ -201,6 +206,8 @@ static enum ommai_parsed set_defaults(const struct ommai_command *command, void 
       *(int64_t *)field = option->unset;
     } else if (option->type == OMMAI_OPTION_CHOICE) {
       *(int *)field = (int)option->unset;
+    } else if (option->type == OMMAI_OPTION_NUMBER) {
+      *(double *)field = NAN;
     }
   }
   return OMMAI_PARSED;
@@ -267,6 +274,9 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
       const char *value;
       parsed = read_option(command, argc, argv, &i, &option, &value);
       if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);
+      while (parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && i + 1 < argc && argv[i + 1][0] != '-') {
+        parsed = set_option(command->name, option, argv[++i], values, (size_t)argc);
+      }
     } else if (!add_string(arguments, word, (size_t)argc)) {
       ommai_failed("%s: out of memory for the arguments", command->name);
       return OMMAI_PARSED_WRONG;
@@ -282,7 +292,8 @@ static void release_strings(struct ommai_strings *list) {
 
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments) {
   for (struct cursor c = {0}; next_option(command, &c);) {
-    if (c.option->type == OMMAI_OPTION_STRINGS) release_strings((struct ommai_strings *)((char *)values + c.option->offset));
+    bool is_list = c.option->type == OMMAI_OPTION_STRINGS || c.option->type == OMMAI_OPTION_WORDS;
+    if (is_list) release_strings((struct ommai_strings *)((char *)values + c.option->offset));
   }
   release_strings(arguments);
 }

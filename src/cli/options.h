@@ -12,6 +12,7 @@ enum ommai_option_type {
   OMMAI_OPTION_FLAG,    /* bool */
   OMMAI_OPTION_STRING,  /* const char * */
   OMMAI_OPTION_STRINGS, /* struct ommai_strings; may be given several times */
+  OMMAI_OPTION_WORDS,   /* the same; each time takes all words up to the next option */
   OMMAI_OPTION_INTEGER, /* int64_t */
   OMMAI_OPTION_SIZE,    /* int64_t; a number with an optional unit: k, m, g, t = powers of 1,000; K, M, G, T of 1,024 */
   OMMAI_OPTION_NUMBER,  /* double */
@@ -33,9 +34,9 @@ struct ommai_option {
   const char *help;      /* lower case, no full stop */
   const char *initial;   /* the default: read like a given value and shown in the help */
   const char *otherwise; /* shown as the default where `initial` is NULL; may be NULL */
-  int64_t unset;         /* integers, sizes, choices: the field's value when neither given nor `initial` */
-  int64_t low, high;     /* inclusive range of integers and sizes */
-  double minimum, maximum;
+  int64_t unset;     /* integers, sizes, choices: the field's value when neither given nor `initial`; numbers are NAN then */
+  int64_t low, high; /* inclusive range of integers and sizes */
+  double minimum, maximum;    /* maximum INFINITY: the word inf is a value */
   bool above_minimum;         /* numbers: the minimum itself is excluded */
   const char *const *choices; /* ends in NULL */
 };

@@ -16,7 +16,8 @@ import time
 
 import pytest
 
-COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention"]
+COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
+            "bench serve"]
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
 
 
