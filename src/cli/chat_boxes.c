@@ -10,16 +10,17 @@
 #include "cli/paths.h"
 #include "loadtest/picture_write.h"
 
-static int measure(const struct omma_model *model, enum omma_box_unit unit, const struct omma_image *image,
-                   const struct omma_image_options *options, struct ommai_box_picture *picture) {
-  int32_t width = omma_image_width(image), height = omma_image_height(image);
+static int measure(const struct omma_model *model, enum omma_box_unit unit, const struct omma_part *part,
+                   struct ommai_box_picture *picture) {
+  int32_t width = omma_image_width(part->image), height = omma_image_height(part->image);
   struct omma_image_plan plan;
   struct omma_error error;
   if (unit == OMMA_BOX_UNIT_THOUSANDTHS) {
     *picture = (struct ommai_box_picture){width, height, width / 1000.0, height / 1000.0};
     return OMMAI_EXIT_DONE;
   }
-  if (omma_model_plan_image(model, width, height, options, &plan, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_model_plan_image(model, width, height, &part->image_options, &plan, &error) != OMMA_OK)
+    return ommai_failed_call(&error);
   *picture =
       (struct ommai_box_picture){width, height, (double)width / plan.resized_width, (double)height / plan.resized_height};
   return OMMAI_EXIT_DONE;
@@ -32,25 +33,25 @@ int ommai_chat_boxes_check(const struct omma_model *model) {
   return ommai_failed("boxes: %s: the answers of %s models have no known form of boxes", info.directory, info.model_type);
 }
 
-int ommai_chat_boxes(const struct omma_model *model, struct omma_image *const *images, size_t n_images,
-                     const struct omma_image_options *options, const char *text, size_t size, struct ommai_boxes *boxes) {
+int ommai_chat_boxes(const struct omma_model *model, const struct omma_part *pictures, size_t n_pictures, const char *text,
+                     size_t size, struct ommai_boxes *boxes) {
   struct omma_model_info info;
   omma_model_get_info(model, &info);
   *boxes = (struct ommai_boxes){0};
-  size_t n_pictures = info.box_unit == OMMA_BOX_UNIT_NONE ? 0 : n_images;
-  struct ommai_box_picture *pictures = ommai_allocate(&ommai_default_allocator, n_pictures, sizeof *pictures);
-  if (!pictures) return ommai_failed("boxes: out of memory: %zu pictures", n_pictures);
+  if (info.box_unit == OMMA_BOX_UNIT_NONE) n_pictures = size = 0;
+  struct ommai_box_picture *measured = ommai_allocate(&ommai_default_allocator, n_pictures, sizeof *measured);
+  if (!measured) return ommai_failed("boxes: out of memory: %zu pictures", n_pictures);
   int code = OMMAI_EXIT_DONE;
   for (size_t i = 0; i < n_pictures && code == OMMAI_EXIT_DONE; i++) {
-    code = measure(model, info.box_unit, images[i], options, &pictures[i]);
+    code = measure(model, info.box_unit, &pictures[i], &measured[i]);
   }
-  if (code == OMMAI_EXIT_DONE && !ommai_boxes_find(text, n_pictures ? size : 0, pictures, n_pictures, boxes)) {
+  if (code == OMMAI_EXIT_DONE && !ommai_boxes_find(text, size, measured, n_pictures, boxes)) {
     code = ommai_failed("boxes: out of memory");
   }
   if (boxes->n_refused) {
     ommai_warn("boxes: %zu left out: expected four numbers, left and top first, on a picture that was given", boxes->n_refused);
   }
-  ommai_release(&ommai_default_allocator, pictures, n_pictures, sizeof *pictures);
+  ommai_release(&ommai_default_allocator, measured, n_pictures, sizeof *measured);
   return code;
 }
 
@@ -100,14 +101,14 @@ static bool has_box(const struct ommai_boxes *boxes, size_t picture) {
   return false;
 }
 
-int ommai_chat_boxes_save(const struct ommai_boxes *boxes, struct omma_image *const *images, size_t n_images,
+int ommai_chat_boxes_save(const struct ommai_boxes *boxes, const struct omma_part *pictures, size_t n_pictures,
                           const char *path) {
   char name[OMMAI_MAX_PATH];
   if (!boxes->count) return ommai_failed("boxes: no box found in the answer: %s is not written", path);
-  for (size_t i = 0; i < n_images; i++) {
+  for (size_t i = 0; i < n_pictures; i++) {
     if (!has_box(boxes, i)) continue;
     if (!name_picture(path, i, name, sizeof name)) return ommai_failed("boxes: %s: the path is too long", path);
-    int code = save_picture(boxes, images[i], i, name);
+    int code = save_picture(boxes, pictures[i].image, i, name);
     if (code != OMMAI_EXIT_DONE) return code;
   }
   return OMMAI_EXIT_DONE;

@@ -9,13 +9,14 @@
 /* Fails when the model's family gives no boxes. */
 int ommai_chat_boxes_check(const struct omma_model *model);
 
-/* Finds the boxes of an answer about pictures that were asked with `options`. A model whose family gives no boxes has none. Returns an
+/* Finds the boxes of an answer about pictures, which are parts of the question. A model whose family gives no boxes has none. Returns an
  * exit code; release the boxes in every case. */
-int ommai_chat_boxes(const struct omma_model *model, struct omma_image *const *images, size_t n_images,
-                     const struct omma_image_options *options, const char *text, size_t size, struct ommai_boxes *boxes);
+int ommai_chat_boxes(const struct omma_model *model, const struct omma_part *pictures, size_t n_pictures, const char *text,
+                     size_t size, struct ommai_boxes *boxes);
 
 /* Draws them: the first picture to `path`, any other with -2, -3, ... before the ending; pictures without a box are not written. No
  * box at all is a failure. */
-int ommai_chat_boxes_save(const struct ommai_boxes *boxes, struct omma_image *const *images, size_t n_images, const char *path);
+int ommai_chat_boxes_save(const struct ommai_boxes *boxes, const struct omma_part *pictures, size_t n_pictures,
+                          const char *path);
 
 #endif

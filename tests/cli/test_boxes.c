@@ -235,12 +235,12 @@ static void scripted_answer(const char *model_name, const char *answer, const st
   snprintf(path, sizeof path, "%s/out.png", folder);
   snprintf(second, sizeof second, "%s/out-2.png", folder);
   struct omma_model *model = open_model(model_name);
-  struct omma_image *images[] = {blank(300, 200), blank(70, 90)}, *written;
-  struct omma_image_options options = {0};
+  struct omma_part images[] = {{.image = blank(300, 200)}, {.image = blank(70, 90)}};
+  struct omma_image *written;
   struct omma_error error;
   struct ommai_boxes boxes;
   assert_int_equal(ommai_chat_boxes_check(model), OMMAI_EXIT_DONE);
-  assert_int_equal(ommai_chat_boxes(model, images, 2, &options, answer, strlen(answer), &boxes), OMMAI_EXIT_DONE);
+  assert_int_equal(ommai_chat_boxes(model, images, 2, answer, strlen(answer), &boxes), OMMAI_EXIT_DONE);
   assert_int_equal(boxes.count, 2);
   for (size_t i = 0; i < 2; i++) {
     assert_int_equal(boxes.items[i].picture, i);
@@ -252,15 +252,14 @@ static void scripted_answer(const char *model_name, const char *answer, const st
   assert_int_equal(ommai_chat_boxes_save(&boxes, images, 2, path), OMMAI_EXIT_DONE);
   for (int i = 0; i < 2; i++) {
     assert_ok(omma_image_load(i ? second : path, NULL, &written, &error), &error);
-    assert_int_equal(omma_image_width(written), omma_image_width(images[i]));
+    assert_int_equal(omma_image_width(written), omma_image_width(images[i].image));
     struct canvas canvas = {(uint8_t *)omma_image_pixels(written), omma_image_width(written), omma_image_height(written)};
     assert_true(drawn(&canvas, expected[i].x1, expected[i].y2 - 1));
     assert_false(drawn(&canvas, expected[i].x2, expected[i].y2 - 1));
     omma_image_destroy(written);
   }
   ommai_boxes_release(&boxes);
-  omma_image_destroy(images[0]);
-  omma_image_destroy(images[1]);
+  for (int i = 0; i < 2; i++) omma_image_destroy((struct omma_image *)images[i].image);
   omma_model_close(model);
   unlink(path);
   unlink(second);
@@ -299,10 +298,10 @@ static void resized_pixels_become_pixels(void **state) {
 static void an_answer_without_boxes_writes_nothing(void **state) {
   (void)state;
   struct ommai_boxes none = {0};
-  struct omma_image *image = blank(4, 4);
-  assert_int_equal(ommai_chat_boxes_save(&none, &image, 1, "/tmp/omma_boxes_none.png"), OMMAI_EXIT_FAILED);
+  struct omma_part part = {.image = blank(4, 4)};
+  assert_int_equal(ommai_chat_boxes_save(&none, &part, 1, "/tmp/omma_boxes_none.png"), OMMAI_EXIT_FAILED);
   assert_int_not_equal(access("/tmp/omma_boxes_none.png", F_OK), 0);
-  omma_image_destroy(image);
+  omma_image_destroy((struct omma_image *)part.image);
 }
 
 static void a_family_without_boxes_says_so(void **state) {
