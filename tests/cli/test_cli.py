@@ -167,7 +167,7 @@ def test_flags_of_vllm_serve(omma):
     refused(omma("chat", "--no-async-scheduling"), 2, "unknown option")
 
 
-@pytest.mark.parametrize("words", [["chat", "--xyzzyplugh"], ["chat", "-q"], ["chat", "--boxes", "out.png"], ["info", "--=3"]])
+@pytest.mark.parametrize("words", [["chat", "--xyzzyplugh"], ["chat", "-q"], ["chat", "--zeppelin", "out.png"], ["info", "--=3"]])
 def test_unknown_option_unlike_any(omma, words):
     refused(omma(*words), 2, "unknown option")
 
