@@ -46,7 +46,7 @@ run_ctest() {
 }
 
 # A script that ends in one ctest run: NAME SCRIPT
-run_emulated() {
+run_script() {
   echo "== $1"
   new_junit "$1"
   "$2" --output-junit "$junit" || true
@@ -122,8 +122,11 @@ build asan && {
 if [ $full = yes ]; then
   run_wheel
   build tsan && run_ctest "thread sanitizer" tsan "" -LE style
-  run_emulated "attention on emulated arm" tools/test_aarch64.sh
-  if [ "$(uname -m)" = x86_64 ]; then run_emulated "kernels on emulated old processors" tools/test_oldcpu.sh; fi
+  run_script "attention on emulated arm" tools/test_aarch64.sh
+  if [ "$(uname -m)" = x86_64 ]; then
+    run_script "kernels on emulated old processors" tools/test_oldcpu.sh
+    run_script "linear layers on oneDNN 3" tools/test_onednn3.sh
+  fi
 fi
 
 echo

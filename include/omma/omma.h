@@ -236,9 +236,11 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 
 struct omma_engine;
 
+#define OMMA_DEFAULT_PATCH_BUDGET 16384
+
 struct omma_engine_options {
   int64_t kv_cache_bytes; /* pages of keys and values; 0: room for max_model_len tokens, at most 1 GiB */
-  int64_t patch_budget;   /* patches that the tower takes at once (a bigger picture still runs, alone); 0: 16,384 */
+  int64_t patch_budget;   /* patches the tower takes at once (a bigger picture still runs, alone); 0: the default above */
   int64_t prefill_chunk;  /* prompt tokens per step, rounded up to whole pages; 0: 512 */
   int64_t queue_limit;    /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
@@ -253,9 +255,9 @@ struct omma_memory_plan {
   int64_t kv_cache_tokens;
   int64_t vision_workspace_bytes; /* for the patch budget; enlarged once for a picture that is over it */
   int64_t language_workspace_bytes;
-  int64_t table_bytes;   /* logits, sampler and penalty tables */
+  int64_t table_bytes;         /* logits, sampler and penalty tables */
   int64_t encoder_cache_bytes; /* the most that kept pictures may take; grows in use and is not in total_bytes */
-  int64_t request_bytes; /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t request_bytes;       /* of a request with one picture of n_patches: resized pixels and the tower's output */
   int64_t total_bytes;
 };
 /* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
@@ -357,6 +359,17 @@ OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct o
                                       const struct omma_image_options *options, bool together, omma_progress progress,
                                       void *progress_context, struct omma_embeddings **embeddings, struct omma_error *error);
 OMMA_API void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index, struct omma_image_embeddings *out);
+
+/* Seconds that making the embeddings took. Parts of work that threads share are the mean of the threads; they add up to `total`. */
+struct omma_encode_timings {
+  double total;
+  double preprocess;  /* resizing, and cutting into normalised patches */
+  double patch_embed; /* positions included */
+  double attention;   /* of all blocks */
+  double linear;      /* layers of all blocks and mergers, activations included */
+  double rest;        /* norms, rotary positions, waiting */
+};
+OMMA_API void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings);
 OMMA_API void omma_embeddings_destroy(struct omma_embeddings *embeddings);
 
 /* ---- results as files ------------------------------------------------------------------------------------------------- */
