@@ -59,7 +59,7 @@ static double times_peak(const struct bench *bench) {
   return bench->times[PACKED][0] * peak_gflops(bench) * 1e9 / bench->flops;
 }
 
-static int n_ways(const struct bench *bench) { return bench->n_pictures > 1 ? N_WAYS : 1; }
+static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ? N_WAYS : 1; }
 
 /* ---- pictures --------------------------------------------------------------------------------------------------------- */
 
@@ -304,7 +304,7 @@ static const struct ommai_option table[] = {
      .low = 1,
      .high = MAX_BATCH,
      .initial = "1",
-     .help = "pictures of each size; several are also run one by one"},
+     .help = "pictures of each size; with several all are also run one by one, to compare"},
     {.name = "repeat",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(repeat),

@@ -28,7 +28,7 @@ struct patches {
 };
 
 static void release_values(struct patches *patches) {
-  ommai_release(&ommai_default_allocator, patches->pixel_values, patches->count, sizeof(float));
+  ommai_release(&ommai_huge_page_allocator, patches->pixel_values, patches->count, sizeof(float));
   patches->pixel_values = NULL;
 }
 
@@ -48,7 +48,8 @@ static int preprocess(const struct omma_model *model, const struct values *value
     ommai_error_prefix(&error, "%s", source);
     code = ommai_failed_call(&error);
   } else if (!ommai_mul_i64(patches->plan.n_patches, patch_dim, &count) ||
-             !(patches->pixel_values = ommai_allocate_uninitialised(&ommai_default_allocator, (size_t)count, sizeof(float)))) {
+             !(patches->pixel_values =
+                   ommai_allocate_uninitialised(&ommai_huge_page_allocator, (size_t)count, sizeof(float)))) {
     code = ommai_failed("%s: out of memory: %lld patches", source, (long long)patches->plan.n_patches);
   } else {
     patches->count = (size_t)count;
