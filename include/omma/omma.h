@@ -153,7 +153,8 @@ OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, 
                                                 const struct omma_image_options *options, struct omma_image_plan *plan,
                                                 struct omma_error *error);
 
-/* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, in the official order; `capacity` in floats. */
+/* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, `capacity` in floats.
+ * Patches go by the blocks that become tokens, row by row inside a block; values as in the official processor. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                           struct omma_error *error);
