@@ -104,6 +104,12 @@ run_wheel() {
   run_pytest_in build/venv-wheel "python package from its wheel" tests/python
 }
 
+# Memory of a tower under loads that no smaller test has: two minutes of both cores.
+run_bounds() {
+  echo "== memory of large passes"
+  if build/venv/bin/python bench/encoder_bounds.py; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 build release && {
   run_ctest "release" release ""
@@ -120,6 +126,7 @@ build asan && {
   run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
 }
 if [ $full = yes ]; then
+  run_bounds
   run_wheel
   build tsan && run_ctest "thread sanitizer" tsan "" -LE style
   run_script "attention on emulated arm" tools/test_aarch64.sh

@@ -18,9 +18,15 @@ double ommai_times_median(const double *times, size_t n) {
 }
 
 int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops) {
+  /* A measurement is short: where another process has the CPU meanwhile, it sees half of the peak. */
+  enum { MEASUREMENTS = 4 };
   struct omma_machine machine;
   struct omma_error error;
-  if (omma_measure_machine(isa, n_threads, &machine, &error) != OMMA_OK) return ommai_failed_call(&error);
-  *gflops = bf16 && machine.bf16_gflops > 0 ? machine.bf16_gflops : machine.f32_gflops;
+  *gflops = 0;
+  for (int i = 0; i < MEASUREMENTS; i++) {
+    if (omma_measure_machine(isa, n_threads, &machine, &error) != OMMA_OK) return ommai_failed_call(&error);
+    double found = bf16 && machine.bf16_gflops > 0 ? machine.bf16_gflops : machine.f32_gflops;
+    if (found > *gflops) *gflops = found;
+  }
   return OMMAI_EXIT_DONE;
 }
