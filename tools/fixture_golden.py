@@ -205,6 +205,8 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
         "decoded_text": official.decode(tokens),
         "finish_reason": "stop" if tokens[-1] in official.stops else "length",
     }
+    if case.videos:
+        entry["videos"] = case.videos
     if case.videos and official.stamps_videos:
         entry["unwrapped_ids"] = official.unwrapped_ids(case)
     return entry

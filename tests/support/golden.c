@@ -33,6 +33,18 @@ static const struct omma_image *load_picture(struct golden_case *c, const char *
   return c->pictures[c->n_pictures++];
 }
 
+/* The frames lie beside each other in the case's pictures. */
+static const struct omma_video *load_video(struct golden_case *c, const json_t *part) {
+  const json_t *frames = json_object_get(part, "video");
+  struct omma_video *video = &c->videos[c->n_videos++];
+  assert_true(c->n_videos <= GOLDEN_MAX_PARTS);
+  *video = (struct omma_video){.frames = (const struct omma_image *const *)&c->pictures[c->n_pictures],
+                               .n_frames = json_array_size(frames),
+                               .fps = json_number_value(json_object_get(part, "fps"))};
+  for (size_t i = 0; i < video->n_frames; i++) load_picture(c, json_string_value(json_array_get(frames, i)));
+  return video;
+}
+
 static void add_part(struct golden_case *c, size_t message, const json_t *part) {
   size_t n = c->messages[message].n_parts++;
   struct omma_part *out = &c->parts[message][n];
@@ -41,6 +53,8 @@ static void add_part(struct golden_case *c, size_t message, const json_t *part) 
     *out = (struct omma_part){.text = json_string_value(part), .text_size = json_string_length(part)};
   } else if (json_object_get(part, "image")) {
     *out = (struct omma_part){.image = load_picture(c, json_string_value(json_object_get(part, "image")))};
+  } else if (json_object_get(part, "video")) {
+    *out = (struct omma_part){.video = load_video(c, part)};
   } else {
     const json_t *text = json_object_get(part, "text");
     *out = (struct omma_part){.text = json_string_value(text), .text_size = json_string_length(text)};
@@ -72,8 +86,8 @@ static struct ommai_safetensors *open_tensors(const char *model, const json_t *o
   return tensors;
 }
 
-bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
-  const json_t *cases = json_object_get(manifest, "cases");
+static bool open_entry(const char *model, const json_t *manifest, const char *list, size_t index, struct golden_case *c) {
+  const json_t *cases = json_object_get(manifest, list);
   if (index >= json_array_size(cases)) return false;
   memset(c, 0, sizeof *c);
   c->model = model;
@@ -84,9 +98,23 @@ bool golden_case_open(const char *model, const json_t *manifest, size_t index, s
   c->pixel_tolerance = json_integer_value(json_object_get(manifest, "pixel_tolerance"));
   c->tensors = open_tensors(model, c->json, "tensors_file");
   c->picture_tensors = open_tensors(model, manifest, "picture_tensors_file");
+  return true;
+}
+
+static bool open_case(const char *model, const json_t *manifest, const char *list, size_t index, struct golden_case *c) {
+  if (!open_entry(model, manifest, list, index, c)) return false;
   const json_t *messages = json_object_get(c->json, "messages");
   for (size_t i = 0; i < json_array_size(messages); i++) add_message(c, json_array_get(messages, i));
   return true;
+}
+
+bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  return open_case(model, manifest, "cases", index, c);
+}
+
+bool golden_any_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  size_t n = json_array_size(json_object_get(manifest, "cases"));
+  return index < n ? golden_case_open(model, manifest, index, c) : open_case(model, manifest, "video_cases", index - n, c);
 }
 
 void golden_case_close(struct golden_case *c) {
@@ -176,4 +204,37 @@ void golden_expect(const struct golden_case *c, const char *stage, const float *
     fail_msg("%s, %s: %s is the first stage that differs: row %lld is off by %g, allowed %g", c->model, c->name, stage,
              (long long)golden_row(c, error.row, n_rows), error.worst_row, bound);
   }
+}
+
+/* A tower with windows takes the blocks in the order of vision.window_index: brings its rows back. The caller frees. */
+static float *in_block_order(const struct golden_case *c, const float *data, int64_t n_rows, int64_t width) {
+  int64_t n_blocks, *order = golden_i64(c, "vision.window_index", &n_blocks), values = n_rows / n_blocks * width;
+  float *rows = malloc((size_t)(n_rows * width) * sizeof *rows);
+  for (int64_t k = 0; k < n_blocks; k++) {
+    memcpy(rows + order[k] * values, data + k * values, (size_t)values * sizeof *rows);
+  }
+  free(order);
+  return rows;
+}
+
+void golden_tap_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width) {
+  struct golden_tap *tap = context;
+  char name[64];
+  if (strcmp(stage, "block") == 0) {
+    snprintf(name, sizeof name, "vision.block.%lld", (long long)index);
+  } else {
+    snprintf(name, sizeof name, "vision.%s", stage);
+  }
+  if (!golden_has(tap->c, name)) return;
+  float *rows = golden_has(tap->c, "vision.window_index") ? in_block_order(tap->c, data, n_rows, width) : NULL;
+  golden_expect(tap->c, name, rows ? rows : data, n_rows, width, tap->bound);
+  free(rows);
+  tap->n_checked++;
+}
+
+int64_t golden_count_stages(const struct golden_case *c, const char *name, const char *numbered) {
+  int64_t n = name ? golden_has(c, name) : 0;
+  char stage[64];
+  for (int64_t i = 0; snprintf(stage, sizeof stage, "%s.%lld", numbered, (long long)i) && golden_has(c, stage); i++) n++;
+  return n;
 }
