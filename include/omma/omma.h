@@ -161,7 +161,8 @@ OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, 
                                                 const struct omma_image_options *options, struct omma_image_plan *plan,
                                                 struct omma_error *error);
 
-/* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, in the official order; `capacity` in floats. */
+/* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, `capacity` in floats.
+ * Patches go by the blocks that become tokens, row by row inside a block; values as in the official processor. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                           struct omma_error *error);
@@ -252,9 +253,11 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 
 struct omma_engine;
 
+#define OMMA_DEFAULT_PATCH_BUDGET 16384
+
 struct omma_engine_options {
   int64_t kv_cache_bytes; /* pages of keys and values; 0: room for max_model_len tokens, at most 1 GiB */
-  int64_t patch_budget;   /* patches that the tower takes at once (a bigger picture still runs, alone); 0: 16,384 */
+  int64_t patch_budget;   /* patches the tower takes at once (a bigger picture still runs, alone); 0: the default above */
   int64_t prefill_chunk;  /* prompt tokens per step, rounded up to whole pages; 0: 512 */
   int64_t queue_limit;    /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
@@ -373,6 +376,17 @@ OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct o
                                       const struct omma_image_options *options, bool together, omma_progress progress,
                                       void *progress_context, struct omma_embeddings **embeddings, struct omma_error *error);
 OMMA_API void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index, struct omma_image_embeddings *out);
+
+/* Seconds that making the embeddings took. Parts of work that threads share are the mean of the threads; they add up to `total`. */
+struct omma_encode_timings {
+  double total;
+  double preprocess;  /* resizing, and cutting into normalised patches */
+  double patch_embed; /* positions included */
+  double attention;   /* of all blocks */
+  double linear;      /* layers of all blocks and mergers, activations included */
+  double rest;        /* norms, rotary positions, waiting */
+};
+OMMA_API void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings);
 OMMA_API void omma_embeddings_destroy(struct omma_embeddings *embeddings);
 
 /* ---- results as files ------------------------------------------------------------------------------------------------- */

@@ -38,25 +38,8 @@ static double expected_seconds(const struct estimate *estimate, double flops) {
   return flops / (ASSUMED_EFFICIENCY * estimate->peak_gflops * 1e9);
 }
 
-/* "640x480": two whole numbers and nothing else. */
-static bool is_size(const char *text, int32_t *width, int32_t *height) {
-  const char *x = strchr(text, 'x');
-  size_t digits = strspn(text, "0123456789");
-  int64_t w, h;
-  char first[16];
-  if (!x || digits == 0 || text + digits != x || digits >= sizeof first || !x[1]) return false;
-  if (x[1 + strspn(x + 1, "0123456789")]) return false;
-  memcpy(first, text, digits);
-  first[digits] = '\0';
-  if (!ommai_parse_integer(first, false, &w) || !ommai_parse_integer(x + 1, false, &h)) return false;
-  if (w > INT32_MAX || h > INT32_MAX) return false;
-  *width = (int32_t)w;
-  *height = (int32_t)h;
-  return true;
-}
-
 static int find_size(const char *source, int32_t *width, int32_t *height) {
-  if (is_size(source, width, height)) return OMMAI_EXIT_DONE;
+  if (ommai_parse_picture_size(source, width, height)) return OMMAI_EXIT_DONE;
   struct omma_image *image;
   int code = ommai_load_image(source, &image);
   if (code != OMMAI_EXIT_DONE) return code;

@@ -17,7 +17,7 @@ import time
 import pytest
 
 COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
-            "bench serve"]
+            "bench encoder", "bench serve"]
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
 
 
@@ -227,6 +227,10 @@ def test_missing_value(omma):
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--kv-heads", "3"], "--kv-heads"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "64x"], "--segments"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "0"], "--segments"),
+        (["bench", "encoder", "--image-size", "64"], "'64' is no size"),
+        (["bench", "encoder", "--image-size", "64x64,"], "'' is no size"),
+        (["bench", "encoder", "--image-size", "0x64"], "'0x64' is no size"),
+        (["bench", "encoder", "--repeat", "0"], "--repeat"),
     ],
 )
 def test_wrong_use(omma, words, why):
@@ -400,6 +404,12 @@ def test_preprocess(omma, no_weights, pictures, tmp_path):
         assert header[f"image.{i}.pixel_values"]["shape"] == [image["n_patches"], image["patch_dim"]]
         assert header[f"image.{i}.grid_thw"]["shape"] == [3]
     assert [file.name for file in tmp_path.iterdir()] == [target.name]
+
+
+def test_preprocess_for_the_times(omma, no_weights, pictures):
+    done = omma.json("preprocess", *[pictures / "meadow_163x97.jpg"] * 2, "--model", no_weights, "--json")
+    assert done["output"] is None and len(done["images"]) == 2
+    assert all(image["decode_ms"] > 0 and image["preprocess_ms"] > 0 for image in done["images"])
 
 
 def test_encode(omma, model, pictures, tmp_path):
@@ -578,6 +588,24 @@ def test_bench_attention_from_file(omma, tmp_path):
     refused(omma(*words, tmp_path / "none.txt"), 1, "none.txt")
     file.write_text("12 thirty")
     refused(omma(*words, file), 2, "thirty")
+
+
+@pytest.mark.parametrize(("sizes", "batch"), [("96x64", 1), ("96x64,65x33", 2)])
+def test_bench_encoder(omma, model, sizes, batch):
+    words = ["--model", model, "--threads", "1"]
+    plans = omma.json("plan", *sizes.split(","), *words, "--json")["total"]
+    result = omma.json("bench", "encoder", "--image-size", sizes, "--batch", batch, "--repeat", 2, *words, "--json")
+    assert result["n_patches"] == batch * plans["n_patches"] and result["n_tokens"] == batch * plans["n_tokens"]
+    assert result["flops"] == pytest.approx(batch * plans["flops"])
+    assert 0 < result["ms_min"] <= result["ms_median"] and result["runs"] == 2
+    assert result["times_peak"] == pytest.approx(result["ms_min"] * 1e6 * result["peak_gflops"] / result["flops"])
+    assert set(result["parts"]) == {"preprocess", "patch_embed", "attention", "linear", "rest"}
+    assert sum(result["parts"].values()) == pytest.approx(result["ms_min"]) and min(result["parts"].values()) >= 0
+    assert result["peak_gflops"] == max(result["peaks"]) and result["planned_bytes"] > 0
+    assert (result["separate"] is None) == (result["n_pictures"] == 1)
+    if result["separate"]:
+        ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]
+        assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
 
 
 # ---- serve and signals
