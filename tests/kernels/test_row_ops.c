@@ -45,7 +45,19 @@ static void run(const struct ommai_row_ops *ops, int which, int64_t d, enum omma
       memcpy(raw, input[1], sizeof raw);
       ops->add_scaled(raw, input[0], 0.7f, d);
       break;
-    default: memcpy(raw, input[1], sizeof raw); ops->add_weighted(raw, rows, weights, 5, d);
+    case 8:
+      memcpy(raw, input[1], sizeof raw);
+      ops->add_weighted(raw, rows, weights, 5, d);
+      break;
+    case 9:
+      memcpy(raw, input[0], sizeof raw);
+      ops->gelu_tanh(raw, d);
+      break;
+    case 10:
+      memcpy(raw, input[0], sizeof raw);
+      ops->gelu_erf(raw, d);
+      break;
+    default: memcpy(raw, input[0], sizeof raw); ops->silu(raw, d);
   }
   for (int64_t i = 0; i < d; i++) {
     out[i] = type == OMMA_F32 || which >= 6 ? raw[i] : ommai_bf16_to_f32(((ommai_bf16 *)raw)[i]);
@@ -71,6 +83,9 @@ static void oracle(int which, int64_t d, double *out) {
       case 5: out[i] = x * cosine[i / 2] + (i % 2 ? 1.0 : -1.0) * input[0][i ^ 1] * sine[i / 2]; break;
       case 6: out[i] = x + y; break;
       case 7: out[i] = y + (double)0.7f * x; break;
+      case 9: out[i] = x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x))); break;
+      case 10: out[i] = 0.5 * x * erfc(-x * 0.7071067811865476); break;
+      case 11: out[i] = x / (1 + exp(-x)); break;
       default: out[i] = y + 0.5 * x - 0.25 * y + 0.125 * weight[i] + (double)0.7f * bias[i] - (double)0.9f * cosine[i];
     }
   }
@@ -83,7 +98,7 @@ static void every_level_matches_double_and_scalar(void **state) {
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     int64_t d = sizes[s];
     fill(7 + s);
-    for (int which = 0; which < 9; which++) {
+    for (int which = 0; which < 12; which++) {
       for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
         oracle(which, d, expected);
         run(&ommai_row_ops_scalar, which, d, type, scalar);
@@ -109,6 +124,46 @@ static void every_level_matches_double_and_scalar(void **state) {
   }
 }
 
+/* Values x [d], f32 or bf16, to u8 and back: no further off than half a step, 0 exact, all levels alike. */
+static void rows_come_back_from_u8(void **state) {
+  (void)state;
+  static uint8_t whole[MAX_D], scalar[MAX_D];
+  static ommai_bf16 narrow[MAX_D];
+  static int32_t sums[MAX_D], ones[MAX_D];
+  static float scales[MAX_D], none[MAX_D], back[MAX_D];
+  fill(5);
+  input[0][1] = 0;
+  for (int i = 0; i < MAX_D; i++) {
+    narrow[i] = ommai_bf16_from_f32(input[0][i]);
+    ones[i] = 1;
+    scales[i] = 1;
+  }
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    int64_t d = sizes[s];
+    for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
+      const void *x = type == OMMA_F32 ? (const void *)input[0] : narrow;
+      struct ommai_uint8_row row, expected;
+      ommai_row_ops_scalar.quantise(x, type, d, scalar, &expected);
+      for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
+        if (!ommai_cpu_has(level)) continue;
+        const struct ommai_row_ops *ops = ommai_row_ops(level);
+        ops->quantise(x, type, d, whole, &row);
+        assert_true(row.scale == expected.scale && row.zero == expected.zero);
+        assert_memory_equal(whole, scalar, (size_t)d);
+        for (int64_t i = 0; i < d; i++) sums[i] = whole[i];
+        ops->dequantise(sums, ones, scales, none, row, d, back);
+        for (int64_t i = 0; i < d; i++) {
+          float value = type == OMMA_F32 ? input[0][i] : ommai_bf16_to_f32(narrow[i]);
+          /* An end of the range that the zero point's rounding pushed out loses up to a step. */
+          float bound = whole[i] == OMMAI_UINT8_MOST ? 1.001f : 0.501f;
+          assert_true(fabsf(back[i] - value) <= bound * row.scale);
+        }
+        assert_true(back[1] == 0.0f);
+      }
+    }
+  }
+}
+
 static void silu_is_finite_everywhere(void **state) {
   (void)state;
   const float gate[6] = {-1e30f, -100.0f, -88.0f, 0.0f, 88.0f, 1e30f}, up[6] = {1, 1, 1, 1, 1, 1};
@@ -124,6 +179,6 @@ static void silu_is_finite_everywhere(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_matches_double_and_scalar),
-                                     cmocka_unit_test(silu_is_finite_everywhere)};
+                                     cmocka_unit_test(rows_come_back_from_u8), cmocka_unit_test(silu_is_finite_everywhere)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
