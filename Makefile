@@ -18,8 +18,8 @@ BUILD_FLAGS_tsan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=thread
 .PHONY: help
 help: ## this list
 	@echo "Ommatidia: vision-language models on CPUs"
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
-	@echo "  make VARIANT        build one of: $(VARIANTS)"
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
+	@echo "  make VARIANT          build one of: $(VARIANTS)"
 
 .PHONY: demo
 demo: TARGETS := omma
@@ -45,6 +45,10 @@ test-oldcpu: ## test the kernels on emulated processors without AVX-512 and with
 .PHONY: test-vllm
 test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm.sh
+
+.PHONY: test-vllm-bench
+test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI into build/vllm-venv (5 GB)
+	@tools/test_vllm_bench.sh
 
 .PHONY: packages
 packages:

@@ -64,7 +64,7 @@ build() {
 
 # The Python environment of the tests: pytest and real clients from PyPI.
 make_venv() {
-  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, ml_dtypes, numpy, openai' 2> /dev/null && return
+  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, ml_dtypes, numpy, openai, PIL' 2> /dev/null && return
   echo "== Python environment"
   python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt
 }
@@ -89,6 +89,7 @@ run_python() {
   make_venv || { failed=$((failed + 1)); return; }
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo
   run_pytest "command line" tests/cli --omma build/release/omma
+  run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python
 }
 
@@ -118,6 +119,7 @@ build asan && {
   run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
   make_venv && run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
   run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
+  run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
 }
 if [ $full = yes ]; then
   run_wheel

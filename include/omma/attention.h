@@ -67,8 +67,8 @@ OMMA_API void omma_attention_context_destroy(struct omma_attention_context *cont
 /* The CPU level in use: a constant string such as "avx512_bf16". */
 OMMA_API const char *omma_attention_context_isa(const struct omma_attention_context *context);
 
-/* The kernel that serves this form, type and pair of head dimensions, for people to read; a constant string. NULL where the
- * combination is not supported. */
+/* The kernel that serves this form, type and pair of head dimensions, for people to read; a constant string. Encoder segments of
+ * up to 64 keys may have another, which omma_attention_plan_info names. NULL where the combination is not supported. */
 OMMA_API const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_form form,
                                                 enum omma_dtype dtype, int32_t head_dim, int32_t v_head_dim);
 
@@ -141,7 +141,7 @@ struct omma_attention_plan_info {
   double flops;
   size_t plan_bytes;
   float scale;
-  const char *kernel;
+  const char *kernel; /* that serves the longest segment */
 };
 OMMA_API void omma_attention_plan_get_info(const struct omma_attention_plan *plan, struct omma_attention_plan_info *info);
 

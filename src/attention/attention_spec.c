@@ -96,8 +96,10 @@ static void choose_kernel(const struct omma_attention_context *context, struct o
     problem->tile = context->tile[problem->dtype];
     problem->block_bytes =
         (size_t)ommai_round_up((int64_t)problem->tile->block_bytes(problem->head_dim, problem->v_head_dim), 64);
+    problem->window = problem->form == OMMA_ATTENTION_ENCODER ? context->window[problem->dtype] : NULL;
     scratch = problem->tile->scratch_bytes(problem->head_dim, problem->v_head_dim);
-    scratch = (size_t)ommai_round_up((int64_t)scratch, 64);
+    size_t window = problem->window ? problem->window->scratch_bytes(problem->head_dim, problem->v_head_dim) : 0;
+    scratch = (size_t)ommai_round_up((int64_t)(window > scratch ? window : scratch), 64);
     scratch += OMMAI_ATTENTION_SMALL_KEYS / OMMAI_ATTENTION_BLOCK * problem->block_bytes;
   }
   problem->scratch_bytes = (size_t)ommai_round_up((int64_t)scratch, 64);

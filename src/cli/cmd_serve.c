@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
+#include "cli/vllm_flags.h"
 #include "server/server.h"
 
 /* What the engine takes as a chunk at most. */
@@ -247,10 +248,13 @@ const struct ommai_command ommai_command_serve = {
     .arguments = "[DIR]",
     .details =
         "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions and others). DIR is the model, as "
-        "--model. Ctrl-C ends the server after running requests.",
+        "--model. Ctrl-C ends the server after running requests. Flags of `vllm serve` that mean nothing here are accepted "
+        "with a "
+        "warning; others are refused.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
     .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
                &ommai_machine_options},
+    .ignored = ommai_vllm_flags,
     .values_size = sizeof(struct values),
     .max_arguments = 1,
     .run = run_serve,

@@ -51,6 +51,9 @@ bool ommai_tokenizer_token_bytes(const struct ommai_tokenizer *tokenizer, int32_
 /* The largest known id plus one. */
 int32_t ommai_tokenizer_vocab_size(const struct ommai_tokenizer *tokenizer);
 
+/* How many tokens the file's own vocabulary (model.vocab) has; tokens that are only added do not count. */
+int32_t ommai_tokenizer_base_size(const struct ommai_tokenizer *tokenizer);
+
 /* The id of the token with this text: an added token, else a token of the vocabulary. False when there is none. */
 bool ommai_tokenizer_find(const struct ommai_tokenizer *tokenizer, const char *text, int32_t *id);
 

@@ -16,7 +16,8 @@ import time
 
 import pytest
 
-COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention"]
+COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
+            "bench serve"]
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
 
 
@@ -153,6 +154,17 @@ def test_unknown_command_unlike_any(omma):
 )
 def test_unknown_option(omma, words, meant):
     refused(omma(*words), 2, f"did you mean {meant}?")
+
+
+def test_flags_of_vllm_serve(omma):
+    """What means nothing here passes with one warning each; a value after it is not taken for the model."""
+    done = omma("serve", "--no-async-scheduling", "--tensor-parallel-size", "1", "--gpu_memory_utilization=0.9", "--help")
+    assert done.returncode == 0
+    warnings = [line for line in done.stderr.decode().splitlines() if "means nothing" in line]
+    assert len(warnings) == 3 and "--gpu-memory-utilization" in warnings[2]
+    refused(omma("serve", "--quantization", "fp8"), 2, "--quantization", "unknown option")
+    refused(omma("serve", "--max_model_len", "x"), 2, "--max-model-len", "whole number")
+    refused(omma("chat", "--no-async-scheduling"), 2, "unknown option")
 
 
 @pytest.mark.parametrize("words", [["chat", "--xyzzyplugh"], ["chat", "-q"], ["chat", "--boxes", "out.png"], ["info", "--=3"]])

@@ -30,11 +30,11 @@ static unsigned char *make_rows(struct test_random *random, enum omma_dtype dtyp
   return rows;
 }
 
-static struct problem make_problem(struct test_random *random, enum omma_dtype dtype, int32_t max_rows) {
+static struct problem make_problem(struct test_random *random, enum omma_dtype dtype, int32_t max_rows, int32_t max_keys) {
   static const int32_t usual[] = {64, 72, 80, 88, 96, 104, 112, 128};
   struct problem problem = {.dtype = dtype,
                             .n_rows = (int32_t)test_random_range(random, 1, max_rows),
-                            .n_keys = (int32_t)test_random_range(random, 1, MAX_KEYS),
+                            .n_keys = (int32_t)test_random_range(random, 1, max_keys),
                             .head_dim = usual[test_random_range(random, 0, 7)]};
   problem.v_head_dim = problem.head_dim;
   if (test_random_range(random, 0, 1)) {
@@ -127,9 +127,12 @@ static void load_row(const struct problem *p, int64_t row, float *out) {
   for (int64_t d = 0; d < p->v_head_dim; d++) out[d] = ommai_attention_load(p->out, row * (p->v_head_dim + PAD) + d, p->dtype);
 }
 
-static void check_tile(const struct ommai_attention_tile_kernel *kernel, uint64_t seed) {
+/* Window kernels serve one block of keys that every row sees. */
+static void check_tile(const struct ommai_attention_tile_kernel *kernel, bool window, uint64_t seed) {
   struct test_random random = {seed};
-  struct problem p = make_problem(&random, kernel->dtype, kernel->rows < MAX_ROWS ? kernel->rows : MAX_ROWS);
+  int32_t max_rows = kernel->rows < MAX_ROWS ? kernel->rows : MAX_ROWS;
+  struct problem p = make_problem(&random, kernel->dtype, max_rows, window ? BLOCK : MAX_KEYS);
+  if (window) p.first_visible = p.n_keys;
   run_tile(kernel, &p, 0, p.n_rows);
   float together[MAX_ROWS][MAX_DIM], alone[MAX_DIM];
   for (int32_t row = 0; row < p.n_rows; row++) {
@@ -164,14 +167,23 @@ static void tile_kernels(void **state) {
   (void)state;
   for (int i = 0; ommai_attention_tile_kernels[i]; i++) {
     if (!ommai_cpu_has(ommai_attention_tile_kernels[i]->level)) continue;
-    for (uint64_t seed = 1; seed <= 120; seed++) check_tile(ommai_attention_tile_kernels[i], seed);
+    for (uint64_t seed = 1; seed <= 120; seed++) check_tile(ommai_attention_tile_kernels[i], false, seed);
+  }
+}
+
+static void window_kernels(void **state) {
+  (void)state;
+  for (int i = 0; ommai_attention_window_kernels[i]; i++) {
+    const struct ommai_attention_tile_kernel *kernel = ommai_attention_window_kernels[i];
+    if (!ommai_cpu_has(kernel->level)) continue;
+    for (uint64_t seed = 1; seed <= 400; seed++) check_tile(kernel, true, seed);
   }
 }
 
 /* The row's keys in blocks of any length, the group's heads together and one by one. */
 static void check_decode(const struct ommai_attention_decode_kernel *kernel, uint64_t seed) {
   struct test_random random = {seed};
-  struct problem p = make_problem(&random, kernel->dtype, 9); /* the rows of q are the heads */
+  struct problem p = make_problem(&random, kernel->dtype, 9, MAX_KEYS); /* the rows of q are the heads */
   int64_t stride = OMMAI_ATTENTION_STATE_OUT + (p.v_head_dim + 15) / 16 * 16;
   size_t state_bytes = (size_t)(p.n_rows * stride) * sizeof(float), size = ommai_attention_element_size(p.dtype);
   float *states[2] = {aligned_alloc(64, state_bytes), aligned_alloc(64, state_bytes)};
@@ -222,6 +234,21 @@ static void decode_kernels(void **state) {
   }
 }
 
+/* A window's block fits where one of the tile kernel's would be. */
+static void window_blocks_fit(void **state) {
+  (void)state;
+  for (int i = 0; ommai_attention_window_kernels[i]; i++) {
+    const struct ommai_attention_tile_kernel *window = ommai_attention_window_kernels[i];
+    const struct ommai_attention_tile_kernel *tile = ommai_attention_tile_kernel_find(window->level, window->dtype);
+    assert_ptr_equal(ommai_attention_window_kernel_find(window->level, window->dtype), window);
+    assert_int_equal(window->rows % window->row_step, 0);
+    for (int32_t dim = 1; dim <= MAX_DIM; dim++) {
+      assert_true(window->block_bytes(dim, 72) <= tile->block_bytes(dim, 72));
+      assert_true(window->block_bytes(72, dim) <= tile->block_bytes(72, dim));
+    }
+  }
+}
+
 /* The lists ascend by level within a type, every type has a scalar kernel, and the tiles are multiples of their steps. */
 static void lists_are_in_order(void **state) {
   (void)state;
@@ -243,9 +270,8 @@ static void lists_are_in_order(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tile_kernels),
-      cmocka_unit_test(decode_kernels),
-      cmocka_unit_test(lists_are_in_order),
+      cmocka_unit_test(tile_kernels),      cmocka_unit_test(window_kernels),     cmocka_unit_test(decode_kernels),
+      cmocka_unit_test(window_blocks_fit), cmocka_unit_test(lists_are_in_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

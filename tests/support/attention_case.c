@@ -290,7 +290,7 @@ float *attention_case_run(const struct omma_attention_context *context, const st
 
 struct oracle {
   double *weights; /* [n_keys] */
-  double out[OMMA_ATTENTION_MAX_HEAD_DIM];
+  double out[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
   double norm;                /* L2 of the result */
   double magnitude;           /* L2 of the sum of weight * |v| */
   double largest_score_terms; /* over the keys: sum of |q| * |k|, scaled */
@@ -302,7 +302,7 @@ static void oracle_row(const struct attention_case *problem, const struct attent
   int64_t n_keys = problem->form == OMMA_ATTENTION_ENCODER ? segment->n_keys : position + 1;
   int64_t kv_head = head / (problem->n_heads / problem->n_kv_heads);
   double scale = problem->scale != 0.0f ? problem->scale : 1.0 / sqrt(problem->head_dim);
-  double q[OMMA_ATTENTION_MAX_HEAD_DIM], largest = -INFINITY, sum = 0.0;
+  double q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM], largest = -INFINITY, sum = 0.0;
   for (int64_t d = 0; d < problem->head_dim; d++) q[d] = value_of(problem, segment->content, TENSOR_Q, position, head, d);
   oracle->largest_score_terms = 0.0;
   for (int64_t key = 0; key < n_keys; key++) {

@@ -154,6 +154,23 @@ static void decode_lengths(const struct omma_attention_context *context) {
   }
 }
 
+/* Many heads over one compressed row that is key and, in part, value. */
+static void decode_shares_wide_keys(const struct omma_attention_context *context) {
+  const struct attention_segment segments[] = {{1, 1, 1, false}, {1, 130, 2, false}, {2, 577, 3, false}};
+  static const int32_t dims[][2] = {{576, 512}, {300, 257}, {OMMA_ATTENTION_MAX_DECODE_HEAD_DIM, 1000}};
+  for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+      struct attention_case problem = base_case(OMMA_ATTENTION_DECODE, dtype, dims[i][0], segments, 3);
+      problem.v_head_dim = dims[i][1];
+      problem.scale = 0.02f;
+      problem.n_heads = 6;
+      problem.n_kv_heads = 1;
+      problem.paged = true;
+      check(context, &problem, 3);
+    }
+  }
+}
+
 /* ---- equality --------------------------------------------------------------------------------------------------------- */
 
 static void assert_same_rows(const float *a, const float *b, int64_t count, const char *what) {
@@ -285,6 +302,7 @@ LEVEL_TEST(different_value_dims_and_groups)
 LEVEL_TEST(cross_segments)
 LEVEL_TEST(odd_values)
 LEVEL_TEST(decode_lengths)
+LEVEL_TEST(decode_shares_wide_keys)
 LEVEL_TEST(packing_teams_and_slices)
 LEVEL_TEST(chunked_prefill)
 LEVEL_TEST(decode_row_by_row)
@@ -299,6 +317,7 @@ int main(void) {
       cmocka_unit_test(test_cross_segments),
       cmocka_unit_test(test_odd_values),
       cmocka_unit_test(test_decode_lengths),
+      cmocka_unit_test(test_decode_shares_wide_keys),
       cmocka_unit_test(test_packing_teams_and_slices),
       cmocka_unit_test(test_chunked_prefill),
       cmocka_unit_test(test_decode_row_by_row),

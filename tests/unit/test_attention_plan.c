@@ -51,6 +51,9 @@ static void shapes_are_refused_by_name(void **state) {
   REFUSED(spec.n_kv_heads = 8, ARGUMENT, "n_kv_heads");
   REFUSED(spec.head_dim = 0, ARGUMENT, "head_dim: expected at least 1, found 0");
   REFUSED(spec.head_dim = 257, UNSUPPORTED, "head_dim: expected at most 256, found 257");
+  REFUSED((spec.form = OMMA_ATTENTION_DECODE, spec.head_dim = 1025), UNSUPPORTED,
+          "head_dim: expected at most 1024, found 1025");
+  REFUSED((spec.form = OMMA_ATTENTION_DECODE, spec.v_head_dim = 1025), UNSUPPORTED, "v_head_dim: expected at most 1024");
   REFUSED(spec.v_head_dim = -2, ARGUMENT, "v_head_dim");
   REFUSED(spec.v_head_dim = 300, UNSUPPORTED, "v_head_dim: expected at most 256, found 300");
   REFUSED(spec.scale = NAN, ARGUMENT, "scale: expected a finite number");
@@ -329,8 +332,9 @@ static void bounds_hold(void **state) {
 /* Tiles cover the rows in order, none is empty, and none is larger than the kernel's. */
 static void tiles_cover_all_rows(void **state) {
   (void)state;
-  const struct ommai_attention_tile_kernel kernels[] = {{.rows = 48, .row_step = 16}, {.rows = 16, .row_step = 1}};
-  for (int k = 0; k < 2; k++) {
+  const struct ommai_attention_tile_kernel kernels[] = {
+      {.rows = 48, .row_step = 16}, {.rows = 16, .row_step = 1}, {.rows = 64, .row_step = 4}};
+  for (int k = 0; k < 3; k++) {
     for (int64_t n_rows = 1; n_rows < 400; n_rows++) {
       int64_t next = 0, n_tiles = ommai_attention_tile_count(&kernels[k], n_rows);
       for (int64_t i = 0; i < n_tiles; i++) {
@@ -367,6 +371,35 @@ static void flops_count_useful_work(void **state) {
   omma_attention_plan_get_info(plan, &info);
   assert_true(info.flops == 2.0 * (64 + 32) * 4 * (10 * 11 / 2 + 60 * 61 / 2));
   omma_attention_plan_destroy(plan);
+  omma_attention_context_destroy(context);
+}
+
+/* Encoder segments of one block have the window kernel where their type has one; its name is that of the longest segment. */
+static void windows_have_their_kernel(void **state) {
+  (void)state;
+  struct omma_attention_context *context;
+  struct omma_error error;
+  assert_ok(omma_attention_context_create(NULL, &context, &error), &error);
+  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_CAUSAL; form++) {
+    for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+      for (int32_t longest = OMMAI_ATTENTION_BLOCK; longest <= OMMAI_ATTENTION_BLOCK + 1; longest++) {
+        const int32_t cu[3] = {0, longest, longest + 20};
+        struct omma_attention_spec spec = usual_spec(cu[2]);
+        spec.form = form;
+        spec.dtype = dtype;
+        spec.n_segments = 2;
+        spec.cu_seqlens = cu;
+        struct omma_attention_plan *plan;
+        struct omma_attention_plan_info info;
+        assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
+        omma_attention_plan_get_info(plan, &info);
+        const struct ommai_attention_tile_kernel *expected = context->tile[dtype], *window = context->window[dtype];
+        if (form == OMMA_ATTENTION_ENCODER && longest == OMMAI_ATTENTION_BLOCK && window) expected = window;
+        assert_string_equal(info.kernel, expected->name);
+        omma_attention_plan_destroy(plan);
+      }
+    }
+  }
   omma_attention_context_destroy(context);
 }
 
@@ -423,6 +456,7 @@ int main(void) {
       cmocka_unit_test(bounds_hold),
       cmocka_unit_test(tiles_cover_all_rows),
       cmocka_unit_test(flops_count_useful_work),
+      cmocka_unit_test(windows_have_their_kernel),
       cmocka_unit_test(heavy_segments_come_first),
       cmocka_unit_test(unknown_levels_are_refused),
   };

@@ -219,12 +219,30 @@ static void small_workspaces_are_refused(void **state) {
   }
 }
 
+/* The tables of layers, experts and heads, with an allocator that fails. */
+static void failed_allocations_leave_nothing(void **state) {
+  (void)state;
+  for (int kind = 0; kind < DECODER_KINDS; kind++) {
+    struct test_allocator allocator;
+    enum omma_status status = OMMA_ERROR_MEMORY;
+    test_allocator_init(&allocator);
+    for (int64_t n = 0; status != OMMA_OK; n++) {
+      struct ommai_decoder decoder = {.config = fixtures[2 * kind].decoder.config};
+      struct omma_error error;
+      allocator.fail_at = allocator.n_allocations + n;
+      status = ommai_decoder_allocate(&decoder, &allocator.interface, &error);
+      assert_true(status == OMMA_OK || status == OMMA_ERROR_MEMORY);
+      ommai_decoder_free(&decoder, &allocator.interface);
+      assert_int_equal(allocator.n_live, 0);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(logits_match_double_precision),
-      cmocka_unit_test(cutting_does_not_change_a_bit),
-      cmocka_unit_test(company_does_not_change_a_bit),
-      cmocka_unit_test(small_workspaces_are_refused),
+      cmocka_unit_test(logits_match_double_precision),    cmocka_unit_test(cutting_does_not_change_a_bit),
+      cmocka_unit_test(company_does_not_change_a_bit),    cmocka_unit_test(small_workspaces_are_refused),
+      cmocka_unit_test(failed_allocations_leave_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

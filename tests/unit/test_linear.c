@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "base/team.h"
 #include "linear/linear_objects.h"
+#include "linear/linear_parts.h"
 #include "support/test.h"
 
 #define ROWS OMMAI_LINEAR_MAX_ROWS
@@ -300,6 +301,42 @@ static void chosen_ladder_agrees(void **state) {
   }
 }
 
+/* A layer in parts, the last one narrow, gives the bits of the whole, and touches nothing beside its own outputs. */
+static void parts_keep_the_bits(void **state) {
+  (void)state;
+  static const int64_t counts[] = {1, 16, 33, 100, ROWS};
+  for (int form_index = 0; form_index < 8; form_index++) {
+    enum omma_dtype compute = form_index & 1 ? OMMA_BF16 : OMMA_F32, y_type = form_index & 2 ? compute : OMMA_F32;
+    bool accumulate = form_index & 4 && y_type == OMMA_F32;
+    struct omma_error error;
+    struct problem p;
+    set_gaps(form_index & 1);
+    problem_make(&p, 136, 2 * OMMAI_LINEAR_PART_PANELS * 64 + 70, compute, !accumulate);
+    struct ommai_linear_form form = {p.n_in + x_gap, p.n_out + y_gap, y_type, OMMAI_ACTIVATION_NONE, accumulate, 0, 0};
+    struct ommai_linear_op *op = make_op(&p, y_type, OMMAI_ACTIVATION_NONE, accumulate);
+    struct ommai_linear_parts *parts;
+    assert_ok(ommai_linear_parts_create(engine, p.linear, &form, &parts, &error), &error);
+    assert_int_equal(ommai_linear_parts_count(parts), 3);
+    size_t bytes = (size_t)(ROWS * form.y_stride) * sizeof(float);
+    void *whole = ommai_allocate(&ommai_default_allocator, bytes, 1), *cut = ommai_allocate(&ommai_default_allocator, bytes, 1);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+      size_t compared = (size_t)(counts[i] * form.y_stride) * (y_type == OMMA_BF16 ? 2 : 4);
+      fill_y(&p, whole, y_type);
+      fill_y(&p, cut, y_type);
+      assert_int_equal(ommai_linear_run(op, p.input, whole, counts[i], 0), OMMA_OK);
+      for (int64_t part = 3; part-- > 0;) {
+        assert_int_equal(ommai_linear_parts_run(parts, part, p.input, cut, counts[i], (int)part % 2), OMMA_OK);
+      }
+      assert_memory_equal(cut, whole, compared);
+    }
+    ommai_release(&ommai_default_allocator, whole, bytes, 1);
+    ommai_release(&ommai_default_allocator, cut, bytes, 1);
+    ommai_linear_parts_destroy(parts);
+    ommai_linear_op_destroy(op);
+    problem_free(&p);
+  }
+}
+
 struct threads_context {
   struct problem *problem;
   const struct ommai_linear_op *op;
@@ -464,6 +501,12 @@ static void bad_calls_are_refused(void **state) {
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "y may be", &error);
   form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "without activation", &error);
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 2};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "2 panels from 0", &error);
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 1, 0};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "0 panels from 1", &error);
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, INT64_MAX, INT64_MAX};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "panels from", &error);
   op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
   float y[14];
   assert_int_equal(ommai_linear_run(op, p.input, y, 0, 0), OMMA_ERROR_ARGUMENT);
@@ -486,9 +529,12 @@ static enum omma_status make_all(const struct omma_allocator *failing, struct om
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
+  struct ommai_linear_parts *parts = NULL;
   enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
   if (status == OMMA_OK) status = ommai_linear_create(made, &source, 1, 20, OMMA_BF16, &linear, error);
   if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
+  if (status == OMMA_OK) status = ommai_linear_parts_create(made, linear, &form, &parts, error);
+  ommai_linear_parts_destroy(parts);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);
   ommai_linear_engine_destroy(made);
@@ -536,6 +582,7 @@ static int run_level(const char *name) {
       cmocka_unit_test_prestate(rows_keep_their_bits, &no_gaps),
       cmocka_unit_test_prestate(rows_keep_their_bits, &gaps),
       cmocka_unit_test(chosen_ladder_agrees),
+      cmocka_unit_test(parts_keep_the_bits),
       cmocka_unit_test(workers_share_a_layer),
       cmocka_unit_test(few_rows_agree_with_double_precision),
       cmocka_unit_test(few_rows_keep_their_bits),
