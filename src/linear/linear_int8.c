@@ -34,8 +34,6 @@ struct ommai_int8_op {
   size_t x_at, forms_at, sums_at, row_at;
 };
 
-static size_t align_up(size_t size) { return (size + OMMAI_ALIGNMENT - 1) / OMMAI_ALIGNMENT * OMMAI_ALIGNMENT; }
-
 /* Lays a worker's scratch out and returns its size. */
 static size_t place_scratch(struct ommai_int8_op *op) {
   size_t used = 0, rows = OMMAI_LINEAR_MAX_ROWS, columns = CHUNK_PANELS * OMMAI_PANEL_COLUMNS;
@@ -45,11 +43,11 @@ static size_t place_scratch(struct ommai_int8_op *op) {
       if (bytes > used) used = bytes;
     }
   }
-  op->x_at = align_up(used);
-  op->forms_at = op->x_at + align_up(rows * (size_t)op->k_padded);
-  op->sums_at = op->forms_at + align_up(rows * sizeof(struct ommai_uint8_row));
-  op->row_at = op->sums_at + align_up(rows * columns * sizeof(int32_t));
-  return op->row_at + align_up(columns * sizeof(float));
+  op->x_at = ommai_linear_align(used);
+  op->forms_at = op->x_at + ommai_linear_align(rows * (size_t)op->k_padded);
+  op->sums_at = op->forms_at + ommai_linear_align(rows * sizeof(struct ommai_uint8_row));
+  op->row_at = op->sums_at + ommai_linear_align(rows * columns * sizeof(int32_t));
+  return op->row_at + ommai_linear_align(columns * sizeof(float));
 }
 
 static enum omma_status make_chunk(struct ommai_linear_engine *engine, const struct ommai_int8_op *op, int64_t first_panel,

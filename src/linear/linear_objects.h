@@ -2,6 +2,7 @@
 #ifndef OMMAI_LINEAR_LINEAR_OBJECTS_H
 #define OMMAI_LINEAR_LINEAR_OBJECTS_H
 
+#include "base/allocator.h"
 #include "kernels/few_rows.h"
 #include "linear/linear.h"
 #include "linear/onednn.h"
@@ -61,11 +62,18 @@ enum omma_status ommai_linear_find_products(struct ommai_linear_engine *engine, 
                                             const struct ommai_ladder *ladder, const struct ommai_ladder_products **out,
                                             struct omma_error *error);
 
+/* The parts of a worker's scratch begin at multiples of OMMAI_ALIGNMENT. */
+static inline size_t ommai_linear_align(size_t size) {
+  return (size + OMMAI_ALIGNMENT - 1) / OMMAI_ALIGNMENT * OMMAI_ALIGNMENT;
+}
+
 /* Gives every worker's scratch at least this size. Errors: MEMORY. */
 enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error);
 
-/* The op of an int8 layer in a form that is valid for it. */
+/* Row counts of int8 products, whose sums are exact at any. */
 extern const struct ommai_ladder ommai_int8_ladder;
+
+/* The op of an int8 layer in a form that is valid for it. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
 enum omma_status ommai_int8_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
                                       const struct ommai_linear_form *form, struct ommai_int8_op **op,
                                       struct omma_error *error);

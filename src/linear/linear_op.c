@@ -108,8 +108,6 @@ static enum omma_dtype product_x_type(const struct ommai_linear_op *op) {
 
 static enum omma_dtype product_y_type(const struct ommai_linear_op *op) { return op->expanded ? OMMA_F32 : op->form.y_type; }
 
-static size_t align_up(size_t size) { return (size + OMMAI_ALIGNMENT - 1) / OMMAI_ALIGNMENT * OMMAI_ALIGNMENT; }
-
 /* Lays a worker's scratch out and returns its size. Rows and columns are within OMMAI_LINEAR_MAX_*, so nothing overflows. */
 static size_t place_scratch(struct ommai_linear_op *op) {
   size_t used = 0, rows = (size_t)op->ladder->rows[op->ladder->n_steps - 1];
@@ -117,10 +115,10 @@ static size_t place_scratch(struct ommai_linear_op *op) {
     size_t bytes = ommai_onednn_matmul_scratch_bytes(op->products->steps[step]);
     if (bytes > used) used = bytes;
   }
-  op->x_at = used = align_up(used);
-  if (op->copy_x) used += align_up(rows * (size_t)op->linear->packed.n_in * type_bytes(product_x_type(op)));
+  op->x_at = used = ommai_linear_align(used);
+  if (op->copy_x) used += ommai_linear_align(rows * (size_t)op->linear->packed.n_in * type_bytes(product_x_type(op)));
   op->y_at = used;
-  if (op->copy_y) used += align_up(rows * (size_t)op->n_columns * type_bytes(product_y_type(op)));
+  if (op->copy_y) used += ommai_linear_align(rows * (size_t)op->n_columns * type_bytes(product_y_type(op)));
   return used;
 }
 
