@@ -32,14 +32,16 @@ OMMA_API const char *omma_version(void);
 
 struct omma_model;
 
-/* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has a fast path for it, else f32. */
-enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2 };
+/* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has a fast path for it, else f32.
+ * INT8: for the vision tower only, on CPUs with AVX-512 VNNI. One scale for each output of a layer and one for each row of its input;
+ * the patch embedding and the attention stay as with AUTO. Elsewhere it is refused (UNSUPPORTED). */
+enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2, OMMA_WEIGHTS_INT8 = 3 };
 
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
 struct omma_model_options {
-  enum omma_weight_type weights;        /* of the language model */
+  enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
   const char *isa;                      /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
   int n_threads;                        /* 0: as many as the process may use CPUs */
@@ -66,7 +68,7 @@ struct omma_model_info {
   const char *model_type; /* as in config.json */
   const char *isa;
   const char *weights;        /* "f32" or "bf16" */
-  const char *vision_weights; /* likewise */
+  const char *vision_weights; /* likewise, or "int8" */
   const char *linear;         /* which library and layout serve the linear layers */
   int n_threads;
   int64_t n_parameters, n_vision_parameters;

@@ -186,6 +186,8 @@ def test_unknown_option_unlike_any(omma, words):
         (["chat", "--max-tokens", ""], "--max-tokens", "whole number"),
         (["chat", "--logprobs", "21", "--json"], "--logprobs", "from 0 to 20"),
         (["chat", "--dtype", "int3"], "--dtype", "one of"),
+        (["chat", "--dtype", "int8"], "--dtype", "int8"),
+        (["serve", "--vision-dtype", "int4"], "--vision-dtype", "int8"),
         (["chat", "--isa", "mmx"], "--isa", "avx2"),
         (["chat", "--threads", "0"], "--threads", "from 1"),
         (["chat", "--json=yes"], "--json", "no value"),
@@ -517,6 +519,30 @@ def test_chat_prompt_too_long(omma, model):
 def test_chat_threads_agree(omma, model):
     words = ["chat", "--model", model, "--max-tokens", "8", "--ignore-eos", "--json", "--prompt", "Hello"]
     assert omma.json(*words, "--threads", "1")["token_ids"] == omma.json(*words, "--threads", "2")["token_ids"]
+
+
+@pytest.fixture
+def int8(omma, no_weights):
+    """The option for int8 towers, where this CPU can have them."""
+    done = omma("info", "--vision-dtype", "int8", "--model", no_weights)
+    if done.returncode:
+        refused(done, 1, "vision_weights", "VNNI")
+        pytest.skip("no VNNI")
+    return ["--vision-dtype", "int8"]
+
+
+def test_int8_tower(omma, int8, model, no_weights, pictures, tmp_path):
+    picture = pictures / "tile_64x64.png"
+    words = ["--model", model, *int8]
+    asked = ["--image", picture, "--prompt", "Hello", "--max-tokens", "8", "--ignore-eos", "--json"]
+    answers = [omma.json("chat", *words, *asked, "--threads", threads)["token_ids"] for threads in ("1", "2")]
+    assert answers[0] == answers[1] and len(answers[0]) == 8
+    assert omma("encode", *words, picture, "--output", tmp_path / "tokens.safetensors").returncode == 0
+    sizes = [omma.json("info", "--model", no_weights, "--json", *more)["model"] for more in (["--vision-dtype", "f32"], int8)]
+    assert [size["vision_weights"] for size in sizes] == ["f32", "int8"]
+    assert sizes[1]["memory"]["weight_bytes"] < sizes[0]["memory"]["weight_bytes"]
+    plan = omma.json("plan", "--model", no_weights, "--json", *int8, "64x64")
+    assert plan["memory"]["weight_bytes"] == sizes[1]["memory"]["weight_bytes"]
 
 
 # ---- info, verify, bench
