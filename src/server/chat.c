@@ -324,8 +324,6 @@ static struct chat *make_chat(struct ommai_exchange *exchange, const struct omma
   return NULL;
 }
 
-static bool client_is_gone(void *exchange) { return ommai_exchange_is_gone(exchange); }
-
 static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *source) {
   struct ommai_api_error error;
   struct chat *chat = make_chat(exchange, source);
@@ -352,7 +350,7 @@ void ommai_endpoint_chat(struct ommai_exchange *exchange) {
     return;
   }
   if (ommai_chat_request_read(exchange->server, root, false, &source, &error) &&
-      ommai_chat_request_load_images(exchange->server, &source, client_is_gone, exchange, &error)) {
+      ommai_chat_request_load_images(exchange, &source, &error)) {
     if (!ommai_exchange_is_gone(exchange)) answer(exchange, &source);
   } else {
     ommai_exchange_fail(exchange, &error);

@@ -234,13 +234,16 @@ bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bo
   return messages_only || (read_stream_options(request, error) && ommai_sampling_read(server, root, request, error));
 }
 
-bool ommai_chat_request_load_images(const struct ommai_server *server, struct ommai_chat_request *request,
-                                    bool (*stop)(void *context), void *context, struct ommai_api_error *error) {
+static bool client_is_gone(void *exchange) { return ommai_exchange_is_gone(exchange); }
+
+bool ommai_chat_request_load_images(struct ommai_exchange *exchange, struct ommai_chat_request *request,
+                                    struct ommai_api_error *error) {
+  struct ommai_stop stop = {client_is_gone, exchange};
   for (size_t i = 0; i < request->n_parts_used; i++) {
     const struct ommai_media_part *media = &request->media[i];
     if (!media->url) continue;
-    if (stop && stop(context)) return true;
-    if (!ommai_media_load(server, media->url, media->url_size, &request->images[i], error)) return false;
+    if (ommai_exchange_is_gone(exchange)) return true;
+    if (!ommai_media_load(exchange->server, media->url, media->url_size, &stop, &request->images[i], error)) return false;
     request->parts[i].image = request->images[i];
   }
   return true;

@@ -8,6 +8,7 @@
 
 #include "server/api_error.h"
 
+struct ommai_exchange;
 struct ommai_server;
 
 #define OMMAI_MAX_STOP_TOKENS 128
@@ -47,9 +48,9 @@ struct ommai_chat_request {
 bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bool messages_only,
                              struct ommai_chat_request *request, struct ommai_api_error *error);
 
-/* Decodes the pictures; `stop` is asked between them and ends the work (then true is returned with pictures missing). */
-bool ommai_chat_request_load_images(const struct ommai_server *server, struct ommai_chat_request *request,
-                                    bool (*stop)(void *context), void *context, struct ommai_api_error *error);
+/* Fetches and decodes the pictures. When the client leaves meanwhile, either true is returned with pictures missing or false. */
+bool ommai_chat_request_load_images(struct ommai_exchange *exchange, struct ommai_chat_request *request,
+                                    struct ommai_api_error *error);
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request);
 

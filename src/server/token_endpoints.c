@@ -53,13 +53,14 @@ static bool tokenize_text(const struct ommai_server *server, const json_t *promp
 }
 
 /* Takes root over. */
-static bool tokenize_messages(const struct ommai_server *server, json_t *root, bool with_texts, struct ommai_text *out,
+static bool tokenize_messages(struct ommai_exchange *exchange, json_t *root, bool with_texts, struct ommai_text *out,
                               struct ommai_api_error *error) {
   struct ommai_chat_request source;
   struct omma_request *request = NULL;
   struct omma_error cause = {0};
-  bool done = ommai_chat_request_read(server, root, true, &source, error) &&
-              ommai_chat_request_load_images(server, &source, NULL, NULL, error);
+  const struct ommai_server *server = exchange->server;
+  bool done =
+      ommai_chat_request_read(server, root, true, &source, error) && ommai_chat_request_load_images(exchange, &source, error);
   if (done && omma_request_create(server->model, source.messages, source.n_messages, &source.options, &request, &cause)) {
     done = ommai_api_fail_from(error, &cause);
   }
@@ -74,12 +75,13 @@ static bool tokenize_messages(const struct ommai_server *server, json_t *root, b
 }
 
 /* Takes root over. */
-static bool tokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+static bool tokenize(struct ommai_exchange *exchange, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+  const struct ommai_server *server = exchange->server;
   const json_t *prompt = ommai_field_get(root, "prompt");
   bool with_texts = false, done = false;
   const char *model;
   if (!ommai_field_boolean(root, "return_token_strs", &with_texts, error)) goto end;
-  if (ommai_field_get(root, "messages")) return tokenize_messages(server, root, with_texts, out, error);
+  if (ommai_field_get(root, "messages")) return tokenize_messages(exchange, root, with_texts, out, error);
   if (!ommai_model_read(server, root, &model, error)) goto end;
   if (!prompt) {
     ommai_api_fail_body(error, "body.prompt", "Field required: prompt or messages.");
@@ -128,7 +130,8 @@ static bool write_text(const struct ommai_server *server, const int32_t *tokens,
 }
 
 /* Takes root over. */
-static bool detokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+static bool detokenize(struct ommai_exchange *exchange, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+  const struct ommai_server *server = exchange->server;
   const json_t *array = ommai_field_get(root, "tokens");
   size_t n_tokens = json_array_size(array);
   int32_t *tokens = NULL;
@@ -155,14 +158,14 @@ end:
   return done;
 }
 
-static void serve(struct ommai_exchange *exchange, bool (*work)(const struct ommai_server *server, json_t *root,
+static void serve(struct ommai_exchange *exchange, bool (*work)(struct ommai_exchange *exchange, json_t *root,
                                                                 struct ommai_text *out, struct ommai_api_error *error)) {
   struct ommai_api_error error;
   struct ommai_text out;
   ommai_text_init(&out, exchange->allocator);
   json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
   ommai_server_release_body(exchange);
-  if (root && work(exchange->server, root, &out, &error)) {
+  if (root && work(exchange, root, &out, &error)) {
     ommai_exchange_reply(exchange, 200, "application/json", &out);
   } else {
     ommai_exchange_fail(exchange, &error);
