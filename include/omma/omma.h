@@ -227,6 +227,11 @@ struct omma_request;
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
                                               size_t n_messages, const struct omma_request_options *options,
                                               struct omma_request **request, struct omma_error *error);
+/* The same from a prompt's ids (of omma_tokenize, say), without chat form and pictures: of the options, the sampling counts. Errors:
+ * ARGUMENT with `field` ("prompt": no id, or one out of range, with its index; or as above), LIMIT ("input_tokens"), MEMORY. */
+OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
+                                                     const struct omma_request_options *options, struct omma_request **request,
+                                                     struct omma_error *error);
 /* Must not be called between a submit and its on_finish. */
 OMMA_API void omma_request_destroy(struct omma_request *request);
 /* The prompt's ids, picture tokens included; owned by the request. */
@@ -253,9 +258,9 @@ struct omma_memory_plan {
   int64_t kv_cache_tokens;
   int64_t vision_workspace_bytes; /* for the patch budget; enlarged once for a picture that is over it */
   int64_t language_workspace_bytes;
-  int64_t table_bytes;   /* logits, sampler and penalty tables */
+  int64_t table_bytes;         /* logits, sampler and penalty tables */
   int64_t encoder_cache_bytes; /* the most that kept pictures may take; grows in use and is not in total_bytes */
-  int64_t request_bytes; /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t request_bytes;       /* of a request with one picture of n_patches: resized pixels and the tower's output */
   int64_t total_bytes;
 };
 /* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
