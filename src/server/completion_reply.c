@@ -1,6 +1,7 @@
 /* The form of /v1/completions. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "server/reply.h"
 
@@ -64,31 +65,49 @@ static int64_t count_characters(const char *text, size_t size) {
   return count;
 }
 
-static void add_pair(struct ommai_text *out, const struct omma_model *model, int32_t token, float logprob) {
-  char text[OMMAI_TOKEN_TEXT_SIZE];
-  ommai_text_json(out, text, ommai_reply_token_text(model, token, text));
+/* Tokens' texts; different tokens may have the same (pieces of characters), but an object's keys must differ. */
+struct texts {
+  char text[OMMA_MAX_TOP_LOGPROBS + 1][OMMAI_TOKEN_TEXT_SIZE];
+  size_t size[OMMA_MAX_TOP_LOGPROBS + 1];
+  int count;
+};
+
+static bool is_known(const struct texts *texts, const char *text, size_t size) {
+  for (int i = 0; i < texts->count; i++) {
+    if (texts->size[i] == size && !memcmp(texts->text[i], text, size)) return true;
+  }
+  return false;
+}
+
+/* One more key and its value; of equal keys the first stays. */
+static void add_pair(struct ommai_text *out, struct texts *texts, const struct omma_model *model, int32_t token,
+                     float logprob) {
+  char *text = texts->text[texts->count];
+  size_t size = ommai_reply_token_text(model, token, text);
+  if (is_known(texts, text, size)) return;
+  ommai_text_add(out, texts->count ? "," : "{");
+  ommai_text_json(out, text, size);
   ommai_text_format(out, ":%.9g", ommai_reply_logprob(logprob));
+  texts->size[texts->count++] = size;
 }
 
 /* The chosen token and the likeliest others, as vLLM does. */
 static void add_logprob(struct ommai_logprobs *logprobs, const struct omma_model *model, const struct omma_token_event *event) {
   struct ommai_text *lists = logprobs->lists;
-  char text[OMMAI_TOKEN_TEXT_SIZE];
-  size_t size = ommai_reply_token_text(model, event->token, text);
+  struct texts texts;
   float logprob = event->has_logprob ? event->logprob : -INFINITY;
-  for (int i = 0; i < OMMAI_LOGPROB_LISTS && lists[OFFSETS].size; i++) ommai_text_add(&lists[i], ",");
-  ommai_text_format(&lists[OFFSETS], "%" PRId64, logprobs->n_characters);
-  ommai_text_format(&lists[LOGPROBS], "%.9g", ommai_reply_logprob(logprob));
-  ommai_text_json(&lists[TOKENS], text, size);
-  ommai_text_add(&lists[TOP_LOGPROBS], "{");
-  add_pair(&lists[TOP_LOGPROBS], model, event->token, logprob);
+  bool first = !lists[OFFSETS].size;
+  for (int i = 0; i < OMMAI_LOGPROB_LISTS && !first; i++) ommai_text_add(&lists[i], ",");
+  texts.count = 0;
+  add_pair(&lists[TOP_LOGPROBS], &texts, model, event->token, logprob);
   for (int i = 0; i < event->n_top; i++) {
-    if (event->top[i].token == event->token) continue;
-    ommai_text_add(&lists[TOP_LOGPROBS], ",");
-    add_pair(&lists[TOP_LOGPROBS], model, event->top[i].token, event->top[i].logprob);
+    add_pair(&lists[TOP_LOGPROBS], &texts, model, event->top[i].token, event->top[i].logprob);
   }
   ommai_text_add(&lists[TOP_LOGPROBS], "}");
-  logprobs->n_characters += count_characters(text, size);
+  ommai_text_format(&lists[OFFSETS], "%" PRId64, logprobs->n_characters);
+  ommai_text_format(&lists[LOGPROBS], "%.9g", ommai_reply_logprob(logprob));
+  ommai_text_json(&lists[TOKENS], texts.text[0], texts.size[0]);
+  logprobs->n_characters += count_characters(texts.text[0], texts.size[0]);
 }
 
 const struct ommai_reply_form ommai_completion_form = {
