@@ -4,7 +4,7 @@
 
 #include "server/answer_fields.h"
 #include "server/exchange.h"
-#include "server/reply.h"
+#include "server/reply_form.h"
 
 /* What an endpoint made of the JSON; read during the call alone. */
 struct ommai_answer_source {

@@ -1,7 +1,7 @@
 /* The form of /v1/chat/completions. */
 #include <math.h>
 
-#include "server/reply.h"
+#include "server/reply_form.h"
 
 static const char CHUNK[] = "chat.completion.chunk";
 

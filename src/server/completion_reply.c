@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "server/reply.h"
+#include "server/reply_form.h"
 
 static const char OBJECT[] = "text_completion";
 

@@ -4,7 +4,7 @@
 #include "base/allocator.h"
 #include "server/chat_request.h"
 #include "server/endpoints.h"
-#include "server/reply.h"
+#include "server/reply_form.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 #include "server/token_text.h"

@@ -1,7 +1,7 @@
 /* The JSON of answers: chunks of a stream and whole replies, keys in the order that vLLM writes them. What the endpoints' replies have
  * in common is here; each endpoint's own form is a table of functions. */
-#ifndef OMMAI_SERVER_REPLY_H
-#define OMMAI_SERVER_REPLY_H
+#ifndef OMMAI_SERVER_REPLY_FORM_H
+#define OMMAI_SERVER_REPLY_FORM_H
 
 #include <omma/omma.h>
 #include <stdbool.h>

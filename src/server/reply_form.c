@@ -1,4 +1,4 @@
-#include "server/reply.h"
+#include "server/reply_form.h"
 
 #include <inttypes.h>
 #include <math.h>
