@@ -153,6 +153,14 @@ OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, 
                                                 const struct omma_image_options *options, struct omma_image_plan *plan,
                                                 struct omma_error *error);
 
+/* The same for a video of n_frames frames of this size, all resized alike; grid_thw[0] counts pairs of frames (an odd last one stands
+ * twice). The limits are the model's for videos: of one frame's area, or of the sum over all frames. Errors: UNSUPPORTED (the model
+ * takes no videos), LIMIT (more than OMMA_MAX_VIDEO_FRAMES, aspect ratio, size), ARGUMENT (too few frames, sizes or options). */
+#define OMMA_MAX_VIDEO_FRAMES 768
+OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
+                                                const struct omma_image_options *options, struct omma_image_plan *plan,
+                                                struct omma_error *error);
+
 /* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, in the official order; `capacity` in floats. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
@@ -175,14 +183,22 @@ OMMA_API enum omma_status omma_detokenize(const struct omma_model *model, const 
 
 enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2 };
 
-/* A part of a message: a picture where `image` is set, else a text. */
+/* A video as the frames that the model shall see, in order and all of one size. Nothing is sampled: every frame counts. */
+struct omma_video {
+  const struct omma_image *const *frames;
+  size_t n_frames; /* at most OMMA_MAX_VIDEO_FRAMES */
+  double fps;      /* frames a second, 0.01 to 1000: what times are told to the model. 0: 2 */
+};
+
+/* A part of a message: a picture where `image` is set, a video where `video` is, else a text. */
 struct omma_part {
   const char *text;
   size_t text_size;
   const struct omma_image *image;
-  struct omma_image_options image_options;
-  /* A name that stands for the picture in the encoder's cache, where the caller answers for it; NULL: its pixels. */
+  struct omma_image_options image_options; /* of the picture, or of the video's frames: see omma_model_plan_video */
+  /* A name that stands for the picture or video in the encoder's cache, where the caller answers for it; NULL: its pixels. */
   const char *image_name;
+  const struct omma_video *video;
 };
 
 struct omma_message {

@@ -41,7 +41,7 @@ static void lay_out(const struct omma_model *model, struct omma_embeddings *embe
     const struct omma_image_plan *plan = &embeddings->pictures[i].plan;
     const float **deepstack = embeddings->deepstack + i * embeddings->n_deepstack;
     embeddings->inputs[i] = (struct ommai_vision_input){.pixels = embeddings->pictures[i].pixels,
-                                                        .n_frames = 1,
+                                                        .n_frames = embeddings->pictures[i].n_frames,
                                                         .grid_rows = plan->grid_thw[1],
                                                         .grid_columns = plan->grid_thw[2],
                                                         .output = output};

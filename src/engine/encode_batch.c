@@ -39,7 +39,7 @@ void ommai_encode_batch_add(struct ommai_encode_batch *batch, const struct ommai
   batch->encoded[batch->n] = encoded;
   batch->pictures[batch->n] = ommai_prepared_picture_share(picture);
   batch->inputs[batch->n] = (struct ommai_vision_input){.pixels = picture->pixels,
-                                                        .n_frames = 1,
+                                                        .n_frames = picture->n_frames,
                                                         .grid_rows = plan->grid_thw[1],
                                                         .grid_columns = plan->grid_thw[2],
                                                         .output = encoded->values};

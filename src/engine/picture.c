@@ -83,11 +83,10 @@ void omma_image_destroy(struct omma_image *image) {
   ommai_release(&ommai_default_allocator, image, 1, sizeof *image);
 }
 
-static enum omma_status area_limits(const struct omma_model *model, const struct omma_image_options *options, int64_t *low,
-                                    int64_t *high, struct omma_error *error) {
-  bool enlarges = model->config.picture.sizing == OMMAI_SIZING_AREA;
-  *low = options && options->min_pixels ? options->min_pixels : model->config.picture.min_pixels;
-  *high = options && options->max_pixels ? options->max_pixels : model->config.picture.max_pixels;
+static enum omma_status area_limits(const struct omma_image_options *options, int64_t min_pixels, int64_t max_pixels,
+                                    bool enlarges, int64_t *low, int64_t *high, struct omma_error *error) {
+  *low = options && options->min_pixels ? options->min_pixels : min_pixels;
+  *high = options && options->max_pixels ? options->max_pixels : max_pixels;
   if (!enlarges && *low > 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "min_pixels", "min_pixels: this model never enlarges pictures");
   }
@@ -106,11 +105,12 @@ static enum omma_status area_limits(const struct omma_model *model, const struct
 static enum omma_status choose_size(const struct omma_model *model, int32_t width, int32_t height,
                                     const struct omma_image_options *options, struct ommai_fitted_size *size,
                                     struct omma_error *error) {
-  const struct ommai_vision_config *vision = &model->config.vision;
-  int32_t patch = (int32_t)vision->patch_size, merge = (int32_t)vision->merge_size;
+  const struct ommai_picture_config *picture = &model->config.picture;
+  int32_t patch = picture->patches.patch_size, merge = picture->patches.merge_size;
   int64_t low, high;
-  OMMAI_TRY(area_limits(model, options, &low, &high, error));
-  if (model->config.picture.sizing == OMMAI_SIZING_PATCHES) {
+  OMMAI_TRY(
+      area_limits(options, picture->min_pixels, picture->max_pixels, picture->sizing == OMMAI_SIZING_AREA, &low, &high, error));
+  if (picture->sizing == OMMAI_SIZING_PATCHES) {
     return ommai_fit_patches(width, height, patch, merge, ommai_max_i64(high / ((int64_t)patch * patch), 1), size, error);
   }
   OMMAI_TRY(ommai_smart_resize(height, width, patch * merge, low, high, &size->height, &size->width, error));
@@ -119,11 +119,27 @@ static enum omma_status choose_size(const struct omma_model *model, int32_t widt
   return OMMA_OK;
 }
 
-enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
-                                       const struct omma_image_options *options, struct omma_image_plan *plan,
-                                       struct omma_error *error) {
-  const struct ommai_vision_config *vision = &model->config.vision;
-  struct ommai_fitted_size size;
+/* The same for the frames of a video. */
+static enum omma_status choose_frame_size(const struct omma_model *model, int32_t width, int32_t height, int64_t n_frames,
+                                          const struct omma_image_options *options, struct ommai_fitted_size *size,
+                                          struct omma_error *error) {
+  const struct ommai_patch_spec *patches = &model->config.picture.patches;
+  const struct ommai_video_config *video = &model->config.video;
+  int32_t factor = patches->patch_size * patches->merge_size;
+  int64_t low, high;
+  OMMAI_TRY(area_limits(options, video->min_pixels, video->max_pixels, true, &low, &high, error));
+  if (video->area_of_all_frames) {
+    OMMAI_TRY(ommai_smart_resize_frames(n_frames, patches->temporal, height, width, factor, low, high, &size->height,
+                                        &size->width, error));
+  } else {
+    OMMAI_TRY(ommai_smart_resize(height, width, factor, low, high, &size->height, &size->width, error));
+  }
+  size->padded_width = size->width;
+  size->padded_height = size->height;
+  return OMMA_OK;
+}
+
+static enum omma_status check_size(int32_t width, int32_t height, struct omma_error *error) {
   if (width < 1 || height < 1) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "image: expected sides of at least 1 pixel, found %d x %d",
                             width, height);
@@ -133,17 +149,81 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
                             "image is too large: %d x %d pixels, at most %lld a side and %lld in all", width, height,
                             (long long)OMMAI_IMAGE_MAX_SIDE, (long long)OMMAI_IMAGE_MAX_PIXELS);
   }
-  OMMAI_TRY(choose_size(model, width, height, options, &size, error));
-  int64_t rows = size.padded_height / vision->patch_size, columns = size.padded_width / vision->patch_size;
-  *plan = (struct omma_image_plan){.width = width,
-                                   .height = height,
-                                   .resized_width = size.padded_width,
-                                   .resized_height = size.padded_height,
-                                   .grid_thw = {1, rows, columns},
-                                   .n_patches = rows * columns,
-                                   .n_tokens = rows * columns / (vision->merge_size * vision->merge_size),
-                                   .flops = ommai_vision_flops(vision, rows, columns)};
   return OMMA_OK;
+}
+
+static struct omma_image_plan make_plan(const struct omma_model *model, int32_t width, int32_t height, int64_t n_planes,
+                                        const struct ommai_fitted_size *size) {
+  const struct ommai_vision_config *vision = &model->config.vision;
+  int64_t rows = size->padded_height / vision->patch_size, columns = size->padded_width / vision->patch_size;
+  int64_t n_patches = n_planes * rows * columns;
+  return (struct omma_image_plan){.width = width,
+                                  .height = height,
+                                  .resized_width = size->padded_width,
+                                  .resized_height = size->padded_height,
+                                  .grid_thw = {n_planes, rows, columns},
+                                  .n_patches = n_patches,
+                                  .n_tokens = n_patches / ommai_vision_joined_patches(vision),
+                                  .flops = (double)n_planes * ommai_vision_flops(vision, rows, columns)};
+}
+
+enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
+                                       const struct omma_image_options *options, struct omma_image_plan *plan,
+                                       struct omma_error *error) {
+  struct ommai_fitted_size size;
+  OMMAI_TRY(check_size(width, height, error));
+  OMMAI_TRY(choose_size(model, width, height, options, &size, error));
+  *plan = make_plan(model, width, height, 1, &size);
+  return OMMA_OK;
+}
+
+static enum omma_status check_frames(const struct omma_model *model, size_t n_frames, struct omma_error *error) {
+  if (model->family->chat->video == OMMAI_VIDEO_NONE) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video", "%s models take no videos", model->config.model_type);
+  }
+  if (model->config.video.token < 0) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video",
+                            "this checkpoint takes no videos: its config.json has no video_token_id");
+  }
+  if (n_frames == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "a video has frames, found none");
+  if (n_frames <= OMMA_MAX_VIDEO_FRAMES) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "video", "at most %d frames make a video, found %zu", OMMA_MAX_VIDEO_FRAMES,
+                          n_frames);
+}
+
+enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
+                                       const struct omma_image_options *options, struct omma_image_plan *plan,
+                                       struct omma_error *error) {
+  struct ommai_fitted_size size;
+  OMMAI_TRY(check_frames(model, n_frames, error));
+  OMMAI_TRY(check_size(width, height, error));
+  OMMAI_TRY(choose_frame_size(model, width, height, (int64_t)n_frames, options, &size, error));
+  int64_t n_planes = ommai_div_up((int64_t)n_frames, model->config.vision.temporal_patch_size);
+  *plan = make_plan(model, width, height, n_planes, &size);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error) {
+  OMMAI_TRY(check_frames(model, video->n_frames, error));
+  if (video->fps != 0 && !(video->fps >= OMMAI_VIDEO_MIN_FPS && video->fps <= OMMAI_VIDEO_MAX_FPS)) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "fps", "fps: expected %g to %g, found %g", OMMAI_VIDEO_MIN_FPS,
+                            OMMAI_VIDEO_MAX_FPS, video->fps);
+  }
+  int32_t width = omma_image_width(video->frames[0]), height = omma_image_height(video->frames[0]);
+  for (size_t i = 1; i < video->n_frames; i++) {
+    int32_t w = omma_image_width(video->frames[i]), h = omma_image_height(video->frames[i]);
+    if (w == width && h == height) continue;
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "frame %zu: expected %d x %d pixels as frame 0, found %d x %d",
+                            i, width, height, w, h);
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_plan_video(const struct omma_model *model, const struct omma_video *video,
+                                  const struct omma_image_options *options, struct omma_image_plan *plan,
+                                  struct omma_error *error) {
+  const struct omma_image *first = video->frames[0];
+  return omma_model_plan_video(model, omma_image_width(first), omma_image_height(first), video->n_frames, options, plan, error);
 }
 
 static enum omma_status resize(const struct omma_model *model, const struct ommai_image *source,
@@ -171,10 +251,14 @@ struct ommai_shared_pixels {
   alignas(OMMAI_ALIGNMENT) uint8_t pixels[];
 };
 
+static size_t frame_bytes(const struct omma_image_plan *plan) {
+  return (size_t)plan->resized_width * (size_t)plan->resized_height * 3;
+}
+
+/* Cannot overflow: a plan's areas and frames are bounded. */
 static enum omma_status take_pixels(const struct omma_model *model, struct ommai_prepared_picture *picture,
                                     struct omma_error *error) {
-  size_t size =
-      sizeof(struct ommai_shared_pixels) + (size_t)picture->plan.resized_width * (size_t)picture->plan.resized_height * 3;
+  size_t size = sizeof(struct ommai_shared_pixels) + (size_t)picture->n_frames * frame_bytes(&picture->plan);
   picture->shared = ommai_allocate_uninitialised(&model->picture_allocator, size, 1);
   if (!picture->shared) return ommai_fail_memory(error, "resized picture", size);
   atomic_init(&picture->shared->n_owners, 1);
@@ -193,31 +277,52 @@ struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_
   struct ommai_picture_key key;
   crypto_generichash_state state;
   unsigned char kind = name ? 1 : 0;
-  size_t n_pixels = (size_t)picture->plan.resized_width * (size_t)picture->plan.resized_height * 3;
+  size_t n_pixels = (size_t)picture->n_frames * frame_bytes(&picture->plan);
   crypto_generichash_init(&state, NULL, 0, sizeof key.bytes);
   crypto_generichash_update(&state, &kind, sizeof kind);
   crypto_generichash_update(&state, (const unsigned char *)picture->plan.grid_thw, sizeof picture->plan.grid_thw);
+  crypto_generichash_update(&state, (const unsigned char *)&picture->n_frames, sizeof picture->n_frames);
   crypto_generichash_update(&state, name ? (const unsigned char *)name : picture->pixels, name ? strlen(name) : n_pixels);
   crypto_generichash_final(&state, key.bytes, sizeof key.bytes);
   return key;
 }
 
-enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
-                                       const struct omma_image_options *options, struct ommai_prepared_picture *picture,
-                                       struct omma_error *error) {
-  struct ommai_prepared_picture prepared = {0};
-  struct ommai_fitted_size fitted;
-  int32_t width = image->decoded->width, height = image->decoded->height;
-  OMMAI_TRY(omma_model_plan_image(model, width, height, options, &prepared.plan, error));
-  OMMAI_TRY(choose_size(model, width, height, options, &fitted, error));
+/* Resizes frames of the plan's size to `fitted`. */
+static enum omma_status prepare(const struct omma_model *model, const struct omma_image *const *frames, int64_t n_frames,
+                                const struct omma_image_plan *plan, const struct ommai_fitted_size *fitted,
+                                struct ommai_prepared_picture *picture, struct omma_error *error) {
+  struct ommai_prepared_picture prepared = {.plan = *plan, .n_frames = n_frames};
   OMMAI_TRY(take_pixels(model, &prepared, error));
-  enum omma_status status = resize(model, image->decoded, &fitted, prepared.pixels, error);
+  enum omma_status status = OMMA_OK;
+  for (int64_t i = 0; i < n_frames && status == OMMA_OK; i++) {
+    status = resize(model, frames[i]->decoded, fitted, prepared.pixels + (size_t)i * frame_bytes(plan), error);
+  }
   if (status != OMMA_OK) {
     ommai_prepared_picture_free(&prepared);
     return status;
   }
   *picture = prepared;
   return OMMA_OK;
+}
+
+enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
+                                       const struct omma_image_options *options, struct ommai_prepared_picture *picture,
+                                       struct omma_error *error) {
+  struct omma_image_plan plan;
+  struct ommai_fitted_size fitted;
+  int32_t width = image->decoded->width, height = image->decoded->height;
+  OMMAI_TRY(omma_model_plan_image(model, width, height, options, &plan, error));
+  OMMAI_TRY(choose_size(model, width, height, options, &fitted, error));
+  return prepare(model, &image, 1, &plan, &fitted, picture, error);
+}
+
+enum omma_status ommai_prepare_video(const struct omma_model *model, const struct omma_video *video,
+                                     const struct omma_image_options *options, struct ommai_prepared_picture *picture,
+                                     struct omma_error *error) {
+  struct omma_image_plan plan;
+  OMMAI_TRY(ommai_plan_video(model, video, options, &plan, error));
+  const struct ommai_fitted_size fitted = {plan.resized_width, plan.resized_height, plan.resized_width, plan.resized_height};
+  return prepare(model, video->frames, (int64_t)video->n_frames, &plan, &fitted, picture, error);
 }
 
 void ommai_prepared_picture_free(struct ommai_prepared_picture *picture) {

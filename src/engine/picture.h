@@ -15,9 +15,14 @@ struct omma_image {
 /* Pixels with several owners. */
 struct ommai_shared_pixels;
 
-/* A picture after the resize: 8-bit RGB [resized_height, resized_width, 3] and its plan. */
+/* The frame rates that a video may have. */
+#define OMMAI_VIDEO_MIN_FPS 0.01
+#define OMMAI_VIDEO_MAX_FPS 1000.0
+
+/* A picture or video after the resize: 8-bit RGB [n_frames, resized_height, resized_width, 3] and its plan. */
 struct ommai_prepared_picture {
   struct omma_image_plan plan;
+  int64_t n_frames; /* 1 for a picture */
   uint8_t *pixels;
   struct ommai_shared_pixels *shared; /* what `pixels` lies in */
 };
@@ -26,11 +31,22 @@ struct ommai_prepared_picture {
 enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
                                        const struct omma_image_options *options, struct ommai_prepared_picture *picture,
                                        struct omma_error *error);
+/* Whether the model takes the video: its number of frames, their sizes, its rate. Errors: UNSUPPORTED, ARGUMENT, LIMIT. */
+enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error);
+
+/* As for pictures, for a video that was checked. */
+enum omma_status ommai_plan_video(const struct omma_model *model, const struct omma_video *video,
+                                  const struct omma_image_options *options, struct omma_image_plan *plan,
+                                  struct omma_error *error);
+enum omma_status ommai_prepare_video(const struct omma_model *model, const struct omma_video *video,
+                                     const struct omma_image_options *options, struct ommai_prepared_picture *picture,
+                                     struct omma_error *error);
+
 /* Another owner of the same pixels. Thread-safe while the picture has an owner. */
 struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_prepared_picture *picture);
 
-/* What stands for the picture in the encoder's cache: a hash of its grid and pixels, or of its grid and `name`, where that is not
- * NULL. */
+/* What stands for the picture in the encoder's cache: a hash of its grid, its number of frames and its pixels, or `name` in place
+ * of the pixels where that is not NULL. */
 struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_picture *picture, const char *name);
 
 /* One owner less; the last frees the pixels. A zeroed picture is allowed. */

@@ -10,6 +10,8 @@
 
 /* ---- config.json ---- */
 
+enum { MAX_TOKENS_PER_SECOND = 1000 };
+
 /* A window is window_size pixels a side, in whole merged tokens; all blocks but the listed ones stay inside their windows. */
 static enum omma_status parse_windows(const json_t *vision, const char *where, struct ommai_vision_config *config,
                                       struct omma_error *error) {
@@ -29,13 +31,26 @@ static enum omma_status parse_windows(const json_t *vision, const char *where, s
   return OMMA_OK;
 }
 
-static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_vision_config *config,
+/* What a second of a video counts for in its time positions. */
+static enum omma_status parse_time(const json_t *vision, const char *where, struct ommai_video_config *video,
+                                   struct omma_error *error) {
+  video->tokens_per_second = 4;
+  OMMAI_TRY(ommai_json_number(vision, where, "tokens_per_second", false, &video->tokens_per_second, error));
+  if (video->tokens_per_second >= 0 && video->tokens_per_second <= MAX_TOKENS_PER_SECOND) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "tokens_per_second",
+                          "%s: key \"tokens_per_second\": expected 0 to %d, found %g", where, MAX_TOKENS_PER_SECOND,
+                          video->tokens_per_second);
+}
+
+static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_model_config *model,
                                      struct omma_error *error) {
+  struct ommai_vision_config *config = &model->vision;
   json_t *vision;
   char where[4200];
   snprintf(where, sizeof where, "%s: vision_config", path);
   OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
   OMMAI_TRY(ommai_tower_parse_sizes(vision, where, config, error));
+  OMMAI_TRY(parse_time(vision, where, &model->video, error));
   OMMAI_TRY(ommai_config_expect_string(vision, where, "hidden_act", "silu", error));
   config->gated = true;
   config->norm = OMMAI_VISION_RMS_NORM;
@@ -47,10 +62,10 @@ static enum omma_status parse_vision(const json_t *root, const char *path, struc
 
 static enum omma_status parse_config(const json_t *root, const char *path, struct ommai_model_config *config,
                                      struct omma_error *error) {
-  OMMAI_TRY(parse_vision(root, path, &config->vision, error));
+  OMMAI_TRY(parse_vision(root, path, config, error));
   OMMAI_TRY(ommai_qwen_decoder_parse(root, path, OMMAI_QWEN2, &config->text, error));
   config->picture.resize_rule = OMMAI_RESIZE_INT16;
-  return ommai_model_config_fit(root, path, "image_token_id", config, error);
+  return ommai_model_config_fit(root, path, "image_token_id", "video_token_id", config, error);
 }
 
 /* ---- tensors ---- */
@@ -88,6 +103,7 @@ static const struct ommai_chat_form chat = {
     .turn_end = "<|im_end|>\n",
     .picture_begin = "<|vision_start|>",
     .picture_end = "<|vision_end|>",
+    .video = OMMAI_VIDEO_WHOLE,
     .default_system = "You are a helpful assistant.",
     .late_system = true,
     .pictures_anywhere = true,

@@ -62,7 +62,8 @@ static enum omma_status parse_variant(const json_t *root, const char *path, enum
   OMMAI_TRY(parse_vision(root, path, &config->vision, error));
   OMMAI_TRY(ommai_qwen_decoder_parse(root, path, variant, &config->text, error));
   config->picture.resize_rule = OMMAI_RESIZE_INT16;
-  return ommai_model_config_fit(root, path, "image_token_id", config, error);
+  config->video.area_of_all_frames = true;
+  return ommai_model_config_fit(root, path, "image_token_id", "video_token_id", config, error);
 }
 
 static enum omma_status parse_config(const json_t *root, const char *path, struct ommai_model_config *config,
@@ -119,6 +120,7 @@ static const struct ommai_chat_form chat = {
     .turn_end = "<|im_end|>\n",
     .picture_begin = "<|vision_start|>",
     .picture_end = "<|vision_end|>",
+    .video = OMMAI_VIDEO_TIMED,
 };
 
 const struct ommai_family ommai_family_qwen3_vl = {

@@ -443,6 +443,46 @@ def test_chat_json(omma, model, pictures):
     assert plain.stdout.decode().rstrip("\n") == answer["text"].rstrip("\n")
 
 
+def test_chat_video(omma, model, pictures, tmp_path):
+    """A folder's frames come in the order of their numbers, and are the same video as a list of files."""
+    frames = [pictures / f"clip_{i}_118x54.jpg" for i in range(4)]
+    for i, frame in enumerate(frames):
+        shutil.copy(frame, tmp_path / f"frame_{[2, 9, 10, 100][i]}.jpg")
+    (tmp_path / ".hidden").write_text("no picture")
+    words = ["chat", "--model", model, "--max-tokens", "3", "--ignore-eos", "--json", "--prompt", "What moves?", "--logprobs", "0"]
+    folder, files, backward = (
+        omma.json(*words, "--fps", "1", "--video", video)
+        for video in (tmp_path, ",".join(map(str, frames)), ",".join(map(str, frames[::-1])))
+    )
+    assert folder["prompt_token_ids"] == files["prompt_token_ids"] == backward["prompt_token_ids"]
+    assert folder["logprobs"] == files["logprobs"] != backward["logprobs"]
+    slower = omma.json(*words, "--fps", "0.1", "--video", tmp_path)
+    assert slower["prompt_token_ids"] != folder["prompt_token_ids"]
+    both = omma.json(*words, "--video", tmp_path, "--image", pictures / "tile_64x64.png")
+    assert both["usage"]["prompt_tokens"] > folder["usage"]["prompt_tokens"]
+
+
+def test_chat_wrong_video(omma, model, pictures, tmp_path):
+    words = ["chat", "--model", model, "--prompt", "x", "--video"]
+    tile, clip = pictures / "tile_64x64.png", pictures / "clip_0_118x54.jpg"
+    refused(omma(*words, "film.mp4"), 2, "film.mp4", "folder of frames")
+    refused(omma(*words, f"{tile},,{tile}"), 2, "empty")
+    refused(omma(*words, f"{tile},{clip}"), 1, "frame 1", "64 x 64", "118 x 54")
+    refused(omma(*words, f"{tile},{tmp_path / 'none.png'}"), 1, "none.png")
+    refused(omma(*words, tmp_path), 1, tmp_path, "no files")
+    refused(omma(*words, f"{tile},{tile}", "--fps", "0"), 2, "--fps")
+    for i in range(769):
+        (tmp_path / f"{i}.png").write_bytes(b"")
+    refused(omma(*words, tmp_path), 1, "more than 768 frames")
+
+
+def test_plan_of_videos(omma, no_weights):
+    words = ["plan", "118x54", "--model", no_weights, "--json"]
+    still, video = (omma.json(*words, *more)["images"][0] for more in ([], ["--frames", "5"]))
+    assert still["grid_thw"][0] == 1 and video["grid_thw"][0] == 3
+    refused(omma(*words, "--frames", "1"), 1, "at least 2 frames")
+
+
 def test_chat_prompt_from_stdin(omma, model):
     words = ["chat", "--model", model, "--max-tokens", "3", "--ignore-eos", "--json"]
     given, piped = omma.json(*words, "--prompt", "Hello"), omma.json(*words, stdin=b"Hello\n")

@@ -1,5 +1,5 @@
 /* Every stage of the network against the official code's tensors, in f32: pixels, patches, prompt ids, positions, each block of the
- * tower, merged tokens, deepstack, each decoder layer, logits. The first stage that differs is named. */
+ * tower, merged tokens, deepstack, each decoder layer, logits; for pictures and videos. The first stage that differs is named. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,6 +7,7 @@
 #include "engine/encode_job.h"
 #include "engine/model.h"
 #include "engine/request.h"
+#include "image/patches.h"
 #include "language/decode.h"
 #include "language/prefill.h"
 #include "support/golden.h"
@@ -96,6 +97,62 @@ static void check_pixels(const struct omma_request *request, const struct golden
   }
 }
 
+/* ---- videos ---- */
+
+static struct ommai_vision_input make_input(const struct ommai_prepared_picture *picture) {
+  return (struct ommai_vision_input){.pixels = picture->pixels,
+                                     .n_frames = picture->n_frames,
+                                     .grid_rows = picture->plan.grid_thw[1],
+                                     .grid_columns = picture->plan.grid_thw[2]};
+}
+
+/* Planes of frames, cut into patches, as the 8-bit values that they were. */
+static void check_patches(const struct golden_case *c, const struct ommai_patch_spec *spec,
+                          const struct ommai_vision_input *input) {
+  struct omma_error error;
+  int64_t length = ommai_patch_length(spec), plane = input->grid_rows * input->grid_columns;
+  int32_t width = (int32_t)input->grid_columns * spec->patch_size, height = (int32_t)input->grid_rows * spec->patch_size;
+  int64_t n_planes = (input->n_frames + spec->temporal - 1) / spec->temporal;
+  float *got = malloc((size_t)(n_planes * plane * length) * sizeof *got);
+  for (int64_t p = 0; p < n_planes; p++) {
+    const uint8_t *frames[OMMAI_PATCH_MAX_TEMPORAL];
+    for (int32_t t = 0; t < spec->temporal; t++) {
+      int64_t frame = p * spec->temporal + t < input->n_frames ? p * spec->temporal + t : input->n_frames - 1;
+      frames[t] = input->pixels + frame * height * width * 3;
+    }
+    assert_ok(
+        ommai_patches_from_frames(spec, frames, width, height, 0, plane, got + p * plane * length, length, OMMA_F32, &error),
+        &error);
+  }
+  const struct ommai_tensor *tensor = golden_tensor(c, "video.patches_u8");
+  const uint8_t *expected = tensor->data;
+  assert_int_equal(tensor->n_elements, golden_stored_rows(c, n_planes * plane) * length);
+  for (int64_t i = 0; i < tensor->n_elements; i++) {
+    int64_t channel = i % length / (length / 3);
+    float value = got[golden_row(c, i / length, n_planes * plane) * length + i % length];
+    assert_int_equal(lrintf(255 * (value * spec->std[channel] + spec->mean[channel])), expected[i]);
+  }
+  free(got);
+}
+
+/* Grids of a case's videos, and the patches where the case has them. */
+static void check_videos(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c) {
+  size_t n = 0;
+  for (size_t i = 0; i < c->messages[0].n_parts; i++) {
+    const struct omma_part *part = &c->parts[0][i];
+    const struct ommai_prepared_picture *picture = &request->pictures[n];
+    n += part->image || part->video;
+    if (!part->video) continue;
+    char name[64];
+    snprintf(name, sizeof name, "video.%d.grid_thw", (int)(part->video - c->videos));
+    int64_t *grid = golden_i64(c, name, NULL);
+    for (int axis = 0; axis < 3; axis++) assert_int_equal(picture->plan.grid_thw[axis], grid[axis]);
+    free(grid);
+    struct ommai_vision_input input = make_input(picture);
+    if (golden_has(c, "video.patches_u8")) check_patches(c, &model->config.picture.patches, &input);
+  }
+}
+
 /* ---- tower ---- */
 
 /* Runs the pictures of a request as one pass; outputs as the engine lays them out. The caller frees. */
@@ -111,8 +168,10 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
   float *values = malloc(n_values * sizeof *values), *output = values;
   for (size_t i = 0; i < request->n_pictures; i++) {
     const struct omma_image_plan *plan = &request->pictures[i].plan;
+    inputs[i] = make_input(&request->pictures[i]);
     /* The official pixels: a family's own may be off by a unit, which is no error of its tower. */
-    inputs[i] = (struct ommai_vision_input){golden_pixels(c, i)->data, 1, plan->grid_thw[1], plan->grid_thw[2], output};
+    if (c->n_videos == 0) inputs[i].pixels = golden_pixels(c, i)->data;
+    inputs[i].output = output;
     assert_ok(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, &error), &error);
     output += ommai_encode_output_size(model, plan->n_tokens);
   }
@@ -148,6 +207,7 @@ static void check_slot(const struct omma_model *model, const struct omma_request
 static float *check_tower(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c,
                           struct ommai_vision_input *inputs) {
   float *values = run_tower(model, request, c, inputs);
+  if (!golden_has(c, "vision.merged")) return values;
   for (int64_t j = 0; j < model->config.vision.n_deepstack; j++) {
     char name[64];
     snprintf(name, sizeof name, "vision.deepstack.%lld", (long long)j);
@@ -218,15 +278,18 @@ static void check_decoder(const struct omma_model *model, const struct omma_requ
 
 static void all_stages_equal_the_official_ones(void **state) {
   (void)state;
+  size_t n_videos = 0;
   for (size_t m = 0; golden_models[m]; m++) {
     struct omma_model *model = open_model(golden_models[m], OMMA_WEIGHTS_F32);
     json_t *manifest = golden_manifest(golden_models[m]);
     struct golden_case c;
-    for (size_t i = 0; golden_case_open(golden_models[m], manifest, i, &c); i++) {
+    for (size_t i = 0; golden_any_case_open(golden_models[m], manifest, i, &c); i++) {
       struct omma_request *request = make_request(model, &c);
       struct ommai_vision_input inputs[GOLDEN_MAX_PICTURES];
       check_prompt(request, &c);
-      check_pixels(request, &c);
+      if (c.n_videos == 0) check_pixels(request, &c);
+      check_videos(model, request, &c);
+      n_videos += c.n_videos;
       float *values = request->n_pictures ? check_tower(model, request, &c, inputs) : NULL;
       check_decoder(model, request, &c, inputs);
       free(values);
@@ -236,6 +299,7 @@ static void all_stages_equal_the_official_ones(void **state) {
     json_decref(manifest);
     omma_model_close(model);
   }
+  assert_int_equal(n_videos, 4);
 }
 
 int main(void) {

@@ -33,6 +33,18 @@ static const struct omma_image *load_picture(struct golden_case *c, const char *
   return c->pictures[c->n_pictures++];
 }
 
+/* The frames lie beside each other in the case's pictures. */
+static const struct omma_video *load_video(struct golden_case *c, const json_t *part) {
+  const json_t *frames = json_object_get(part, "video");
+  struct omma_video *video = &c->videos[c->n_videos++];
+  assert_true(c->n_videos <= GOLDEN_MAX_PARTS);
+  *video = (struct omma_video){.frames = (const struct omma_image *const *)&c->pictures[c->n_pictures],
+                               .n_frames = json_array_size(frames),
+                               .fps = json_number_value(json_object_get(part, "fps"))};
+  for (size_t i = 0; i < video->n_frames; i++) load_picture(c, json_string_value(json_array_get(frames, i)));
+  return video;
+}
+
 static void add_part(struct golden_case *c, size_t message, const json_t *part) {
   size_t n = c->messages[message].n_parts++;
   struct omma_part *out = &c->parts[message][n];
@@ -41,6 +53,8 @@ static void add_part(struct golden_case *c, size_t message, const json_t *part) 
     *out = (struct omma_part){.text = json_string_value(part), .text_size = json_string_length(part)};
   } else if (json_object_get(part, "image")) {
     *out = (struct omma_part){.image = load_picture(c, json_string_value(json_object_get(part, "image")))};
+  } else if (json_object_get(part, "video")) {
+    *out = (struct omma_part){.video = load_video(c, part)};
   } else {
     const json_t *text = json_object_get(part, "text");
     *out = (struct omma_part){.text = json_string_value(text), .text_size = json_string_length(text)};
@@ -87,15 +101,20 @@ static bool open_entry(const char *model, const json_t *manifest, const char *li
   return true;
 }
 
-bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
-  if (!open_entry(model, manifest, "cases", index, c)) return false;
+static bool open_case(const char *model, const json_t *manifest, const char *list, size_t index, struct golden_case *c) {
+  if (!open_entry(model, manifest, list, index, c)) return false;
   const json_t *messages = json_object_get(c->json, "messages");
   for (size_t i = 0; i < json_array_size(messages); i++) add_message(c, json_array_get(messages, i));
   return true;
 }
 
-bool golden_video_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
-  return open_entry(model, manifest, "video_cases", index, c);
+bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  return open_case(model, manifest, "cases", index, c);
+}
+
+bool golden_any_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  size_t n = json_array_size(json_object_get(manifest, "cases"));
+  return index < n ? golden_case_open(model, manifest, index, c) : open_case(model, manifest, "video_cases", index - n, c);
 }
 
 void golden_case_close(struct golden_case *c) {

@@ -7,7 +7,7 @@
 
 #include "weights/safetensors.h"
 
-enum { GOLDEN_MAX_MESSAGES = 8, GOLDEN_MAX_PARTS = 8, GOLDEN_MAX_PICTURES = 8 };
+enum { GOLDEN_MAX_MESSAGES = 8, GOLDEN_MAX_PARTS = 8, GOLDEN_MAX_PICTURES = 8 }; /* a video's frames are pictures */
 
 /* The models that fixtures exist for; ends with NULL. */
 extern const char *const golden_models[];
@@ -22,6 +22,8 @@ struct golden_case {
   struct omma_image *pictures[GOLDEN_MAX_PICTURES];
   const char *picture_names[GOLDEN_MAX_PICTURES];
   size_t n_pictures;
+  struct omma_video videos[GOLDEN_MAX_PARTS];
+  size_t n_videos;
   int64_t pixel_tolerance; /* 8-bit units that preprocessing may be off */
   int64_t row_stride;      /* stages keep every row_stride-th row and the last one */
 };
@@ -34,8 +36,8 @@ json_t *golden_manifest(const char *model);
 
 /* Opens case `index` of a manifest; false behind the last one. Fails the test on trouble. */
 bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
-/* The same for a case with videos, without its messages: requests have no videos yet. */
-bool golden_video_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
+/* The same over all cases: those with pictures, then those with videos. */
+bool golden_any_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
 void golden_case_close(struct golden_case *c);
 
 /* A tensor of the case, which must be there; values as f32 or int64, copied into a buffer that the caller frees. */

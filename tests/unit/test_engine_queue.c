@@ -234,7 +234,8 @@ static void a_waiting_request_is_cancelled(void **state) {
 
 static void a_running_request_is_cancelled_at_every_stage(void **state) {
   (void)state;
-  struct omma_engine *engine = fixture_engine(model, &(struct omma_engine_options){.prefill_chunk = 1, .encoder_cache_bytes = -1});
+  struct omma_engine *engine =
+      fixture_engine(model, &(struct omma_engine_options){.prefill_chunk = 1, .encoder_cache_bytes = -1});
   /* A prompt of several chunks, so that there is a progress report inside the prefill. */
   struct omma_image *image = fixture_picture("harbour_301x211.jpg");
   const struct omma_image *const images[] = {image, image, image};

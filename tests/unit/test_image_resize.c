@@ -139,6 +139,20 @@ static void target_sizes_match_the_official_code(void **state) {
     assert_int_equal(h, table[i][4]);
     assert_int_equal(w, table[i][5]);
   }
+  /* n_frames, height, width, limits, and the official size of frames for pairs of them and a factor of 32 */
+  static const int32_t videos[][7] = {{5, 54, 118, 4096, 320000, 64, 128},      {2, 480, 640, 4096, 25165824, 480, 640},
+                                      {32, 480, 640, 4096, 25165824, 480, 640}, {768, 1080, 1920, 4096, 25165824, 128, 224},
+                                      {7, 20, 10, 4096, 25165824, 64, 32},      {3, 7, 100, 4096, 25165824, 32, 448},
+                                      {4, 16, 16, 100000, 200000, 160, 160},    {5, 100, 100, 4096, 48000, 96, 96},
+                                      {3, 33, 47, 4096, 320000, 32, 32},        {767, 20, 4000, 4096, 400000, 32, 320}};
+  for (size_t i = 0; i < sizeof videos / sizeof *videos; i++) {
+    const int32_t *v = videos[i];
+    assert_ok(ommai_smart_resize_frames(v[0], 2, v[1], v[2], 32, v[3], v[4], &h, &w, &error), &error);
+    assert_int_equal(h, v[5]);
+    assert_int_equal(w, v[6]);
+  }
+  assert_fails(ommai_smart_resize_frames(1, 2, 64, 64, 32, 1, 9999, &h, &w, &error), OMMA_ERROR_ARGUMENT, "at least 2 frames",
+               &error);
   FILE *cases = image_fixture_open("smart_resize.txt");
   int height, width, factor, new_height, new_width, n_cases = 0;
   long low, high;
