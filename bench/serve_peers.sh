@@ -15,7 +15,7 @@ MODEL is a checkpoint directory, by default build/models/qwen3-vl-2b (bench/make
   --plugin yes|no       let vLLM load its plugins, vllm-ommatidia among them where installed (no)
   --sizes LIST          sides of the square pictures (256,1024)
   --prompts N           requests per size (4)
-  --max-model-len N     context of both servers (4096)
+  --max-model-len N     context of both servers (2048)
   --threads N           of both (as many as there are CPUs)
   --out FILE            the results (build/serve-peers.json)
 END
@@ -27,7 +27,7 @@ vllm_python=${VLLM_PYTHON:-build/vllm-venv/bin/python}
 plugin=no
 sizes=256,1024
 prompts=4
-max_model_len=4096
+max_model_len=2048
 threads=$(nproc)
 out=build/serve-peers.json
 while [ $# -gt 0 ]; do
@@ -92,11 +92,11 @@ measure omma
 
 if [ -x "$vllm_python" ]; then
   [ "$plugin" = yes ] || export VLLM_PLUGINS=
-  # Bound to cores, vLLM would leave one of them to its scheduler.
+  # Bound to cores, vLLM would leave one of them to its scheduler. Its start encodes as many pictures as a step may hold tokens.
   VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=$threads "$vllm_python" -m vllm.entrypoints.cli.main serve "$model" \
     --served-model-name peer --host 127.0.0.1 --port "$port" --max-model-len "$max_model_len" --dtype bfloat16 \
-    --limit-mm-per-prompt '{"image": 1, "video": 0}' --max-num-batched-tokens 16384 --no-async-scheduling \
-    --no-enable-prefix-caching --mm-processor-cache-gb 0 > "$work/log" 2>&1 &
+    --limit-mm-per-prompt '{"image": 1, "video": 0}' --max-num-batched-tokens "$max_model_len" --max-num-seqs 1 \
+    --no-async-scheduling --no-enable-prefix-caching --mm-processor-cache-gb 0 > "$work/log" 2>&1 &
   server=$!
   measure vllm
 else

@@ -238,7 +238,7 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   static const struct omma_request_options defaults = {0};
   if (!options) options = &defaults;
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
-  struct omma_request *request;
+  struct omma_request *request = NULL;
   OMMAI_TRY(create_empty(model, &options->sampling, &request, error));
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
@@ -282,7 +282,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
                                             const struct omma_request_options *options, struct omma_request **out,
                                             struct omma_error *error) {
   static const struct omma_request_options defaults = {0};
-  struct omma_request *request;
+  struct omma_request *request = NULL;
   OMMAI_TRY(create_empty(model, options ? &options->sampling : &defaults.sampling, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, error);
   if (status == OMMA_OK) {
