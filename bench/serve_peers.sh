@@ -46,7 +46,7 @@ done
 work=$(mktemp -d)
 server=
 stop_server() {
-  [ -z "$server" ] || { kill -INT "$server" && wait "$server"; } 2> /dev/null || true
+  [ -z "$server" ] || { kill "$server" && wait "$server"; } 2> /dev/null || true
   server=
 }
 trap 'stop_server; rm -rf "$work"' EXIT
