@@ -31,7 +31,7 @@ test: packages test-packages ## install what tests need, build, run all tests (u
 	@tools/run_tests.sh
 
 .PHONY: test-full
-test-full: packages test-packages ## the same, all of it under ThreadSanitizer, five minutes of fuzzing, and the two emulated runs below
+test-full: packages test-packages ## the same, all of it under ThreadSanitizer, minutes of fuzzing, and the runs below
 	@tools/run_tests.sh --full
 
 .PHONY: test-aarch64
@@ -41,6 +41,10 @@ test-aarch64: ## cross-build the attention operator for 64-bit ARM and test it u
 .PHONY: test-oldcpu
 test-oldcpu: ## test the kernels on emulated processors without AVX-512 and without AVX
 	@tools/test_oldcpu.sh
+
+.PHONY: test-onednn3
+test-onednn3: packages test-packages ## test the linear layers and the golden models against oneDNN 3.2, from PyPI
+	@tools/test_onednn3.sh
 
 .PHONY: fuzz
 fuzz: ## fuzz what reads hostile input, 10 minutes for each of five targets (with clang: libFuzzer)

@@ -76,7 +76,7 @@ run_counted() {
 }
 
 # A script that ends in one ctest run: NAME SCRIPT
-run_emulated() {
+run_script() {
   begin "$1"
   new_junit "$1"
   "$2" --output-junit "$junit" || true
@@ -135,6 +135,12 @@ run_wheel() {
   run_pytest_in build/venv-wheel "python package from its wheel" tests/python
 }
 
+# Memory of a tower under loads that no smaller test has: two minutes of both cores.
+run_bounds() {
+  begin "memory of large passes"
+  if build/venv/bin/python bench/encoder_bounds.py; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 build release && {
   run_ctest "release" release ""
@@ -152,11 +158,15 @@ build asan && {
   run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
 }
 if [ $full = yes ]; then
+  run_bounds
   run_wheel
   build tsan && run_ctest "thread sanitizer" tsan "" -LE style
   run_counted "fuzzing" tools/fuzz.sh --seconds 60
-  run_emulated "attention on emulated arm" tools/test_aarch64.sh
-  if [ "$(uname -m)" = x86_64 ]; then run_emulated "kernels on emulated old processors" tools/test_oldcpu.sh; fi
+  run_script "attention on emulated arm" tools/test_aarch64.sh
+  if [ "$(uname -m)" = x86_64 ]; then
+    run_script "kernels on emulated old processors" tools/test_oldcpu.sh
+    run_script "linear layers on oneDNN 3" tools/test_onednn3.sh
+  fi
 fi
 begin ""
 echo

@@ -32,14 +32,16 @@ OMMA_API const char *omma_version(void);
 
 struct omma_model;
 
-/* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has a fast path for it, else f32. */
-enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2 };
+/* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has a fast path for it, else f32.
+ * INT8: for the vision tower only, on CPUs with AVX-512 VNNI. One scale for each output of a layer and one for each row of its input;
+ * the patch embedding and the attention stay as with AUTO. Elsewhere it is refused (UNSUPPORTED). */
+enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2, OMMA_WEIGHTS_INT8 = 3 };
 
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
 struct omma_model_options {
-  enum omma_weight_type weights;        /* of the language model */
+  enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
   const char *isa;                      /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
   int n_threads;                        /* 0: as many as the process may use CPUs */
@@ -66,7 +68,7 @@ struct omma_model_info {
   const char *model_type; /* as in config.json */
   const char *isa;
   const char *weights;        /* "f32" or "bf16" */
-  const char *vision_weights; /* likewise */
+  const char *vision_weights; /* likewise, or "int8" */
   const char *linear;         /* which library and layout serve the linear layers */
   int n_threads;
   int64_t n_parameters, n_vision_parameters;
@@ -161,7 +163,8 @@ OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, 
                                                 const struct omma_image_options *options, struct omma_image_plan *plan,
                                                 struct omma_error *error);
 
-/* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, in the official order; `capacity` in floats. */
+/* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, `capacity` in floats.
+ * Patches go by the blocks that become tokens, row by row inside a block; values as in the official processor. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                           struct omma_error *error);
@@ -257,9 +260,11 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 
 struct omma_engine;
 
+#define OMMA_DEFAULT_PATCH_BUDGET 16384
+
 struct omma_engine_options {
   int64_t kv_cache_bytes; /* pages of keys and values; 0: room for max_model_len tokens, at most 1 GiB */
-  int64_t patch_budget;   /* patches that the tower takes at once (a bigger picture still runs, alone); 0: 16,384 */
+  int64_t patch_budget;   /* patches the tower takes at once (a bigger picture still runs, alone); 0: the default above */
   int64_t prefill_chunk;  /* prompt tokens per step, rounded up to whole pages; 0: 512 */
   int64_t queue_limit;    /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
@@ -378,6 +383,17 @@ OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct o
                                       const struct omma_image_options *options, bool together, omma_progress progress,
                                       void *progress_context, struct omma_embeddings **embeddings, struct omma_error *error);
 OMMA_API void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index, struct omma_image_embeddings *out);
+
+/* Seconds that making the embeddings took. Parts of work that threads share are the mean of the threads; they add up to `total`. */
+struct omma_encode_timings {
+  double total;
+  double preprocess;  /* resizing, and cutting into normalised patches */
+  double patch_embed; /* positions included */
+  double attention;   /* of all blocks */
+  double linear;      /* layers of all blocks and mergers, activations included */
+  double rest;        /* norms, rotary positions, waiting */
+};
+OMMA_API void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings);
 OMMA_API void omma_embeddings_destroy(struct omma_embeddings *embeddings);
 
 /* ---- results as files ------------------------------------------------------------------------------------------------- */

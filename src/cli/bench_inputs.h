@@ -1,8 +1,9 @@
-/* What the attention benchmark runs on: segmentations from the command line, and random tensors. */
+/* What benchmarks run on: segmentations from the command line, random tensors, pictures of noise. */
 #ifndef OMMAI_CLI_BENCH_INPUTS_H
 #define OMMAI_CLI_BENCH_INPUTS_H
 
 #include <omma/attention.h>
+#include <omma/omma.h>
 
 /* Borders of packed segments: [count + 1], the first 0. */
 struct ommai_segments {
@@ -27,5 +28,8 @@ struct ommai_attention_inputs {
 int ommai_attention_inputs_create(int64_t n_tokens, int64_t heads, int64_t kv_heads, int64_t head_dim, enum omma_dtype dtype,
                                   uint64_t seed, struct ommai_attention_inputs *inputs);
 void ommai_attention_inputs_release(struct ommai_attention_inputs *inputs);
+
+/* A picture of noise, the same for the same seed. Returns an exit code. */
+int ommai_noise_picture(int32_t width, int32_t height, uint64_t seed, struct omma_image **image);
 
 #endif

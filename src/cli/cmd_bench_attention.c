@@ -2,7 +2,6 @@
 #include <omma/attention.h>
 #include <omma/omma.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/allocator.h"
@@ -10,6 +9,7 @@
 #include "base/clock.h"
 #include "base/team.h"
 #include "cli/bench_inputs.h"
+#include "cli/bench_times.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
@@ -102,21 +102,13 @@ static int run_once(const struct bench *bench, double *seconds) {
   return OMMAI_EXIT_DONE;
 }
 
-/* The peak for the type: products of half-width numbers where the level has them, else f32 (f16 is widened to it). */
+/* The peak for the type; f16 is widened to f32. */
 static int measure_peak(struct bench *bench) {
-  struct omma_machine machine;
-  struct omma_error error;
-  const char *isa = omma_attention_context_isa(bench->context);
-  if (omma_measure_machine(isa, bench->n_threads, &machine, &error) != OMMA_OK) return ommai_failed_call(&error);
-  bool bf16 = dtypes[bench->values->dtype] == OMMA_BF16 && machine.bf16_gflops > 0;
-  double peak = bf16 ? machine.bf16_gflops : machine.f32_gflops;
-  if (peak > bench->peak_gflops) bench->peak_gflops = peak;
-  return OMMAI_EXIT_DONE;
-}
-
-static int compare_times(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
+  double peak;
+  int code = ommai_measure_peak(omma_attention_context_isa(bench->context), bench->n_threads,
+                                dtypes[bench->values->dtype] == OMMA_BF16, &peak);
+  if (code == OMMAI_EXIT_DONE && peak > bench->peak_gflops) bench->peak_gflops = peak;
+  return code;
 }
 
 /* Peak before and after, the better of the two, so that a clock that rose meanwhile does not flatter the operator. */
@@ -130,17 +122,12 @@ static int measure(struct bench *bench) {
     code = run_once(bench, &bench->times[bench->n_times++]);
   }
   if (code == OMMAI_EXIT_DONE) code = measure_peak(bench);
-  qsort(bench->times, bench->n_times, sizeof *bench->times, compare_times);
+  ommai_times_sort(bench->times, bench->n_times);
   return code;
 }
 
-static double median(const struct bench *bench) {
-  size_t half = bench->n_times / 2;
-  return bench->n_times % 2 ? bench->times[half] : (bench->times[half - 1] + bench->times[half]) / 2;
-}
-
 static int print(const struct bench *bench) {
-  double min_ms = bench->times[0] * 1e3, median_ms = median(bench) * 1e3;
+  double min_ms = bench->times[0] * 1e3, median_ms = ommai_times_median(bench->times, bench->n_times) * 1e3;
   double gflops = bench->info.flops / bench->times[0] * 1e-9;
   double fraction = bench->peak_gflops > 0 ? gflops / bench->peak_gflops : 0;
   int64_t n_tokens = bench->segments.borders[bench->segments.count];

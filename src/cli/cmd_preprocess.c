@@ -3,6 +3,7 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -18,27 +19,37 @@ struct values {
   bool json;
 };
 
-/* One picture's patches. */
+/* One picture's patches, and the seconds that decoding and all behind it took. */
 struct patches {
   struct omma_image_plan plan;
   float *pixel_values; /* [n_patches, patch_dim] */
   size_t count;
+  double decode_seconds, preprocess_seconds;
 };
+
+static void release_values(struct patches *patches) {
+  ommai_release(&ommai_huge_page_allocator, patches->pixel_values, patches->count, sizeof(float));
+  patches->pixel_values = NULL;
+}
 
 static int preprocess(const struct omma_model *model, const struct values *values, const char *source, int64_t patch_dim,
                       struct patches *patches) {
   struct omma_error error;
   struct omma_image *image;
   struct omma_image_options limits = ommai_common_image_options(&values->common);
+  double start = ommai_clock_seconds();
   int code = ommai_load_image(source, &image);
   if (code != OMMAI_EXIT_DONE) return code;
+  double decoded = ommai_clock_seconds();
+  patches->decode_seconds = decoded - start;
   int64_t count;
   if (omma_model_plan_image(model, omma_image_width(image), omma_image_height(image), &limits, &patches->plan, &error) !=
       OMMA_OK) {
     ommai_error_prefix(&error, "%s", source);
     code = ommai_failed_call(&error);
   } else if (!ommai_mul_i64(patches->plan.n_patches, patch_dim, &count) ||
-             !(patches->pixel_values = ommai_allocate(&ommai_default_allocator, (size_t)count, sizeof(float)))) {
+             !(patches->pixel_values =
+                   ommai_allocate_uninitialised(&ommai_huge_page_allocator, (size_t)count, sizeof(float)))) {
     code = ommai_failed("%s: out of memory: %lld patches", source, (long long)patches->plan.n_patches);
   } else {
     patches->count = (size_t)count;
@@ -47,7 +58,9 @@ static int preprocess(const struct omma_model *model, const struct values *value
       code = ommai_failed_call(&error);
     }
   }
+  patches->preprocess_seconds = ommai_clock_seconds() - decoded;
   omma_image_destroy(image);
+  if (!values->output) release_values(patches);
   return code;
 }
 
@@ -69,12 +82,14 @@ static int print_json(const struct values *values, const struct ommai_strings *s
   json_t *list = json_array();
   for (size_t i = 0; i < sources->count; i++) {
     const struct omma_image_plan *plan = &patches[i].plan;
-    ommai_json_append(&list,
-                      json_pack("{s:o, s:[I,I,I], s:I, s:I}", "source", ommai_json_text(sources->items[i]), "grid_thw",
-                                (json_int_t)plan->grid_thw[0], (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2],
-                                "n_patches", (json_int_t)plan->n_patches, "patch_dim", (json_int_t)patch_dim));
+    ommai_json_append(
+        &list, json_pack("{s:o, s:[I,I,I], s:I, s:I, s:f, s:f}", "source", ommai_json_text(sources->items[i]), "grid_thw",
+                         (json_int_t)plan->grid_thw[0], (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2],
+                         "n_patches", (json_int_t)plan->n_patches, "patch_dim", (json_int_t)patch_dim, "decode_ms",
+                         patches[i].decode_seconds * 1e3, "preprocess_ms", patches[i].preprocess_seconds * 1e3));
   }
-  return ommai_json_print(json_pack("{s:o, s:o}", "output", ommai_json_text(values->output), "images", list));
+  return ommai_json_print(
+      json_pack("{s:o, s:o}", "output", values->output ? ommai_json_text(values->output) : json_null(), "images", list));
 }
 
 static int print_table(const struct ommai_strings *sources, const struct patches *patches, int64_t patch_dim) {
@@ -99,14 +114,16 @@ static int preprocess_all(const struct omma_model *model, const struct values *v
     code = preprocess(model, values, sources->items[i], info.patch_dim, &patches[i]);
   }
   ommai_progress_end(&progress);
-  if (code == OMMAI_EXIT_DONE) code = save(values, patches, sources->count, info.patch_dim);
+  if (code == OMMAI_EXIT_DONE && values->output) code = save(values, patches, sources->count, info.patch_dim);
   if (code != OMMAI_EXIT_DONE) return code;
   return values->json ? print_json(values, sources, patches, info.patch_dim) : print_table(sources, patches, info.patch_dim);
 }
 
 static int run_preprocess(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
-  if (!values->output) return ommai_wrong_use("preprocess: --output is missing: the file to write, such as OUT.safetensors");
+  if (!values->output && !values->json) {
+    return ommai_wrong_use("preprocess: --output is missing: the file to write, such as OUT.safetensors");
+  }
   struct omma_model *model = NULL;
   size_t n_images = arguments->count;
   struct patches *patches = ommai_allocate(&ommai_default_allocator, n_images, sizeof *patches);
@@ -114,9 +131,7 @@ static int run_preprocess(const void *given, const struct ommai_strings *argumen
   int code = ommai_open_model(&values->common, true, &model);
   if (code == OMMAI_EXIT_DONE) code = preprocess_all(model, values, arguments, patches);
   omma_model_close(model);
-  for (size_t i = 0; i < n_images; i++) {
-    ommai_release(&ommai_default_allocator, patches[i].pixel_values, patches[i].count, sizeof(float));
-  }
+  for (size_t i = 0; i < n_images; i++) release_values(&patches[i]);
   ommai_release(&ommai_default_allocator, patches, n_images, sizeof *patches);
   return code;
 }
@@ -127,11 +142,11 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = offsetof(struct values, output),
      .value = "FILE",
-     .help = "safetensors file to write; needed"},
+     .help = "safetensors file to write; needed without --json"},
     {.name = "json",
      .type = OMMAI_OPTION_FLAG,
      .offset = offsetof(struct values, json),
-     .help = "print what was written as JSON"},
+     .help = "print sizes and times as JSON"},
 };
 static const struct ommai_option_group options = {"Output", table, sizeof table / sizeof *table};
 

@@ -15,8 +15,9 @@
 const char *const ommai_isa_names[] = {"scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16", NULL};
 
 static const char *const dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", NULL};
-static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEIGHTS_F32, OMMA_WEIGHTS_F32, OMMA_WEIGHTS_BF16,
-                                                     OMMA_WEIGHTS_BF16};
+static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", NULL};
+static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEIGHTS_F32,  OMMA_WEIGHTS_F32,
+                                                     OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_INT8};
 
 static const struct ommai_option machine_table[] = {
     {.name = "threads",
@@ -63,8 +64,8 @@ static const struct ommai_option weight_table[] = {
      .type = OMMAI_OPTION_CHOICE,
      .offset = COMMON(vision_dtype),
      .value = "TYPE",
-     .choices = dtype_names,
-     .help = "type of the vision tower's weights; auto is as --dtype",
+     .choices = vision_dtype_names,
+     .help = "type of the vision tower's weights; auto is as --dtype, int8 needs AVX-512 VNNI",
      .initial = "auto"},
 };
 

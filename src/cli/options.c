@@ -105,6 +105,19 @@ bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out) {
   return ommai_mul_i64((int64_t)number, factor, out);
 }
 
+bool ommai_parse_picture_size(const char *text, int32_t *width, int32_t *height) {
+  static const char digits[] = "0123456789";
+  size_t first = strspn(text, digits);
+  const char *second = text + first + 1;
+  if (first == 0 || text[first] != 'x' || !*second || second[strspn(second, digits)]) return false;
+  errno = 0;
+  long long w = strtoll(text, NULL, 10), h = strtoll(second, NULL, 10);
+  if (errno || w > INT32_MAX || h > INT32_MAX) return false;
+  *width = (int32_t)w;
+  *height = (int32_t)h;
+  return true;
+}
+
 static enum ommai_parsed wrong_value(const char *command, const struct ommai_option *option, const char *value,
                                      const char *why) {
   ommai_wrong_use("%s: --%s '%s': %s", command, option->name, value, why);

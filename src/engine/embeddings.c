@@ -15,6 +15,7 @@ struct omma_embeddings {
   const float **deepstack;                 /* [n_images, n_deepstack] */
   size_t n_deepstack;
   float *values;
+  struct omma_encode_timings timings;
 };
 
 void omma_embeddings_destroy(struct omma_embeddings *embeddings) {
@@ -32,6 +33,10 @@ void omma_embeddings_destroy(struct omma_embeddings *embeddings) {
 
 void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index, struct omma_image_embeddings *out) {
   *out = embeddings->images[index];
+}
+
+void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings) {
+  *timings = embeddings->timings;
 }
 
 static void lay_out(const struct omma_model *model, struct omma_embeddings *embeddings) {
@@ -82,10 +87,39 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
   return OMMA_OK;
 }
 
+/* `resized` seconds were over before the tower began. */
+static struct omma_encode_timings read_clocks(const struct ommai_vision_clock *clocks, int n_workers, double resized,
+                                              double total) {
+  struct omma_encode_timings timings = {
+      .total = total,
+      .preprocess = resized + ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_CUT),
+      .patch_embed = ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_EMBED),
+      .attention = ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_ATTENTION),
+      .linear = ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_LINEAR),
+  };
+  timings.rest = total - timings.preprocess - timings.patch_embed - timings.attention - timings.linear;
+  return timings;
+}
+
+/* Through the tower, with a clock for each of its threads. */
+static enum omma_status encode(struct omma_engine *engine, struct ommai_encode_call *call, double start,
+                               struct omma_embeddings *embeddings, struct omma_error *error) {
+  size_t n_workers = (size_t)ommai_engine_model(engine)->n_threads;
+  double resized = ommai_clock_seconds() - start;
+  call->inputs = embeddings->inputs;
+  call->clocks = ommai_allocate(&embeddings->allocator, n_workers, sizeof *call->clocks);
+  if (!call->clocks) return ommai_fail_memory(error, "embeddings' clocks", n_workers * sizeof *call->clocks);
+  enum omma_status status = ommai_engine_encode(engine, call, error);
+  embeddings->timings = read_clocks(call->clocks, (int)n_workers, resized, ommai_clock_seconds() - start);
+  ommai_release(&embeddings->allocator, call->clocks, n_workers, sizeof *call->clocks);
+  return status;
+}
+
 enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
                              const struct omma_image_options *options, bool together, omma_progress progress,
                              void *progress_context, struct omma_embeddings **out, struct omma_error *error) {
   const struct omma_model *model = ommai_engine_model(engine);
+  double start = ommai_clock_seconds();
   if (n_images == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "encode: expected at least one picture");
   struct omma_embeddings *embeddings = ommai_allocate(&model->allocator, 1, sizeof *embeddings);
   if (!embeddings) return ommai_fail_memory(error, "embeddings", sizeof *embeddings);
@@ -94,8 +128,7 @@ enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image
   struct ommai_encode_call call = {
       .n_inputs = (int64_t)n_images, .separate = !together, .progress = progress, .progress_context = progress_context};
   enum omma_status status = prepare(model, images, options, embeddings, error);
-  call.inputs = embeddings->inputs;
-  if (status == OMMA_OK) status = ommai_engine_encode(engine, &call, error);
+  if (status == OMMA_OK) status = encode(engine, &call, start, embeddings, error);
   if (status != OMMA_OK) {
     omma_embeddings_destroy(embeddings);
     return status;

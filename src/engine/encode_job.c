@@ -28,8 +28,10 @@ static enum omma_status begin_pass(struct ommai_encode_job *job, struct omma_err
   OMMAI_TRY(ommai_resources_grow_vision(resources, size, error));
   job->n_in_pass = n;
   job->n_passes++;
-  return ommai_vision_run_start(&model->tower, inputs, n, &model->config.picture.patches, resources->vision_workspace,
-                                resources->vision_workspace_size, resources->team_interface, &job->run, error);
+  OMMAI_TRY(ommai_vision_run_start(&model->tower, inputs, n, &model->config.picture.patches, resources->vision_workspace,
+                                   resources->vision_workspace_size, resources->team_interface, &job->run, error));
+  ommai_vision_run_set_clocks(job->run, job->clocks);
+  return OMMA_OK;
 }
 
 enum omma_status ommai_encode_step(struct ommai_encode_job *job, bool *done, struct omma_error *error) {

@@ -10,7 +10,8 @@ struct ommai_encode_job {
   struct ommai_resources *resources;
   const struct ommai_vision_input *inputs; /* [n_inputs], in order; must outlive the job */
   int64_t n_inputs;
-  bool separate; /* one picture a pass */
+  bool separate;                     /* one picture a pass */
+  struct ommai_vision_clock *clocks; /* [n_threads of the model], or NULL */
   int64_t first, n_in_pass, n_passes;
   struct ommai_vision_run *run; /* of the pass in progress; NULL between passes */
 };

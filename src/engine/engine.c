@@ -179,8 +179,11 @@ static void run_generate(struct omma_engine *engine, const struct job *job) {
 
 static void run_encode(struct omma_engine *engine, const struct job *job) {
   struct ommai_encode_call *call = job->encode;
-  struct ommai_encode_job encode = {
-      .resources = &engine->resources, .inputs = call->inputs, .n_inputs = call->n_inputs, .separate = call->separate};
+  struct ommai_encode_job encode = {.resources = &engine->resources,
+                                    .inputs = call->inputs,
+                                    .n_inputs = call->n_inputs,
+                                    .separate = call->separate,
+                                    .clocks = call->clocks};
   struct omma_error error;
   enum omma_status status = OMMA_OK;
   bool done = false;

@@ -10,8 +10,9 @@
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
+/* The type that layers compute in; of int8 layers, that of what goes in and out. */
 static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_level level) {
-  if (wanted == OMMA_WEIGHTS_AUTO) {
+  if (wanted == OMMA_WEIGHTS_AUTO || wanted == OMMA_WEIGHTS_INT8) {
     return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
   }
   return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
@@ -31,13 +32,14 @@ static enum omma_status load(const struct omma_model *model, struct ommai_weight
   OMMAI_TRY(model->family->load_vision(loader, tower, error));
   if (n_vision_parameters) *n_vision_parameters = loader->n_parameters;
   loader->dtype = decoder->dtype;
+  loader->int8 = false;
   return model->family->load_text(loader, decoder, error);
 }
 
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
                                       struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
                                       struct omma_error *error) {
-  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
+  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype, .int8 = model->tower.int8};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
   *loader = make_loader(model, OMMAI_LOADER_DESCRIBE, checkpoint);
   loader->visit = visit;
@@ -52,7 +54,7 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
 }
 
 static enum omma_status count_weights(struct omma_model *model, struct omma_error *error) {
-  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
+  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype, .int8 = model->tower.int8};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
   struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE, NULL);
   OMMAI_TRY(load(model, &loader, &tower, &decoder, &model->n_vision_parameters, error));
@@ -104,8 +106,12 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   if (model->n_threads < 1 || model->n_threads > 1024) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "threads", "threads: expected 1 to 1024, found %d", options->n_threads);
   }
+  if (options->weights == OMMA_WEIGHTS_INT8) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "weights",
+                            "weights: int8 is for the vision tower only (vision_weights); expected f32 or bf16");
+  }
   if (options->weights < OMMA_WEIGHTS_AUTO || options->weights > OMMA_WEIGHTS_BF16 ||
-      options->vision_weights < OMMA_WEIGHTS_AUTO || options->vision_weights > OMMA_WEIGHTS_BF16) {
+      options->vision_weights < OMMA_WEIGHTS_AUTO || options->vision_weights > OMMA_WEIGHTS_INT8) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "weights", "weights: no such type: %d, %d", (int)options->weights,
                             (int)options->vision_weights);
   }
@@ -114,11 +120,13 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   return OMMA_OK;
 }
 
-static void set_up_networks(struct omma_model *model, const struct omma_model_options *options) {
+static enum omma_status set_up_networks(struct omma_model *model, const struct omma_model_options *options,
+                                        struct omma_error *error) {
   enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
   const struct ommai_row_ops *ops = ommai_row_ops(model->level);
   model->tower = (struct ommai_vision_tower){.config = model->config.vision,
                                              .dtype = packed_type(vision, model->level),
+                                             .int8 = vision == OMMA_WEIGHTS_INT8,
                                              .ops = ops,
                                              .attention = model->attention,
                                              .linear_engine = model->linear_engine};
@@ -129,6 +137,10 @@ static void set_up_networks(struct omma_model *model, const struct omma_model_op
                                           .linear_engine = model->linear_engine};
   ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
                    model->config.text.mrope_section, model->config.text.mrope_interleaved);
+  if (!model->tower.int8 || ommai_linear_has_int8(model->linear_engine)) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "vision_weights",
+                          "vision_weights: int8 needs AVX-512 VNNI, which CPU level %s does not have here",
+                          ommai_cpu_level_name(model->level));
 }
 
 static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
@@ -142,7 +154,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
-  set_up_networks(model, options);
+  OMMAI_TRY(set_up_networks(model, options, error));
   OMMAI_TRY(count_weights(model, error));
   if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
   ommai_linear_engine_describe(model->linear_engine, model->linear_description, sizeof model->linear_description);
@@ -193,7 +205,9 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .model_type = model->config.model_type,
       .isa = ommai_cpu_level_name(model->level),
       .weights = model->decoder.dtype == OMMA_BF16 ? "bf16" : "f32",
-      .vision_weights = model->tower.dtype == OMMA_BF16 ? "bf16" : "f32",
+      .vision_weights = model->tower.int8                 ? "int8"
+                        : model->tower.dtype == OMMA_BF16 ? "bf16"
+                                                          : "f32",
       .linear = model->linear_description,
       .n_threads = model->n_threads,
       .n_parameters = model->n_parameters,

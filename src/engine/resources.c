@@ -38,7 +38,7 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   static const struct omma_engine_options defaults = {0};
   if (!options) options = &defaults;
   *sizes = (struct ommai_engine_sizes){0};
-  OMMAI_TRY(pick("patch_budget", options->patch_budget, OMMAI_DEFAULT_PATCH_BUDGET, OMMAI_MAX_PATCH_BUDGET,
+  OMMAI_TRY(pick("patch_budget", options->patch_budget, OMMA_DEFAULT_PATCH_BUDGET, OMMAI_MAX_PATCH_BUDGET,
                  &sizes->patch_budget, error));
   OMMAI_TRY(pick("prefill_chunk", options->prefill_chunk, OMMAI_DEFAULT_PREFILL_CHUNK, MAX_PREFILL_CHUNK, &sizes->prefill_chunk,
                  error));

@@ -10,6 +10,7 @@
 #define BLOCK_F32 256
 
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in) {
+  if (layout == OMMAI_WEIGHTS_S8_PANELS) return ommai_round_up(n_in, 64);
   if (layout == OMMAI_WEIGHTS_BF16_PANELS) return ommai_round_up(n_in, 32);
   return layout == OMMAI_WEIGHTS_F32_PANELS ? ommai_round_up(n_in, 16) : n_in;
 }

@@ -21,6 +21,7 @@ enum ommai_weight_layout {
   OMMAI_WEIGHTS_BF16_PANELS, /* bf16 [n_panels][k_padded / 2][64][2], k_padded = n_in up to a multiple of 32 */
   OMMAI_WEIGHTS_F32_PANELS,  /* f32 [n_panels][k_padded][64], k_padded = n_in up to a multiple of 16 */
   OMMAI_WEIGHTS_F32_ROWS,    /* f32 [n_out][n_in] */
+  OMMAI_WEIGHTS_S8_PANELS,   /* s8 [n_panels][k_padded / 4][64][4], k_padded = n_in up to a multiple of 64; not for few rows */
   OMMAI_WEIGHT_LAYOUTS
 };
 

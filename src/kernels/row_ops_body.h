@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "kernels/int8.h"
 #include "kernels/row_ops.h"
 
 enum { LANES = 16 };
@@ -163,6 +164,78 @@ static void add_weighted(float *y, const float *const *rows, const float *weight
   int64_t i = 0;
   for (; i + 4 * LANES <= d; i += 4 * LANES) add_weighted_part(y, rows, weight, n, i, 4 * LANES);
   add_weighted_part(y, rows, weight, n, i, d - i);
+}
+
+static void gelu_tanh(float *x, int64_t d) {
+  for (int64_t i = 0; i < d; i++) {
+    float twice = 1.59576912f * (x[i] + 0.044715f * (x[i] * x[i] * x[i])); /* 1 + tanh(u) = 2 / (1 + e^-2u) */
+    x[i] = x[i] / (1.0f + exp_row(-twice));
+  }
+}
+
+/* Half of erfc(|x| / sqrt(2)) to 1e-7: Abramowitz and Stegun 7.1.26. */
+static inline float half_erfc(float x) {
+  float z = fabsf(x) * 0.707106781f, t = 1.0f / (1.0f + 0.3275911f * z);
+  float p = 1.061405429f;
+  p = p * t - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  return 0.5f * p * t * exp_row(-z * z);
+}
+
+static void gelu_erf(float *x, int64_t d) {
+  for (int64_t i = 0; i < d; i++) {
+    float tail = half_erfc(x[i]);
+    x[i] = x[i] * (x[i] < 0.0f ? tail : 1.0f - tail);
+  }
+}
+
+static void silu(float *x, int64_t d) {
+  for (int64_t i = 0; i < d; i++) x[i] = x[i] / (1.0f + exp_row(-x[i]));
+}
+
+static inline float load(const void *x, int64_t i, enum omma_dtype type) {
+  return type == OMMA_F32 ? ((const float *)x)[i] : ommai_bf16_to_f32(((const ommai_bf16 *)x)[i]);
+}
+
+/* The larger of two magnitudes' bits where `take` has all bits set. */
+static inline int32_t larger_bits(int32_t most, int32_t bits, int32_t take) {
+  return (bits & take) > most ? bits & take : most;
+}
+
+static inline void quantise_type(const void *x, enum omma_dtype type, int64_t d, uint8_t *restrict out,
+                                 struct ommai_uint8_row *row) {
+  int32_t high = 0, low = 0; /* of the values above 0, and of those below */
+  for (int64_t i = 0; i < d; i++) {
+    float value = load(x, i, type);
+    int32_t bits = ommai_magnitude_bits(value), negative = -(int32_t)(ommai_bits_from_f32(value) >> 31);
+    high = larger_bits(high, bits, ~negative);
+    low = larger_bits(low, bits, negative);
+  }
+  float most = ommai_f32_from_bits((uint32_t)high), least = ommai_f32_from_bits((uint32_t)low);
+  float inverse = ommai_int8_inverse(most + least, OMMAI_UINT8_MOST);
+  int32_t zero = ommai_round_whole(least * inverse);
+  for (int64_t i = 0; i < d; i++) {
+    int32_t raised = ommai_round_whole(load(x, i, type) * inverse) + zero; /* both ends may round up, to 256 */
+    out[i] = (uint8_t)(raised < OMMAI_UINT8_MOST ? raised : OMMAI_UINT8_MOST);
+  }
+  *row = (struct ommai_uint8_row){(most + least) / (float)OMMAI_UINT8_MOST, zero};
+}
+
+static void quantise(const void *x, enum omma_dtype x_type, int64_t d, uint8_t *out, struct ommai_uint8_row *row) {
+  if (x_type == OMMA_F32) {
+    quantise_type(x, OMMA_F32, d, out, row);
+  } else {
+    quantise_type(x, OMMA_BF16, d, out, row);
+  }
+}
+
+static void dequantise(const int32_t *sums, const int32_t *weight_sums, const float *scales, const float *bias,
+                       struct ommai_uint8_row row, int64_t d, float *restrict out) {
+  for (int64_t i = 0; i < d; i++) {
+    out[i] = (float)(sums[i] - row.zero * weight_sums[i]) * scales[i] * row.scale + bias[i];
+  }
 }
 
 const struct ommai_row_ops ROW_OPS_TABLE = {

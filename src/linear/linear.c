@@ -9,6 +9,7 @@
 static size_t bias_elements(int64_t n_out) { return (size_t)ommai_round_up(n_out, OMMAI_PANEL_COLUMNS); }
 
 static size_t element_bytes(enum ommai_weight_layout layout) {
+  if (layout == OMMAI_WEIGHTS_S8_PANELS) return sizeof(int8_t);
   return layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
 }
 
@@ -62,32 +63,44 @@ static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma
   if (!linear->weights) return ommai_fail_memory(error, "packed weights", linear->weight_bytes);
   linear->bias = ommai_allocate(allocator, bias_elements(packed->n_out), sizeof *linear->bias);
   if (!linear->bias) return ommai_fail_memory(error, "bias", bias_elements(packed->n_out) * sizeof *linear->bias);
-  return OMMA_OK;
+  if (packed->layout != OMMAI_WEIGHTS_S8_PANELS) return OMMA_OK;
+  linear->scales = ommai_allocate(allocator, bias_elements(packed->n_out), sizeof *linear->scales);
+  linear->weight_sums = ommai_allocate(allocator, bias_elements(packed->n_out), sizeof *linear->weight_sums);
+  if (linear->scales && linear->weight_sums) return OMMA_OK;
+  return ommai_fail_memory(error, "scales", bias_elements(packed->n_out) * sizeof *linear->scales);
 }
 
-enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources,
-                                     int n_sources, int64_t n_in, enum omma_dtype compute, struct ommai_linear **out,
-                                     struct omma_error *error) {
-  int64_t n_out = 0;
-  OMMAI_TRY(check_sources(sources, n_sources, n_in, compute, &n_out, error));
+static void pack_source(struct ommai_linear *linear, const struct ommai_linear_source *source, int64_t row) {
+  const struct ommai_few_rows_weights *packed = &linear->packed;
+  if (packed->layout == OMMAI_WEIGHTS_S8_PANELS) {
+    ommai_linear_pack_int8(source, packed->n_in, row, linear->weights, linear->scales, linear->weight_sums, linear->bias);
+  } else {
+    ommai_linear_pack(source, packed->n_in, packed->x_type, packed->layout, row, linear->weights, linear->bias);
+  }
+  linear->has_bias |= source->bias != NULL;
+}
+
+/* After check_sources. */
+static enum omma_status create(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources, int n_sources,
+                               struct ommai_few_rows_weights packed, struct ommai_linear **out, struct omma_error *error) {
   struct ommai_linear *linear = ommai_allocate(&engine->allocator, 1, sizeof *linear);
   if (!linear) return ommai_fail_memory(error, "linear layer", sizeof *linear);
   enum omma_status status;
   linear->engine = engine;
-  linear->packed =
-      (struct ommai_few_rows_weights){.n_out = n_out, .n_in = n_in, .layout = engine->layouts[compute], .x_type = compute};
+  linear->packed = packed;
   OMMAI_TRY_GOTO(allocate_packed(linear, error), fail);
   int64_t row = 0;
   for (int i = 0; i < n_sources; i++) {
-    ommai_linear_pack(&sources[i], n_in, compute, linear->packed.layout, row, linear->weights, linear->bias);
-    linear->has_bias |= sources[i].bias != NULL;
+    pack_source(linear, &sources[i], row);
     row += sources[i].n_out;
   }
   linear->packed.weights = linear->weights;
   linear->packed.bias = linear->bias;
-  OMMAI_TRY_GOTO(ommai_onednn_operand_create(engine->onednn, linear->packed.layout, n_out, n_in, linear->weights,
-                                             linear->has_bias ? linear->bias : NULL, &linear->operand, error),
-                 fail);
+  if (packed.layout != OMMAI_WEIGHTS_S8_PANELS) {
+    OMMAI_TRY_GOTO(ommai_onednn_operand_create(engine->onednn, packed.layout, packed.n_out, packed.n_in, linear->weights,
+                                               linear->has_bias ? linear->bias : NULL, &linear->operand, error),
+                   fail);
+  }
   *out = linear;
   return OMMA_OK;
 fail:
@@ -95,10 +108,37 @@ fail:
   return status;
 }
 
+enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources,
+                                     int n_sources, int64_t n_in, enum omma_dtype compute, struct ommai_linear **out,
+                                     struct omma_error *error) {
+  struct ommai_few_rows_weights packed = {.n_in = n_in, .x_type = compute};
+  OMMAI_TRY(check_sources(sources, n_sources, n_in, compute, &packed.n_out, error));
+  packed.layout = engine->layouts[compute];
+  return create(engine, sources, n_sources, packed, out, error);
+}
+
+enum omma_status ommai_linear_create_int8(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources,
+                                          int n_sources, int64_t n_in, enum omma_dtype compute, struct ommai_linear **out,
+                                          struct omma_error *error) {
+  struct ommai_few_rows_weights packed = {.n_in = n_in, .x_type = compute, .layout = OMMAI_WEIGHTS_S8_PANELS};
+  if (!engine->has_int8) {
+    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "linear layer: int8 weights need a CPU level with VNNI, not %s",
+                      ommai_cpu_level_name(engine->level));
+  }
+  OMMAI_TRY(check_sources(sources, n_sources, n_in, compute, &packed.n_out, error));
+  if (n_in > OMMAI_LINEAR_MAX_INT8_INPUTS) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "n_in", "linear layer: %lld inputs, at most %d with int8 weights",
+                            (long long)n_in, OMMAI_LINEAR_MAX_INT8_INPUTS);
+  }
+  return create(engine, sources, n_sources, packed, out, error);
+}
+
 void ommai_linear_destroy(struct ommai_linear *linear) {
   if (!linear) return;
   const struct omma_allocator *allocator = &linear->engine->allocator;
   ommai_onednn_operand_destroy(linear->operand);
+  ommai_release(allocator, linear->weight_sums, bias_elements(linear->packed.n_out), sizeof *linear->weight_sums);
+  ommai_release(allocator, linear->scales, bias_elements(linear->packed.n_out), sizeof *linear->scales);
   ommai_release(allocator, linear->bias, bias_elements(linear->packed.n_out), sizeof *linear->bias);
   ommai_release(allocator, linear->weights, linear->weight_bytes, 1);
   ommai_release(allocator, linear, 1, sizeof *linear);
@@ -110,16 +150,29 @@ int64_t ommai_linear_n_out(const struct ommai_linear *linear) { return linear->p
 
 enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear) { return linear->packed.x_type; }
 
+/* Of the vectors beside the weights. */
+static size_t vector_bytes(enum ommai_weight_layout layout, int64_t n_out) {
+  size_t each = layout == OMMAI_WEIGHTS_S8_PANELS ? 2 * sizeof(float) + sizeof(int32_t) : sizeof(float);
+  return bias_elements(n_out) * each;
+}
+
 size_t ommai_linear_bytes(const struct ommai_linear *linear) {
-  return linear->weight_bytes + bias_elements(linear->packed.n_out) * sizeof *linear->bias;
+  return linear->weight_bytes + vector_bytes(linear->packed.layout, linear->packed.n_out);
+}
+
+static size_t bytes_for(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in) {
+  size_t elements;
+  if (!ommai_linear_packed_elements(layout, n_out, n_in, &elements)) return 0;
+  return elements * element_bytes(layout) + vector_bytes(layout, n_out);
 }
 
 size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, int64_t n_out, int64_t n_in, enum omma_dtype compute) {
-  size_t elements;
   if (compute != OMMA_F32 && compute != OMMA_BF16) return 0;
-  enum ommai_weight_layout layout = engine->layouts[compute];
-  if (!ommai_linear_packed_elements(layout, n_out, n_in, &elements)) return 0;
-  return elements * element_bytes(layout) + bias_elements(n_out) * sizeof(float);
+  return bytes_for(engine->layouts[compute], n_out, n_in);
+}
+
+size_t ommai_linear_bytes_for_int8(int64_t n_out, int64_t n_in) {
+  return n_in > OMMAI_LINEAR_MAX_INT8_INPUTS ? 0 : bytes_for(OMMAI_WEIGHTS_S8_PANELS, n_out, n_in);
 }
 
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {

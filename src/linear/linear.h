@@ -6,7 +6,11 @@
  *
  * How a computation in bf16 rounds: x and W are bf16; products and sums are f32; bias, activation and the old y are applied in
  * f32; a bf16 y is rounded once, at the end. Where the CPU has no bf16 products, the bf16 values of W are kept expanded to f32
- * (twice the memory) and x is expanded tile by tile; the points of rounding are the same. */
+ * (twice the memory) and x is expanded tile by tile; the points of rounding are the same.
+ *
+ * How a computation over int8 weights rounds: each output's weights are whole multiples, -127 to 127, of max|w| / 127, and
+ * each row of x is whole multiples of (max x - min x) / 255, both to nearest even (kernels/int8.h); the sum of products is an exact whole number, hence the same whatever
+ * computes it; scales, bias, activation and the old y are applied in f32; a bf16 y is rounded once, at the end. */
 #ifndef OMMAI_LINEAR_LINEAR_H
 #define OMMAI_LINEAR_LINEAR_H
 
@@ -23,6 +27,7 @@
 #define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
 #define OMMAI_LINEAR_MAX_SIZE (1 << 24) /* n_in and n_out */
 #define OMMAI_LINEAR_MAX_WORKERS 4096
+#define OMMAI_LINEAR_MAX_INT8_INPUTS 65536 /* sums of this many products stay below 2^31 */
 
 /* oneDNN's engine, streams and scratch per worker, and the products made so far. Made once per model; must outlive its
  * linears and ops. Creating and destroying linears and ops must not overlap with any other call on the same engine. */
@@ -36,6 +41,9 @@ void ommai_linear_engine_destroy(struct ommai_linear_engine *engine);
 
 /* One line for people: oneDNN's version and instruction set, the layouts and ladders in use. */
 void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size);
+
+/* Whether the CPU level has 8-bit products that add up exactly (VNNI). */
+bool ommai_linear_has_int8(const struct ommai_linear_engine *engine);
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
@@ -59,6 +67,13 @@ struct ommai_linear;
 enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources,
                                      int n_sources, int64_t n_in, enum omma_dtype compute, struct ommai_linear **linear,
                                      struct omma_error *error);
+
+/* The same with int8 weights, one scale for each output, for tiles of rows only and all outputs at a time. An op over it takes x
+ * and y in the types of `compute`, and brings each row of x to int8 itself. Errors: also UNSUPPORTED (see ommai_linear_has_int8);
+ * LIMIT for more than OMMAI_LINEAR_MAX_INT8_INPUTS inputs. */
+enum omma_status ommai_linear_create_int8(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources,
+                                          int n_sources, int64_t n_in, enum omma_dtype compute, struct ommai_linear **linear,
+                                          struct omma_error *error);
 void ommai_linear_destroy(struct ommai_linear *linear);
 
 int64_t ommai_linear_n_in(const struct ommai_linear *linear);
@@ -68,6 +83,7 @@ enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear);
 /* Bytes of the packed weights and bias, and the same before there are weights; 0 for sizes that would be refused. */
 size_t ommai_linear_bytes(const struct ommai_linear *linear);
 size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, int64_t n_out, int64_t n_in, enum omma_dtype compute);
+size_t ommai_linear_bytes_for_int8(int64_t n_out, int64_t n_in);
 
 /* ---- tiles of rows ---------------------------------------------------------------------------------------------------- */
 

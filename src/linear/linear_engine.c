@@ -26,6 +26,7 @@ static enum omma_status choose_layouts(struct ommai_linear_engine *engine, struc
   if (has_bf16(engine->level)) {
     OMMAI_TRY(ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_BF16_PANELS, &bf16_panels, error));
   }
+  OMMAI_TRY(ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_S8_PANELS, &engine->has_int8, error));
   engine->layouts[OMMA_F32] = f32_panels ? OMMAI_WEIGHTS_F32_PANELS : OMMAI_WEIGHTS_F32_ROWS;
   engine->layouts[OMMA_BF16] = bf16_panels ? OMMAI_WEIGHTS_BF16_PANELS : engine->layouts[OMMA_F32];
   for (int compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
@@ -86,14 +87,18 @@ static void describe_ladder(const struct ommai_ladder *ladder, char *out, size_t
 }
 
 void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size) {
-  static const char *const layouts[OMMAI_WEIGHT_LAYOUTS] = {"bf16 panels of 64", "f32 panels of 64", "f32 rows"};
+  static const char *const layouts[OMMAI_WEIGHT_LAYOUTS] = {"bf16 panels of 64", "f32 panels of 64", "f32 rows",
+                                                            "s8 panels of 64"};
   char onednn[160], f32[32] = "", bf16[32] = "";
   ommai_onednn_describe(engine->onednn, onednn, sizeof onednn);
   describe_ladder(&engine->ladders[OMMA_F32], f32, sizeof f32);
   describe_ladder(&engine->ladders[OMMA_BF16], bf16, sizeof bf16);
-  snprintf(out, size, "%s; f32 layers: %s, tiles of %s rows; bf16 layers: %s, tiles of %s rows", onednn,
-           layouts[engine->layouts[OMMA_F32]], f32, layouts[engine->layouts[OMMA_BF16]], bf16);
+  snprintf(out, size, "%s; f32 layers: %s, tiles of %s rows; bf16 layers: %s, tiles of %s rows; int8 layers: %s", onednn,
+           layouts[engine->layouts[OMMA_F32]], f32, layouts[engine->layouts[OMMA_BF16]], bf16,
+           engine->has_int8 ? layouts[OMMAI_WEIGHTS_S8_PANELS] : "none (no VNNI)");
 }
+
+bool ommai_linear_has_int8(const struct ommai_linear_engine *engine) { return engine->has_int8; }
 
 int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {
   const struct ommai_ladder *ladder = &engine->ladders[compute];

@@ -14,6 +14,7 @@ struct ommai_linear_op {
   const struct ommai_ladder_products *products;
   const struct ommai_onednn_operand *operand; /* the layer's, or own */
   struct ommai_onednn_operand *own;           /* of some of the outputs */
+  struct ommai_int8_op *int8;                 /* of an int8 layer; products, operand and scratch are its own then */
   struct ommai_linear_form form;
   int64_t first_column, n_columns;
   bool expanded;     /* bf16 values over f32 weights */
@@ -47,6 +48,9 @@ static enum omma_status check_form(const struct ommai_linear *linear, const stru
   if (form->activation > OMMAI_ACTIVATION_SILU) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "activation", "linear layer: no activation %d", (int)form->activation);
   }
+  if (packed->layout == OMMAI_WEIGHTS_S8_PANELS && form->n_panels != 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_panels", "linear layer: int8 layers compute all outputs at a time");
+  }
   return OMMA_OK;
 }
 
@@ -55,10 +59,9 @@ static bool same_shape(const struct ommai_onednn_shape *a, const struct ommai_on
          a->activation == b->activation && a->bias == b->bias && a->accumulate == b->accumulate;
 }
 
-/* The products of this shape, made where the engine has none yet. */
-static enum omma_status find_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
-                                      const struct ommai_ladder *ladder, const struct ommai_ladder_products **out,
-                                      struct omma_error *error) {
+enum omma_status ommai_linear_find_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
+                                            const struct ommai_ladder *ladder, const struct ommai_ladder_products **out,
+                                            struct omma_error *error) {
   for (struct ommai_ladder_products *known = engine->products; known; known = known->next) {
     if (same_shape(&known->shape, shape)) {
       *out = known;
@@ -84,7 +87,7 @@ fail:
   return status;
 }
 
-static enum omma_status grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error) {
+enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error) {
   for (int worker = 0; worker < engine->n_workers; worker++) {
     struct ommai_linear_scratch *scratch = &engine->scratch[worker];
     if (scratch->size >= size) continue;
@@ -105,8 +108,6 @@ static enum omma_dtype product_x_type(const struct ommai_linear_op *op) {
 
 static enum omma_dtype product_y_type(const struct ommai_linear_op *op) { return op->expanded ? OMMA_F32 : op->form.y_type; }
 
-static size_t align_up(size_t size) { return (size + OMMAI_ALIGNMENT - 1) / OMMAI_ALIGNMENT * OMMAI_ALIGNMENT; }
-
 /* Lays a worker's scratch out and returns its size. Rows and columns are within OMMAI_LINEAR_MAX_*, so nothing overflows. */
 static size_t place_scratch(struct ommai_linear_op *op) {
   size_t used = 0, rows = (size_t)op->ladder->rows[op->ladder->n_steps - 1];
@@ -114,10 +115,10 @@ static size_t place_scratch(struct ommai_linear_op *op) {
     size_t bytes = ommai_onednn_matmul_scratch_bytes(op->products->steps[step]);
     if (bytes > used) used = bytes;
   }
-  op->x_at = used = align_up(used);
-  if (op->copy_x) used += align_up(rows * (size_t)op->linear->packed.n_in * type_bytes(product_x_type(op)));
+  op->x_at = used = ommai_linear_align(used);
+  if (op->copy_x) used += ommai_linear_align(rows * (size_t)op->linear->packed.n_in * type_bytes(product_x_type(op)));
   op->y_at = used;
-  if (op->copy_y) used += align_up(rows * (size_t)op->n_columns * type_bytes(product_y_type(op)));
+  if (op->copy_y) used += ommai_linear_align(rows * (size_t)op->n_columns * type_bytes(product_y_type(op)));
   return used;
 }
 
@@ -153,6 +154,19 @@ static enum omma_status choose_columns(struct ommai_linear_engine *engine, struc
   return OMMA_OK;
 }
 
+/* The products of the form, and room for them. */
+static enum omma_status prepare(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
+  const struct ommai_few_rows_weights *packed = &op->linear->packed;
+  op->ladder = &engine->ladders[packed->x_type];
+  op->expanded = packed->x_type == OMMA_BF16 && packed->layout != OMMAI_WEIGHTS_BF16_PANELS;
+  op->copy_x = op->expanded || op->form.x_stride != packed->n_in;
+  OMMAI_TRY(choose_columns(engine, op, error));
+  op->copy_y = op->form.y_type != product_y_type(op) || op->form.y_stride != op->n_columns;
+  struct ommai_onednn_shape shape = product_shape(op);
+  OMMAI_TRY(ommai_linear_find_products(engine, &shape, op->ladder, &op->products, error));
+  return ommai_linear_grow_scratch(engine, place_scratch(op), error);
+}
+
 enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
                                         const struct ommai_linear_form *form, struct ommai_linear_op **out,
                                         struct omma_error *error) {
@@ -162,15 +176,13 @@ enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, cons
   enum omma_status status;
   op->engine = engine;
   op->linear = linear;
-  op->ladder = &engine->ladders[linear->packed.x_type];
   op->form = *form;
-  op->expanded = linear->packed.x_type == OMMA_BF16 && linear->packed.layout != OMMAI_WEIGHTS_BF16_PANELS;
-  op->copy_x = op->expanded || form->x_stride != linear->packed.n_in;
-  OMMAI_TRY_GOTO(choose_columns(engine, op, error), fail);
-  op->copy_y = form->y_type != product_y_type(op) || form->y_stride != op->n_columns;
-  struct ommai_onednn_shape shape = product_shape(op);
-  OMMAI_TRY_GOTO(find_products(engine, &shape, op->ladder, &op->products, error), fail);
-  OMMAI_TRY_GOTO(grow_scratch(engine, place_scratch(op), error), fail);
+  if (linear->packed.layout == OMMAI_WEIGHTS_S8_PANELS) {
+    op->ladder = &ommai_int8_ladder;
+    OMMAI_TRY_GOTO(ommai_int8_op_create(engine, linear, form, &op->int8, error), fail);
+  } else {
+    OMMAI_TRY_GOTO(prepare(engine, op, error), fail);
+  }
   *out = op;
   return OMMA_OK;
 fail:
@@ -180,11 +192,13 @@ fail:
 
 void ommai_linear_op_destroy(struct ommai_linear_op *op) {
   if (!op) return;
+  ommai_int8_op_destroy(op->int8);
   ommai_onednn_operand_destroy(op->own);
   ommai_release(&op->engine->allocator, op, 1, sizeof *op);
 }
 
 const char *ommai_linear_op_name(const struct ommai_linear_op *op) {
+  if (op->int8) return ommai_int8_op_name(op->int8);
   return ommai_onednn_matmul_name(op->products->steps[op->ladder->n_steps - 1]);
 }
 
@@ -208,6 +222,7 @@ static void copy_rows(const void *from, enum omma_dtype from_type, int64_t from_
 
 /* n_rows rows, at most the ladder's last step. */
 static enum omma_status run_step(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+  if (op->int8) return ommai_int8_op_run(op->int8, x, y, n_rows, worker);
   const struct ommai_few_rows_weights *packed = &op->linear->packed;
   const struct ommai_linear_form *form = &op->form;
   char *scratch = op->engine->scratch[worker].memory;

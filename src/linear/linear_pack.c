@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/half.h"
+#include "kernels/int8.h"
 #include "linear/linear_objects.h"
 
 #define CHUNK 64 /* values of one row that are converted at a time; even */
@@ -116,6 +117,14 @@ static void pack_panels(const struct ommai_linear_source *source, int64_t n_in, 
   }
 }
 
+static void pack_bias(const struct ommai_linear_source *source, int64_t first_row, float *bias) {
+  for (int64_t at = 0; source->bias && at < source->n_out; at += CHUNK) {
+    int n = (int)ommai_min_i64(CHUNK, source->n_out - at);
+    load_f32((const char *)source->bias + (size_t)at * type_bytes(source->bias_type), source->bias_type, n,
+             bias + first_row + at);
+  }
+}
+
 void ommai_linear_pack(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
                        enum ommai_weight_layout layout, int64_t first_row, void *weights, float *bias) {
   if (layout == OMMAI_WEIGHTS_F32_ROWS) {
@@ -123,9 +132,50 @@ void ommai_linear_pack(const struct ommai_linear_source *source, int64_t n_in, e
   } else {
     pack_panels(source, n_in, compute, layout, first_row, weights);
   }
-  for (int64_t at = 0; source->bias && at < source->n_out; at += CHUNK) {
-    int n = (int)ommai_min_i64(CHUNK, source->n_out - at);
-    load_f32((const char *)source->bias + (size_t)at * type_bytes(source->bias_type), source->bias_type, n,
-             bias + first_row + at);
+  pack_bias(source, first_row, bias);
+}
+
+static float most_of_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row) {
+  char gathered[CHUNK * sizeof(float)];
+  float values[CHUNK];
+  int32_t most = 0;
+  for (int64_t k = 0; k < n_in; k += CHUNK) {
+    int n = (int)ommai_min_i64(CHUNK, n_in - k);
+    load_f32(row_values(source, n_in, row, k, n, gathered), source->type, n, values);
+    for (int i = 0; i < n; i++) {
+      int32_t bits = ommai_magnitude_bits(values[i]);
+      most = bits > most ? bits : most;
+    }
   }
+  return ommai_f32_from_bits((uint32_t)most);
+}
+
+/* Writes one row to its column of a panel, groups of four k being a panel's width apart, and returns the sum of what it wrote. */
+static int32_t pack_int8_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row, float inverse, int8_t *to) {
+  char gathered[CHUNK * sizeof(float)];
+  float values[CHUNK];
+  int32_t sum = 0;
+  for (int64_t k = 0; k < n_in; k += CHUNK) {
+    int n = (int)ommai_min_i64(CHUNK, n_in - k);
+    load_f32(row_values(source, n_in, row, k, n, gathered), source->type, n, values);
+    for (int i = 0; i < n; i++) {
+      int8_t value = (int8_t)ommai_round_whole(values[i] * inverse);
+      to[(k + i) / 4 * (4 * OMMAI_PANEL_COLUMNS) + i % 4] = value;
+      sum += value;
+    }
+  }
+  return sum;
+}
+
+void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row, int8_t *weights,
+                            float *scales, int32_t *weight_sums, float *bias) {
+  int64_t panel_elements = ommai_weights_panel_elements(OMMAI_WEIGHTS_S8_PANELS, n_in);
+  for (int64_t row = 0; row < source->n_out; row++) {
+    int64_t place = first_row + row, column = place % OMMAI_PANEL_COLUMNS;
+    int8_t *to = weights + place / OMMAI_PANEL_COLUMNS * panel_elements + 4 * column;
+    float most = most_of_row(source, n_in, row);
+    scales[place] = most / (float)OMMAI_INT8_MOST;
+    weight_sums[place] = pack_int8_row(source, n_in, row, ommai_int8_inverse(most, OMMAI_INT8_MOST), to);
+  }
+  pack_bias(source, first_row, bias);
 }

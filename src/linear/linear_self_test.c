@@ -5,10 +5,15 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "kernels/dtype.h"
 #include "linear/linear.h"
 
 /* Odd sizes, so that the padding inside the packed layout is met. */
 enum { N_IN = 83, N_OUT = 71, N_ROWS = 3, TILE = OMMAI_LINEAR_MAX_ROWS };
+
+/* Bounds of the errors: of sums that are exact in f32 but for the bias; and of N_IN products of which either factor, at most 14/16,
+ * is off by half of its step of at most 28/16 / 254. */
+static const double EXACT = 1e-5, ROUNDED = N_IN * 2 * (14.0 / 16) * (14.0 / 16 / 254);
 
 struct data {
   float weight[N_OUT * N_IN], bias[N_OUT], x[TILE * N_IN], y[TILE * N_OUT];
@@ -27,14 +32,15 @@ static void fill(struct data *data) {
   }
 }
 
-static enum omma_status compare(const struct data *data, const char *path, enum omma_dtype type, struct omma_error *error) {
+static enum omma_status compare(const struct data *data, const char *path, const char *type, double bound,
+                                struct omma_error *error) {
   for (int64_t row = 0; row < N_ROWS; row++) {
     for (int64_t out = 0; out < N_OUT; out++) {
       double sum = data->bias[out];
       for (int64_t k = 0; k < N_IN; k++) sum += (double)data->weight[out * N_IN + k] * data->x[row * N_IN + k];
-      if (fabs(sum - data->y[row * N_OUT + out]) <= 1e-5) continue;
+      if (fabs(sum - data->y[row * N_OUT + out]) <= bound) continue;
       return ommai_fail(error, OMMA_ERROR_INTERNAL, "linear layers: %s in %s: row %d, output %d: expected %g, found %g", path,
-                        type == OMMA_F32 ? "f32" : "bf16", (int)row, (int)out, sum, data->y[row * N_OUT + out]);
+                        type, (int)row, (int)out, sum, data->y[row * N_OUT + out]);
     }
   }
   return OMMA_OK;
@@ -42,6 +48,7 @@ static enum omma_status compare(const struct data *data, const char *path, enum 
 
 static enum omma_status check_type(struct ommai_linear_engine *engine, struct data *data, enum omma_dtype type,
                                    struct omma_error *error) {
+  const char *name = ommai_dtype_name(type);
   const struct ommai_linear_source source = {data->weight, OMMA_F32, N_OUT, data->bias, OMMA_F32, false};
   const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
   const void *x = type == OMMA_F32 ? (const void *)data->x : data->x_bf16;
@@ -51,9 +58,25 @@ static enum omma_status check_type(struct ommai_linear_engine *engine, struct da
   OMMAI_TRY_GOTO(ommai_linear_create(engine, &source, 1, N_IN, type, &linear, error), done);
   OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &form, &op, error), done);
   OMMAI_TRY_GOTO(ommai_linear_run(op, x, data->y, N_ROWS, 0), done);
-  OMMAI_TRY_GOTO(compare(data, "tile of rows", type, error), done);
+  OMMAI_TRY_GOTO(compare(data, "tile of rows", name, EXACT, error), done);
   ommai_linear_few_rows(linear, x, N_IN, N_ROWS, data->y, N_OUT, false, 0, ommai_linear_n_panels(linear));
-  status = compare(data, "few rows", type, error);
+  status = compare(data, "few rows", name, EXACT, error);
+done:
+  ommai_linear_op_destroy(op);
+  ommai_linear_destroy(linear);
+  return status;
+}
+
+static enum omma_status check_int8(struct ommai_linear_engine *engine, struct data *data, struct omma_error *error) {
+  const struct ommai_linear_source source = {data->weight, OMMA_F32, N_OUT, data->bias, OMMA_F32, false};
+  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
+  struct ommai_linear *linear = NULL;
+  struct ommai_linear_op *op = NULL;
+  enum omma_status status;
+  OMMAI_TRY_GOTO(ommai_linear_create_int8(engine, &source, 1, N_IN, OMMA_F32, &linear, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &form, &op, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_run(op, data->x, data->y, N_ROWS, 0), done);
+  status = compare(data, "tile of rows", "int8", ROUNDED, error);
 done:
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);
@@ -68,7 +91,8 @@ enum omma_status ommai_linear_self_test(enum ommai_cpu_level level, struct omma_
   fill(data);
   OMMAI_TRY_GOTO(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &engine, error), done);
   OMMAI_TRY_GOTO(check_type(engine, data, OMMA_F32, error), done);
-  status = check_type(engine, data, OMMA_BF16, error);
+  OMMAI_TRY_GOTO(check_type(engine, data, OMMA_BF16, error), done);
+  if (ommai_linear_has_int8(engine)) status = check_int8(engine, data, error);
 done:
   ommai_linear_engine_destroy(engine);
   ommai_release(&ommai_default_allocator, data, 1, sizeof *data);

@@ -145,6 +145,7 @@ static const char *isa_name(dnnl_cpu_isa_t isa) {
 
 /* What tests/unit/test_linear.c has seen to hold; anything else runs with one row count only. */
 bool ommai_onednn_is_proven(const struct ommai_onednn *onednn, enum ommai_weight_layout layout) {
+  if (layout == OMMAI_WEIGHTS_S8_PANELS) return true; /* whole numbers */
   switch ((int)onednn->isa) {
     case dnnl_cpu_isa_sse41:
     case dnnl_cpu_isa_avx2:
@@ -165,13 +166,25 @@ void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t 
 
 /* ---- memory descriptors ----------------------------------------------------------------------------------------------- */
 
-static dnnl_data_type_t data_type(enum omma_dtype type) { return type == OMMA_BF16 ? dnnl_bf16 : dnnl_f32; }
+static dnnl_data_type_t weights_type(enum ommai_weight_layout layout) {
+  if (layout == OMMAI_WEIGHTS_S8_PANELS) return dnnl_s8;
+  return layout == OMMAI_WEIGHTS_BF16_PANELS ? dnnl_bf16 : dnnl_f32;
+}
+
+static dnnl_data_type_t x_type(enum ommai_weight_layout layout) {
+  return layout == OMMAI_WEIGHTS_S8_PANELS ? dnnl_u8 : weights_type(layout);
+}
+
+static dnnl_data_type_t y_type(const struct ommai_onednn_shape *shape) {
+  if (shape->layout == OMMAI_WEIGHTS_S8_PANELS) return dnnl_s32;
+  return shape->y_type == OMMA_BF16 ? dnnl_bf16 : dnnl_f32;
+}
 
 /* oneDNN sees W^T [n_in][n_out]: a = k, b = n. */
 static dnnl_status_t describe_weights(dnnl_memory_desc_t *desc, enum ommai_weight_layout layout, int64_t n_out, int64_t n_in) {
-  static const dnnl_format_tag_t tags[OMMAI_WEIGHT_LAYOUTS] = {dnnl_BA16a64b2a, dnnl_BA16a64b, dnnl_ba};
+  static const dnnl_format_tag_t tags[OMMAI_WEIGHT_LAYOUTS] = {dnnl_BA16a64b2a, dnnl_BA16a64b, dnnl_ba, dnnl_BA16a64b4a};
   const dnnl_dims_t dims = {n_in, n_out};
-  return desc_tagged(desc, dims, layout == OMMAI_WEIGHTS_BF16_PANELS ? dnnl_bf16 : dnnl_f32, tags[layout]);
+  return desc_tagged(desc, dims, weights_type(layout), tags[layout]);
 }
 
 static dnnl_status_t describe_rows(dnnl_memory_desc_t *desc, int64_t n_rows, int64_t n_columns, dnnl_data_type_t type) {
@@ -254,9 +267,8 @@ static dnnl_status_t make_workers(struct ommai_onednn_matmul *matmul, const dnnl
 static dnnl_status_t make_primitive(struct ommai_onednn_matmul *matmul, const struct ommai_onednn_shape *shape) {
   dnnl_memory_desc_t x = {0}, weights = {0}, bias = {0}, y = {0};
   dnnl_primitive_attr_t attributes = NULL;
-  enum omma_dtype x_type = shape->layout == OMMAI_WEIGHTS_BF16_PANELS ? OMMA_BF16 : OMMA_F32;
-  dnnl_status_t found = describe_rows(&x, shape->n_rows, shape->n_in, data_type(x_type));
-  if (found == dnnl_success) found = describe_rows(&y, shape->n_rows, shape->n_out, data_type(shape->y_type));
+  dnnl_status_t found = describe_rows(&x, shape->n_rows, shape->n_in, x_type(shape->layout));
+  if (found == dnnl_success) found = describe_rows(&y, shape->n_rows, shape->n_out, y_type(shape));
   if (found == dnnl_success) found = describe_weights(&weights, shape->layout, shape->n_out, shape->n_in);
   if (found == dnnl_success && shape->bias) found = describe_rows(&bias, 1, shape->n_out, dnnl_f32);
   if (found == dnnl_success) found = make_attributes(shape, &attributes);
@@ -317,12 +329,18 @@ const char *ommai_onednn_matmul_name(const struct ommai_onednn_matmul *matmul) {
   return found == dnnl_success && name ? name : "unknown";
 }
 
+/* The values are sets of bits. Without VNNI, pairs of 8-bit products are added in 16 bits, which saturate. */
+static bool has_vnni(const struct ommai_onednn *onednn) {
+  return ((unsigned)onednn->isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
+}
+
 enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, enum ommai_weight_layout layout, bool *taken,
                                     struct omma_error *error) {
   struct ommai_onednn_shape shape = {.n_rows = 64, .n_in = 256, .n_out = 256, .layout = layout, .y_type = OMMA_F32};
   struct ommai_onednn_matmul *matmul;
-  enum omma_status status = ommai_onednn_matmul_create(onednn, &shape, &matmul, error);
   *taken = false;
+  if (layout == OMMAI_WEIGHTS_S8_PANELS && !has_vnni(onednn)) return OMMA_OK;
+  enum omma_status status = ommai_onednn_matmul_create(onednn, &shape, &matmul, error);
   if (status == OMMA_ERROR_UNSUPPORTED) return OMMA_OK;
   if (status != OMMA_OK) return status;
   /* Its reference code takes any layout, at a thousandth of the speed. */

@@ -177,6 +177,7 @@ enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const stru
   const struct load load = {loader, config, names, pick_prefix(loader, names)};
   OMMAI_TRY(load_patch_embed(&load, tower, error));
   OMMAI_TRY(load_positions(&load, tower, error));
+  loader->int8 = tower->int8;
   for (int64_t i = 0; i < config->depth; i++) {
     struct ommai_vision_block described = {0};
     OMMAI_TRY(load_block(&load, i, tower->blocks ? &tower->blocks[i] : &described, error));

@@ -79,9 +79,12 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, const cha
                                    enum omma_dtype compute, struct ommai_linear **out, struct omma_error *error) {
   int64_t n_out = 0;
   for (int i = 0; i < n_sources; i++) n_out += sources[i].n_out;
-  loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, n_out, n_in, compute);
+  loader->bytes += (int64_t)(loader->int8 ? ommai_linear_bytes_for_int8(n_out, n_in)
+                                          : ommai_linear_bytes_for(loader->linear_engine, n_out, n_in, compute));
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
-  enum omma_status status = ommai_linear_create(loader->linear_engine, sources, n_sources, n_in, compute, out, error);
+  enum omma_status status = loader->int8
+                                ? ommai_linear_create_int8(loader->linear_engine, sources, n_sources, n_in, compute, out, error)
+                                : ommai_linear_create(loader->linear_engine, sources, n_sources, n_in, compute, out, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);
   return status;
 }
@@ -102,7 +105,7 @@ static enum omma_status open_part(struct ommai_weight_loader *loader, const stru
 enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, const struct ommai_linear_part *parts, int n_parts,
                                      int n_dims, const int64_t *inner_shape, struct ommai_linear **out,
                                      struct omma_error *error) {
-  struct ommai_linear_source sources[MAX_PARTS];
+  struct ommai_linear_source sources[MAX_PARTS] = {{0}};
   struct ommai_loader_tensor tensors[MAX_PARTS][2];
   int64_t n_in = 1;
   for (int i = 0; i < n_dims - 1; i++) n_in *= inner_shape[i];

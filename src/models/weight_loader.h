@@ -24,6 +24,7 @@ struct ommai_weight_loader {
   const struct ommai_checkpoint *checkpoint; /* PACK; may be NULL in DESCRIBE */
   struct ommai_linear_engine *linear_engine;
   enum omma_dtype dtype;      /* that linear layers are packed in and compute in */
+  bool int8;                  /* their weights are packed as int8 instead */
   ommai_tensor_visitor visit; /* DESCRIBE; may be NULL */
   void *visit_context;
   int64_t n_parameters;

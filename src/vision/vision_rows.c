@@ -132,6 +132,14 @@ static void turn_row(const struct ommai_vision_rows *rows, struct ommai_patch_po
   tower->ops->convert(from + 2 * h, h, ommai_element(to, 2 * h, tower->dtype), tower->dtype);
 }
 
+/* A linear layer of a block or merger over n_rows rows of a tile. */
+static void apply(struct ommai_vision_rows *rows, const struct ommai_vision_linear *linear, const void *x, void *y,
+                  int64_t n_rows, int worker) {
+  int64_t start = ommai_vision_clock_start(rows->clocks);
+  ommai_row_tiles_apply(&rows->tiles, linear->op, x, y, n_rows, worker);
+  ommai_vision_clock_stop(rows->clocks, worker, OMMAI_VISION_LINEAR, start);
+}
+
 /* norm1 and qkv of `block` for a tile, into the packed qkv. */
 static void project_qkv(struct ommai_vision_rows *rows, struct ommai_row_tile tile, int64_t block, int worker) {
   const struct ommai_vision_tower *tower = rows->tower;
@@ -141,7 +149,7 @@ static void project_qkv(struct ommai_vision_rows *rows, struct ommai_row_tile ti
   int64_t h = config->hidden_size;
   norm_rows(tower, &weights->norm1, config->norm_eps, rows->residual + tile.first * h, tile.n_rows, h, scratch->normed,
             tower->dtype);
-  ommai_row_tiles_apply(&rows->tiles, weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
+  apply(rows, &weights->qkv, scratch->normed, scratch->wide, tile.n_rows, worker);
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
     for (int64_t i = 0; i < walk.stretch.n_patches; i++) {
       int64_t row = walk.row + i;
@@ -162,8 +170,8 @@ static void merge_tile(struct ommai_vision_rows *rows, struct ommai_row_tile til
   int64_t n_tokens = tile.n_rows / joined, norm_width = merger->norm_after_join ? h * joined : h;
   norm_rows(tower, &merger->norm, config->merger_norm_eps, x, tile.n_rows * h / norm_width, norm_width, scratch->normed,
             tower->dtype);
-  ommai_row_tiles_apply(&rows->tiles, merger->fc1.op, scratch->normed, scratch->hidden, n_tokens, worker);
-  ommai_row_tiles_apply(&rows->tiles, merger->fc2.op, scratch->hidden, scratch->wide, n_tokens, worker);
+  apply(rows, &merger->fc1, scratch->normed, scratch->hidden, n_tokens, worker);
+  apply(rows, &merger->fc2, scratch->hidden, scratch->wide, n_tokens, worker);
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
     const struct ommai_vision_input *input = walk.stretch.input;
     int64_t input_tokens = ommai_vision_input_planes(config, input) * input->grid_rows * input->grid_columns / joined;
@@ -177,10 +185,14 @@ void ommai_vision_enter_tile(struct ommai_vision_rows *rows, int64_t index, int 
   const struct ommai_vision_tower *tower = rows->tower;
   struct ommai_row_tile tile = ommai_row_tile_at(&rows->tiles, index);
   struct ommai_vision_scratch *scratch = &rows->scratch[worker];
+  int64_t start = ommai_vision_clock_start(rows->clocks);
   cut_patches(rows, tile, scratch->hidden);
+  ommai_vision_clock_stop(rows->clocks, worker, OMMAI_VISION_CUT, start);
+  start = ommai_vision_clock_start(rows->clocks);
   ommai_row_tiles_apply(&rows->tiles, tower->patch_embed.op, scratch->hidden,
                         rows->residual + tile.first * tower->config.hidden_size, tile.n_rows, worker);
   if (tower->config.positions != OMMAI_POSITIONS_NONE) add_positions(rows, tile);
+  ommai_vision_clock_stop(rows->clocks, worker, OMMAI_VISION_EMBED, start);
   project_qkv(rows, tile, 0, worker);
 }
 
@@ -193,16 +205,16 @@ static void feed_forward(struct ommai_vision_rows *rows, const struct ommai_visi
   int64_t intermediate = config->intermediate_size;
   norm_rows(tower, &weights->norm2, config->norm_eps, residual, n_rows, config->hidden_size, scratch->normed, tower->dtype);
   if (config->gated) {
-    ommai_row_tiles_apply(&rows->tiles, weights->fc1.op, scratch->normed, scratch->wide, n_rows, worker);
+    apply(rows, &weights->fc1, scratch->normed, scratch->wide, n_rows, worker);
     for (int64_t row = 0; row < n_rows; row++) {
       const float *gate = scratch->wide + row * 2 * intermediate;
       tower->ops->silu_mul(gate, gate + intermediate, intermediate,
                            ommai_element(scratch->hidden, row * intermediate, tower->dtype), tower->dtype);
     }
   } else {
-    ommai_row_tiles_apply(&rows->tiles, weights->fc1.op, scratch->normed, scratch->hidden, n_rows, worker);
+    apply(rows, &weights->fc1, scratch->normed, scratch->hidden, n_rows, worker);
   }
-  ommai_row_tiles_apply(&rows->tiles, weights->fc2.op, scratch->hidden, residual, n_rows, worker);
+  apply(rows, &weights->fc2, scratch->hidden, residual, n_rows, worker);
 }
 
 /* The end of the tower: final norm and merger. */
@@ -224,7 +236,7 @@ void ommai_vision_leave_tile(struct ommai_vision_rows *rows, int64_t block, int6
   struct ommai_row_tile tile = ommai_row_tile_at(&rows->tiles, index);
   float *residual = rows->residual + tile.first * config->hidden_size;
   const void *attended = ommai_element(rows->attended, tile.first * config->hidden_size, tower->dtype);
-  ommai_row_tiles_apply(&rows->tiles, weights->proj.op, attended, residual, tile.n_rows, worker);
+  apply(rows, &weights->proj, attended, residual, tile.n_rows, worker);
   feed_forward(rows, weights, residual, tile.n_rows, worker);
   for (int64_t j = 0; j < config->n_deepstack; j++) {
     if (config->deepstack_layers[j] == block) merge_tile(rows, tile, residual, &tower->deepstack[j], 1 + j, worker);

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "image/patches.h"
 #include "linear/row_tiles.h"
+#include "vision/vision_clock.h"
 #include "vision/vision_layout.h"
 
 /* What one worker needs for its tile; every buffer has OMMAI_MAX_TILE_ROWS rows. */
@@ -26,6 +27,7 @@ struct ommai_vision_rows {
   void *attended;                       /* dtype [round_up(n, 128), h] */
   float *rope_cosine, *rope_sine;       /* [max_side, head_dim / 4] */
   struct ommai_vision_scratch *scratch; /* [n_workers] */
+  struct ommai_vision_clock *clocks;    /* [n_workers], or NULL */
 };
 
 /* Takes memory for a pass of at most these sizes; the same calls measure and place. */

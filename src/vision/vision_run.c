@@ -134,6 +134,8 @@ enum omma_status ommai_vision_run_start(const struct ommai_vision_tower *tower, 
   return OMMA_OK;
 }
 
+void ommai_vision_run_set_clocks(struct ommai_vision_run *run, struct ommai_vision_clock *clocks) { run->rows.clocks = clocks; }
+
 void ommai_vision_run_set_tap(struct ommai_vision_run *run, ommai_stage_tap tap, void *context) {
   run->tap = tap;
   run->tap_context = context;
@@ -167,8 +169,13 @@ static enum omma_status attend(struct ommai_vision_run *run, int64_t count, stru
                                            .q_token_stride = 3 * h,
                                            .k_token_stride = 3 * h,
                                            .v_token_stride = 3 * h};
-  return omma_attention_run_range(attention->plan, &tensors, run->attention_workspace, attention->workspace_size, run->team,
-                                  run->first_task, count, error);
+  int64_t start = ommai_vision_clock_start(rows->clocks);
+  enum omma_status status = omma_attention_run_range(attention->plan, &tensors, run->attention_workspace,
+                                                     attention->workspace_size, run->team, run->first_task, count, error);
+  for (int worker = 0; worker < (run->team ? run->team->n_workers : 1); worker++) {
+    ommai_vision_clock_stop(rows->clocks, worker, OMMAI_VISION_ATTENTION, start);
+  }
+  return status;
 }
 
 static void show(const struct ommai_vision_run *run, const char *stage, int64_t index) {

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "image/patches.h"
+#include "vision/vision_clock.h"
 #include "vision/vision_layout.h"
 
 /* Looks at a stage's rows after it is complete, for tests: name, index (the block, or 0), data [n_rows, width] in packed order. */
@@ -31,6 +32,9 @@ enum omma_status ommai_vision_run_start(const struct ommai_vision_tower *tower, 
                                         int64_t n_inputs, const struct ommai_patch_spec *patches, void *workspace,
                                         size_t workspace_size, const struct omma_team *team, struct ommai_vision_run **run,
                                         struct omma_error *error);
+
+/* Adds what the pass's parts take to `clocks` [n_workers of the team], which must outlive the run. */
+void ommai_vision_run_set_clocks(struct ommai_vision_run *run, struct ommai_vision_clock *clocks);
 
 void ommai_vision_run_set_tap(struct ommai_vision_run *run, ommai_stage_tap tap, void *context);
 

@@ -17,7 +17,7 @@ import time
 import pytest
 
 COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
-            "bench serve"]
+            "bench encoder", "bench serve"]
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
 
 
@@ -186,6 +186,8 @@ def test_unknown_option_unlike_any(omma, words):
         (["chat", "--max-tokens", ""], "--max-tokens", "whole number"),
         (["chat", "--logprobs", "21", "--json"], "--logprobs", "from 0 to 20"),
         (["chat", "--dtype", "int3"], "--dtype", "one of"),
+        (["chat", "--dtype", "int8"], "--dtype", "int8"),
+        (["serve", "--vision-dtype", "int4"], "--vision-dtype", "int8"),
         (["chat", "--isa", "mmx"], "--isa", "avx2"),
         (["chat", "--threads", "0"], "--threads", "from 1"),
         (["chat", "--json=yes"], "--json", "no value"),
@@ -227,6 +229,10 @@ def test_missing_value(omma):
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--kv-heads", "3"], "--kv-heads"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "64x"], "--segments"),
         (["bench", "attention", "--heads", "4", "--head-dim", "8", "--segments", "0"], "--segments"),
+        (["bench", "encoder", "--image-size", "64"], "'64' is no size"),
+        (["bench", "encoder", "--image-size", "64x64,"], "'' is no size"),
+        (["bench", "encoder", "--image-size", "0x64"], "'0x64' is no size"),
+        (["bench", "encoder", "--repeat", "0"], "--repeat"),
     ],
 )
 def test_wrong_use(omma, words, why):
@@ -402,6 +408,12 @@ def test_preprocess(omma, no_weights, pictures, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [target.name]
 
 
+def test_preprocess_for_the_times(omma, no_weights, pictures):
+    done = omma.json("preprocess", *[pictures / "meadow_163x97.jpg"] * 2, "--model", no_weights, "--json")
+    assert done["output"] is None and len(done["images"]) == 2
+    assert all(image["decode_ms"] > 0 and image["preprocess_ms"] > 0 for image in done["images"])
+
+
 def test_encode(omma, model, pictures, tmp_path):
     sources = [pictures / "tile_64x64.png", pictures / "meadow_163x97.jpg"]
     results = []
@@ -509,6 +521,30 @@ def test_chat_threads_agree(omma, model):
     assert omma.json(*words, "--threads", "1")["token_ids"] == omma.json(*words, "--threads", "2")["token_ids"]
 
 
+@pytest.fixture
+def int8(omma, no_weights):
+    """The option for int8 towers, where this CPU can have them."""
+    done = omma("info", "--vision-dtype", "int8", "--model", no_weights)
+    if done.returncode:
+        refused(done, 1, "vision_weights", "VNNI")
+        pytest.skip("no VNNI")
+    return ["--vision-dtype", "int8"]
+
+
+def test_int8_tower(omma, int8, model, no_weights, pictures, tmp_path):
+    picture = pictures / "tile_64x64.png"
+    words = ["--model", model, *int8]
+    asked = ["--image", picture, "--prompt", "Hello", "--max-tokens", "8", "--ignore-eos", "--json"]
+    answers = [omma.json("chat", *words, *asked, "--threads", threads)["token_ids"] for threads in ("1", "2")]
+    assert answers[0] == answers[1] and len(answers[0]) == 8
+    assert omma("encode", *words, picture, "--output", tmp_path / "tokens.safetensors").returncode == 0
+    sizes = [omma.json("info", "--model", no_weights, "--json", *more)["model"] for more in (["--vision-dtype", "f32"], int8)]
+    assert [size["vision_weights"] for size in sizes] == ["f32", "int8"]
+    assert sizes[1]["memory"]["weight_bytes"] < sizes[0]["memory"]["weight_bytes"]
+    plan = omma.json("plan", "--model", no_weights, "--json", *int8, "64x64")
+    assert plan["memory"]["weight_bytes"] == sizes[1]["memory"]["weight_bytes"]
+
+
 # ---- info, verify, bench
 
 
@@ -578,6 +614,24 @@ def test_bench_attention_from_file(omma, tmp_path):
     refused(omma(*words, tmp_path / "none.txt"), 1, "none.txt")
     file.write_text("12 thirty")
     refused(omma(*words, file), 2, "thirty")
+
+
+@pytest.mark.parametrize(("sizes", "batch"), [("96x64", 1), ("96x64,65x33", 2)])
+def test_bench_encoder(omma, model, sizes, batch):
+    words = ["--model", model, "--threads", "1"]
+    plans = omma.json("plan", *sizes.split(","), *words, "--json")["total"]
+    result = omma.json("bench", "encoder", "--image-size", sizes, "--batch", batch, "--repeat", 2, *words, "--json")
+    assert result["n_patches"] == batch * plans["n_patches"] and result["n_tokens"] == batch * plans["n_tokens"]
+    assert result["flops"] == pytest.approx(batch * plans["flops"])
+    assert 0 < result["ms_min"] <= result["ms_median"] and result["runs"] == 2
+    assert result["times_peak"] == pytest.approx(result["ms_min"] * 1e6 * result["peak_gflops"] / result["flops"])
+    assert set(result["parts"]) == {"preprocess", "patch_embed", "attention", "linear", "rest"}
+    assert sum(result["parts"].values()) == pytest.approx(result["ms_min"]) and min(result["parts"].values()) >= 0
+    assert result["peak_gflops"] == max(result["peaks"]) and result["planned_bytes"] > 0
+    assert (result["separate"] is None) == (result["n_pictures"] == 1)
+    if result["separate"]:
+        ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]
+        assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
 
 
 # ---- serve and signals

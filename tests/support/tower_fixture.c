@@ -82,7 +82,9 @@ static void make_linear(struct test_random *random, const struct ommai_vision_to
   float *bias = random_vector(random, n_out, 0, 0.2f);
   const struct ommai_linear_source source = {
       .weight = weight, .type = OMMA_F32, .n_out = n_out, .bias = bias, .bias_type = OMMA_F32};
-  assert_ok(ommai_linear_create(tower->linear_engine, &source, 1, n_in, tower->dtype, &out->linear, &error), &error);
+  assert_ok((tower->int8 ? ommai_linear_create_int8 : ommai_linear_create)(tower->linear_engine, &source, 1, n_in, tower->dtype,
+                                                                           &out->linear, &error),
+            &error);
   assert_ok(ommai_linear_op_create(tower->linear_engine, out->linear, &form, &out->op, &error), &error);
   ommai_release(&ommai_default_allocator, weight, (size_t)(n_out * n_in), sizeof *weight);
   ommai_release(&ommai_default_allocator, bias, (size_t)n_out, sizeof *bias);
@@ -98,11 +100,12 @@ static void make_merger(struct test_random *random, const struct ommai_vision_to
   make_linear(random, tower, config->out_hidden_size, joined, ommai_vision_form_merger_fc2(config), &merger->fc2);
 }
 
-void fixture_tower_make(struct fixture_tower *fixture, int kind, enum omma_dtype dtype, int n_workers) {
+void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n_workers) {
   struct test_random random = {11 + (uint64_t)kind};
   struct omma_error error;
   struct omma_attention_context *attention;
   enum ommai_cpu_level level;
+  enum omma_dtype dtype = type == FIXTURE_F32 ? OMMA_F32 : OMMA_BF16;
   *fixture = (struct fixture_tower){.tower = {.config = configs[kind], .dtype = dtype}};
   struct ommai_vision_tower *tower = &fixture->tower;
   const struct ommai_vision_config *config = &tower->config;
@@ -114,6 +117,7 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, enum omma_dtype
   tower->ops = ommai_row_ops(level);
   tower->blocks = ommai_allocate(&ommai_default_allocator, (size_t)config->depth, sizeof *tower->blocks);
   make_linear(&random, tower, h, ommai_vision_patch_dim(config), ommai_vision_form_patch_embed(config), &tower->patch_embed);
+  tower->int8 = type == FIXTURE_INT8 && ommai_linear_has_int8(tower->linear_engine);
   if (config->positions) {
     tower->position_table = random_vector(&random, config->position_rows * config->position_columns * h, 0, 1);
   }

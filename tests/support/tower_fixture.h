@@ -18,8 +18,11 @@ struct fixture_tower {
   struct ommai_patch_spec patches;
 };
 
+/* What a tower computes in; int8 is bf16 where the CPU has no VNNI. */
+enum { FIXTURE_F32, FIXTURE_BF16, FIXTURE_INT8, FIXTURE_TYPES };
+
 /* For runs on at most n_workers workers. */
-void fixture_tower_make(struct fixture_tower *fixture, int kind, enum omma_dtype dtype, int n_workers);
+void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n_workers);
 void fixture_tower_free(struct fixture_tower *fixture);
 
 /* Inputs of a pass with random pixels, their outputs (NaN until written) and a workspace of exactly the stated size. */

@@ -110,6 +110,33 @@ static void facts_are_those_of_the_files(void **state) {
   omma_model_close(bare);
 }
 
+/* Parameters are the same, their bytes fewer; the language model has no int8, nor has a level without VNNI. */
+static void int8_is_for_the_tower(void **state) {
+  (void)state;
+  char path[1024];
+  struct omma_error error;
+  struct omma_model *model;
+  struct omma_model_info info[2];
+  struct omma_model_options options = {.config_only = true, .weights = OMMA_WEIGHTS_INT8};
+  golden_path("qwen3_vl_tied", NULL, path, sizeof path);
+  assert_fails(omma_model_open(path, &options, &model, &error), OMMA_ERROR_UNSUPPORTED, "int8 is for the vision tower only",
+               &error);
+  for (int i = 0; i < 2; i++) {
+    options = (struct omma_model_options){.config_only = true, .vision_weights = i ? OMMA_WEIGHTS_INT8 : OMMA_WEIGHTS_F32};
+    enum omma_status status = omma_model_open(path, &options, &model, &error);
+    if (i && status != OMMA_OK) {
+      assert_fails(status, OMMA_ERROR_UNSUPPORTED, "int8 needs AVX-512 VNNI", &error);
+      skip();
+    }
+    assert_ok(status, &error);
+    omma_model_get_info(model, &info[i]);
+    assert_string_equal(info[i].vision_weights, i ? "int8" : "f32");
+    omma_model_close(model);
+  }
+  assert_int_equal(info[0].n_parameters, info[1].n_parameters);
+  assert_true(info[1].weight_bytes < info[0].weight_bytes);
+}
+
 struct progress {
   int64_t done, total;
   int n_calls;
@@ -216,10 +243,10 @@ static void tensors_are_saved_as_they_are(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sound_weights_are_verified),       cmocka_unit_test(unsound_weights_are_reported),
-      cmocka_unit_test(facts_are_those_of_the_files),     cmocka_unit_test(progress_counts_to_the_end),
-      cmocka_unit_test(kernels_are_described_and_tested), cmocka_unit_test(text_goes_there_and_back),
-      cmocka_unit_test(tensors_are_saved_as_they_are),
+      cmocka_unit_test(sound_weights_are_verified),   cmocka_unit_test(unsound_weights_are_reported),
+      cmocka_unit_test(facts_are_those_of_the_files), cmocka_unit_test(int8_is_for_the_tower),
+      cmocka_unit_test(progress_counts_to_the_end),   cmocka_unit_test(kernels_are_described_and_tested),
+      cmocka_unit_test(text_goes_there_and_back),     cmocka_unit_test(tensors_are_saved_as_they_are),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

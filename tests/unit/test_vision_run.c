@@ -13,14 +13,14 @@ enum { N_INPUTS = 5, N_WORKERS = 3 };
 /* Frames, rows and columns of patches: ragged windows, one block, a video with a frame short, a tower of one column. */
 static const int64_t grids[N_INPUTS][3] = {{1, 4, 6}, {1, 2, 2}, {3, 10, 8}, {1, 14, 2}, {1, 6, 18}};
 
-static struct fixture_tower towers[FIXTURE_TOWERS][2]; /* f32, bf16 */
+static struct fixture_tower towers[FIXTURE_TOWERS][FIXTURE_TYPES];
 static struct ommai_team *team;
 
 static int set_up(void **state) {
   (void)state;
   struct omma_error error;
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
-    for (int type = OMMA_F32; type <= OMMA_BF16; type++) fixture_tower_make(&towers[kind][type], kind, type, N_WORKERS);
+    for (int type = 0; type < FIXTURE_TYPES; type++) fixture_tower_make(&towers[kind][type], kind, type, N_WORKERS);
   }
   return ommai_team_create(N_WORKERS, false, &ommai_default_allocator, &team, &error) == OMMA_OK ? 0 : -1;
 }
@@ -28,7 +28,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   (void)state;
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
-    for (int type = OMMA_F32; type <= OMMA_BF16; type++) fixture_tower_free(&towers[kind][type]);
+    for (int type = 0; type < FIXTURE_TYPES; type++) fixture_tower_free(&towers[kind][type]);
   }
   ommai_team_destroy(team);
   return 0;
@@ -42,7 +42,7 @@ static void slices_and_threads_do_not_change_a_bit(void **state) {
   (void)state;
   const int64_t slices[] = {1, 0, 2, 7, INT64_MAX};
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
-    for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
+    for (int type = 0; type < FIXTURE_TYPES; type++) {
       const struct fixture_tower *tower = &towers[kind][type];
       struct fixture_pass reference = fixture_pass_make(tower, grids, N_INPUTS, 1);
       fixture_pass_run(tower, &reference, 1000, NULL);
@@ -63,7 +63,7 @@ static void company_does_not_change_a_bit(void **state) {
   (void)state;
   enum { MANY = 40 };
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
-    for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
+    for (int type = 0; type < FIXTURE_TYPES; type++) {
       const struct fixture_tower *tower = &towers[kind][type];
       struct fixture_pass alone[N_INPUTS];
       int64_t many[MANY][3];
@@ -89,7 +89,7 @@ static void interleaved_passes_do_not_meet(void **state) {
   (void)state;
   struct omma_error error;
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
-    const struct fixture_tower *tower = &towers[kind][OMMA_F32];
+    const struct fixture_tower *tower = &towers[kind][FIXTURE_F32];
     struct fixture_pass reference[2] = {fixture_pass_make(tower, grids, 2, 1), fixture_pass_make(tower, grids + 2, 3, 1)};
     struct fixture_pass pass[2] = {fixture_pass_make(tower, grids, 2, 1), fixture_pass_make(tower, grids + 2, 3, 1)};
     struct ommai_vision_run *runs[2];
@@ -113,7 +113,7 @@ static void videos_are_stills_one_after_another(void **state) {
   (void)state;
   const int64_t video_grid[1][3] = {{4, 6, 8}};
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
-    const struct fixture_tower *tower = &towers[kind][OMMA_F32];
+    const struct fixture_tower *tower = &towers[kind][FIXTURE_F32];
     const struct ommai_vision_config *config = &tower->tower.config;
     int64_t slices = config->temporal_patch_size, n_planes = 4 / slices;
     size_t frame = (size_t)(6 * 8 * config->patch_size * config->patch_size * 3);
@@ -141,7 +141,7 @@ static void videos_are_stills_one_after_another(void **state) {
 static void small_workspaces_are_refused(void **state) {
   (void)state;
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
-    const struct fixture_tower *tower = &towers[kind][OMMA_F32];
+    const struct fixture_tower *tower = &towers[kind][FIXTURE_F32];
     struct fixture_pass pass = fixture_pass_make(tower, grids, N_INPUTS, 1);
     struct ommai_vision_run *run = NULL;
     struct omma_error error;
@@ -167,7 +167,7 @@ static void small_workspaces_are_refused(void **state) {
 static void one_size_fits_all_of_these_sizes(void **state) {
   (void)state;
   enum { SIDE = 48 };
-  const struct fixture_tower *tower = &towers[FIXTURE_TOWER_WINDOWS][OMMA_F32];
+  const struct fixture_tower *tower = &towers[FIXTURE_TOWER_WINDOWS][FIXTURE_F32];
   const struct ommai_vision_sizes most = {.n_patches = 2 * SIDE, .n_planes = SIDE / 2, .max_side = SIDE};
   size_t size = ommai_vision_workspace_size(&tower->tower, &most, 1);
   for (int64_t columns = 2; columns <= SIDE; columns += 2) {
@@ -189,7 +189,7 @@ static void wrong_grids_are_named(void **state) {
   (void)state;
   const int64_t wrong[][2] = {
       {0, 2}, {2, 0}, {-2, 2}, {3, 2}, {2, 5}, {INT64_MAX - 1, 2}, {(int64_t)1 << 32, (int64_t)1 << 32}};
-  const struct fixture_tower *tower = &towers[FIXTURE_TOWER_WINDOWS][OMMA_F32];
+  const struct fixture_tower *tower = &towers[FIXTURE_TOWER_WINDOWS][FIXTURE_F32];
   struct fixture_pass pass = fixture_pass_make(tower, grids, N_INPUTS, 1);
   struct ommai_vision_run *run = NULL;
   struct omma_error error;
@@ -213,7 +213,7 @@ static void wrong_grids_are_named(void **state) {
 
 static size_t size_for(int64_t n_patches, int64_t n_planes, int64_t max_side, int n_workers) {
   const struct ommai_vision_sizes sizes = {n_patches, n_planes, max_side};
-  return ommai_vision_workspace_size(&towers[FIXTURE_TOWER_WINDOWS][OMMA_F32].tower, &sizes, n_workers);
+  return ommai_vision_workspace_size(&towers[FIXTURE_TOWER_WINDOWS][FIXTURE_F32].tower, &sizes, n_workers);
 }
 
 static void impossible_sizes_have_no_workspace(void **state) {

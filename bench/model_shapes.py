@@ -1,0 +1,397 @@
+"""Sizes of the released checkpoints, and the tensors and config.json that follow from them, in the released form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+Shapes = Iterator[tuple[str, tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
+class Tower:
+    depth: int
+    hidden: int
+    intermediate: int
+    heads: int
+    marked: tuple[int, ...] = ()  # Qwen3-VL: blocks followed by deepstack; Qwen2.5-VL: blocks that attend to everything
+
+
+@dataclass(frozen=True)
+class Text:
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    vocab: int
+    tied: bool
+    experts: int = 0
+
+
+@dataclass(frozen=True)
+class Model:
+    family: str
+    tower: Tower
+    text: Text
+
+
+QWEN3_SMALL = Tower(24, 1024, 4096, 16, (5, 11, 17))
+QWEN3_LARGE = Tower(27, 1152, 4304, 16, (8, 16, 24))
+QWEN2_5 = Tower(32, 1280, 3420, 16, (7, 15, 23, 31))
+MOONVIT = Tower(27, 1152, 4304, 16)
+MODELS = {
+    "qwen3-vl-2b": Model("qwen3_vl", QWEN3_SMALL, Text(28, 2048, 16, 8, 6144, 151936, True)),
+    "qwen3-vl-4b": Model("qwen3_vl", QWEN3_SMALL, Text(36, 2560, 32, 8, 9728, 151936, True)),
+    "qwen3-vl-8b": Model("qwen3_vl", QWEN3_LARGE, Text(36, 4096, 32, 8, 12288, 151936, False)),
+    "qwen2.5-vl-3b": Model("qwen2_5_vl", QWEN2_5, Text(36, 2048, 16, 2, 11008, 151936, True)),
+    "qwen2.5-vl-7b": Model("qwen2_5_vl", QWEN2_5, Text(28, 3584, 28, 4, 18944, 152064, False)),
+    "kimi-vl-a3b": Model("kimi_vl", MOONVIT, Text(27, 2048, 16, 16, 11264, 163840, False, experts=64)),
+}
+TINY_VOCAB = 1024  # of a model of which only the tower is wanted
+
+
+def with_depth(model: Model, depth: int) -> Model:
+    """The same tower with fewer blocks; its last block is a marked one, as in the whole."""
+    marked = tuple(block for block in model.tower.marked if block < depth)
+    if model.tower.marked and not marked:
+        marked = (depth - 1,)
+    return replace(model, tower=replace(model.tower, depth=depth, marked=marked))
+
+
+def tower_only(model: Model) -> Model:
+    """One layer of the language model and few tokens: what has to be there beside the tower."""
+    return replace(model, text=replace(model.text, layers=1, intermediate=256, vocab=TINY_VOCAB, experts=min(model.text.experts, 8)))
+
+
+def _linear(name: str, n_out: int, n_in: int, bias: bool = True) -> Shapes:
+    yield f"{name}.weight", (n_out, n_in)
+    if bias:
+        yield f"{name}.bias", (n_out,)
+
+
+def _norm(name: str, size: int, bias: bool = True) -> Shapes:
+    yield f"{name}.weight", (size,)
+    if bias:
+        yield f"{name}.bias", (size,)
+
+
+def _gated(name: str, hidden: int, inner: int, bias: bool = False) -> Shapes:
+    yield from _linear(f"{name}.gate_proj", inner, hidden, bias)
+    yield from _linear(f"{name}.up_proj", inner, hidden, bias)
+    yield from _linear(f"{name}.down_proj", hidden, inner, bias)
+
+
+# ---- Qwen3-VL
+
+
+def _qwen3_merger(name: str, hidden: int, out: int, norm: int) -> Shapes:
+    yield from _norm(f"{name}.norm", norm)
+    yield from _linear(f"{name}.linear_fc1", 4 * hidden, 4 * hidden)
+    yield from _linear(f"{name}.linear_fc2", out, 4 * hidden)
+
+
+def _qwen3_shapes(model: Model) -> Shapes:
+    tower, text = model.tower, model.text
+    hidden = tower.hidden
+    yield "model.visual.patch_embed.proj.weight", (hidden, 3, 2, 16, 16)
+    yield "model.visual.patch_embed.proj.bias", (hidden,)
+    yield "model.visual.pos_embed.weight", (2304, hidden)
+    for index in range(tower.depth):
+        block = f"model.visual.blocks.{index}"
+        yield from _norm(f"{block}.norm1", hidden)
+        yield from _norm(f"{block}.norm2", hidden)
+        yield from _linear(f"{block}.attn.qkv", 3 * hidden, hidden)
+        yield from _linear(f"{block}.attn.proj", hidden, hidden)
+        yield from _linear(f"{block}.mlp.linear_fc1", tower.intermediate, hidden)
+        yield from _linear(f"{block}.mlp.linear_fc2", hidden, tower.intermediate)
+    yield from _qwen3_merger("model.visual.merger", hidden, text.hidden, hidden)
+    for index in range(len(tower.marked)):
+        yield from _qwen3_merger(f"model.visual.deepstack_merger_list.{index}", hidden, text.hidden, 4 * hidden)
+    yield from _qwen_text("model.language_model", text, qwen3=True)
+
+
+def _qwen_text(prefix: str, text: Text, qwen3: bool) -> Shapes:
+    head = 128
+    yield f"{prefix}.embed_tokens.weight", (text.vocab, text.hidden)
+    for index in range(text.layers):
+        layer = f"{prefix}.layers.{index}"
+        yield from _norm(f"{layer}.input_layernorm", text.hidden, bias=False)
+        yield from _norm(f"{layer}.post_attention_layernorm", text.hidden, bias=False)
+        yield from _linear(f"{layer}.self_attn.q_proj", text.heads * head, text.hidden, bias=not qwen3)
+        yield from _linear(f"{layer}.self_attn.k_proj", text.kv_heads * head, text.hidden, bias=not qwen3)
+        yield from _linear(f"{layer}.self_attn.v_proj", text.kv_heads * head, text.hidden, bias=not qwen3)
+        yield from _linear(f"{layer}.self_attn.o_proj", text.hidden, text.heads * head, bias=False)
+        if qwen3:
+            yield from _norm(f"{layer}.self_attn.q_norm", head, bias=False)
+            yield from _norm(f"{layer}.self_attn.k_norm", head, bias=False)
+        yield from _gated(f"{layer}.mlp", text.hidden, text.intermediate)
+    yield from _norm(f"{prefix}.norm", text.hidden, bias=False)
+    if not text.tied:
+        yield "lm_head.weight", (text.vocab, text.hidden)
+
+
+def _qwen3_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
+    tower, text = model.tower, model.text
+    return {
+        "architectures": ["Qwen3VLForConditionalGeneration"],
+        "model_type": "qwen3_vl",
+        "tie_word_embeddings": text.tied,
+        "torch_dtype": "bfloat16",
+        "image_token_id": ids["<|image_pad|>"],
+        "video_token_id": ids["<|video_pad|>"],
+        "vision_start_token_id": ids["<|vision_start|>"],
+        "vision_end_token_id": ids["<|vision_end|>"],
+        "text_config": {
+            "model_type": "qwen3_vl_text",
+            "attention_bias": False,
+            "bos_token_id": ids["<|endoftext|>"],
+            "eos_token_id": ids["<|im_end|>"],
+            "head_dim": 128,
+            "hidden_act": "silu",
+            "hidden_size": text.hidden,
+            "intermediate_size": text.intermediate,
+            "max_position_embeddings": 262144,
+            "num_attention_heads": text.heads,
+            "num_hidden_layers": text.layers,
+            "num_key_value_heads": text.kv_heads,
+            "rms_norm_eps": 1e-6,
+            "rope_scaling": {"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default"},
+            "rope_theta": 5000000,
+            "vocab_size": text.vocab,
+        },
+        "vision_config": {
+            "model_type": "qwen3_vl",
+            "deepstack_visual_indexes": list(tower.marked),
+            "depth": tower.depth,
+            "hidden_act": "gelu_pytorch_tanh",
+            "hidden_size": tower.hidden,
+            "in_channels": 3,
+            "intermediate_size": tower.intermediate,
+            "num_heads": tower.heads,
+            "num_position_embeddings": 2304,
+            "out_hidden_size": text.hidden,
+            "patch_size": 16,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+        },
+    }
+
+
+# ---- Qwen2.5-VL
+
+
+def _qwen2_5_shapes(model: Model) -> Shapes:
+    tower, text = model.tower, model.text
+    hidden = tower.hidden
+    yield "visual.patch_embed.proj.weight", (hidden, 3, 2, 14, 14)
+    for index in range(tower.depth):
+        block = f"visual.blocks.{index}"
+        yield from _norm(f"{block}.norm1", hidden, bias=False)
+        yield from _norm(f"{block}.norm2", hidden, bias=False)
+        yield from _linear(f"{block}.attn.qkv", 3 * hidden, hidden)
+        yield from _linear(f"{block}.attn.proj", hidden, hidden)
+        yield from _gated(f"{block}.mlp", hidden, tower.intermediate, bias=True)
+    yield from _norm("visual.merger.ln_q", hidden, bias=False)
+    yield from _linear("visual.merger.mlp.0", 4 * hidden, 4 * hidden)
+    yield from _linear("visual.merger.mlp.2", text.hidden, 4 * hidden)
+    yield from _qwen_text("model", text, qwen3=False)
+
+
+def _qwen2_5_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
+    tower, text = model.tower, model.text
+    return {
+        "architectures": ["Qwen2_5_VLForConditionalGeneration"],
+        "model_type": "qwen2_5_vl",
+        "tie_word_embeddings": text.tied,
+        "torch_dtype": "bfloat16",
+        "bos_token_id": ids["<|endoftext|>"],
+        "eos_token_id": ids["<|im_end|>"],
+        "image_token_id": ids["<|image_pad|>"],
+        "video_token_id": ids["<|video_pad|>"],
+        "vision_start_token_id": ids["<|vision_start|>"],
+        "vision_end_token_id": ids["<|vision_end|>"],
+        "hidden_act": "silu",
+        "hidden_size": text.hidden,
+        "intermediate_size": text.intermediate,
+        "max_position_embeddings": 128000,
+        "max_window_layers": 70,
+        "num_attention_heads": text.heads,
+        "num_hidden_layers": text.layers,
+        "num_key_value_heads": text.kv_heads,
+        "rms_norm_eps": 1e-6,
+        "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+        "rope_theta": 1000000.0,
+        "use_sliding_window": False,
+        "vocab_size": text.vocab,
+        "vision_config": {
+            "depth": tower.depth,
+            "fullatt_block_indexes": list(tower.marked),
+            "hidden_act": "silu",
+            "hidden_size": tower.hidden,
+            "in_chans": 3,
+            "intermediate_size": tower.intermediate,
+            "num_heads": tower.heads,
+            "out_hidden_size": text.hidden,
+            "patch_size": 14,
+            "spatial_merge_size": 2,
+            "spatial_patch_size": 14,
+            "temporal_patch_size": 2,
+            "tokens_per_second": 2,
+            "window_size": 112,
+        },
+    }
+
+
+# ---- Kimi-VL
+
+KV_RANK, NOPE, ROPE, VALUE, EXPERT, SHARED = 512, 128, 64, 128, 1408, 2
+
+
+def _kimi_shapes(model: Model) -> Shapes:
+    tower, text = model.tower, model.text
+    hidden = tower.hidden
+    yield "vision_tower.patch_embed.proj.weight", (hidden, 3, 14, 14)
+    yield "vision_tower.patch_embed.proj.bias", (hidden,)
+    yield "vision_tower.patch_embed.pos_emb.weight", (64, 64, hidden)
+    for index in range(tower.depth):
+        block = f"vision_tower.encoder.blocks.{index}"
+        yield from _norm(f"{block}.norm0", hidden)
+        yield from _norm(f"{block}.norm1", hidden)
+        yield from _linear(f"{block}.wqkv", 3 * hidden, hidden)
+        yield from _linear(f"{block}.wo", hidden, hidden)
+        yield from _linear(f"{block}.mlp.fc0", tower.intermediate, hidden)
+        yield from _linear(f"{block}.mlp.fc1", hidden, tower.intermediate)
+    yield from _norm("vision_tower.encoder.final_layernorm", hidden)
+    yield from _norm("multi_modal_projector.pre_norm", hidden)
+    yield from _linear("multi_modal_projector.linear_1", 4 * hidden, 4 * hidden)
+    yield from _linear("multi_modal_projector.linear_2", text.hidden, 4 * hidden)
+    yield "language_model.model.embed_tokens.weight", (text.vocab, text.hidden)
+    for index in range(text.layers):
+        yield from _kimi_layer(f"language_model.model.layers.{index}", text, dense=index == 0)
+    yield from _norm("language_model.model.norm", text.hidden, bias=False)
+    yield "language_model.lm_head.weight", (text.vocab, text.hidden)
+
+
+def _kimi_layer(layer: str, text: Text, dense: bool) -> Shapes:
+    yield from _norm(f"{layer}.input_layernorm", text.hidden, bias=False)
+    yield from _norm(f"{layer}.post_attention_layernorm", text.hidden, bias=False)
+    yield from _linear(f"{layer}.self_attn.q_proj", text.heads * (NOPE + ROPE), text.hidden, bias=False)
+    yield from _linear(f"{layer}.self_attn.kv_a_proj_with_mqa", KV_RANK + ROPE, text.hidden, bias=False)
+    yield from _norm(f"{layer}.self_attn.kv_a_layernorm", KV_RANK, bias=False)
+    yield from _linear(f"{layer}.self_attn.kv_b_proj", text.heads * (NOPE + VALUE), KV_RANK, bias=False)
+    yield from _linear(f"{layer}.self_attn.o_proj", text.hidden, text.heads * VALUE, bias=False)
+    if dense:
+        yield from _gated(f"{layer}.mlp", text.hidden, text.intermediate)
+        return
+    yield from _linear(f"{layer}.mlp.gate", text.experts, text.hidden, bias=False)
+    yield f"{layer}.mlp.gate.e_score_correction_bias", (text.experts,)
+    for number in range(text.experts):
+        yield from _gated(f"{layer}.mlp.experts.{number}", text.hidden, EXPERT)
+    yield from _gated(f"{layer}.mlp.shared_experts", text.hidden, EXPERT * SHARED)
+
+
+def _kimi_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
+    tower, text = model.tower, model.text
+    return {
+        "architectures": ["KimiVLForConditionalGeneration"],
+        "model_type": "kimi_vl",
+        "ignore_index": -100,
+        "media_placeholder_token_id": ids["<|media_pad|>"],
+        "torch_dtype": "bfloat16",
+        "text_config": {
+            "attention_bias": False,
+            "bos_token_id": ids["[BOS]"],
+            "eos_token_id": ids["[EOS]"],
+            "pad_token_id": ids["[PAD]"],
+            "first_k_dense_replace": 1,
+            "hidden_act": "silu",
+            "hidden_size": text.hidden,
+            "intermediate_size": text.intermediate,
+            "kv_lora_rank": KV_RANK,
+            "max_position_embeddings": 131072,
+            "moe_intermediate_size": EXPERT,
+            "moe_layer_freq": 1,
+            "n_group": 1,
+            "n_routed_experts": text.experts,
+            "n_shared_experts": SHARED,
+            "norm_topk_prob": True,
+            "num_attention_heads": text.heads,
+            "num_experts_per_tok": 6,
+            "num_hidden_layers": text.layers,
+            "num_key_value_heads": text.kv_heads,
+            "q_lora_rank": None,
+            "qk_nope_head_dim": NOPE,
+            "qk_rope_head_dim": ROPE,
+            "rms_norm_eps": 1e-5,
+            "rope_scaling": None,
+            "rope_theta": 800000.0,
+            "routed_scaling_factor": 2.446,
+            "scoring_func": "sigmoid",
+            "tie_word_embeddings": False,
+            "topk_group": 1,
+            "topk_method": "noaux_tc",
+            "v_head_dim": VALUE,
+            "vocab_size": text.vocab,
+        },
+        "vision_config": {
+            "model_type": "moonvit",
+            "hidden_size": tower.hidden,
+            "init_pos_emb_height": 64,
+            "init_pos_emb_width": 64,
+            "intermediate_size": tower.intermediate,
+            "merge_kernel_size": [2, 2],
+            "num_attention_heads": tower.heads,
+            "num_hidden_layers": tower.depth,
+            "patch_size": 14,
+        },
+    }
+
+
+_SHAPES = {"qwen3_vl": _qwen3_shapes, "qwen2_5_vl": _qwen2_5_shapes, "kimi_vl": _kimi_shapes}
+_CONFIGS = {"qwen3_vl": _qwen3_config, "qwen2_5_vl": _qwen2_5_config, "kimi_vl": _kimi_config}
+
+
+def tensor_shapes(model: Model) -> dict[str, tuple[int, ...]]:
+    """Every tensor of the checkpoint by its released name."""
+    return dict(_SHAPES[model.family](model))
+
+
+def config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
+    """config.json; `ids` are those of the tokenizer's special tokens."""
+    return _CONFIGS[model.family](model, ids)
+
+
+def preprocessor_config(model: Model) -> dict[str, Any]:
+    half = [0.5, 0.5, 0.5]
+    if model.family == "kimi_vl":
+        return {
+            "image_processor_type": "KimiVLImageProcessor",
+            "image_mean": half,
+            "image_std": half,
+            "in_token_limit": 16384,
+            "merge_kernel_size": [2, 2],
+            "num_pooled_tokens": 1024,
+            "pad_input": True,
+            "patch_size": 14,
+        }
+    common = {"merge_size": 2, "temporal_patch_size": 2}
+    if model.family == "qwen3_vl":
+        return common | {
+            "image_processor_type": "Qwen2VLImageProcessorFast",
+            "processor_class": "Qwen3VLProcessor",
+            "image_mean": half,
+            "image_std": half,
+            "patch_size": 16,
+            "size": {"longest_edge": 16777216, "shortest_edge": 65536},
+        }
+    return common | {
+        "image_processor_type": "Qwen2VLImageProcessor",
+        "processor_class": "Qwen2_5_VLProcessor",
+        "image_mean": [0.48145466, 0.4578275, 0.40821073],
+        "image_std": [0.26862954, 0.26130258, 0.27577711],
+        "max_pixels": 12845056,
+        "min_pixels": 3136,
+        "patch_size": 14,
+    }

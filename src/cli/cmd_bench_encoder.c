@@ -1,0 +1,350 @@
+/* omma bench encoder: pictures through a model's vision tower, beside the peak of the same threads in the same run, with what the
+ * parts take, the memory beside what was planned, and packed passes beside one picture after another. */
+#include <omma/omma.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "cli/bench_inputs.h"
+#include "cli/bench_times.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/json_out.h"
+#include "cli/memory_use.h"
+#include "cli/progress.h"
+#include "cli/show.h"
+
+#define MAX_SIZES 256
+#define MAX_BATCH 4096
+#define MAX_RUNS 1000
+#define SIZE_TEXT 32
+/* Peaks before and after that differ by more than this are both shown. */
+#define STEADY 0.05
+
+struct values {
+  struct ommai_common common;
+  const char *sizes;
+  int64_t batch, repeat, warmup, seed;
+  bool json;
+};
+
+/* The ways of running the pictures: in passes of several, or each in a pass of its own. */
+enum way { PACKED, SEPARATE, N_WAYS };
+
+/* What one run of the command owns. A picture of each size stands `batch` times in `pictures`. */
+struct bench {
+  const struct values *values;
+  struct omma_image *sizes[MAX_SIZES];
+  struct omma_image_plan plans[MAX_SIZES];
+  size_t n_sizes, n_pictures;
+  const struct omma_image **pictures; /* [n_pictures] */
+  struct omma_model *model;
+  struct omma_model_info info;
+  struct omma_engine *engine;
+  int64_t n_patches, n_tokens, planned_bytes, peak_bytes;
+  double flops;
+  double peaks[2];                         /* GFLOP/s before and after */
+  double times[N_WAYS][MAX_RUNS];          /* sorted in the end */
+  struct omma_encode_timings best[N_WAYS]; /* of the shortest run */
+};
+
+static double peak_gflops(const struct bench *bench) {
+  return bench->peaks[0] > bench->peaks[1] ? bench->peaks[0] : bench->peaks[1];
+}
+
+static double times_peak(const struct bench *bench) {
+  return bench->times[PACKED][0] * peak_gflops(bench) * 1e9 / bench->flops;
+}
+
+static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ? N_WAYS : 1; }
+
+/* ---- pictures --------------------------------------------------------------------------------------------------------- */
+
+/* The sizes of the command line, into `plans`. */
+static int parse_sizes(struct bench *bench) {
+  for (const char *text = bench->values->sizes;; text++) {
+    char entry[SIZE_TEXT];
+    size_t length = strcspn(text, ",");
+    struct omma_image_plan *plan = &bench->plans[bench->n_sizes];
+    snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
+    if (!ommai_parse_picture_size(entry, &plan->width, &plan->height) || plan->width < 1 || plan->height < 1) {
+      return ommai_wrong_use("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
+    }
+    bench->n_sizes++;
+    text += length;
+    if (!*text) return OMMAI_EXIT_DONE;
+    if (bench->n_sizes == MAX_SIZES) return ommai_wrong_use("bench encoder: --image-size: more than %d sizes", MAX_SIZES);
+  }
+}
+
+static int make_size(struct bench *bench, size_t index) {
+  struct omma_error error;
+  struct omma_image_options limits = ommai_common_image_options(&bench->values->common);
+  struct omma_image_plan *plan = &bench->plans[index];
+  int32_t width = plan->width, height = plan->height;
+  if (omma_model_plan_image(bench->model, width, height, &limits, plan, &error) != OMMA_OK) {
+    ommai_error_prefix(&error, "%dx%d", (int)width, (int)height);
+    return ommai_failed_call(&error);
+  }
+  return ommai_noise_picture(width, height, (uint64_t)bench->values->seed + index, &bench->sizes[index]);
+}
+
+static int make_pictures(struct bench *bench) {
+  for (size_t i = 0; i < bench->n_sizes; i++) {
+    int code = make_size(bench, i);
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  size_t batch = (size_t)bench->values->batch;
+  bench->n_pictures = bench->n_sizes * batch;
+  bench->pictures = ommai_allocate(&ommai_default_allocator, bench->n_pictures, sizeof(struct omma_image *));
+  if (!bench->pictures) return ommai_failed("bench encoder: out of memory: a list of %zu pictures", bench->n_pictures);
+  for (size_t i = 0; i < bench->n_pictures; i++) {
+    const struct omma_image_plan *plan = &bench->plans[i % bench->n_sizes];
+    bench->pictures[i] = bench->sizes[i % bench->n_sizes];
+    bench->n_patches += plan->n_patches;
+    bench->n_tokens += plan->n_tokens;
+    bench->flops += plan->flops;
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+
+/* The workspace of the largest pass, and every picture's pixels and embeddings: all are kept until the end. */
+static int plan_memory(struct bench *bench) {
+  struct omma_memory_plan plan;
+  struct omma_error error;
+  int64_t largest = 0;
+  for (size_t i = 0; i < bench->n_sizes; i++) {
+    if (omma_plan_memory(bench->model, NULL, bench->plans[i].n_patches, &plan, &error) != OMMA_OK)
+      return ommai_failed_call(&error);
+    bench->planned_bytes += plan.request_bytes * bench->values->batch;
+    largest = ommai_max_i64(largest, bench->plans[i].n_patches);
+  }
+  int64_t pass = ommai_max_i64(largest, ommai_min_i64(bench->n_patches, OMMA_DEFAULT_PATCH_BUDGET));
+  if (omma_plan_memory(bench->model, NULL, pass, &plan, &error) != OMMA_OK) return ommai_failed_call(&error);
+  bench->planned_bytes += plan.vision_workspace_bytes;
+  return OMMAI_EXIT_DONE;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------------------- */
+
+static int run_once(struct bench *bench, enum way way, struct omma_encode_timings *timings) {
+  struct omma_error error;
+  struct omma_embeddings *embeddings;
+  struct omma_image_options limits = ommai_common_image_options(&bench->values->common);
+  struct ommai_progress progress;
+  ommai_progress_begin(&progress, way == PACKED ? "encoding together" : "encoding one by one");
+  enum omma_status status = omma_encode(bench->engine, bench->pictures, bench->n_pictures, &limits, way == PACKED,
+                                        ommai_progress_update, &progress, &embeddings, &error);
+  ommai_progress_end(&progress);
+  if (status != OMMA_OK) return ommai_failed_call(&error);
+  omma_embeddings_get_timings(embeddings, timings);
+  omma_embeddings_destroy(embeddings);
+  return OMMAI_EXIT_DONE;
+}
+
+static int measure_peak(struct bench *bench, double *gflops) {
+  return ommai_measure_peak(bench->info.isa, bench->info.n_threads, strcmp(bench->info.vision_weights, "bf16") == 0, gflops);
+}
+
+/* One round: every way once. */
+static int run_round(struct bench *bench, int64_t round) {
+  int code = OMMAI_EXIT_DONE;
+  for (int way = PACKED; way < n_ways(bench) && code == OMMAI_EXIT_DONE; way++) {
+    struct omma_encode_timings timings;
+    code = run_once(bench, way, &timings);
+    if (code != OMMAI_EXIT_DONE || round < 0) continue;
+    bench->times[way][round] = timings.total;
+    if (round == 0 || timings.total < bench->best[way].total) bench->best[way] = timings;
+  }
+  return code;
+}
+
+/* Peak before and after, the better of the two, so that a clock that rose meanwhile does not flatter the tower. */
+static int measure(struct bench *bench) {
+  struct omma_error error;
+  if (omma_engine_create(bench->model, NULL, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  int code = measure_peak(bench, &bench->peaks[0]);
+  int64_t held = ommai_memory_watch();
+  for (int64_t round = -bench->values->warmup; round < bench->values->repeat && code == OMMAI_EXIT_DONE; round++) {
+    code = run_round(bench, round);
+  }
+  bench->peak_bytes = ommai_memory_peak_since(held);
+  if (code == OMMAI_EXIT_DONE) code = measure_peak(bench, &bench->peaks[1]);
+  for (int way = PACKED; way < N_WAYS; way++) ommai_times_sort(bench->times[way], (size_t)bench->values->repeat);
+  return code;
+}
+
+/* ---- output ----------------------------------------------------------------------------------------------------------- */
+
+static json_t *parts_json(const struct omma_encode_timings *timings) {
+  return json_pack("{s:f, s:f, s:f, s:f, s:f}", "preprocess", timings->preprocess * 1e3, "patch_embed",
+                   timings->patch_embed * 1e3, "attention", timings->attention * 1e3, "linear", timings->linear * 1e3, "rest",
+                   timings->rest * 1e3);
+}
+
+static double median(const struct bench *bench, enum way way) {
+  return ommai_times_median(bench->times[way], (size_t)bench->values->repeat);
+}
+
+static double rate(const struct bench *bench, enum way way) { return (double)bench->n_pictures / bench->times[way][0]; }
+
+/* The other way of running the same pictures; null for a single one. */
+static json_t *separate_json(const struct bench *bench) {
+  if (n_ways(bench) == 1) return json_null();
+  return json_pack("{s:f, s:f, s:f, s:o, s:f}", "ms_min", bench->times[SEPARATE][0] * 1e3, "ms_median",
+                   median(bench, SEPARATE) * 1e3, "pictures_per_s", rate(bench, SEPARATE), "parts",
+                   parts_json(&bench->best[SEPARATE]), "packed_is_faster_by", rate(bench, PACKED) / rate(bench, SEPARATE));
+}
+
+static int print_json(const struct bench *bench) {
+  return ommai_json_print(json_pack(
+      "{s:f, s:f, s:o, s:f, s:f, s:[f,f], s:f, s:I, s:I, s:o, s:f, s:i, s:I, s:I, s:i, s:s, s:s, s:i, s:I}", "ms_min",
+      bench->times[PACKED][0] * 1e3, "ms_median", median(bench, PACKED) * 1e3, "parts", parts_json(&bench->best[PACKED]),
+      "flops", bench->flops, "peak_gflops", peak_gflops(bench), "peaks", bench->peaks[0], bench->peaks[1], "times_peak",
+      times_peak(bench), "planned_bytes", (json_int_t)bench->planned_bytes, "peak_bytes", (json_int_t)bench->peak_bytes,
+      "separate", separate_json(bench), "pictures_per_s", rate(bench, PACKED), "n_pictures", (int)bench->n_pictures,
+      "n_patches", (json_int_t)bench->n_patches, "n_tokens", (json_int_t)bench->n_tokens, "threads", bench->info.n_threads,
+      "isa", bench->info.isa, "vision_weights", bench->info.vision_weights, "runs", (int)bench->values->repeat, "weight_bytes",
+      (json_int_t)bench->info.weight_bytes));
+}
+
+static void print_part(const char *name, double seconds, double total) {
+  printf("    %-24s%10.1f ms %6.1f %%\n", name, seconds * 1e3, 100 * seconds / total);
+}
+
+static void print_parts(const struct omma_encode_timings *timings) {
+  print_part("preprocess", timings->preprocess, timings->total);
+  print_part("patch_embed", timings->patch_embed, timings->total);
+  print_part("attention", timings->attention, timings->total);
+  print_part("linear", timings->linear, timings->total);
+  print_part("rest", timings->rest, timings->total);
+}
+
+static void print_memory(const struct bench *bench) {
+  char planned[32], peak[32];
+  ommai_show_bytes(bench->planned_bytes, planned, sizeof planned);
+  ommai_show_fact(stdout, "memory beside weights", "%s, planned %s",
+                  bench->peak_bytes < 0 ? "unknown" : ommai_show_bytes(bench->peak_bytes, peak, sizeof peak), planned);
+}
+
+static int print_table(const struct bench *bench) {
+  double best = bench->times[PACKED][0], low = bench->peaks[0] + bench->peaks[1] - peak_gflops(bench);
+  ommai_show_fact(stdout, "tower", "%s in %s on %d threads, %s", bench->info.model_type, bench->info.vision_weights,
+                  bench->info.n_threads, bench->info.isa);
+  ommai_show_fact(stdout, "work", "%zu picture%s, %lld patches, %lld tokens, %.4g GFLOP", bench->n_pictures,
+                  bench->n_pictures == 1 ? "" : "s", (long long)bench->n_patches, (long long)bench->n_tokens,
+                  bench->flops * 1e-9);
+  ommai_show_fact(stdout, "time", "%.1f ms at best, %.1f ms median of %lld runs", best * 1e3, median(bench, PACKED) * 1e3,
+                  (long long)bench->values->repeat);
+  print_parts(&bench->best[PACKED]);
+  ommai_show_fact(stdout, "against the peak", "%.2f times the time at %.1f GFLOP/s, reached %.1f", times_peak(bench),
+                  peak_gflops(bench), bench->flops / best * 1e-9);
+  if (low < (1 - STEADY) * peak_gflops(bench)) {
+    ommai_show_fact(stdout, "peak before, after", "%.1f, %.1f GFLOP/s: this machine is not steady", bench->peaks[0],
+                    bench->peaks[1]);
+  }
+  if (n_ways(bench) > 1) {
+    ommai_show_fact(stdout, "pictures a second", "%.2f packed, %.2f one by one: %.2f times", rate(bench, PACKED),
+                    rate(bench, SEPARATE), rate(bench, PACKED) / rate(bench, SEPARATE));
+  }
+  print_memory(bench);
+  return ommai_finish_output();
+}
+
+/* ---- command ---------------------------------------------------------------------------------------------------------- */
+
+static void release(struct bench *bench) {
+  omma_engine_destroy(bench->engine);
+  omma_model_close(bench->model);
+  for (size_t i = 0; i < bench->n_sizes; i++) omma_image_destroy(bench->sizes[i]);
+  ommai_release(&ommai_default_allocator, bench->pictures, bench->n_pictures, sizeof(struct omma_image *));
+  ommai_release(&ommai_default_allocator, bench, 1, sizeof *bench);
+}
+
+static int run_bench_encoder(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  (void)arguments;
+  struct bench *bench = ommai_allocate(&ommai_default_allocator, 1, sizeof *bench);
+  if (!bench) return ommai_failed("bench encoder: out of memory");
+  struct ommai_common common = values->common;
+  /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
+  common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
+  bench->values = values;
+  int code = parse_sizes(bench);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &bench->model);
+  if (code == OMMAI_EXIT_DONE) {
+    omma_model_get_info(bench->model, &bench->info);
+    code = make_pictures(bench);
+  }
+  if (code == OMMAI_EXIT_DONE) code = plan_memory(bench);
+  if (code == OMMAI_EXIT_DONE) code = measure(bench);
+  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(bench) : print_table(bench);
+  release(bench);
+  return code;
+}
+
+#define AT(field) offsetof(struct values, field)
+
+static const struct ommai_option table[] = {
+    {.name = "image-size",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(sizes),
+     .value = "WxH,...",
+     .initial = "1024x1024",
+     .help = "sizes of the pictures, before the model's own resizing"},
+    {.name = "batch",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(batch),
+     .value = "N",
+     .low = 1,
+     .high = MAX_BATCH,
+     .initial = "1",
+     .help = "pictures of each size; with several all are also run one by one, to compare"},
+    {.name = "repeat",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(repeat),
+     .value = "N",
+     .low = 1,
+     .high = MAX_RUNS,
+     .initial = "3",
+     .help = "runs that are measured"},
+    {.name = "warmup",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(warmup),
+     .value = "N",
+     .low = 0,
+     .high = MAX_RUNS,
+     .initial = "1",
+     .help = "runs before them"},
+    {.name = "seed",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(seed),
+     .value = "S",
+     .low = 0,
+     .high = INT64_MAX,
+     .initial = "0",
+     .help = "of the noise in the pictures"},
+    {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = AT(json), .help = "print one JSON object"},
+};
+static const struct ommai_option_group options = {"Work", table, sizeof table / sizeof *table};
+
+const struct ommai_command ommai_command_bench_encoder = {
+    .name = "bench encoder",
+    .summary = "speed and memory of a model's vision tower beside this machine's peak",
+    .arguments = "--model DIR [--image-size WxH,...] [--batch N]",
+    .details =
+        "Runs pictures of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
+        "that of the same floating-point operations at the peak that the same threads reach out of registers in the same run. "
+        "Says "
+        "what the parts of the best run took, and the most memory taken beside the weights, with what was planned. Several "
+        "pictures are run in packed passes and one by one, in turns.",
+    .example = "omma bench encoder --model models/my-model --image-size 256x256 --batch 64",
+    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .run = run_bench_encoder,
+};

@@ -1,0 +1,13 @@
+/* How much memory this process holds, as the kernel counts it (Linux). */
+#ifndef OMMAI_CLI_MEMORY_USE_H
+#define OMMAI_CLI_MEMORY_USE_H
+
+#include <stdint.h>
+
+/* Begins to watch: forgets the peak so far. Returns the bytes held now, for ommai_memory_peak_since. */
+int64_t ommai_memory_watch(void);
+
+/* The most bytes held since then beyond those held at `start`. -1 where the kernel does not tell. */
+int64_t ommai_memory_peak_since(int64_t start);
+
+#endif

@@ -1,0 +1,185 @@
+/* The tower with int8 weights: near the f32 one on every golden model, the demo model's answers, and the same bits whatever the
+ * threads, the packing and the company. Skipped where the CPU level has no VNNI. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "support/golden.h"
+#include "support/model_fixture.h"
+#include "support/test.h"
+
+enum { N_PICTURES = 3 };
+static const char *const picture_files[N_PICTURES] = {"meadow_163x97.jpg", "tower_33x200.png", "harbour_301x211.jpg"};
+
+#define DEMO OMMA_TEST_DATA "/../models/demo"
+
+static bool has_int8;
+
+/* A golden model's tower, or the demo model's where there is no name. */
+static struct omma_model *open_model(const char *name, enum omma_weight_type weights, int n_threads) {
+  const struct omma_model_options options = {.vision_weights = weights, .n_threads = n_threads, .max_model_len = 1024};
+  struct omma_model *model;
+  struct omma_error error;
+  if (name) return fixture_model(name, &options);
+  assert_ok(omma_model_open(DEMO, &options, &model, &error), &error);
+  return model;
+}
+
+static int find_out(void **state) {
+  (void)state;
+  char path[1024];
+  struct omma_model *model;
+  struct omma_error error;
+  const struct omma_model_options options = {.vision_weights = OMMA_WEIGHTS_INT8, .config_only = true};
+  golden_path(golden_models[0], NULL, path, sizeof path);
+  enum omma_status status = omma_model_open(path, &options, &model, &error);
+  has_int8 = status == OMMA_OK;
+  if (has_int8) {
+    omma_model_close(model);
+  } else {
+    assert_fails(status, OMMA_ERROR_UNSUPPORTED, "vision_weights: int8 needs AVX-512 VNNI", &error);
+  }
+  return 0;
+}
+
+static struct omma_embeddings *encode(const char *model_name, enum omma_weight_type weights, int n_threads,
+                                      const struct omma_image *const *images, size_t n, bool together) {
+  struct omma_error error;
+  struct omma_embeddings *embeddings;
+  struct omma_model *model = open_model(model_name, weights, n_threads);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  assert_ok(omma_encode(engine, images, n, NULL, together, NULL, NULL, &embeddings, &error), &error);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  return embeddings;
+}
+
+static double cosine(const float *a, const float *b, int64_t n) {
+  double ab = 0, aa = 0, bb = 0;
+  for (int64_t i = 0; i < n; i++) {
+    ab += (double)a[i] * b[i];
+    aa += (double)a[i] * a[i];
+    bb += (double)b[i] * b[i];
+  }
+  return ab / sqrt(aa * bb);
+}
+
+struct nearness {
+  double worst, sum;
+  int64_t n;
+};
+
+static void add_tensor(struct nearness *nearness, const float *a, const float *b, int64_t n_tokens, int64_t width) {
+  for (int64_t i = 0; i < n_tokens; i++) {
+    double near = cosine(a + i * width, b + i * width, width);
+    if (!(near >= nearness->worst)) nearness->worst = near;
+    nearness->sum += near;
+    nearness->n++;
+  }
+}
+
+/* Cosines between the tokens of the int8 tower and of the f32 one, deepstack's too. */
+static struct nearness compare(const char *model, const struct omma_image *const *images, size_t n) {
+  struct nearness nearness = {.worst = 1};
+  struct omma_embeddings *f32 = encode(model, OMMA_WEIGHTS_F32, 2, images, n, true),
+                         *int8 = encode(model, OMMA_WEIGHTS_INT8, 2, images, n, true);
+  for (size_t i = 0; i < n; i++) {
+    struct omma_image_embeddings a, b;
+    omma_embeddings_get(f32, i, &a);
+    omma_embeddings_get(int8, i, &b);
+    add_tensor(&nearness, a.merged, b.merged, a.n_tokens, a.width);
+    for (int64_t d = 0; d < a.n_deepstack; d++) add_tensor(&nearness, a.deepstack[d], b.deepstack[d], a.n_tokens, a.width);
+  }
+  omma_embeddings_destroy(f32);
+  omma_embeddings_destroy(int8);
+  print_message("%s: cosine %.5f in the mean, %.5f for the worst token\n", model ? model : "demo",
+                nearness.sum / (double)nearness.n, nearness.worst);
+  return nearness;
+}
+
+/* Random towers 20 to 72 wide, in which a token of small norm swells every error (bf16's too). */
+static void golden_towers_stay_near_f32(void **state) {
+  (void)state;
+  if (!has_int8) skip();
+  struct omma_image *images[N_PICTURES];
+  for (int i = 0; i < N_PICTURES; i++) images[i] = fixture_picture(picture_files[i]);
+  for (size_t m = 0; golden_models[m]; m++) {
+    const struct omma_image *const all[N_PICTURES] = {images[0], images[1], images[2]};
+    struct nearness near = compare(golden_models[m], all, N_PICTURES);
+    if (!(near.sum / (double)near.n >= 0.998 && near.worst >= 0.95)) fail_msg("%s is too far off", golden_models[m]);
+  }
+  for (int i = 0; i < N_PICTURES; i++) omma_image_destroy(images[i]);
+}
+
+static void pictures_are_bit_identical_in_any_company(void **state) {
+  (void)state;
+  if (!has_int8) skip();
+  struct omma_image *images[N_PICTURES];
+  for (int i = 0; i < N_PICTURES; i++) images[i] = fixture_picture(picture_files[i]);
+  const struct omma_image *const forward[N_PICTURES] = {images[0], images[1], images[2]}, *const backward[N_PICTURES] = {
+                                                                                              images[2], images[1], images[0]};
+  for (size_t m = 0; golden_models[m]; m++) {
+    struct omma_embeddings *alone = encode(golden_models[m], OMMA_WEIGHTS_INT8, 1, forward, N_PICTURES, false);
+    for (int threads = 1; threads <= 3; threads++) {
+      struct omma_embeddings *packed = encode(golden_models[m], OMMA_WEIGHTS_INT8, threads, backward, N_PICTURES, true);
+      for (size_t i = 0; i < N_PICTURES; i++) {
+        struct omma_image_embeddings a, b;
+        omma_embeddings_get(alone, i, &a);
+        omma_embeddings_get(packed, N_PICTURES - 1 - i, &b);
+        size_t bytes = (size_t)(a.n_tokens * a.width) * sizeof(float);
+        assert_memory_equal(a.merged, b.merged, bytes);
+        for (int64_t d = 0; d < a.n_deepstack; d++) assert_memory_equal(a.deepstack[d], b.deepstack[d], bytes);
+      }
+      omma_embeddings_destroy(packed);
+    }
+    omma_embeddings_destroy(alone);
+  }
+  for (int i = 0; i < N_PICTURES; i++) omma_image_destroy(images[i]);
+}
+
+static struct omma_image *demo_picture(const json_t *question) {
+  char path[1024];
+  struct omma_error error;
+  struct omma_image *image;
+  snprintf(path, sizeof path, DEMO "/pictures/%s", json_string_value(json_object_get(question, "picture")));
+  assert_ok(omma_image_load(path, NULL, &image, &error), &error);
+  return image;
+}
+
+/* On the shipped questions: every token's cosine, and the answers. */
+static void the_demo_model_answers_as_before(void **state) {
+  (void)state;
+  if (!has_int8 || access(DEMO "/model.safetensors", R_OK) != 0) skip();
+  json_t *questions = json_load_file(DEMO "/pictures/questions.json", 0, NULL), *question;
+  struct omma_model *model = open_model(NULL, OMMA_WEIGHTS_INT8, 2);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  const struct omma_sampling sampling = {.max_tokens = 64};
+  static struct fixture_answer answer;
+  size_t i;
+  assert_true(json_array_size(questions) > 0);
+  json_array_foreach(questions, i, question) {
+    struct omma_image *image = demo_picture(question);
+    const struct omma_image *const images[1] = {image};
+    const char *expected = json_string_value(json_object_get(question, "answer"));
+    struct omma_request *request =
+        fixture_request(model, images, 1, json_string_value(json_object_get(question, "question")), &sampling);
+    fixture_ask(engine, request, &answer);
+    assert_int_equal(answer.text_size, strlen(expected));
+    assert_memory_equal(answer.text, expected, answer.text_size);
+    struct nearness near = compare(NULL, images, 1);
+    assert_true(near.worst >= 0.999);
+    omma_request_destroy(request);
+    omma_image_destroy(image);
+  }
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  json_decref(questions);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(golden_towers_stay_near_f32),
+                                     cmocka_unit_test(pictures_are_bit_identical_in_any_company),
+                                     cmocka_unit_test(the_demo_model_answers_as_before)};
+  return cmocka_run_group_tests(tests, find_out, NULL);
+}

@@ -1,0 +1,431 @@
+/* Linear layers with int8 weights at every CPU level of the machine: a level without VNNI refuses them. oneDNN keeps its level for
+ * the life of a process, so the program runs itself once per level, with the level's name as its argument. */
+#include <math.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "base/half.h"
+#include "base/team.h"
+#include "linear/linear_objects.h"
+#include "support/test.h"
+
+enum { ROWS = OMMAI_LINEAR_MAX_ROWS, X_GAP = 3, Y_GAP = 5 };
+
+static enum ommai_cpu_level level;
+static struct ommai_linear_engine *engine;
+static struct test_allocator allocator;
+
+/* A layer, its inputs, and both as the products see them. */
+struct problem {
+  int64_t n_in, n_out;
+  enum omma_dtype compute;
+  float *w, *b, *x;              /* [n_out][n_in], [n_out], [ROWS][n_in] after rounding to the compute type */
+  void *input;                   /* [ROWS][n_in + X_GAP] of the compute type */
+  double *w_scale, *x_scale;     /* [n_out], [ROWS] */
+  double *w_quantised, *x_whole; /* as w and x */
+  struct ommai_linear *linear;
+};
+
+static void put(void *array, int64_t at, float value, enum omma_dtype type) {
+  if (type == OMMA_BF16) {
+    ((ommai_bf16 *)array)[at] = ommai_bf16_from_f32(value);
+  } else {
+    ((float *)array)[at] = value;
+  }
+}
+
+static float get(const void *array, int64_t at, enum omma_dtype type) {
+  return type == OMMA_BF16 ? ommai_bf16_to_f32(((const ommai_bf16 *)array)[at]) : ((const float *)array)[at];
+}
+
+/* What kernels/int8.h says of a row of inputs and a row of weights, with the C library's rounding. */
+static void quantise_problem(struct problem *p) {
+  for (int64_t r = 0; r < ROWS; r++) {
+    const float *x = p->x + r * p->n_in;
+    float high = 0, low = 0;
+    for (int64_t k = 0; k < p->n_in; k++) {
+      high = fmaxf(high, x[k]);
+      low = fmaxf(low, -x[k]);
+    }
+    float range = high + low, inverse = range > 0 ? 255.0f / range : 0.0f, zero = rintf(low * inverse);
+    p->x_scale[r] = range / 255.0f;
+    for (int64_t k = 0; k < p->n_in; k++) {
+      p->x_whole[r * p->n_in + k] = fminf(rintf(x[k] * inverse) + zero, 255.0f) - zero;
+    }
+  }
+  for (int64_t n = 0; n < p->n_out; n++) {
+    const float *w = p->w + n * p->n_in;
+    float most = 0;
+    for (int64_t k = 0; k < p->n_in; k++) most = fmaxf(most, fabsf(w[k]));
+    p->w_scale[n] = most / 127.0f;
+    float inverse = most > 0 ? 127.0f / most : 0.0f;
+    for (int64_t k = 0; k < p->n_in; k++) p->w_quantised[n * p->n_in + k] = rintf(w[k] * inverse);
+  }
+}
+
+/* Every third row of x is like an activation's result: hardly anything below 0. */
+static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum omma_dtype compute, bool bias) {
+  struct test_random random = {(uint64_t)(n_in * 131 + n_out)};
+  struct omma_error error;
+  *p = (struct problem){.n_in = n_in, .n_out = n_out, .compute = compute};
+  size_t n_weights = (size_t)(n_in * n_out), n_inputs = (size_t)(ROWS * n_in);
+  p->w = calloc(n_weights, sizeof(float));
+  p->b = calloc((size_t)n_out, sizeof(float));
+  p->x = calloc(n_inputs, sizeof(float));
+  p->input = calloc((size_t)(ROWS * (n_in + X_GAP)), sizeof(float));
+  p->w_scale = calloc((size_t)n_out, sizeof(double));
+  p->x_scale = calloc(ROWS, sizeof(double));
+  p->w_quantised = calloc(n_weights, sizeof(double));
+  p->x_whole = calloc(n_inputs, sizeof(double));
+  for (size_t i = 0; i < n_weights; i++) p->w[i] = 2.0f / sqrtf((float)n_in) * test_random_normal(&random);
+  for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
+  for (int64_t i = 0; i < ROWS * (n_in + X_GAP); i++) put(p->input, i, NAN, compute);
+  for (int64_t i = 0; i < ROWS * n_in; i++) {
+    float value = test_random_normal(&random);
+    int64_t at = i / n_in * (n_in + X_GAP) + i % n_in;
+    put(p->input, at, i / n_in % 3 == 2 ? fmaxf(value, -0.1f) : value, compute);
+    p->x[i] = get(p->input, at, compute);
+  }
+  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false};
+  assert_ok(ommai_linear_create_int8(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
+  quantise_problem(p);
+}
+
+static void problem_free(struct problem *p) {
+  void *arrays[] = {p->w, p->b, p->x, p->input, p->w_scale, p->x_scale, p->w_quantised, p->x_whole};
+  ommai_linear_destroy(p->linear);
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
+}
+
+static struct ommai_linear_op *make_op(const struct problem *p, enum omma_dtype y_type, enum ommai_activation activation,
+                                       bool accumulate) {
+  struct omma_error error;
+  struct ommai_linear_form form = {p->n_in + X_GAP, p->n_out + Y_GAP, y_type, activation, accumulate, 0, 0};
+  struct ommai_linear_op *op = NULL;
+  assert_ok(ommai_linear_op_create(engine, p->linear, &form, &op, &error), &error);
+  return op;
+}
+
+static double activate(double x, enum ommai_activation activation) {
+  switch (activation) {
+    case OMMAI_ACTIVATION_GELU_TANH: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case OMMAI_ACTIVATION_GELU_ERF: return 0.5 * x * erfc(-x * 0.7071067811865476);
+    case OMMAI_ACTIVATION_SILU: return x / (1 + exp(-x));
+    default: return x;
+  }
+}
+
+static double old_y(int64_t i) { return (double)(i % 7) - 3.0; }
+
+/* Checks output n of row r: against the quantised operands to a few units of the last place, and without activation against the
+ * true ones to what rounding every operand by half a step can make: sum |x| dw + |w| dx + dw dx. */
+static void check_output(const struct problem *p, int64_t r, int64_t n, double found, enum omma_dtype y_type,
+                         enum ommai_activation activation, bool accumulate) {
+  double whole = 0, exact = p->b[n], steps = 0, old = accumulate ? old_y(r * (p->n_out + Y_GAP) + n) : 0;
+  double dx = 0.5001 * p->x_scale[r], dw = 0.5001 * p->w_scale[n];
+  for (int64_t k = 0; k < p->n_in; k++) {
+    double x = p->x[r * p->n_in + k], w = p->w[n * p->n_in + k];
+    whole += p->x_whole[r * p->n_in + k] * p->w_quantised[n * p->n_in + k];
+    exact += x * w;
+    /* A value at the end of the range may lose a whole step. */
+    steps += fabs(x) * dw + fabs(w) * 2 * dx + 2 * dw * dx;
+  }
+  double product = whole * p->x_scale[r] * p->w_scale[n], sum = product + p->b[n], expected = activate(sum, activation) + old;
+  double bound =
+      6 * 0x1p-24 * (fabs(product) + fabs(p->b[n]) + fabs(old)) + (y_type == OMMA_BF16 ? 0x1.01p-8 * fabs(expected) : 0);
+  if (activation != OMMAI_ACTIVATION_NONE) bound = 2 * bound + 1e-6;
+  if (!(fabs(found - expected) <= bound)) {
+    fail_msg("%lld x %lld, compute %d, y %d, activation %d, row %lld, output %lld: %.9g, expected %.9g +- %.2g",
+             (long long)p->n_in, (long long)p->n_out, p->compute, y_type, activation, (long long)r, (long long)n, found,
+             expected, bound);
+  }
+  if (activation == OMMAI_ACTIVATION_NONE) assert_true(fabs(found - old - exact) <= steps + 2 * bound);
+}
+
+static void check_form(const struct problem *p, enum omma_dtype y_type, enum ommai_activation activation, bool accumulate) {
+  int64_t stride = p->n_out + Y_GAP;
+  struct ommai_linear_op *op = make_op(p, y_type, activation, accumulate);
+  void *y = calloc((size_t)(ROWS * stride), sizeof(float));
+  for (int64_t i = 0; i < ROWS * stride; i++) put(y, i, (float)old_y(i), y_type);
+  assert_int_equal(ommai_linear_run(op, p->input, y, ROWS - 1, 0), OMMA_OK);
+  for (int64_t r = 0; r < ROWS - 1; r += 9) {
+    for (int64_t n = 0; n < p->n_out; n++) {
+      check_output(p, r, n, get(y, r * stride + n, y_type), y_type, activation, accumulate);
+    }
+  }
+  for (int64_t i = 0; i < ROWS * stride; i++) {
+    if (i % stride >= p->n_out || i / stride == ROWS - 1) assert_true(get(y, i, y_type) == (float)old_y(i));
+  }
+  free(y);
+  ommai_linear_op_destroy(op);
+}
+
+static const int64_t shapes[][2] = {{1176, 65}, {130, 1100}, {4304, 96}, {1, 17},  {17, 1},
+                                    {63, 65},   {64, 128},   {1, 1},     {33, 513}};
+#define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
+
+static void tiles_agree_with_double_precision(void **state) {
+  (void)state;
+  for (int i = 0; i < N_SHAPES; i++) {
+    for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
+      struct problem p;
+      problem_make(&p, shapes[i][0], shapes[i][1], compute, i % 3 != 2);
+      for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation <= OMMAI_ACTIVATION_SILU; activation++) {
+        check_form(&p, OMMA_F32, activation, false);
+        if (activation == OMMAI_ACTIVATION_NONE) check_form(&p, OMMA_F32, activation, true);
+        if (compute == OMMA_BF16) check_form(&p, OMMA_BF16, activation, false);
+      }
+      problem_free(&p);
+    }
+  }
+}
+
+/* n_rows rows from row `first` on, with nothing behind the last one, against `base`. */
+static void check_same_bits(const struct problem *p, const struct ommai_linear_op *op, int64_t first, int64_t n_rows,
+                            int worker, const float *base) {
+  size_t x_row = (size_t)(p->n_in + X_GAP) * (p->compute == OMMA_BF16 ? 2 : 4), stride = (size_t)(p->n_out + Y_GAP);
+  char *x = calloc((size_t)n_rows, x_row);
+  float *y = malloc((size_t)n_rows * stride * sizeof *y);
+  for (int64_t r = 0; r < n_rows; r++) {
+    memcpy(x + (size_t)r * x_row, (char *)p->input + (size_t)((first + r) % ROWS) * x_row, x_row);
+  }
+  assert_int_equal(ommai_linear_run(op, x, y, n_rows, worker), OMMA_OK);
+  for (int64_t r = 0; r < n_rows; r++) {
+    assert_memory_equal(y + (size_t)r * stride, base + (size_t)((first + r) % ROWS) * stride, (size_t)p->n_out * sizeof *y);
+  }
+  free(x);
+  free(y);
+}
+
+struct shared {
+  const struct problem *problem;
+  const struct ommai_linear_op *op;
+  const float *base;
+};
+
+static void run_task(void *context, int64_t task, int worker) {
+  struct shared *c = context;
+  check_same_bits(c->problem, c->op, task * 11 % ROWS, 1 + task * 29 % ROWS, worker, c->base);
+}
+
+static void rows_keep_their_bits(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct ommai_team *team;
+  assert_ok(ommai_team_create(2, false, &ommai_default_allocator, &team, &error), &error);
+  for (int i = 0; i < N_SHAPES; i++) {
+    struct problem p;
+    problem_make(&p, shapes[i][0], shapes[i][1], i % 2 ? OMMA_F32 : OMMA_BF16, true);
+    struct ommai_linear_op *op = make_op(&p, OMMA_F32, (enum ommai_activation)(i % 4), false);
+    float *base = calloc((size_t)(ROWS * (p.n_out + Y_GAP)), sizeof *base);
+    assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0), OMMA_OK);
+    for (int64_t n = 1; n <= ROWS; n += n < 20 ? 1 : 9) check_same_bits(&p, op, n * 7 % ROWS, n, (int)(n % 2), base);
+    struct shared shared = {&p, op, base};
+    ommai_team_run(ommai_team_interface(team), 20, run_task, &shared);
+    free(base);
+    ommai_linear_op_destroy(op);
+    problem_free(&p);
+  }
+  ommai_team_destroy(team);
+}
+
+/* Rows of zeros give the bias, NaN and infinity stay in their row, and a column of zeros is no division by 0. */
+static void odd_values_stay_where_they_are(void **state) {
+  (void)state;
+  enum { N_IN = 70, N_OUT = 66 };
+  static float weight[N_OUT * N_IN], bias[N_OUT], x[5 * N_IN], y[5 * N_OUT];
+  struct omma_error error;
+  struct ommai_linear *linear;
+  struct ommai_linear_op *op;
+  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
+  for (int i = N_IN; i < N_OUT * N_IN; i++) weight[i] = (float)(i % 13) - 6.0f;
+  for (int i = 0; i < N_OUT; i++) bias[i] = (float)i;
+  for (int i = 0; i < 5 * N_IN; i++) x[i] = i / N_IN == 1 ? 0.0f : i / N_IN == 4 ? 1e-40f : (float)(i % 5);
+  x[2 * N_IN + 3] = NAN;
+  x[3 * N_IN + 4] = -INFINITY;
+  const struct ommai_linear_source source = {weight, OMMA_F32, N_OUT, bias, OMMA_F32, false};
+  assert_ok(ommai_linear_create_int8(engine, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
+  assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
+  assert_int_equal(ommai_linear_run(op, x, y, 5, 0), OMMA_OK);
+  for (int n = 0; n < N_OUT; n++) {
+    assert_true(isfinite(y[n]) && (n > 0 || y[n] == bias[n]));
+    assert_true(y[N_OUT + n] == bias[n] && !isfinite(y[2 * N_OUT + n]) && !isfinite(y[3 * N_OUT + n]));
+    assert_true(fabsf(y[4 * N_OUT + n] - bias[n]) < 1e-30f);
+  }
+  ommai_linear_op_destroy(op);
+  ommai_linear_destroy(linear);
+}
+
+/* Stacked and transposed sources of all types give the bits of one plain source. */
+static void sources_stack(void **state) {
+  (void)state;
+  enum { N_IN = 83, N_OUT = 201, FIRST = 70 };
+  static float weight[N_OUT * N_IN], x[N_IN], y[2][N_OUT];
+  static ommai_bf16 turned[N_IN * (N_OUT - FIRST)];
+  struct omma_error error;
+  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
+  for (int i = 0; i < N_OUT * N_IN; i++) weight[i] = (float)(i * 37 % 29 - 14) / 16;
+  for (int i = 0; i < N_IN; i++) x[i] = (float)(i * 5 % 11 - 4);
+  for (int64_t i = 0; i < N_IN * (N_OUT - FIRST); i++) {
+    turned[i % N_IN * (N_OUT - FIRST) + i / N_IN] = ommai_bf16_from_f32(weight[FIRST * N_IN + i]);
+  }
+  const struct ommai_linear_source plain = {weight, OMMA_F32, N_OUT, NULL, OMMA_F32, false},
+                                   parts[2] = {{weight, OMMA_F32, FIRST, NULL, OMMA_F32, false},
+                                               {turned, OMMA_BF16, N_OUT - FIRST, NULL, OMMA_F32, true}};
+  for (int i = 0; i < 2; i++) {
+    struct ommai_linear *linear;
+    struct ommai_linear_op *op;
+    assert_ok(ommai_linear_create_int8(engine, i ? parts : &plain, i ? 2 : 1, N_IN, OMMA_F32, &linear, &error), &error);
+    assert_int_equal(ommai_linear_bytes(linear), ommai_linear_bytes_for_int8(N_OUT, N_IN));
+    assert_int_equal(ommai_linear_bytes(linear), 256 * 128 + 256 * 12);
+    assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
+    assert_int_equal(ommai_linear_run(op, x, y[i], 1, 0), OMMA_OK);
+    ommai_linear_op_destroy(op);
+    ommai_linear_destroy(linear);
+  }
+  assert_memory_equal(y[0], y[1], sizeof y[0]);
+}
+
+static void bad_calls_are_refused(void **state) {
+  (void)state;
+  static const float weight[70 * 4];
+  struct ommai_linear_source source = {weight, OMMA_F32, 70, NULL, OMMA_F32, false};
+  struct ommai_linear *linear = NULL;
+  struct ommai_linear_op *op = NULL;
+  struct omma_error error;
+  assert_fails(ommai_linear_create_int8(engine, &source, 1, OMMAI_LINEAR_MAX_INT8_INPUTS + 1, OMMA_F32, &linear, &error),
+               OMMA_ERROR_LIMIT, "65537 inputs, at most 65536 with int8", &error);
+  assert_fails(ommai_linear_create_int8(engine, &source, 1, 4, OMMA_F16, &linear, &error), OMMA_ERROR_ARGUMENT, "compute",
+               &error);
+  assert_int_equal(ommai_linear_bytes_for_int8(1, OMMAI_LINEAR_MAX_INT8_INPUTS + 1), 0);
+  assert_ok(ommai_linear_create_int8(engine, &source, 1, 4, OMMA_F32, &linear, &error), &error);
+  const struct ommai_linear_form part = {.x_stride = 4, .y_stride = 70, .n_panels = 1};
+  assert_fails(ommai_linear_op_create(engine, linear, &part, &op, &error), OMMA_ERROR_ARGUMENT, "all outputs", &error);
+  ommai_linear_destroy(linear);
+}
+
+/* The largest sums that fit: every product is 255 x 127. */
+static void long_sums_do_not_overflow(void **state) {
+  (void)state;
+  enum { N_IN = OMMAI_LINEAR_MAX_INT8_INPUTS };
+  float *weight = malloc(N_IN * sizeof *weight), *x = malloc(N_IN * sizeof *x), y = 0;
+  for (int i = 0; i < N_IN; i++) weight[i] = x[i] = 1;
+  const struct ommai_linear_source source = {weight, OMMA_F32, 1, NULL, OMMA_F32, false};
+  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = 1, .y_type = OMMA_F32};
+  struct ommai_linear *linear;
+  struct ommai_linear_op *op;
+  struct omma_error error;
+  assert_ok(ommai_linear_create_int8(engine, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
+  assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
+  assert_int_equal(ommai_linear_run(op, x, &y, 1, 0), OMMA_OK);
+  assert_true(fabsf(y - N_IN) < 0.1f);
+  ommai_linear_op_destroy(op);
+  ommai_linear_destroy(linear);
+  free(weight);
+  free(x);
+}
+
+static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
+  static const float weight[20 * 1000];
+  struct ommai_linear_source source = {weight, OMMA_F32, 1000, NULL, OMMA_F32, false};
+  struct ommai_linear_form form = {20, 1000, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
+  struct ommai_linear_engine *made = NULL;
+  struct ommai_linear *linear = NULL;
+  struct ommai_linear_op *op = NULL;
+  enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
+  if (status == OMMA_OK) status = ommai_linear_create_int8(made, &source, 1, 20, OMMA_BF16, &linear, error);
+  if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
+  ommai_linear_op_destroy(op);
+  ommai_linear_destroy(linear);
+  ommai_linear_engine_destroy(made);
+  return status;
+}
+
+static void every_failed_allocation_is_reported(void **state) {
+  (void)state;
+  for (int64_t n = 0;; n++) {
+    struct test_allocator failing;
+    struct omma_error error = {0};
+    test_allocator_init(&failing);
+    failing.fail_at = n;
+    enum omma_status status = make_all(&failing.interface, &error);
+    assert_int_equal(failing.n_live, 0);
+    if (status == OMMA_OK) break;
+    assert_int_equal(status, OMMA_ERROR_MEMORY);
+    assert_true(n < 200);
+  }
+}
+
+static void a_level_without_vnni_refuses(void **state) {
+  (void)state;
+  static const float weight[4];
+  struct ommai_linear_source source = {weight, OMMA_F32, 1, NULL, OMMA_F32, false};
+  struct ommai_linear *linear = NULL;
+  struct omma_error error;
+  assert_fails(ommai_linear_create_int8(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_UNSUPPORTED,
+               ommai_cpu_level_name(level), &error);
+}
+
+static int open_engine(void **state) {
+  (void)state;
+  struct omma_error error;
+  test_allocator_init(&allocator);
+  assert_ok(ommai_linear_engine_create(level, 2, &allocator.interface, &engine, &error), &error);
+  return 0;
+}
+
+static int close_engine(void **state) {
+  (void)state;
+  ommai_linear_engine_destroy(engine);
+  assert_int_equal(allocator.n_live, 0);
+  return 0;
+}
+
+static int run_level(const char *name) {
+  struct omma_error error;
+  if (ommai_cpu_select(name, &level, &error) != OMMA_OK) return 1;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tiles_agree_with_double_precision),
+      cmocka_unit_test(rows_keep_their_bits),
+      cmocka_unit_test(odd_values_stay_where_they_are),
+      cmocka_unit_test(sources_stack),
+      cmocka_unit_test(bad_calls_are_refused),
+      cmocka_unit_test(long_sums_do_not_overflow),
+      cmocka_unit_test(every_failed_allocation_is_reported),
+  };
+  const struct CMUnitTest without[] = {cmocka_unit_test(a_level_without_vnni_refuses)};
+  open_engine(NULL);
+  bool has_int8 = ommai_linear_has_int8(engine);
+  close_engine(NULL);
+  assert_true(has_int8 || level != OMMAI_CPU_AVX512_BF16);
+  return has_int8 ? cmocka_run_group_tests_name(name, tests, open_engine, close_engine)
+                  : cmocka_run_group_tests_name(name, without, open_engine, close_engine);
+}
+
+static void level_passes(void **state) {
+  const char *name = *state;
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    execl("/proc/self/exe", "test_linear_int8", name, (char *)NULL);
+    _exit(127);
+  }
+  int result;
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_true(WIFEXITED(result));
+  assert_int_equal(WEXITSTATUS(result), 0);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2) return run_level(argv[1]);
+  struct CMUnitTest tests[OMMAI_CPU_LEVELS] = {{0}};
+  size_t n_tests = 0;
+  for (int candidate = 0; candidate < OMMAI_CPU_LEVELS; candidate++) {
+    if (!ommai_cpu_has(candidate)) continue;
+    const char *name = ommai_cpu_level_name(candidate);
+    tests[n_tests++] = (struct CMUnitTest){name, level_passes, NULL, NULL, (void *)(uintptr_t)name};
+  }
+  return _cmocka_run_group_tests("levels", tests, n_tests, NULL, NULL);
+}
