@@ -251,6 +251,11 @@ struct omma_request;
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
                                               size_t n_messages, const struct omma_request_options *options,
                                               struct omma_request **request, struct omma_error *error);
+/* The same from a prompt's ids (of omma_tokenize, say), without chat form and pictures: of the options, the sampling counts. Errors:
+ * ARGUMENT with `field` ("prompt": no id, or one out of range, with its index; or as above), LIMIT ("input_tokens"), MEMORY. */
+OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
+                                                     const struct omma_request_options *options, struct omma_request **request,
+                                                     struct omma_error *error);
 /* Must not be called between a submit and its on_finish. */
 OMMA_API void omma_request_destroy(struct omma_request *request);
 /* The prompt's ids, picture tokens included; owned by the request. */

@@ -24,6 +24,7 @@ struct values {
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
   struct ommai_strings media_domains;
+  bool private_media_addresses;
   const char *local_media_path;
   int64_t max_body_bytes;
 };
@@ -86,7 +87,9 @@ static int read_processor_options(const struct values *values, struct omma_image
 static void warn_without_effect(const struct values *values) {
   static const char format[] = "serve: --%s: accepted, but without effect in this version: %s";
   if (values->max_num_seqs) ommai_warn(format, "max-num-seqs", "requests run one after another");
-  if (values->media_domains.count) ommai_warn(format, "allowed-media-domains", "pictures are not fetched from the network");
+  if (values->private_media_addresses && !values->media_domains.count) {
+    ommai_warn("serve: --allow-private-media-addresses: nothing is fetched without --allowed-media-domains");
+  }
 }
 
 static void log_line(void *context, const char *line) {
@@ -146,6 +149,9 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .api_key = values->api_key,
                                         .max_body_bytes = values->max_body_bytes,
                                         .allowed_local_media_path = values->local_media_path,
+                                        .allowed_media_domains = values->media_domains.items,
+                                        .n_allowed_media_domains = values->media_domains.count,
+                                        .allow_private_media_addresses = values->private_media_addresses,
                                         .log = log_line};
   int code = read_media_limit(values->limit_mm_per_prompt, &options.limit_images_per_prompt);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(values, &options.image_options);
@@ -224,7 +230,12 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRINGS,
      .offset = AT(media_domains),
      .value = "HOST",
-     .help = "without effect in this version: pictures are not fetched from the network"},
+     .help = "host, by its exact name, whose pictures requests may name as http(s) URLs",
+     .otherwise = "nothing is fetched"},
+    {.name = "allow-private-media-addresses",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(private_media_addresses),
+     .help = "let these hosts have private, loopback and link-local addresses"},
     {.name = "allowed-local-media-path",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(local_media_path),

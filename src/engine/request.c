@@ -1,4 +1,4 @@
-/* From messages to a request: check -> chat form -> pictures and videos resized -> text between them tokenised -> positions. */
+/* From messages to a request: check -> chat form -> pictures and videos resized -> text between them tokenised -> positions; or from ids. */
 #include "engine/request.h"
 
 #include "base/allocator.h"
@@ -198,16 +198,38 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
   return OMMA_OK;
 }
 
+/* For n_tokens. */
+static enum omma_status allocate_prompt(struct omma_request *request, struct omma_error *error) {
+  request->ids = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->ids);
+  request->tokens = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->tokens);
+  if (request->ids && request->tokens) return OMMA_OK;
+  return ommai_fail_memory(error, "prompt", request->n_tokens * sizeof *request->tokens);
+}
+
 static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                  struct omma_error *error) {
   OMMAI_TRY(take_pictures(request, prompt, error));
   OMMAI_TRY(plan_pictures(request, prompt, error));
   OMMAI_TRY(prepare_pictures(request, prompt, error));
   OMMAI_TRY(count_tokens(request, prompt, error));
-  request->ids = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->ids);
-  request->tokens = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->tokens);
-  if (!request->ids || !request->tokens) return ommai_fail_memory(error, "prompt", request->n_tokens * sizeof *request->tokens);
+  OMMAI_TRY(allocate_prompt(request, error));
   return place_tokens(request, prompt, error);
+}
+
+/* A request without a prompt. */
+static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling,
+                                     struct omma_request **out, struct omma_error *error) {
+  struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
+  if (!request) return ommai_fail_memory(error, "request", sizeof *request);
+  request->allocator = model->allocator;
+  request->model = model;
+  enum omma_status status = ommai_request_set_sampling(request, sampling, error);
+  if (status == OMMA_OK) {
+    *out = request;
+  } else {
+    omma_request_destroy(request);
+  }
+  return status;
 }
 
 enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
@@ -216,14 +238,11 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   static const struct omma_request_options defaults = {0};
   if (!options) options = &defaults;
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
-  struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
-  if (!request) return ommai_fail_memory(error, "request", sizeof *request);
-  request->allocator = model->allocator;
-  request->model = model;
+  struct omma_request *request = NULL;
+  OMMAI_TRY(create_empty(model, &options->sampling, &request, error));
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_request_set_sampling(request, &options->sampling, error), done);
   OMMAI_TRY_GOTO(ommai_chat_form_render(model->family->chat, messages, n_messages, model->config.vision.temporal_patch_size,
                                         options->continue_final_message, &prompt, error),
                  done);
@@ -233,6 +252,44 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
 done:
   ommai_prompt_builder_free(&prompt);
   omma_request_destroy(request);
+  return status;
+}
+
+/* Ids as they came, each at its own position. */
+static enum omma_status take_tokens(struct omma_request *request, const int32_t *tokens, size_t n_tokens,
+                                    struct omma_error *error) {
+  const struct omma_model *model = request->model;
+  int32_t counter = 0;
+  if (n_tokens == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
+  if (n_tokens >= (size_t)model->max_model_len) return fail_too_long(model, n_tokens, error);
+  request->n_tokens = n_tokens;
+  OMMAI_TRY(allocate_prompt(request, error));
+  for (size_t i = 0; i < n_tokens; i++) {
+    if (tokens[i] < 0 || tokens[i] >= model->config.text.vocab_size) {
+      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt",
+                              "prompt: token %zu: expected an id from 0 to %lld, found %d", i,
+                              (long long)model->config.text.vocab_size - 1, (int)tokens[i]);
+    }
+    request->ids[i] = tokens[i];
+    request->tokens[i] = (struct ommai_request_token){.token = tokens[i], .picture = -1};
+    ommai_position_text(&counter, request->tokens[i].position);
+  }
+  request->next_position = counter;
+  return OMMA_OK;
+}
+
+enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
+                                            const struct omma_request_options *options, struct omma_request **out,
+                                            struct omma_error *error) {
+  static const struct omma_request_options defaults = {0};
+  struct omma_request *request = NULL;
+  OMMAI_TRY(create_empty(model, options ? &options->sampling : &defaults.sampling, &request, error));
+  enum omma_status status = take_tokens(request, tokens, n_tokens, error);
+  if (status == OMMA_OK) {
+    *out = request;
+  } else {
+    omma_request_destroy(request);
+  }
   return status;
 }
 

@@ -11,16 +11,6 @@
 /* "messages[3].content": where a message or part stands, for errors. */
 #define WHERE_SIZE 64
 
-bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error) {
-  const char *model = NULL;
-  if (!ommai_field_string(root, "model", &model, error)) return false;
-  if (model && !ommai_server_has_model(server, model)) {
-    return ommai_api_fail(error, 404, "model", "The model `%.200s` does not exist.", model);
-  }
-  *name = model;
-  return true;
-}
-
 static bool read_pixels(const json_t *object, struct omma_image_options *options, struct ommai_api_error *error) {
   if (!ommai_field_integer(object, "min_pixels", 1, INT32_MAX, &options->min_pixels, error) ||
       !ommai_field_integer(object, "max_pixels", 1, INT32_MAX, &options->max_pixels, error)) {
@@ -203,44 +193,52 @@ static bool read_prompt_end(struct ommai_chat_request *request, struct ommai_api
     return ommai_api_fail(error, 400, "continue_final_message",
                           "continue_final_message needs a last message of the assistant.");
   }
-  request->options.continue_final_message = continued;
+  request->continue_final_message = continued;
   return true;
 }
 
-static bool read_stream_options(struct ommai_chat_request *request, struct ommai_api_error *error) {
-  const json_t *options = ommai_field_get(request->root, "stream_options");
-  if (!ommai_field_boolean(request->root, "stream", &request->stream, error)) return false;
-  if (!options) return true;
-  if (!json_is_object(options)) {
-    return ommai_api_fail(error, 400, "stream_options", "stream_options must be an object, got %s.", ommai_json_kind(options));
+static bool read_logprobs(const json_t *root, struct omma_sampling *sampling, struct ommai_api_error *error) {
+  int64_t n_top = 0;
+  if (!ommai_field_boolean(root, "logprobs", &sampling->logprobs, error) ||
+      !ommai_field_integer(root, "top_logprobs", 0, OMMA_MAX_TOP_LOGPROBS, &n_top, error)) {
+    return false;
   }
-  if (!request->stream) {
-    return ommai_api_fail(error, 400, "stream_options", "Stream options can only be defined when `stream=True`.");
+  if (n_top && !sampling->logprobs) {
+    return ommai_api_fail(error, 400, "top_logprobs", "when using `top_logprobs`, `logprobs` must be set to true.");
   }
-  return ommai_field_boolean(options, "include_usage", &request->include_usage, error) &&
-         ommai_field_boolean(options, "continuous_usage_stats", &request->continuous_usage, error);
+  sampling->n_top_logprobs = (int)n_top;
+  return true;
+}
+
+static bool refuse_echo(const json_t *root, struct ommai_api_error *error) {
+  bool echo = false;
+  if (!ommai_field_boolean(root, "echo", &echo, error)) return false;
+  return !echo || ommai_api_fail(error, 400, "echo", "echo true is not supported.");
 }
 
 bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bool messages_only,
                              struct ommai_chat_request *request, struct ommai_api_error *error) {
-  *request =
-      (struct ommai_chat_request){.allocator = server->allocator, .root = root, .n = 1, .image_options = server->image_options};
-  if (!ommai_model_read(server, root, &request->model, error) ||
-      !ommai_field_string(root, "request_id", &request->request_id, error) ||
-      !read_processor_options(root, &request->image_options, error) || !read_messages(server, request, error) ||
+  *request = (struct ommai_chat_request){.allocator = server->allocator, .root = root, .image_options = server->image_options};
+  struct ommai_answer_fields *fields = &request->fields;
+  if (!read_processor_options(root, &request->image_options, error) || !read_messages(server, request, error) ||
       !read_prompt_end(request, error)) {
     return false;
   }
-  return messages_only || (read_stream_options(request, error) && ommai_sampling_read(server, root, request, error));
+  if (messages_only) return ommai_model_read(server, root, &fields->model, error);
+  return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) &&
+         read_logprobs(root, &fields->sampling, error);
 }
 
-bool ommai_chat_request_load_images(const struct ommai_server *server, struct ommai_chat_request *request,
-                                    bool (*stop)(void *context), void *context, struct ommai_api_error *error) {
+static bool client_is_gone(void *exchange) { return ommai_exchange_is_gone(exchange); }
+
+bool ommai_chat_request_load_images(struct ommai_exchange *exchange, struct ommai_chat_request *request,
+                                    struct ommai_api_error *error) {
+  struct ommai_stop stop = {client_is_gone, exchange};
   for (size_t i = 0; i < request->n_parts_used; i++) {
     const struct ommai_media_part *media = &request->media[i];
     if (!media->url) continue;
-    if (stop && stop(context)) return true;
-    if (!ommai_media_load(server, media->url, media->url_size, &request->images[i], error)) return false;
+    if (ommai_exchange_is_gone(exchange)) return true;
+    if (!ommai_media_load(exchange->server, media->url, media->url_size, &stop, &request->images[i], error)) return false;
     request->parts[i].image = request->images[i];
   }
   return true;

@@ -6,11 +6,10 @@
 #include <omma/omma.h>
 #include <stdbool.h>
 
-#include "server/api_error.h"
+#include "server/answer_fields.h"
 
+struct ommai_exchange;
 struct ommai_server;
-
-#define OMMAI_MAX_STOP_TOKENS 128
 
 /* A part of a message whose picture is not decoded yet; url is NULL for text. */
 struct ommai_media_part {
@@ -22,8 +21,6 @@ struct ommai_media_part {
 struct ommai_chat_request {
   const struct omma_allocator *allocator;
   json_t *root;
-  const char *model; /* NULL: not named */
-  const char *request_id;
   struct omma_message *messages;
   size_t n_messages;
   struct omma_part *parts; /* of all messages, one after the other */
@@ -33,13 +30,8 @@ struct ommai_chat_request {
   size_t n_parts_used;
   int64_t n_images;
   struct omma_image_options image_options;
-  struct omma_request_options options;
-  const char *stop[OMMA_MAX_STOP_STRINGS];
-  int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
-  const char *max_tokens_field; /* the one that was given */
-  int64_t n;
-  bool seed_given;
-  bool stream, include_usage, continuous_usage;
+  bool continue_final_message;
+  struct ommai_answer_fields fields;
 };
 
 /* Reads and checks everything but the pictures. `root` is taken over, also by a failing call. With messages_only, fields that
@@ -47,17 +39,10 @@ struct ommai_chat_request {
 bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bool messages_only,
                              struct ommai_chat_request *request, struct ommai_api_error *error);
 
-/* Decodes the pictures; `stop` is asked between them and ends the work (then true is returned with pictures missing). */
-bool ommai_chat_request_load_images(const struct ommai_server *server, struct ommai_chat_request *request,
-                                    bool (*stop)(void *context), void *context, struct ommai_api_error *error);
+/* Fetches and decodes the pictures. When the client leaves meanwhile, either true is returned with pictures missing or false. */
+bool ommai_chat_request_load_images(struct ommai_exchange *exchange, struct ommai_chat_request *request,
+                                    struct ommai_api_error *error);
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request);
-
-/* Reads the sampling fields into request->options and what belongs to it. */
-bool ommai_sampling_read(const struct ommai_server *server, const json_t *root, struct ommai_chat_request *request,
-                         struct ommai_api_error *error);
-
-/* Checks that the model named in root (if any) is served; *name may be NULL. */
-bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error);
 
 #endif

@@ -14,6 +14,7 @@ void ommai_endpoint_page(struct ommai_exchange *exchange);
 
 /* On a worker. */
 void ommai_endpoint_chat(struct ommai_exchange *exchange);
+void ommai_endpoint_completions(struct ommai_exchange *exchange);
 void ommai_endpoint_tokenize(struct ommai_exchange *exchange);
 void ommai_endpoint_detokenize(struct ommai_exchange *exchange);
 

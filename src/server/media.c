@@ -11,7 +11,6 @@
 #include "server/server_state.h"
 
 #define IGNORED_IN_BASE64 " \t\r\n" /* encoders that wrap lines */
-#define DEFAULT_IMAGE_BYTES (64u << 20)
 
 static bool has_prefix(const char *text, size_t size, const char *prefix) {
   size_t length = strlen(prefix);
@@ -88,7 +87,7 @@ static bool is_below(const char *directory, const char *file) {
 static bool load_file_url(const struct ommai_server *server, const char *url, size_t url_size, struct omma_image **image,
                           struct ommai_api_error *error) {
   char path[PATH_MAX], *data;
-  size_t size, limit = server->image_limits.max_bytes > 0 ? (size_t)server->image_limits.max_bytes : DEFAULT_IMAGE_BYTES;
+  size_t size, limit = server->fetch_rules.max_bytes;
   if (!server->media_path) return ommai_api_fail(error, 400, "image_url", "file:// URLs are not allowed on this server.");
   char *resolved = path_of_url(url, url_size, path, sizeof path) ? realpath(path, NULL) : NULL;
   bool allowed = resolved && is_below(server->media_path, resolved);
@@ -102,12 +101,25 @@ static bool load_file_url(const struct ommai_server *server, const char *url, si
   return done;
 }
 
-bool ommai_media_load(const struct ommai_server *server, const char *url, size_t url_size, struct omma_image **image,
-                      struct ommai_api_error *error) {
+static bool load_remote_url(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
+                            struct omma_image **image, struct ommai_api_error *error) {
+  struct ommai_text body;
+  if (!server->fetch_rules.n_hosts) {
+    return ommai_api_fail(error, 400, "image_url", "This server fetches no pictures: send them as data: URLs.");
+  }
+  ommai_text_init(&body, server->allocator);
+  bool done = ommai_media_fetch(&server->fetch_rules, url, url_size, stop, &body, error) &&
+              decode_picture(server, body.size ? body.data : "", body.size, image, error);
+  ommai_text_free(&body);
+  return done;
+}
+
+bool ommai_media_load(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
+                      struct omma_image **image, struct ommai_api_error *error) {
   if (has_prefix(url, url_size, "data:")) return load_data_url(server, url, url_size, image, error);
   if (has_prefix(url, url_size, "file://")) return load_file_url(server, url, url_size, image, error);
   if (has_prefix(url, url_size, "http://") || has_prefix(url, url_size, "https://")) {
-    return ommai_api_fail(error, 400, "image_url", "This server fetches no pictures: send them as data: URLs.");
+    return load_remote_url(server, url, url_size, stop, image, error);
   }
   int shown = url_size < 40 ? (int)url_size : 40;
   return ommai_api_fail(error, 400, "image_url", "The URL must begin with data:, http(s):// or file://, got \"%.*s\".", shown,

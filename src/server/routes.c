@@ -6,6 +6,7 @@
 
 static const struct ommai_route routes[] = {
     {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat},
+    {"/v1/completions", OMMAI_METHOD_POST, true, ommai_endpoint_completions},
     {"/v1/models", OMMAI_METHOD_GET, false, ommai_endpoint_models},
     {"/tokenize", OMMAI_METHOD_POST, true, ommai_endpoint_tokenize},
     {"/detokenize", OMMAI_METHOD_POST, true, ommai_endpoint_detokenize},

@@ -3,7 +3,7 @@
  * Threads
  *   IO        libmicrohttpd's: accepts, reads heads and bodies, sends replies and events. Owns every connection; runs the trivial
  *             handlers (models, health, ...). Never waits for anything but sockets.
- *   workers   take exchanges from a bounded queue: parse JSON, decode base64 and pictures, make requests ready, submit them. Also
+ *   workers   take exchanges from a bounded queue: parse JSON, fetch and decode pictures, make requests ready, submit them. Also
  *             free finished requests, since freeing takes time.
  *   engine    the engine's own thread, in our callbacks: writes an event into the exchange's queue and returns. It never waits for
  *             a socket; a reader that falls max_pending_bytes behind is cancelled.
@@ -52,6 +52,8 @@
 #define DEFAULT_BODY_SECONDS 120
 #define DEFAULT_KEEP_ALIVE_MS 5000
 #define DEFAULT_DRAIN_MS 5000
+#define DEFAULT_MEDIA_MS 10000
+#define DEFAULT_IMAGE_BYTES (INT64_C(64) << 20)
 #define FLUSH_NS INT64_C(1000000000) /* for the last replies to reach their sockets */
 #define MILLISECOND INT64_C(1000000)
 
@@ -164,6 +166,29 @@ static enum omma_status take_media_path(struct ommai_server *server, const char 
   return server->media_path ? OMMA_OK : ommai_fail_memory(error, "media path", 1);
 }
 
+static enum omma_status take_media_hosts(struct ommai_server *server, const struct omma_server_options *options,
+                                         struct omma_error *error) {
+  size_t n_hosts = options->n_allowed_media_domains;
+  server->fetch_rules =
+      (struct ommai_fetch_rules){.hosts = server->media_hosts,
+                                 .private_addresses = options->allow_private_media_addresses,
+                                 .timeout_ms = or_default(options->media_timeout_ms, DEFAULT_MEDIA_MS),
+                                 .max_bytes = (size_t)or_default(options->image_limits.max_bytes, DEFAULT_IMAGE_BYTES)};
+  if (!n_hosts) return OMMA_OK;
+  if (n_hosts > OMMAI_MAX_MEDIA_HOSTS) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "allowed_media_domains",
+                            "allowed media domains: expected at most %d, found %zu", OMMAI_MAX_MEDIA_HOSTS, n_hosts);
+  }
+  OMMAI_TRY(ommai_media_fetch_start(error));
+  server->fetch_started = true;
+  for (size_t i = 0; i < n_hosts; i++) {
+    server->media_hosts[i] = copy_string(server, options->allowed_media_domains[i]);
+    if (!server->media_hosts[i]) return ommai_fail_memory(error, "media host", 1);
+    server->fetch_rules.n_hosts++;
+  }
+  return OMMA_OK;
+}
+
 static void take_numbers(struct ommai_server *server, const struct omma_server_options *options) {
   server->max_body_bytes = (size_t)or_default(options->max_body_bytes, DEFAULT_BODY_BYTES);
   server->max_total_body_bytes = (size_t)options->max_total_body_bytes;
@@ -194,7 +219,7 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
     if (!server->api_key) return ommai_fail_memory(error, "API key", 1);
   }
   if (options->allowed_local_media_path) OMMAI_TRY(take_media_path(server, options->allowed_local_media_path, error));
-  return OMMA_OK;
+  return take_media_hosts(server, options, error);
 }
 
 static void init_locks(struct ommai_server *server) {
@@ -314,6 +339,8 @@ void ommai_server_destroy(struct ommai_server *server) {
   for (size_t i = 0; i < server->n_model_names; i++) free_string(server, server->model_names[i]);
   free_string(server, server->api_key);
   free_string(server, server->media_path);
+  for (size_t i = 0; i < server->fetch_rules.n_hosts; i++) free_string(server, server->media_hosts[i]);
+  if (server->fetch_started) ommai_media_fetch_end();
   pthread_cond_destroy(&server->list_changed);
   pthread_mutex_destroy(&server->list_lock);
   ommai_metrics_destroy(&server->metrics);

@@ -22,8 +22,12 @@ struct omma_server_options {
   int64_t max_total_body_bytes;    /* of all requests being received or parsed, more gives 503; 0: 8 bodies of full size */
   int64_t limit_images_per_prompt; /* 0: 64; negative: no images */
   struct omma_image_limits image_limits;
-  struct omma_image_options image_options; /* default min/max pixels; a request's mm_processor_kwargs win */
-  const char *allowed_local_media_path;    /* directory whose files may be named as file:// URLs; NULL: none */
+  struct omma_image_options image_options;  /* default min/max pixels; a request's mm_processor_kwargs win */
+  const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
+  const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
+  size_t n_allowed_media_domains;
+  bool allow_private_media_addresses; /* those hosts may have private, loopback or link-local addresses */
+  int64_t media_timeout_ms;           /* of a picture's fetch, redirects included; 0: 10,000 */
 
   int n_workers;             /* threads that parse, decode and prepare; 0: 2 */
   int64_t job_queue_limit;   /* requests that may wait for a worker, more gives 503; 0: 256 */
@@ -41,8 +45,8 @@ struct omma_server_options {
   const struct omma_allocator *allocator; /* NULL: the library's own */
 };
 
-/* Starts listening and serving. Model and engine must outlive the server. Errors: ARGUMENT (an option, by field), IO (the address
- * cannot be listened on), MEMORY, INTERNAL (a thread cannot be made). */
+/* Starts listening and serving. Model and engine must outlive the server. Errors: ARGUMENT (an option, by field), UNSUPPORTED (media
+ * domains in a build without libcurl), IO (the address cannot be listened on), MEMORY, INTERNAL (a thread cannot be made). */
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
                                      struct omma_engine *engine, struct ommai_server **server, struct omma_error *error);
 

@@ -8,6 +8,7 @@
 #include "server/connection_clock.h"
 #include "server/exchange.h"
 #include "server/job_queue.h"
+#include "server/media_fetch.h"
 #include "server/metrics.h"
 #include "server/server.h"
 
@@ -15,6 +16,7 @@ struct MHD_Daemon;
 struct ommai_watcher;
 
 #define OMMAI_MAX_MODEL_NAMES 16
+#define OMMAI_MAX_MEDIA_HOSTS 256
 
 struct ommai_server {
   /* Set at creation, read by every thread. */
@@ -26,6 +28,9 @@ struct ommai_server {
   size_t n_model_names;
   char *api_key;
   char *media_path; /* resolved */
+  char *media_hosts[OMMAI_MAX_MEDIA_HOSTS];
+  struct ommai_fetch_rules fetch_rules;
+  bool fetch_started;
   size_t max_body_bytes, max_total_body_bytes, max_pending_bytes;
   int64_t limit_images;
   struct omma_image_limits image_limits;

@@ -4,20 +4,14 @@
 #include "base/allocator.h"
 #include "server/chat_request.h"
 #include "server/endpoints.h"
+#include "server/reply_form.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
-
-#define TOKEN_TEXT_SIZE 512
-
-static bool fail_memory(struct ommai_api_error *error) {
-  return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
-}
+#include "server/token_text.h"
 
 static void add_token_text(struct ommai_text *out, const struct omma_model *model, int32_t token) {
-  char text[TOKEN_TEXT_SIZE];
-  size_t size = 0;
-  if (omma_detokenize(model, &token, 1, false, text, sizeof text, &size, NULL) != OMMA_OK) size = 0;
-  ommai_text_json(out, text, size < sizeof text ? size : sizeof text);
+  char text[OMMAI_TOKEN_TEXT_SIZE];
+  ommai_text_json(out, text, ommai_reply_token_text(model, token, text));
 }
 
 static void write_tokens(const struct ommai_server *server, const int32_t *tokens, size_t n_tokens, bool with_texts,
@@ -34,33 +28,25 @@ static void write_tokens(const struct ommai_server *server, const int32_t *token
 
 static bool tokenize_text(const struct ommai_server *server, const json_t *prompt, bool with_texts, struct ommai_text *out,
                           struct ommai_api_error *error) {
-  const char *text = json_string_value(prompt);
-  size_t text_size = json_string_length(prompt), n_tokens = 0, n_again = 0;
-  struct omma_error cause = {0};
-  if (omma_tokenize(server->model, text, text_size, NULL, 0, &n_tokens, &cause) != OMMA_OK) {
-    return ommai_api_fail_from(error, &cause);
-  }
-  int32_t *tokens = ommai_allocate(server->allocator, n_tokens, sizeof *tokens);
-  if (!tokens) return fail_memory(error);
-  bool done = omma_tokenize(server->model, text, text_size, tokens, n_tokens, &n_again, &cause) == OMMA_OK;
-  if (done) {
-    write_tokens(server, tokens, n_tokens, with_texts, out);
-  } else {
-    ommai_api_fail_from(error, &cause);
-  }
+  int32_t *tokens;
+  size_t n_tokens;
+  if (!ommai_text_tokenize(server, prompt, &tokens, &n_tokens, error)) return false;
+  write_tokens(server, tokens, n_tokens, with_texts, out);
   ommai_release(server->allocator, tokens, n_tokens, sizeof *tokens);
-  return done;
+  return true;
 }
 
 /* Takes root over. */
-static bool tokenize_messages(const struct ommai_server *server, json_t *root, bool with_texts, struct ommai_text *out,
+static bool tokenize_messages(struct ommai_exchange *exchange, json_t *root, bool with_texts, struct ommai_text *out,
                               struct ommai_api_error *error) {
   struct ommai_chat_request source;
   struct omma_request *request = NULL;
+  const struct ommai_server *server = exchange->server;
   struct omma_error cause = {0};
-  bool done = ommai_chat_request_read(server, root, true, &source, error) &&
-              ommai_chat_request_load_images(server, &source, NULL, NULL, error);
-  if (done && omma_request_create(server->model, source.messages, source.n_messages, &source.options, &request, &cause)) {
+  bool done =
+      ommai_chat_request_read(server, root, true, &source, error) && ommai_chat_request_load_images(exchange, &source, error);
+  struct omma_request_options options = {.continue_final_message = done && source.continue_final_message};
+  if (done && omma_request_create(server->model, source.messages, source.n_messages, &options, &request, &cause)) {
     done = ommai_api_fail_from(error, &cause);
   }
   if (done) {
@@ -74,12 +60,13 @@ static bool tokenize_messages(const struct ommai_server *server, json_t *root, b
 }
 
 /* Takes root over. */
-static bool tokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+static bool tokenize(struct ommai_exchange *exchange, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+  const struct ommai_server *server = exchange->server;
   const json_t *prompt = ommai_field_get(root, "prompt");
   bool with_texts = false, done = false;
   const char *model;
   if (!ommai_field_boolean(root, "return_token_strs", &with_texts, error)) goto end;
-  if (ommai_field_get(root, "messages")) return tokenize_messages(server, root, with_texts, out, error);
+  if (ommai_field_get(root, "messages")) return tokenize_messages(exchange, root, with_texts, out, error);
   if (!ommai_model_read(server, root, &model, error)) goto end;
   if (!prompt) {
     ommai_api_fail_body(error, "body.prompt", "Field required: prompt or messages.");
@@ -93,44 +80,25 @@ end:
   return done;
 }
 
-static bool read_tokens(const struct ommai_server *server, const json_t *array, int32_t *tokens,
-                        struct ommai_api_error *error) {
-  for (size_t i = 0; i < json_array_size(array); i++) {
-    int64_t id;
-    if (!ommai_json_whole(json_array_get(array, i), &id) || id < 0 || id >= server->info.vocab_size) {
-      return ommai_api_fail(error, 400, "tokens", "tokens[%zu] must be a token id from 0 to %" PRId64 ".", i,
-                            server->info.vocab_size - 1);
-    }
-    tokens[i] = (int32_t)id;
-  }
-  return true;
-}
-
 static bool write_text(const struct ommai_server *server, const int32_t *tokens, size_t n_tokens, struct ommai_text *out,
                        struct ommai_api_error *error) {
-  size_t text_size = 0, again = 0;
-  struct omma_error cause = {0};
-  if (omma_detokenize(server->model, tokens, n_tokens, false, NULL, 0, &text_size, &cause) != OMMA_OK) {
-    return ommai_api_fail_from(error, &cause);
-  }
-  char *text = ommai_allocate(server->allocator, text_size, 1);
-  if (!text) return fail_memory(error);
-  bool done = omma_detokenize(server->model, tokens, n_tokens, false, text, text_size, &again, &cause) == OMMA_OK;
+  struct ommai_text text;
+  ommai_text_init(&text, server->allocator);
+  bool done = ommai_token_text_add(server, tokens, n_tokens, &text, error);
   if (done) {
     ommai_text_add(out, "{\"prompt\":");
-    ommai_text_json(out, text, text_size);
+    ommai_text_json(out, text.data, text.size);
     ommai_text_add(out, "}");
-  } else {
-    ommai_api_fail_from(error, &cause);
   }
-  ommai_release(server->allocator, text, text_size, 1);
+  ommai_text_free(&text);
   return done;
 }
 
 /* Takes root over. */
-static bool detokenize(const struct ommai_server *server, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+static bool detokenize(struct ommai_exchange *exchange, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+  const struct ommai_server *server = exchange->server;
   const json_t *array = ommai_field_get(root, "tokens");
-  size_t n_tokens = json_array_size(array);
+  size_t n_tokens = 0;
   int32_t *tokens = NULL;
   bool done = false;
   const char *model;
@@ -143,26 +111,22 @@ static bool detokenize(const struct ommai_server *server, json_t *root, struct o
     }
     goto end;
   }
-  tokens = ommai_allocate(server->allocator, n_tokens, sizeof *tokens);
-  if (!tokens) {
-    fail_memory(error);
-    goto end;
-  }
-  done = read_tokens(server, array, tokens, error) && write_text(server, tokens, n_tokens, out, error);
+  if (!ommai_token_array_read(server, array, "tokens", &tokens, &n_tokens, error)) goto end;
+  done = write_text(server, tokens, n_tokens, out, error);
 end:
   ommai_release(server->allocator, tokens, n_tokens, sizeof *tokens);
   json_decref(root);
   return done;
 }
 
-static void serve(struct ommai_exchange *exchange, bool (*work)(const struct ommai_server *server, json_t *root,
+static void serve(struct ommai_exchange *exchange, bool (*work)(struct ommai_exchange *exchange, json_t *root,
                                                                 struct ommai_text *out, struct ommai_api_error *error)) {
   struct ommai_api_error error;
   struct ommai_text out;
   ommai_text_init(&out, exchange->allocator);
   json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
   ommai_server_release_body(exchange);
-  if (root && work(exchange->server, root, &out, &error)) {
+  if (root && work(exchange, root, &out, &error)) {
     ommai_exchange_reply(exchange, 200, "application/json", &out);
   } else {
     ommai_exchange_fail(exchange, &error);

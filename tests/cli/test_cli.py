@@ -667,6 +667,13 @@ def test_serve_starts_and_stops(omma, model):
         assert process.stdout.read() == ""
 
 
+def test_private_media_addresses_need_media_domains(omma):
+    done = omma("serve", "no-such-model", "--allow-private-media-addresses")
+    assert done.returncode == 1 and b"nothing is fetched without --allowed-media-domains" in done.stderr
+    done = omma("serve", "no-such-model", "--allow-private-media-addresses", "--allowed-media-domains", "example.org")
+    assert done.returncode == 1 and b"allowed-media-domains" not in done.stderr
+
+
 def test_interrupt_ends_an_answer(omma, model):
     words = [omma.path, "chat", "--model", model, "--ignore-eos", "--prompt", "Hello", "--temperature", "1"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

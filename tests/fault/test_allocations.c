@@ -165,6 +165,31 @@ static void creating_an_engine_without_memory(void **state) {
   assert_int_equal(allocator.bytes_live, 0);
 }
 
+static void creating_a_request_of_ids_without_memory(void **state) {
+  (void)state;
+  const int32_t ids[] = {1, 2, 3};
+  const char *const stops[] = {"a", "b"};
+  const struct omma_request_options options = {.sampling = {.stop = stops, .n_stop = 2}};
+  struct omma_model *model;
+  struct omma_request *request = NULL;
+  struct omma_error error;
+  test_allocator_init(&allocator);
+  assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
+  int64_t n_live = allocator.n_live, n = 0;
+  for (;; n++) {
+    fail_from(n);
+    enum omma_status status = omma_request_create_tokens(model, ids, 3, &options, &request, &error);
+    if (status == OMMA_OK) break;
+    if (status != OMMA_ERROR_MEMORY) fail_msg("allocation %d: %s: %s", (int)n, omma_status_name(status), error.message);
+    assert_int_equal(allocator.n_live, n_live);
+    assert_null(request);
+  }
+  assert_int_equal(n, 5);
+  omma_request_destroy(request);
+  omma_model_close(model);
+  assert_int_equal(allocator.bytes_live, 0);
+}
+
 static void creating_a_request_without_memory(void **state) {
   (void)state;
   struct omma_model *model;
@@ -275,6 +300,7 @@ int main(void) {
       cmocka_unit_test(opening_a_model_without_memory),
       cmocka_unit_test(creating_an_engine_without_memory),
       cmocka_unit_test(creating_a_request_without_memory),
+      cmocka_unit_test(creating_a_request_of_ids_without_memory),
       cmocka_unit_test(answering_without_memory),
       cmocka_unit_test(encoding_without_memory),
   };

@@ -109,14 +109,18 @@ class ServerProcess:
 
 
 def make_command(config, kind, options):
-    """kind: "fake" or "real"; options as on the command line, with _ for -."""
+    """kind: "fake" or "real"; options as on the command line, with _ for -; True for a flag, which has a value with the fake alone."""
     if kind == "fake":
         command = [config.getoption("--fake")]
     else:
         command = [config.getoption("--omma"), "serve", "--host", "127.0.0.1", "--model", config.getoption("--model")]
     command += ["--port", "0", "--served-model-name", "test-model"]
     for key, value in options.items():
-        command += ["--" + key.replace("_", "-"), str(value)]
+        command.append("--" + key.replace("_", "-"))
+        if value is not True:
+            command.append(str(value))
+        elif kind == "fake":
+            command.append("1")
     return command
 
 

@@ -7,8 +7,8 @@ from pictures import JPEG, data_url, image_part, png, text_part
 from server_process import parse_events, read_until, split_chunks, stream_events
 
 REPLY_KEYS = ["id", "object", "created", "model", "choices", "service_tier", "system_fingerprint", "usage", "prompt_logprobs",
-              "prompt_token_ids", "kv_transfer_params"]
-CHOICE_KEYS = ["index", "message", "logprobs", "finish_reason", "stop_reason", "token_ids"]
+              "prompt_token_ids", "prompt_text", "kv_transfer_params", "ec_transfer_params", "metrics"]
+CHOICE_KEYS = ["index", "message", "logprobs", "finish_reason", "stop_reason", "token_ids", "routed_experts"]
 MESSAGE_KEYS = ["role", "content", "refusal", "annotations", "audio", "function_call", "reasoning"]
 USAGE_KEYS = ["prompt_tokens", "total_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"]
 CHUNK_KEYS = ["id", "object", "created", "model", "choices"]

@@ -39,14 +39,16 @@ def read_reply(connection):
     return data
 
 
-@pytest.mark.parametrize("fields", [
-    {"stream": False, "logprobs": True, "stop": "big"},
-    {"stream": True, "n": 2, "logprobs": True, "stream_options": {"include_usage": True}}])
-def test_request_without_memory(start, fields):
+@pytest.mark.parametrize("path, fields", [
+    ("chat/completions", {"stream": False, "messages": MESSAGES, "logprobs": True, "stop": "big"}),
+    ("chat/completions", {"stream": True, "messages": MESSAGES, "n": 2, "logprobs": True, "stream_options": {"include_usage": True}}),
+    ("completions", {"stream": False, "prompt": ["hello big world", "and this"], "echo": True}),
+    ("completions", {"stream": True, "prompt": [65, 66], "logprobs": 1, "stream_options": {"include_usage": True}})])
+def test_request_without_memory(start, path, fields):
     """The n-th allocation fails, for every n that the request makes."""
     for number in range(300):
         server = start(fail_later=number)
-        with server.open_stream(messages=MESSAGES, timeout=10, **fields) as connection:
+        with server.send_post("/v1/" + path, fields, timeout=10) as connection:
             data = read_reply(connection)
         end = b"[DONE]" if fields["stream"] else b"kv_transfer_params"
         whole = end in data and b'"error"' not in data and (b"usage" in data)

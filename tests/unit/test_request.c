@@ -281,6 +281,48 @@ static void picture_plans_refuse_what_cannot_be(void **state) {
   omma_image_destroy(image);
 }
 
+/* ---- prompts of ids ---- */
+
+static enum omma_status create_of_ids(const int32_t *ids, size_t n, struct omma_request **request, struct omma_error *error) {
+  const struct omma_request_options options = {.sampling = {.max_tokens = 5}, .continue_final_message = true};
+  return omma_request_create_tokens(model, ids, n, &options, request, error);
+}
+
+static void ids_are_taken_as_they_are(void **state) {
+  (void)state;
+  const int32_t ids[] = {7, 7, 0, model->config.image_token, 3};
+  struct omma_request *request;
+  struct omma_error error;
+  size_t n;
+  assert_ok(create_of_ids(ids, 5, &request, &error), &error);
+  assert_memory_equal(omma_request_prompt(request, &n), ids, sizeof ids);
+  assert_int_equal(n, 5);
+  assert_int_equal(request->n_pictures, 0);
+  assert_int_equal(request->max_tokens, 5);
+  for (int32_t i = 0; i < 5; i++) {
+    assert_int_equal(request->tokens[i].picture, -1);
+    for (int axis = 0; axis < 3; axis++) assert_int_equal(request->tokens[i].position[axis], i);
+  }
+  assert_int_equal(request->next_position, 5);
+  omma_request_destroy(request);
+}
+
+static void wrong_ids_are_named(void **state) {
+  (void)state;
+  int32_t ids[200] = {0};
+  struct omma_request *request = NULL;
+  struct omma_error error;
+  assert_fails(create_of_ids(ids, 0, &request, &error), OMMA_ERROR_ARGUMENT, "at least one token", &error);
+  assert_fails(create_of_ids(ids, 200, &request, &error), OMMA_ERROR_LIMIT, "200", &error);
+  assert_string_equal(error.field, "input_tokens");
+  ids[3] = (int32_t)model->config.text.vocab_size;
+  assert_fails(create_of_ids(ids, 5, &request, &error), OMMA_ERROR_ARGUMENT, "prompt: token 3", &error);
+  assert_string_equal(error.field, "prompt");
+  ids[3] = -1;
+  assert_fails(create_of_ids(ids, 5, &request, &error), OMMA_ERROR_ARGUMENT, "found -1", &error);
+  assert_null(request);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(settings_out_of_range_are_named),
@@ -290,6 +332,8 @@ int main(void) {
       cmocka_unit_test(prompts_are_laid_out_by_the_plan),
       cmocka_unit_test(typed_markers_hold_no_picture),
       cmocka_unit_test(wrong_messages_are_named),
+      cmocka_unit_test(ids_are_taken_as_they_are),
+      cmocka_unit_test(wrong_ids_are_named),
       cmocka_unit_test(prompts_leave_room_for_an_answer),
       cmocka_unit_test(pictures_over_the_context_are_refused),
       cmocka_unit_test(picture_plans_refuse_what_cannot_be),

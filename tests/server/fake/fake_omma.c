@@ -214,6 +214,20 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   return status;
 }
 
+/* A prompt of ids is the text of its bytes. */
+enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
+                                            const struct omma_request_options *options, struct omma_request **request,
+                                            struct omma_error *error) {
+  if (n_tokens == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
+  char *text = calloc(n_tokens, 1);
+  struct omma_part part = {.text = text, .text_size = n_tokens};
+  struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  for (size_t i = 0; i < n_tokens; i++) text[i] = (char)tokens[i];
+  enum omma_status status = omma_request_create(model, &message, 1, options, request, error);
+  free(text);
+  return status;
+}
+
 void omma_request_destroy(struct omma_request *request) {
   if (!request) return;
   for (size_t i = 0; i < OMMA_MAX_STOP_STRINGS; i++) free(request->stop[i]);

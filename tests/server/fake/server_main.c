@@ -23,7 +23,7 @@ struct settings {
   int64_t fail_start, fail_later;
   struct omma_server_options server;
   struct omma_engine_options engine;
-  const char *names[8], *model;
+  const char *names[8], *media_hosts[8], *model;
 };
 
 static void print_line(void *context, const char *line) {
@@ -54,6 +54,12 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--max-image-pixels")) return s->server.image_limits.max_pixels = number, true;
   if (!strcmp(key, "--min-pixels")) return s->server.image_options.min_pixels = number, true;
   if (!strcmp(key, "--allowed-local-media-path")) return s->server.allowed_local_media_path = value, true;
+  if (!strcmp(key, "--allowed-media-domains")) {
+    return s->media_hosts[s->server.n_allowed_media_domains++] = value, true;
+  }
+  if (!strcmp(key, "--allow-private-media-addresses")) return s->server.allow_private_media_addresses = number, true;
+  if (!strcmp(key, "--media-timeout-ms")) return s->server.media_timeout_ms = number, true;
+  if (!strcmp(key, "--max-image-bytes")) return s->server.image_limits.max_bytes = number, true;
   if (!strcmp(key, "--max-connections")) return s->server.max_connections = (int)number, true;
   if (!strcmp(key, "--max-pending-bytes")) return s->server.max_pending_bytes = number, true;
   if (!strcmp(key, "--idle-timeout")) return s->server.idle_timeout_seconds = (int)number, true;
@@ -76,6 +82,7 @@ int main(int argc, char **argv) {
   struct omma_engine_stats stats;
   sigset_t signals;
   settings.server.served_model_names = settings.names;
+  settings.server.allowed_media_domains = settings.media_hosts;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!set(&settings, argv[i], argv[i + 1])) return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
   }

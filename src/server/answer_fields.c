@@ -1,9 +1,9 @@
-/* The fields of a request that say how the answer is drawn, with their ranges. */
+#include "server/answer_fields.h"
+
 #include <inttypes.h>
 #include <sodium.h>
 #include <string.h>
 
-#include "server/chat_request.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 
@@ -13,7 +13,7 @@ static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error
   static const struct {
     const char *key;
     bool standard;
-  } flags[] = {{"echo", false}, {"skip_special_tokens", true}, {"use_beam_search", false}, {"return_token_ids", false}};
+  } flags[] = {{"skip_special_tokens", true}, {"use_beam_search", false}, {"return_token_ids", false}};
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     bool value = flags[i].standard;
     if (!ommai_field_boolean(root, flags[i].key, &value, error)) return false;
@@ -45,8 +45,8 @@ static bool read_response_format(const json_t *root, struct ommai_api_error *err
                         type ? type : "");
 }
 
-static bool add_stop(struct ommai_chat_request *request, const json_t *value, struct ommai_api_error *error) {
-  struct omma_sampling *sampling = &request->options.sampling;
+static bool add_stop(struct ommai_answer_fields *fields, const json_t *value, struct ommai_api_error *error) {
+  struct omma_sampling *sampling = &fields->sampling;
   if (!json_is_string(value)) {
     return ommai_api_fail(error, 400, "stop", "stop must be a string or a list of strings, got %s.", ommai_json_kind(value));
   }
@@ -58,27 +58,27 @@ static bool add_stop(struct ommai_chat_request *request, const json_t *value, st
   if (sampling->n_stop == OMMA_MAX_STOP_STRINGS) {
     return ommai_api_fail(error, 400, "stop", "stop must hold at most %d strings.", OMMA_MAX_STOP_STRINGS);
   }
-  request->stop[sampling->n_stop++] = text;
+  fields->stop[sampling->n_stop++] = text;
   return true;
 }
 
-static bool read_stop(const json_t *root, struct ommai_chat_request *request, struct ommai_api_error *error) {
+static bool read_stop(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
   const json_t *stop = ommai_field_get(root, "stop");
-  request->options.sampling.stop = request->stop;
+  fields->sampling.stop = fields->stop;
   if (!stop) return true;
-  if (!json_is_array(stop)) return add_stop(request, stop, error);
+  if (!json_is_array(stop)) return add_stop(fields, stop, error);
   for (size_t i = 0; i < json_array_size(stop); i++) {
-    if (!add_stop(request, json_array_get(stop, i), error)) return false;
+    if (!add_stop(fields, json_array_get(stop, i), error)) return false;
   }
   return true;
 }
 
-static bool read_stop_tokens(const struct ommai_server *server, const json_t *root, struct ommai_chat_request *request,
+static bool read_stop_tokens(const struct ommai_server *server, const json_t *root, struct ommai_answer_fields *fields,
                              struct ommai_api_error *error) {
   static const char KEY[] = "stop_token_ids";
   const json_t *ids = ommai_field_get(root, KEY);
-  struct omma_sampling *sampling = &request->options.sampling;
-  sampling->stop_token_ids = request->stop_token_ids;
+  struct omma_sampling *sampling = &fields->sampling;
+  sampling->stop_token_ids = fields->stop_token_ids;
   if (!ids) return true;
   if (!json_is_array(ids)) return ommai_api_fail(error, 400, KEY, "%s must be an array, got %s.", KEY, ommai_json_kind(ids));
   if (json_array_size(ids) > OMMAI_MAX_STOP_TOKENS) {
@@ -91,48 +91,34 @@ static bool read_stop_tokens(const struct ommai_server *server, const json_t *ro
       return ommai_api_fail(error, 400, KEY, "%s[%zu] must be a token id from 0 to %" PRId64 ".", KEY, i,
                             server->info.vocab_size - 1);
     }
-    request->stop_token_ids[sampling->n_stop_token_ids++] = (int32_t)id;
+    fields->stop_token_ids[sampling->n_stop_token_ids++] = (int32_t)id;
   }
   return true;
 }
 
 /* max_completion_tokens wins; the other is checked all the same. */
-static bool read_max_tokens(const json_t *root, struct ommai_chat_request *request, struct ommai_api_error *error) {
-  int64_t old_name = 0, new_name = 0;
+static bool read_max_tokens(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+  int64_t old_name = fields->sampling.max_tokens, new_name = 0;
   if (!ommai_field_integer(root, "max_tokens", 1, INT32_MAX, &old_name, error) ||
       !ommai_field_integer(root, "max_completion_tokens", 1, INT32_MAX, &new_name, error)) {
     return false;
   }
-  request->max_tokens_field = new_name ? "max_completion_tokens" : "max_tokens";
-  request->options.sampling.max_tokens = new_name ? new_name : old_name;
-  struct omma_sampling *sampling = &request->options.sampling;
+  fields->max_tokens_field = new_name ? "max_completion_tokens" : "max_tokens";
+  fields->sampling.max_tokens = new_name ? new_name : old_name;
+  struct omma_sampling *sampling = &fields->sampling;
   if (!ommai_field_integer(root, "min_tokens", 0, INT32_MAX, &sampling->min_tokens, error)) return false;
   if (sampling->max_tokens && sampling->min_tokens > sampling->max_tokens) {
     return ommai_api_fail(error, 400, "min_tokens", "min_tokens must be at most %s=%" PRId64 ", got %" PRId64 ".",
-                          request->max_tokens_field, sampling->max_tokens, sampling->min_tokens);
+                          fields->max_tokens_field, sampling->max_tokens, sampling->min_tokens);
   }
   return true;
 }
 
-static bool read_seed(const json_t *root, struct ommai_chat_request *request, struct ommai_api_error *error) {
+static bool read_seed(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
   int64_t seed = 0;
-  request->seed_given = ommai_field_get(root, "seed") != NULL;
   if (!ommai_field_integer(root, "seed", INT64_MIN, INT64_MAX, &seed, error)) return false;
-  if (!request->seed_given) randombytes_buf(&seed, sizeof seed);
-  request->options.sampling.seed = (uint64_t)seed;
-  return true;
-}
-
-static bool read_logprobs(const json_t *root, struct omma_sampling *sampling, struct ommai_api_error *error) {
-  int64_t n_top = 0;
-  if (!ommai_field_boolean(root, "logprobs", &sampling->logprobs, error) ||
-      !ommai_field_integer(root, "top_logprobs", 0, OMMA_MAX_TOP_LOGPROBS, &n_top, error)) {
-    return false;
-  }
-  if (n_top && !sampling->logprobs) {
-    return ommai_api_fail(error, 400, "top_logprobs", "when using `top_logprobs`, `logprobs` must be set to true.");
-  }
-  sampling->n_top_logprobs = (int)n_top;
+  if (!ommai_field_get(root, "seed")) randombytes_buf(&seed, sizeof seed);
+  fields->sampling.seed = (uint64_t)seed;
   return true;
 }
 
@@ -146,11 +132,38 @@ static void set_defaults(const struct ommai_server *server, struct omma_sampling
   sampling->repetition_penalty = recommended_or(server->info.recommended_repetition_penalty, 1);
 }
 
-bool ommai_sampling_read(const struct ommai_server *server, const json_t *root, struct ommai_chat_request *request,
-                         struct ommai_api_error *error) {
-  struct omma_sampling *sampling = &request->options.sampling;
+bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error) {
+  const char *model = NULL;
+  if (!ommai_field_string(root, "model", &model, error)) return false;
+  if (model && !ommai_server_has_model(server, model)) {
+    return ommai_api_fail(error, 404, "model", "The model `%.200s` does not exist.", model);
+  }
+  *name = model;
+  return true;
+}
+
+static bool read_stream_options(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+  const json_t *options = ommai_field_get(root, "stream_options");
+  if (!ommai_field_boolean(root, "stream", &fields->stream, error)) return false;
+  if (!options) return true;
+  if (!json_is_object(options)) {
+    return ommai_api_fail(error, 400, "stream_options", "stream_options must be an object, got %s.", ommai_json_kind(options));
+  }
+  if (!fields->stream) {
+    return ommai_api_fail(error, 400, "stream_options", "Stream options can only be defined when `stream=True`.");
+  }
+  return ommai_field_boolean(options, "include_usage", &fields->include_usage, error) &&
+         ommai_field_boolean(options, "continuous_usage_stats", &fields->continuous_usage, error);
+}
+
+bool ommai_answer_fields_read(const struct ommai_server *server, const json_t *root, int64_t max_tokens,
+                              struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+  struct omma_sampling *sampling = &fields->sampling;
+  *fields = (struct ommai_answer_fields){.n = 1, .sampling.max_tokens = max_tokens};
   set_defaults(server, sampling);
-  return refuse_unsupported(root, error) && read_response_format(root, error) &&
+  return ommai_model_read(server, root, &fields->model, error) &&
+         ommai_field_string(root, "request_id", &fields->request_id, error) && read_stream_options(root, fields, error) &&
+         refuse_unsupported(root, error) && read_response_format(root, error) &&
          ommai_field_number(root, "temperature", 0, 2, false, &sampling->temperature, error) &&
          ommai_field_number(root, "top_p", 0, 1, true, &sampling->top_p, error) &&
          ommai_field_number(root, "min_p", 0, 1, false, &sampling->min_p, error) &&
@@ -159,7 +172,6 @@ bool ommai_sampling_read(const struct ommai_server *server, const json_t *root, 
          ommai_field_number(root, "presence_penalty", -2, 2, false, &sampling->presence_penalty, error) &&
          ommai_field_number(root, "frequency_penalty", -2, 2, false, &sampling->frequency_penalty, error) &&
          ommai_field_boolean(root, "ignore_eos", &sampling->ignore_eos, error) &&
-         ommai_field_integer(root, "n", 1, OMMAI_MAX_CHOICES, &request->n, error) && read_max_tokens(root, request, error) &&
-         read_seed(root, request, error) && read_logprobs(root, sampling, error) && read_stop(root, request, error) &&
-         read_stop_tokens(server, root, request, error);
+         ommai_field_integer(root, "n", 1, OMMAI_MAX_CHOICES, &fields->n, error) && read_max_tokens(root, fields, error) &&
+         read_seed(root, fields, error) && read_stop(root, fields, error) && read_stop_tokens(server, root, fields, error);
 }

@@ -1,0 +1,359 @@
+/* One answer holds one exchange and up to OMMAI_MAX_CHOICES requests, a prompt's choice i drawn with seed + i. The worker that makes it
+ * and every submitted request hold a reference; the last reference, wherever it is dropped, hands the answer to a worker to be freed.
+ * Choices are touched by the worker until they are submitted and by the engine's thread afterwards. */
+#include "server/answer.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/allocator.h"
+#include "base/clock.h"
+#include "server/server_state.h"
+
+#define ID_PREFIX_SIZE 16
+
+struct answer;
+
+struct choice {
+  struct answer *answer;
+  int index;
+  struct omma_request *request;
+  bool begun; /* the event before its text is out */
+  /* Not sent: the last token's of a stream, else everything. */
+  struct ommai_text text;
+  struct ommai_logprobs logprobs;
+  int64_t n_tokens;
+  int64_t first_token_ns, last_token_ns; /* since the request arrived */
+  struct ommai_text stop_string;
+  int32_t stop_token;
+  enum omma_finish finish;
+};
+
+struct answer {
+  struct ommai_job job; /* that frees it; first */
+  struct ommai_exchange *exchange;
+  const struct omma_allocator *allocator;
+  atomic_int references;
+  atomic_int n_open; /* choices without an end */
+  char id[ID_PREFIX_SIZE + OMMAI_REQUEST_ID_SIZE];
+  char *model;
+  const struct ommai_reply_form *form;
+  struct ommai_reply_head head;
+  bool stream, include_usage, continuous_usage, logprobs;
+  int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
+  size_t n_stop_token_ids;
+  int64_t n_prompt_tokens;
+  int n_choices;
+  struct choice choices[OMMAI_MAX_CHOICES];
+};
+
+static void free_answer(struct answer *answer) {
+  if (!answer) return;
+  for (int i = 0; i < OMMAI_MAX_CHOICES; i++) {
+    struct choice *choice = &answer->choices[i];
+    omma_request_destroy(choice->request);
+    ommai_text_free(&choice->text);
+    for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_free(&choice->logprobs.lists[j]);
+    ommai_text_free(&choice->stop_string);
+  }
+  if (answer->model) ommai_release(answer->allocator, answer->model, strlen(answer->model) + 1, 1);
+  ommai_exchange_release(answer->exchange);
+  ommai_release(answer->allocator, answer, 1, sizeof *answer);
+}
+
+static void free_answer_job(struct ommai_job *job) { free_answer((struct answer *)job); }
+
+/* Freeing returns a picture's megabytes to the system, which takes time that the engine's thread has better use for. */
+static void release_answer(struct answer *answer) {
+  if (atomic_fetch_sub(&answer->references, 1) != 1) return;
+  answer->job.run = free_answer_job;
+  ommai_job_queue_push_urgent(answer->exchange->server->jobs, &answer->job);
+}
+
+static void fail_from(struct answer *answer, const char *what, const struct omma_error *cause) {
+  struct ommai_api_error error;
+  ommai_api_fail_from(&error, cause);
+  if (error.status == 500) ommai_server_log(answer->exchange->server, what, cause);
+  ommai_exchange_fail(answer->exchange, &error);
+}
+
+static struct ommai_reply_part part_of(const struct choice *choice) {
+  return (struct ommai_reply_part){.index = choice->index,
+                                   .text = choice->text.data,
+                                   .text_size = choice->text.size,
+                                   .logprobs = choice->answer->logprobs ? &choice->logprobs : NULL,
+                                   .stop_token = -1};
+}
+
+/* Like part_of, for a choice that has ended. */
+static struct ommai_reply_part last_part_of(const struct choice *choice) {
+  struct ommai_reply_part part = part_of(choice);
+  part.finish_reason = ommai_finish_reason(choice->finish);
+  part.stop_token = choice->stop_token;
+  part.stop_string = choice->stop_string.size ? choice->stop_string.data : NULL;
+  return part;
+}
+
+static struct ommai_usage usage_of(const struct answer *answer) {
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens};
+  for (int i = 0; i < answer->n_choices; i++) usage.completion_tokens += answer->choices[i].n_tokens;
+  return usage;
+}
+
+/* Sends what `out` holds as one event and frees it. */
+static bool push_event(struct answer *answer, struct ommai_text *out) {
+  bool pushed = !out->failed && ommai_exchange_push(answer->exchange, out->data, out->size);
+  ommai_text_free(out);
+  return pushed;
+}
+
+static bool push_beginning(struct choice *choice) {
+  struct answer *answer = choice->answer;
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens};
+  struct ommai_text out;
+  if (choice->begun || !answer->form->begin) return true;
+  choice->begun = true;
+  ommai_text_init(&out, answer->allocator);
+  answer->form->begin(&out, &answer->head, choice->index, answer->continuous_usage ? &usage : NULL);
+  return push_event(answer, &out);
+}
+
+static bool push_delta(struct choice *choice, const struct ommai_reply_part *part) {
+  struct answer *answer = choice->answer;
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .completion_tokens = choice->n_tokens};
+  struct ommai_text out;
+  ommai_text_init(&out, answer->allocator);
+  answer->form->delta(&out, &answer->head, part, answer->continuous_usage ? &usage : NULL);
+  return push_event(answer, &out);
+}
+
+static bool has_failed(const struct choice *choice) {
+  bool failed = choice->text.failed;
+  for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) failed |= choice->logprobs.lists[i].failed;
+  return failed;
+}
+
+/* Keeps a token's text and log-probabilities in the choice. */
+static bool gather(struct choice *choice, const struct omma_token_event *event) {
+  struct answer *answer = choice->answer;
+  ommai_text_append(&choice->text, event->text, event->text_size);
+  if (answer->logprobs) answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
+  return !has_failed(choice);
+}
+
+/* The text that was kept is out. */
+static void forget(struct choice *choice) {
+  choice->text.size = 0;
+  for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) choice->logprobs.lists[i].size = 0;
+}
+
+static void measure_token(struct choice *choice, int64_t index) {
+  struct ommai_exchange *exchange = choice->answer->exchange;
+  int64_t now = ommai_clock_ns() - exchange->created_ns;
+  if (index == 0) {
+    choice->first_token_ns = now;
+    ommai_metrics_observe(&exchange->server->metrics, OMMAI_TIME_TO_FIRST_TOKEN, (double)now * 1e-9);
+  } else {
+    ommai_metrics_observe(&exchange->server->metrics, OMMAI_INTER_TOKEN_LATENCY, (double)(now - choice->last_token_ns) * 1e-9);
+  }
+  choice->last_token_ns = now;
+}
+
+/* A stream sends each token as it comes, but for the last: its event carries the reasons of the end, known to on_finish alone. */
+static bool on_token(void *context, const struct omma_token_event *event) {
+  struct choice *choice = context;
+  struct answer *answer = choice->answer;
+  choice->n_tokens = event->index + 1;
+  measure_token(choice, event->index);
+  if (!answer->stream) return gather(choice, event) && !ommai_exchange_is_gone(answer->exchange);
+  if (!push_beginning(choice) || !gather(choice, event)) return false;
+  if (event->last) return true;
+  struct ommai_reply_part part = part_of(choice);
+  bool pushed = push_delta(choice, &part);
+  forget(choice);
+  return pushed;
+}
+
+/* Vocabulary's own end markers are no stop reason; those that the request named are. */
+static int32_t stop_reason_token(const struct answer *answer, int32_t token) {
+  for (size_t i = 0; i < answer->n_stop_token_ids; i++) {
+    if (answer->stop_token_ids[i] == token) return token;
+  }
+  return -1;
+}
+
+static void take_end(struct choice *choice, const struct omma_result *result) {
+  choice->finish = result->finish;
+  choice->n_tokens = result->n_completion_tokens;
+  choice->stop_token = stop_reason_token(choice->answer, result->stop_token);
+  if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
+}
+
+static bool finish_stream(struct answer *answer) {
+  struct ommai_usage usage = usage_of(answer);
+  struct ommai_text out;
+  if (answer->include_usage) {
+    ommai_text_init(&out, answer->allocator);
+    answer->form->usage(&out, &answer->head, &usage);
+    if (!push_event(answer, &out)) return false;
+  }
+  ommai_exchange_end(answer->exchange);
+  return true;
+}
+
+static void finish_whole(struct answer *answer) {
+  struct ommai_usage usage = usage_of(answer);
+  struct ommai_reply_part parts[OMMAI_MAX_CHOICES];
+  struct ommai_text out;
+  for (int i = 0; i < answer->n_choices; i++) parts[i] = last_part_of(&answer->choices[i]);
+  ommai_text_init(&out, answer->allocator);
+  answer->form->whole(&out, &answer->head, parts, answer->n_choices, &usage);
+  ommai_exchange_reply(answer->exchange, 200, "application/json", &out);
+}
+
+/* The first choice that ends badly fails the whole request and stops the other choices. */
+static void fail_answer(struct answer *answer, const struct omma_result *result) {
+  static const struct omma_error cancelled = {.status = OMMA_ERROR_CANCELLED};
+  fail_from(answer, "generation", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
+  ommai_exchange_cancel_engine(answer->exchange);
+}
+
+static void on_finish(void *context, const struct omma_result *result) {
+  struct choice *choice = context;
+  struct answer *answer = choice->answer;
+  take_end(choice, result);
+  ommai_metrics_finish(&answer->exchange->server->metrics, result,
+                       (double)(ommai_clock_ns() - answer->exchange->created_ns) * 1e-9, (double)choice->first_token_ns * 1e-9);
+  bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed;
+  if (good && answer->stream) {
+    struct ommai_reply_part part = last_part_of(choice);
+    good = push_beginning(choice) && push_delta(choice, &part);
+  }
+  bool all_over = atomic_fetch_sub(&answer->n_open, 1) == 1;
+  if (good && all_over) {
+    if (answer->stream) {
+      good = finish_stream(answer);
+    } else {
+      finish_whole(answer);
+    }
+  }
+  if (!good) fail_answer(answer, result);
+  release_answer(answer);
+}
+
+/* Prompt and answer must fit together; the engine checks the prompt alone. */
+static bool check_length(const struct answer *answer, const struct ommai_answer_fields *fields, int64_t n_prompt_tokens,
+                         struct ommai_api_error *error) {
+  int64_t limit = answer->exchange->server->info.max_model_len, wanted = fields->sampling.max_tokens;
+  if (wanted <= limit - n_prompt_tokens) return true;
+  return ommai_api_fail(error, 400, fields->max_tokens_field,
+                        "%s is too large: %" PRId64 ". This model's maximum context length is %" PRId64
+                        " tokens and your request has %" PRId64 " input tokens (%" PRId64 " > %" PRId64 " - %" PRId64 ").",
+                        fields->max_tokens_field, wanted, limit, n_prompt_tokens, wanted, limit, n_prompt_tokens);
+}
+
+static bool make_request(struct answer *answer, const struct ommai_answer_source *source, struct choice *choice,
+                         struct ommai_api_error *error) {
+  int n = (int)source->fields->n, prompt = choice->index / n, repeat = choice->index % n;
+  struct omma_sampling sampling = source->fields->sampling;
+  struct omma_error cause = {0};
+  size_t n_tokens = 0;
+  sampling.seed += (uint64_t)repeat;
+  if (source->make_request(source->context, prompt, &sampling, &choice->request, &cause) != OMMA_OK) {
+    ommai_api_fail_from(error, &cause);
+    if (error->status == 500) ommai_server_log(answer->exchange->server, "preparing a request", &cause);
+    return false;
+  }
+  omma_request_prompt(choice->request, &n_tokens);
+  if (repeat == 0) answer->n_prompt_tokens += (int64_t)n_tokens;
+  return check_length(answer, source->fields, (int64_t)n_tokens, error) &&
+         (!source->echo || source->echo(source->context, prompt, &choice->text, error));
+}
+
+/* Makes every choice's request ready. */
+static bool make_requests(struct answer *answer, const struct ommai_answer_source *source, struct ommai_api_error *error) {
+  for (int i = 0; i < answer->n_choices; i++) {
+    if (ommai_exchange_is_gone(answer->exchange)) return true;
+    if (!make_request(answer, source, &answer->choices[i], error)) return false;
+  }
+  return true;
+}
+
+/* Everything that the callbacks read is set before the first submit. */
+static void submit_all(struct answer *answer) {
+  struct ommai_exchange *exchange = answer->exchange;
+  for (int i = 0; i < answer->n_choices; i++) {
+    struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
+    struct omma_error cause = {0};
+    uint64_t id = 0;
+    atomic_fetch_add(&answer->references, 1);
+    if (omma_engine_submit(exchange->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
+      atomic_fetch_sub(&answer->references, 1); /* not the last: the worker holds one */
+      fail_from(answer, "submitting a request", &cause);
+      ommai_exchange_cancel_engine(exchange);
+      return;
+    }
+    ommai_exchange_add_engine_id(exchange, id);
+  }
+  if (answer->stream) ommai_exchange_expect_stream(exchange);
+}
+
+static void init_choices(struct answer *answer) {
+  for (int i = 0; i < OMMAI_MAX_CHOICES; i++) {
+    struct choice *choice = &answer->choices[i];
+    choice->answer = answer;
+    choice->index = i;
+    ommai_text_init(&choice->text, answer->allocator);
+    for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_init(&choice->logprobs.lists[j], answer->allocator);
+    ommai_text_init(&choice->stop_string, answer->allocator);
+  }
+}
+
+/* Copies what is needed after the JSON is gone. */
+static struct answer *make_answer(struct ommai_exchange *exchange, const struct ommai_answer_source *source) {
+  struct ommai_server *server = exchange->server;
+  const struct ommai_answer_fields *fields = source->fields;
+  struct answer *answer = ommai_allocate(server->allocator, 1, sizeof *answer);
+  if (!answer) return NULL;
+  ommai_exchange_retain(exchange);
+  answer->exchange = exchange;
+  answer->allocator = server->allocator;
+  answer->n_choices = source->n_prompts * (int)fields->n;
+  atomic_init(&answer->references, 1);
+  atomic_init(&answer->n_open, answer->n_choices);
+  const char *model = fields->model ? fields->model : server->model_names[0];
+  answer->model = ommai_duplicate(server->allocator, model, strlen(model));
+  bool own_id = !exchange->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
+  snprintf(answer->id, sizeof answer->id, "%s%s", source->form->id_prefix, own_id ? fields->request_id : exchange->request_id);
+  answer->form = source->form;
+  answer->head = (struct ommai_reply_head){.id = answer->id, .created = (int64_t)time(NULL), .model = answer->model};
+  answer->stream = fields->stream;
+  answer->include_usage = fields->include_usage;
+  answer->continuous_usage = fields->include_usage && fields->continuous_usage;
+  answer->logprobs = fields->sampling.logprobs;
+  answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
+  memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
+  init_choices(answer);
+  if (answer->model) return answer;
+  free_answer(answer);
+  return NULL;
+}
+
+void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answer_source *source) {
+  struct ommai_api_error error;
+  struct answer *answer = make_answer(exchange, source);
+  if (!answer) {
+    ommai_api_fail(&error, 503, NULL, "The server has no memory for this request now.");
+    ommai_exchange_fail(exchange, &error);
+    return;
+  }
+  if (!make_requests(answer, source, &error)) {
+    ommai_exchange_fail(exchange, &error);
+  } else if (!ommai_exchange_is_gone(exchange)) {
+    submit_all(answer);
+  }
+  release_answer(answer);
+}

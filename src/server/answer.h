@@ -1,0 +1,25 @@
+/* Answers to a request: from prompts to requests of the engine, and from its callbacks to the reply. */
+#ifndef OMMAI_SERVER_ANSWER_H
+#define OMMAI_SERVER_ANSWER_H
+
+#include "server/answer_fields.h"
+#include "server/exchange.h"
+#include "server/reply_form.h"
+
+/* What an endpoint made of the JSON; read during the call alone. */
+struct ommai_answer_source {
+  const struct ommai_answer_fields *fields;
+  const struct ommai_reply_form *form;
+  int n_prompts; /* each gets fields->n answers; at most OMMAI_MAX_CHOICES in all */
+  /* Makes a request of prompt `index`. */
+  enum omma_status (*make_request)(const void *context, int index, const struct omma_sampling *sampling,
+                                   struct omma_request **request, struct omma_error *error);
+  /* Appends the text that comes before the answers to prompt `index`. False with *error filled; NULL: there is none. */
+  bool (*echo)(const void *context, int index, struct ommai_text *out, struct ommai_api_error *error);
+  const void *context;
+};
+
+/* Makes the requests ready and submits them; the reply, or a failure, goes to the exchange. On a worker. */
+void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answer_source *source);
+
+#endif

@@ -1,0 +1,35 @@
+/* The fields of a request that say how its answer is drawn and sent, the same for all endpoints that answer. */
+#ifndef OMMAI_SERVER_ANSWER_FIELDS_H
+#define OMMAI_SERVER_ANSWER_FIELDS_H
+
+#include <jansson.h>
+#include <omma/omma.h>
+#include <stdbool.h>
+
+#include "server/api_error.h"
+
+struct ommai_server;
+
+#define OMMAI_MAX_STOP_TOKENS 128
+
+/* Strings belong to the JSON document. */
+struct ommai_answer_fields {
+  const char *model; /* NULL: not named */
+  const char *request_id;
+  struct omma_sampling sampling;
+  const char *stop[OMMA_MAX_STOP_STRINGS];
+  int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
+  const char *max_tokens_field; /* the one that was given */
+  int64_t n;
+  bool stream, include_usage, continuous_usage;
+};
+
+/* Reads and checks all of them but those on log-probabilities, whose form differs. `max_tokens` is the default, 0: what the context
+ * leaves. The fields stay where they are: the sampling points into them. */
+bool ommai_answer_fields_read(const struct ommai_server *server, const json_t *root, int64_t max_tokens,
+                              struct ommai_answer_fields *fields, struct ommai_api_error *error);
+
+/* Checks that the model named in root (if any) is served; *name may be NULL. */
+bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error);
+
+#endif

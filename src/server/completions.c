@@ -1,0 +1,129 @@
+/* POST /v1/completions: prompts as text or as token ids, without chat form and pictures. */
+#include <inttypes.h>
+
+#include "base/allocator.h"
+#include "server/answer.h"
+#include "server/endpoints.h"
+#include "server/request_json.h"
+#include "server/server_state.h"
+#include "server/token_text.h"
+
+#define DEFAULT_MAX_TOKENS 16 /* as OpenAI's interface defines */
+
+struct prompt {
+  int32_t *tokens;
+  size_t n_tokens;
+};
+
+struct completion {
+  const struct ommai_server *server;
+  struct ommai_answer_fields fields;
+  bool echo;
+  struct prompt prompts[OMMAI_MAX_CHOICES];
+  int n_prompts;
+};
+
+/* What is known and cannot be honoured, unless it changes nothing. */
+static bool refuse_unsupported(const json_t *root, const struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+  const char *suffix = NULL;
+  int64_t best_of = fields->n;
+  if (!ommai_field_string(root, "suffix", &suffix, error) ||
+      !ommai_field_integer(root, "best_of", INT64_MIN, INT64_MAX, &best_of, error)) {
+    return false;
+  }
+  if (suffix && suffix[0]) return ommai_api_fail(error, 400, "suffix", "suffix is not supported.");
+  if (best_of == fields->n) return true;
+  return ommai_api_fail(error, 400, "best_of", "best_of must equal n, %" PRId64 ", got %" PRId64 ".", fields->n, best_of);
+}
+
+/* A number of likeliest tokens, where the chat has two fields. */
+static bool read_logprobs(const json_t *root, bool echo, struct omma_sampling *sampling, struct ommai_api_error *error) {
+  int64_t n_top = 0;
+  if (!ommai_field_integer(root, "logprobs", 0, OMMA_MAX_TOP_LOGPROBS, &n_top, error)) return false;
+  sampling->logprobs = ommai_field_get(root, "logprobs") != NULL;
+  sampling->n_top_logprobs = (int)n_top;
+  if (!sampling->logprobs || !echo) return true;
+  return ommai_api_fail(error, 400, "logprobs", "logprobs with echo, those of the prompt, are not supported.");
+}
+
+static struct prompt *next_prompt(struct completion *completion, struct ommai_api_error *error) {
+  if (completion->n_prompts * completion->fields.n + completion->fields.n <= OMMAI_MAX_CHOICES) {
+    return &completion->prompts[completion->n_prompts++];
+  }
+  ommai_api_fail(error, 400, "prompt", "At most %d answers are given to one request: prompts times n.", OMMAI_MAX_CHOICES);
+  return NULL;
+}
+
+static bool add_ids(struct completion *completion, const json_t *array, struct ommai_api_error *error) {
+  struct prompt *prompt = next_prompt(completion, error);
+  return prompt && ommai_token_array_read(completion->server, array, "prompt", &prompt->tokens, &prompt->n_tokens, error);
+}
+
+static bool add_text(struct completion *completion, const json_t *text, struct ommai_api_error *error) {
+  struct prompt *prompt = next_prompt(completion, error);
+  return prompt && ommai_text_tokenize(completion->server, text, &prompt->tokens, &prompt->n_tokens, error);
+}
+
+/* A text, ids, or a list of either. */
+static bool read_prompts(struct completion *completion, const json_t *root, struct ommai_api_error *error) {
+  const json_t *prompt = ommai_field_get(root, "prompt"), *first = json_array_get(prompt, 0);
+  if (!prompt) return ommai_api_fail_body(error, "body.prompt", "Field required: prompt.");
+  if (json_is_string(prompt)) return add_text(completion, prompt, error);
+  if (!json_is_array(prompt)) {
+    return ommai_api_fail(error, 400, "prompt", "prompt must be a string or an array, got %s.", ommai_json_kind(prompt));
+  }
+  if (!json_is_string(first) && !json_is_array(first)) return add_ids(completion, prompt, error);
+  for (size_t i = 0; i < json_array_size(prompt); i++) {
+    const json_t *item = json_array_get(prompt, i);
+    if (json_typeof(item) != json_typeof(first)) {
+      return ommai_api_fail(error, 400, "prompt", "prompt[%zu] must be %s like the first, got %s.", i, ommai_json_kind(first),
+                            ommai_json_kind(item));
+    }
+    if (!(json_is_string(item) ? add_text : add_ids)(completion, item, error)) return false;
+  }
+  return true;
+}
+
+static bool read_completion(struct completion *completion, const json_t *root, struct ommai_api_error *error) {
+  struct ommai_answer_fields *fields = &completion->fields;
+  return ommai_answer_fields_read(completion->server, root, DEFAULT_MAX_TOKENS, fields, error) &&
+         refuse_unsupported(root, fields, error) && ommai_field_boolean(root, "echo", &completion->echo, error) &&
+         read_logprobs(root, completion->echo, &fields->sampling, error) && read_prompts(completion, root, error);
+}
+
+static enum omma_status make_request(const void *context, int index, const struct omma_sampling *sampling,
+                                     struct omma_request **request, struct omma_error *error) {
+  const struct completion *completion = context;
+  const struct prompt *prompt = &completion->prompts[index];
+  struct omma_request_options options = {.sampling = *sampling};
+  return omma_request_create_tokens(completion->server->model, prompt->tokens, prompt->n_tokens, &options, request, error);
+}
+
+static bool add_prompt_text(const void *context, int index, struct ommai_text *out, struct ommai_api_error *error) {
+  const struct completion *completion = context;
+  const struct prompt *prompt = &completion->prompts[index];
+  return ommai_token_text_add(completion->server, prompt->tokens, prompt->n_tokens, out, error);
+}
+
+void ommai_endpoint_completions(struct ommai_exchange *exchange) {
+  struct ommai_api_error error;
+  struct completion completion = {.server = exchange->server};
+  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
+  ommai_server_release_body(exchange);
+  if (root && read_completion(&completion, root, &error)) {
+    struct ommai_answer_source source = {.fields = &completion.fields,
+                                         .form = &ommai_completion_form,
+                                         .n_prompts = completion.n_prompts,
+                                         .make_request = make_request,
+                                         .echo = completion.echo ? add_prompt_text : NULL,
+                                         .context = &completion};
+    ommai_answer_begin(exchange, &source);
+  } else {
+    ommai_exchange_fail(exchange, &error);
+  }
+  for (int i = 0; i < completion.n_prompts; i++) {
+    struct prompt *prompt = &completion.prompts[i];
+    ommai_release(exchange->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
+  }
+  json_decref(root);
+}

@@ -1,0 +1,39 @@
+/* The bytes of an http(s) URL, for pictures that requests name. */
+#ifndef OMMAI_SERVER_MEDIA_FETCH_H
+#define OMMAI_SERVER_MEDIA_FETCH_H
+
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/api_error.h"
+#include "server/text_buffer.h"
+
+/* What may be fetched. */
+struct ommai_fetch_rules {
+  char *const
+      *hosts; /* exact names, upper and lower case alike, any port; all that redirects lead through must be among them */
+  size_t n_hosts;
+  bool private_addresses; /* connect to addresses that are not public as well */
+  int64_t timeout_ms;     /* from the first name's resolution to the last byte, redirects included */
+  size_t max_bytes;
+};
+
+/* Asked now and then during work that takes long, at least each second; true ends it. */
+struct ommai_stop {
+  bool (*ask)(void *context);
+  void *context;
+};
+
+/* Once before and once after all fetches of the process. Errors: UNSUPPORTED (a build without libcurl), INTERNAL. */
+enum omma_status ommai_media_fetch_start(struct omma_error *error);
+void ommai_media_fetch_end(void);
+
+/* Appends the reply's body to `body` and waits for it. Any thread. False with *error filled, status 400 where the URL is not one that
+ * may be fetched, 422 where it cannot be (also when a redirect leads astray); its message names neither address nor path. `url` need
+ * not end in NUL. Proxies, credentials, cookies and other settings of the environment are not used; certificates are checked. */
+bool ommai_media_fetch(const struct ommai_fetch_rules *rules, const char *url, size_t url_size, const struct ommai_stop *stop,
+                       struct ommai_text *body, struct ommai_api_error *error);
+
+#endif

@@ -1,0 +1,78 @@
+/* The JSON of answers: chunks of a stream and whole replies, keys in the order that vLLM writes them. What the endpoints' replies have
+ * in common is here; each endpoint's own form is a table of functions. */
+#ifndef OMMAI_SERVER_REPLY_FORM_H
+#define OMMAI_SERVER_REPLY_FORM_H
+
+#include <omma/omma.h>
+#include <stdbool.h>
+
+#include "server/text_buffer.h"
+
+#define OMMAI_LOGPROB_LISTS 4
+
+/* What all pieces of one reply share. */
+struct ommai_reply_head {
+  const char *id; /* "chatcmpl-..." */
+  int64_t created;
+  const char *model;
+};
+
+struct ommai_usage {
+  int64_t prompt_tokens, completion_tokens;
+};
+
+/* Log-probabilities of an answer's tokens, or a stretch of them: JSON lists without their brackets; which are in use is the form's. */
+struct ommai_logprobs {
+  struct ommai_text lists[OMMAI_LOGPROB_LISTS];
+  int64_t n_characters; /* of all tokens since the answer's beginning */
+};
+
+/* One choice's answer, or a stretch of it. */
+struct ommai_reply_part {
+  int index;
+  const char *text;
+  size_t text_size;
+  const struct ommai_logprobs *logprobs; /* NULL: they were not asked for */
+  const char *finish_reason;             /* NULL: goes on */
+  const char *stop_string;               /* what ended it: a string, */
+  int32_t stop_token;                    /* or one of the request's stop tokens, or -1 */
+};
+
+struct ommai_reply_form {
+  const char *id_prefix;
+  /* Each appends one event, `data: {...}` and an empty line. usage: NULL for none. */
+  void (*begin)(struct ommai_text *out, const struct ommai_reply_head *head, int index,
+                const struct ommai_usage *usage); /* before a choice's first text; NULL: there is no such event */
+  void (*delta)(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part,
+                const struct ommai_usage *usage);
+  void (*usage)(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_usage *usage);
+  /* A whole reply. */
+  void (*whole)(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *parts, int n_parts,
+                const struct ommai_usage *usage);
+  /* One more token: its text as the model's detokenizer gives it, and the likeliest others. */
+  void (*add_logprob)(struct ommai_logprobs *logprobs, const struct omma_model *model, const struct omma_token_event *event);
+};
+
+extern const struct ommai_reply_form ommai_chat_form, ommai_completion_form;
+
+/* `{"id":...,"object":object,"created":...,"model":...`, in an event or alone. */
+void ommai_reply_add_head(struct ommai_text *out, const struct ommai_reply_head *head, const char *object);
+void ommai_reply_begin_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *object);
+/* The usage, where there is one, and the end of the object and of the event. */
+void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage);
+/* `,"finish_reason":...,"stop_reason":...`. */
+void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part);
+/* `,"service_tier":...,"usage":{...}` of a whole reply. */
+void ommai_reply_add_whole_usage(struct ommai_text *out, const struct ommai_usage *usage);
+
+#define OMMAI_TOKEN_TEXT_SIZE 512
+
+/* A token's text; returns its size. */
+size_t ommai_reply_token_text(const struct omma_model *model, int32_t token, char text[OMMAI_TOKEN_TEXT_SIZE]);
+/* As JSON can hold it. */
+double ommai_reply_logprob(float logprob);
+
+/* "stop" or "length"; NULL for the other ends, which are errors. */
+const char *ommai_finish_reason(enum omma_finish finish);
+
+#endif

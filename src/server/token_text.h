@@ -1,0 +1,26 @@
+/* Between the texts and token ids of requests. */
+#ifndef OMMAI_SERVER_TOKEN_TEXT_H
+#define OMMAI_SERVER_TOKEN_TEXT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/api_error.h"
+#include "server/text_buffer.h"
+
+struct ommai_server;
+
+/* Each gives *tokens in the server's memory, to be released with *n_tokens (also when there are none); false with *error filled. */
+bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, int32_t **tokens, size_t *n_tokens,
+                         struct ommai_api_error *error);
+/* `field` names the array in errors. */
+bool ommai_token_array_read(const struct ommai_server *server, const json_t *array, const char *field, int32_t **tokens,
+                            size_t *n_tokens, struct ommai_api_error *error);
+
+/* Appends the text of tokens. */
+bool ommai_token_text_add(const struct ommai_server *server, const int32_t *tokens, size_t n_tokens, struct ommai_text *out,
+                          struct ommai_api_error *error);
+
+#endif

@@ -1,0 +1,86 @@
+"""What a user of `vllm serve` gets from this program with the same command line and the same curl call."""
+
+import pytest
+from pictures import image_part, png, text_part
+from server_process import ServerProcess, check_output
+from test_chat import CHOICE_KEYS, MESSAGE_KEYS, REPLY_KEYS, USAGE_KEYS
+
+FLAGS = ["--dtype", "bfloat16", "--limit-mm-per-prompt", '{"image": 1}', "--max-model-len", "256", "--max-num-batched-tokens", "16384",
+         "--no-async-scheduling"]
+
+
+@pytest.fixture(scope="module")
+def program(request):
+    omma = request.config.getoption("--omma")
+    if not omma:
+        pytest.skip("needs the real program")
+    model = request.config.getoption("--model")
+    process = ServerProcess([omma, "serve", model, "--host", "127.0.0.1", "--port", "0", *FLAGS])
+    yield process
+    process.stop()
+    check_output(process)
+
+
+def messages(*pictures):
+    parts = [*(pictures or [image_part(png(64, 48))]), text_part("what is this?")]
+    return [{"role": "system", "content": "Answer in few words."}, {"role": "user", "content": parts}]
+
+
+def ask(program, **fields):
+    reply = program.chat(**{"messages": messages(), "max_tokens": 4, "temperature": 0, **fields})
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+def test_every_key_in_order(program):
+    body = ask(program)
+    assert (list(body), list(body["choices"][0])) == (REPLY_KEYS, CHOICE_KEYS)
+    assert (list(body["choices"][0]["message"]), list(body["usage"])) == (MESSAGE_KEYS, USAGE_KEYS)
+    assert body["usage"]["prompt_tokens"] > len(program.post("/tokenize", {"prompt": "what is this?"}).json["tokens"])
+
+
+def test_one_picture_at_most(program):
+    reply = program.chat(messages=messages(image_part(), image_part()), max_tokens=1)
+    assert reply.status == 400 and reply.error["param"] == "image" and "At most 1 image(s)" in reply.error["message"]
+
+
+def test_pixels_of_one_request(program):
+    few = ask(program, mm_processor_kwargs={"max_pixels": 32 * 32}, messages=messages(image_part(png(128, 128))))
+    many = ask(program, mm_processor_kwargs={"min_pixels": 128 * 128}, messages=messages(image_part(png(128, 128))))
+    assert few["usage"]["prompt_tokens"] < many["usage"]["prompt_tokens"]
+
+
+def test_length_fields(program):
+    assert ask(program, ignore_eos=True, max_tokens=7)["usage"]["completion_tokens"] == 7
+    assert ask(program, min_tokens=5, max_tokens=6)["usage"]["completion_tokens"] >= 5
+
+
+def test_stop_tokens_and_strings(program):
+    ids = [entry["token"] for entry in ask(program, ignore_eos=True, logprobs=True)["choices"][0]["logprobs"]["content"]]
+    first = program.post("/tokenize", {"prompt": ids[0]}).json["tokens"]
+    assert len(first) == 1, "the answer's first token is no whole character: ask something else"
+    choice = ask(program, stop_token_ids=first)["choices"][0]
+    assert (choice["finish_reason"], choice["stop_reason"]) == ("stop", first[0])
+    text = ask(program, ignore_eos=True)["choices"][0]["message"]["content"]
+    choice = ask(program, ignore_eos=True, stop=[text[:1]])["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"], choice["stop_reason"]) == ("", "stop", text[:1])
+
+
+def test_choices_and_seeds(program):
+    body = ask(program, n=2, seed=5, temperature=1, ignore_eos=True)
+    again = ask(program, n=2, seed=5, temperature=1, ignore_eos=True)
+    assert len(body["choices"]) == 2 and body["choices"] == again["choices"]
+    assert body["choices"][1]["message"] == ask(program, seed=6, temperature=1, ignore_eos=True)["choices"][0]["message"]
+    assert body["usage"]["completion_tokens"] == 8
+
+
+def test_logprobs(program):
+    entries = ask(program, logprobs=True, top_logprobs=3, ignore_eos=True)["choices"][0]["logprobs"]["content"]
+    assert len(entries) == 4 and all(list(entry) == ["token", "logprob", "bytes", "top_logprobs"] for entry in entries)
+    assert all(len(entry["top_logprobs"]) == 3 and entry["top_logprobs"][0]["logprob"] == entry["logprob"] for entry in entries)
+
+
+def test_penalties_change_the_answer(program):
+    plain = ask(program, ignore_eos=True, max_tokens=24)["choices"][0]["message"]["content"]
+    for fields in ({"repetition_penalty": 5}, {"presence_penalty": 2, "frequency_penalty": 2}):
+        assert ask(program, ignore_eos=True, max_tokens=24, **fields)["choices"][0]["message"]["content"] != plain, fields
