@@ -173,17 +173,17 @@ class BatchMaker:
         return tuple(int(rng.integers(low, high + 1)) for low, high in ranges)
 
     @staticmethod
-    def scene(rng: np.random.Generator, width: int, height: int, progress: float) -> demo_data.Scene:
-        """Large letters in few fonts come first."""
-        fonts = demo_text.SEEN_FONTS[: 3 if progress < 0.15 else None]
-        sizes = (26, 52) if progress < 0.15 else (18, 64) if progress > 0.3 else (22, 56)
+    def scene(rng: np.random.Generator, width: int, height: int, progress: float, easy: bool) -> demo_data.Scene:
+        """Large black letters on white in few fonts come first."""
+        fonts = demo_text.SEEN_FONTS[: 2 if easy else None]
+        sizes = (24, 44) if easy else (18, 64)
         chance = rng.random()
         scene = None
-        if chance < 0.42 or height < 40:
-            scene = demo_data.text_scene(rng, width, height, fonts, sizes, False)
-        elif chance < 0.52 and progress > 0.1:
+        if chance < 0.6 - 0.2 * progress or height < 40:
+            scene = demo_data.text_scene(rng, width, height, fonts, sizes, False, easy)
+        elif chance < 0.6 - 0.1 * progress and progress > 0.3:
             scene = demo_data.label_scene(rng, width, height, fonts, sizes, False)
-        elif chance < 0.6 and progress > 0.1:
+        elif chance < 0.6 and progress > 0.3:
             scene = demo_data.chart_scene(rng, width, height, fonts)
         if scene is None:
             scene = demo_data.random_scene(rng, width, height, 2 if progress < 0.05 else demo_data.MAX_OBJECTS)
@@ -198,8 +198,9 @@ class BatchMaker:
         if odd:
             height += int(rng.integers(-UNIT // 2 + 1, UNIT // 2))
             width += int(rng.integers(-UNIT // 2 + 1, UNIT // 2))
-        scene = self.scene(rng, width, height, progress)
-        image = demo_data.draw(scene, rng)
+        easy = rng.random() < 1.2 - 2 * progress
+        scene = self.scene(rng, width, height, progress, easy)
+        image = demo_data.draw(scene, rng, styles=("even",) if easy else demo_data.STYLES)
         return scene, image.resize((columns * UNIT, rows * UNIT), Image.Resampling.BICUBIC) if odd else image
 
     def drawings(self, rng: np.random.Generator, progress: float) -> dict:
@@ -223,8 +224,8 @@ class BatchMaker:
             return self.without_pictures(rng)
         rows, columns = self.grid(rng, progress)
         small = rows * columns <= 20
-        n_pictures = int(rng.choice([1, 2, 3], p=[0.8, 0.14, 0.06])) if progress > 0.1 and small else 1
-        n_rows = int(np.clip(self.patch_budget // (rows * columns * MERGE * MERGE * n_pictures), 2, 48))
+        n_pictures = int(rng.choice([1, 2, 3], p=[0.8, 0.14, 0.06])) if small else 1
+        n_rows = int(np.clip(self.patch_budget // (rows * columns * MERGE * MERGE * n_pictures), 2, 32))
         layout = rng.random()
         sequences, drawn, spans = [], [], []
         for index in range(n_rows):
@@ -330,7 +331,7 @@ class Worker:
         while True:
             seeing_only, progress = self.stage[:]
             rng = np.random.default_rng([seed, step])
-            arrays = maker.drawings(rng, progress) if seeing_only else maker.make(rng, progress)
+            arrays = maker.drawings(rng, progress) if seeing_only else maker.make(rng, 0.4 + 0.6 * progress)
             self.queue.put(arrays)
             step += 1
 

@@ -160,11 +160,11 @@ def _outline(thing: Thing, scale: float) -> list[tuple[float, float]]:
 
 
 def text_scene(
-    rng: np.random.Generator, width: int, height: int, fonts: tuple[str, ...], sizes: tuple[int, int], held_out: bool
+    rng: np.random.Generator, width: int, height: int, fonts: tuple[str, ...], sizes: tuple[int, int], held_out: bool, easy: bool = False
 ) -> Scene | None:
     """A word or a number, now and then two of them one above the other."""
-    background = _choose(rng, list(BACKGROUNDS))
-    colours = [c for c in COLOURS if _contrast(c, background) > 60]
+    background = "white" if easy else _choose(rng, list(BACKGROUNDS))
+    colours = ["black"] if easy else [c for c in COLOURS if _contrast(c, background) > 60]
     lines = 2 if height >= 96 and rng.random() < 0.25 else 1
     texts = []
     for line in range(lines):

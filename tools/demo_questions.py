@@ -22,7 +22,7 @@ from demo_data import BACKGROUNDS, COLOURS, SHAPES, Scene, Thing, draw, random_s
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 KINDS = ("colour", "shape", "count", "presence", "describe", "relation", "where", "word", "number", "letter", "label", "chart",
-         "pictures")  # fmt: skip
+         "several")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -346,18 +346,18 @@ def pictures_question(rng: np.random.Generator, scenes: list[Scene]) -> Question
     n, chance = len(scenes), rng.random()
     i = int(rng.integers(n))
     if chance < 0.08:
-        return Question("pictures", "How many pictures are there?", _there_are(n, "picture"))
+        return Question("several", "How many pictures are there?", _there_are(n, "picture"))
     if chance < 0.3:
         shapes = {t.shape for t in scenes[i].things}
         single = [s for s in SHAPES if s in shapes and not any(t.shape == s for o in scenes if o is not scenes[i]
                                                                for t in o.things)]  # fmt: skip
         if not single:
             return None
-        return Question("pictures", f"Which picture shows {a(_pick(rng, single))}?", f"The {ORDINALS[i]} picture.")
+        return Question("several", f"Which picture shows {a(_pick(rng, single))}?", f"The {ORDINALS[i]} picture.")
     inner = question(rng, scenes[i])
     if inner is None:
         return None
-    return Question("pictures", f"In the {ORDINALS[i]} picture: {inner.text}", inner.answer)
+    return Question("several", f"In the {ORDINALS[i]} picture: {inner.text}", inner.answer)
 
 
 def ask(rng: np.random.Generator, scenes: list[Scene], n: int) -> list[Question]:

@@ -261,13 +261,20 @@ def save_checkpoint(path: Path, weights: torch.nn.Module, optimiser: Optimiser, 
     os.replace(temporary, path)
 
 
-def subsample_log(source: Path, target: Path, rows: int = 60) -> None:
-    """A short copy of the log for the repository: evenly spaced rows, always with the last one."""
-    with source.open() as file:
-        lines = file.readlines()
-    header, body = lines[0], lines[1:]
-    keep = sorted({round(i * (len(body) - 1) / max(rows - 1, 1)) for i in range(min(rows, len(body)))})
-    target.write_text(header + "".join(body[i] for i in keep))
+def condense_log(source: Path, target: Path, n_lines: int = 60) -> None:
+    """A short copy of the log for the repository: every line is the mean of equally many lines."""
+    with source.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with target.open("w", newline="") as file:
+        writer = csv.DictWriter(file, LOG_FIELDS, lineterminator="\n")
+        writer.writeheader()
+        for some in np.array_split(rows, min(n_lines, len(rows))):
+            line = {}
+            for name in LOG_FIELDS:
+                values = [float(row[name]) for row in some if row[name]]
+                line[name] = f"{np.mean(values):.4g}" if values else ""
+            line |= {name: some[-1][name] for name in ("step", "seconds", "pictures")}
+            writer.writerow(line)
 
 
 class Meter:
@@ -381,7 +388,7 @@ def train(args: argparse.Namespace) -> None:
     worker.stop()
     save_checkpoint(checkpoint_path, both, optimiser, state)
     export(model, args.model)
-    subsample_log(log_path, args.model / "training_log.csv")
+    condense_log(log_path, args.model / "training_log.csv")
     print(f"done: {state['step']} steps, {state['pictures']} pictures, {state['seconds'] / 3600:.2f} hours", flush=True)
 
 
