@@ -84,8 +84,8 @@ def drawing_map(scene: demo_data.Scene, rows: int, columns: int) -> tuple[np.nda
         classes[where, 0], classes[where, 1] = shape, colours.index(colour) + 1
         x0, y0, x1, y1 = box
         boxes[where] = (x0 / scene.width, y0 / scene.height, x1 / scene.width, y1 / scene.height)
-        row = int(np.clip((y0 + y1) / 2 * down, 0, height - 1))
-        classes[row, int(np.clip((x0 + x1) / 2 * across, 0, width - 1)), 2] = 1
+        row, column = int((y0 + y1) / 2 * down), int((x0 + x1) / 2 * across)
+        classes[min(max(row, 0), height - 1), min(max(column, 0), width - 1), 2] = 1
 
     for thing in scene.things:
         radius = max(thing.radius * across, 0.5)
@@ -176,7 +176,7 @@ class BatchMaker:
     def scene(rng: np.random.Generator, width: int, height: int, progress: float, easy: bool) -> demo_data.Scene:
         """Large black letters on white in few fonts come first."""
         fonts = demo_text.SEEN_FONTS[: 2 if easy else None]
-        sizes = (24, 44) if easy else (18, 64)
+        sizes = (24, 40) if easy else demo_data.TEXT_SIZES
         chance = rng.random()
         scene = None
         if chance < 0.6 - 0.2 * progress or height < 40:

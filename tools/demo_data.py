@@ -43,6 +43,8 @@ BACKGROUNDS = {
 }
 
 MAX_OBJECTS = 6
+TEXT_SIZES = (22, 46)  # of fonts, in pixels of the picture as the model sees it
+TEXT_CONTRAST = 80  # least difference of brightness, out of 255
 STYLES = ("even", "noise", "fall", "stripes", "blotches")
 UNSEEN_STYLES = ("checks", "waves")
 
@@ -164,7 +166,7 @@ def text_scene(
 ) -> Scene | None:
     """A word or a number, now and then two of them one above the other."""
     background = "white" if easy else _choose(rng, list(BACKGROUNDS))
-    colours = ["black"] if easy else [c for c in COLOURS if _contrast(c, background) > 60]
+    colours = ["black"] if easy else [c for c in COLOURS if _contrast(c, background) > TEXT_CONTRAST]
     lines = 2 if height >= 96 and rng.random() < 0.25 else 1
     texts = []
     for line in range(lines):
@@ -194,7 +196,7 @@ def label_scene(
     n = int(np.clip(width // 80, 1, 3))
     n = int(rng.integers(1, n + 1))
     shown = [c for c in COLOURS if c not in BACKGROUNDS[background][1]]
-    legible = [c for c in COLOURS if _contrast(c, background) > 60]
+    legible = [c for c in COLOURS if _contrast(c, background) > TEXT_CONTRAST]
     colours, shapes = rng.permutation(shown)[:n], rng.permutation(SHAPES)[:n]
     name, size, cell = _choose(rng, fonts), int(rng.integers(sizes[0], min(sizes[1], 36) + 1)), width / n
     things, texts = [], []
@@ -222,7 +224,7 @@ def chart_scene(rng: np.random.Generator, width: int, height: int, fonts: tuple[
     """Two to five bars with different values, a letter below each and its value above it."""
     background = _choose(rng, ["white", "beige", "light blue", "white"])
     most = min(5, width // 44)
-    if most < 2 or height < 140:
+    if most < 2 or height < 150:
         return None
     n = int(rng.integers(2, most + 1))
     shown = [c for c in COLOURS if c not in BACKGROUNDS[background][1]]
@@ -230,7 +232,7 @@ def chart_scene(rng: np.random.Generator, width: int, height: int, fonts: tuple[
     start = int(rng.integers(0, 21)) if rng.random() < 0.5 else 0
     letters = [demo_text.LETTERS[start + i] for i in range(n)]
     values = [int(v) for v in rng.permutation(np.arange(1, 20))[:n] * int(_choose(rng, [1, 1, 2, 5]))]
-    name, size, ink = _choose(rng, fonts), int(rng.integers(18, min(29, height // 7))), _choose(rng, ["black", "blue"])
+    name, size, ink = _choose(rng, fonts), int(rng.integers(20, min(31, height // 7))), _choose(rng, ["black", "blue"])
     cell, foot, head = width / n, height - 1.35 * size, 1.3 * size
     if max(values) > 9 and cell < 1.5 * size:
         return None

@@ -365,7 +365,7 @@ def ask(rng: np.random.Generator, scenes: list[Scene], n: int) -> list[Question]
     asked: list[Question] = []
     for attempt in range(20 * n):
         new = question(rng, scenes[0]) if len(scenes) == 1 else pictures_question(rng, scenes)
-        again = any(new and new.answer == old.answer for old in asked)
+        again = any(new and (new.answer == old.answer or new.kind == old.kind == "where") for old in asked)
         if new and (not again or attempt > 3 * n):
             asked.append(new)
         if len(asked) == n:

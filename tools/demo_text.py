@@ -76,6 +76,12 @@ def font(name: str, size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(FONT_ROOT + name, size)
 
 
+@functools.lru_cache(maxsize=2000)
+def ink(name: str, size: int, string: str) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of what is drawn, from where Pillow starts to draw."""
+    return font(name, size).getbbox(string)
+
+
 @dataclass(frozen=True)
 class Text:
     """One line of capitals or digits; (x, y) is the upper left corner of its ink, in pixels."""
@@ -88,7 +94,7 @@ class Text:
     y: float
 
     def extent(self) -> tuple[float, float]:
-        left, top, right, bottom = font(self.font, self.size).getbbox(self.string)
+        left, top, right, bottom = ink(self.font, self.size, self.string)
         return right - left, bottom - top
 
     def box(self) -> tuple[float, float, float, float]:
@@ -98,14 +104,14 @@ class Text:
     def characters(self) -> list[tuple[str, tuple[float, float, float, float]]]:
         """Each character with the box that its advance covers."""
         face = font(self.font, self.size)
-        left = face.getbbox(self.string)[0]
+        left = ink(self.font, self.size, self.string)[0]
         ends = [self.x - left + face.getlength(self.string[:i]) for i in range(len(self.string) + 1)]
         top, bottom = self.y, self.y + self.extent()[1]
         return [(c, (ends[i], top, ends[i + 1], bottom)) for i, c in enumerate(self.string)]
 
     def origin(self) -> tuple[float, float]:
         """Where Pillow must start to draw so that the ink begins at (x, y)."""
-        left, top, _, _ = font(self.font, self.size).getbbox(self.string)
+        left, top, _, _ = ink(self.font, self.size, self.string)
         return self.x - left, self.y - top
 
 

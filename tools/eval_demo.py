@@ -45,6 +45,7 @@ ASKED = (
     ("chart", 10, 0),
     ("several", 10, 0),
 )
+LARGEST_SIDE = 512  # of a square picture; the processor shrinks larger ones
 MAKERS = {"word": "text", "number": "text", "letter": "text", "label": "label", "chart": "chart"}
 GOALS = {"colour": 95, "shape": 95, "count": 95, "relation": 95, "word": (90, 75), "number": (90, 75), "where": 75}
 
@@ -72,11 +73,12 @@ def random_size(rng: np.random.Generator, wide: bool) -> tuple[int, int]:
 def make_scene(rng: np.random.Generator, what: str, fonts: tuple[str, ...]) -> demo_data.Scene:
     while True:
         width, height = random_size(rng, what == "text")
-        scene = None
+        shrunk = max(1.0, (width * height) ** 0.5 / LARGEST_SIDE)
+        sizes = tuple(int(size * shrunk) for size in demo_data.TEXT_SIZES)
         if what == "text":
-            scene = demo_data.text_scene(rng, width, height, fonts, (20, 60), True)
+            scene = demo_data.text_scene(rng, width, height, fonts, sizes, True)
         elif what == "label":
-            scene = demo_data.label_scene(rng, width, height, fonts, (20, 60), True)
+            scene = demo_data.label_scene(rng, width, height, fonts, sizes, True)
         elif what == "chart":
             scene = demo_data.chart_scene(rng, width, height, fonts)
         else:
