@@ -38,6 +38,7 @@ class Batch:
     positions: torch.Tensor | None  # [3, n_rows, length]
     branches: torch.Tensor | None  # [n_rows, length], -1 for padding
     labels: torch.Tensor | None  # [n_rows, length], the token to predict AT this position, or IGNORE
+    weights: torch.Tensor | None  # [n_rows, length], of each label; a long answer's tokens weigh less than a short one's
     answers: list[tuple[str, int, int, int]]  # kind, row, first and end position of the answer's labels
 
     def mask(self) -> torch.Tensor:
@@ -115,6 +116,7 @@ class Row:
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.labels: list[int] = []
+        self.weights: list[float] = []
         self.branches: list[int] = []
         self.positions: list[tuple[int, int, int]] = []
         self.counter = 0
@@ -125,6 +127,9 @@ class Row:
             self.labels += ids[1:] + [IGNORE]
         else:
             self.labels += [IGNORE] * len(ids)
+        self.weights += [len(ids) ** -0.5] * len(ids)
+        if learn:
+            self.weights[-len(ids) - 1] = self.weights[-1]
         self.ids += ids
         self.branches += [branch] * len(ids)
         self.positions += [(p, p, p) for p in range(self.counter, self.counter + len(ids))]
@@ -134,6 +139,7 @@ class Row:
         start = self.counter
         self.ids += [token] * (rows * columns)
         self.labels += [IGNORE] * (rows * columns)
+        self.weights += [0.0] * (rows * columns)
         self.branches += [branch] * (rows * columns)
         self.positions += [(start, start + r, start + c) for r in range(rows) for c in range(columns)]
         self.counter += max(rows, columns)
@@ -290,15 +296,18 @@ class BatchMaker:
         n, length = len(rows), max(len(row.ids) for row in rows)
         ids = np.zeros((n, length), np.int64)
         labels = np.full((n, length), IGNORE)
+        weights = np.zeros((n, length), np.float32)
         branches = np.full((n, length), -1)
         positions = np.zeros((n, length, 3), np.int64)
         for i, row in enumerate(rows):
             used = len(row.ids)
             ids[i, :used], labels[i, :used] = row.ids, row.labels
+            weights[i, :used] = row.weights
             branches[i, :used], positions[i, :used] = row.branches, row.positions
         return {
             "ids": ids,
             "labels": labels,
+            "weights": weights,
             "branches": branches,
             "positions": positions.transpose(2, 0, 1),
             "answers": spans,
@@ -310,7 +319,7 @@ def to_batch(arrays: dict) -> Batch:
     tensors = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in arrays.items() if isinstance(v, np.ndarray)}
     if "pixels" in arrays:
         tensors |= {"pixels": normalised(arrays["pixels"]), "classes": tensors["classes"].long()}
-    names = ("pixels", "grid", "classes", "boxes", "ids", "positions", "branches", "labels")
+    names = ("pixels", "grid", "classes", "boxes", "ids", "positions", "branches", "labels", "weights")
     return Batch(*(tensors.get(name) for name in names), arrays.get("answers", []))
 
 
@@ -331,7 +340,12 @@ class Worker:
         while True:
             seeing_only, progress = self.stage[:]
             rng = np.random.default_rng([seed, step])
-            arrays = maker.drawings(rng, progress) if seeing_only else maker.make(rng, 0.4 + 0.6 * progress)
+            if seeing_only:
+                arrays = maker.drawings(rng, progress)
+            elif step % 5 == 0:
+                arrays = maker.drawings(rng, 0.4 + 0.6 * progress)
+            else:
+                arrays = maker.make(rng, 0.4 + 0.6 * progress)
             self.queue.put(arrays)
             step += 1
 
@@ -340,7 +354,7 @@ class Worker:
         self.process.start()
 
     def next(self, seeing_only: bool, progress: float) -> Batch:
-        """The next batch; one drawn for the other stage is dropped."""
+        """The next batch. Once the language model has joined, one in five still is for the tower alone."""
         self.stage[:] = [float(seeing_only), progress]
         while True:
             try:
@@ -349,7 +363,7 @@ class Worker:
                 if self.process.is_alive():
                     continue
                 raise
-            if ("ids" not in arrays) == seeing_only:
+            if not ("ids" in arrays and seeing_only):
                 return to_batch(arrays)
 
     def stop(self) -> None:

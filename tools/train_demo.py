@@ -354,7 +354,7 @@ def train(args: argparse.Namespace) -> None:
         batch = worker.next(seeing_only, part)
         image_tokens.clear()
         loss = torch.zeros(())
-        if seeing_only:
+        if batch.ids is None:
             with autocast:
                 model.model.visual(batch.pixels, grid_thw=batch.grid)
         else:
@@ -362,7 +362,8 @@ def train(args: argparse.Namespace) -> None:
                 states = hidden_states(model, batch)
             learnt = batch.labels != IGNORE
             logits = model.lm_head(states[learnt].float())
-            loss = F.cross_entropy(logits, batch.labels[learnt])
+            losses = F.cross_entropy(logits, batch.labels[learnt], reduction="none")
+            loss = (losses * batch.weights[learnt]).sum() / batch.weights[learnt].sum()
             correct = torch.zeros_like(learnt)
             correct[learnt] = logits.detach().argmax(-1) == batch.labels[learnt]
             meter.add(loss=loss.item())
@@ -370,7 +371,7 @@ def train(args: argparse.Namespace) -> None:
         if batch.grid is not None:
             map_loss, rates = head(image_tokens[0].float(), batch.classes, batch.boxes)
             meter.add(map_loss=map_loss.item(), **rates)
-            loss = loss + (1.0 if seeing_only else args.map_weight) * map_loss
+            loss = loss + (1.0 if batch.ids is None else args.map_weight) * map_loss
             state["pictures"] += len(batch.grid)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(both.parameters(), args.clip)
@@ -461,7 +462,7 @@ def main() -> None:
     add("--minutes", type=float, default=60, help="training time in all, earlier runs included (default 60)")
     add("--steps", type=int, default=1_000_000, help="stop after this many steps, earlier runs included")
     add("--vision-part", type=float, default=0.22, help="part of the time that trains the tower alone (default 0.22)")
-    add("--map-weight", type=float, default=0.2, help="weight of the map's loss afterwards (default 0.2)")
+    add("--map-weight", type=float, default=0.5, help="weight of the map's loss beside answers (default 0.5)")
     add("--seed", type=int, default=1, help="seed of weights and pictures (default 1)")
     add("--threads", type=int, default=1, help="threads of torch (default 1)")
     add("--float32", action="store_true", help="multiply matrices in float32; default: in bf16, weights in float32")
