@@ -37,8 +37,8 @@ class Batch:
     ids: torch.Tensor | None  # [n_rows, length], None for a batch for the tower alone
     positions: torch.Tensor | None  # [3, n_rows, length]
     branches: torch.Tensor | None  # [n_rows, length], -1 for padding
-    labels: torch.Tensor | None  # [n_rows, length], the token to predict AT this position, or IGNORE
-    weights: torch.Tensor | None  # [n_rows, length], of each label; a long answer's tokens weigh less than a short one's
+    labels: torch.Tensor | None  # [n_rows, length], the token to predict at this position, or IGNORE
+    weights: torch.Tensor | None  # [n_rows, length], of the labels; tokens of long answers weigh less
     answers: list[tuple[str, int, int, int]]  # kind, row, first and end position of the answer's labels
 
     def mask(self) -> torch.Tensor:
@@ -105,9 +105,12 @@ def drawing_map(scene: demo_data.Scene, rows: int, columns: int) -> tuple[np.nda
             classes[here, 3] = demo_text.CHARACTERS.index(character) + 1
             classes[here, 4] = place + 1
             cover(here, 0, text.colour, text.box())
-    shuffle = (rows, MERGE, columns, MERGE, -1)
-    flat = [a.reshape(shuffle).transpose(0, 2, 1, 3, 4).reshape(rows * columns * MERGE**2, -1) for a in (classes, boxes)]
-    return flat[0], flat[1]
+
+    def in_patch_order(values: np.ndarray) -> np.ndarray:
+        blocks = values.reshape(rows, MERGE, columns, MERGE, -1).transpose(0, 2, 1, 3, 4)
+        return blocks.reshape(height * width, -1)
+
+    return in_patch_order(classes), in_patch_order(boxes)
 
 
 class Row:

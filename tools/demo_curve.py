@@ -24,10 +24,10 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 360, 50, 20, 40, 200
 
 
 def points(rows: list[dict], columns: tuple[str, ...], hours: float) -> str:
-    """The line as SVG coordinates; rows that lack a value are skipped."""
+    """The line as SVG coordinates; rows and logs may lack values."""
     result = []
     for row in rows:
-        values = [float(row[column]) for column in columns if row[column]]
+        values = [float(row[column]) for column in columns if row.get(column)]
         if values:
             x = LEFT + float(row["seconds"]) / 3600 / hours * (WIDTH - LEFT - RIGHT)
             y = TOP + (1 - sum(values) / len(values)) * (HEIGHT - TOP - BOTTOM)
@@ -50,7 +50,10 @@ def curve(rows: list[dict]) -> str:
         x = LEFT + tick / 4 / hours * (WIDTH - LEFT - RIGHT)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick / 4:g} h</text>')
     for i, (name, columns) in enumerate(LINES.items()):
-        parts.append(f'<polyline points="{points(rows, columns, hours)}" fill="none" stroke="{INKS[i]}" stroke-width="2"/>')
+        line = points(rows, columns, hours)
+        if not line:
+            continue
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{INKS[i]}" stroke-width="2"/>')
         y = TOP + 12 + 20 * i
         parts.append(f'<path d="M{WIDTH - RIGHT + 12} {y}h18" stroke="{INKS[i]}" stroke-width="3"/>')
         parts.append(f'<text x="{WIDTH - RIGHT + 36}" y="{y + 4}">{name}</text>')

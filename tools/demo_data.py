@@ -162,9 +162,16 @@ def _outline(thing: Thing, scale: float) -> list[tuple[float, float]]:
 
 
 def text_scene(
-    rng: np.random.Generator, width: int, height: int, fonts: tuple[str, ...], sizes: tuple[int, int], held_out: bool, easy: bool = False
+    rng: np.random.Generator,
+    width: int,
+    height: int,
+    fonts: tuple[str, ...],
+    sizes: tuple[int, int],
+    held_out: bool,
+    easy: bool = False,
 ) -> Scene | None:
-    """A word or a number, now and then two of them one above the other."""
+    """A word or a number, now and then two of them one above the other. `held_out` words are ones that training does
+    not show; `easy` is black on white."""
     background = "white" if easy else _choose(rng, list(BACKGROUNDS))
     colours = ["black"] if easy else [c for c in COLOURS if _contrast(c, background) > TEXT_CONTRAST]
     lines = 2 if height >= 96 and rng.random() < 0.25 else 1

@@ -18,11 +18,13 @@ import numpy as np
 
 import demo_data
 import demo_text
-from demo_data import BACKGROUNDS, COLOURS, SHAPES, Scene, Thing, draw, random_scene
+from demo_data import COLOURS, SHAPES, Scene, Thing, draw, random_scene
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
-KINDS = ("colour", "shape", "count", "presence", "describe", "relation", "where", "word", "number", "letter", "label", "chart",
-         "several")  # fmt: skip
+KINDS = (
+    "colour", "shape", "count", "presence", "describe", "relation", "where", "word", "number", "letter", "label",
+    "chart", "several",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,8 @@ class Omma:
     """Asks the C program, one process a question."""
 
     def __init__(self, program: Path, model: Path, dtype: str) -> None:
-        self.command = [str(program), "chat", "--json", "--model", str(model), "--dtype", dtype, "--vision-dtype", dtype]
+        self.command = [str(program), "chat", "--json", "--model", str(model)]
+        self.command += ["--dtype", dtype, "--vision-dtype", dtype]
 
     def __call__(self, pictures: list[Path], question: str, *options: str) -> dict:
         images = [part for picture in pictures for part in ("--image", str(picture))]

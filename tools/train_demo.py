@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Train the demo model in models/demo: a very small Qwen3-VL that answers questions about simple drawings.
 
-    tools/train_demo.py --work /tmp/demo --minutes 60       train from scratch, one thread
-    tools/train_demo.py --work /tmp/demo --resume --minutes 90
-                                                            go on from the checkpoint, to 90 minutes in all
+    tools/train_demo.py --work DIR --minutes 60                         train from scratch, one thread
+    tools/train_demo.py --work DIR --minutes 60 --weights models/demo   start from the published weights that fit
+    tools/train_demo.py --work DIR --resume --minutes 90                go on from the checkpoint, to 90 minutes in all
     tools/train_demo.py --check                             compare the shortcuts below with the official code
 
 The model is built from the official transformers classes and saved by save_pretrained, so that what is trained is by
@@ -18,13 +18,13 @@ training, none of which changes the mathematics (--check compares them with the 
 
 Learning to see by answering questions alone is slow: colours come at once, shapes do not come for a long time. So
 the first part of the time (--vision-part) trains the tower alone, on a map of the drawing: every image token tells,
-for each of its four patches, whether an object covers it, its shape and colour, and whether its centre is there. The
-map's head is thrown away; the map stays a small part of the loss afterwards.
+for each of its four patches, what covers it: shape, colour, character and its place in the word, the box, and whether
+its centre is there. The map's head is thrown away; the map stays a part of the loss afterwards, and one batch in five
+is for the tower alone.
 
 Matrices are multiplied in bf16 where the CPU can (--float32 turns that off); weights, norms, attention and losses stay
 in float32. The learning rate follows warm-up and cosine over --minutes or --steps, whichever is nearer its end; time
-spent before an interruption counts. Pictures are drawn from (seed, step) and the progress made, so with --steps alone
-a resumed run sees what an uninterrupted one would have seen.
+spent before an interruption counts. Pictures are drawn from (seed, step) and the progress made.
 """
 
 from __future__ import annotations
@@ -52,7 +52,20 @@ from transformers.models.qwen3_vl import modeling_qwen3_vl as official
 
 import demo_files
 import demo_questions
-from demo_batches import IGNORE, MAP_CLASSES, MAP_NUMBERS, MERGE, PATCH, Batch, BatchMaker, Row, Worker, normalised, patches, to_batch
+from demo_batches import (
+    IGNORE,
+    MAP_CLASSES,
+    MAP_NUMBERS,
+    MERGE,
+    PATCH,
+    Batch,
+    BatchMaker,
+    Row,
+    Worker,
+    normalised,
+    patches,
+    to_batch,
+)
 
 LOG_FIELDS = (
     "step", "seconds", "pictures", "learning_rate", "map_loss", "map_shape", "map_character", "loss",
@@ -177,7 +190,8 @@ class MapHead(torch.nn.Module):
 
     def forward(self, tokens: torch.Tensor, classes: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Tensor, dict]:
         """Loss, and the parts of shapes and of characters that are right. tokens: [n_tokens, hidden]."""
-        *scores, places = self.linear(tokens).view(-1, sum(MAP_CLASSES) + MAP_NUMBERS).split((*MAP_CLASSES, MAP_NUMBERS), -1)
+        flat = self.linear(tokens).view(-1, sum(MAP_CLASSES) + MAP_NUMBERS)
+        *scores, places = flat.split((*MAP_CLASSES, MAP_NUMBERS), -1)
         loss = torch.zeros(())
         for i, score in enumerate(scores):  # most patches show nothing, which is soon learnt
             weight = torch.ones(score.shape[-1])
