@@ -320,6 +320,8 @@ def train(args: argparse.Namespace) -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     checkpoint_path, log_path = args.work / "checkpoint.pt", args.work / "log.csv"
     args.model.mkdir(parents=True, exist_ok=True)
+    if args.weights and not (args.model / "tokenizer.json").exists():  # the weights fit no other
+        shutil.copy(args.weights / "tokenizer.json", args.model)
     tokenizer = demo_files.write_files(args.model)
     saved = torch.load(checkpoint_path, weights_only=True) if args.resume else None
     state = {"step": 0, "seconds": 0.0, "pictures": 0, "seeing_only": True, "warm_from": 0}
