@@ -18,8 +18,8 @@ BUILD_FLAGS_tsan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=thread
 .PHONY: help
 help: ## this list
 	@echo "Ommatidia: vision-language models on CPUs"
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
-	@echo "  make VARIANT        build one of: $(VARIANTS)"
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
+	@echo "  make VARIANT          build one of: $(VARIANTS)"
 
 .PHONY: demo
 demo: TARGETS := omma
@@ -31,7 +31,7 @@ test: packages test-packages ## install what tests need, build, run all tests (u
 	@tools/run_tests.sh
 
 .PHONY: test-full
-test-full: packages test-packages ## the same, all of it under ThreadSanitizer, and the two emulated runs below
+test-full: packages test-packages ## the same, all of it under ThreadSanitizer, five minutes of fuzzing, and the two emulated runs below
 	@tools/run_tests.sh --full
 
 .PHONY: test-aarch64
@@ -42,9 +42,21 @@ test-aarch64: ## cross-build the attention operator for 64-bit ARM and test it u
 test-oldcpu: ## test the kernels on emulated processors without AVX-512 and without AVX
 	@tools/test_oldcpu.sh
 
+.PHONY: fuzz
+fuzz: ## fuzz what reads hostile input, 10 minutes for each of five targets (with clang: libFuzzer)
+	@tools/fuzz.sh
+
+.PHONY: bench-kernels
+bench-kernels: packages test-packages release ## time every kernel of every CPU level of this machine
+	@build/release/tests/test_kernels --bench --rounds 1
+
 .PHONY: test-vllm
 test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm.sh
+
+.PHONY: test-vllm-bench
+test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI into build/vllm-venv (5 GB)
+	@tools/test_vllm_bench.sh
 
 .PHONY: packages
 packages:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
-from transformers.image_utils import load_image
 
-from fixture_models import SHARED_FORM, ModelSpec, write_json
-from fixture_pictures import PICTURES
+from fixture_kimi import KimiOfficial
+from fixture_models import ModelSpec, PictureForm, write_json
+from fixture_pictures import CLIP, PICTURES
+from fixture_qwen import QwenOfficial
+from fixture_stages import ROW_STRIDE, Tensors, router_margins
 
-Tensors = dict[str, torch.Tensor]
+Official = QwenOfficial | KimiOfficial
+OFFICIAL = {"kimi_vl": KimiOfficial}
 
 NEW_TOKENS = 24
 TOP = 5
 MIN_DISTINCT = 8  # different tokens in an answer of full length
 MIN_MARGIN = 1e-3  # between the two best logits of every greedy step, so that rounding cannot change a token
+MIN_ROUTER_MARGIN = 2e-5  # between the last chosen and the first unchosen expert of every token
 FULL_PIXEL_VALUES = ("stamp_20x10.png",)  # the others follow exactly from their 8-bit pixels
 PICTURE_FOLDER = "pictures"
-PICTURE_TENSORS = "preprocessed.safetensors"
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class Case:
         parts = (part for message in self.messages for part in message["content"] if isinstance(part, dict))
         return [part["image"] for part in parts if part["type"] == "image"]
 
+    @property
+    def videos(self) -> list[dict[str, Any]]:
+        parts = (part for message in self.messages for part in message["content"] if isinstance(part, dict))
+        return [part for part in parts if part["type"] == "video"]
+
 
 def text(value: str) -> dict[str, str]:
     return {"type": "text", "text": value}
@@ -49,7 +54,11 @@ def image(file: str) -> dict[str, str]:
     return {"type": "image", "image": file}
 
 
-def user(*parts: dict[str, str]) -> dict[str, Any]:
+def video(n_frames: int, fps: float) -> dict[str, Any]:
+    return {"type": "video", "video": [frame.file for frame in CLIP[:n_frames]], "fps": fps}
+
+
+def user(*parts: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": list(parts)}
 
 
@@ -91,108 +100,31 @@ def make_cases(spec: ModelSpec) -> list[Case]:
     return [case for case in cases if not spec.case_names or case.name in spec.case_names]
 
 
-class Official:
-    """The official model in float32 and its processor, loaded from a checkpoint directory."""
+def make_video_cases(spec: ModelSpec) -> list[Case]:
+    """Requests with videos. Of 5 frames the last one counts twice.
 
-    def __init__(self, folder: Path, pictures: Path) -> None:
-        self.pictures = pictures
-        self.processor = AutoProcessor.from_pretrained(folder)
-        self.model = Qwen3VLForConditionalGeneration.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="eager"
-        ).eval()
-
-    def prompt_text(self, case: Case) -> str:
-        return self.processor.apply_chat_template(case.messages, tokenize=False, add_generation_prompt=True)
-
-    def inputs(self, case: Case) -> dict[str, torch.Tensor]:
-        images = [load_image(str(self.pictures / file)) for file in case.pictures] or None
-        return dict(self.processor(text=[self.prompt_text(case)], images=images, return_tensors="pt"))
-
-
-def preprocess(processor: Any, file: Path) -> Tensors:
-    """8-bit pixels after the official resize, patches, grid; raises unless the pixels give the patches exactly."""
-    official = processor.image_processor
-    picture = load_image(str(file))
-    result = official(picture, return_tensors="pt")
-    source = official.process_image(picture, do_convert_rgb=True)
-    factor = official.patch_size * official.merge_size
-    pixels = official.resize(source[None], size=official.size, resample=official.resample, factor=factor)
-    if pixels.dtype != torch.uint8:
-        raise RuntimeError(f"{file.name}: the official resize gave {pixels.dtype}, not 8-bit pixels")
-    replayed, _, _ = official.patchify(
-        (pixels.float() - 127.5) / 127.5,
-        patch_size=official.patch_size,
-        merge_size=official.merge_size,
-        temporal_patch_size=official.temporal_patch_size,
-    )
-    if not torch.equal(replayed[0], result["pixel_values"]):
-        raise RuntimeError(f"{file.name}: pixel_values differ from the normalised, patchified 8-bit pixels")
-    return {
-        "pixels_u8": pixels[0].permute(1, 2, 0).contiguous(),
-        "pixel_values": result["pixel_values"],
-        "grid_thw": result["image_grid_thw"][0],
-    }
+    At 2.5 frames a second the temporal positions of Qwen2.5-VL go in unequal steps, and end where the columns end.
+    """
+    if not spec.video:
+        return []
+    question = text("What moves here?")
+    return [
+        Case("video", [user(video(5, 2.5), question)], full=True),
+        Case(
+            "video_and_image",
+            [user(text("First "), video(4, 3.0), text("then "), image("stamp_20x10.png"), question)],
+        ),
+    ]
 
 
-def write_preprocessed(processor: Any, pictures: Path, files: list[str], folder: Path) -> None:
-    """Stores the preprocessing of some pictures in a folder."""
+def write_preprocessed(official: Official, pictures: Path, files: list[str], out: Path) -> None:
+    """Stores the preprocessing of some pictures in a file."""
     tensors: Tensors = {}
     for file in files:
-        for key, value in preprocess(processor, pictures / file).items():
+        for key, value in official.stored_preprocess(pictures / file).items():
             if key != "pixel_values" or file in FULL_PIXEL_VALUES:
                 tensors[f"image.{file}.{key}"] = value
-    save_file(tensors, folder / PICTURE_TENSORS)
-
-
-def write_shared_preprocessed(processor: Any, pictures: Path) -> None:
-    """Stores the preprocessing of every picture, which the models of SHARED_FORM have in common."""
-    write_preprocessed(processor, pictures, [picture.file for picture in PICTURES], pictures)
-
-
-@contextmanager
-def recorded_stages(model: Qwen3VLForConditionalGeneration, full: bool) -> Iterator[Tensors]:
-    """Hooks the official modules; the dictionary fills while the model runs."""
-    stages: Tensors = {}
-    visual, language = model.model.visual, model.model.language_model
-    handles = []
-
-    def keep(name: str) -> Callable[[torch.Tensor], None]:
-        def store(value: torch.Tensor) -> None:
-            stages[name] = value.detach().clone()
-
-        return store
-
-    def on_output(module: torch.nn.Module, store: Callable[[Any], None]) -> None:
-        handles.append(module.register_forward_hook(lambda _module, _args, output: store(output)))
-
-    def on_input(module: torch.nn.Module, index: int, store: Callable[[Any], None]) -> None:
-        handles.append(module.register_forward_pre_hook(lambda _module, args: store(args[index])))
-
-    def keep_rotary(output: tuple[torch.Tensor, torch.Tensor]) -> None:
-        keep("vision.rotary_cos")(output[0])
-        keep("vision.rotary_sin")(output[1])
-
-    on_output(visual.merger, keep("vision.merged"))
-    for index, merger in enumerate(visual.deepstack_merger_list):
-        on_output(merger, keep(f"vision.deepstack.{index}"))
-    on_input(language.rotary_emb, 1, lambda ids: keep("language.position_ids")(ids[:, 0]))
-    if full:
-        on_output(visual.patch_embed, keep("vision.patch_embed"))
-        on_output(visual.rotary_pos_emb, keep_rotary)
-        on_input(visual.blocks[0], 0, keep("vision.position_added"))
-        for index, block in enumerate(visual.blocks):
-            on_output(block, keep(f"vision.block.{index}"))
-        # A layer's output after the deepstack addition is what the next module takes in.
-        entries = [keep("language.embeddings")]
-        entries += [keep(f"language.layer.{index}") for index in range(len(language.layers))]
-        for module, store in zip([*language.layers, language.norm], entries, strict=True):
-            on_input(module, 0, lambda hidden, store=store: store(hidden[0]))
-        on_output(language.norm, lambda hidden: keep("language.norm")(hidden[0]))
-    try:
-        yield stages
-    finally:
-        for handle in handles:
-            handle.remove()
+    save_file(tensors, out)
 
 
 def generate(official: Official, inputs: dict[str, torch.Tensor]) -> tuple[Tensors, torch.Tensor]:
@@ -224,20 +156,17 @@ def check_answer(case: Case, official: Official, inputs: dict[str, torch.Tensor]
     if margin <= MIN_MARGIN:
         raise RuntimeError(f"{case.name}: smallest greedy margin {margin:.2e}; choose another seed")
     tokens = answer["generate.tokens"].tolist()
-    config = official.model.config
-    vision_ids = range(config.vision_start_token_id, config.video_token_id + 1)
-    if any(token in vision_ids for token in tokens):
-        raise RuntimeError(f"{case.name}: a vision token was generated; choose another seed")
+    if any(token in official.forbidden and token not in official.stops for token in tokens):
+        raise RuntimeError(f"{case.name}: a token that is no text was generated; choose another seed")
     if len(tokens) == NEW_TOKENS and len(set(tokens)) < MIN_DISTINCT:
         raise RuntimeError(f"{case.name}: only {len(set(tokens))} different tokens; choose another seed")
-    stops = official.model.generation_config.eos_token_id
-    if (tokens[-1] in stops) != (case.name == "ends_early"):
+    if (tokens[-1] in official.stops) != (case.name == "ends_early"):
         raise RuntimeError(f"{case.name}: finish reason is not the wanted one; choose another seed or stop question")
-    whole = {**inputs, "input_ids": torch.cat([inputs["input_ids"], answer["generate.tokens"][None]], dim=1)}
-    whole["attention_mask"] = torch.ones_like(whole["input_ids"])
-    types = inputs["mm_token_type_ids"]
-    whole["mm_token_type_ids"] = torch.nn.functional.pad(types, (0, len(tokens)))
-    replay = official.model(**whole).logits[0, -len(tokens) - 1 : -1]
+    whole = official.continued(inputs, answer["generate.tokens"])
+    with router_margins(official.model) as margins:
+        replay = official.model(**whole).logits[0, -len(tokens) - 1 : -1]
+    if min(margins, default=1) <= MIN_ROUTER_MARGIN:
+        raise RuntimeError(f"{case.name}: smallest router margin {min(margins):.2e}; choose another seed")
     if not torch.equal(replay.argmax(-1), answer["generate.tokens"]):
         raise RuntimeError(f"{case.name}: one forward pass over the whole answer disagrees with generate")
 
@@ -246,7 +175,7 @@ def check_answer(case: Case, official: Official, inputs: dict[str, torch.Tensor]
 def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
     """Writes the case's tensors and returns its entry of the manifest."""
     inputs = official.inputs(case)
-    with recorded_stages(official.model, case.full) as tensors:
+    with official.recorded(inputs, case.full) as tensors:
         logits = official.model(**inputs).logits[0, -1]
     input_ids = inputs["input_ids"][0]
     answer, step_logits = generate(official, inputs)
@@ -256,13 +185,16 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
     tensors["language.input_ids"] = input_ids
     tensors["language.rope_delta"] = positions.max()[None] + 1 - len(input_ids)
     tensors["language.logits"] = logits
-    for index, grid in enumerate(inputs.get("image_grid_thw", ())):
-        tensors[f"image.{index}.grid_thw"] = grid
+    for kind in ("image", "video"):
+        for index, grid in enumerate(inputs.get(f"{kind}_grid_thw", ())):
+            tensors[f"{kind}.{index}.grid_thw"] = grid
+    if case.videos and case.full:
+        tensors["video.patches_u8"] = official.video_patches(inputs)
     tensors = {name: tensors[name].contiguous().clone() for name in sorted(tensors)}
     save_file(tensors, folder / f"{case.name}.safetensors")
 
     tokens = answer["generate.tokens"].tolist()
-    return {
+    entry = {
         "name": case.name,
         "tensors_file": f"{case.name}.safetensors",
         "messages": case.messages,
@@ -270,11 +202,14 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
         "prompt_text": official.prompt_text(case),
         "prompt_ids": input_ids.tolist(),
         "greedy_tokens": tokens,
-        "decoded_text": official.processor.tokenizer.decode(tokens, skip_special_tokens=True),
-        "finish_reason": "stop" if tokens[-1] in official.model.generation_config.eos_token_id else "length",
-        "tensors": {name: {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
-                    for name, tensor in tensors.items()},
+        "decoded_text": official.decode(tokens),
+        "finish_reason": "stop" if tokens[-1] in official.stops else "length",
     }
+    if case.videos:
+        entry["videos"] = case.videos
+    if case.videos and official.stamps_videos:
+        entry["unwrapped_ids"] = official.unwrapped_ids(case)
+    return entry
 
 
 @torch.no_grad()
@@ -289,26 +224,33 @@ def check_pictures_matter(official: Official) -> None:
         raise RuntimeError(f"only {len(answers)} answers for {len(PICTURES)} pictures; choose another seed")
 
 
+def picture_tensors_name(form: PictureForm) -> str:
+    """The file in the picture folder with the official preprocessing of one form."""
+    return f"preprocessed_{form.name}.safetensors"
+
+
 def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[str, str]) -> None:
-    """Writes golden.json, one safetensors file per case and, unless it is the shared one, the preprocessing."""
-    official = Official(folder, pictures)
+    """Writes golden.json, one safetensors file per case and, if not there yet, the preprocessing of their pictures."""
+    official = OFFICIAL.get(spec.family, QwenOfficial)(spec, folder, pictures)
     check_pictures_matter(official)
     cases = make_cases(spec)
-    picture_tensors_file = f"../{PICTURE_FOLDER}/{PICTURE_TENSORS}"
-    if spec.form != SHARED_FORM:
-        picture_tensors_file = PICTURE_TENSORS
+    picture_tensors = pictures / picture_tensors_name(spec.form)
+    if not picture_tensors.exists():
         files = sorted({file for case in cases for file in case.pictures})
-        write_preprocessed(official.processor, pictures, files, folder)
+        write_preprocessed(official, pictures, files, picture_tensors)
     manifest = {
         "model": spec.name,
         "made_with": versions,
         "weights_dtype": str(spec.dtype).removeprefix("torch."),
         "compute_dtype": "float32",
         "attention": "eager",
-        "image_processor": type(official.processor.image_processor).__name__,
+        "image_processor": official.image_processor,
         "picture_folder": f"../{PICTURE_FOLDER}",
-        "picture_tensors_file": picture_tensors_file,
+        "picture_tensors_file": f"../{PICTURE_FOLDER}/{picture_tensors.name}",
         "max_new_tokens": NEW_TOKENS,
+        "row_stride": ROW_STRIDE,
+        "pixel_tolerance": spec.form.pixel_tolerance,
         "cases": [run_case(official, case, folder) for case in cases],
+        "video_cases": [run_case(official, case, folder) for case in make_video_cases(spec)],
     }
     write_json(folder / "golden.json", manifest)

@@ -10,27 +10,53 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, Qwen3VLConfig, Qwen3VLForConditionalGeneration
+from safetensors.torch import load_file, save_file
+from transformers import (
+    GenerationConfig,
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLMoeForConditionalGeneration,
+)
 
+import fixture_kimi
+from fixture_configs import make_config, released_config
+from fixture_tiktoken import SPECIAL_IDS, write_tiktoken
 from fixture_tokenizer import added_token_id, write_tokenizer
 
-VOCAB_SIZE = 544  # the tokenizer knows fewer: the last rows are padding
-ROPE_THETA = 5_000_000.0
-MAX_POSITIONS = 32_768
+MODEL_CLASSES = {
+    "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
+    "qwen3_vl": Qwen3VLForConditionalGeneration,
+    "qwen3_vl_moe": Qwen3VLMoeForConditionalGeneration,
+}
+PROCESSOR_CLASSES = {
+    "qwen2_5_vl": "Qwen2_5_VLProcessor",
+    "qwen3_vl": "Qwen3VLProcessor",
+    "qwen3_vl_moe": "Qwen3VLProcessor",
+}
 
 
 @dataclass(frozen=True)
 class PictureForm:
-    """How a model's pictures become patches; the edges are areas in pixels, despite the names."""
+    """How a model's pictures become patches. Qwen's limits are the edges, which are areas in pixels despite the names;
+    Kimi's is patch_limit. pixel_tolerance: 8-bit units that a preprocessing may be off."""
 
+    name: str
     patch_size: int
     merge_size: int
-    shortest_edge: int
-    longest_edge: int
+    shortest_edge: int = 0
+    longest_edge: int = 0
+    patch_limit: int = 0
+    pixel_tolerance: int = 0
+    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    std: tuple[float, float, float] = (0.5, 0.5, 0.5)
 
 
-SHARED_FORM = PictureForm(patch_size=16, merge_size=2, shortest_edge=4096, longest_edge=40_000)
-SMALL_FORM = PictureForm(patch_size=8, merge_size=1, shortest_edge=1024, longest_edge=3072)
+WIDE_FORM = PictureForm("patch16", patch_size=16, merge_size=2, shortest_edge=4096, longest_edge=40_000)
+SMALL_FORM = PictureForm("patch8", patch_size=8, merge_size=1, shortest_edge=1024, longest_edge=3072)
+CLIP_FORM = PictureForm("patch14", patch_size=14, merge_size=2, shortest_edge=3136, longest_edge=20_000,
+                        mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
+# The limit shrinks the largest picture. Pillow's versions resize in different orders, so a unit or two is no error.
+PADDED_FORM = PictureForm("padded14", patch_size=14, merge_size=2, patch_limit=96, pixel_tolerance=2)
 
 
 @dataclass(frozen=True)
@@ -42,13 +68,16 @@ class ModelSpec:
     dtype: torch.dtype
     vision: dict[str, Any]
     text: dict[str, Any]
-    mrope_section: tuple[int, int, int]
     tied: bool
+    mrope_section: tuple[int, int, int] = (0, 0, 0)
+    family: str = "qwen3_vl"
     stop_question: str | None = None  # a question whose greedy answer ends by itself; None: no such case
     released: bool = False
+    module_names: bool = False  # tensors named as the modules of transformers, not as in the released files
     shard_bytes: int | None = None
-    form: PictureForm = SHARED_FORM
+    form: PictureForm = WIDE_FORM
     n_positions: int = 64
+    video: bool = False
     case_names: tuple[str, ...] = ()  # the cases to make; empty: all
 
 
@@ -74,19 +103,20 @@ MODELS = (
         mrope_section=(12, 10, 10),
         tied=False,
         stop_question="Count to 12.",
+        video=True,
         released=True,
         shard_bytes=400_000,
     ),
     ModelSpec(
         name="qwen3_vl_wide",
-        seed=13,
+        seed=29,
         dtype=torch.float32,
-        vision=dict(depth=3, hidden_size=40, num_heads=2, intermediate_size=53, deepstack_visual_indexes=[0, 1, 2]),
+        vision=dict(depth=3, hidden_size=20, num_heads=1, intermediate_size=53, deepstack_visual_indexes=[0, 1, 2]),
         text=dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=3, head_dim=128,
                   intermediate_size=48),
         mrope_section=(24, 20, 20),
         tied=True,
-        stop_question="Count to 16.",
+        stop_question="Count to 65.",
     ),
     # Several heads of the released width: hidden size 144 is affordable only with small patches and without merging,
     # since a merger is a square matrix of hidden_size * merge_size^2.
@@ -103,104 +133,71 @@ MODELS = (
         n_positions=36,
         case_names=("one_image", "two_images", "three_images", "text_only"),
     ),
+    # Windows of 4 x 4 merged tokens in blocks 0 and 2.
+    ModelSpec(
+        name="qwen2_5_vl_untied",
+        seed=48,
+        dtype=torch.bfloat16,
+        vision=dict(depth=4, hidden_size=40, num_heads=2, intermediate_size=55, window_size=112,
+                    fullatt_block_indexes=[1, 3]),
+        text=dict(hidden_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                  intermediate_size=96),
+        mrope_section=(2, 3, 3),
+        tied=False,
+        family="qwen2_5_vl",
+        stop_question="Count to 67.",
+        released=True,
+        shard_bytes=300_000,
+        form=CLIP_FORM,
+    ),
+    # Windows of 2 x 2 merged tokens in block 1; the released head width.
+    ModelSpec(
+        name="qwen2_5_vl_tied",
+        seed=38,
+        dtype=torch.float16,
+        vision=dict(depth=3, hidden_size=80, num_heads=1, intermediate_size=45, window_size=56,
+                    fullatt_block_indexes=[0, 2]),
+        text=dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                  intermediate_size=64),
+        mrope_section=(2, 4, 6),
+        tied=True,
+        family="qwen2_5_vl",
+        module_names=True,
+        video=True,
+        form=CLIP_FORM,
+        case_names=("one_image", "two_images", "three_images", "text_only"),
+    ),
+    # Layer 1 is dense, the others have experts.
+    ModelSpec(
+        name="qwen3_vl_moe",
+        seed=44,
+        dtype=torch.bfloat16,
+        vision=dict(depth=3, hidden_size=32, num_heads=2, intermediate_size=45, deepstack_visual_indexes=[0, 2]),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                  intermediate_size=72, moe_intermediate_size=20, num_experts=8, num_experts_per_tok=2,
+                  decoder_sparse_step=1, mlp_only_layers=[1]),
+        mrope_section=(4, 2, 2),
+        tied=False,
+        family="qwen3_vl_moe",
+        stop_question="Count to 39.",
+        released=True,
+        shard_bytes=300_000,
+    ),
+    # 8 x 8 positions, fewer and more than the pictures' grids have.
+    ModelSpec(
+        name="kimi_vl",
+        seed=51,
+        dtype=torch.bfloat16,
+        vision=dict(num_hidden_layers=3, hidden_size=40, num_attention_heads=2, intermediate_size=53),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=72,
+                  moe_intermediate_size=20, n_shared_experts=2, n_routed_experts=8, num_experts_per_tok=3,
+                  first_k_dense_replace=1, kv_lora_rank=24, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12),
+        tied=False,
+        family="kimi_vl",
+        stop_question="Count to 63.",
+        form=PADDED_FORM,
+    ),
 )
-
-
-def make_config(spec: ModelSpec) -> Qwen3VLConfig:
-    """The official configuration object for a spec."""
-    vision = dict(
-        hidden_act="gelu_pytorch_tanh",
-        in_channels=3,
-        num_position_embeddings=spec.n_positions,
-        out_hidden_size=spec.text["hidden_size"],
-        patch_size=spec.form.patch_size,
-        spatial_merge_size=spec.form.merge_size,
-        temporal_patch_size=2,
-        **spec.vision,
-    )
-    text = dict(
-        attention_bias=False,
-        hidden_act="silu",
-        max_position_embeddings=MAX_POSITIONS,
-        rms_norm_eps=1e-6,
-        rope_parameters=dict(
-            rope_type="default",
-            rope_theta=ROPE_THETA,
-            mrope_section=list(spec.mrope_section),
-            mrope_interleaved=True,
-        ),
-        tie_word_embeddings=spec.tied,
-        vocab_size=VOCAB_SIZE,
-        **spec.text,
-    )
-    return Qwen3VLConfig(
-        vision_config=vision,
-        text_config=text,
-        image_token_id=added_token_id("<|image_pad|>"),
-        video_token_id=added_token_id("<|video_pad|>"),
-        vision_start_token_id=added_token_id("<|vision_start|>"),
-        vision_end_token_id=added_token_id("<|vision_end|>"),
-        tie_word_embeddings=spec.tied,
-    )
-
-
-def released_config(spec: ModelSpec, config: Qwen3VLConfig) -> dict[str, Any]:
-    """config.json in the dialect of the released checkpoints."""
-    dtype = str(spec.dtype).removeprefix("torch.")
-    text = config.text_config
-    return {
-        "architectures": ["Qwen3VLForConditionalGeneration"],
-        "image_token_id": config.image_token_id,
-        "model_type": "qwen3_vl",
-        "text_config": {
-            "attention_bias": False,
-            "attention_dropout": 0.0,
-            "bos_token_id": added_token_id("<|endoftext|>"),
-            "eos_token_id": added_token_id("<|im_end|>"),
-            "head_dim": text.head_dim,
-            "hidden_act": "silu",
-            "hidden_size": text.hidden_size,
-            "initializer_range": 0.02,
-            "intermediate_size": text.intermediate_size,
-            "max_position_embeddings": MAX_POSITIONS,
-            "model_type": "qwen3_vl_text",
-            "num_attention_heads": text.num_attention_heads,
-            "num_hidden_layers": text.num_hidden_layers,
-            "num_key_value_heads": text.num_key_value_heads,
-            "rms_norm_eps": 1e-06,
-            "rope_scaling": {
-                "mrope_interleaved": True,
-                "mrope_section": list(spec.mrope_section),
-                "rope_type": "default",
-            },
-            "rope_theta": int(ROPE_THETA),
-            "torch_dtype": dtype,
-            "use_cache": True,
-            "vocab_size": VOCAB_SIZE,
-        },
-        "tie_word_embeddings": spec.tied,
-        "torch_dtype": dtype,
-        "transformers_version": "4.57.0.dev0",
-        "video_token_id": config.video_token_id,
-        "vision_config": {
-            "deepstack_visual_indexes": list(config.vision_config.deepstack_visual_indexes),
-            "depth": config.vision_config.depth,
-            "hidden_act": "gelu_pytorch_tanh",
-            "hidden_size": config.vision_config.hidden_size,
-            "in_channels": 3,
-            "initializer_range": 0.02,
-            "intermediate_size": config.vision_config.intermediate_size,
-            "model_type": "qwen3_vl",
-            "num_heads": config.vision_config.num_heads,
-            "num_position_embeddings": config.vision_config.num_position_embeddings,
-            "out_hidden_size": config.vision_config.out_hidden_size,
-            "patch_size": config.vision_config.patch_size,
-            "spatial_merge_size": config.vision_config.spatial_merge_size,
-            "temporal_patch_size": 2,
-        },
-        "vision_end_token_id": config.vision_end_token_id,
-        "vision_start_token_id": config.vision_start_token_id,
-    }
 
 
 def randomise(model: torch.nn.Module, spec: ModelSpec) -> None:
@@ -219,6 +216,8 @@ def randomise(model: torch.nn.Module, spec: ModelSpec) -> None:
             value = 1.5 + 0.15 * noise
         elif "norm" in name:
             value = 1 + 0.15 * noise
+        elif ".experts." in name:  # [experts, out, in]
+            value = 1.3 / math.sqrt(parameter.shape[-1]) * noise
         else:
             value = 1.3 / math.sqrt(parameter[0].numel()) * noise
         parameter.data.copy_(value)
@@ -231,19 +230,23 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def write_preprocessor(folder: Path, form: PictureForm, released: bool) -> None:
+def write_preprocessor(folder: Path, spec: ModelSpec) -> None:
     """preprocessor_config.json; the released files name fewer fields than save_pretrained writes."""
-    config: dict[str, Any] = {
-        "size": {"longest_edge": form.longest_edge, "shortest_edge": form.shortest_edge},
+    form = spec.form
+    if spec.family == "qwen2_5_vl" and spec.released:
+        limits: dict[str, Any] = {"min_pixels": form.shortest_edge, "max_pixels": form.longest_edge}
+    else:
+        limits = {"size": {"longest_edge": form.longest_edge, "shortest_edge": form.shortest_edge}}
+    config = limits | {
         "patch_size": form.patch_size,
         "temporal_patch_size": 2,
         "merge_size": form.merge_size,
-        "image_mean": [0.5, 0.5, 0.5],
-        "image_std": [0.5, 0.5, 0.5],
-        "processor_class": "Qwen3VLProcessor",
-        "image_processor_type": "Qwen2VLImageProcessorFast",
+        "image_mean": list(form.mean),
+        "image_std": list(form.std),
+        "processor_class": PROCESSOR_CLASSES[spec.family],
+        "image_processor_type": "Qwen2VLImageProcessor" if spec.family == "qwen2_5_vl" else "Qwen2VLImageProcessorFast",
     }
-    if not released:
+    if not spec.released:
         config |= {
             "do_convert_rgb": True,
             "do_normalize": True,
@@ -256,11 +259,55 @@ def write_preprocessor(folder: Path, form: PictureForm, released: bool) -> None:
     write_json(folder / "preprocessor_config.json", config)
 
 
+def write_video_preprocessor(folder: Path, spec: ModelSpec) -> None:
+    """video_preprocessor_config.json; Qwen3-VL's limits hold for all frames together, Qwen2.5-VL's for each."""
+    form = spec.form
+    config = {
+        "size": {"longest_edge": form.longest_edge * (1 if spec.family == "qwen2_5_vl" else 8),
+                 "shortest_edge": form.shortest_edge},
+        "patch_size": form.patch_size,
+        "temporal_patch_size": 2,
+        "merge_size": form.merge_size,
+        "image_mean": list(form.mean),
+        "image_std": list(form.std),
+        "fps": 2,
+        "min_frames": 4,
+        "max_frames": 768,
+        "processor_class": PROCESSOR_CLASSES[spec.family],
+        "video_processor_type": "Qwen2VLVideoProcessor" if spec.family == "qwen2_5_vl" else "Qwen3VLVideoProcessor",
+    }
+    write_json(folder / "video_preprocessor_config.json", config)
+
+
+def transpose_experts(folder: Path) -> None:
+    """Turns fused experts from [experts, out, in], as transformers holds them, to [experts, in, out] as released."""
+    for path in folder.glob("*.safetensors"):
+        tensors = load_file(path)
+        for name in tensors:
+            if ".mlp.experts." in name:
+                tensors[name] = tensors[name].transpose(1, 2).contiguous()
+        save_file(tensors, path, metadata={"format": "pt"})
+
+
+def write_kimi_checkpoint(spec: ModelSpec, folder: Path) -> None:
+    """Writes a complete checkpoint directory in Kimi-VL's released form."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = fixture_kimi.random_tensors(spec)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    write_json(folder / "config.json", fixture_kimi.released_config(spec))
+    write_json(folder / "preprocessor_config.json", fixture_kimi.preprocessor_config(spec))
+    write_json(folder / "generation_config.json", {"eos_token_id": SPECIAL_IDS["<|im_end|>"], "max_length": 131_072})
+    write_tiktoken(folder)
+
+
 def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
     """Writes a complete checkpoint directory."""
+    if spec.family == "kimi_vl":
+        write_kimi_checkpoint(spec, folder)
+        return
     folder.mkdir(parents=True, exist_ok=True)
     config = make_config(spec)
-    model = Qwen3VLForConditionalGeneration(config)
+    model = MODEL_CLASSES[spec.family](config)
     randomise(model, spec)
     model.generation_config = GenerationConfig(
         eos_token_id=[added_token_id("<|im_end|>"), added_token_id("<|endoftext|>")],
@@ -268,7 +315,14 @@ def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
     )
     shards = {"max_shard_size": spec.shard_bytes} if spec.shard_bytes else {}
     model.to(spec.dtype).save_pretrained(folder, **shards)
+    if spec.family == "qwen3_vl_moe":
+        transpose_experts(folder)
+    if spec.module_names:
+        tensors = {name: tensor for name, tensor in model.state_dict().items() if not (spec.tied and "lm_head" in name)}
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     if spec.released:
         write_json(folder / "config.json", released_config(spec, config))
-    write_tokenizer(folder)
-    write_preprocessor(folder, spec.form, spec.released)
+    write_tokenizer(folder, default_system=spec.family == "qwen2_5_vl")
+    write_preprocessor(folder, spec)
+    if spec.video:
+        write_video_preprocessor(folder, spec)

@@ -31,9 +31,11 @@ PICTURES = (
     Picture("stamp_20x10.png", 20, 10, seed=6, noise=50),
 )
 
+CLIP = tuple(Picture(f"clip_{index}_118x54.jpg", 118, 54, seed=7, noise=12) for index in range(5))
 
-def draw(picture: Picture) -> Image.Image:
-    """Two-colour gradient with a tilt of its own, random ellipses and triangles, then noise on every channel."""
+
+def draw(picture: Picture, shift: int = 0) -> Image.Image:
+    """Two-colour gradient with a tilt of its own, random shapes moved by `shift`, then noise on every channel."""
     rng = np.random.default_rng(picture.seed)
     width, height = picture.width, picture.height
     x, y = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
@@ -45,7 +47,7 @@ def draw(picture: Picture) -> Image.Image:
     pen = ImageDraw.Draw(image)
     for index in range(SHAPES_PER_PICTURE):
         colour = tuple(int(c) for c in rng.integers(0, 256, 3))
-        points = [(int(px * width), int(py * height)) for px, py in rng.uniform(0, 1, (3, 2))]
+        points = [(int(px * width) + shift, int(py * height)) for px, py in rng.uniform(0, 1, (3, 2))]
         if index % 2:
             pen.polygon(points, fill=colour)
         else:
@@ -57,8 +59,9 @@ def draw(picture: Picture) -> Image.Image:
 
 
 def write_pictures(folder: Path) -> None:
-    """Writes every picture: JPEG as baseline 4:2:0, PNG as 8-bit RGB."""
+    """Writes every picture and the frames of the clip: JPEG as baseline 4:2:0, PNG as 8-bit RGB."""
     folder.mkdir(parents=True, exist_ok=True)
-    for picture in PICTURES:
+    moved = [(frame, 9 * index) for index, frame in enumerate(CLIP)]
+    for picture, shift in [(picture, 0) for picture in PICTURES] + moved:
         options = {"quality": 88, "subsampling": "4:2:0"} if picture.file.endswith(".jpg") else {"optimize": True}
-        draw(picture).save(folder / picture.file, **options)
+        draw(picture, shift).save(folder / picture.file, **options)

@@ -24,7 +24,13 @@ SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-# No default system message; only a first system message counts; pictures are rendered in user messages only.
+# Only a first system message counts; pictures are rendered in user messages only. DEFAULT_SYSTEM comes first in the
+# template of a family that has a default system message.
+DEFAULT_SYSTEM = """\
+{%- if messages[0].role != 'system' -%}
+    {{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}
+{%- endif -%}
+"""
 CHAT_TEMPLATE = """\
 {%- macro text_of(content) -%}
     {%- if content is string -%}{{ content }}
@@ -39,6 +45,8 @@ CHAT_TEMPLATE = """\
         {%- for part in content -%}
             {%- if part.type == 'image' or 'image' in part or 'image_url' in part -%}
                 <|vision_start|><|image_pad|><|vision_end|>
+            {%- elif part.type == 'video' or 'video' in part -%}
+                <|vision_start|><|video_pad|><|vision_end|>
             {%- elif 'text' in part -%}{{ part.text }}
             {%- endif -%}
         {%- endfor -%}
@@ -112,9 +120,9 @@ def added_token_id(text: str) -> int:
     return VOCAB_SIZE + ADDED_TOKENS.index(text)
 
 
-def write_tokenizer(folder: Path) -> None:
+def write_tokenizer(folder: Path, default_system: bool) -> None:
     """Writes tokenizer.json, tokenizer_config.json and chat_template.jinja."""
-    train().save(str(folder / "tokenizer.json"))
+    train().save(str(folder / "tokenizer.json"), pretty=False)
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
     config = {
         "add_bos_token": False,
@@ -132,4 +140,4 @@ def write_tokenizer(folder: Path) -> None:
         "unk_token": None,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
-    (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    (folder / "chat_template.jinja").write_text((DEFAULT_SYSTEM if default_system else "") + CHAT_TEMPLATE)

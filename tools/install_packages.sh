@@ -1,20 +1,22 @@
 #!/bin/sh
-# Installs the Debian packages that building (build), testing (test), testing for ARM (aarch64) or on emulated old processors (oldcpu)
-# needs, where they are missing. On other systems it only names them.
+# Installs the Debian packages that building (build), testing (test), testing for ARM (aarch64), on emulated old processors (oldcpu)
+# or fuzzing (fuzz) needs, where they are missing. On other systems it only names them.
 set -eu
 
 build_packages="gcc g++ cmake ninja-build pkg-config libdnnl-dev libjansson-dev libjpeg-dev libpng-dev libwebp-dev libgif-dev
-  libpcre2-dev libutf8proc-dev libsodium-dev libmicrohttpd-dev"
+  libpcre2-dev libutf8proc-dev libsodium-dev libmicrohttpd-dev libcurl4-openssl-dev"
 test_packages="libcmocka-dev python3 python3-venv"
 aarch64_packages="cmake ninja-build gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 oldcpu_packages="$build_packages libcmocka-dev qemu-user"
+fuzz_packages="$build_packages clang"
 
 usage() {
-  echo "usage: tools/install_packages.sh build|test|aarch64|oldcpu"
+  echo "usage: tools/install_packages.sh build|test|aarch64|oldcpu|fuzz"
   echo "  build: $(echo $build_packages)"
   echo "  test:  $(echo $test_packages)"
   echo "  aarch64: $(echo $aarch64_packages)"
   echo "  oldcpu: $(echo $oldcpu_packages)"
+  echo "  fuzz: $(echo $fuzz_packages)"
 }
 
 case "${1:-}" in
@@ -22,6 +24,7 @@ case "${1:-}" in
   test) wanted=$test_packages ;;
   aarch64) wanted=$aarch64_packages ;;
   oldcpu) wanted=$oldcpu_packages ;;
+  fuzz) wanted=$fuzz_packages ;;
   --help | -h) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac

@@ -4,43 +4,19 @@
     tools/make_fixtures.py --out tests/golden            write everything anew
     tools/make_fixtures.py --out tests/golden --check    compare the files there with a fresh run
 
-Needs torch, torchvision, transformers, tokenizers, safetensors and Pillow; the versions used are in every golden.json.
+Needs torch, torchvision, transformers, tokenizers, tiktoken, jinja2, safetensors and Pillow; the versions used are in every golden.json.
 The run is deterministic: fixed seeds, one thread, float32, eager attention.
 
 Output
     pictures/<picture>                     drawn pictures, shared by all models
-    pictures/preprocessed.safetensors      what the official image processor makes of them: patches of 16, merged 2 x 2
+    pictures/preprocessed_<form>.safetensors   what the official image processor makes of them, for each way of cutting
     <model>/                               a loadable checkpoint directory
     <model>/golden.json                    versions and the list of cases: messages, prompt, tokens, tensors
     <model>/<case>.safetensors             the tensors of one case
-    <model>/preprocessed.safetensors       the pictures of its cases, if the model cuts them otherwise
 
-Tensors of preprocessed.safetensors; golden.json names the file that holds for a model; P is its patch_size
-    image.<picture>.pixels_u8      U8  [H, W, 3]          8-bit pixels after the official resize
-    image.<picture>.grid_thw       I64 [3]                1, rows and columns of patches
-    image.<picture>.pixel_values   F32 [n_patches, 6 P^2] the smallest picture only; for every picture it is exactly
-                                                          (pixels_u8 - 127.5) / 127.5 in patch order (checked here)
+    kimi_vl_tokenizer/                     Kimi-VL's tokenizer in its converted form, with texts and their ids
 
-Tensors of a case; n_patches and n_image count over all its pictures, in order; n is the prompt's length
-    image.<K>.grid_thw             I64 [3]                K-th picture of the case
-    vision.merged                  F32 [n_image, hidden]  the merger's output
-    vision.deepstack.<J>           F32 [n_image, hidden]  J-th entry of deepstack_visual_indexes
-    language.input_ids             I64 [n]                image tokens repeated
-    language.position_ids          I64 [3, n]             t, y, x
-    language.rope_delta            I64 [1]                first generated token's position minus n
-    language.logits                F32 [vocab]            after the last prompt token
-    generate.tokens                I64 [k]                greedy, k <= 24, a stop token included
-    generate.logprobs              F32 [k]                log softmax at the chosen token
-    generate.top_ids               I64 [k, 5]             best first
-    generate.top_logprobs          F32 [k, 5]
-and in case one_image also
-    vision.patch_embed             F32 [n_patches, width]
-    vision.position_added          F32 [n_patches, width]  patch_embed + interpolated positions: block 0's input
-    vision.rotary_cos, rotary_sin  F32 [n_patches, head_dim]
-    vision.block.<N>               F32 [n_patches, width]  block N's output
-    language.embeddings            F32 [n, hidden]         image tokens inserted: layer 0's input
-    language.layer.<N>             F32 [n, hidden]         layer N's output, after its deepstack addition
-    language.norm                  F32 [n, hidden]         after the final norm
+tests/golden/README.md describes the tensors.
 """
 
 from __future__ import annotations
@@ -60,6 +36,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import PIL
 import safetensors
+import tiktoken
 import tokenizers
 import torch
 import torchvision
@@ -67,22 +44,24 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file
 
-from fixture_golden import PICTURE_FOLDER, Official, write_golden, write_shared_preprocessed
-from fixture_models import MODELS, write_checkpoint
+from fixture_golden import PICTURE_FOLDER, write_golden
+from fixture_models import MODELS, ModelSpec, write_checkpoint
 from fixture_pictures import write_pictures
+from fixture_tiktoken import write_converted
 
+CONVERTED_FOLDER = "kimi_vl_tokenizer"
 VERSION_KEYS = ("made_with", "transformers_version")
 
 
 def library_versions() -> dict[str, str]:
     """The libraries whose numbers the fixtures hold."""
-    modules = (torch, torchvision, transformers, tokenizers, safetensors, PIL)
+    modules = (torch, torchvision, transformers, tokenizers, tiktoken, safetensors, PIL)
     return {module.__name__.lower(): module.__version__ for module in modules}
 
 
 def owned_folders(out: Path) -> list[Path]:
     """The folders that this script writes, and the only ones that it replaces."""
-    return [out / PICTURE_FOLDER, *(out / spec.name for spec in MODELS)]
+    return [out / PICTURE_FOLDER, out / CONVERTED_FOLDER, *(out / spec.name for spec in MODELS)]
 
 
 def owned_files(out: Path) -> list[Path]:
@@ -90,18 +69,21 @@ def owned_files(out: Path) -> list[Path]:
     return [path for folder in owned_folders(out) for path in sorted(folder.rglob("*")) if path.is_file()]
 
 
+def make_model(spec: ModelSpec, out: Path) -> None:
+    """Writes one model's checkpoint and its golden tensors anew; the pictures must be there."""
+    shutil.rmtree(out / spec.name, ignore_errors=True)
+    write_checkpoint(spec, out / spec.name)
+    write_golden(spec, out / spec.name, out / PICTURE_FOLDER, library_versions())
+    print(f"{spec.name}: done")
+
+
 def make_all(out: Path) -> None:
     """Writes the pictures and every model anew."""
-    pictures = out / PICTURE_FOLDER
-    for folder in owned_folders(out):
-        shutil.rmtree(folder, ignore_errors=True)
-    write_pictures(pictures)
+    shutil.rmtree(out / PICTURE_FOLDER, ignore_errors=True)
+    write_pictures(out / PICTURE_FOLDER)
+    write_converted(out / CONVERTED_FOLDER)
     for spec in MODELS:
-        write_checkpoint(spec, out / spec.name)
-    write_shared_preprocessed(Official(out / MODELS[0].name, pictures).processor, pictures)
-    for spec in MODELS:
-        write_golden(spec, out / spec.name, pictures, library_versions())
-        print(f"{spec.name}: done")
+        make_model(spec, out)
     for path in owned_files(out):
         path.chmod(0o644)  # safetensors writes files that only their owner may read
 

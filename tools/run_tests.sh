@@ -13,6 +13,19 @@ mkdir -p build
 passed=0
 failed=0
 
+# The heading of a part; how long the one before took goes into the list that is printed in the end.
+part=
+part_start=0
+parts=
+begin() {
+  now=$(date +%s)
+  [ -z "$part" ] || parts="$parts$(printf '%6d s  %s' $((now - part_start)) "$part")
+"
+  part=$1
+  part_start=$now
+  [ -z "$part" ] || echo "== $part"
+}
+
 # Adds the counts of a JUnit file: tests, failures, errors, skipped of its <testsuite> elements.
 count() {
   for attribute in tests failures errors skipped; do
@@ -39,22 +52,39 @@ run_ctest() {
   variant=$2
   setting=$3
   shift 3
-  echo "== $name"
+  begin "$name"
   new_junit "$name"
   env $setting ctest --test-dir "build/$variant" -j 2 --output-on-failure --output-junit "$junit" "$@" || true
   count_junit
 }
 
+# A script that ends in one line 'N passed, N failed': NAME SCRIPT ARGUMENTS...
+run_counted() {
+  begin "$1"
+  shift
+  "$@" > build/log-counted 2>&1 || true
+  cat build/log-counted
+  line=$(tail -n 1 build/log-counted)
+  case $line in
+    [0-9]*" passed, "[0-9]*" failed")
+      passed=$((passed + ${line%% passed*}))
+      line=${line#* passed, }
+      failed=$((failed + ${line%% failed}))
+      ;;
+    *) failed=$((failed + 1)) ;;
+  esac
+}
+
 # A script that ends in one ctest run: NAME SCRIPT
 run_emulated() {
-  echo "== $1"
+  begin "$1"
   new_junit "$1"
   "$2" --output-junit "$junit" || true
   count_junit
 }
 
 build() {
-  echo "== build $1"
+  begin "build $1"
   if ! make --no-print-directory TESTS=ON "$1" > "build/log-$1" 2>&1; then
     cat "build/log-$1"
     failed=$((failed + 1))
@@ -64,8 +94,8 @@ build() {
 
 # The Python environment of the tests: pytest and real clients from PyPI.
 make_venv() {
-  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, ml_dtypes, numpy, openai' 2> /dev/null && return
-  echo "== Python environment"
+  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, ml_dtypes, numpy, openai, PIL' 2> /dev/null && return
+  begin "Python environment"
   python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt
 }
 
@@ -79,7 +109,7 @@ run_pytest_in() {
   venv=$1
   name=$2
   shift 2
-  echo "== $name"
+  begin "$name"
   new_junit "$name"
   "$venv/bin/python" -m pytest -q -p no:cacheprovider --junitxml "$junit" "$@" || true
   count_junit
@@ -89,12 +119,13 @@ run_python() {
   make_venv || { failed=$((failed + 1)); return; }
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo
   run_pytest "command line" tests/cli --omma build/release/omma
+  run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python
 }
 
 # The wheel as a user gets it: built in isolation, installed into a fresh environment, tested there.
 run_wheel() {
-  echo "== wheel"
+  begin "wheel"
   rm -rf build/venv-wheel
   python3 -m venv build/venv-wheel &&
     build/venv-wheel/bin/pip install -q --disable-pip-version-check ./python -r tests/requirements.txt || {
@@ -118,14 +149,18 @@ build asan && {
   run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
   make_venv && run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
   run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
+  run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
 }
 if [ $full = yes ]; then
   run_wheel
   build tsan && run_ctest "thread sanitizer" tsan "" -LE style
+  run_counted "fuzzing" tools/fuzz.sh --seconds 60
   run_emulated "attention on emulated arm" tools/test_aarch64.sh
   if [ "$(uname -m)" = x86_64 ]; then run_emulated "kernels on emulated old processors" tools/test_oldcpu.sh; fi
 fi
-
+begin ""
+echo
+printf '%s' "$parts"
 echo
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

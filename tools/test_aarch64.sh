@@ -12,4 +12,5 @@ mkdir -p build
   cmake -S . -B build/aarch64 -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" -DOMMA_ATTENTION_ONLY=ON -DOMMA_TESTS=ON &&
     ninja -C build/aarch64
 } > build/log-aarch64 2>&1 || { cat build/log-aarch64; exit 1; }
+export OMMA_TEST_SMALL=1
 exec ctest --test-dir build/aarch64 -j 2 --output-on-failure "$@"

@@ -15,8 +15,10 @@ tools/install_packages.sh oldcpu
 make --no-print-directory TESTS=ON release > build/log-oldcpu 2>&1 || { cat build/log-oldcpu; exit 1; }
 
 # One test per program and processor, in a folder of its own for ctest. The long test_attention would see nothing new on the second.
-# The golden tests run on the second alone: under qemu 7.2 they fail with oneDNN at AVX2 and pass with it held to SSE4.1; on processors
-# they pass with both.
+# On the first, the golden stages run with oneDNN held to AVX: qemu 7.2 (Debian 12) executes a gather whose index register is ymm4, as in
+# vgatherdps (%rax,%ymm4,1), as if it had no index, since the number 4 means "none" where a general register is the index. oneDNN's
+# tanh for AVX2 is made of such gathers: a program of nothing but oneDNN's matmul with gelu_tanh is off by 2.4 there, and right on
+# processors and at AVX. Our kernels gather nothing.
 folder=build/oldcpu
 mkdir -p $folder
 on() {
@@ -24,12 +26,13 @@ on() {
   shift
   for test in "$@"; do
     echo "add_test([=[$test on $cpu]=] qemu-x86_64 -cpu $cpu $PWD/build/release/tests/$test)"
-    echo "set_tests_properties([=[$test on $cpu]=] PROPERTIES TIMEOUT 1800)"
+    echo "set_tests_properties([=[$test on $cpu]=] PROPERTIES TIMEOUT 1800 ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX)"
   done
 }
-short="test_attention_kernels test_attention_plan test_row_ops test_image_resize"
+short="test_kernels test_attention_plan test_image_resize"
 {
-  on Haswell test_attention $short
+  on Haswell test_attention $short test_golden_stages
   on Nehalem $short test_linear test_golden_stages
 } > $folder/CTestTestfile.cmake
+export OMMA_TEST_SMALL=1
 exec ctest --test-dir $folder -j 2 --output-on-failure "$@"

@@ -39,6 +39,7 @@ enum omma_index_type { OMMA_INDEX_INT32 = 0, OMMA_INDEX_INT64 = 1 };
 enum omma_attention_form { OMMA_ATTENTION_ENCODER = 0, OMMA_ATTENTION_CAUSAL = 1, OMMA_ATTENTION_DECODE = 2 };
 
 #define OMMA_ATTENTION_MAX_HEAD_DIM 256
+#define OMMA_ATTENTION_MAX_DECODE_HEAD_DIM 1024 /* DECODE: keys may be compressed rows that many heads share */
 #define OMMA_ATTENTION_PAGE_TOKENS 64
 /* Tokens that one plan may address, and segments in it. Both bound the size of a plan before memory is touched. */
 #define OMMA_ATTENTION_MAX_TOKENS ((int64_t)1 << 31)
@@ -66,8 +67,8 @@ OMMA_API void omma_attention_context_destroy(struct omma_attention_context *cont
 /* The CPU level in use: a constant string such as "avx512_bf16". */
 OMMA_API const char *omma_attention_context_isa(const struct omma_attention_context *context);
 
-/* The kernel that serves this form, type and pair of head dimensions, for people to read; a constant string. NULL where the
- * combination is not supported. */
+/* The kernel that serves this form, type and pair of head dimensions, for people to read; a constant string. Encoder segments of
+ * up to 64 keys may have another, which omma_attention_plan_info names. NULL where the combination is not supported. */
 OMMA_API const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_form form,
                                                 enum omma_dtype dtype, int32_t head_dim, int32_t v_head_dim);
 
@@ -87,7 +88,7 @@ struct omma_attention_spec {
   enum omma_dtype dtype;
   int32_t n_heads;
   int32_t n_kv_heads; /* 0: n_heads. n_heads must be a multiple of it */
-  int32_t head_dim;   /* 1 .. OMMA_ATTENTION_MAX_HEAD_DIM */
+  int32_t head_dim;   /* 1 .. OMMA_ATTENTION_MAX_HEAD_DIM; DECODE: .._MAX_DECODE_HEAD_DIM, v_head_dim as well */
   int32_t v_head_dim; /* 0: head_dim */
   float scale;        /* 0: 1 / sqrt(head_dim), from the true head_dim. Must be finite */
 
@@ -140,7 +141,7 @@ struct omma_attention_plan_info {
   double flops;
   size_t plan_bytes;
   float scale;
-  const char *kernel;
+  const char *kernel; /* that serves the longest segment */
 };
 OMMA_API void omma_attention_plan_get_info(const struct omma_attention_plan *plan, struct omma_attention_plan_info *info);
 

@@ -153,6 +153,14 @@ OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, 
                                                 const struct omma_image_options *options, struct omma_image_plan *plan,
                                                 struct omma_error *error);
 
+/* The same for a video of n_frames frames of this size, all resized alike; grid_thw[0] counts pairs of frames (an odd last one stands
+ * twice). The limits are the model's for videos: of one frame's area, or of the sum over all frames. Errors: UNSUPPORTED (the model
+ * takes no videos), LIMIT (more than OMMA_MAX_VIDEO_FRAMES, aspect ratio, size), ARGUMENT (too few frames, sizes or options). */
+#define OMMA_MAX_VIDEO_FRAMES 768
+OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
+                                                const struct omma_image_options *options, struct omma_image_plan *plan,
+                                                struct omma_error *error);
+
 /* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, in the official order; `capacity` in floats. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
@@ -175,12 +183,22 @@ OMMA_API enum omma_status omma_detokenize(const struct omma_model *model, const 
 
 enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2 };
 
-/* A part of a message: a picture where `image` is set, else a text. */
+/* A video as the frames that the model shall see, in order and all of one size. Nothing is sampled: every frame counts. */
+struct omma_video {
+  const struct omma_image *const *frames;
+  size_t n_frames; /* at most OMMA_MAX_VIDEO_FRAMES */
+  double fps;      /* frames a second, 0.01 to 1000: what times are told to the model. 0: 2 */
+};
+
+/* A part of a message: a picture where `image` is set, a video where `video` is, else a text. */
 struct omma_part {
   const char *text;
   size_t text_size;
   const struct omma_image *image;
-  struct omma_image_options image_options;
+  struct omma_image_options image_options; /* of the picture, or of the video's frames: see omma_model_plan_video */
+  /* A name that stands for the picture or video in the encoder's cache, where the caller answers for it; NULL: its pixels. */
+  const char *image_name;
+  const struct omma_video *video;
 };
 
 struct omma_message {
@@ -239,6 +257,8 @@ struct omma_engine_options {
   int64_t patch_budget;   /* patches that the tower takes at once (a bigger picture still runs, alone); 0: 16,384 */
   int64_t prefill_chunk;  /* prompt tokens per step, rounded up to whole pages; 0: 512 */
   int64_t queue_limit;    /* requests that may wait; 0: 256 */
+  /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
+  int64_t encoder_cache_bytes;
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
@@ -249,8 +269,9 @@ struct omma_memory_plan {
   int64_t kv_cache_tokens;
   int64_t vision_workspace_bytes; /* for the patch budget; enlarged once for a picture that is over it */
   int64_t language_workspace_bytes;
-  int64_t table_bytes;   /* logits, sampler and penalty tables */
-  int64_t request_bytes; /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t table_bytes;         /* logits, sampler and penalty tables */
+  int64_t encoder_cache_bytes; /* the most that kept pictures may take; grows in use and is not in total_bytes */
+  int64_t request_bytes;       /* of a request with one picture of n_patches: resized pixels and the tower's output */
   int64_t total_bytes;
 };
 /* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
@@ -325,8 +346,10 @@ struct omma_engine_stats {
   int64_t n_waiting, n_running;
   int64_t n_finished[4]; /* by enum omma_finish */
   int64_t prompt_tokens, generation_tokens;
-  int64_t images, patches;
+  int64_t images, patches, encoder_passes; /* through the tower; a pass takes several pictures */
+  int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
   int64_t kv_pages, kv_pages_used;
+  int64_t workspace_bytes;
   bool alive; /* false after an internal failure: nothing is accepted any more */
 };
 OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_stats *stats);

@@ -7,8 +7,9 @@ its neighbours, its place, the strides or the number of threads."""
 
 from ._attention import attention
 from ._info import info, self_test
+from ._segmentation import Segmentation
 from ._teams import get_num_threads, set_num_threads
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "attention", "get_num_threads", "info", "self_test", "set_num_threads"]
+__all__ = ["Segmentation", "__version__", "attention", "get_num_threads", "info", "self_test", "set_num_threads"]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _teams
 from ._library import CAUSAL, ENCODER, Error, Tensors, check, library
 from ._plans import Plan, PlanKey, cache
+from ._segmentation import Borders, content_of
 from ._tensors import (
+    LAYOUT_CACHE_ENTRIES,
     Rows,
+    Strided,
     TensorT,
-    View,
-    borders,
     check_apart,
     check_out,
     check_same_kind,
@@ -26,15 +27,10 @@ from ._tensors import (
     view_of,
 )
 
-if TYPE_CHECKING:
-    import torch
-
 # A workspace up to this size is kept by its thread for the next call; a larger one is given back.
 WORKSPACE_KEEP_BYTES = 64 << 20
 
 _ALIGNMENT = 64
-
-Borders = Union["np.ndarray[Any, Any]", "torch.Tensor", Sequence[int]]
 
 
 class _Workspaces(threading.local):
@@ -87,7 +83,8 @@ def attention(
     dimension must be contiguous, and the rows of a batch one token stride apart.
 
     cu_seqlens: int32 or int64, [n + 1]: borders of n segments over the b * s flattened tokens, the first 0, not decreasing;
-    segments may be empty. Rows of q behind the last border give zeros. None: each row of the batch is a segment.
+    segments may be empty. Rows of q behind the last border give zeros. None: each row of the batch is a segment. A
+    `Segmentation` of it spares calls that share it the conversion.
     cu_seqlens_k: borders over k and v where they differ, with the same n. Queries of a segment without keys give zeros.
     max_seqlen: taken for the sake of other operators' callers, and not used.
     scale: None is 1 / sqrt(D).
@@ -102,62 +99,69 @@ def attention(
     named: dict[str, Any] = {"q": q, "k": k, "v": v}
     if out is not None:
         named["out"] = out
-    views: dict[str, View] = {name: view_of(name, array) for name, array in named.items()}
     check_same_kind(named)
-    check_same_type(*views.values())
-    fused = num_heads is not None
-    q_rows = rows(views["q"], num_heads, None, fused)
-    k_rows = rows(views["k"], num_kv_heads, q_rows.head_dim, fused)
-    v_rows = rows(views["v"], k_rows.n_heads, None, fused)
-    _check_together(views, q_rows, k_rows, v_rows)
-
-    dtype = views["q"].dtype
-    plan = cache.get(_plan_key(dtype, q_rows, k_rows, v_rows, cu_seqlens, cu_seqlens_k, scale, causal))
-    width = q_rows.n_heads * v_rows.head_dim if fused else v_rows.head_dim
-    shape = (*views["q"].shape[:-1], width)
+    views = [view_of(name, array) for name, array in named.items()]
+    shapes = _shapes(views[0].layout, views[1].layout, views[2].layout, num_heads, num_kv_heads)
+    plan = cache.get(_plan_key(shapes, cu_seqlens, cu_seqlens_k, scale, causal))
     result: TensorT
     if out is None:
-        result = empty_like(q, shape)
-        views["out"] = view_of("out", result)
+        result = empty_like(q, shapes.out)
+        views.append(view_of("out", result))
     else:
         result = out
-        check_out(out, shape)
-        check_apart(views["out"], views["q"], views["k"], views["v"])
-    out_rows = rows(views["out"], num_heads, None, fused)
+        check_same_type(views[0].layout, views[3].layout)
+        check_out(out, shapes.out)
+        check_apart(views[3], *views[:3])
+    out_rows = rows(views[3].layout, num_heads, None, num_heads is not None)
     with _teams.lend(team, threads) as lent:
-        if 0 not in shape:
-            addresses = [views[name].address for name in ("q", "k", "v", "out")]
-            strides = [stride for tensor in (q_rows, k_rows, v_rows, out_rows) for stride in tensor[-2:]]
-            _run(plan, Tensors(*addresses, *strides), lent)
+        if 0 not in shapes.out:
+            strides = [stride for tensor in (shapes.q, shapes.k, shapes.v, out_rows) for stride in tensor[-2:]]
+            _run(plan, Tensors(*(view.address for view in views), *strides), lent)
     return result
 
 
-def _check_together(views: dict[str, View], q: Rows, k: Rows, v: Rows) -> None:
-    rank = len(views["q"].shape)
+class Shapes(NamedTuple):
+    """What follows from the layouts of q, k and v."""
+
+    dtype: int
+    q: Rows
+    k: Rows
+    v: Rows
+    out: tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=LAYOUT_CACHE_ENTRIES)
+def _shapes(q: Strided, k: Strided, v: Strided, num_heads: int | None, num_kv_heads: int | None) -> Shapes:
+    check_same_type(q, k, v)
+    fused = num_heads is not None
+    q_rows = rows(q, num_heads, None, fused)
+    k_rows = rows(k, num_kv_heads, q_rows.head_dim, fused)
+    v_rows = rows(v, k_rows.n_heads, None, fused)
+    rank = len(q.shape)
     for name, other, what, found, expected in (
-        ("k", "q", "rank", len(views["k"].shape), rank),
-        ("v", "q", "rank", len(views["v"].shape), rank),
-        ("k", "q", "batch", k.n_batch, q.n_batch),
-        ("v", "q", "batch", v.n_batch, q.n_batch),
-        ("v", "k", "tokens", v.n_tokens, k.n_tokens),
-        ("k", "q", "head dimension", k.head_dim, q.head_dim),
+        ("k", "q", "rank", len(k.shape), rank),
+        ("v", "q", "rank", len(v.shape), rank),
+        ("k", "q", "batch", k_rows.n_batch, q_rows.n_batch),
+        ("v", "q", "batch", v_rows.n_batch, q_rows.n_batch),
+        ("v", "k", "tokens", v_rows.n_tokens, k_rows.n_tokens),
+        ("k", "q", "head dimension", k_rows.head_dim, q_rows.head_dim),
     ):
         if found != expected:
             raise ValueError(f"{name}: {what} {found}, but {other} has {expected}")
+    width = q_rows.n_heads * v_rows.head_dim if fused else v_rows.head_dim
+    return Shapes(q.dtype, q_rows, k_rows, v_rows, (*q.shape[:-1], width))
 
 
 def _plan_key(
-    dtype: int,
-    q: Rows,
-    k: Rows,
-    v: Rows,
+    shapes: Shapes,
     cu_seqlens: Borders | None,
     cu_seqlens_k: Borders | None,
     scale: float | None,
     causal: bool,
 ) -> PlanKey:
-    cu_q = None if cu_seqlens is None else borders("cu_seqlens", cu_seqlens)
-    cu_k = None if cu_seqlens_k is None else borders("cu_seqlens_k", cu_seqlens_k)
+    dtype, q, k, v, _ = shapes
+    cu_q = None if cu_seqlens is None else content_of("cu_seqlens", cu_seqlens)
+    cu_k = None if cu_seqlens_k is None else content_of("cu_seqlens_k", cu_seqlens_k)
     n_tokens, n_kv_tokens = q.n_batch * q.n_tokens, k.n_batch * k.n_tokens
     if cu_q is not None and cu_k is not None and len(cu_q) != len(cu_k):
         raise ValueError(f"cu_seqlens_k: expected {len(cu_q) // 8} entries as in cu_seqlens, found {len(cu_k) // 8}")

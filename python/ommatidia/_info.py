@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from . import _teams
@@ -17,17 +18,18 @@ def _kernel(form: int, dtype: int, head_dim: int) -> str | None:
     return None if name is None else name.decode()
 
 
-def info() -> dict[str, Any]:
+def info(head_dims: Iterable[int] = _HEAD_DIMS) -> dict[str, Any]:
     """The library in use, its CPU level, the number of threads, and the kernel per form, type and head dimension.
 
     A kernel of None is a combination that is refused."""
+    dims = tuple(head_dims)
     return {
         "library": str(LIBRARY_PATH),
         "isa": library.omma_attention_context_isa(context.handle()).decode(),
         "threads": _teams.get_num_threads(),
         "kernels": {
             form_name: {
-                type_name: {head_dim: _kernel(form, dtype, head_dim) for head_dim in _HEAD_DIMS}
+                type_name: {head_dim: _kernel(form, dtype, head_dim) for head_dim in dims}
                 for type_name, dtype in (("float32", F32), ("bfloat16", BF16), ("float16", F16))
             }
             for form_name, form in (("encoder", ENCODER), ("causal", CAUSAL))

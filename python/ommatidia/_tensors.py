@@ -26,14 +26,20 @@ _ITEM_SIZES = {F32: 4, BF16: 2, F16: 2}
 LAYOUT_CACHE_ENTRIES = 256
 
 
-class View(NamedTuple):
-    """One array. Strides count elements."""
+class Strided(NamedTuple):
+    """One array without its address: the layers of a model ask the same of it again and again. Strides count elements."""
 
     name: str
-    address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: int
+
+
+class View(NamedTuple):
+    """One array in memory."""
+
+    address: int
+    layout: Strided
 
 
 class Rows(NamedTuple):
@@ -47,16 +53,14 @@ class Rows(NamedTuple):
     head_stride: int
 
 
-class Strided(NamedTuple):
-    """What is asked of a view, without its address: the layers of a model ask the same again and again."""
-
-    name: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
 def _torch() -> Any:
     return sys.modules.get("torch")
+
+
+@functools.cache
+def _tensor_types() -> dict[Any, int]:
+    torch = _torch()
+    return {torch.float32: F32, torch.bfloat16: BF16, torch.float16: F16}
 
 
 def is_tensor(array: object) -> bool:
@@ -79,21 +83,21 @@ def _of_array(name: str, array: np.ndarray[Any, Any]) -> View:
     size = array.dtype.itemsize
     if any(stride % size for stride in array.strides) or not array.flags.aligned:
         raise ValueError(f"{name}: elements that are not aligned to their own {size} bytes")
-    return View(name, array.ctypes.data, array.shape, tuple(stride // size for stride in array.strides), dtype)
+    return View(array.ctypes.data, Strided(name, array.shape, tuple(stride // size for stride in array.strides), dtype))
 
 
 def _of_tensor(name: str, tensor: Any) -> View:
     torch = _torch()
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+    if not tensor.is_cpu or tensor.layout is not torch.strided:
         raise ValueError(f"{name}: expected a dense tensor on the CPU, found {tensor.layout} on {tensor.device}")
-    dtype = {torch.float32: F32, torch.bfloat16: BF16, torch.float16: F16}.get(tensor.dtype)
+    dtype = _tensor_types().get(tensor.dtype)
     if dtype is None:
         raise ValueError(f"{name}: expected float32, bfloat16 or float16, found {tensor.dtype}")
     if tensor.is_neg():
         raise ValueError(f"{name}: a view with negation pending; call resolve_neg() on it")
     if tensor.requires_grad and torch.is_grad_enabled():
         raise ValueError(f"{name}: requires a gradient, and there is none; call under torch.no_grad() or detach()")
-    return View(name, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), dtype)
+    return View(tensor.data_ptr(), Strided(name, tuple(tensor.shape), tensor.stride(), dtype))
 
 
 def view_of(name: str, array: object) -> View:
@@ -114,7 +118,7 @@ def check_same_kind(named: Mapping[str, object]) -> None:
             raise TypeError(f"{name}: a {kind}, but q is a {kinds['q']}")
 
 
-def check_same_type(q: View, *others: View) -> None:
+def check_same_type(q: Strided, *others: Strided) -> None:
     for other in others:
         if other.dtype != q.dtype:
             raise ValueError(f"{other.name}: {_TYPE_NAMES[other.dtype]}, but q is {_TYPE_NAMES[q.dtype]}")
@@ -148,7 +152,7 @@ def _token_stride(name: str, n_batch: int, n_tokens: int, batch_stride: int, tok
 
 def _heads(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bool) -> tuple[int, int, int]:
     """Heads, head dimension and head stride. Of a fused row, either of the first two gives the other."""
-    name, shape, strides = tensor
+    name, shape, strides, _ = tensor
     if not fused:
         if n_heads is not None and n_heads != shape[-2]:
             raise ValueError(f"{name}: expected {n_heads} heads as stated, found {shape[-2]} in shape {list(shape)}")
@@ -162,8 +166,12 @@ def _heads(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bo
 
 
 @functools.lru_cache(maxsize=LAYOUT_CACHE_ENTRIES)
-def _layout(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bool) -> Rows:
-    name, shape, strides = tensor
+def rows(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: bool) -> Rows:
+    """Takes a layout apart.
+
+    Three forms: [b, s, H, D]; [T, H, D], whose batch is 1; and, with `fused`, [b, s, H*D], where n_heads or head_dim says how
+    to divide the row."""
+    name, shape, strides, _ = tensor
     expected = "[batch, tokens, heads * head_dim]" if fused else "[batch, tokens, heads, head_dim] or [tokens, heads, head_dim]"
     if len(shape) not in ((3,) if fused else (3, 4)):
         raise ValueError(f"{name}: expected shape {expected}, found {list(shape)}")
@@ -181,29 +189,21 @@ def _layout(tensor: Strided, n_heads: int | None, head_dim: int | None, fused: b
     return Rows(n_batch, n_tokens, heads, dim, token_stride, _step(name, "heads", heads, head_stride))
 
 
-def rows(view: View, n_heads: int | None, head_dim: int | None, fused: bool) -> Rows:
-    """Takes a view apart.
-
-    Three forms: [b, s, H, D]; [T, H, D], whose batch is 1; and, with `fused`, [b, s, H*D], where n_heads or head_dim says how
-    to divide the row."""
-    return _layout(Strided(view.name, view.shape, view.strides), n_heads, head_dim, fused)
-
-
 @functools.lru_cache(maxsize=LAYOUT_CACHE_ENTRIES)
-def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+def _extent(tensor: Strided) -> tuple[int, int]:
     """First element that a tensor reaches and the one after the last, counted from its address."""
-    if 0 in shape:
+    if 0 in tensor.shape:
         return 0, 0
-    steps = [(count - 1) * stride for count, stride in zip(shape, strides, strict=True)]
+    steps = [(count - 1) * stride for count, stride in zip(tensor.shape, tensor.strides, strict=True)]
     return sum(step for step in steps if step < 0), 1 + sum(step for step in steps if step > 0)
 
 
 def check_apart(out: View, *inputs: View) -> None:
     """Refuses an output in an input's memory: workers would read what others have written."""
-    size = _ITEM_SIZES[out.dtype]
-    first, last = _extent(out.shape, out.strides)
+    size = _ITEM_SIZES[out.layout.dtype]
+    first, last = _extent(out.layout)
     for other in inputs:
-        other_first, other_last = _extent(other.shape, other.strides)
+        other_first, other_last = _extent(other.layout)
         distance = other.address - out.address
         if (
             first < last
@@ -211,7 +211,7 @@ def check_apart(out: View, *inputs: View) -> None:
             and first * size < distance + other_last * size
             and (distance + other_first * size < last * size)
         ):
-            raise ValueError(f"out: its memory overlaps that of {other.name}")
+            raise ValueError(f"out: its memory overlaps that of {other.layout.name}")
 
 
 def empty_like(q: Any, shape: tuple[int, ...]) -> Any:
@@ -225,17 +225,3 @@ def check_out(out: Any, shape: tuple[int, ...]) -> None:
         raise ValueError(f"out: expected shape {list(shape)}, found {list(out.shape)}")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ValueError("out: read-only")
-
-
-def borders(name: str, array: Any) -> bytes:
-    """A cu_seqlens as int64 bytes: a copy that nobody can change, and the key under which its plan is kept."""
-    if is_tensor(array):
-        if array.device.type != "cpu":
-            raise ValueError(f"{name}: expected a tensor on the CPU, found one on {array.device}")
-        array = array.numpy()
-    values = np.asarray(array)
-    if values.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
-        raise ValueError(f"{name}: expected int32 or int64, found {values.dtype}")
-    if values.ndim != 1 or values.size < 1:
-        raise ValueError(f"{name}: expected one dimension of n_segments + 1 entries, found shape {list(values.shape)}")
-    return values.astype(np.int64).tobytes()

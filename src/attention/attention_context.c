@@ -18,6 +18,7 @@ enum omma_status omma_attention_context_create(const struct omma_attention_optio
   self->level = level;
   for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
     self->tile[dtype] = ommai_attention_tile_kernel_find(level, dtype);
+    self->window[dtype] = ommai_attention_window_kernel_find(level, dtype);
     self->decode[dtype] = ommai_attention_decode_kernel_find(level, dtype);
   }
   *context = self;

@@ -26,6 +26,11 @@ void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel,
   *count = index == last ? rest + moved : kernel->rows - (index == last - 1 ? moved : 0);
 }
 
+const struct ommai_attention_tile_kernel *ommai_attention_kernel_for(const struct ommai_attention_problem *problem,
+                                                                     int64_t n_keys) {
+  return problem->window && n_keys <= OMMAI_ATTENTION_BLOCK ? problem->window : problem->tile;
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------------ */
 
 /* What the memory of a plan depends on. */
@@ -150,7 +155,8 @@ static struct ommai_attention_unit make_unit(const struct ommai_attention_proble
     if (unit.small) {
       unit.heads_per_pair = choose_heads(problem, problem->n_segments);
     } else {
-      unit.attend_per_pair = problem->group * ommai_attention_tile_count(problem->tile, unit.n_rows);
+      const struct ommai_attention_tile_kernel *kernel = ommai_attention_kernel_for(problem, unit.n_keys);
+      unit.attend_per_pair = problem->group * ommai_attention_tile_count(kernel, unit.n_rows);
     }
   }
   if (unit.small) {
@@ -350,6 +356,13 @@ enum omma_status omma_attention_plan_place(const struct omma_attention_context *
 
 /* ---- facts ------------------------------------------------------------------------------------------------------------ */
 
+/* Of the longest unit. */
+static const char *kernel_name(const struct omma_attention_plan *plan) {
+  const struct ommai_attention_problem *problem = &plan->problem;
+  if (problem->decode) return problem->decode->name;
+  return ommai_attention_kernel_for(problem, plan->max_keys)->name;
+}
+
 void omma_attention_plan_get_info(const struct omma_attention_plan *plan, struct omma_attention_plan_info *info) {
   const struct ommai_attention_problem *problem = &plan->problem;
   *info = (struct omma_attention_plan_info){.n_segments = problem->n_segments,
@@ -358,7 +371,7 @@ void omma_attention_plan_get_info(const struct omma_attention_plan *plan, struct
                                             .flops = plan->flops,
                                             .plan_bytes = plan->plan_bytes,
                                             .scale = problem->scale,
-                                            .kernel = problem->tile ? problem->tile->name : problem->decode->name};
+                                            .kernel = kernel_name(plan)};
 }
 
 /* The wave's memory, then one block of scratch per worker. */

@@ -32,6 +32,7 @@ struct omma_attention_context {
   struct omma_allocator allocator;
   enum ommai_cpu_level level;
   const struct ommai_attention_tile_kernel *tile[3]; /* by enum omma_dtype */
+  const struct ommai_attention_tile_kernel *window[3];
   const struct ommai_attention_decode_kernel *decode[3];
 };
 
@@ -47,6 +48,8 @@ struct ommai_attention_problem {
   int64_t n_segments;
   int64_t batch_rows, batch_kv_rows; /* rows per segment where cu_seqlens is NULL */
   const struct ommai_attention_tile_kernel *tile;
+  const struct ommai_attention_tile_kernel
+      *window; /* ENCODER, for units of one block; NULL where the tile kernel serves them */
   const struct ommai_attention_decode_kernel *decode;
   size_t block_bytes;   /* TILE: one packed block */
   size_t state_bytes;   /* DECODE: the state of one query head */
@@ -115,6 +118,10 @@ int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *ker
 void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows, int64_t index,
                                int64_t *first_row, int64_t *count);
 
+/* The kernel for units of n_keys keys, in the ENCODER and CAUSAL forms. */
+const struct ommai_attention_tile_kernel *ommai_attention_kernel_for(const struct ommai_attention_problem *problem,
+                                                                     int64_t n_keys);
+
 /* The largest number of kv heads in a pair. */
 int32_t ommai_attention_pair_heads(int32_t n_kv_heads);
 
@@ -125,6 +132,7 @@ struct ommai_attention_run {
   const struct ommai_attention_wave *wave; /* in progress */
   unsigned char *wave_memory;
   unsigned char *scratch; /* [n_workers], problem.scratch_bytes each */
+  int32_t n_workers;
   int64_t first_job;
 };
 

@@ -116,6 +116,7 @@ static enum omma_status check_run(const struct omma_attention_plan *plan, const 
   OMMAI_TRY(check_pointers(plan, &run->tensors, error));
   OMMAI_TRY(check_strides(plan, &run->tensors, error));
   OMMAI_TRY(check_workspace(plan, workspace, workspace_size, team, error));
+  run->n_workers = team ? team->n_workers : 1;
   run->scratch = run->wave_memory + (plan->wave_bytes + 63) / 64 * 64;
   return OMMA_OK;
 }

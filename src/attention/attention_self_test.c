@@ -66,13 +66,18 @@ static void segments_of(const struct trial *trial, int64_t borders[3], int64_t k
   }
 }
 
+/* The next row to look at in [row, end): some, and always the last, where tiles go wrong first. */
+static int64_t next_row(const struct trial *trial, int64_t row, int64_t end) {
+  int64_t next = row + (trial->form == OMMA_ATTENTION_DECODE ? 1 : ROW_STEP);
+  return next < end || row == end - 1 ? next : end - 1;
+}
+
 static enum omma_status compare(const struct omma_attention_context *context, const struct trial *trial,
                                 const int64_t borders[3], const int64_t key_borders[3], const int64_t offsets[2],
                                 struct omma_error *error) {
   static const double limits[3] = {1e-5, 1.5e-2, 2e-3}; /* by enum omma_dtype */
-  bool decode = trial->form == OMMA_ATTENTION_DECODE;
   for (int i = 0; i < 2; i++) {
-    for (int64_t row = borders[i]; row < borders[i + 1]; row += decode ? 1 : ROW_STEP) {
+    for (int64_t row = borders[i]; row < borders[i + 1]; row = next_row(trial, row, borders[i + 1])) {
       int64_t n_keys = key_borders[i + 1] - key_borders[i];
       if (trial->form != OMMA_ATTENTION_ENCODER) n_keys = offsets[i] + row - borders[i] + 1;
       double found = row_error(trial, row, row % N_HEADS, key_borders[i], n_keys);

@@ -41,12 +41,9 @@ static enum omma_status check_shape(const struct omma_attention_spec *spec, stru
   }
   if (spec->head_dim < 1) REFUSE(ARGUMENT, "head_dim", "expected at least 1, found %d", spec->head_dim);
   if (v_head_dim < 1) REFUSE(ARGUMENT, "v_head_dim", "expected at least 1, found %d", v_head_dim);
-  if (spec->head_dim > OMMA_ATTENTION_MAX_HEAD_DIM) {
-    REFUSE(UNSUPPORTED, "head_dim", "expected at most %d, found %d", OMMA_ATTENTION_MAX_HEAD_DIM, spec->head_dim);
-  }
-  if (v_head_dim > OMMA_ATTENTION_MAX_HEAD_DIM) {
-    REFUSE(UNSUPPORTED, "v_head_dim", "expected at most %d, found %d", OMMA_ATTENTION_MAX_HEAD_DIM, v_head_dim);
-  }
+  int32_t most = spec->form == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM;
+  if (spec->head_dim > most) REFUSE(UNSUPPORTED, "head_dim", "expected at most %d, found %d", most, spec->head_dim);
+  if (v_head_dim > most) REFUSE(UNSUPPORTED, "v_head_dim", "expected at most %d, found %d", most, v_head_dim);
   if (!isfinite(spec->scale)) REFUSE(ARGUMENT, "scale", "expected a finite number, found %g", (double)spec->scale);
   problem->n_heads = spec->n_heads;
   problem->n_kv_heads = n_kv_heads;
@@ -99,8 +96,10 @@ static void choose_kernel(const struct omma_attention_context *context, struct o
     problem->tile = context->tile[problem->dtype];
     problem->block_bytes =
         (size_t)ommai_round_up((int64_t)problem->tile->block_bytes(problem->head_dim, problem->v_head_dim), 64);
+    problem->window = problem->form == OMMA_ATTENTION_ENCODER ? context->window[problem->dtype] : NULL;
     scratch = problem->tile->scratch_bytes(problem->head_dim, problem->v_head_dim);
-    scratch = (size_t)ommai_round_up((int64_t)scratch, 64);
+    size_t window = problem->window ? problem->window->scratch_bytes(problem->head_dim, problem->v_head_dim) : 0;
+    scratch = (size_t)ommai_round_up((int64_t)(window > scratch ? window : scratch), 64);
     scratch += OMMAI_ATTENTION_SMALL_KEYS / OMMAI_ATTENTION_BLOCK * problem->block_bytes;
   }
   problem->scratch_bytes = (size_t)ommai_round_up((int64_t)scratch, 64);

@@ -17,7 +17,7 @@ static void pack_blocks(const struct ommai_attention_run *run, const struct omma
     pack.v = ommai_attention_v_block(run, unit, kv_head, block);
     pack.n_keys = (int32_t)ommai_min_i64(unit->n_keys - block * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
     pack.packed = packed + (size_t)block * problem->block_bytes;
-    problem->tile->pack(&pack);
+    ommai_attention_kernel_for(problem, unit->n_keys)->pack(&pack);
   }
 }
 
@@ -38,8 +38,9 @@ static void clear_rows(const struct ommai_attention_run *run, int64_t first, int
 static void attend_tile(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int64_t head,
                         int64_t index, const void *packed, void *scratch, struct ommai_attention_prefetch *prefetch) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
+  const struct ommai_attention_tile_kernel *kernel = ommai_attention_kernel_for(problem, unit->n_keys);
   int64_t first, count;
-  ommai_attention_tile_rows(problem->tile, unit->n_rows, index, &first, &count);
+  ommai_attention_tile_rows(kernel, unit->n_rows, index, &first, &count);
   if (unit->n_keys == 0) {
     clear_rows(run, unit->first_row + first, count, head);
     return;
@@ -57,53 +58,82 @@ static void attend_tile(const struct ommai_attention_run *run, const struct omma
                                       .prefetch = prefetch};
   tile.first_visible = ommai_min_i64(unit->n_keys, unit->first_visible + first);
   tile.n_keys = ommai_min_i64(unit->n_keys, unit->first_visible + first + count - 1);
-  problem->tile->attend(&tile);
+  kernel->attend(&tile);
+}
+
+static int64_t tile_count(const struct ommai_attention_problem *problem, const struct ommai_attention_unit *unit) {
+  return ommai_attention_tile_count(ommai_attention_kernel_for(problem, unit->n_keys), unit->n_rows);
 }
 
 /* One tile of a unit whose blocks are packed. Tiles of a causal unit run from the last, which sees the most keys, to the first. */
 static void attend_one(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
-  int64_t n_tiles = ommai_attention_tile_count(problem->tile, job->unit->n_rows);
+  int64_t n_tiles = tile_count(problem, job->unit);
   int64_t head = (int64_t)job->first_head * problem->group + job->index / n_tiles, index = job->index % n_tiles;
   if (problem->form == OMMA_ATTENTION_CAUSAL) index = n_tiles - 1 - index;
   attend_tile(run, job->unit, head, index, job->shared, job->scratch, NULL);
 }
 
-/* The rows that a kv head of a small unit will read and write: too short pieces of memory, too far apart, for the machine to
- * foresee. */
-static struct ommai_attention_prefetch rows_of(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
-                                               int32_t kv_head) {
+/* kv heads whose rows are asked for together: enough that the pieces are longer than the cache lines that they share with
+ * their neighbours, few enough that those in work and those on the way stay in the second level. */
+enum { FORESEEN_HEADS = 4, ROWS_PER_STEP = 2 };
+
+/* Whether the heads of a row follow each other without gaps, in all four tensors. */
+static bool heads_adjoin(const struct ommai_attention_run *run) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   const struct omma_attention_tensors *t = &run->tensors;
-  int64_t size = (int64_t)ommai_attention_element_size(problem->dtype), head = (int64_t)kv_head * problem->group;
-  return (struct ommai_attention_prefetch){
-      .base = {ommai_attention_k_block(run, unit, kv_head, 0), ommai_attention_v_block(run, unit, kv_head, 0),
-               ommai_attention_q(run, unit->first_row, head), ommai_attention_out(run, unit->first_row, head)},
-      .stride = {t->k_token_stride * size, t->v_token_stride * size, t->q_token_stride * size, t->out_token_stride * size},
-      .row_bytes = {problem->head_dim * size, problem->v_head_dim * size, problem->head_dim * size, problem->v_head_dim * size},
-      .n_rows = (int32_t)ommai_max_i64(unit->n_keys, unit->n_rows)};
+  return t->q_head_stride == problem->head_dim && t->k_head_stride == problem->head_dim &&
+         t->v_head_stride == problem->v_head_dim && t->out_head_stride == problem->v_head_dim;
 }
 
-/* What follows kv head `kv_head - 1` of the unit: the next head, or the first of the next unit. */
-static struct ommai_attention_prefetch foresee(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
-                                               int32_t kv_head) {
-  if (kv_head == run->plan->problem.n_kv_heads) {
-    kv_head = 0;
-    unit++;
+/* Share `index` of `n_heads` shares of the rows that a unit reads and writes for kv heads [first_head, first_head + n_heads). */
+static struct ommai_attention_prefetch rows_of(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
+                                               int32_t first_head, int32_t n_heads, int32_t index) {
+  const struct ommai_attention_problem *problem = &run->plan->problem;
+  const struct omma_attention_tensors *t = &run->tensors;
+  int64_t size = (int64_t)ommai_attention_element_size(problem->dtype), head = (int64_t)first_head * problem->group;
+  int64_t n_rows = ommai_max_i64(unit->n_keys, unit->n_rows), first = n_rows * index / n_heads;
+  int64_t q_stride = t->q_token_stride * size, k_stride = t->k_token_stride * size;
+  int64_t v_stride = t->v_token_stride * size, out_stride = t->out_token_stride * size;
+  int64_t k_bytes = problem->head_dim * size * n_heads, v_bytes = problem->v_head_dim * size * n_heads;
+  return (struct ommai_attention_prefetch){
+      .base = {(const char *)ommai_attention_k_block(run, unit, first_head, 0) + first * k_stride,
+               (const char *)ommai_attention_v_block(run, unit, first_head, 0) + first * v_stride,
+               (const char *)ommai_attention_q(run, unit->first_row, head) + first * q_stride,
+               (const char *)ommai_attention_out(run, unit->first_row, head) + first * out_stride},
+      .stride = {k_stride, v_stride, q_stride, out_stride},
+      .row_bytes = {k_bytes, v_bytes, k_bytes * problem->group, v_bytes * problem->group},
+      .n_rows = (int32_t)(n_rows * (index + 1) / n_heads - first),
+      .rows_per_step = ROWS_PER_STEP * FORESEEN_HEADS / n_heads};
+}
+
+/* What is to be asked for during head `index` of a job: a share of the heads that follow, in the job or in the one that this
+ * worker is likely to get next. Rows are too short pieces of memory, too far apart, for the machine to foresee. */
+static struct ommai_attention_prefetch foresee(const struct ommai_attention_run *run, const struct ommai_attention_job *job,
+                                               int32_t index) {
+  const struct ommai_attention_unit *unit = job->unit;
+  int32_t n_heads = heads_adjoin(run) ? (int32_t)ommai_min_i64(job->n_heads, FORESEEN_HEADS) : 1;
+  int32_t next = index / n_heads * n_heads + n_heads, first_head = job->first_head + next;
+  if (next == job->n_heads) {
+    int64_t pair = job->first_head / job->n_heads + run->n_workers;
+    int64_t left = run->plan->units + run->plan->n_units - unit;
+    if (pair / unit->n_pairs >= left) return (struct ommai_attention_prefetch){0};
+    first_head = (int32_t)(pair % unit->n_pairs) * job->n_heads;
+    unit += pair / unit->n_pairs;
   }
-  if (unit == run->plan->units + run->plan->n_units || unit->n_keys == 0) return (struct ommai_attention_prefetch){0};
-  return rows_of(run, unit, kv_head);
+  if (unit->n_keys == 0) return (struct ommai_attention_prefetch){0};
+  return rows_of(run, unit, first_head, n_heads, index % n_heads);
 }
 
 /* All of a small pair, in the worker's scratch. */
 static void attend_small(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   const struct ommai_attention_unit *unit = job->unit;
-  int64_t n_tiles = ommai_attention_tile_count(problem->tile, unit->n_rows);
+  int64_t n_tiles = tile_count(problem, unit);
   void *scratch = job->scratch + OMMAI_ATTENTION_SMALL_KEYS / OMMAI_ATTENTION_BLOCK * problem->block_bytes;
   for (int32_t i = 0; i < job->n_heads; i++) {
     int32_t kv_head = job->first_head + i;
-    struct ommai_attention_prefetch prefetch = foresee(run, unit, kv_head + 1);
+    struct ommai_attention_prefetch prefetch = foresee(run, job, i);
     pack_blocks(run, unit, kv_head, job->scratch, 0, ommai_div_up(unit->n_keys, OMMAI_ATTENTION_BLOCK));
     for (int64_t j = 0; j < problem->group * n_tiles; j++) {
       int64_t head = (int64_t)kv_head * problem->group + j / n_tiles;

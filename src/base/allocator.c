@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/checked.h"
 
@@ -17,6 +18,22 @@ static void libc_release(void *context, void *pointer, size_t size) {
 }
 
 const struct omma_allocator ommai_default_allocator = {NULL, libc_allocate, libc_release};
+
+static void *huge_page_allocate(void *context, size_t size, size_t alignment) {
+#ifdef MADV_HUGEPAGE
+  const size_t huge_page = (size_t)2 << 20;
+  if (size >= 2 * huge_page && size <= PTRDIFF_MAX - huge_page) {
+    size_t rounded = (size + huge_page - 1) / huge_page * huge_page;
+    void *pointer = aligned_alloc(huge_page, rounded);
+    /* A refusal only means small pages. */
+    if (pointer) (void)madvise(pointer, rounded, MADV_HUGEPAGE);
+    return pointer;
+  }
+#endif
+  return libc_allocate(context, size, alignment);
+}
+
+const struct omma_allocator ommai_huge_page_allocator = {NULL, huge_page_allocate, libc_release};
 
 /* The size really asked for: at least one line, a multiple of the alignment. False on overflow. */
 static bool rounded_size(size_t count, size_t size, size_t *out) {

@@ -7,6 +7,10 @@
 /* The C library's aligned_alloc/free. Thread-safe. */
 extern const struct omma_allocator ommai_default_allocator;
 
+/* The same for large buffers that live shortly, pictures and their scratch: on Linux, those of some megabytes are asked for in huge
+ * pages, because faulting in thousands of small ones takes longer than decoding or resizing into them does. */
+extern const struct omma_allocator ommai_huge_page_allocator;
+
 #define OMMAI_ALIGNMENT 64
 
 /* `count * size` bytes, 64-aligned, zeroed; NULL when the product overflows, is larger than PTRDIFF_MAX, or memory is out.

@@ -5,39 +5,50 @@
 #include <string.h>
 
 #include "cli/diagnostics.h"
-#include "cli/inputs.h"
 
-#define MAX_PENDING_IMAGES 64
+#define MAX_PENDING 64
 
 struct session {
   struct omma_model *model;
   struct omma_engine *engine;
   const struct ommai_answer_options *options;
-  const struct omma_image_options *image_options;
+  const struct ommai_attachment_options *attaching;
   struct ommai_conversation *conversation;
   size_t n_kept; /* messages that /reset leaves */
-  struct omma_image *pending[MAX_PENDING_IMAGES];
-  size_t n_pending; /* pictures for the next question */
+  struct omma_part pending[MAX_PENDING];
+  size_t n_pending; /* pictures and videos for the next question */
 };
 
 static void drop_pending(struct session *session) {
-  for (size_t i = 0; i < session->n_pending; i++) omma_image_destroy(session->pending[i]);
+  for (size_t i = 0; i < session->n_pending; i++) ommai_attachment_release(&session->pending[i]);
   session->n_pending = 0;
 }
 
-static void add_image(struct session *session, const char *source) {
-  struct omma_image *image;
-  if (session->n_pending == MAX_PENDING_IMAGES) {
-    ommai_note("image: %s: at most %d pictures go with one question", source, MAX_PENDING_IMAGES);
-    return;
-  }
+/* Whether one more can go with the next question; says what is wrong. */
+static bool can_attach(const struct session *session, const char *kind, const char *source) {
   if (!*source) {
-    ommai_note("image: a file is missing: /image PATH");
-    return;
+    ommai_note("%s: a file is missing: /%s PATH", kind, kind);
+    return false;
   }
-  if (ommai_load_image(source, &image) != OMMAI_EXIT_DONE) return;
-  session->pending[session->n_pending++] = image;
-  printf("(%dx%d, goes with the next question)\n", (int)omma_image_width(image), (int)omma_image_height(image));
+  if (session->n_pending < MAX_PENDING) return true;
+  ommai_note("%s: %s: at most %d pictures and videos go with one question", kind, source, MAX_PENDING);
+  return false;
+}
+
+static void add_image(struct session *session, const char *source) {
+  struct omma_part *part = &session->pending[session->n_pending];
+  if (!can_attach(session, "image", source)) return;
+  if (ommai_attach_image(source, session->attaching, part) != OMMAI_EXIT_DONE) return;
+  session->n_pending++;
+  printf("(%dx%d, goes with the next question)\n", (int)omma_image_width(part->image), (int)omma_image_height(part->image));
+}
+
+static void add_video(struct session *session, const char *source) {
+  struct omma_part *part = &session->pending[session->n_pending];
+  if (!can_attach(session, "video", source)) return;
+  if (ommai_attach_video(source, session->attaching, part) != OMMAI_EXIT_DONE) return;
+  session->n_pending++;
+  printf("(%zu frames, go with the next question)\n", part->video->n_frames);
 }
 
 static void reset(struct session *session) {
@@ -49,6 +60,7 @@ static void reset(struct session *session) {
 static void print_help(void) {
   puts(
       "/image PATH  a picture for the next question\n"
+      "/video PATH  a video for the next question: a folder of frames, or their files with commas between\n"
       "/reset       begin a new conversation\n"
       "/help        this text\n"
       "/quit        leave; the end of input (Ctrl-D) does the same\n"
@@ -64,17 +76,17 @@ static const char *command_argument(const char *line, const char *command) {
 
 static void ask(struct session *session, const char *question) {
   size_t before = session->conversation->count;
-  size_t n_images = session->n_pending;
+  size_t n_attachments = session->n_pending;
   session->n_pending = 0;
-  if (ommai_conversation_add(session->conversation, OMMA_ROLE_USER, session->pending, n_images, session->image_options,
-                             question, strlen(question)) != OMMAI_EXIT_DONE) {
+  if (ommai_conversation_add(session->conversation, OMMA_ROLE_USER, session->pending, n_attachments, question,
+                             strlen(question)) != OMMAI_EXIT_DONE) {
     return;
   }
   struct ommai_answer answer;
   int code = ommai_answer(session->model, session->engine, session->conversation, session->options, &answer);
   if (code == OMMAI_EXIT_DONE) {
     puts(answer.interrupted ? " (interrupted)" : "");
-    code = ommai_conversation_add(session->conversation, OMMA_ROLE_ASSISTANT, NULL, 0, NULL, answer.text, answer.text_size);
+    code = ommai_conversation_add(session->conversation, OMMA_ROLE_ASSISTANT, NULL, 0, answer.text, answer.text_size);
   }
   if (code != OMMAI_EXIT_DONE) {
     ommai_conversation_truncate(session->conversation, before);
@@ -90,6 +102,8 @@ static bool handle_line(struct session *session, const char *line) {
   if (command_argument(line, "/quit") || command_argument(line, "/exit")) return false;
   if ((argument = command_argument(line, "/image"))) {
     add_image(session, argument);
+  } else if ((argument = command_argument(line, "/video"))) {
+    add_video(session, argument);
   } else if (command_argument(line, "/reset")) {
     reset(session);
   } else if (command_argument(line, "/help")) {
@@ -103,22 +117,22 @@ static bool handle_line(struct session *session, const char *line) {
 }
 
 int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_answer_options *options,
-                       const struct omma_image_options *image_options, struct omma_image *const *images, size_t n_images,
+                       const struct ommai_attachment_options *attaching, struct omma_part *attachments, size_t n_attachments,
                        struct ommai_conversation *conversation) {
   struct session session = {.model = model,
                             .engine = engine,
                             .options = options,
-                            .image_options = image_options,
+                            .attaching = attaching,
                             .conversation = conversation,
                             .n_kept = conversation->count};
-  for (size_t i = 0; i < n_images; i++) {
-    if (session.n_pending < MAX_PENDING_IMAGES) {
-      session.pending[session.n_pending++] = images[i];
+  for (size_t i = 0; i < n_attachments; i++) {
+    if (session.n_pending < MAX_PENDING) {
+      session.pending[session.n_pending++] = attachments[i];
     } else {
-      omma_image_destroy(images[i]);
+      ommai_attachment_release(&attachments[i]);
     }
   }
-  if (n_images > MAX_PENDING_IMAGES) ommai_warn("only the first %d pictures go with the first question", MAX_PENDING_IMAGES);
+  if (n_attachments > MAX_PENDING) ommai_warn("only the first %d pictures and videos go with the first question", MAX_PENDING);
   char *line = NULL;
   size_t capacity = 0;
   bool more = true;

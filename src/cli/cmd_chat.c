@@ -1,10 +1,11 @@
-/* omma chat: asks a model about pictures and texts. */
+/* omma chat: asks a model about pictures, videos and texts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/allocator.h"
+#include "cli/attachments.h"
 #include "cli/chat_answer.h"
 #include "cli/chat_session.h"
 #include "cli/commands.h"
@@ -15,7 +16,8 @@
 
 struct values {
   struct ommai_common common;
-  struct ommai_strings images;
+  struct ommai_strings images, videos;
+  double fps;
   const char *prompt, *system;
   bool json;
   int64_t logprobs;
@@ -35,7 +37,8 @@ struct chat {
   const char *prompt;
   size_t prompt_size;
   bool interactive;
-  struct omma_image **images;
+  struct omma_part *attachments; /* [n_attachments], pictures and then videos; taken over by the conversation */
+  size_t n_attachments;
   struct omma_model *model;
   struct omma_engine *engine;
   struct ommai_conversation conversation;
@@ -67,8 +70,12 @@ static int find_prompt(struct chat *chat) {
     chat->prompt = chat->input;
     if (chat->prompt_size && chat->prompt[chat->prompt_size - 1] == '\n') chat->prompt_size--;
   }
-  if (chat->prompt_size || values->images.count) return OMMAI_EXIT_DONE;
-  return ommai_wrong_use("chat: nothing to ask: the prompt is empty and there is no --image");
+  if (chat->prompt_size || values->images.count || values->videos.count) return OMMAI_EXIT_DONE;
+  return ommai_wrong_use("chat: nothing to ask: the prompt is empty and there is no --image or --video");
+}
+
+static struct ommai_attachment_options attachment_options(const struct values *values) {
+  return (struct ommai_attachment_options){.sizes = ommai_common_image_options(&values->common), .fps = values->fps};
 }
 
 static struct ommai_answer_options answer_options(const struct chat *chat) {
@@ -131,11 +138,10 @@ static void note_timings(const struct omma_result *result) {
 
 static int answer_once(struct chat *chat) {
   const struct values *values = chat->values;
-  struct omma_image_options limits = ommai_common_image_options(&values->common);
   struct ommai_answer_options options = answer_options(chat);
   struct ommai_answer answer;
-  int code = ommai_conversation_add(&chat->conversation, OMMA_ROLE_USER, chat->images, values->images.count, &limits,
-                                    chat->prompt, chat->prompt_size);
+  int code = ommai_conversation_add(&chat->conversation, OMMA_ROLE_USER, chat->attachments, chat->n_attachments, chat->prompt,
+                                    chat->prompt_size);
   if (code != OMMAI_EXIT_DONE) return code;
   code = ommai_answer(chat->model, chat->engine, &chat->conversation, &options, &answer);
   bool open_line = !values->json && answer.text_size && answer.text[answer.text_size - 1] != '\n';
@@ -151,28 +157,44 @@ static int answer_once(struct chat *chat) {
 }
 
 static int converse(struct chat *chat) {
-  struct omma_image_options limits = ommai_common_image_options(&chat->values->common);
+  struct ommai_attachment_options attaching = attachment_options(chat->values);
   struct ommai_answer_options options = answer_options(chat);
-  return ommai_chat_session(chat->model, chat->engine, &options, &limits, chat->images, chat->values->images.count,
+  return ommai_chat_session(chat->model, chat->engine, &options, &attaching, chat->attachments, chat->n_attachments,
                             &chat->conversation);
+}
+
+static size_t count_attachments(const struct values *values) { return values->images.count + values->videos.count; }
+
+static int load_attachments(struct chat *chat) {
+  const struct values *values = chat->values;
+  struct ommai_attachment_options options = attachment_options(values);
+  size_t n = count_attachments(values);
+  chat->attachments = ommai_allocate(&ommai_default_allocator, n, sizeof *chat->attachments);
+  if (!chat->attachments) return ommai_failed("chat: out of memory: a list of %zu pictures and videos", n);
+  for (; chat->n_attachments < n; chat->n_attachments++) {
+    size_t i = chat->n_attachments, n_images = values->images.count;
+    int code = i < n_images ? ommai_attach_image(values->images.items[i], &options, &chat->attachments[i])
+                            : ommai_attach_video(values->videos.items[i - n_images], &options, &chat->attachments[i]);
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  return OMMAI_EXIT_DONE;
 }
 
 static int start(struct chat *chat) {
   const struct values *values = chat->values;
   struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
   struct omma_error error;
-  int code = ommai_load_images(values->images.items, values->images.count, &chat->images);
+  int code = load_attachments(chat);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, false, &chat->model);
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(chat->model, &options, &chat->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   if (!values->system) return OMMAI_EXIT_DONE;
-  return ommai_conversation_add(&chat->conversation, OMMA_ROLE_SYSTEM, NULL, 0, NULL, values->system, strlen(values->system));
+  return ommai_conversation_add(&chat->conversation, OMMA_ROLE_SYSTEM, NULL, 0, values->system, strlen(values->system));
 }
 
 static int run_chat(const void *given, const struct ommai_strings *arguments) {
   (void)arguments;
   struct chat chat = {.values = given};
-  size_t n_images = chat.values->images.count;
   int code = check(chat.values);
   if (code == OMMAI_EXIT_DONE) code = find_prompt(&chat);
   if (code == OMMAI_EXIT_DONE) code = start(&chat);
@@ -181,12 +203,9 @@ static int run_chat(const void *given, const struct ommai_strings *arguments) {
   omma_engine_destroy(chat.engine);
   ommai_conversation_release(&chat.conversation);
   omma_model_close(chat.model);
-  if (started) {
-    /* The conversation has taken the pictures over: only the list is left. */
-    ommai_release(&ommai_default_allocator, chat.images, n_images, sizeof *chat.images);
-  } else {
-    ommai_release_images(chat.images, n_images);
-  }
+  /* Once it has started, the conversation has taken them over: only the list is left. */
+  for (size_t i = 0; !started && i < chat.n_attachments; i++) ommai_attachment_release(&chat.attachments[i]);
+  ommai_release(&ommai_default_allocator, chat.attachments, count_attachments(chat.values), sizeof *chat.attachments);
   free(chat.input);
   return code;
 }
@@ -200,6 +219,20 @@ static const struct ommai_option question_table[] = {
      .offset = AT(images),
      .value = "FILE",
      .help = "a picture (JPEG, PNG, WebP, GIF, BMP) or a data: URL; pictures stand before the text"},
+    {.name = "video",
+     .type = OMMAI_OPTION_STRINGS,
+     .offset = AT(videos),
+     .value = "FRAMES",
+     .help =
+         "a video: a folder of picture files in the order of their names, or files with commas between; behind the pictures"},
+    {.name = "fps",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(fps),
+     .value = "F",
+     .minimum = 0.01,
+     .maximum = 1000,
+     .initial = "2",
+     .help = "how many frames of a video make a second; all frames are used"},
     {.name = "prompt",
      .letter = 'p',
      .type = OMMAI_OPTION_STRING,
@@ -320,8 +353,8 @@ static const struct ommai_option_group sampling_options = {"Answer", sampling_ta
 const struct ommai_command ommai_command_chat = {
     .name = "chat",
     .alias = "generate",
-    .summary = "ask about pictures and texts; a conversation without --prompt",
-    .arguments = "[--image FILE]... [--prompt TEXT]",
+    .summary = "ask about pictures, videos and texts; a conversation without --prompt",
+    .arguments = "[--image FILE]... [--video FRAMES]... [--prompt TEXT]",
     .details =
         "Asks a model and writes its answer as it comes. Without --prompt the question is read from standard input; where that "
         "is "

@@ -20,6 +20,7 @@
 struct values {
   struct ommai_common common;
   bool json;
+  int64_t frames; /* of a video of that size; 0: pictures */
 };
 
 /* Everything that is printed. */
@@ -65,6 +66,13 @@ static int find_size(const char *source, int32_t *width, int32_t *height) {
   return code;
 }
 
+static enum omma_status plan_source(const struct omma_model *model, int64_t n_frames, int32_t width, int32_t height,
+                                    const struct omma_image_options *limits, struct omma_image_plan *plan,
+                                    struct omma_error *error) {
+  if (n_frames == 0) return omma_model_plan_image(model, width, height, limits, plan, error);
+  return omma_model_plan_video(model, width, height, (size_t)n_frames, limits, plan, error);
+}
+
 static int plan_images(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
   struct omma_image_options limits = ommai_common_image_options(&values->common);
   struct omma_error error;
@@ -73,7 +81,7 @@ static int plan_images(const struct omma_model *model, const struct values *valu
     int32_t width, height;
     int code = find_size(estimate->sources->items[i], &width, &height);
     if (code != OMMAI_EXIT_DONE) return code;
-    if (omma_model_plan_image(model, width, height, &limits, plan, &error) != OMMA_OK) {
+    if (plan_source(model, values->frames, width, height, &limits, plan, &error) != OMMA_OK) {
       ommai_error_prefix(&error, "%s", estimate->sources->items[i]);
       return ommai_failed_call(&error);
     }
@@ -193,13 +201,21 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
 }
 
 static const struct ommai_option table[] = {
+    {.name = "frames",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = offsetof(struct values, frames),
+     .value = "N",
+     .low = 1,
+     .high = OMMA_MAX_VIDEO_FRAMES,
+     .help = "plan videos of so many frames, each as large as the picture",
+     .otherwise = "pictures"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
 };
-static const struct ommai_option_group options = {"Output", table, sizeof table / sizeof *table};
+static const struct ommai_option_group options = {"Plan", table, sizeof table / sizeof *table};
 
 const struct ommai_command ommai_command_plan = {
     .name = "plan",
-    .summary = "size, tokens, memory, work and expected time of pictures",
+    .summary = "size, tokens, memory, work and expected time of pictures and videos",
     .arguments = "IMAGE-or-WxH...",
     .details =
         "Says what pictures become before anything is run: size after resize, grid of patches, tokens, memory, floating-point "

@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
+#include "cli/vllm_flags.h"
 #include "server/server.h"
 
 /* What the engine takes as a chunk at most. */
@@ -21,7 +22,7 @@ struct values {
   const char *api_key;
   int64_t max_num_seqs, max_num_batched_tokens;
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
-  int64_t encoder_cache_bytes;
+  int64_t encoder_cache_bytes; /* -1: not given */
   struct ommai_strings media_domains;
   const char *local_media_path;
   int64_t max_body_bytes;
@@ -85,7 +86,6 @@ static int read_processor_options(const struct values *values, struct omma_image
 static void warn_without_effect(const struct values *values) {
   static const char format[] = "serve: --%s: accepted, but without effect in this version: %s";
   if (values->max_num_seqs) ommai_warn(format, "max-num-seqs", "requests run one after another");
-  if (values->encoder_cache_bytes) ommai_warn(format, "encoder-cache-bytes", "encoded pictures are not kept");
   if (values->media_domains.count) ommai_warn(format, "allowed-media-domains", "pictures are not fetched from the network");
 }
 
@@ -115,6 +115,10 @@ static int start(const struct values *values, const struct ommai_common *common,
   struct omma_error error;
   struct omma_engine_options engine_options = {.kv_cache_bytes = common->kv_cache_bytes,
                                                .prefill_chunk = values->max_num_batched_tokens};
+  /* The engine takes 0 for its default and -1 for none. */
+  if (values->encoder_cache_bytes >= 0) {
+    engine_options.encoder_cache_bytes = values->encoder_cache_bytes ? values->encoder_cache_bytes : -1;
+  }
   int code = ommai_open_model(common, false, &model);
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(model, &engine_options, &engine, &error) == OMMA_OK) {
@@ -211,9 +215,11 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_SIZE,
      .offset = AT(encoder_cache_bytes),
      .value = "SIZE",
-     .low = 1,
+     .unset = -1,
+     .low = 0,
      .high = INT64_MAX,
-     .help = "without effect in this version"},
+     .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
+     .otherwise = "512 MiB"},
     {.name = "allowed-media-domains",
      .type = OMMAI_OPTION_STRINGS,
      .offset = AT(media_domains),
@@ -242,10 +248,13 @@ const struct ommai_command ommai_command_serve = {
     .arguments = "[DIR]",
     .details =
         "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions and others). DIR is the model, as "
-        "--model. Ctrl-C ends the server after running requests.",
+        "--model. Ctrl-C ends the server after running requests. Flags of `vllm serve` that mean nothing here are accepted "
+        "with a "
+        "warning; others are refused.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
     .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
                &ommai_machine_options},
+    .ignored = ommai_vllm_flags,
     .values_size = sizeof(struct values),
     .max_arguments = 1,
     .run = run_serve,

@@ -14,5 +14,6 @@ extern const struct ommai_command ommai_command_detokenize;
 extern const struct ommai_command ommai_command_info;
 extern const struct ommai_command ommai_command_verify;
 extern const struct ommai_command ommai_command_bench_attention;
+extern const struct ommai_command ommai_command_bench_serve;
 
 #endif

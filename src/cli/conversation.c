@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "cli/attachments.h"
 #include "cli/diagnostics.h"
 
 static void release_parts(struct omma_part *parts, size_t n_parts) {
   if (!parts) return;
   for (size_t i = 0; i < n_parts; i++) {
-    omma_image_destroy((struct omma_image *)parts[i].image);
     if (parts[i].text) ommai_release(&ommai_default_allocator, (char *)parts[i].text, parts[i].text_size + 1, 1);
+    ommai_attachment_release(&parts[i]);
   }
   ommai_release(&ommai_default_allocator, parts, n_parts, sizeof *parts);
 }
@@ -26,19 +27,18 @@ static bool grow(struct ommai_conversation *conversation) {
   return true;
 }
 
-int ommai_conversation_add(struct ommai_conversation *conversation, enum omma_role role, struct omma_image *const *images,
-                           size_t n_images, const struct omma_image_options *image_options, const char *text,
-                           size_t text_size) {
-  size_t n_parts = n_images + (text_size > 0);
+int ommai_conversation_add(struct ommai_conversation *conversation, enum omma_role role, struct omma_part *attachments,
+                           size_t n_attachments, const char *text, size_t text_size) {
+  size_t n_parts = n_attachments + (text_size > 0);
   struct omma_part *parts = ommai_allocate(&ommai_default_allocator, n_parts, sizeof *parts);
   if (!parts) {
-    for (size_t i = 0; i < n_images; i++) omma_image_destroy(images[i]);
+    for (size_t i = 0; i < n_attachments; i++) ommai_attachment_release(&attachments[i]);
     return ommai_failed("out of memory: a message of %zu parts", n_parts);
   }
-  for (size_t i = 0; i < n_images; i++) parts[i] = (struct omma_part){.image = images[i], .image_options = *image_options};
+  if (n_attachments) memcpy(parts, attachments, n_attachments * sizeof *parts);
   bool made = grow(conversation);
   if (made && text_size > 0) {
-    struct omma_part *part = &parts[n_images];
+    struct omma_part *part = &parts[n_attachments];
     part->text = ommai_duplicate(&ommai_default_allocator, text, text_size);
     part->text_size = text_size;
     made = part->text != NULL;

@@ -30,11 +30,34 @@ static bool next_option(const struct ommai_command *command, struct cursor *curs
   return false;
 }
 
+/* Whether the word spells `name`; underscores count as dashes, as in programs whose flags are written both ways. */
+static bool spells(const char *word, size_t size, const char *name) {
+  if (strlen(name) != size) return false;
+  for (size_t i = 0; i < size; i++) {
+    if ((word[i] == '_' ? '-' : word[i]) != name[i]) return false;
+  }
+  return true;
+}
+
 static const struct ommai_option *find_option(const struct ommai_command *command, const char *name, size_t size) {
   for (struct cursor c = {0}; next_option(command, &c);) {
-    if (strlen(c.option->name) == size && memcmp(c.option->name, name, size) == 0) return c.option;
+    if (spells(name, size, c.option->name)) return c.option;
   }
   return NULL;
+}
+
+/* Passes over an ignored option at argv[*index] and its value. False when the word is none. */
+static bool pass_ignored(const struct ommai_command *command, int argc, char **argv, int *index) {
+  const char *name = argv[*index] + 2, *equals = strchr(name, '=');
+  size_t size = equals ? (size_t)(equals - name) : strlen(name);
+  if (strncmp(argv[*index], "--", 2) != 0) return false;
+  for (const struct ommai_ignored_option *option = command->ignored; option && option->name; option++) {
+    if (!spells(name, size, option->name)) continue;
+    ommai_warn("%s: --%s: accepted, but it means nothing to this program", command->name, option->name);
+    if (option->takes_value && !equals && *index + 1 < argc) ++*index;
+    return true;
+  }
+  return false;
 }
 
 static const struct ommai_option *find_letter(const struct ommai_command *command, char letter) {
@@ -114,13 +137,17 @@ static enum ommai_parsed set_number(const char *command, const struct ommai_opti
   char why[128];
   char *end;
   double number = strtod(value, &end);
-  if (end == value || *end || !isfinite(number) || strchr(" \t\n\r\f\v", *value)) {
+  if (end == value || *end || isnan(number) || (isinf(number) && isfinite(option->maximum)) || strchr(" \t\n\r\f\v", *value)) {
     return wrong_value(command, option, value, "must be a number");
   }
   bool low = option->above_minimum ? number <= option->minimum : number < option->minimum;
   if (low || number > option->maximum) {
-    snprintf(why, sizeof why, option->above_minimum ? "must be above %g and at most %g" : "must be from %g to %g",
-             option->minimum, option->maximum);
+    if (isinf(option->maximum)) {
+      snprintf(why, sizeof why, option->above_minimum ? "must be above %g" : "must be %g or more", option->minimum);
+    } else {
+      snprintf(why, sizeof why, option->above_minimum ? "must be above %g and at most %g" : "must be from %g to %g",
+               option->minimum, option->maximum);
+    }
     return wrong_value(command, option, value, why);
   }
   *field = number;
@@ -160,7 +187,8 @@ static enum ommai_parsed set_option(const char *command, const struct ommai_opti
     case OMMAI_OPTION_SIZE: return set_integer(command, option, value, field);
     case OMMAI_OPTION_NUMBER: return set_number(command, option, value, field);
     case OMMAI_OPTION_CHOICE: return set_choice(command, option, value, field);
-    case OMMAI_OPTION_STRINGS: break;
+    case OMMAI_OPTION_STRINGS:
+    case OMMAI_OPTION_WORDS: break;
   }
   if (add_string(field, value, n_words)) return OMMAI_PARSED;
   ommai_failed("%s: out of memory for the values of --%s", command, option->name);
@@ -178,6 +206,8 @@ static enum ommai_parsed set_defaults(const struct ommai_command *command, void 
       *(int64_t *)field = option->unset;
     } else if (option->type == OMMAI_OPTION_CHOICE) {
       *(int *)field = (int)option->unset;
+    } else if (option->type == OMMAI_OPTION_NUMBER) {
+      *(double *)field = NAN;
     }
   }
   return OMMAI_PARSED;
@@ -237,11 +267,16 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
       options_end = true;
     } else if (!options_end && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
       return OMMAI_PARSED_HELP;
+    } else if (!options_end && pass_ignored(command, argc, argv, &i)) {
+      continue;
     } else if (!options_end && word[0] == '-' && word[1]) {
       const struct ommai_option *option;
       const char *value;
       parsed = read_option(command, argc, argv, &i, &option, &value);
       if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);
+      while (parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && i + 1 < argc && argv[i + 1][0] != '-') {
+        parsed = set_option(command->name, option, argv[++i], values, (size_t)argc);
+      }
     } else if (!add_string(arguments, word, (size_t)argc)) {
       ommai_failed("%s: out of memory for the arguments", command->name);
       return OMMAI_PARSED_WRONG;
@@ -257,7 +292,8 @@ static void release_strings(struct ommai_strings *list) {
 
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments) {
   for (struct cursor c = {0}; next_option(command, &c);) {
-    if (c.option->type == OMMAI_OPTION_STRINGS) release_strings((struct ommai_strings *)((char *)values + c.option->offset));
+    bool is_list = c.option->type == OMMAI_OPTION_STRINGS || c.option->type == OMMAI_OPTION_WORDS;
+    if (is_list) release_strings((struct ommai_strings *)((char *)values + c.option->offset));
   }
   release_strings(arguments);
 }

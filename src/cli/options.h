@@ -12,6 +12,7 @@ enum ommai_option_type {
   OMMAI_OPTION_FLAG,    /* bool */
   OMMAI_OPTION_STRING,  /* const char * */
   OMMAI_OPTION_STRINGS, /* struct ommai_strings; may be given several times */
+  OMMAI_OPTION_WORDS,   /* the same; each time takes all words up to the next option */
   OMMAI_OPTION_INTEGER, /* int64_t */
   OMMAI_OPTION_SIZE,    /* int64_t; a number with an optional unit: k, m, g, t = powers of 1,000; K, M, G, T of 1,024 */
   OMMAI_OPTION_NUMBER,  /* double */
@@ -33,9 +34,9 @@ struct ommai_option {
   const char *help;      /* lower case, no full stop */
   const char *initial;   /* the default: read like a given value and shown in the help */
   const char *otherwise; /* shown as the default where `initial` is NULL; may be NULL */
-  int64_t unset;         /* integers, sizes, choices: the field's value when neither given nor `initial` */
-  int64_t low, high;     /* inclusive range of integers and sizes */
-  double minimum, maximum;
+  int64_t unset;     /* integers, sizes, choices: the field's value when neither given nor `initial`; numbers are NAN then */
+  int64_t low, high; /* inclusive range of integers and sizes */
+  double minimum, maximum;    /* maximum INFINITY: the word inf is a value */
   bool above_minimum;         /* numbers: the minimum itself is excluded */
   const char *const *choices; /* ends in NULL */
 };
@@ -44,6 +45,12 @@ struct ommai_option_group {
   const char *title;
   const struct ommai_option *options;
   size_t n_options;
+};
+
+/* An option of a related program that is accepted with a warning and does nothing. */
+struct ommai_ignored_option {
+  const char *name;
+  bool takes_value;
 };
 
 #define OMMAI_MAX_OPTION_GROUPS 8
@@ -56,7 +63,8 @@ struct ommai_command {
   const char *details;   /* paragraph for the command's help */
   const char *example;
   const struct ommai_option_group *groups[OMMAI_MAX_OPTION_GROUPS];
-  size_t values_size; /* of the struct that the options fill */
+  const struct ommai_ignored_option *ignored; /* ends in a NULL name; may be NULL */
+  size_t values_size;                         /* of the struct that the options fill */
   size_t min_arguments, max_arguments;
   /* Returns the exit code. `values` is the filled struct, `arguments` what stood there beside the options. */
   int (*run)(const void *values, const struct ommai_strings *arguments);
@@ -64,7 +72,8 @@ struct ommai_command {
 
 enum ommai_parsed { OMMAI_PARSED, OMMAI_PARSED_HELP, OMMAI_PARSED_WRONG };
 
-/* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed). Forms: --name value, --name=value,
+/* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed). Forms: --name value, --name=value (underscores
+ * in a name count as dashes),
  * -x value, `--` ends the options. OMMAI_PARSED_HELP: help was asked for, nothing more was read. OMMAI_PARSED_WRONG: what was wrong
  * has been said on stderr, with the nearest name for an unknown option. Release in every case. */
 enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,

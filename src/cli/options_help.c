@@ -1,5 +1,6 @@
 /* The help of a command, made from its table. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "cli/options.h"
@@ -34,6 +35,8 @@ static void describe_value(const struct ommai_option *option, char *text, size_t
       size_t used = strlen(range);
       snprintf(range + used, sizeof range - used, "%s%s", i ? ", " : "one of ", option->choices[i]);
     }
+  } else if (option->type == OMMAI_OPTION_NUMBER && isinf(option->maximum)) {
+    snprintf(range, sizeof range, option->above_minimum ? "above %g" : "%g or more", option->minimum);
   } else if (option->type == OMMAI_OPTION_NUMBER) {
     snprintf(range, sizeof range, option->above_minimum ? "above %g, at most %g" : "%g to %g", option->minimum,
              option->maximum);
@@ -56,10 +59,11 @@ static void help_option(const struct ommai_option *option, FILE *out) {
   snprintf(name, sizeof name, "  %s--%s%s%s", letter, option->name, option->value ? " " : "",
            option->value ? option->value : "");
   int column = fprintf(out, "%-*s", HELP_INDENT, name);
-  if (column > HELP_INDENT) {
+  if (column >= HELP_INDENT) {
     fprintf(out, "\n%*s", HELP_INDENT, "");
   }
   column = wrap(out, option->help, HELP_INDENT, HELP_INDENT);
+  if (option->type == OMMAI_OPTION_WORDS) column = wrap(out, "(one or more)", HELP_INDENT, column);
   if (option->type == OMMAI_OPTION_STRINGS) column = wrap(out, "(may be given several times)", HELP_INDENT, column);
   describe_value(option, value, sizeof value);
   wrap(out, value, HELP_INDENT, column);

@@ -28,7 +28,8 @@ void ommai_progress_update(void *context, int64_t done, int64_t total) {
   memset(bar, '.', BAR_WIDTH);
   memset(bar, '#', (size_t)(part * BAR_WIDTH));
   bar[BAR_WIDTH] = '\0';
-  fprintf(stderr, "\r%s [%s] %3.0f %%  %.1f s\033[K", progress->stage, bar, part * 100, now - progress->started);
+  fprintf(stderr, "\r%s [%s] %3.0f %%  %.1f s  %s\033[K", progress->stage, bar, part * 100, now - progress->started,
+          progress->details);
   fflush(stderr);
   progress->drawn = true;
   progress->last_drawn = now;

@@ -21,7 +21,7 @@ void omma_embeddings_destroy(struct omma_embeddings *embeddings) {
   if (!embeddings) return;
   struct omma_allocator allocator = embeddings->allocator;
   size_t n = embeddings->n_images;
-  for (size_t i = 0; embeddings->pictures && i < n; i++) ommai_prepared_picture_free(&allocator, &embeddings->pictures[i]);
+  for (size_t i = 0; embeddings->pictures && i < n; i++) ommai_prepared_picture_free(&embeddings->pictures[i]);
   ommai_release(&allocator, embeddings->pictures, n, sizeof *embeddings->pictures);
   ommai_release(&allocator, embeddings->inputs, n, sizeof *embeddings->inputs);
   ommai_release(&allocator, embeddings->images, n, sizeof *embeddings->images);
@@ -41,6 +41,7 @@ static void lay_out(const struct omma_model *model, struct omma_embeddings *embe
     const struct omma_image_plan *plan = &embeddings->pictures[i].plan;
     const float **deepstack = embeddings->deepstack + i * embeddings->n_deepstack;
     embeddings->inputs[i] = (struct ommai_vision_input){.pixels = embeddings->pictures[i].pixels,
+                                                        .n_frames = embeddings->pictures[i].n_frames,
                                                         .grid_rows = plan->grid_thw[1],
                                                         .grid_columns = plan->grid_thw[2],
                                                         .output = output};
@@ -68,8 +69,7 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
     return ommai_fail_memory(error, "embeddings", n * sizeof *embeddings->images);
   }
   for (size_t i = 0; i < n; i++) {
-    enum omma_status status =
-        ommai_prepare_picture(model, images[i], options, &embeddings->allocator, &embeddings->pictures[i], error);
+    enum omma_status status = ommai_prepare_picture(model, images[i], options, &embeddings->pictures[i], error);
     if (status != OMMA_OK) {
       ommai_error_prefix(error, "image %zu", i);
       return status;

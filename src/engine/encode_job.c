@@ -10,29 +10,26 @@ int64_t ommai_encode_output_size(const struct omma_model *model, int64_t n_token
   return (1 + model->config.vision.n_deepstack) * n_tokens * model->config.vision.out_hidden_size;
 }
 
-static int64_t patches_of(const struct ommai_vision_input *input) { return input->grid_rows * input->grid_columns; }
-
 /* Takes as many of the waiting pictures as the budget allows, at least one. */
 static enum omma_status begin_pass(struct ommai_encode_job *job, struct omma_error *error) {
   struct ommai_resources *resources = job->resources;
   const struct omma_model *model = resources->model;
-  int64_t n_patches = 0, max_side = 0, n = 0;
-  while (job->first + n < job->n_inputs) {
-    const struct ommai_vision_input *input = &job->inputs[job->first + n];
-    if (n > 0 && (job->separate || n_patches + patches_of(input) > resources->sizes.patch_budget)) break;
-    n_patches += patches_of(input);
-    max_side = ommai_max_i64(max_side, ommai_max_i64(input->grid_rows, input->grid_columns));
-    n++;
+  const struct ommai_vision_input *inputs = &job->inputs[job->first];
+  struct ommai_vision_sizes sizes = {0}, longer = {0};
+  int64_t n = 0;
+  for (; job->first + n < job->n_inputs; n++, sizes = longer) {
+    OMMAI_TRY(ommai_vision_sizes_add(&model->config.vision, &inputs[n], &longer, error));
+    if (n > 0 && (job->separate || longer.n_patches > resources->sizes.patch_budget)) break;
   }
-  size_t size = ommai_vision_workspace_size(&model->tower, n_patches, n, max_side, model->n_threads);
+  size_t size = ommai_vision_workspace_size(&model->tower, &sizes, model->n_threads);
   if (!size) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches are too many", (long long)n_patches);
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches are too many", (long long)sizes.n_patches);
   }
   OMMAI_TRY(ommai_resources_grow_vision(resources, size, error));
   job->n_in_pass = n;
-  return ommai_vision_run_start(&model->tower, &job->inputs[job->first], n, &model->config.picture.patches,
-                                resources->vision_workspace, resources->vision_workspace_size, resources->team_interface,
-                                &job->run, error);
+  job->n_passes++;
+  return ommai_vision_run_start(&model->tower, inputs, n, &model->config.picture.patches, resources->vision_workspace,
+                                resources->vision_workspace_size, resources->team_interface, &job->run, error);
 }
 
 enum omma_status ommai_encode_step(struct ommai_encode_job *job, bool *done, struct omma_error *error) {

@@ -11,7 +11,7 @@ struct ommai_encode_job {
   const struct ommai_vision_input *inputs; /* [n_inputs], in order; must outlive the job */
   int64_t n_inputs;
   bool separate; /* one picture a pass */
-  int64_t first, n_in_pass;
+  int64_t first, n_in_pass, n_passes;
   struct ommai_vision_run *run; /* of the pass in progress; NULL between passes */
 };
 

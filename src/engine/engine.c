@@ -115,17 +115,38 @@ static bool between_steps(struct omma_engine *engine) {
   return end;
 }
 
-static void publish_pages(struct omma_engine *engine) {
+/* What others may know of the thread's own resources. */
+static void publish(struct omma_engine *engine) {
   const struct ommai_kv_cache *kv = engine->resources.kv;
+  const struct ommai_encoder_cache *cache = &engine->resources.encoder_cache;
   pthread_mutex_lock(&engine->mutex);
   engine->stats.kv_pages_used = kv->n_pages - kv->n_free;
+  engine->stats.encoder_cache_bytes = cache->bytes;
+  engine->stats.encoder_cache_hits = cache->n_hits;
+  engine->stats.encoder_cache_misses = cache->n_misses;
+  engine->stats.encoder_cache_evictions = cache->n_evictions;
+  engine->stats.workspace_bytes =
+      (int64_t)(engine->resources.sizes.language_workspace + engine->resources.vision_workspace_size);
   pthread_mutex_unlock(&engine->mutex);
 }
 
-static void count_pictures(struct omma_engine *engine, const struct ommai_vision_input *inputs, int64_t n) {
+static void count_pictures(struct omma_engine *engine, const struct ommai_encode_job *encode) {
   pthread_mutex_lock(&engine->mutex);
-  engine->stats.images += n;
-  for (int64_t i = 0; i < n; i++) engine->stats.patches += inputs[i].grid_rows * inputs[i].grid_columns;
+  engine->stats.images += encode->first;
+  engine->stats.encoder_passes += encode->n_passes;
+  for (int64_t i = 0; i < encode->first; i++) {
+    engine->stats.patches += encode->inputs[i].grid_rows * encode->inputs[i].grid_columns;
+  }
+  pthread_mutex_unlock(&engine->mutex);
+}
+
+/* Pictures of waiting requests go through the tower with those of the first. */
+static void invite_waiting(struct omma_engine *engine) {
+  pthread_mutex_lock(&engine->mutex);
+  for (int64_t i = 0; i < engine->n_queued; i++) {
+    const struct job *job = queued(engine, i);
+    if (job->kind == JOB_GENERATE && !job->cancelled) ommai_sequence_invite(engine->sequence, job->request);
+  }
   pthread_mutex_unlock(&engine->mutex);
 }
 
@@ -135,24 +156,24 @@ static void run_generate(struct omma_engine *engine, const struct job *job) {
   double queue_seconds = seconds_since(job->submitted);
   bool done = false;
   enum omma_status status = ommai_sequence_start(&engine->resources, job->request, &job->callbacks, sequence, &error);
+  if (status == OMMA_OK) invite_waiting(engine);
   while (status == OMMA_OK && !done) {
     if (between_steps(engine)) {
       sequence->result.finish = OMMA_FINISH_CANCELLED;
       break;
     }
     status = ommai_sequence_step(sequence, &done, &error);
-    publish_pages(engine);
+    publish(engine);
   }
   struct omma_result result = sequence->result;
   result.timings.queue = queue_seconds;
   if (status != OMMA_OK) {
     result.finish = OMMA_FINISH_ERROR;
     result.error = error;
-  } else if (job->request->n_pictures && sequence->stage != OMMA_STAGE_ENCODE) {
-    count_pictures(engine, sequence->inputs, (int64_t)job->request->n_pictures);
   }
+  count_pictures(engine, &sequence->encode);
   ommai_sequence_free(sequence);
-  publish_pages(engine);
+  publish(engine);
   finish_generate(engine, job, &result);
 }
 
@@ -175,7 +196,7 @@ static void run_encode(struct omma_engine *engine, const struct job *job) {
       call->progress(call->progress_context, at, total);
     }
   }
-  if (status == OMMA_OK) count_pictures(engine, call->inputs, call->n_inputs);
+  count_pictures(engine, &encode);
   finish_encode(engine, call, status, &error);
 }
 

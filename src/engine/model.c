@@ -1,5 +1,6 @@
 #include "engine/model.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,9 +17,10 @@ static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_
   return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
 }
 
-static struct ommai_weight_loader make_loader(const struct omma_model *model, enum ommai_loader_mode mode) {
+static struct ommai_weight_loader make_loader(const struct omma_model *model, enum ommai_loader_mode mode,
+                                              const struct ommai_checkpoint *checkpoint) {
   return (struct ommai_weight_loader){
-      .mode = mode, .allocator = model->allocator, .checkpoint = model->checkpoint, .linear_engine = model->linear_engine};
+      .mode = mode, .allocator = model->allocator, .checkpoint = checkpoint, .linear_engine = model->linear_engine};
 }
 
 /* Runs the family's lists over a tower and a decoder. */
@@ -32,11 +34,12 @@ static enum omma_status load(const struct omma_model *model, struct ommai_weight
   return model->family->load_text(loader, decoder, error);
 }
 
-enum omma_status ommai_model_describe(const struct omma_model *model, struct ommai_weight_loader *loader,
-                                      ommai_tensor_visitor visit, void *context, struct omma_error *error) {
+enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
+                                      struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
+                                      struct omma_error *error) {
   struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
-  *loader = make_loader(model, OMMAI_LOADER_DESCRIBE);
+  *loader = make_loader(model, OMMAI_LOADER_DESCRIBE, checkpoint);
   loader->visit = visit;
   loader->visit_context = context;
   return load(model, loader, &tower, &decoder, NULL, error);
@@ -51,7 +54,7 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
 static enum omma_status count_weights(struct omma_model *model, struct omma_error *error) {
   struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
-  struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE);
+  struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE, NULL);
   OMMAI_TRY(load(model, &loader, &tower, &decoder, &model->n_vision_parameters, error));
   model->n_parameters = loader.n_parameters;
   if (model->config.text.tied_embeddings) model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
@@ -63,12 +66,12 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
                                      struct omma_error *error) {
   struct ommai_weight_loader loader;
   OMMAI_TRY(ommai_checkpoint_open(model->directory, &model->allocator, &model->checkpoint, error));
-  OMMAI_TRY(ommai_model_describe(model, &loader, require_tensor, model->checkpoint, error));
-  size_t depth = (size_t)model->config.vision.depth, n_layers = (size_t)model->config.text.n_layers;
+  OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
+  size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
-  model->decoder.layers = ommai_allocate(&model->allocator, n_layers, sizeof *model->decoder.layers);
-  if (!model->tower.blocks || !model->decoder.layers) return ommai_fail_memory(error, "layer tables", depth + n_layers);
-  loader = make_loader(model, OMMAI_LOADER_PACK);
+  if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);
+  OMMAI_TRY(ommai_decoder_allocate(&model->decoder, &model->allocator, error));
+  loader = make_loader(model, OMMAI_LOADER_PACK, model->checkpoint);
   loader.progress = options->progress;
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
@@ -124,16 +127,18 @@ static void set_up_networks(struct omma_model *model, const struct omma_model_op
                                           .ops = ops,
                                           .attention = model->attention,
                                           .linear_engine = model->linear_engine};
-  ommai_mrope_init(&model->decoder.mrope, model->config.text.head_dim, model->config.text.rope_theta,
+  ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
                    model->config.text.mrope_section, model->config.text.mrope_interleaved);
 }
 
 static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
                                    struct omma_error *error) {
+  if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
   OMMAI_TRY(ommai_cpu_select(options->isa, &model->level, error));
   OMMAI_TRY(ommai_model_config_read(model->directory, &model->allocator, &model->family, &model->config, error));
   OMMAI_TRY(choose_limits(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
+  OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
@@ -153,6 +158,7 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
   struct omma_model *model = ommai_allocate(allocator, 1, sizeof *model);
   if (!model) return ommai_fail_memory(error, "model", sizeof *model);
   model->allocator = *allocator;
+  model->picture_allocator = options->allocator ? *options->allocator : ommai_huge_page_allocator;
   model->directory_size = strlen(directory);
   model->directory = ommai_duplicate(allocator, directory, model->directory_size);
   enum omma_status status =
@@ -165,72 +171,15 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
   return OMMA_OK;
 }
 
-static void free_vector(const struct omma_model *model, float *vector, int64_t n) {
-  ommai_release(&model->allocator, vector, (size_t)n, sizeof *vector);
-}
-
-static void free_vision_linear(struct ommai_vision_linear *layer) {
-  ommai_linear_op_destroy(layer->op);
-  ommai_linear_destroy(layer->linear);
-}
-
-static void free_merger(const struct omma_model *model, struct ommai_vision_merger *merger) {
-  const struct ommai_vision_config *config = &model->config.vision;
-  int64_t n = config->hidden_size * (merger->norm_after_join ? config->merge_size * config->merge_size : 1);
-  free_vector(model, merger->norm.weight, n);
-  free_vector(model, merger->norm.bias, n);
-  free_vision_linear(&merger->fc1);
-  free_vision_linear(&merger->fc2);
-}
-
-static void free_tower(struct omma_model *model) {
-  struct ommai_vision_tower *tower = &model->tower;
-  int64_t h = tower->config.hidden_size;
-  free_vision_linear(&tower->patch_embed);
-  free_vector(model, tower->position_table, tower->config.position_side * tower->config.position_side * h);
-  for (int64_t i = 0; tower->blocks && i < tower->config.depth; i++) {
-    struct ommai_vision_block *block = &tower->blocks[i];
-    struct ommai_vision_norm norms[2] = {block->norm1, block->norm2};
-    struct ommai_vision_linear *layers[4] = {&block->qkv, &block->proj, &block->fc1, &block->fc2};
-    for (int j = 0; j < 2; j++) {
-      free_vector(model, norms[j].weight, h);
-      free_vector(model, norms[j].bias, h);
-    }
-    for (int j = 0; j < 4; j++) free_vision_linear(layers[j]);
-  }
-  ommai_release(&model->allocator, tower->blocks, (size_t)tower->config.depth, sizeof *tower->blocks);
-  free_merger(model, &tower->merger);
-  for (int64_t j = 0; j < tower->config.n_deepstack; j++) free_merger(model, &tower->deepstack[j]);
-}
-
-static void free_decoder(struct omma_model *model) {
-  struct ommai_decoder *decoder = &model->decoder;
-  int64_t h = decoder->config.hidden_size, head_dim = decoder->config.head_dim;
-  for (int64_t i = 0; decoder->layers && i < decoder->config.n_layers; i++) {
-    struct ommai_decoder_layer *layer = &decoder->layers[i];
-    struct ommai_decoder_linear *linears[4] = {&layer->qkv, &layer->o, &layer->gate_up, &layer->down};
-    free_vector(model, layer->input_norm, h);
-    free_vector(model, layer->post_norm, h);
-    free_vector(model, layer->q_norm, head_dim);
-    free_vector(model, layer->k_norm, head_dim);
-    for (int j = 0; j < 4; j++) {
-      ommai_linear_op_destroy(linears[j]->op);
-      ommai_linear_destroy(linears[j]->linear);
-    }
-  }
-  ommai_release(&model->allocator, decoder->layers, (size_t)decoder->config.n_layers, sizeof *decoder->layers);
-  free_vector(model, decoder->final_norm, h);
-  ommai_linear_destroy(decoder->lm_head);
-}
-
 void omma_model_close(struct omma_model *model) {
   if (!model) return;
-  free_tower(model);
-  free_decoder(model);
+  ommai_vision_tower_free(&model->tower, &model->allocator);
+  ommai_decoder_free(&model->decoder, &model->allocator);
   ommai_checkpoint_close(model->checkpoint);
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
   ommai_tokenizer_destroy(model->tokenizer);
+  ommai_picture_team_destroy(model->picture_team);
   struct omma_allocator allocator = model->allocator;
   ommai_release(&allocator, model->directory, model->directory_size + 1, 1);
   ommai_release(&allocator, model, 1, sizeof *model);

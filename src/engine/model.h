@@ -5,6 +5,7 @@
 #include <omma/omma.h>
 #include <stdatomic.h>
 
+#include "engine/picture_team.h"
 #include "kernels/cpu.h"
 #include "models/family.h"
 #include "text/tokenizer.h"
@@ -17,6 +18,8 @@ struct omma_model {
   enum ommai_cpu_level level;
   int n_threads;
   bool pin_threads, config_only;
+  struct omma_allocator picture_allocator; /* of decoded and resized pictures */
+  struct ommai_picture_team *picture_team;
   const struct ommai_family *family;
   struct ommai_model_config config;
   int64_t max_model_len;
@@ -31,8 +34,10 @@ struct omma_model {
   atomic_bool has_engine;
 };
 
-/* Shows every tensor the model wants to `visit`; counts them into the loader. */
-enum omma_status ommai_model_describe(const struct omma_model *model, struct ommai_weight_loader *loader,
-                                      ommai_tensor_visitor visit, void *context, struct omma_error *error);
+/* Shows every tensor the model wants to `visit`; counts them into the loader. Where names come in dialects, those that `checkpoint`
+ * has; NULL: those of the released files. */
+enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
+                                      struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
+                                      struct omma_error *error);
 
 #endif

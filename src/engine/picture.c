@@ -1,10 +1,16 @@
 #include "engine/picture.h"
 
+#include <sodium.h>
+#include <stdalign.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/team.h"
+#include "image/fit_patches.h"
 #include "image/smart_resize.h"
 
 static struct ommai_image_limits effective_limits(const struct omma_image_limits *limits) {
@@ -20,7 +26,7 @@ enum omma_status omma_image_decode(const void *bytes, size_t size, const struct 
   struct ommai_image_limits effective = effective_limits(limits);
   struct omma_image *image = ommai_allocate(&ommai_default_allocator, 1, sizeof *image);
   if (!image) return ommai_fail_memory(error, "image", sizeof *image);
-  enum omma_status status = ommai_image_decode(bytes, size, &effective, &ommai_default_allocator, &image->decoded, error);
+  enum omma_status status = ommai_image_decode(bytes, size, &effective, &ommai_huge_page_allocator, &image->decoded, error);
   if (status != OMMA_OK) {
     omma_image_destroy(image);
     return status;
@@ -49,19 +55,19 @@ enum omma_status omma_image_from_rgb(int32_t width, int32_t height, const uint8_
                             "image: expected sides of 1 to %lld and at most %lld pixels, found %d x %d",
                             (long long)OMMAI_IMAGE_MAX_SIDE, (long long)OMMAI_IMAGE_MAX_PIXELS, width, height);
   }
-  const struct omma_allocator *allocator = &ommai_default_allocator;
+  const struct omma_allocator *allocator = &ommai_default_allocator, *large = &ommai_huge_page_allocator;
   size_t size = (size_t)width * (size_t)height * 3;
   struct omma_image *image = ommai_allocate(allocator, 1, sizeof *image);
-  struct ommai_image *decoded = ommai_allocate(allocator, 1, sizeof *decoded);
-  uint8_t *pixels = ommai_allocate_uninitialised(allocator, size, 1);
+  struct ommai_image *decoded = ommai_allocate(large, 1, sizeof *decoded);
+  uint8_t *pixels = ommai_allocate_uninitialised(large, size, 1);
   if (!image || !decoded || !pixels) {
     ommai_release(allocator, image, 1, sizeof *image);
-    ommai_release(allocator, decoded, 1, sizeof *decoded);
-    ommai_release(allocator, pixels, size, 1);
+    ommai_release(large, decoded, 1, sizeof *decoded);
+    ommai_release(large, pixels, size, 1);
     return ommai_fail_memory(error, "image", size);
   }
   memcpy(pixels, rgb, size);
-  *decoded = (struct ommai_image){.width = width, .height = height, .pixels = pixels, .allocator = *allocator};
+  *decoded = (struct ommai_image){.width = width, .height = height, .pixels = pixels, .allocator = *large};
   image->decoded = decoded;
   *out = image;
   return OMMA_OK;
@@ -77,14 +83,17 @@ void omma_image_destroy(struct omma_image *image) {
   ommai_release(&ommai_default_allocator, image, 1, sizeof *image);
 }
 
-static enum omma_status area_limits(const struct omma_model *model, const struct omma_image_options *options, int64_t *low,
-                                    int64_t *high, struct omma_error *error) {
-  *low = options && options->min_pixels ? options->min_pixels : model->config.picture.min_pixels;
-  *high = options && options->max_pixels ? options->max_pixels : model->config.picture.max_pixels;
+static enum omma_status area_limits(const struct omma_image_options *options, int64_t min_pixels, int64_t max_pixels,
+                                    bool enlarges, int64_t *low, int64_t *high, struct omma_error *error) {
+  *low = options && options->min_pixels ? options->min_pixels : min_pixels;
+  *high = options && options->max_pixels ? options->max_pixels : max_pixels;
+  if (!enlarges && *low > 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "min_pixels", "min_pixels: this model never enlarges pictures");
+  }
   /* One limit alone moves the other along. */
   if (options && options->min_pixels && !options->max_pixels && *high < *low) *high = *low;
   if (options && options->max_pixels && !options->min_pixels && *low > *high) *low = *high;
-  if (*low < 1 || *high < *low || *high > OMMAI_IMAGE_MAX_PIXELS) {
+  if (*low < enlarges || *high < *low || *high > OMMAI_IMAGE_MAX_PIXELS) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "min_pixels",
                             "min_pixels, max_pixels: expected 1 <= min <= max <= %lld, found %lld and %lld",
                             (long long)OMMAI_IMAGE_MAX_PIXELS, (long long)*low, (long long)*high);
@@ -92,12 +101,45 @@ static enum omma_status area_limits(const struct omma_model *model, const struct
   return OMMA_OK;
 }
 
-enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
-                                       const struct omma_image_options *options, struct omma_image_plan *plan,
-                                       struct omma_error *error) {
-  const struct ommai_vision_config *vision = &model->config.vision;
+/* The size of the picture's content and of the canvas that is cut into patches. */
+static enum omma_status choose_size(const struct omma_model *model, int32_t width, int32_t height,
+                                    const struct omma_image_options *options, struct ommai_fitted_size *size,
+                                    struct omma_error *error) {
+  const struct ommai_picture_config *picture = &model->config.picture;
+  int32_t patch = picture->patches.patch_size, merge = picture->patches.merge_size;
   int64_t low, high;
-  int32_t resized_height, resized_width;
+  OMMAI_TRY(
+      area_limits(options, picture->min_pixels, picture->max_pixels, picture->sizing == OMMAI_SIZING_AREA, &low, &high, error));
+  if (picture->sizing == OMMAI_SIZING_PATCHES) {
+    return ommai_fit_patches(width, height, patch, merge, ommai_max_i64(high / ((int64_t)patch * patch), 1), size, error);
+  }
+  OMMAI_TRY(ommai_smart_resize(height, width, patch * merge, low, high, &size->height, &size->width, error));
+  size->padded_width = size->width;
+  size->padded_height = size->height;
+  return OMMA_OK;
+}
+
+/* The same for the frames of a video. */
+static enum omma_status choose_frame_size(const struct omma_model *model, int32_t width, int32_t height, int64_t n_frames,
+                                          const struct omma_image_options *options, struct ommai_fitted_size *size,
+                                          struct omma_error *error) {
+  const struct ommai_patch_spec *patches = &model->config.picture.patches;
+  const struct ommai_video_config *video = &model->config.video;
+  int32_t factor = patches->patch_size * patches->merge_size;
+  int64_t low, high;
+  OMMAI_TRY(area_limits(options, video->min_pixels, video->max_pixels, true, &low, &high, error));
+  if (video->area_of_all_frames) {
+    OMMAI_TRY(ommai_smart_resize_frames(n_frames, patches->temporal, height, width, factor, low, high, &size->height,
+                                        &size->width, error));
+  } else {
+    OMMAI_TRY(ommai_smart_resize(height, width, factor, low, high, &size->height, &size->width, error));
+  }
+  size->padded_width = size->width;
+  size->padded_height = size->height;
+  return OMMA_OK;
+}
+
+static enum omma_status check_size(int32_t width, int32_t height, struct omma_error *error) {
   if (width < 1 || height < 1) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "image: expected sides of at least 1 pixel, found %d x %d",
                             width, height);
@@ -107,75 +149,228 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
                             "image is too large: %d x %d pixels, at most %lld a side and %lld in all", width, height,
                             (long long)OMMAI_IMAGE_MAX_SIDE, (long long)OMMAI_IMAGE_MAX_PIXELS);
   }
-  OMMAI_TRY(area_limits(model, options, &low, &high, error));
-  OMMAI_TRY(ommai_smart_resize(height, width, (int32_t)(vision->patch_size * vision->merge_size), low, high, &resized_height,
-                               &resized_width, error));
-  int64_t rows = resized_height / vision->patch_size, columns = resized_width / vision->patch_size;
-  *plan = (struct omma_image_plan){.width = width,
-                                   .height = height,
-                                   .resized_width = resized_width,
-                                   .resized_height = resized_height,
-                                   .grid_thw = {1, rows, columns},
-                                   .n_patches = rows * columns,
-                                   .n_tokens = rows * columns / (vision->merge_size * vision->merge_size),
-                                   .flops = ommai_vision_flops(vision, rows * columns)};
   return OMMA_OK;
 }
 
+static struct omma_image_plan make_plan(const struct omma_model *model, int32_t width, int32_t height, int64_t n_planes,
+                                        const struct ommai_fitted_size *size) {
+  const struct ommai_vision_config *vision = &model->config.vision;
+  int64_t rows = size->padded_height / vision->patch_size, columns = size->padded_width / vision->patch_size;
+  int64_t n_patches = n_planes * rows * columns;
+  return (struct omma_image_plan){.width = width,
+                                  .height = height,
+                                  .resized_width = size->padded_width,
+                                  .resized_height = size->padded_height,
+                                  .grid_thw = {n_planes, rows, columns},
+                                  .n_patches = n_patches,
+                                  .n_tokens = n_patches / ommai_vision_joined_patches(vision),
+                                  .flops = (double)n_planes * ommai_vision_flops(vision, rows, columns)};
+}
+
+enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
+                                       const struct omma_image_options *options, struct omma_image_plan *plan,
+                                       struct omma_error *error) {
+  struct ommai_fitted_size size;
+  OMMAI_TRY(check_size(width, height, error));
+  OMMAI_TRY(choose_size(model, width, height, options, &size, error));
+  *plan = make_plan(model, width, height, 1, &size);
+  return OMMA_OK;
+}
+
+static enum omma_status check_frames(const struct omma_model *model, size_t n_frames, struct omma_error *error) {
+  if (model->family->chat->video == OMMAI_VIDEO_NONE) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video", "%s models take no videos", model->config.model_type);
+  }
+  if (model->config.video.token < 0) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video",
+                            "this checkpoint takes no videos: its config.json has no video_token_id");
+  }
+  if (n_frames == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "a video has frames, found none");
+  if (n_frames <= OMMA_MAX_VIDEO_FRAMES) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "video", "at most %d frames make a video, found %zu", OMMA_MAX_VIDEO_FRAMES,
+                          n_frames);
+}
+
+enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
+                                       const struct omma_image_options *options, struct omma_image_plan *plan,
+                                       struct omma_error *error) {
+  struct ommai_fitted_size size;
+  OMMAI_TRY(check_frames(model, n_frames, error));
+  OMMAI_TRY(check_size(width, height, error));
+  OMMAI_TRY(choose_frame_size(model, width, height, (int64_t)n_frames, options, &size, error));
+  int64_t n_planes = ommai_div_up((int64_t)n_frames, model->config.vision.temporal_patch_size);
+  *plan = make_plan(model, width, height, n_planes, &size);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error) {
+  OMMAI_TRY(check_frames(model, video->n_frames, error));
+  if (video->fps != 0 && !(video->fps >= OMMAI_VIDEO_MIN_FPS && video->fps <= OMMAI_VIDEO_MAX_FPS)) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "fps", "fps: expected %g to %g, found %g", OMMAI_VIDEO_MIN_FPS,
+                            OMMAI_VIDEO_MAX_FPS, video->fps);
+  }
+  int32_t width = omma_image_width(video->frames[0]), height = omma_image_height(video->frames[0]);
+  for (size_t i = 1; i < video->n_frames; i++) {
+    int32_t w = omma_image_width(video->frames[i]), h = omma_image_height(video->frames[i]);
+    if (w == width && h == height) continue;
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "frame %zu: expected %d x %d pixels as frame 0, found %d x %d",
+                            i, width, height, w, h);
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_plan_video(const struct omma_model *model, const struct omma_video *video,
+                                  const struct omma_image_options *options, struct omma_image_plan *plan,
+                                  struct omma_error *error) {
+  const struct omma_image *first = video->frames[0];
+  return omma_model_plan_video(model, omma_image_width(first), omma_image_height(first), video->n_frames, options, plan, error);
+}
+
 static enum omma_status resize(const struct omma_model *model, const struct ommai_image *source,
-                               const struct omma_allocator *allocator, struct ommai_prepared_picture *picture,
-                               struct omma_error *error) {
-  const struct omma_image_plan *plan = &picture->plan;
+                               const struct ommai_fitted_size *fitted, uint8_t *pixels, struct omma_error *error) {
+  const struct omma_allocator *allocator = &model->picture_allocator;
   enum ommai_resize_rule rule = model->config.picture.resize_rule;
   size_t workspace_size;
-  OMMAI_TRY(ommai_resize_workspace(rule, source->width, source->height, plan->resized_width, plan->resized_height,
-                                   &workspace_size, error));
+  OMMAI_TRY(ommai_resize_workspace(rule, source->width, source->height, fitted->width, fitted->height, &workspace_size, error));
   void *workspace = ommai_allocate_uninitialised(allocator, workspace_size, 1);
   if (!workspace) return ommai_fail_memory(error, "resize", workspace_size);
-  enum omma_status status =
-      ommai_resize_bicubic_at(model->level, rule, source->pixels, source->width, source->height, picture->pixels,
-                              plan->resized_width, plan->resized_height, workspace, workspace_size, NULL, error);
+  const struct omma_team *team = ommai_picture_team_borrow(model->picture_team);
+  enum omma_status status = ommai_resize_bicubic_at(model->level, rule, source->pixels, source->width, source->height, pixels,
+                                                    fitted->width, fitted->height, workspace, workspace_size, team, error);
+  ommai_picture_team_return(model->picture_team, team);
   ommai_release(allocator, workspace, workspace_size, 1);
+  if (status == OMMA_OK) ommai_pad_in_place(fitted, pixels);
   return status;
 }
 
-enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
-                                       const struct omma_image_options *options, const struct omma_allocator *allocator,
-                                       struct ommai_prepared_picture *picture, struct omma_error *error) {
-  struct ommai_prepared_picture prepared = {0};
-  OMMAI_TRY(omma_model_plan_image(model, image->decoded->width, image->decoded->height, options, &prepared.plan, error));
-  prepared.size = (size_t)prepared.plan.resized_width * (size_t)prepared.plan.resized_height * 3;
-  prepared.pixels = ommai_allocate_uninitialised(allocator, prepared.size, 1);
-  if (!prepared.pixels) return ommai_fail_memory(error, "resized picture", prepared.size);
-  enum omma_status status = resize(model, image->decoded, allocator, &prepared, error);
+/* The owners' count lies in front of the pixels. */
+struct ommai_shared_pixels {
+  atomic_int n_owners;
+  size_t size; /* of all */
+  struct omma_allocator allocator;
+  alignas(OMMAI_ALIGNMENT) uint8_t pixels[];
+};
+
+static size_t frame_bytes(const struct omma_image_plan *plan) {
+  return (size_t)plan->resized_width * (size_t)plan->resized_height * 3;
+}
+
+/* Cannot overflow: a plan's areas and frames are bounded. */
+static enum omma_status take_pixels(const struct omma_model *model, struct ommai_prepared_picture *picture,
+                                    struct omma_error *error) {
+  size_t size = sizeof(struct ommai_shared_pixels) + (size_t)picture->n_frames * frame_bytes(&picture->plan);
+  picture->shared = ommai_allocate_uninitialised(&model->picture_allocator, size, 1);
+  if (!picture->shared) return ommai_fail_memory(error, "resized picture", size);
+  atomic_init(&picture->shared->n_owners, 1);
+  picture->shared->size = size;
+  picture->shared->allocator = model->picture_allocator;
+  picture->pixels = picture->shared->pixels;
+  return OMMA_OK;
+}
+
+struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_prepared_picture *picture) {
+  atomic_fetch_add(&picture->shared->n_owners, 1);
+  return *picture;
+}
+
+struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_picture *picture, const char *name) {
+  struct ommai_picture_key key;
+  crypto_generichash_state state;
+  unsigned char kind = name ? 1 : 0;
+  size_t n_pixels = (size_t)picture->n_frames * frame_bytes(&picture->plan);
+  crypto_generichash_init(&state, NULL, 0, sizeof key.bytes);
+  crypto_generichash_update(&state, &kind, sizeof kind);
+  crypto_generichash_update(&state, (const unsigned char *)picture->plan.grid_thw, sizeof picture->plan.grid_thw);
+  crypto_generichash_update(&state, (const unsigned char *)&picture->n_frames, sizeof picture->n_frames);
+  crypto_generichash_update(&state, name ? (const unsigned char *)name : picture->pixels, name ? strlen(name) : n_pixels);
+  crypto_generichash_final(&state, key.bytes, sizeof key.bytes);
+  return key;
+}
+
+/* Resizes frames of the plan's size to `fitted`. */
+static enum omma_status prepare(const struct omma_model *model, const struct omma_image *const *frames, int64_t n_frames,
+                                const struct omma_image_plan *plan, const struct ommai_fitted_size *fitted,
+                                struct ommai_prepared_picture *picture, struct omma_error *error) {
+  struct ommai_prepared_picture prepared = {.plan = *plan, .n_frames = n_frames};
+  OMMAI_TRY(take_pixels(model, &prepared, error));
+  enum omma_status status = OMMA_OK;
+  for (int64_t i = 0; i < n_frames && status == OMMA_OK; i++) {
+    status = resize(model, frames[i]->decoded, fitted, prepared.pixels + (size_t)i * frame_bytes(plan), error);
+  }
   if (status != OMMA_OK) {
-    ommai_prepared_picture_free(allocator, &prepared);
+    ommai_prepared_picture_free(&prepared);
     return status;
   }
   *picture = prepared;
   return OMMA_OK;
 }
 
-void ommai_prepared_picture_free(const struct omma_allocator *allocator, struct ommai_prepared_picture *picture) {
-  ommai_release(allocator, picture->pixels, picture->size, 1);
+enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
+                                       const struct omma_image_options *options, struct ommai_prepared_picture *picture,
+                                       struct omma_error *error) {
+  struct omma_image_plan plan;
+  struct ommai_fitted_size fitted;
+  int32_t width = image->decoded->width, height = image->decoded->height;
+  OMMAI_TRY(omma_model_plan_image(model, width, height, options, &plan, error));
+  OMMAI_TRY(choose_size(model, width, height, options, &fitted, error));
+  return prepare(model, &image, 1, &plan, &fitted, picture, error);
+}
+
+enum omma_status ommai_prepare_video(const struct omma_model *model, const struct omma_video *video,
+                                     const struct omma_image_options *options, struct ommai_prepared_picture *picture,
+                                     struct omma_error *error) {
+  struct omma_image_plan plan;
+  OMMAI_TRY(ommai_plan_video(model, video, options, &plan, error));
+  const struct ommai_fitted_size fitted = {plan.resized_width, plan.resized_height, plan.resized_width, plan.resized_height};
+  return prepare(model, video->frames, (int64_t)video->n_frames, &plan, &fitted, picture, error);
+}
+
+void ommai_prepared_picture_free(struct ommai_prepared_picture *picture) {
+  struct ommai_shared_pixels *shared = picture->shared;
+  picture->shared = NULL;
   picture->pixels = NULL;
+  if (!shared || atomic_fetch_sub(&shared->n_owners, 1) != 1) return;
+  struct omma_allocator allocator = shared->allocator;
+  ommai_release(&allocator, shared, shared->size, 1);
+}
+
+/* Patches of a prepared picture in f32, cut by a team: a task is a run of patches. */
+enum { PATCHES_PER_TASK = 256 };
+
+struct cutting {
+  const struct omma_model *model;
+  const struct ommai_prepared_picture *picture;
+  float *values;
+};
+
+static void cut_task(void *context, int64_t task, int worker) {
+  (void)worker;
+  const struct cutting *cutting = context;
+  const struct omma_image_plan *plan = &cutting->picture->plan;
+  int64_t patch_dim = ommai_vision_patch_dim(&cutting->model->config.vision), first = task * PATCHES_PER_TASK;
+  int64_t count = ommai_min_i64(PATCHES_PER_TASK, plan->n_patches - first);
+  /* Cannot fail: the size is a plan's and the range lies inside it. */
+  (void)ommai_patches_from_pixels(&cutting->model->config.picture.patches, cutting->picture->pixels, plan->resized_width,
+                                  plan->resized_height, first, count, cutting->values + first * patch_dim, patch_dim, OMMA_F32,
+                                  NULL);
 }
 
 enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                  const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                  struct omma_error *error) {
   struct ommai_prepared_picture picture = {0};
-  const struct ommai_patch_spec *spec = &model->config.picture.patches;
-  int64_t patch_dim = ommai_vision_patch_dim(&model->config.vision);
-  OMMAI_TRY(ommai_prepare_picture(model, image, options, &model->allocator, &picture, error));
-  enum omma_status status;
-  if ((size_t)(picture.plan.n_patches * patch_dim) > capacity) {
+  OMMAI_TRY(ommai_prepare_picture(model, image, options, &picture, error));
+  int64_t n_values = picture.plan.n_patches * ommai_vision_patch_dim(&model->config.vision);
+  enum omma_status status = OMMA_OK;
+  if ((size_t)n_values > capacity) {
     status = ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "capacity", "pixel_values: expected room for %lld values, found %zu",
-                              (long long)(picture.plan.n_patches * patch_dim), capacity);
+                              (long long)n_values, capacity);
   } else {
-    status = ommai_patches_from_pixels(spec, picture.pixels, picture.plan.resized_width, picture.plan.resized_height, 0,
-                                       picture.plan.n_patches, pixel_values, patch_dim, OMMA_F32, error);
+    struct cutting cutting = {.model = model, .picture = &picture, .values = pixel_values};
+    const struct omma_team *team = ommai_picture_team_borrow(model->picture_team);
+    ommai_team_run(team, ommai_div_up(picture.plan.n_patches, PATCHES_PER_TASK), cut_task, &cutting);
+    ommai_picture_team_return(model->picture_team, team);
   }
-  ommai_prepared_picture_free(&model->allocator, &picture);
+  ommai_prepared_picture_free(&picture);
   return status;
 }

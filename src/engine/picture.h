@@ -4,6 +4,7 @@
 
 #include <omma/omma.h>
 
+#include "engine/encoder_cache.h"
 #include "engine/model.h"
 #include "image/image.h"
 
@@ -11,17 +12,44 @@ struct omma_image {
   struct ommai_image *decoded;
 };
 
-/* A picture after the resize: 8-bit RGB [resized_height, resized_width, 3] and its plan. */
+/* Pixels with several owners. */
+struct ommai_shared_pixels;
+
+/* The frame rates that a video may have. */
+#define OMMAI_VIDEO_MIN_FPS 0.01
+#define OMMAI_VIDEO_MAX_FPS 1000.0
+
+/* A picture or video after the resize: 8-bit RGB [n_frames, resized_height, resized_width, 3] and its plan. */
 struct ommai_prepared_picture {
   struct omma_image_plan plan;
+  int64_t n_frames; /* 1 for a picture */
   uint8_t *pixels;
-  size_t size;
+  struct ommai_shared_pixels *shared; /* what `pixels` lies in */
 };
 
-/* Plans and resizes; the pixels belong to `allocator`. */
+/* Plans and resizes, on the model's picture threads where they are free. Thread-safe. The caller frees the picture. */
 enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
-                                       const struct omma_image_options *options, const struct omma_allocator *allocator,
-                                       struct ommai_prepared_picture *picture, struct omma_error *error);
-void ommai_prepared_picture_free(const struct omma_allocator *allocator, struct ommai_prepared_picture *picture);
+                                       const struct omma_image_options *options, struct ommai_prepared_picture *picture,
+                                       struct omma_error *error);
+/* Whether the model takes the video: its number of frames, their sizes, its rate. Errors: UNSUPPORTED, ARGUMENT, LIMIT. */
+enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error);
+
+/* As for pictures, for a video that was checked. */
+enum omma_status ommai_plan_video(const struct omma_model *model, const struct omma_video *video,
+                                  const struct omma_image_options *options, struct omma_image_plan *plan,
+                                  struct omma_error *error);
+enum omma_status ommai_prepare_video(const struct omma_model *model, const struct omma_video *video,
+                                     const struct omma_image_options *options, struct ommai_prepared_picture *picture,
+                                     struct omma_error *error);
+
+/* Another owner of the same pixels. Thread-safe while the picture has an owner. */
+struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_prepared_picture *picture);
+
+/* What stands for the picture in the encoder's cache: a hash of its grid, its number of frames and its pixels, or `name` in place
+ * of the pixels where that is not NULL. */
+struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_picture *picture, const char *name);
+
+/* One owner less; the last frees the pixels. A zeroed picture is allowed. */
+void ommai_prepared_picture_free(struct ommai_prepared_picture *picture);
 
 #endif

@@ -1,4 +1,4 @@
-/* From messages to a request: check -> chat form -> pictures resized -> text between pictures tokenised -> positions. */
+/* From messages to a request: check -> chat form -> pictures and videos resized -> text between them tokenised -> positions. */
 #include "engine/request.h"
 
 #include "base/allocator.h"
@@ -8,7 +8,20 @@
 #include "engine/sampling_check.h"
 #include "text/utf8.h"
 
-static enum omma_status check_messages(const struct omma_message *messages, size_t n_messages, struct omma_error *error) {
+static enum omma_status check_part(const struct omma_model *model, const struct omma_part *part, struct omma_error *error) {
+  if (part->image && part->video) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "both picture and video");
+  }
+  if (part->video) return ommai_check_video(model, part->video, error);
+  if (part->image || !part->text_size) return OMMA_OK;
+  if (!part->text) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "neither text nor picture");
+  size_t offset;
+  if (ommai_utf8_valid(part->text, part->text_size, &offset)) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "messages", "invalid UTF-8 at byte %zu", offset);
+}
+
+static enum omma_status check_messages(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
+                                       struct omma_error *error) {
   if (n_messages == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages: expected at least one");
   for (size_t i = 0; i < n_messages; i++) {
     if (messages[i].role < OMMA_ROLE_SYSTEM || messages[i].role > OMMA_ROLE_ASSISTANT) {
@@ -16,39 +29,87 @@ static enum omma_status check_messages(const struct omma_message *messages, size
                               (int)messages[i].role);
     }
     for (size_t j = 0; j < messages[i].n_parts; j++) {
-      const struct omma_part *part = &messages[i].parts[j];
-      if (!part->image && !part->text && part->text_size) {
-        return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: part %zu has neither text nor picture",
-                                i, j);
-      }
-      size_t offset;
-      if (!part->image && part->text_size && !ommai_utf8_valid(part->text, part->text_size, &offset)) {
-        return ommai_fail_field(error, OMMA_ERROR_FORMAT, "messages", "messages[%zu]: part %zu: invalid UTF-8 at byte %zu", i,
-                                j, offset);
-      }
+      enum omma_status status = check_part(model, &messages[i].parts[j], error);
+      if (status == OMMA_OK) continue;
+      ommai_error_prefix(error, "messages[%zu]: part %zu", i, j);
+      return status;
     }
   }
   return OMMA_OK;
 }
 
+static enum omma_status fail_too_long(const struct omma_model *model, size_t n_tokens, struct omma_error *error) {
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "input_tokens",
+                          "This model's maximum context length is %lld tokens. However, your prompt contains at least %zu "
+                          "input tokens. Please reduce the length of the input prompt",
+                          (long long)model->max_model_len, n_tokens);
+}
+
+/* The next picture or video from run *at on, which moves behind it; NULL behind the last. */
+static const struct omma_part *next_part(const struct ommai_prompt_builder *prompt, size_t *at) {
+  while (*at < prompt->n_pictures) {
+    const struct ommai_prompt_picture *run = &prompt->pictures[(*at)++];
+    if (run->plane <= 0) return run->part;
+  }
+  return NULL;
+}
+
+static enum omma_status take_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                      struct omma_error *error) {
+  size_t n = 0;
+  for (size_t at = 0; next_part(prompt, &at);) n++;
+  if (n > OMMAI_REQUEST_MAX_PICTURES) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: at most %d pictures in a request, found %zu",
+                            OMMAI_REQUEST_MAX_PICTURES, n);
+  }
+  request->pictures = ommai_allocate(&request->allocator, n, sizeof *request->pictures);
+  request->keys = ommai_allocate(&request->allocator, n, sizeof *request->keys);
+  request->n_pictures = n;
+  if (!request->pictures || !request->keys) return ommai_fail_memory(error, "pictures", n * sizeof *request->pictures);
+  return OMMA_OK;
+}
+
+static enum omma_status plan_part(const struct omma_model *model, const struct omma_part *part, struct omma_image_plan *plan,
+                                  struct omma_error *error) {
+  if (part->video) return ommai_plan_video(model, part->video, &part->image_options, plan, error);
+  return omma_model_plan_image(model, omma_image_width(part->image), omma_image_height(part->image), &part->image_options, plan,
+                               error);
+}
+
+static enum omma_status prepare_part(const struct omma_model *model, const struct omma_part *part,
+                                     struct ommai_prepared_picture *picture, struct omma_error *error) {
+  if (part->video) return ommai_prepare_video(model, part->video, &part->image_options, picture, error);
+  return ommai_prepare_picture(model, part->image, &part->image_options, picture, error);
+}
+
+static enum omma_status fail_part(const struct omma_part *part, size_t index, enum omma_status status,
+                                  struct omma_error *error) {
+  ommai_error_prefix(error, "%s %zu", part->video ? "video" : "image", index);
+  return status;
+}
+
+/* What they become; a prompt that they make too long is refused before anything is resized. */
+static enum omma_status plan_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                      struct omma_error *error) {
+  const struct omma_part *part;
+  size_t n_tokens = 0;
+  for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
+    struct omma_image_plan *plan = &request->pictures[index].plan;
+    enum omma_status status = plan_part(request->model, part, plan, error);
+    if (status != OMMA_OK) return fail_part(part, index, status, error);
+    n_tokens += (size_t)plan->n_tokens;
+  }
+  return n_tokens < (size_t)request->model->max_model_len ? OMMA_OK : fail_too_long(request->model, n_tokens, error);
+}
+
 static enum omma_status prepare_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                          struct omma_error *error) {
-  if (prompt->n_pictures > OMMAI_REQUEST_MAX_PICTURES) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: at most %d pictures in a request, found %zu",
-                            OMMAI_REQUEST_MAX_PICTURES, prompt->n_pictures);
-  }
-  request->pictures = ommai_allocate(&request->allocator, prompt->n_pictures, sizeof *request->pictures);
-  if (!request->pictures) return ommai_fail_memory(error, "pictures", prompt->n_pictures * sizeof *request->pictures);
-  request->n_pictures = prompt->n_pictures;
   int64_t start = ommai_clock_ns();
-  for (size_t i = 0; i < prompt->n_pictures; i++) {
-    const struct omma_part *part = prompt->pictures[i].part;
-    enum omma_status status = ommai_prepare_picture(request->model, part->image, &part->image_options, &request->allocator,
-                                                    &request->pictures[i], error);
-    if (status != OMMA_OK) {
-      ommai_error_prefix(error, "image %zu", i);
-      return status;
-    }
+  const struct omma_part *part;
+  for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
+    enum omma_status status = prepare_part(request->model, part, &request->pictures[index], error);
+    if (status != OMMA_OK) return fail_part(part, index, status, error);
+    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name);
   }
   request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
   return OMMA_OK;
@@ -67,18 +128,10 @@ static enum omma_status encode_piece(const struct omma_request *request, const s
   return status;
 }
 
-static enum omma_status fail_too_long(const struct omma_model *model, size_t n_tokens, struct omma_error *error) {
-  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "input_tokens",
-                          "This model's maximum context length is %lld tokens. However, your prompt contains at least %zu "
-                          "input tokens. Please reduce the length of the input prompt",
-                          (long long)model->max_model_len, n_tokens);
-}
-
 static enum omma_status count_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      struct omma_error *error) {
   size_t total = 0, count;
-  for (size_t i = 0; i < prompt->n_pictures; i++) total += (size_t)request->pictures[i].plan.n_tokens;
-  if (total >= (size_t)request->model->max_model_len) return fail_too_long(request->model, total, error);
+  for (size_t i = 0; i < request->n_pictures; i++) total += (size_t)request->pictures[i].plan.n_tokens;
   for (size_t i = 0; i <= prompt->n_pictures; i++) {
     OMMAI_TRY(encode_piece(request, prompt, i, NULL, 0, &count, error));
     total += count;
@@ -88,23 +141,48 @@ static enum omma_status count_tokens(struct omma_request *request, const struct 
   return OMMA_OK;
 }
 
-static void place_picture(struct omma_request *request, size_t index, size_t first, int32_t *counter) {
+/* Places a run of a picture's or video's tokens from token `first` on; returns how many. */
+static size_t place_run(struct omma_request *request, const struct ommai_prompt_picture *run, size_t index, size_t first,
+                        int32_t *counter) {
   const struct omma_image_plan *plan = &request->pictures[index].plan;
-  int64_t merge = request->model->config.vision.merge_size, columns = plan->grid_thw[2] / merge;
-  for (int64_t i = 0; i < plan->n_tokens; i++) {
+  const struct ommai_model_config *config = &request->model->config;
+  const struct omma_video *video = run->part->video;
+  int64_t merge = config->vision.merge_size, columns = plan->grid_thw[2] / merge, rows = plan->grid_thw[1] / merge;
+  int64_t area = rows * columns, begin = run->plane > 0 ? run->plane * area : 0;
+  int64_t count = run->plane == OMMAI_ALL_PLANES ? plan->n_tokens : area;
+  double plane_seconds = video ? (double)config->vision.temporal_patch_size / ommai_video_fps(video) : 0;
+  for (int64_t i = 0; i < count; i++) {
     struct ommai_request_token *token = &request->tokens[first + (size_t)i];
-    *token = (struct ommai_request_token){
-        .token = request->model->config.image_token, .picture = (int32_t)index, .picture_row = (int32_t)i};
-    ommai_position_picture(*counter, i / columns, i % columns, token->position);
+    *token = (struct ommai_request_token){.token = video ? config->video.token : config->image_token,
+                                          .picture = (int32_t)index,
+                                          .picture_row = (int32_t)(begin + i)};
+    if (config->text.flat_positions) {
+      ommai_position_text(counter, token->position);
+    } else {
+      int32_t time = ommai_position_time(i / area, plane_seconds, config->video.tokens_per_second);
+      ommai_position_picture(*counter, time, i % area / columns, i % columns, token->position);
+    }
     request->ids[first + (size_t)i] = token->token;
   }
-  ommai_position_after_picture(counter, plan->grid_thw[1] / merge, columns);
+  if (!config->text.flat_positions) ommai_position_after_picture(counter, rows, columns);
+  return (size_t)count;
+}
+
+/* Behind the largest position of the prompt, which may be a video's time. */
+static int32_t position_behind(const struct omma_request *request) {
+  int32_t largest = -1;
+  for (size_t i = 0; i < request->n_tokens; i++) {
+    for (int axis = 0; axis < 3; axis++) {
+      if (request->tokens[i].position[axis] > largest) largest = request->tokens[i].position[axis];
+    }
+  }
+  return largest + 1;
 }
 
 static enum omma_status place_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      struct omma_error *error) {
   int32_t counter = 0;
-  size_t at = 0, count;
+  size_t at = 0, n_placed = 0, count;
   for (size_t i = 0; i <= prompt->n_pictures; i++) {
     OMMAI_TRY(encode_piece(request, prompt, i, request->ids + at, request->n_tokens - at, &count, error));
     for (size_t j = at; j < at + count; j++) {
@@ -113,15 +191,17 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
     }
     at += count;
     if (i == prompt->n_pictures) break;
-    place_picture(request, i, at, &counter);
-    at += (size_t)request->pictures[i].plan.n_tokens;
+    n_placed += prompt->pictures[i].plane <= 0;
+    at += place_run(request, &prompt->pictures[i], n_placed - 1, at, &counter);
   }
-  request->next_position = counter;
+  request->next_position = position_behind(request);
   return OMMA_OK;
 }
 
 static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                  struct omma_error *error) {
+  OMMAI_TRY(take_pictures(request, prompt, error));
+  OMMAI_TRY(plan_pictures(request, prompt, error));
   OMMAI_TRY(prepare_pictures(request, prompt, error));
   OMMAI_TRY(count_tokens(request, prompt, error));
   request->ids = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->ids);
@@ -135,7 +215,7 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
                                      struct omma_error *error) {
   static const struct omma_request_options defaults = {0};
   if (!options) options = &defaults;
-  OMMAI_TRY(check_messages(messages, n_messages, error));
+  OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
   if (!request) return ommai_fail_memory(error, "request", sizeof *request);
   request->allocator = model->allocator;
@@ -144,7 +224,9 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
   OMMAI_TRY_GOTO(ommai_request_set_sampling(request, &options->sampling, error), done);
-  OMMAI_TRY_GOTO(model->family->render_chat(messages, n_messages, options->continue_final_message, &prompt, error), done);
+  OMMAI_TRY_GOTO(ommai_chat_form_render(model->family->chat, messages, n_messages, model->config.vision.temporal_patch_size,
+                                        options->continue_final_message, &prompt, error),
+                 done);
   OMMAI_TRY_GOTO(assemble(request, &prompt, error), done);
   *out = request;
   request = NULL;
@@ -157,7 +239,8 @@ done:
 void omma_request_destroy(struct omma_request *request) {
   if (!request) return;
   struct omma_allocator allocator = request->allocator;
-  for (size_t i = 0; i < request->n_pictures; i++) ommai_prepared_picture_free(&allocator, &request->pictures[i]);
+  for (size_t i = 0; request->pictures && i < request->n_pictures; i++) ommai_prepared_picture_free(&request->pictures[i]);
+  ommai_release(&allocator, request->keys, request->n_pictures, sizeof *request->keys);
   ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
   ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);
   ommai_release(&allocator, request->tokens, request->n_tokens, sizeof *request->tokens);

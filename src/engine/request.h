@@ -8,7 +8,7 @@
 #include "engine/picture.h"
 #include "language/sampler.h"
 
-/* Limits of one request. */
+/* Limits of one request; a video counts as a picture. */
 #define OMMAI_REQUEST_MAX_PICTURES 1024
 #define OMMAI_REQUEST_MAX_STOP_BYTES 1024
 #define OMMAI_REQUEST_MAX_STOP_TOKENS 128
@@ -27,8 +27,9 @@ struct omma_request {
   int32_t *ids; /* [n_tokens], the prompt as clients see it */
   struct ommai_request_token *tokens;
   size_t n_tokens;
-  int32_t next_position; /* of the first generated token, in all three axes */
-  struct ommai_prepared_picture *pictures;
+  int32_t next_position;                   /* of the first generated token, in all three axes */
+  struct ommai_prepared_picture *pictures; /* and videos, in order */
+  struct ommai_picture_key *keys;          /* [n_pictures] */
   size_t n_pictures;
 
   struct ommai_sampler_settings sampler;

@@ -45,6 +45,10 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   OMMAI_TRY(
       pick("queue_limit", options->queue_limit, OMMAI_DEFAULT_QUEUE_LIMIT, OMMAI_MAX_QUEUE_LIMIT, &sizes->queue_limit, error));
   sizes->prefill_chunk = ommai_round_up(sizes->prefill_chunk, PAGE);
+  if (options->encoder_cache_bytes >= 0) {
+    OMMAI_TRY(pick("encoder_cache_bytes", options->encoder_cache_bytes, OMMAI_DEFAULT_ENCODER_CACHE_BYTES, INT64_MAX,
+                   &sizes->encoder_cache_bytes, error));
+  }
   OMMAI_TRY(size_kv(model, options->kv_cache_bytes, sizes, error));
   int64_t chunk = ommai_min_i64(sizes->prefill_chunk, sizes->context);
   size_t prefill = ommai_prefill_workspace_size(&model->decoder, chunk, sizes->context, model->n_threads);
@@ -53,8 +57,9 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   /* Pictures of one merge block each are the most there can be in a pass. */
   int64_t block = model->config.vision.merge_size * model->config.vision.merge_size;
   int64_t pictures = ommai_max_i64(sizes->patch_budget / block, 1);
-  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, ommai_max_i64(sizes->patch_budget, block), pictures,
-                                                        ommai_max_i64(sizes->patch_budget, block), model->n_threads);
+  const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), pictures,
+                                          ommai_max_i64(sizes->patch_budget, block)};
+  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
   size_t vocab = (size_t)model->config.text.vocab_size;
   sizes->tables = ommai_sampler_scratch_size((int64_t)vocab) + vocab * (sizeof(float) + sizeof(int32_t) + sizeof(bool)) +
                   (size_t)model->config.text.hidden_size * sizeof(float);
@@ -82,13 +87,15 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_patches", "n_patches: expected 0 to %lld, found %lld",
                             (long long)OMMAI_MAX_PATCH_BUDGET, (long long)n_patches);
   }
-  if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, n_patches, 1, n_patches, model->n_threads);
+  const struct ommai_vision_sizes one_picture = {n_patches, 1, n_patches};
+  if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, &one_picture, model->n_threads);
   *plan = (struct omma_memory_plan){.weight_bytes = model->weight_bytes,
                                     .kv_cache_bytes = sizes.n_pages * (int64_t)sizes.page_bytes,
                                     .kv_cache_tokens = sizes.n_pages * PAGE,
                                     .vision_workspace_bytes = (int64_t)vision,
                                     .language_workspace_bytes = (int64_t)sizes.language_workspace,
                                     .table_bytes = (int64_t)sizes.tables,
+                                    .encoder_cache_bytes = sizes.encoder_cache_bytes,
                                     .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget)};
   plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
                       plan->language_workspace_bytes + plan->table_bytes + plan->request_bytes;
@@ -119,6 +126,7 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
                                         struct ommai_resources *resources, struct omma_error *error) {
   *resources = (struct ommai_resources){.model = model, .sizes = *sizes};
   enum omma_status status;
+  ommai_encoder_cache_init(&resources->encoder_cache, sizes->encoder_cache_bytes, &model->allocator);
   OMMAI_TRY_GOTO(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &resources->team, error), failed);
   resources->team_interface = ommai_team_interface(resources->team);
   OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.dtype, sizes->n_pages, &model->allocator,
@@ -143,6 +151,7 @@ void ommai_resources_free(struct ommai_resources *resources) {
   ommai_release(allocator, resources->sampler_memory, ommai_sampler_scratch_size((int64_t)vocab), 1);
   ommai_release(allocator, resources->answer_counts, vocab, sizeof(int32_t));
   ommai_release(allocator, resources->in_prompt, vocab, sizeof(bool));
+  ommai_encoder_cache_free(&resources->encoder_cache);
   ommai_kv_cache_destroy(resources->kv);
   ommai_team_destroy(resources->team);
   *resources = (struct ommai_resources){0};

@@ -3,6 +3,7 @@
 #define OMMAI_ENGINE_RESOURCES_H
 
 #include "base/team.h"
+#include "engine/encoder_cache.h"
 #include "engine/model.h"
 #include "language/kv_cache.h"
 #include "language/sampler.h"
@@ -17,7 +18,7 @@
 /* The options with every default filled in, and what follows from them. */
 struct ommai_engine_sizes {
   int64_t n_pages, context; /* context: tokens of one sequence, at most */
-  int64_t patch_budget, prefill_chunk, queue_limit;
+  int64_t patch_budget, prefill_chunk, queue_limit, encoder_cache_bytes;
   size_t page_bytes, language_workspace, vision_workspace, tables;
 };
 
@@ -31,6 +32,7 @@ struct ommai_resources {
   struct ommai_team *team;
   const struct omma_team *team_interface;
   struct ommai_kv_cache *kv;
+  struct ommai_encoder_cache encoder_cache;
   void *language_workspace;
   void *vision_workspace;
   size_t vision_workspace_size;

@@ -13,20 +13,37 @@ enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, SLICE_TASKS = 64 };
 
 /* ---- start and end ---- */
 
+/* Pictures of other requests that one batch may take along. */
+enum { MAX_INVITED = 64 };
+
 static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
-  for (size_t i = 0; i < request->n_pictures; i++) {
-    sequence->n_embeddings += (size_t)ommai_encode_output_size(request->model, request->pictures[i].plan.n_tokens);
-  }
   sequence->max_pages = ommai_div_up(sequence->resources->sizes.context, PAGE);
-  sequence->inputs = ommai_allocate(allocator, request->n_pictures, sizeof *sequence->inputs);
+  sequence->encoded = ommai_allocate(allocator, request->n_pictures, sizeof *sequence->encoded);
   sequence->rows = ommai_allocate(allocator, request->n_tokens, sizeof *sequence->rows);
   sequence->pages = ommai_allocate(allocator, (size_t)sequence->max_pages, sizeof *sequence->pages);
-  sequence->embeddings = ommai_allocate_uninitialised(allocator, sequence->n_embeddings, sizeof(float));
-  if (!sequence->inputs || !sequence->rows || !sequence->pages || !sequence->embeddings) {
-    return ommai_fail_memory(error, "request",
-                             sequence->n_embeddings * sizeof(float) + request->n_tokens * sizeof *sequence->rows);
+  if (!sequence->encoded || !sequence->rows || !sequence->pages) {
+    return ommai_fail_memory(error, "request", request->n_tokens * sizeof *sequence->rows);
+  }
+  return OMMA_OK;
+}
+
+/* Finds the pictures in the cache, or places for them; those to be encoded go into the batch. */
+static enum omma_status take_pictures(struct ommai_sequence *sequence, struct omma_error *error) {
+  const struct omma_request *request = sequence->request;
+  struct ommai_encoder_cache *cache = &sequence->resources->encoder_cache;
+  if (request->n_pictures == 0) return OMMA_OK;
+  OMMAI_TRY(
+      ommai_encode_batch_init(&sequence->batch, cache, (int64_t)request->n_pictures + MAX_INVITED, &request->allocator, error));
+  for (size_t i = 0; i < request->n_pictures; i++) {
+    const struct ommai_prepared_picture *picture = &request->pictures[i];
+    size_t n_values = (size_t)ommai_encode_output_size(request->model, picture->plan.n_tokens);
+    sequence->encoded[i] = ommai_encoder_cache_take(cache, &request->keys[i]);
+    if (!sequence->encoded[i]) {
+      OMMAI_TRY(ommai_encoder_cache_add(cache, &request->keys[i], n_values, &sequence->encoded[i], error));
+    }
+    if (!sequence->encoded[i]->complete) ommai_encode_batch_add(&sequence->batch, picture, sequence->encoded[i]);
   }
   return OMMA_OK;
 }
@@ -34,22 +51,13 @@ static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_er
 static void lay_out(struct ommai_sequence *sequence) {
   const struct omma_request *request = sequence->request;
   int64_t width = request->model->config.vision.out_hidden_size;
-  float *output = sequence->embeddings;
-  for (size_t i = 0; i < request->n_pictures; i++) {
-    const struct omma_image_plan *plan = &request->pictures[i].plan;
-    sequence->inputs[i] = (struct ommai_vision_input){.pixels = request->pictures[i].pixels,
-                                                      .grid_rows = plan->grid_thw[1],
-                                                      .grid_columns = plan->grid_thw[2],
-                                                      .output = output};
-    output += ommai_encode_output_size(request->model, plan->n_tokens);
-  }
   for (size_t i = 0; i < request->n_tokens; i++) {
     const struct ommai_request_token *token = &request->tokens[i];
     struct ommai_prompt_row *row = &sequence->rows[i];
     *row = (struct ommai_prompt_row){.token = token->token};
     memcpy(row->position, token->position, sizeof row->position);
     if (token->picture < 0) continue;
-    row->picture = sequence->inputs[token->picture].output + token->picture_row * width;
+    row->picture = sequence->encoded[token->picture]->values + token->picture_row * width;
     row->picture_stride = request->pictures[token->picture].plan.n_tokens * width;
   }
 }
@@ -83,23 +91,33 @@ enum omma_status ommai_sequence_start(struct ommai_resources *resources, const s
   sequence->result.stop_token = -1;
   sequence->result.timings.preprocess = request->preprocess_seconds;
   OMMAI_TRY(allocate(sequence, error));
+  OMMAI_TRY(take_pictures(sequence, error));
   lay_out(sequence);
   count_prompt(sequence);
   ommai_answer_text_init(&sequence->answer, request);
   sequence->encode =
-      (struct ommai_encode_job){.resources = resources, .inputs = sequence->inputs, .n_inputs = (int64_t)request->n_pictures};
-  enter_stage(sequence, request->n_pictures ? OMMA_STAGE_ENCODE : OMMA_STAGE_PREFILL);
+      (struct ommai_encode_job){.resources = resources, .inputs = sequence->batch.inputs, .n_inputs = sequence->batch.n};
+  enter_stage(sequence, sequence->batch.n ? OMMA_STAGE_ENCODE : OMMA_STAGE_PREFILL);
   return OMMA_OK;
+}
+
+void ommai_sequence_invite(struct ommai_sequence *sequence, const struct omma_request *request) {
+  if (sequence->stage != OMMA_STAGE_ENCODE) return;
+  ommai_encode_batch_invite(&sequence->batch, request, sequence->resources->sizes.patch_budget);
+  sequence->encode.n_inputs = sequence->batch.n;
 }
 
 void ommai_sequence_free(struct ommai_sequence *sequence) {
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
   ommai_kv_cache_give_back(sequence->resources->kv, sequence->n_pages, sequence->pages);
-  ommai_release(allocator, sequence->inputs, request->n_pictures, sizeof *sequence->inputs);
+  ommai_encode_batch_free(&sequence->batch);
+  for (size_t i = 0; sequence->encoded && i < request->n_pictures; i++) {
+    if (sequence->encoded[i]) ommai_encoder_cache_give_back(&sequence->resources->encoder_cache, sequence->encoded[i]);
+  }
+  ommai_release(allocator, sequence->encoded, request->n_pictures, sizeof *sequence->encoded);
   ommai_release(allocator, sequence->rows, request->n_tokens, sizeof *sequence->rows);
   ommai_release(allocator, sequence->pages, (size_t)sequence->max_pages, sizeof *sequence->pages);
-  ommai_release(allocator, sequence->embeddings, sequence->n_embeddings, sizeof(float));
 }
 
 static void report(const struct ommai_sequence *sequence, int64_t done, int64_t total) {
@@ -218,7 +236,9 @@ static enum omma_status encode_step(struct ommai_sequence *sequence, struct omma
   int64_t done, total;
   ommai_encode_progress(&sequence->encode, &done, &total);
   report(sequence, done, total);
-  if (encoded) enter_stage(sequence, OMMA_STAGE_PREFILL);
+  if (!encoded) return OMMA_OK;
+  ommai_encode_batch_finish(&sequence->batch);
+  enter_stage(sequence, OMMA_STAGE_PREFILL);
   return OMMA_OK;
 }
 

@@ -3,6 +3,7 @@
 #define OMMAI_ENGINE_SEQUENCE_H
 
 #include "engine/answer_text.h"
+#include "engine/encode_batch.h"
 #include "engine/encode_job.h"
 #include "engine/request.h"
 #include "engine/resources.h"
@@ -15,9 +16,8 @@ struct ommai_sequence {
   enum omma_stage stage;
   int64_t stage_started; /* ommai_clock_ns */
 
-  struct ommai_vision_input *inputs; /* [n_pictures] */
-  float *embeddings;                 /* the tower's outputs, picture after picture */
-  size_t n_embeddings;
+  struct ommai_encoded_picture **encoded; /* [n_pictures] the tower's outputs, a user of each; NULL behind a failed one */
+  struct ommai_encode_batch batch;        /* what has to be encoded first */
   struct ommai_encode_job encode;
 
   struct ommai_prompt_row *rows; /* [n_tokens] */
@@ -36,6 +36,8 @@ struct ommai_sequence {
 enum omma_status ommai_sequence_start(struct ommai_resources *resources, const struct omma_request *request,
                                       const struct omma_callbacks *callbacks, struct ommai_sequence *sequence,
                                       struct omma_error *error);
+/* Takes pictures of a request that waits along through the tower; before the first step. */
+void ommai_sequence_invite(struct ommai_sequence *sequence, const struct omma_request *request);
 /* Gives everything back; callable at any point after a start, failed ones included. */
 void ommai_sequence_free(struct ommai_sequence *sequence);
 

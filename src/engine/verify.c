@@ -66,7 +66,7 @@ enum omma_status omma_model_verify(const struct omma_model *model, omma_report r
     status = ommai_fail_memory(error, "verify", count);
     goto done;
   }
-  OMMAI_TRY_GOTO(ommai_model_describe(model, &loader, check_tensor, &check, error), done);
+  OMMAI_TRY_GOTO(ommai_model_describe(model, checkpoint, &loader, check_tensor, &check, error), done);
   check_unused(&check);
   if (check.n_wrong) {
     status = ommai_fail(error, OMMA_ERROR_FORMAT, "%s: %lld tensors are wrong", model->directory, (long long)check.n_wrong);

@@ -18,7 +18,7 @@ int64_t ommai_patch_length(const struct ommai_patch_spec *spec) {
 static enum omma_status check_spec(const struct ommai_patch_spec *spec, int32_t width, int32_t height,
                                    struct omma_error *error) {
   if (spec->patch_size < 1 || spec->patch_size > 4096 || spec->merge_size < 1 || spec->merge_size > 4096 ||
-      spec->temporal < 1 || spec->temporal > 64) {
+      spec->temporal < 1 || spec->temporal > OMMAI_PATCH_MAX_TEMPORAL) {
     return ommai_fail(error, OMMA_ERROR_ARGUMENT, "patches: patch_size %d, merge_size %d, temporal %d cannot be",
                       spec->patch_size, spec->merge_size, spec->temporal);
   }
@@ -72,21 +72,24 @@ static void channel_bf16(const uint8_t *rgb, int64_t row, int32_t size, const om
   }
 }
 
-static void write_patch(const struct ommai_patch_spec *spec, const struct tables *tables, const uint8_t *rgb, int64_t row,
-                        char *out, enum omma_dtype type) {
+/* Writes the patch whose first pixel is `at` bytes into each frame. */
+static void write_patch(const struct ommai_patch_spec *spec, const struct tables *tables, const uint8_t *const *frames,
+                        int64_t at, int64_t row, char *out, enum omma_dtype type) {
   size_t slice = (size_t)spec->patch_size * (size_t)spec->patch_size * (type == OMMA_F32 ? sizeof(float) : sizeof(ommai_bf16));
   for (int c = 0; c < 3; c++) {
-    if (type == OMMA_F32) {
-      channel_f32(rgb + c, row, spec->patch_size, tables->f32[c], (float *)out);
-    } else {
-      channel_bf16(rgb + c, row, spec->patch_size, tables->bf16[c], (ommai_bf16 *)out);
+    for (int32_t t = 0; t < spec->temporal; t++, out += slice) {
+      if (t > 0 && frames[t] == frames[t - 1]) {
+        memcpy(out, out - slice, slice);
+      } else if (type == OMMA_F32) {
+        channel_f32(frames[t] + at + c, row, spec->patch_size, tables->f32[c], (float *)out);
+      } else {
+        channel_bf16(frames[t] + at + c, row, spec->patch_size, tables->bf16[c], (ommai_bf16 *)out);
+      }
     }
-    for (int32_t t = 1; t < spec->temporal; t++) memcpy(out + (size_t)t * slice, out, slice);
-    out += (size_t)spec->temporal * slice;
   }
 }
 
-enum omma_status ommai_patches_from_pixels(const struct ommai_patch_spec *spec, const uint8_t *rgb, int32_t width,
+enum omma_status ommai_patches_from_frames(const struct ommai_patch_spec *spec, const uint8_t *const *frames, int32_t width,
                                            int32_t height, int64_t first_patch, int64_t n_patches, void *out,
                                            int64_t out_stride, enum omma_dtype out_type, struct omma_error *error) {
   OMMAI_TRY(check_spec(spec, width, height, error));
@@ -101,7 +104,15 @@ enum omma_status ommai_patches_from_pixels(const struct ommai_patch_spec *spec, 
     int64_t block = patch / (m * m), inside = patch % (m * m);
     int64_t y = (block / blocks_across * m + inside / m) * size;
     int64_t x = (block % blocks_across * m + inside % m) * size;
-    write_patch(spec, &tables, rgb + y * row + x * 3, row, to, out_type);
+    write_patch(spec, &tables, frames, y * row + x * 3, row, to, out_type);
   }
   return OMMA_OK;
+}
+
+enum omma_status ommai_patches_from_pixels(const struct ommai_patch_spec *spec, const uint8_t *rgb, int32_t width,
+                                           int32_t height, int64_t first_patch, int64_t n_patches, void *out,
+                                           int64_t out_stride, enum omma_dtype out_type, struct omma_error *error) {
+  const uint8_t *frames[OMMAI_PATCH_MAX_TEMPORAL];
+  for (int t = 0; t < OMMAI_PATCH_MAX_TEMPORAL; t++) frames[t] = rgb;
+  return ommai_patches_from_frames(spec, frames, width, height, first_patch, n_patches, out, out_stride, out_type, error);
 }

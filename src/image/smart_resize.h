@@ -14,4 +14,11 @@
 enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t factor, int64_t min_pixels, int64_t max_pixels,
                                     int32_t *out_height, int32_t *out_width, struct omma_error *error);
 
+/* The same for a video: the area range holds for the sum over its frames, which become alike. plane_frames (at least 1) frames make
+ * a temporal patch; n_frames is at least that. Sides below `factor` are enlarged to it first. Source: smart_resize of the video
+ * processor in transformers that limits all frames together. */
+enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t plane_frames, int32_t height, int32_t width,
+                                           int32_t factor, int64_t min_pixels, int64_t max_pixels, int32_t *out_height,
+                                           int32_t *out_width, struct omma_error *error);
+
 #endif

@@ -22,7 +22,7 @@ OMMAI_INLINE void prefetch_key(const struct ommai_attention_decode_block *job, i
 /* Scores [n_keys] of a head, scaled, in units of log2; what is left of the block becomes -inf. */
 OMMAI_INLINE void score_keys(const struct ommai_attention_decode_block *job, int64_t head, float scores[BLOCK],
                              enum omma_dtype dtype) {
-  float q[OMMA_ATTENTION_MAX_HEAD_DIM];
+  float q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
   const void *row = (const unsigned char *)job->q + bytes_of(head * job->q_head_stride, dtype);
   for (int64_t at = 0; at < job->head_dim; at += LANES) {
     vec_store(q + at, load_part(row, at, job->head_dim - at, dtype));

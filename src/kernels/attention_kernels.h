@@ -1,7 +1,8 @@
-/* Contracts of the attention kernels, and the list from which declarations, table and tests are made.
+/* Contracts of the attention kernels, and the lists from which declarations, table and tests are made.
  *
- * Two families. TILE kernels serve the encoder and causal forms: keys and values are packed once per (segment, kv head) in
- * blocks of 64 keys, then tiles of query rows of one head attend to the packed blocks. DECODE kernels serve single query rows:
+ * Three families. TILE kernels serve the encoder and causal forms: keys and values are packed once per (segment, kv head) in
+ * blocks of 64 keys, then tiles of query rows of one head attend to the packed blocks. WINDOW kernels are the same for encoder
+ * segments of at most one block, which need no running maximum: every row sees every key. DECODE kernels serve single query rows:
  * they read keys and values in place, one block of at most 64 keys at a time.
  *
  * Every kernel keeps these rules, from which the operator's determinism follows:
@@ -31,12 +32,13 @@ struct ommai_attention_pack {
   void *packed; /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */
 };
 
-/* Rows that will be wanted after this job; a kernel asks for a few at a time between its loops. Only a hint: rows that do not
- * exist do no harm, and a kernel may ignore it. */
+/* Rows of q, k, v and out that will be wanted after this job; a kernel asks for a share between its loops. Only a hint: rows
+ * that do not exist do no harm, and a kernel may ignore it. */
 struct ommai_attention_prefetch {
-  const void *base[4];             /* the last is for writing */
+  const void *base[4];
   int64_t stride[4], row_bytes[4]; /* bytes */
-  int32_t n_rows, next;
+  int32_t n_rows, rows_per_step;
+  int32_t kind, row; /* where the next step begins */
 };
 
 /* One tile of query rows of one head. Row r sees keys 0 .. min(n_keys, first_visible + r) - 1. */
@@ -98,12 +100,15 @@ struct ommai_attention_decode_kernel {
 #if defined(__x86_64__)
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) \
   X(f32_avx2) X(bf16_avx2) X(f16_avx2) X(f32_avx512) X(bf16_avx512) X(f16_avx512) X(bf16_avx512_bf16)
+#define OMMAI_ATTENTION_WINDOW_KERNELS(X) X(bf16_avx512_bf16)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_avx2) X(bf16_avx2) X(f32_avx512) X(bf16_avx512) X(bf16_avx512_bf16)
 #elif defined(__aarch64__)
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) X(f32_neon) X(bf16_neon) X(f16_neon) X(bf16_neon_bf16)
+#define OMMAI_ATTENTION_WINDOW_KERNELS(X)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_neon) X(bf16_neon)
 #else
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
+#define OMMAI_ATTENTION_WINDOW_KERNELS(X)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)
 #endif
 
@@ -119,19 +124,25 @@ struct ommai_attention_decode_kernel {
   OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)
 
 #define OMMAI_DECLARE_TILE(kernel) extern const struct ommai_attention_tile_kernel ommai_attention_tile_##kernel;
+#define OMMAI_DECLARE_WINDOW(kernel) extern const struct ommai_attention_tile_kernel ommai_attention_window_##kernel;
 #define OMMAI_DECLARE_DECODE(kernel) extern const struct ommai_attention_decode_kernel ommai_attention_decode_##kernel;
 OMMAI_ATTENTION_TILE_KERNELS(OMMAI_DECLARE_TILE)
+OMMAI_ATTENTION_WINDOW_KERNELS(OMMAI_DECLARE_WINDOW)
 OMMAI_ATTENTION_DECODE_KERNELS(OMMAI_DECLARE_DECODE)
 #undef OMMAI_DECLARE_TILE
+#undef OMMAI_DECLARE_WINDOW
 #undef OMMAI_DECLARE_DECODE
 
-/* The kernel of the highest level up to `level`; NULL where the type has none. */
+/* The kernel of the highest level up to `level`; NULL where the type has none. A window kernel's block takes no more bytes than the
+ * tile kernel's of the same level and type. */
 const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level, enum omma_dtype dtype);
+const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enum ommai_cpu_level level, enum omma_dtype dtype);
 const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(enum ommai_cpu_level level,
                                                                                enum omma_dtype dtype);
 
 /* The lists as NULL-terminated arrays, for tests and benchmarks. */
 extern const struct ommai_attention_tile_kernel *const ommai_attention_tile_kernels[];
+extern const struct ommai_attention_tile_kernel *const ommai_attention_window_kernels[];
 extern const struct ommai_attention_decode_kernel *const ommai_attention_decode_kernels[];
 
 #endif

@@ -17,6 +17,7 @@
 #define OMMAI_KERNELS_ATTENTION_TILE_LANES_H
 
 #include "kernels/attention_lanes.h"
+#include "kernels/attention_prefetch.h"
 
 enum { TILE_ROWS = MAX_NV * LANES, BLOCK_UNITS = BLOCK / UNIT_KEYS, SQUARE = 8 };
 
@@ -47,31 +48,13 @@ OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_d
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
-/* Asks for the next two rows of each kind; the last kind is for writing. */
-OMMAI_INLINE void prefetch_step(struct ommai_attention_prefetch *prefetch) {
-  if (!prefetch || prefetch->next >= prefetch->n_rows) return;
-  for (int kind = 0; kind < 4; kind++) {
-    const char *row = (const char *)prefetch->base[kind] + prefetch->next * prefetch->stride[kind];
-    for (int i = 0; i < 2; i++, row += prefetch->stride[kind]) {
-      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) {
-        if (kind == 3) {
-          __builtin_prefetch(row + at, 1);
-        } else {
-          __builtin_prefetch(row + at);
-        }
-      }
-    }
-  }
-  prefetch->next += 2;
-}
-
 /* Scores [GROUP n_groups][nv LANES] of a block, unscaled, and the largest of each row. */
 OMMAI_INLINE void multiply_keys(const float *keys, const float *queries, int64_t units, int64_t n_groups, float *scores,
                                 vec largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
   vec acc[GROUP][MAX_NV];
   for (int v = 0; v < nv; v++) largest[v] = vec_set1(-INFINITY);
   for (int64_t group = 0; group < n_groups; group++, keys += units * GROUP * UNIT_WORDS, scores += GROUP * nv * LANES) {
-    prefetch_step(prefetch);
+    ommai_attention_prefetch_step(prefetch);
     multiply(acc, keys, queries, units, nv);
 #pragma GCC unroll 8
     for (int i = 0; i < GROUP; i++) {
@@ -105,7 +88,7 @@ OMMAI_INLINE void multiply_values(const float *values, const float *weights, int
                                   int nv) {
   vec acc[GROUP][MAX_NV];
   for (int64_t group = 0; group < n_groups; group++, values += BLOCK_UNITS * GROUP * UNIT_WORDS, sums += GROUP * nv * LANES) {
-    prefetch_step(prefetch);
+    ommai_attention_prefetch_step(prefetch);
     multiply(acc, values, weights, n_units, nv);
 #pragma GCC unroll 8
     for (int i = 0; i < GROUP; i++) {

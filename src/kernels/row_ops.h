@@ -22,14 +22,19 @@
    * x [n_heads * d], cos and sin [d/2], out [n_heads] at out_head_stride elements. */ \
   X(rope_half, (const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,                    \
                 int64_t out_head_stride, enum omma_dtype out_type))                                                           \
+  /* The same with pair (2j, 2j + 1). */                                                                                      \
+  X(rope_pairs, (const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,                   \
+                 int64_t out_head_stride, enum omma_dtype out_type))                                                          \
   /* out[d] = silu(gate[d]) * up[d]; silu(g) = g / (1 + exp(-g)). */                                                          \
   X(silu_mul, (const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type))                           \
   /* out[d] = x[d]. */                                                                                                        \
   X(convert, (const float *x, int64_t d, void *out, enum omma_dtype out_type))                                                \
   /* y[d] += x[d]. */                                                                                                         \
   X(add, (float *y, const float *x, int64_t d))                                                                               \
-  /* y[d] += sum over t < 4 of weight[t] * rows[t][d]. */                                                                     \
-  X(add_weighted4, (float *y, const float *const rows[4], const float weight[4], int64_t d))
+  /* y[d] += factor * x[d]. */                                                                                                \
+  X(add_scaled, (float *y, const float *x, float factor, int64_t d))                                                          \
+  /* y[d] += sum over t < n of weight[t] * rows[t][d], summed in the order of t first. */                                     \
+  X(add_weighted, (float *y, const float *const *rows, const float *weight, int n, int64_t d))
 
 struct ommai_row_ops {
 #define OMMAI_ROW_OP_MEMBER(name, parameters) void(*name) parameters;

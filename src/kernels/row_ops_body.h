@@ -87,6 +87,25 @@ static void rope_half(const float *x, const float *cos, const float *sin, int64_
   }
 }
 
+static void turn_pairs(const float *restrict x, const float *restrict cos, const float *restrict sin, int64_t half, void *out,
+                       enum omma_dtype out_type) {
+  for (int64_t j = 0; j < half; j++) {
+    store(x[2 * j] * cos[j] - x[2 * j + 1] * sin[j], out, 2 * j, out_type);
+    store(x[2 * j + 1] * cos[j] + x[2 * j] * sin[j], out, 2 * j + 1, out_type);
+  }
+}
+
+static void rope_pairs(const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,
+                       int64_t out_head_stride, enum omma_dtype out_type) {
+  for (int64_t h = 0; h < n_heads; h++) {
+    if (out_type == OMMA_F32) {
+      turn_pairs(x + h * d, cos, sin, d / 2, (float *)out + h * out_head_stride, OMMA_F32);
+    } else {
+      turn_pairs(x + h * d, cos, sin, d / 2, (ommai_bf16 *)out + h * out_head_stride, OMMA_BF16);
+    }
+  }
+}
+
 /* e^x for x <= 88 to 2 units in the last place, without branches: 2^n from the exponent bits times a polynomial for
  * |r| <= ln(2)/2 (minimax coefficients as published in Cephes' expf). Below -87 the result is e^-87, near enough to 0. */
 static inline float exp_row(float x) {
@@ -126,11 +145,24 @@ static void add(float *y, const float *x, int64_t d) {
   for (int64_t i = 0; i < d; i++) y[i] += x[i];
 }
 
-static void add_weighted4(float *y, const float *const rows[4], const float weight[4], int64_t d) {
-  for (int64_t i = 0; i < d; i++) {
-    float value = weight[0] * rows[0][i] + weight[1] * rows[1][i];
-    y[i] += value + weight[2] * rows[2][i] + weight[3] * rows[3][i];
+static void add_scaled(float *y, const float *x, float factor, int64_t d) {
+  for (int64_t i = 0; i < d; i++) y[i] += factor * x[i];
+}
+
+/* `count` elements from `first` on; count is a constant in all but the last call, so that the sums stay in registers. */
+static inline void add_weighted_part(float *y, const float *const *rows, const float *weight, int n, int64_t first,
+                                     int64_t count) {
+  float sums[4 * LANES] = {0};
+  for (int t = 0; t < n; t++) {
+    for (int64_t i = 0; i < count; i++) sums[i] += weight[t] * rows[t][first + i];
   }
+  for (int64_t i = 0; i < count; i++) y[first + i] += sums[i];
+}
+
+static void add_weighted(float *y, const float *const *rows, const float *weight, int n, int64_t d) {
+  int64_t i = 0;
+  for (; i + 4 * LANES <= d; i += 4 * LANES) add_weighted_part(y, rows, weight, n, i, 4 * LANES);
+  add_weighted_part(y, rows, weight, n, i, d - i);
 }
 
 const struct ommai_row_ops ROW_OPS_TABLE = {

@@ -1,5 +1,6 @@
 #include "language/decode.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -7,6 +8,9 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
+#include "language/experts.h"
+#include "language/grouped_attention.h"
+#include "language/latent_attention.h"
 
 /* A task of the team is at least this many bytes of weights, so that handing it out costs little beside reading them. */
 enum { TASK_WEIGHT_BYTES = 256 * 1024 };
@@ -19,45 +23,84 @@ struct step {
   const struct omma_team *team;
   float *residual;      /* [n, hidden] */
   void *normed;         /* dtype [n, hidden] */
-  float *wide;          /* [n, max(qkv_width, 2 * intermediate)] */
-  void *q, *attended;   /* dtype [n, q_width] */
-  void *gated;          /* dtype [n, intermediate] */
-  float *cosine, *sine; /* [n, head_dim / 2] */
+  float *wide;          /* [n, the widest of qkv, gate with up, a latent head's outputs of all heads] */
+  void *q, *attended;   /* dtype [n, q_width], [n, attended_width] */
+  void *gated;          /* dtype [n, the widest dense intermediate] */
+  float *cosine, *sine; /* [n, rope_dim / 2] */
   int64_t *offsets;     /* [n] query positions for the attention plan */
   int64_t *starts;      /* [n + 1] */
   int32_t *page_table;  /* [n, max_pages] */
   int64_t max_pages;
+  void *latent_q, *latent_sums; /* dtype [n, n_heads, kv_rank + rope_dim], [n, n_heads, kv_rank]; latent attention */
+  /* Routed layers: */
+  struct ommai_routing routing;
+  float *unrounded;                     /* [n, hidden] */
+  float *router_logits;                 /* [n, n_experts] */
+  struct ommai_experts_scratch experts; /* [slots] rows */
+  float *expert_results;                /* [slots, hidden] */
 };
 
 static int64_t pages_for(int64_t n_positions) { return ommai_div_up(n_positions, OMMA_ATTENTION_PAGE_TOKENS); }
 
+static bool is_latent(const struct ommai_decoder *decoder) { return decoder->config.attention == OMMAI_ATTENTION_LATENT; }
+
+static int64_t wide_width(const struct ommai_decoder_config *config) {
+  int64_t wide = ommai_max_i64(ommai_decoder_qkv_width(config), 2 * ommai_decoder_max_dense_size(config));
+  if (config->attention != OMMAI_ATTENTION_LATENT) return wide;
+  return ommai_max_i64(wide, config->n_heads * ommai_max_i64(config->latent.kv_rank, config->v_head_dim));
+}
+
+static void place_experts(const struct ommai_decoder *decoder, size_t n, struct ommai_arena *arena, struct step *step) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  const struct ommai_router_config *router = &config->experts.router;
+  size_t slots = n * (size_t)router->n_chosen, element = ommai_dtype_size(decoder->dtype);
+  size_t hidden = (size_t)config->hidden_size, intermediate = (size_t)config->experts.intermediate_size;
+  ommai_routing_place(&step->routing, router, (int64_t)n, arena);
+  step->unrounded = ommai_arena_take(arena, n * hidden, sizeof(float));
+  step->router_logits = ommai_arena_take(arena, n * (size_t)router->n_experts, sizeof(float));
+  step->experts.gathered = ommai_arena_take(arena, slots * hidden, element);
+  step->experts.wide = ommai_arena_take(arena, slots * 2 * intermediate, sizeof(float));
+  step->experts.gated = ommai_arena_take(arena, slots * intermediate, element);
+  step->experts.out = ommai_arena_take(arena, slots * hidden, sizeof(float));
+  step->expert_results = ommai_arena_take(arena, slots * hidden, sizeof(float));
+}
+
 static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t max_context, struct ommai_arena *arena,
                   struct step *step) {
   const struct ommai_decoder_config *config = &decoder->config;
-  size_t n = (size_t)n_rows, element = ommai_dtype_size(decoder->dtype);
-  size_t wide = (size_t)ommai_max_i64(ommai_decoder_qkv_width(config), 2 * config->intermediate_size);
-  size_t q_width = (size_t)ommai_decoder_q_width(config), pairs = (size_t)config->head_dim / 2;
+  size_t n = (size_t)n_rows, element = ommai_dtype_size(decoder->dtype), n_heads = (size_t)config->n_heads;
+  size_t pairs = (size_t)ommai_decoder_rope_dim(config) / 2, hidden = (size_t)config->hidden_size;
   step->max_pages = pages_for(max_context);
-  step->residual = ommai_arena_take(arena, n * (size_t)config->hidden_size, sizeof(float));
-  step->normed = ommai_arena_take(arena, n * (size_t)config->hidden_size, element);
-  step->wide = ommai_arena_take(arena, n * wide, sizeof(float));
-  step->q = ommai_arena_take(arena, n * q_width, element);
-  step->attended = ommai_arena_take(arena, n * q_width, element);
-  step->gated = ommai_arena_take(arena, n * (size_t)config->intermediate_size, element);
+  step->residual = ommai_arena_take(arena, n * hidden, sizeof(float));
+  step->normed = ommai_arena_take(arena, n * hidden, element);
+  step->wide = ommai_arena_take(arena, n * (size_t)wide_width(config), sizeof(float));
+  step->q = ommai_arena_take(arena, n * (size_t)ommai_decoder_q_width(config), element);
+  step->attended = ommai_arena_take(arena, n * (size_t)ommai_decoder_attended_width(config), element);
+  step->gated = ommai_arena_take(arena, n * (size_t)ommai_decoder_max_dense_size(config), element);
   step->cosine = ommai_arena_take(arena, n * pairs, sizeof(float));
   step->sine = ommai_arena_take(arena, n * pairs, sizeof(float));
   step->offsets = ommai_arena_take(arena, n, sizeof(int64_t));
   step->starts = ommai_arena_take(arena, n + 1, sizeof(int64_t));
   step->page_table = ommai_arena_take(arena, n * (size_t)step->max_pages, sizeof(int32_t));
+  if (is_latent(decoder)) {
+    step->latent_q = ommai_arena_take(arena, n * n_heads * (size_t)ommai_latent_width(config), element);
+    step->latent_sums = ommai_arena_take(arena, n * n_heads * (size_t)config->latent.kv_rank, element);
+  }
+  if (config->experts.router.n_experts) place_experts(decoder, n, arena, step);
 }
 
+/* Latent attention reads the kept rows as keys and, without their rotated part, as values of one head that all share. */
 static struct omma_attention_spec attention_spec(const struct ommai_decoder *decoder, int64_t n_rows, const int64_t *starts,
                                                  const int64_t *offsets) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  bool latent = is_latent(decoder);
   return (struct omma_attention_spec){.form = OMMA_ATTENTION_DECODE,
                                       .dtype = decoder->dtype,
-                                      .n_heads = (int32_t)decoder->config.n_heads,
-                                      .n_kv_heads = (int32_t)decoder->config.n_kv_heads,
-                                      .head_dim = (int32_t)decoder->config.head_dim,
+                                      .n_heads = (int32_t)config->n_heads,
+                                      .n_kv_heads = latent ? 1 : (int32_t)config->n_kv_heads,
+                                      .head_dim = (int32_t)(latent ? ommai_latent_width(config) : config->head_dim),
+                                      .v_head_dim = (int32_t)(latent ? config->latent.kv_rank : config->v_head_dim),
+                                      .scale = (float)(1.0 / sqrt((double)config->head_dim)),
                                       .n_tokens = n_rows,
                                       .index_type = OMMA_INDEX_INT64,
                                       .n_segments = n_rows,
@@ -115,36 +158,41 @@ static void few_rows(const struct omma_team *team, const struct ommai_linear *li
   ommai_team_run(team, ommai_div_up(n_panels, call.panels_per_task), few_rows_task, &call);
 }
 
-static void norm_rows(const struct step *step, const float *weight) {
+static void norm_rows(const struct step *step, const float *weight, void *out, enum omma_dtype type) {
   const struct ommai_decoder *decoder = step->decoder;
   int64_t hidden = decoder->config.hidden_size;
   for (int64_t row = 0; row < step->n_rows; row++) {
     decoder->ops->rms_norm(step->residual + row * hidden, weight, decoder->config.norm_eps, hidden,
-                           ommai_element(step->normed, row * hidden, decoder->dtype), decoder->dtype);
+                           ommai_element(out, row * hidden, type), type);
   }
 }
 
 static void project_qkv(const struct step *step, int64_t layer) {
   const struct ommai_decoder *decoder = step->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
-  int64_t qkv_width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
+  int64_t width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
   int64_t pairs = decoder->mrope.n_pairs;
-  void *keys = ommai_kv_layer_keys(step->cache, layer), *values = ommai_kv_layer_values(step->cache, layer);
-  norm_rows(step, weights->input_norm);
+  norm_rows(step, weights->input_norm, step->normed, decoder->dtype);
   few_rows(step->team, weights->qkv.linear, step->normed, step->n_rows, step->wide, false);
   for (int64_t row = 0; row < step->n_rows; row++) {
-    int64_t offset = ommai_kv_position_offset(step->cache, step->rows[row].pages, step->rows[row].index);
-    ommai_decoder_finish_qkv(decoder, weights, step->wide + row * qkv_width, step->cosine + row * pairs,
-                             step->sine + row * pairs, ommai_element(step->q, row * q_width, decoder->dtype),
-                             ommai_element(keys, offset, decoder->dtype), ommai_element(values, offset, decoder->dtype),
-                             ommai_kv_head_stride(step->cache));
+    int64_t place = ommai_kv_position_offset(step->cache, step->rows[row].pages, step->rows[row].index);
+    float *projected = step->wide + row * width;
+    const float *cosine = step->cosine + row * pairs, *sine = step->sine + row * pairs;
+    void *q = ommai_element(step->q, row * q_width, decoder->dtype);
+    if (is_latent(decoder)) {
+      ommai_latent_finish_row(decoder, step->cache, layer, projected, cosine, sine, q, place);
+    } else {
+      ommai_grouped_finish_row(decoder, step->cache, layer, projected, cosine, sine, q, place);
+    }
   }
 }
 
-static void feed_forward(const struct step *step, const struct ommai_decoder_layer *weights) {
+/* The dense part over step->normed. */
+static void feed_forward(const struct step *step, int64_t layer) {
   const struct ommai_decoder *decoder = step->decoder;
-  int64_t intermediate = decoder->config.intermediate_size;
-  norm_rows(step, weights->post_norm);
+  const struct ommai_decoder_dense *weights = &decoder->layers[layer].dense;
+  int64_t intermediate = ommai_decoder_dense_size(&decoder->config, layer);
+  if (intermediate == 0) return;
   few_rows(step->team, weights->gate_up.linear, step->normed, step->n_rows, step->wide, false);
   for (int64_t row = 0; row < step->n_rows; row++) {
     const float *gate = step->wide + row * 2 * intermediate;
@@ -152,6 +200,19 @@ static void feed_forward(const struct step *step, const struct ommai_decoder_lay
                            ommai_element(step->gated, row * intermediate, decoder->dtype), decoder->dtype);
   }
   few_rows(step->team, weights->down.linear, step->gated, step->n_rows, step->residual, true);
+}
+
+/* The routed part: the router sees the norm's f32 values; leaves them rounded in step->normed. */
+static void run_experts(struct step *step, int64_t layer) {
+  const struct ommai_decoder *decoder = step->decoder;
+  const struct ommai_decoder_layer *weights = &decoder->layers[layer];
+  int64_t hidden = decoder->config.hidden_size;
+  norm_rows(step, weights->post_norm, step->unrounded, OMMA_F32);
+  decoder->ops->convert(step->unrounded, step->n_rows * hidden, step->normed, decoder->dtype);
+  few_rows(step->team, weights->router.linear, step->unrounded, step->n_rows, step->router_logits, false);
+  ommai_experts_choose(decoder, layer, step->router_logits, 0, step->n_rows, &step->routing);
+  ommai_experts_run_few(decoder, layer, &step->routing, step->n_rows, step->normed, &step->experts, step->expert_results,
+                        step->team);
 }
 
 static void prepare(const struct step *step) {
@@ -169,7 +230,7 @@ static void prepare(const struct step *step) {
 }
 
 static void project_logits(const struct step *step, float *logits) {
-  norm_rows(step, step->decoder->final_norm);
+  norm_rows(step, step->decoder->final_norm, step->normed, step->decoder->dtype);
   few_rows(step->team, step->decoder->lm_head, step->normed, step->n_rows, logits, false);
 }
 
@@ -193,10 +254,9 @@ static enum omma_status place_attention(const struct step *step, int n_workers, 
   return OMMA_OK;
 }
 
-static enum omma_status run_layer(const struct step *step, const struct step_attention *attention, int64_t layer,
-                                  struct omma_error *error) {
+static enum omma_status attend(const struct step *step, const struct step_attention *attention, int64_t layer,
+                               struct omma_error *error) {
   const struct ommai_decoder *decoder = step->decoder;
-  project_qkv(step, layer);
   struct omma_attention_tensors tensors = {.q = step->q,
                                            .k = ommai_kv_layer_keys(step->cache, layer),
                                            .v = ommai_kv_layer_values(step->cache, layer),
@@ -205,9 +265,38 @@ static enum omma_status run_layer(const struct step *step, const struct step_att
                                            .page_table_stride = step->max_pages,
                                            .k_page_stride = ommai_kv_page_stride(step->cache),
                                            .v_page_stride = ommai_kv_page_stride(step->cache)};
+  if (is_latent(decoder)) {
+    ommai_latent_absorb(decoder, layer, step->q, step->n_rows, step->wide, step->latent_q, step->team);
+    tensors.q = step->latent_q;
+    tensors.v = tensors.k;
+    tensors.v_token_stride = ommai_latent_width(&decoder->config);
+    tensors.out = step->latent_sums;
+  }
   OMMAI_TRY(omma_attention_run(attention->plan, &tensors, attention->workspace, attention->workspace_size, step->team, error));
-  few_rows(step->team, decoder->layers[layer].o.linear, step->attended, step->n_rows, step->residual, true);
-  feed_forward(step, &decoder->layers[layer]);
+  if (is_latent(decoder)) {
+    ommai_latent_values(decoder, layer, step->latent_sums, step->n_rows, step->wide, step->attended, step->team);
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status run_layer(struct step *step, const struct step_attention *attention, int64_t layer,
+                                  struct omma_error *error) {
+  const struct ommai_decoder *decoder = step->decoder;
+  const struct ommai_decoder_layer *weights = &decoder->layers[layer];
+  int64_t hidden = decoder->config.hidden_size;
+  project_qkv(step, layer);
+  OMMAI_TRY(attend(step, attention, layer, error));
+  few_rows(step->team, weights->o.linear, step->attended, step->n_rows, step->residual, true);
+  if (!decoder->config.routed[layer]) {
+    norm_rows(step, weights->post_norm, step->normed, decoder->dtype);
+    feed_forward(step, layer);
+    return OMMA_OK;
+  }
+  run_experts(step, layer);
+  feed_forward(step, layer);
+  for (int64_t row = 0; row < step->n_rows; row++) {
+    ommai_experts_add_row(decoder, &step->routing, row, step->expert_results, step->residual + row * hidden);
+  }
   return OMMA_OK;
 }
 

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
 #include "base/half.h"
 #include "kernels/dtype.h"
 
@@ -11,18 +14,119 @@ struct ommai_linear_form ommai_decoder_form_qkv(const struct ommai_decoder_confi
 }
 
 struct ommai_linear_form ommai_decoder_form_o(const struct ommai_decoder_config *config) {
-  return (struct ommai_linear_form){
-      .x_stride = ommai_decoder_q_width(config), .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = true};
+  return (struct ommai_linear_form){.x_stride = ommai_decoder_attended_width(config),
+                                    .y_stride = config->hidden_size,
+                                    .y_type = OMMA_F32,
+                                    .accumulate = true};
 }
 
-struct ommai_linear_form ommai_decoder_form_gate_up(const struct ommai_decoder_config *config) {
-  return (struct ommai_linear_form){
-      .x_stride = config->hidden_size, .y_stride = 2 * config->intermediate_size, .y_type = OMMA_F32};
+struct ommai_linear_form ommai_decoder_form_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size) {
+  return (struct ommai_linear_form){.x_stride = config->hidden_size, .y_stride = 2 * intermediate_size, .y_type = OMMA_F32};
 }
 
-struct ommai_linear_form ommai_decoder_form_down(const struct ommai_decoder_config *config) {
+struct ommai_linear_form ommai_decoder_form_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
+                                                 bool accumulate) {
   return (struct ommai_linear_form){
-      .x_stride = config->intermediate_size, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = true};
+      .x_stride = intermediate_size, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = accumulate};
+}
+
+struct ommai_linear_form ommai_decoder_form_router(const struct ommai_decoder_config *config) {
+  return (struct ommai_linear_form){
+      .x_stride = config->hidden_size, .y_stride = config->experts.router.n_experts, .y_type = OMMA_F32};
+}
+
+int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int64_t layer) {
+  return config->routed[layer] ? config->experts.shared_size : config->intermediate_size;
+}
+
+int64_t ommai_decoder_max_dense_size(const struct ommai_decoder_config *config) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < config->n_layers; i++) most = ommai_max_i64(most, ommai_decoder_dense_size(config, i));
+  return most;
+}
+
+static enum omma_status allocate_layer(struct ommai_decoder *decoder, int64_t index, const struct omma_allocator *allocator,
+                                       struct omma_error *error) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  struct ommai_decoder_layer *layer = &decoder->layers[index];
+  if (config->attention == OMMAI_ATTENTION_LATENT) {
+    layer->latent_heads = ommai_allocate(allocator, (size_t)config->n_heads, sizeof *layer->latent_heads);
+    if (!layer->latent_heads) return ommai_fail_memory(error, "heads", (size_t)config->n_heads * sizeof *layer->latent_heads);
+  }
+  if (config->routed[index]) {
+    size_t n_experts = (size_t)config->experts.router.n_experts;
+    layer->experts = ommai_allocate(allocator, n_experts, sizeof *layer->experts);
+    if (!layer->experts) return ommai_fail_memory(error, "experts", n_experts * sizeof *layer->experts);
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_decoder_allocate(struct ommai_decoder *decoder, const struct omma_allocator *allocator,
+                                        struct omma_error *error) {
+  size_t n_layers = (size_t)decoder->config.n_layers;
+  decoder->layers = ommai_allocate(allocator, n_layers, sizeof *decoder->layers);
+  if (!decoder->layers) return ommai_fail_memory(error, "layers", n_layers * sizeof *decoder->layers);
+  for (int64_t i = 0; i < decoder->config.n_layers; i++) OMMAI_TRY(allocate_layer(decoder, i, allocator, error));
+  return OMMA_OK;
+}
+
+static void free_vector(const struct omma_allocator *allocator, float *vector, int64_t n) {
+  ommai_release(allocator, vector, (size_t)n, sizeof *vector);
+}
+
+static void free_linear(struct ommai_decoder_linear *layer) {
+  ommai_linear_parts_destroy(layer->parts);
+  ommai_linear_destroy(layer->linear);
+}
+
+static void free_tile_linear(struct ommai_decoder_tile_linear *layer) {
+  ommai_linear_op_destroy(layer->op);
+  ommai_linear_destroy(layer->linear);
+}
+
+static void free_experts(const struct ommai_decoder_config *config, struct ommai_decoder_layer *layer,
+                         const struct omma_allocator *allocator) {
+  int64_t n_experts = config->experts.router.n_experts;
+  free_tile_linear(&layer->router);
+  free_vector(allocator, layer->router_bias, n_experts);
+  for (int64_t i = 0; layer->experts && i < n_experts; i++) {
+    free_tile_linear(&layer->experts[i].gate_up);
+    free_tile_linear(&layer->experts[i].down);
+  }
+  ommai_release(allocator, layer->experts, (size_t)n_experts, sizeof *layer->experts);
+}
+
+static void free_heads(const struct ommai_decoder_config *config, struct ommai_decoder_layer *layer,
+                       const struct omma_allocator *allocator) {
+  for (int64_t h = 0; layer->latent_heads && h < config->n_heads; h++) {
+    free_tile_linear(&layer->latent_heads[h].expand);
+    ommai_linear_destroy(layer->latent_heads[h].absorb);
+    ommai_linear_destroy(layer->latent_heads[h].value);
+  }
+  ommai_release(allocator, layer->latent_heads, (size_t)config->n_heads, sizeof *layer->latent_heads);
+}
+
+static void free_layer(const struct ommai_decoder_config *config, struct ommai_decoder_layer *layer,
+                       const struct omma_allocator *allocator) {
+  free_vector(allocator, layer->input_norm, config->hidden_size);
+  free_vector(allocator, layer->post_norm, config->hidden_size);
+  free_vector(allocator, layer->q_norm, config->head_dim);
+  free_vector(allocator, layer->k_norm, config->head_dim);
+  free_vector(allocator, layer->latent_norm, config->latent.kv_rank);
+  free_linear(&layer->qkv);
+  free_linear(&layer->o);
+  free_linear(&layer->dense.gate_up);
+  free_linear(&layer->dense.down);
+  free_heads(config, layer, allocator);
+  free_experts(config, layer, allocator);
+}
+
+void ommai_decoder_free(struct ommai_decoder *decoder, const struct omma_allocator *allocator) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  for (int64_t i = 0; decoder->layers && i < config->n_layers; i++) free_layer(config, &decoder->layers[i], allocator);
+  ommai_release(allocator, decoder->layers, (size_t)config->n_layers, sizeof *decoder->layers);
+  free_vector(allocator, decoder->final_norm, config->hidden_size);
+  ommai_linear_destroy(decoder->lm_head);
 }
 
 void ommai_decoder_embed(const struct ommai_decoder *decoder, int32_t token, float *out) {
@@ -38,34 +142,4 @@ void ommai_decoder_embed(const struct ommai_decoder *decoder, int32_t token, flo
     memcpy(&bits, row + 2 * i, 2);
     out[i] = decoder->embedding_type == OMMA_BF16 ? ommai_bf16_to_f32(bits) : ommai_f16_to_f32(bits);
   }
-}
-
-static void norm_heads(const struct ommai_decoder *decoder, const float *weight, float *heads, int64_t n_heads) {
-  int64_t d = decoder->config.head_dim;
-  for (int64_t h = 0; h < n_heads; h++) {
-    decoder->ops->rms_norm(heads + h * d, weight, decoder->config.norm_eps, d, heads + h * d, OMMA_F32);
-  }
-}
-
-void ommai_decoder_finish_qkv(const struct ommai_decoder *decoder, const struct ommai_decoder_layer *layer, float *qkv,
-                              const float *cosine, const float *sine, void *q_out, void *k_out, void *v_out,
-                              int64_t kv_head_stride) {
-  const struct ommai_decoder_config *config = &decoder->config;
-  int64_t d = config->head_dim;
-  float *k = qkv + ommai_decoder_q_width(config);
-  const float *v = k + ommai_decoder_kv_width(config);
-  norm_heads(decoder, layer->q_norm, qkv, config->n_heads);
-  norm_heads(decoder, layer->k_norm, k, config->n_kv_heads);
-  decoder->ops->rope_half(qkv, cosine, sine, config->n_heads, d, q_out, d, decoder->dtype);
-  decoder->ops->rope_half(k, cosine, sine, config->n_kv_heads, d, k_out, kv_head_stride, decoder->dtype);
-  for (int64_t h = 0; h < config->n_kv_heads; h++) {
-    decoder->ops->convert(v + h * d, d, ommai_element(v_out, h * kv_head_stride, decoder->dtype), decoder->dtype);
-  }
-}
-
-double ommai_decoder_prefill_flops(const struct ommai_decoder_config *config, int64_t n_tokens) {
-  double n = (double)n_tokens, hidden = (double)config->hidden_size, q = (double)ommai_decoder_q_width(config);
-  double layer = 2 * hidden * ((double)ommai_decoder_qkv_width(config) + q + 3 * (double)config->intermediate_size);
-  double attention = 4 * q * n * (n + 1) / 2;
-  return (double)config->n_layers * (n * layer + attention) + 2 * hidden * (double)config->vocab_size;
 }

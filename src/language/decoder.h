@@ -1,52 +1,123 @@
 /* A decoder-only language model: what it is made of. Filled by the code of a model family, read-only afterwards.
  *
  *   residual [n, hidden] = embedding rows, or the tower's tokens at picture positions
- *   per layer: residual += o(attention(rope(norm_qk(qkv(norm residual))))); residual += down(silu(gate) * up)(norm residual)
+ *   per layer: residual += o(attention(norm residual)); residual += feed_forward(norm residual)
  *   the tower's deepstack output j is added to picture rows after layer j
  *   logits = lm_head(norm residual)
  *
- * RMSNorm, SwiGLU, grouped-query attention, three-axis rotary positions. Source: the text models of Hugging Face
- * transformers named in docs/models/. */
+ * Attention is grouped (q, k, v projected, k and v kept; grouped_attention.h) or latent (k and v kept compressed;
+ * latent_attention.h). A layer's feed-forward part is dense, down(silu(gate) * up), or routed: a few of many such experts per row
+ * (router.h, experts.h), beside a dense part that every row takes, where there is one. RMSNorm everywhere. Source: the text models
+ * of Hugging Face transformers named in docs/models/. */
 #ifndef OMMAI_LANGUAGE_DECODER_H
 #define OMMAI_LANGUAGE_DECODER_H
 
 #include <omma/attention.h>
+#include <omma/host.h>
 
 #include "kernels/row_ops.h"
 #include "language/mrope.h"
-#include "linear/linear.h"
+#include "language/router.h"
+#include "linear/linear_parts.h"
+
+#define OMMAI_DECODER_MAX_LAYERS 1024
+
+enum ommai_attention_kind { OMMAI_ATTENTION_GROUPED, OMMAI_ATTENTION_LATENT };
+
+/* Latent attention: a token keeps kv_rank normalised values and one rotated key part of rope_dim for all heads. A head's query and
+ * key are nope_dim values without and rope_dim values with rotation. */
+struct ommai_latent_config {
+  int64_t kv_rank, nope_dim, rope_dim;
+  float norm_eps;
+};
+
+/* Feed-forward parts by experts. */
+struct ommai_experts_config {
+  struct ommai_router_config router; /* n_experts 0: no layer is routed */
+  int64_t intermediate_size;         /* of one expert */
+  int64_t shared_size;               /* intermediate width of the dense part beside the experts; 0: none */
+};
 
 struct ommai_decoder_config {
-  int64_t n_layers, hidden_size, n_heads, n_kv_heads, head_dim, intermediate_size, vocab_size, max_positions;
+  int64_t n_layers, hidden_size, n_heads, n_kv_heads, head_dim, v_head_dim, intermediate_size, vocab_size, max_positions;
   float norm_eps;
+  enum ommai_attention_kind attention;
+  bool qkv_bias, qk_norm;            /* grouped attention */
+  struct ommai_latent_config latent; /* latent attention */
+  struct ommai_experts_config experts;
+  bool routed[OMMAI_DECODER_MAX_LAYERS]; /* which layers have experts */
   double rope_theta;
   int64_t mrope_section[3];
   bool mrope_interleaved;
+  bool flat_positions; /* a picture's tokens are counted one by one, as text */
   bool tied_embeddings;
   int64_t n_deepstack; /* layers 0 .. n_deepstack - 1 take one output of the tower each */
 };
 
-/* Widths of the fused projections. */
+/* Widths of the fused projection, its parts and what attention returns. A latent projection is q of all heads, then one compressed
+ * row. */
 static inline int64_t ommai_decoder_q_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->head_dim;
 }
 static inline int64_t ommai_decoder_kv_width(const struct ommai_decoder_config *config) {
   return config->n_kv_heads * config->head_dim;
 }
-static inline int64_t ommai_decoder_qkv_width(const struct ommai_decoder_config *config) {
-  return ommai_decoder_q_width(config) + 2 * ommai_decoder_kv_width(config);
+static inline int64_t ommai_latent_width(const struct ommai_decoder_config *config) {
+  return config->latent.kv_rank + config->latent.rope_dim;
 }
+static inline int64_t ommai_decoder_qkv_width(const struct ommai_decoder_config *config) {
+  bool latent = config->attention == OMMAI_ATTENTION_LATENT;
+  return ommai_decoder_q_width(config) + (latent ? ommai_latent_width(config) : 2 * ommai_decoder_kv_width(config));
+}
+static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_config *config) {
+  return config->n_heads * config->v_head_dim;
+}
+/* Values of a head that are rotated: twice the pairs of the rotary embedding. */
+static inline int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config) {
+  return config->attention == OMMAI_ATTENTION_LATENT ? config->latent.rope_dim : config->head_dim;
+}
+/* The intermediate width of a layer's dense part; 0: it has none. */
+int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int64_t layer);
+/* The largest of these over the layers. */
+int64_t ommai_decoder_max_dense_size(const struct ommai_decoder_config *config);
 
-/* A linear layer: `op` for tiles of prompt rows, `linear` itself for the few rows of a decode step. */
+/* A layer that all rows of a chunk go through, in parts along its outputs; `linear` itself for the few rows of a decode step. */
 struct ommai_decoder_linear {
+  struct ommai_linear *linear;
+  struct ommai_linear_parts *parts;
+};
+
+/* A layer for one task's rows at a time. */
+struct ommai_decoder_tile_linear {
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
 };
 
+/* down(silu(gate) * up), gate and up stacked: the part of a layer that every row takes, and an expert. */
+struct ommai_decoder_dense {
+  struct ommai_decoder_linear gate_up, down;
+};
+struct ommai_decoder_expert {
+  struct ommai_decoder_tile_linear gate_up, down;
+};
+
+/* One head of latent attention, by what becomes of the compressed values c:
+ *   expand: [value, key] = c W   for prompts    absorb: q_c = q_nope W, so that q_c . c = q_nope . key; value alone   for decoding */
+struct ommai_latent_head {
+  struct ommai_decoder_tile_linear expand;
+  struct ommai_linear *absorb, *value;
+};
+
 struct ommai_decoder_layer {
-  float *input_norm, *post_norm;                     /* [hidden] */
-  float *q_norm, *k_norm;                            /* [head_dim] */
-  struct ommai_decoder_linear qkv, o, gate_up, down; /* q, k, v and gate, up stacked */
+  float *input_norm, *post_norm;           /* [hidden] */
+  float *q_norm, *k_norm;                  /* [head_dim]; NULL: none */
+  float *latent_norm;                      /* [kv_rank]; latent attention */
+  struct ommai_decoder_linear qkv, o;      /* qkv: q, k, v stacked, or q and the compressed row */
+  struct ommai_latent_head *latent_heads;  /* [n_heads]; latent attention */
+  struct ommai_decoder_dense dense;        /* where ommai_decoder_dense_size is not 0 */
+  struct ommai_decoder_tile_linear router; /* f32 [hidden] -> [n_experts]; routed layers, as the two below */
+  float *router_bias;                      /* [n_experts]; NULL: none */
+  struct ommai_decoder_expert *experts;    /* [n_experts] */
 };
 
 struct ommai_decoder {
@@ -64,22 +135,22 @@ struct ommai_decoder {
   struct ommai_linear *lm_head;
 };
 
+/* The forms in which prefill calls a layer's linears. */
 struct ommai_linear_form ommai_decoder_form_qkv(const struct ommai_decoder_config *config);
 struct ommai_linear_form ommai_decoder_form_o(const struct ommai_decoder_config *config);
-struct ommai_linear_form ommai_decoder_form_gate_up(const struct ommai_decoder_config *config);
-struct ommai_linear_form ommai_decoder_form_down(const struct ommai_decoder_config *config);
+struct ommai_linear_form ommai_decoder_form_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
+struct ommai_linear_form ommai_decoder_form_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
+                                                 bool accumulate);
+struct ommai_linear_form ommai_decoder_form_router(const struct ommai_decoder_config *config);
+
+/* Allocates the tables that the loading code fills: layers, their experts and heads. Errors: MEMORY; what was made stays for
+ * ommai_decoder_free. */
+enum omma_status ommai_decoder_allocate(struct ommai_decoder *decoder, const struct omma_allocator *allocator,
+                                        struct omma_error *error);
+/* Gives back the tables and every weight in them; takes half-filled decoders. */
+void ommai_decoder_free(struct ommai_decoder *decoder, const struct omma_allocator *allocator);
 
 /* One row of the embedding table as f32 [hidden]. token in [0, vocab_size). */
 void ommai_decoder_embed(const struct ommai_decoder *decoder, int32_t token, float *out);
-
-/* From one row of fused projections (f32 [qkv_width]) to the q, k and v that attention reads: per-head norms of q and k, rotation
- * by the row's angles (cosine, sine [head_dim / 2]), one rounding. q_out [n_heads * head_dim]; k_out and v_out are the row's places
- * in the KV page, heads kv_head_stride elements apart. q and k in `qkv` are overwritten. */
-void ommai_decoder_finish_qkv(const struct ommai_decoder *decoder, const struct ommai_decoder_layer *layer, float *qkv,
-                              const float *cosine, const float *sine, void *q_out, void *k_out, void *v_out,
-                              int64_t kv_head_stride);
-
-/* Useful floating-point operations of a prompt of n_tokens (logits of the last row included). */
-double ommai_decoder_prefill_flops(const struct ommai_decoder_config *config, int64_t n_tokens);
 
 #endif

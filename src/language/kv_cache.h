@@ -1,6 +1,7 @@
-/* Keys and values of all layers in pages of 64 token positions, taken from a budget fixed at creation.
+/* What attention keeps of all layers, in pages of 64 token positions, taken from a budget fixed at creation.
  *
- * Layout per layer: K and V each [n_pages, n_kv_heads, 64, head_dim]. A page number is valid in every layer. One thread at a time. */
+ * Layout per layer: K and V each [n_pages, n_heads, 64, width], with n_heads and width the model's n_kv_heads and head_dim; or, for
+ * latent attention, K alone with one head of the compressed row. A page number is valid in every layer. One thread at a time. */
 #ifndef OMMAI_LANGUAGE_KV_CACHE_H
 #define OMMAI_LANGUAGE_KV_CACHE_H
 
@@ -12,14 +13,14 @@
 struct ommai_kv_cache {
   struct omma_allocator allocator;
   enum omma_dtype dtype;
-  int64_t n_layers, n_kv_heads, head_dim;
+  int64_t n_layers, n_heads, width;
   int64_t n_pages, n_free;
   int32_t *free_pages; /* stack [n_pages] */
-  void *keys, *values; /* [n_layers, n_pages, n_kv_heads, 64, head_dim] */
+  void *keys, *values; /* [n_layers, n_pages, n_heads, 64, width]; values NULL for latent attention */
   size_t bytes;        /* of keys and of values, each */
 };
 
-/* Bytes of one page, keys and values of all layers. */
+/* Bytes of one page, all layers. */
 size_t ommai_kv_page_bytes(const struct ommai_decoder_config *config, enum omma_dtype dtype);
 
 /* Makes a cache of n_pages. Errors: MEMORY, with the size. */
@@ -32,7 +33,7 @@ void ommai_kv_cache_destroy(struct ommai_kv_cache *cache);
 bool ommai_kv_cache_take(struct ommai_kv_cache *cache, int64_t n, int32_t *pages);
 void ommai_kv_cache_give_back(struct ommai_kv_cache *cache, int64_t n, const int32_t *pages);
 
-/* Elements from a page to the next, from a head to the next, and the base of a layer. */
+/* Elements from a page to the next, from a head to the next, and the base of a layer (values: NULL for latent attention). */
 int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache);
 int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache);
 void *ommai_kv_layer_keys(const struct ommai_kv_cache *cache, int64_t layer);

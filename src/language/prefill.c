@@ -1,10 +1,16 @@
 /* Stages and their shapes, n = rows of the chunk:
- *   enter:   embeddings -> residual [n, hidden] -> norm -> qkv -> norms, rope -> q [n, q_width], k and v into pages
- *   attend:  q, pages -> attended [n, q_width]
- *   leave l: attended -> residual -> norm -> gate, up -> down -> residual (+ deepstack l) -> norm and qkv of layer l + 1 */
+ *   enter:   embeddings -> residual [n, hidden] -> norm -> normed [n, hidden]
+ *   qkv:     normed -> wide [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept part into pages
+ *   attend:  q, pages -> attended [n, attended_width];  o: attended -> residual
+ *   leave:   norm -> normed; routed layers: router -> slots
+ *   gate_up: normed -> wide [n, 2 * intermediate];  gate: silu(gate) * up -> gated;  down: gated -> residual
+ *   experts: normed rows by expert -> results [slots, hidden]
+ *   end:     results -> residual; deepstack -> residual; the next layer's norm
+ *
+ * Linear layers are cut along their outputs, and long chunks along their rows as well; what is local to a row goes in small tiles. So
+ * weights are read once a chunk, and short prompts occupy every core. All cuts follow from shapes alone. */
 #include "language/prefill.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -12,15 +18,27 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
+#include "language/experts.h"
+#include "language/grouped_attention.h"
+#include "language/latent_attention.h"
+#include "language/prefill_attention.h"
 #include "linear/row_tiles.h"
 
-enum phase { PHASE_ENTER, PHASE_ATTEND, PHASE_LEAVE, PHASE_DONE };
+enum { BLOCK_ROWS = 256 }; /* rows of one task of a linear layer */
 
-/* What one worker needs for its tile; every buffer has OMMAI_MAX_TILE_ROWS rows. */
-struct scratch {
-  void *normed; /* dtype [tile, hidden] */
-  float *wide;  /* f32 [tile, max(qkv_width, 2 * intermediate)] */
-  void *gated;  /* dtype [tile, intermediate] */
+enum phase {
+  PHASE_ENTER,
+  PHASE_QKV,
+  PHASE_FINISH,
+  PHASE_ATTEND,
+  PHASE_O,
+  PHASE_LEAVE,
+  PHASE_GATE_UP,
+  PHASE_GATE,
+  PHASE_DOWN,
+  PHASE_EXPERTS,
+  PHASE_END,
+  PHASE_DONE
 };
 
 struct ommai_prefill {
@@ -29,59 +47,76 @@ struct ommai_prefill {
   const int32_t *pages;
   const struct ommai_prompt_row *rows;
   const struct omma_team *team;
-  int64_t first, n_rows, tile_rows, n_tiles;
-  float *residual;      /* [round_up(n, 128), hidden] */
-  void *q, *attended;   /* dtype [round_up(n, 128), q_width] */
-  float *cosine, *sine; /* [n, head_dim / 2] */
-  struct scratch *scratch;
-  struct omma_attention_plan *plan;
-  void *attention_workspace;
-  size_t attention_workspace_size;
-  int64_t n_attention_steps;
+  struct ommai_row_tiles tiles; /* of row-local phases */
+  int64_t first;
+  /* Of all rows, n rounded up to OMMAI_MAX_TILE_ROWS: */
+  float *residual;      /* [hidden] */
+  void *normed;         /* dtype [hidden] */
+  float *wide;          /* f32 [the wider of qkv and gate with up] */
+  void *gated;          /* dtype [the widest dense intermediate] */
+  void *q;              /* dtype [q_width] */
+  void *attended;       /* dtype [attended_width] */
+  float *cosine, *sine; /* [rope_dim / 2] */
+  struct ommai_prefill_attention attention;
+  /* Routed layers: */
+  struct ommai_routing routing;
+  float *expert_results;                 /* [n * n_chosen, hidden] */
+  struct ommai_experts_scratch *workers; /* [n_workers] */
 
   enum phase phase;
-  int64_t layer, next_task;
+  int64_t layer, next_task, n_expert_tiles;
   int64_t first_task; /* of the slice in progress */
-  atomic_bool failed; /* a linear layer refused to run */
   ommai_layer_tap tap;
   void *tap_context;
 };
 
-static struct omma_attention_spec attention_spec(const struct ommai_decoder *decoder, int64_t n_rows, const int64_t *offset) {
-  return (struct omma_attention_spec){.form = OMMA_ATTENTION_CAUSAL,
-                                      .dtype = decoder->dtype,
-                                      .n_heads = (int32_t)decoder->config.n_heads,
-                                      .n_kv_heads = (int32_t)decoder->config.n_kv_heads,
-                                      .head_dim = (int32_t)decoder->config.head_dim,
-                                      .n_tokens = n_rows,
-                                      .batch = 1,
-                                      .q_offsets = offset,
-                                      .paged = true};
+/* ---- memory ---- */
+
+/* A worker's, for the tiles of an expert, and for the router: its input is in `out`, its logits are in `wide`. */
+static struct ommai_experts_scratch place_worker(const struct ommai_decoder *decoder, struct ommai_arena *arena) {
+  const struct ommai_experts_config *experts = &decoder->config.experts;
+  size_t tile = OMMAI_MAX_TILE_ROWS, hidden = (size_t)decoder->config.hidden_size, element = ommai_dtype_size(decoder->dtype);
+  size_t wide = (size_t)ommai_max_i64(2 * experts->intermediate_size, experts->router.n_experts);
+  return (struct ommai_experts_scratch){
+      .gathered = ommai_arena_take(arena, tile * hidden, element),
+      .wide = ommai_arena_take(arena, tile * wide, sizeof(float)),
+      .gated = ommai_arena_take(arena, tile * (size_t)experts->intermediate_size, element),
+      .out = ommai_arena_take(arena, tile * hidden, sizeof(float)),
+  };
+}
+
+static void place_experts(const struct ommai_decoder *decoder, int64_t n_rows, int n_workers, struct ommai_arena *arena,
+                          struct ommai_prefill *prefill) {
+  const struct ommai_router_config *router = &decoder->config.experts.router;
+  ommai_routing_place(&prefill->routing, router, n_rows, arena);
+  prefill->expert_results =
+      ommai_arena_take(arena, (size_t)(n_rows * router->n_chosen * decoder->config.hidden_size), sizeof(float));
+  prefill->workers = ommai_arena_take(arena, (size_t)n_workers, sizeof *prefill->workers);
+  for (int worker = 0; worker < n_workers; worker++) {
+    struct ommai_experts_scratch one = place_worker(decoder, arena);
+    if (prefill->workers) prefill->workers[worker] = one;
+  }
 }
 
 static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t n_rows, int n_workers,
                                    struct ommai_arena *arena) {
   const struct ommai_decoder_config *config = &decoder->config;
-  enum omma_dtype dtype = decoder->dtype;
-  size_t rows = (size_t)ommai_round_up(n_rows, OMMAI_MAX_TILE_ROWS), tile = OMMAI_MAX_TILE_ROWS;
-  size_t hidden = (size_t)config->hidden_size, intermediate = (size_t)config->intermediate_size;
-  size_t wide = (size_t)ommai_max_i64(ommai_decoder_qkv_width(config), 2 * config->intermediate_size);
-  size_t q_width = (size_t)ommai_decoder_q_width(config), pairs = (size_t)config->head_dim / 2;
+  size_t rows = (size_t)ommai_round_up(n_rows, OMMAI_MAX_TILE_ROWS), element = ommai_dtype_size(decoder->dtype);
+  size_t hidden = (size_t)config->hidden_size, pairs = (size_t)ommai_decoder_rope_dim(config) / 2;
+  size_t intermediate = (size_t)ommai_decoder_max_dense_size(config);
+  size_t wide = (size_t)ommai_max_i64(ommai_decoder_qkv_width(config), 2 * (int64_t)intermediate);
   struct ommai_prefill *prefill = ommai_arena_take(arena, 1, sizeof *prefill);
   struct ommai_prefill placed = {
       .residual = ommai_arena_take(arena, rows * hidden, sizeof(float)),
-      .q = ommai_arena_take(arena, rows * q_width, ommai_dtype_size(dtype)),
-      .attended = ommai_arena_take(arena, rows * q_width, ommai_dtype_size(dtype)),
-      .cosine = ommai_arena_take(arena, (size_t)n_rows * pairs, sizeof(float)),
-      .sine = ommai_arena_take(arena, (size_t)n_rows * pairs, sizeof(float)),
-      .scratch = ommai_arena_take(arena, (size_t)n_workers, sizeof(struct scratch)),
+      .normed = ommai_arena_take(arena, rows * hidden, element),
+      .wide = ommai_arena_take(arena, rows * wide, sizeof(float)),
+      .gated = ommai_arena_take(arena, rows * intermediate, element),
+      .q = ommai_arena_take(arena, rows * (size_t)ommai_decoder_q_width(config), element),
+      .attended = ommai_arena_take(arena, rows * (size_t)ommai_decoder_attended_width(config), element),
+      .cosine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
+      .sine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
   };
-  for (int worker = 0; worker < n_workers; worker++) {
-    struct scratch one = {.normed = ommai_arena_take(arena, tile * hidden, ommai_dtype_size(dtype)),
-                          .wide = ommai_arena_take(arena, tile * wide, sizeof(float)),
-                          .gated = ommai_arena_take(arena, tile * intermediate, ommai_dtype_size(dtype))};
-    if (placed.scratch) placed.scratch[worker] = one;
-  }
+  if (config->experts.router.n_experts) place_experts(decoder, n_rows, n_workers, arena, &placed);
   if (prefill) *prefill = placed;
   return prefill;
 }
@@ -91,30 +126,9 @@ size_t ommai_prefill_workspace_size(const struct ommai_decoder *decoder, int64_t
   struct ommai_arena arena;
   ommai_arena_measure(&arena);
   place(decoder, max_rows, n_workers, &arena);
-  int64_t offset = max_context - max_rows;
-  struct omma_attention_spec spec = attention_spec(decoder, max_rows, &offset);
-  ommai_arena_take(&arena, omma_attention_plan_size_bound(decoder->attention, &spec), 1);
-  ommai_arena_take(&arena, omma_attention_workspace_bound(decoder->attention, &spec, n_workers), 1);
-  return arena.failed ? 0 : arena.used;
-}
-
-static enum omma_status place_attention(struct ommai_prefill *prefill, int n_workers, struct ommai_arena *arena,
-                                        struct omma_error *error) {
-  const struct ommai_decoder *decoder = prefill->decoder;
-  struct omma_attention_spec spec = attention_spec(decoder, prefill->n_rows, &prefill->first);
-  size_t plan_size = omma_attention_plan_size_bound(decoder->attention, &spec);
-  void *plan_memory = ommai_arena_take(arena, plan_size, 1);
-  if (!plan_memory) return ommai_fail_memory(error, "prefill attention plan", arena->used + plan_size);
-  OMMAI_TRY(omma_attention_plan_place(decoder->attention, &spec, plan_memory, plan_size, &prefill->plan, error));
-  prefill->attention_workspace_size = omma_attention_plan_workspace_size(prefill->plan, n_workers);
-  prefill->attention_workspace = ommai_arena_take(arena, prefill->attention_workspace_size, 1);
-  if (!prefill->attention_workspace) {
-    return ommai_fail_memory(error, "prefill attention workspace", prefill->attention_workspace_size);
-  }
-  struct omma_attention_plan_info info;
-  omma_attention_plan_get_info(prefill->plan, &info);
-  prefill->n_attention_steps = info.n_steps;
-  return OMMA_OK;
+  size_t attention = ommai_prefill_attention_size(decoder, max_rows, max_context, n_workers);
+  ommai_arena_take(&arena, attention, 1);
+  return arena.failed || attention == 0 ? 0 : arena.used;
 }
 
 enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
@@ -132,10 +146,15 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   prefill->rows = rows;
   prefill->team = team;
   prefill->first = first;
-  prefill->n_rows = n_rows;
-  prefill->tile_rows = ommai_choose_tile_rows(decoder->linear_engine, decoder->dtype, n_rows);
-  prefill->n_tiles = ommai_div_up(n_rows, prefill->tile_rows);
-  OMMAI_TRY(place_attention(prefill, n_workers, &arena, error));
+  ommai_row_tiles_init_small(&prefill->tiles, decoder->linear_engine, decoder->dtype, n_rows);
+  prefill->attention = (struct ommai_prefill_attention){.decoder = decoder,
+                                                        .cache = cache,
+                                                        .pages = pages,
+                                                        .first = first,
+                                                        .n_rows = n_rows,
+                                                        .q = prefill->q,
+                                                        .out = prefill->attended};
+  OMMAI_TRY(ommai_prefill_attention_place(&prefill->attention, n_workers, &arena, error));
   int64_t pairs = decoder->mrope.n_pairs;
   for (int64_t row = 0; row < n_rows; row++) {
     ommai_mrope_angles(&decoder->mrope, rows[row].position, prefill->cosine + row * pairs, prefill->sine + row * pairs);
@@ -149,53 +168,27 @@ void ommai_prefill_set_tap(struct ommai_prefill *prefill, ommai_layer_tap tap, v
   prefill->tap_context = context;
 }
 
-struct tile {
-  int64_t first, n_rows;
-};
+/* ---- row-local phases ---- */
 
-static struct tile tile_at(const struct ommai_prefill *prefill, int64_t index) {
-  int64_t first = index * prefill->tile_rows;
-  return (struct tile){first, ommai_min_i64(prefill->tile_rows, prefill->n_rows - first)};
-}
-
-static void norm_rows(const struct ommai_prefill *prefill, const float *weight, struct tile tile, void *out) {
+static void norm_rows(const struct ommai_prefill *prefill, const float *weight, struct ommai_row_tile tile, void *out,
+                      enum omma_dtype type) {
   const struct ommai_decoder *decoder = prefill->decoder;
   int64_t hidden = decoder->config.hidden_size;
   for (int64_t row = 0; row < tile.n_rows; row++) {
     decoder->ops->rms_norm(prefill->residual + (tile.first + row) * hidden, weight, decoder->config.norm_eps, hidden,
-                           ommai_element(out, row * hidden, decoder->dtype), decoder->dtype);
+                           ommai_element(out, row * hidden, type), type);
   }
 }
 
-/* One linear layer over a tile; what cannot happen with the sizes fixed at load is remembered for the end of the slice. */
-static void apply(struct ommai_prefill *prefill, const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows,
-                  int worker) {
-  if (ommai_linear_run(op, x, y, n_rows, worker) != OMMA_OK) atomic_store(&prefill->failed, true);
+static void *normed_rows(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+  return ommai_element(prefill->normed, tile.first * prefill->decoder->config.hidden_size, prefill->decoder->dtype);
 }
 
-/* Norm and fused projections of `layer` for a tile; keys and values go to their pages. */
-static void project_qkv(struct ommai_prefill *prefill, struct tile tile, int64_t layer, int worker) {
-  const struct ommai_decoder *decoder = prefill->decoder;
-  const struct ommai_decoder_layer *weights = &decoder->layers[layer];
-  struct scratch *scratch = &prefill->scratch[worker];
-  int64_t qkv_width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
-  int64_t pairs = decoder->mrope.n_pairs;
-  void *keys = ommai_kv_layer_keys(prefill->cache, layer), *values = ommai_kv_layer_values(prefill->cache, layer);
-  norm_rows(prefill, weights->input_norm, tile, scratch->normed);
-  apply(prefill, weights->qkv.op, scratch->normed, scratch->wide, tile.n_rows, worker);
-  for (int64_t row = 0; row < tile.n_rows; row++) {
-    int64_t at = tile.first + row;
-    int64_t offset = ommai_kv_position_offset(prefill->cache, prefill->pages, prefill->first + at);
-    ommai_decoder_finish_qkv(decoder, weights, scratch->wide + row * qkv_width, prefill->cosine + at * pairs,
-                             prefill->sine + at * pairs, ommai_element(prefill->q, at * q_width, decoder->dtype),
-                             ommai_element(keys, offset, decoder->dtype), ommai_element(values, offset, decoder->dtype),
-                             ommai_kv_head_stride(prefill->cache));
-  }
+static void begin_layer(const struct ommai_prefill *prefill, struct ommai_row_tile tile, int64_t layer) {
+  norm_rows(prefill, prefill->decoder->layers[layer].input_norm, tile, normed_rows(prefill, tile), prefill->decoder->dtype);
 }
 
-static void enter_tile(void *context, int64_t task, int worker) {
-  struct ommai_prefill *prefill = context;
-  struct tile tile = tile_at(prefill, prefill->first_task + task);
+static void enter_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   int64_t hidden = prefill->decoder->config.hidden_size;
   for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
     float *to = prefill->residual + row * hidden;
@@ -205,80 +198,178 @@ static void enter_tile(void *context, int64_t task, int worker) {
       ommai_decoder_embed(prefill->decoder, prefill->rows[row].token, to);
     }
   }
-  project_qkv(prefill, tile, 0, worker);
+  begin_layer(prefill, tile, 0);
 }
 
-static void feed_forward(struct ommai_prefill *prefill, struct tile tile, int worker) {
+static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
   const struct ommai_decoder *decoder = prefill->decoder;
-  const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
-  struct scratch *scratch = &prefill->scratch[worker];
-  int64_t intermediate = decoder->config.intermediate_size;
-  norm_rows(prefill, weights->post_norm, tile, scratch->normed);
-  apply(prefill, weights->gate_up.op, scratch->normed, scratch->wide, tile.n_rows, worker);
-  for (int64_t row = 0; row < tile.n_rows; row++) {
-    const float *gate = scratch->wide + row * 2 * intermediate;
-    decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
-                           ommai_element(scratch->gated, row * intermediate, decoder->dtype), decoder->dtype);
-  }
-  apply(prefill, weights->down.op, scratch->gated, prefill->residual + tile.first * decoder->config.hidden_size, tile.n_rows,
-        worker);
-}
-
-static void leave_tile(void *context, int64_t task, int worker) {
-  struct ommai_prefill *prefill = context;
-  const struct ommai_decoder *decoder = prefill->decoder;
-  struct tile tile = tile_at(prefill, prefill->first_task + task);
-  int64_t hidden = decoder->config.hidden_size, q_width = ommai_decoder_q_width(&decoder->config);
-  apply(prefill, decoder->layers[prefill->layer].o.op, ommai_element(prefill->attended, tile.first * q_width, decoder->dtype),
-        prefill->residual + tile.first * hidden, tile.n_rows, worker);
-  feed_forward(prefill, tile, worker);
-  if (prefill->layer < decoder->config.n_deepstack) {
-    for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
-      const struct ommai_prompt_row *source = &prefill->rows[row];
-      if (!source->picture) continue;
-      decoder->ops->add(prefill->residual + row * hidden, source->picture + (1 + prefill->layer) * source->picture_stride,
-                        hidden);
+  int64_t width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
+  int64_t pairs = decoder->mrope.n_pairs;
+  for (int64_t at = tile.first; at < tile.first + tile.n_rows; at++) {
+    int64_t place = ommai_kv_position_offset(prefill->cache, prefill->pages, prefill->first + at);
+    const float *cosine = prefill->cosine + at * pairs, *sine = prefill->sine + at * pairs;
+    void *q = ommai_element(prefill->q, at * q_width, decoder->dtype);
+    float *projected = prefill->wide + at * width;
+    if (decoder->config.attention == OMMAI_ATTENTION_LATENT) {
+      ommai_latent_finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
+    } else {
+      ommai_grouped_finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
     }
   }
-  if (prefill->layer + 1 < decoder->config.n_layers) project_qkv(prefill, tile, prefill->layer + 1, worker);
 }
 
-static enum omma_status attend(struct ommai_prefill *prefill, int64_t count, struct omma_error *error) {
-  struct omma_attention_tensors tensors = {.q = prefill->q,
-                                           .k = ommai_kv_layer_keys(prefill->cache, prefill->layer),
-                                           .v = ommai_kv_layer_values(prefill->cache, prefill->layer),
-                                           .out = prefill->attended,
-                                           .page_table = prefill->pages,
-                                           .k_page_stride = ommai_kv_page_stride(prefill->cache),
-                                           .v_page_stride = ommai_kv_page_stride(prefill->cache)};
-  return omma_attention_run_range(prefill->plan, &tensors, prefill->attention_workspace, prefill->attention_workspace_size,
-                                  prefill->team, prefill->first_task, count, error);
+/* Sends a tile's rows to their experts. The router sees the norm's f32 values, the layers behind it the rounded ones. */
+static void route_rows(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
+  const struct ommai_decoder *decoder = prefill->decoder;
+  const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
+  float *unrounded = prefill->workers[worker].out, *logits = prefill->workers[worker].wide;
+  norm_rows(prefill, weights->post_norm, tile, unrounded, OMMA_F32);
+  decoder->ops->convert(unrounded, tile.n_rows * decoder->config.hidden_size, normed_rows(prefill, tile), decoder->dtype);
+  ommai_row_tiles_apply(&prefill->tiles, weights->router.op, unrounded, logits, tile.n_rows, worker);
+  ommai_experts_choose(decoder, prefill->layer, logits, tile.first, tile.n_rows, &prefill->routing);
 }
 
-static void next_phase(struct ommai_prefill *prefill) {
-  prefill->next_task = 0;
-  if (prefill->phase == PHASE_ENTER) {
-    prefill->phase = PHASE_ATTEND;
-  } else if (prefill->phase == PHASE_ATTEND) {
-    prefill->phase = PHASE_LEAVE;
+static void leave_tile(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
+  const struct ommai_decoder *decoder = prefill->decoder;
+  if (decoder->config.routed[prefill->layer]) {
+    route_rows(prefill, tile, worker);
   } else {
-    int64_t hidden = prefill->decoder->config.hidden_size;
-    if (prefill->tap) prefill->tap(prefill->tap_context, prefill->layer, prefill->residual, prefill->n_rows, hidden);
-    prefill->layer++;
-    prefill->phase = prefill->layer < prefill->decoder->config.n_layers ? PHASE_ATTEND : PHASE_DONE;
+    norm_rows(prefill, decoder->layers[prefill->layer].post_norm, tile, normed_rows(prefill, tile), decoder->dtype);
   }
+}
+
+static void gate_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+  const struct ommai_decoder *decoder = prefill->decoder;
+  int64_t intermediate = ommai_decoder_dense_size(&decoder->config, prefill->layer);
+  for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
+    const float *gate = prefill->wide + row * 2 * intermediate;
+    decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
+                           ommai_element(prefill->gated, row * intermediate, decoder->dtype), decoder->dtype);
+  }
+}
+
+/* What the experts made, the tower's addition, the next layer's norm. */
+static void end_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
+  const struct ommai_decoder *decoder = prefill->decoder;
+  int64_t hidden = decoder->config.hidden_size, layer = prefill->layer;
+  for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
+    const struct ommai_prompt_row *source = &prefill->rows[row];
+    float *residual = prefill->residual + row * hidden;
+    if (decoder->config.routed[layer]) {
+      ommai_experts_add_row(decoder, &prefill->routing, row, prefill->expert_results, residual);
+    }
+    if (layer < decoder->config.n_deepstack && source->picture) {
+      decoder->ops->add(residual, source->picture + (1 + layer) * source->picture_stride, hidden);
+    }
+  }
+  if (layer + 1 < decoder->config.n_layers) begin_layer(prefill, tile, layer + 1);
+}
+
+static void run_tile(void *context, int64_t task, int worker) {
+  struct ommai_prefill *prefill = context;
+  struct ommai_row_tile tile = ommai_row_tile_at(&prefill->tiles, prefill->first_task + task);
+  switch (prefill->phase) {
+    case PHASE_ENTER: enter_tile(prefill, tile); break;
+    case PHASE_FINISH: finish_tile(prefill, tile); break;
+    case PHASE_LEAVE: leave_tile(prefill, tile, worker); break;
+    case PHASE_GATE: gate_tile(prefill, tile); break;
+    default: end_tile(prefill, tile);
+  }
+}
+
+static void run_expert_tile(void *context, int64_t task, int worker) {
+  struct ommai_prefill *prefill = context;
+  ommai_experts_run_tile(prefill->decoder, prefill->layer, &prefill->routing, prefill->first_task + task, prefill->normed,
+                         prefill->expert_results, &prefill->workers[worker], &prefill->tiles, worker);
+}
+
+/* ---- linear layers ---- */
+
+struct layer_call {
+  const struct ommai_linear *linear;
+  const struct ommai_linear_parts *parts;
+  void *x; /* of the compute type */
+  float *y;
+};
+
+/* The layer of the present phase; parts NULL in other phases. */
+static struct layer_call layer_call(const struct ommai_prefill *prefill) {
+  const struct ommai_decoder_layer *weights = &prefill->decoder->layers[prefill->layer];
+  const struct ommai_decoder_linear *qkv = &weights->qkv, *o = &weights->o;
+  const struct ommai_decoder_linear *gate_up = &weights->dense.gate_up, *down = &weights->dense.down;
+  switch (prefill->phase) {
+    case PHASE_QKV: return (struct layer_call){qkv->linear, qkv->parts, prefill->normed, prefill->wide};
+    case PHASE_O: return (struct layer_call){o->linear, o->parts, prefill->attended, prefill->residual};
+    case PHASE_GATE_UP: return (struct layer_call){gate_up->linear, gate_up->parts, prefill->normed, prefill->wide};
+    case PHASE_DOWN: return (struct layer_call){down->linear, down->parts, prefill->gated, prefill->residual};
+    default: return (struct layer_call){0};
+  }
+}
+
+static int64_t n_row_blocks(const struct ommai_prefill *prefill) { return ommai_div_up(prefill->tiles.n_rows, BLOCK_ROWS); }
+
+static void run_part(void *context, int64_t task, int worker) {
+  struct ommai_prefill *prefill = context;
+  struct layer_call call = layer_call(prefill);
+  int64_t place = prefill->first_task + task, n_blocks = n_row_blocks(prefill), row = place % n_blocks * BLOCK_ROWS;
+  int64_t n_rows = ommai_min_i64(BLOCK_ROWS, prefill->tiles.n_rows - row);
+  const void *x = ommai_element(call.x, row * ommai_linear_n_in(call.linear), prefill->decoder->dtype);
+  float *y = call.y + row * ommai_linear_n_out(call.linear);
+  if (ommai_linear_parts_run(call.parts, place / n_blocks, x, y, n_rows, worker) != OMMA_OK) {
+    atomic_store(&prefill->tiles.failed, true);
+  }
+}
+
+/* ---- phases ---- */
+
+static void next_layer(struct ommai_prefill *prefill) {
+  const struct ommai_decoder_config *config = &prefill->decoder->config;
+  if (prefill->tap) {
+    prefill->tap(prefill->tap_context, prefill->layer, prefill->residual, prefill->tiles.n_rows, config->hidden_size);
+  }
+  prefill->layer++;
+  prefill->phase = prefill->layer < config->n_layers ? PHASE_QKV : PHASE_DONE;
+}
+
+/* From one phase to the next that has anything to do in this layer. */
+static void next_phase(struct ommai_prefill *prefill) {
+  const struct ommai_decoder_config *config = &prefill->decoder->config;
+  bool dense = ommai_decoder_dense_size(config, prefill->layer) > 0, routed = config->routed[prefill->layer];
+  prefill->next_task = 0;
+  if (prefill->phase == PHASE_END) {
+    next_layer(prefill);
+    return;
+  }
+  prefill->phase++;
+  if (prefill->phase == PHASE_GATE_UP && !dense) prefill->phase = PHASE_EXPERTS;
+  if (prefill->phase == PHASE_EXPERTS && !routed) prefill->phase = PHASE_END;
+  if (prefill->phase == PHASE_EXPERTS) {
+    prefill->n_expert_tiles = ommai_routing_sort(&prefill->routing, prefill->tiles.n_rows, OMMAI_MAX_TILE_ROWS);
+  }
+}
+
+/* How many tasks the present phase has, and what a task is; NULL for attention, whose steps have a team of their own. */
+static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task) {
+  struct layer_call call = layer_call(prefill);
+  *task = NULL;
+  if (prefill->phase == PHASE_ATTEND) return ommai_prefill_attention_steps(&prefill->attention);
+  *task = prefill->phase == PHASE_EXPERTS ? run_expert_tile : call.parts ? run_part : run_tile;
+  if (prefill->phase == PHASE_EXPERTS) return prefill->n_expert_tiles;
+  return call.parts ? ommai_linear_parts_count(call.parts) * n_row_blocks(prefill) : prefill->tiles.n_tiles;
 }
 
 enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error) {
+  omma_task task;
   if (prefill->phase == PHASE_DONE) return OMMA_OK;
-  int64_t total = prefill->phase == PHASE_ATTEND ? prefill->n_attention_steps : prefill->n_tiles;
+  int64_t total = phase_tasks(prefill, &task);
   int64_t count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - prefill->next_task);
   prefill->first_task = prefill->next_task;
-  if (prefill->phase == PHASE_ATTEND) {
-    OMMAI_TRY(attend(prefill, count, error));
+  if (task) {
+    ommai_team_run(prefill->team, count, task, prefill);
+    if (atomic_load(&prefill->tiles.failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
   } else {
-    ommai_team_run(prefill->team, count, prefill->phase == PHASE_ENTER ? enter_tile : leave_tile, prefill);
-    if (atomic_load(&prefill->failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
+    OMMAI_TRY(
+        ommai_prefill_attention_run(&prefill->attention, prefill->layer, prefill->first_task, &count, prefill->team, error));
   }
   prefill->next_task += count;
   if (prefill->next_task == total) next_phase(prefill);

@@ -39,14 +39,15 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
-/* A weight matrix [n_out][n_in], row-major, of f32, bf16 or f16 at any address (mmapped files are not aligned), and its bias
- * [n_out] or NULL. Read during ommai_linear_create only. */
+/* A weight matrix [n_out][n_in] (transposed: [n_in][n_out]), row-major, of f32, bf16 or f16 at any address (mmapped files are not
+ * aligned), and its bias [n_out] or NULL. Read during ommai_linear_create only. */
 struct ommai_linear_source {
   const void *weight;
   enum omma_dtype type;
   int64_t n_out;
   const void *bias;
   enum omma_dtype bias_type;
+  bool transposed;
 };
 
 /* A packed layer. Immutable; shared by any number of threads. */
@@ -76,6 +77,8 @@ struct ommai_linear_form {
   enum omma_dtype y_type;     /* f32; or bf16 where the layer computes in bf16 */
   enum ommai_activation activation;
   bool accumulate; /* y += x W^T + b; y f32, no activation (together oneDNN has only slow code on older CPUs) */
+  /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still points at output 0. */
+  int64_t first_panel, n_panels;
 };
 
 /* A layer in one form. Immutable; runs for different workers may overlap. Destroy before its linear. */

@@ -12,7 +12,10 @@ struct ommai_linear_op {
   const struct ommai_linear *linear;
   const struct ommai_ladder *ladder;
   const struct ommai_ladder_products *products;
+  const struct ommai_onednn_operand *operand; /* the layer's, or own */
+  struct ommai_onednn_operand *own;           /* of some of the outputs */
   struct ommai_linear_form form;
+  int64_t first_column, n_columns;
   bool expanded;     /* bf16 values over f32 weights */
   bool copy_x;       /* x goes through scratch: expanded, or its rows have gaps */
   bool copy_y;       /* y goes through scratch: rounded at the end, or its rows have gaps */
@@ -34,6 +37,12 @@ static enum omma_status check_form(const struct ommai_linear *linear, const stru
   }
   if (form->accumulate && form->activation != OMMAI_ACTIVATION_NONE) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "accumulate", "linear layer: accumulating goes without activation");
+  }
+  int64_t panels = ommai_linear_n_panels(linear);
+  if (form->first_panel < 0 || form->n_panels < 0 || form->first_panel > panels - ommai_max_i64(form->n_panels, 1)) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "first_panel",
+                            "linear layer: %lld panels from %lld on, expected some of the %lld there are",
+                            (long long)form->n_panels, (long long)form->first_panel, (long long)panels);
   }
   if (form->activation > OMMAI_ACTIVATION_SILU) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "activation", "linear layer: no activation %d", (int)form->activation);
@@ -108,7 +117,7 @@ static size_t place_scratch(struct ommai_linear_op *op) {
   op->x_at = used = align_up(used);
   if (op->copy_x) used += align_up(rows * (size_t)op->linear->packed.n_in * type_bytes(product_x_type(op)));
   op->y_at = used;
-  if (op->copy_y) used += align_up(rows * (size_t)op->linear->packed.n_out * type_bytes(product_y_type(op)));
+  if (op->copy_y) used += align_up(rows * (size_t)op->n_columns * type_bytes(product_y_type(op)));
   return used;
 }
 
@@ -116,13 +125,32 @@ static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op)
   const struct ommai_few_rows_weights *packed = &op->linear->packed;
   return (struct ommai_onednn_shape){
       .n_in = packed->n_in,
-      .n_out = packed->n_out,
+      .n_out = op->n_columns,
       .layout = packed->layout,
       .y_type = product_y_type(op),
       .activation = op->form.activation,
       .bias = op->linear->has_bias,
       .accumulate = op->form.accumulate,
   };
+}
+
+/* Names the part of the weights that the form's outputs need to oneDNN. */
+static enum omma_status choose_columns(struct ommai_linear_engine *engine, struct ommai_linear_op *op,
+                                       struct omma_error *error) {
+  const struct ommai_linear *linear = op->linear;
+  const struct ommai_few_rows_weights *packed = &linear->packed;
+  op->operand = linear->operand;
+  op->n_columns = packed->n_out;
+  if (op->form.n_panels == 0) return OMMA_OK;
+  op->first_column = op->form.first_panel * OMMAI_PANEL_COLUMNS;
+  op->n_columns = ommai_min_i64(op->form.n_panels * OMMAI_PANEL_COLUMNS, packed->n_out - op->first_column);
+  size_t element = packed->layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
+  int64_t at = op->form.first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in);
+  OMMAI_TRY(ommai_onednn_operand_create(engine->onednn, packed->layout, op->n_columns, packed->n_in,
+                                        (char *)linear->weights + (size_t)at * element,
+                                        linear->has_bias ? linear->bias + op->first_column : NULL, &op->own, error));
+  op->operand = op->own;
+  return OMMA_OK;
 }
 
 enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
@@ -138,7 +166,8 @@ enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, cons
   op->form = *form;
   op->expanded = linear->packed.x_type == OMMA_BF16 && linear->packed.layout != OMMAI_WEIGHTS_BF16_PANELS;
   op->copy_x = op->expanded || form->x_stride != linear->packed.n_in;
-  op->copy_y = form->y_type != product_y_type(op) || form->y_stride != linear->packed.n_out;
+  OMMAI_TRY_GOTO(choose_columns(engine, op, error), fail);
+  op->copy_y = form->y_type != product_y_type(op) || form->y_stride != op->n_columns;
   struct ommai_onednn_shape shape = product_shape(op);
   OMMAI_TRY_GOTO(find_products(engine, &shape, op->ladder, &op->products, error), fail);
   OMMAI_TRY_GOTO(grow_scratch(engine, place_scratch(op), error), fail);
@@ -150,7 +179,9 @@ fail:
 }
 
 void ommai_linear_op_destroy(struct ommai_linear_op *op) {
-  if (op) ommai_release(&op->engine->allocator, op, 1, sizeof *op);
+  if (!op) return;
+  ommai_onednn_operand_destroy(op->own);
+  ommai_release(&op->engine->allocator, op, 1, sizeof *op);
 }
 
 const char *ommai_linear_op_name(const struct ommai_linear_op *op) {
@@ -188,14 +219,25 @@ static enum omma_status run_step(const struct ommai_linear_op *op, const void *x
     copy_rows(x, packed->x_type, form->x_stride, product_x, product_x_type(op), packed->n_in, n_rows, packed->n_in);
   }
   if (op->copy_y && form->accumulate) {
-    copy_rows(y, form->y_type, form->y_stride, product_y, y_type, packed->n_out, n_rows, packed->n_out);
+    copy_rows(y, form->y_type, form->y_stride, product_y, y_type, op->n_columns, n_rows, op->n_columns);
   }
-  enum omma_status status = ommai_onednn_matmul_run(op->products->steps[step], op->linear->operand, op->copy_x ? product_x : x,
-                                                    product_y, scratch, worker);
+  enum omma_status status =
+      ommai_onednn_matmul_run(op->products->steps[step], op->operand, op->copy_x ? product_x : x, product_y, scratch, worker);
   if (status == OMMA_OK && op->copy_y) {
-    copy_rows(product_y, y_type, packed->n_out, y, form->y_type, form->y_stride, n_rows, packed->n_out);
+    copy_rows(product_y, y_type, op->n_columns, y, form->y_type, form->y_stride, n_rows, op->n_columns);
   }
   return status;
+}
+
+/* How many of n rows go into the next product: all where a step of the ladder is but little larger, else a step that they fill. */
+static int64_t choose_rows(const struct ommai_ladder *ladder, int64_t n) {
+  int64_t filled = 0;
+  for (int step = 0; step < ladder->n_steps; step++) {
+    int64_t rows = ladder->rows[step];
+    if (rows >= n) return rows - n < ladder->rows[0] || filled == 0 ? n : filled;
+    filled = rows;
+  }
+  return filled;
 }
 
 enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
@@ -204,10 +246,10 @@ enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *
   }
   size_t x_bytes = (size_t)op->form.x_stride * (op->linear->packed.x_type == OMMA_BF16 ? 2 : 4);
   size_t y_bytes = (size_t)op->form.y_stride * (op->form.y_type == OMMA_BF16 ? 2 : 4);
-  int64_t step = op->ladder->rows[op->ladder->n_steps - 1];
-  for (int64_t row = 0; row < n_rows; row += step) {
-    OMMAI_TRY(run_step(op, (const char *)x + (size_t)row * x_bytes, (char *)y + (size_t)row * y_bytes,
-                       ommai_min_i64(step, n_rows - row), worker));
+  char *first = (char *)y + (size_t)op->first_column * type_bytes(op->form.y_type);
+  for (int64_t row = 0, count; row < n_rows; row += count) {
+    count = choose_rows(op->ladder, n_rows - row);
+    OMMAI_TRY(run_step(op, (const char *)x + (size_t)row * x_bytes, first + (size_t)row * y_bytes, count, worker));
   }
   return OMMA_OK;
 }

@@ -55,7 +55,7 @@ static void store_bf16_column(const ommai_bf16 *values, int n, ommai_bf16 *to) {
   if (k < n) to[k * OMMAI_PANEL_COLUMNS] = values[k];
 }
 
-static void pack_chunk(const struct ommai_linear_source *source, const char *from, enum omma_dtype compute,
+static void pack_chunk(const struct ommai_linear_source *source, const void *from, enum omma_dtype compute,
                        enum ommai_weight_layout layout, int n, int64_t column, int64_t k, void *panel) {
   if (layout == OMMAI_WEIGHTS_BF16_PANELS) {
     ommai_bf16 values[CHUNK];
@@ -68,25 +68,38 @@ static void pack_chunk(const struct ommai_linear_source *source, const char *fro
   }
 }
 
+/* Values k .. k + n - 1 of row `row` of the source, without gaps: in place, or gathered where the source lies transposed. */
+static const void *row_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
+                              char gathered[CHUNK * sizeof(float)]) {
+  size_t bytes = type_bytes(source->type);
+  const char *weight = source->weight;
+  if (!source->transposed) return weight + (size_t)(row * n_in + k) * bytes;
+  for (int i = 0; i < n; i++) {
+    memcpy(gathered + (size_t)i * bytes, weight + (size_t)((k + i) * source->n_out + row) * bytes, bytes);
+  }
+  return gathered;
+}
+
 /* Rows row .. end - 1 of the source, which lie in one panel from `column` on. */
 static void pack_panel(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
                        enum ommai_weight_layout layout, int64_t row, int64_t end, int64_t column, void *panel) {
-  size_t bytes = type_bytes(source->type);
+  char gathered[CHUNK * sizeof(float)];
   for (int64_t k = 0; k < n_in; k += CHUNK) {
     int n = (int)ommai_min_i64(CHUNK, n_in - k);
     for (int64_t r = row; r < end; r++) {
-      const char *from = (const char *)source->weight + (size_t)(r * n_in + k) * bytes;
+      const void *from = row_values(source, n_in, r, k, n, gathered);
       pack_chunk(source, from, compute, layout, n, column + r - row, k, panel);
     }
   }
 }
 
 static void pack_rows(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute, float *to) {
-  size_t bytes = type_bytes(source->type);
-  int64_t n_values = source->n_out * n_in;
-  for (int64_t at = 0; at < n_values; at += CHUNK) {
-    int n = (int)ommai_min_i64(CHUNK, n_values - at);
-    load_rounded((const char *)source->weight + (size_t)at * bytes, source->type, compute, n, to + at);
+  char gathered[CHUNK * sizeof(float)];
+  for (int64_t row = 0; row < source->n_out; row++) {
+    for (int64_t k = 0; k < n_in; k += CHUNK) {
+      int n = (int)ommai_min_i64(CHUNK, n_in - k);
+      load_rounded(row_values(source, n_in, row, k, n, gathered), source->type, compute, n, to + row * n_in + k);
+    }
   }
 }
 

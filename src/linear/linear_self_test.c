@@ -42,7 +42,7 @@ static enum omma_status compare(const struct data *data, const char *path, enum 
 
 static enum omma_status check_type(struct ommai_linear_engine *engine, struct data *data, enum omma_dtype type,
                                    struct omma_error *error) {
-  const struct ommai_linear_source source = {data->weight, OMMA_F32, N_OUT, data->bias, OMMA_F32};
+  const struct ommai_linear_source source = {data->weight, OMMA_F32, N_OUT, data->bias, OMMA_F32, false};
   const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
   const void *x = type == OMMA_F32 ? (const void *)data->x : data->x_bf16;
   struct ommai_linear *linear = NULL;

@@ -1,17 +1,39 @@
-/* How many rows a tile of a row-local chain takes. */
+/* The rows of a phase, cut into tiles for a row-local chain of layers. */
 #ifndef OMMAI_LINEAR_ROW_TILES_H
 #define OMMAI_LINEAR_ROW_TILES_H
 
+#include <stdatomic.h>
+
 #include "linear/linear.h"
 
-#define OMMAI_MAX_TILE_ROWS 128
+#define OMMAI_MAX_TILE_ROWS OMMAI_LINEAR_MAX_ROWS
 
-/* The tile for a phase of n_rows rows: 128 as a rule, smaller for few rows, so that short prompts and small pictures still give
- * every core a tile. Chosen by the number of rows alone, and only among the steps of the ladder, on which a row's bits do not
- * depend. */
-static inline int64_t ommai_choose_tile_rows(const struct ommai_linear_engine *engine, enum omma_dtype type, int64_t n_rows) {
-  int64_t wanted = n_rows >= 1024 ? OMMAI_MAX_TILE_ROWS : n_rows >= 256 ? 64 : 32;
-  return ommai_linear_ladder_rows(engine, type, wanted);
-}
+/* Rows first .. first + n_rows - 1. */
+struct ommai_row_tile {
+  int64_t first, n_rows;
+};
+
+/* n_rows rows in n_tiles tiles of tile_rows, the last one shorter. Buffers of rows that layers read or write tile by tile need room
+ * for n_rows rounded up to OMMAI_MAX_TILE_ROWS. */
+struct ommai_row_tiles {
+  int64_t n_rows, tile_rows, n_tiles;
+  atomic_bool failed; /* a linear layer refused to run */
+};
+
+/* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small pictures still give every core a tile.
+ * Chosen by the number of rows alone, and only among the steps of the ladder, on which a row's bits do not depend. */
+void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine, enum omma_dtype compute,
+                          int64_t n_rows);
+
+/* The same in tiles of the smallest step of the ladder: for phases without the layers that are worth larger ones. */
+void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine,
+                                enum omma_dtype compute, int64_t n_rows);
+
+struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index);
+
+/* One linear layer over n_rows rows of a tile. What cannot happen with the sizes fixed at load sets tiles->failed, for the end of
+ * the phase to look at. Thread-safe. */
+void ommai_row_tiles_apply(struct ommai_row_tiles *tiles, const struct ommai_linear_op *op, const void *x, void *y,
+                           int64_t n_rows, int worker);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "models/family.h"
@@ -22,7 +23,23 @@ static enum omma_status parse(const json_t *root, const char *directory, const c
   snprintf(config->model_type, sizeof config->model_type, "%s", model_type);
   OMMAI_TRY((*family)->parse_config(root, path, config, error));
   OMMAI_TRY(ommai_picture_config_read(directory, allocator, &config->vision, &config->picture, error));
+  if (config->video.token >= 0) OMMAI_TRY(ommai_video_config_read(directory, allocator, config, error));
   return ommai_generation_config_read(directory, allocator, root, config->text.vocab_size, &config->generation, error);
+}
+
+enum omma_status ommai_model_config_fit(const json_t *root, const char *path, const char *image_key, const char *video_key,
+                                        struct ommai_model_config *config, struct omma_error *error) {
+  int64_t image_token, video_token = -1, last = config->text.vocab_size - 1;
+  OMMAI_TRY(ommai_json_integer(root, path, image_key, true, 0, last, &image_token, error));
+  if (video_key) OMMAI_TRY(ommai_json_integer(root, path, video_key, false, 0, last, &video_token, error));
+  config->image_token = (int32_t)image_token;
+  config->video.token = (int32_t)video_token;
+  /* Outputs beyond the last layer have no taker, as in the official code. */
+  config->text.n_deepstack = ommai_min_i64(config->vision.n_deepstack, config->text.n_layers);
+  if (config->vision.out_hidden_size == config->text.hidden_size) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "out_hidden_size",
+                          "%s: vision_config: out_hidden_size %lld differs from text_config's hidden_size %lld", path,
+                          (long long)config->vision.out_hidden_size, (long long)config->text.hidden_size);
 }
 
 enum omma_status ommai_model_config_read(const char *directory, const struct omma_allocator *allocator,

@@ -1,4 +1,4 @@
-/* What config.json, preprocessor_config.json and generation_config.json say, in one form for all families. */
+/* What config.json, preprocessor_config.json, video_preprocessor_config.json and generation_config.json say, in one form for all families. */
 #ifndef OMMAI_MODELS_MODEL_CONFIG_H
 #define OMMAI_MODELS_MODEL_CONFIG_H
 
@@ -13,11 +13,26 @@
 
 #define OMMAI_MAX_STOP_TOKENS 16
 
+/* How a picture's size is chosen. */
+enum ommai_picture_sizing {
+  OMMAI_SIZING_AREA,   /* sides to whole merge blocks, the area into min_pixels .. max_pixels: smart_resize.h */
+  OMMAI_SIZING_PATCHES /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
+};
+
 /* Pictures: how they are resized and cut. */
 struct ommai_picture_config {
+  enum ommai_picture_sizing sizing;
   enum ommai_resize_rule resize_rule;
-  int64_t min_pixels, max_pixels; /* of the resized area */
+  int64_t min_pixels, max_pixels; /* of the resized area; min_pixels 0: never enlarged */
   struct ommai_patch_spec patches;
+};
+
+/* Videos: how large their frames become, and how their time counts. They are resized and cut as pictures are. */
+struct ommai_video_config {
+  int32_t token;                  /* -1: the model takes no videos */
+  bool area_of_all_frames;        /* the limits hold for the sum over all frames; else for each frame, as a picture's do */
+  int64_t min_pixels, max_pixels; /* of the resized area */
+  double tokens_per_second;       /* what a second counts for in the time position of planes that stand in one run */
 };
 
 /* What generation_config.json recommends; 0 where it says nothing. */
@@ -33,21 +48,27 @@ struct ommai_model_config {
   struct ommai_vision_config vision;
   struct ommai_decoder_config text;
   struct ommai_picture_config picture;
+  struct ommai_video_config video;
   struct ommai_generation_config generation;
   int32_t image_token;
 };
 
 struct ommai_family;
 
-/* Reads the three files of a directory. Every key that matters is checked; values that this program cannot honour are refused by
+/* Reads the configuration files of a directory. Every key that matters is checked; values that this program cannot honour are refused by
  * name. *family is the registry's entry for config.json's model_type. Errors: IO, FORMAT, UNSUPPORTED. */
 enum omma_status ommai_model_config_read(const char *directory, const struct omma_allocator *allocator,
                                          const struct ommai_family **family, struct ommai_model_config *config,
                                          struct omma_error *error);
 
+/* What every family's parse ends with: the ids of picture and video tokens under their keys (video_key NULL: the family takes no
+ * videos), and that tower and text fit together. Errors: FORMAT. */
+enum omma_status ommai_model_config_fit(const json_t *root, const char *path, const char *image_key, const char *video_key,
+                                        struct ommai_model_config *config, struct omma_error *error);
+
 /* Limits of what a config may say: large enough for every released model, small enough that sizes computed from them cannot
  * overflow 64 bits. */
-#define OMMAI_CONFIG_MAX_LAYERS 1024
+#define OMMAI_CONFIG_MAX_LAYERS OMMAI_VISION_MAX_DEPTH
 #define OMMAI_CONFIG_MAX_WIDTH (1 << 20)
 #define OMMAI_CONFIG_MAX_HEADS 4096
 #define OMMAI_CONFIG_MAX_VOCAB (1 << 24)

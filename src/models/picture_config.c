@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096 };
+enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096, MAX_WHERE = MAX_PATH + sizeof ": image_processor" };
 
 static enum omma_status read_triple(const json_t *object, const char *where, const char *key, float out[3],
                                     struct omma_error *error) {
@@ -27,22 +27,45 @@ static enum omma_status read_triple(const json_t *object, const char *where, con
   return OMMA_OK;
 }
 
-static enum omma_status read_limits(const json_t *object, const char *where, struct ommai_picture_config *picture,
+static enum omma_status read_limits(const json_t *object, const char *where, int64_t *min_pixels, int64_t *max_pixels,
                                     struct omma_error *error) {
   enum { MAX_AREA = 1 << 30 };
   json_t *size;
   OMMAI_TRY(ommai_json_object(object, where, "size", false, &size, error));
   if (size) {
-    OMMAI_TRY(ommai_json_integer(size, where, "shortest_edge", false, 1, MAX_AREA, &picture->min_pixels, error));
-    OMMAI_TRY(ommai_json_integer(size, where, "longest_edge", false, 1, MAX_AREA, &picture->max_pixels, error));
+    OMMAI_TRY(ommai_json_integer(size, where, "shortest_edge", false, 1, MAX_AREA, min_pixels, error));
+    OMMAI_TRY(ommai_json_integer(size, where, "longest_edge", false, 1, MAX_AREA, max_pixels, error));
   }
-  OMMAI_TRY(ommai_json_integer(object, where, "min_pixels", false, 1, MAX_AREA, &picture->min_pixels, error));
-  OMMAI_TRY(ommai_json_integer(object, where, "max_pixels", false, 1, MAX_AREA, &picture->max_pixels, error));
-  if (picture->min_pixels < 1 || picture->max_pixels < picture->min_pixels) {
+  OMMAI_TRY(ommai_json_integer(object, where, "min_pixels", false, 1, MAX_AREA, min_pixels, error));
+  OMMAI_TRY(ommai_json_integer(object, where, "max_pixels", false, 1, MAX_AREA, max_pixels, error));
+  if (*min_pixels < 1 || *max_pixels < *min_pixels) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "size",
                             "%s: expected area limits 1 <= shortest_edge <= longest_edge, found %lld and %lld", where,
-                            (long long)picture->min_pixels, (long long)picture->max_pixels);
+                            (long long)*min_pixels, (long long)*max_pixels);
   }
+  return OMMA_OK;
+}
+
+/* The limit of patches and the padding of OMMAI_SIZING_PATCHES. */
+static enum omma_status read_patch_limit(const json_t *object, const char *where, const struct ommai_vision_config *vision,
+                                         struct ommai_picture_config *picture, struct omma_error *error) {
+  enum { MAX_PATCHES = 1 << 20 };
+  int64_t limit = 4096, merge[2] = {vision->merge_size, vision->merge_size};
+  size_t count = 2;
+  bool pad = false;
+  OMMAI_TRY(ommai_json_integer(object, where, "in_token_limit", false, 1, MAX_PATCHES, &limit, error));
+  OMMAI_TRY(ommai_json_integers(object, where, "merge_kernel_size", false, 1, 1024, merge, 2, &count, error));
+  OMMAI_TRY(ommai_json_boolean(object, where, "pad_input", false, &pad, error));
+  if (!pad) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "pad_input", "%s: key \"pad_input\": expected true", where);
+  }
+  if (count != 2 || merge[0] != vision->merge_size || merge[1] != vision->merge_size) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "merge_kernel_size",
+                            "%s: key \"merge_kernel_size\": expected [%lld, %lld] as in config.json", where,
+                            (long long)vision->merge_size, (long long)vision->merge_size);
+  }
+  picture->min_pixels = 0;
+  picture->max_pixels = limit * vision->patch_size * vision->patch_size;
   return OMMA_OK;
 }
 
@@ -83,54 +106,103 @@ static enum omma_status expect(const json_t *object, const char *where, const ch
   return OMMA_OK;
 }
 
-static enum omma_status parse_picture(const json_t *object, const char *where, const struct ommai_vision_config *vision,
-                                      struct ommai_picture_config *picture, struct omma_error *error) {
+/* What pictures and videos have alike: how patches are cut and normalised. */
+static enum omma_status parse_patches(const json_t *object, const char *where, const struct ommai_vision_config *vision,
+                                      struct ommai_patch_spec *patches, struct omma_error *error) {
   OMMAI_TRY(expect(object, where, "patch_size", vision->patch_size, error));
   OMMAI_TRY(expect(object, where, "temporal_patch_size", vision->temporal_patch_size, error));
   OMMAI_TRY(expect(object, where, "merge_size", vision->merge_size, error));
   OMMAI_TRY(refuse_unusual(object, where, error));
-  OMMAI_TRY(read_limits(object, where, picture, error));
-  picture->patches.patch_size = (int32_t)vision->patch_size;
-  picture->patches.merge_size = (int32_t)vision->merge_size;
-  picture->patches.temporal = (int32_t)vision->temporal_patch_size;
-  OMMAI_TRY(read_triple(object, where, "image_mean", picture->patches.mean, error));
-  OMMAI_TRY(read_triple(object, where, "image_std", picture->patches.std, error));
+  patches->patch_size = (int32_t)vision->patch_size;
+  patches->merge_size = (int32_t)vision->merge_size;
+  patches->temporal = (int32_t)vision->temporal_patch_size;
+  OMMAI_TRY(read_triple(object, where, "image_mean", patches->mean, error));
+  OMMAI_TRY(read_triple(object, where, "image_std", patches->std, error));
   for (int c = 0; c < 3; c++) {
-    if (!(picture->patches.std[c] > 0)) {
+    if (!(patches->std[c] > 0)) {
       return ommai_fail_field(error, OMMA_ERROR_FORMAT, "image_std", "%s: key \"image_std\": expected positive numbers", where);
     }
   }
   return OMMA_OK;
 }
 
+static enum omma_status parse_picture(const json_t *object, const char *where, const struct ommai_vision_config *vision,
+                                      struct ommai_picture_config *picture, struct omma_error *error) {
+  OMMAI_TRY(parse_patches(object, where, vision, &picture->patches, error));
+  return picture->sizing == OMMAI_SIZING_PATCHES
+             ? read_patch_limit(object, where, vision, picture, error)
+             : read_limits(object, where, &picture->min_pixels, &picture->max_pixels, error);
+}
+
+static enum omma_status parse_video(const json_t *object, const char *where, struct ommai_model_config *config,
+                                    struct omma_error *error) {
+  struct ommai_patch_spec patches;
+  struct ommai_video_config *video = &config->video;
+  int64_t token_area = ommai_vision_joined_patches(&config->vision) * config->vision.patch_size * config->vision.patch_size;
+  OMMAI_TRY(parse_patches(object, where, &config->vision, &patches, error));
+  for (int c = 0; c < 3; c++) {
+    if (patches.mean[c] != config->picture.patches.mean[c] || patches.std[c] != config->picture.patches.std[c]) {
+      return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "image_mean",
+                              "%s: image_mean and image_std: expected those of pictures, other ones are not supported", where);
+    }
+  }
+  /* The official defaults. */
+  video->min_pixels = 128 * token_area;
+  video->max_pixels = 768 * token_area;
+  return read_limits(object, where, &video->min_pixels, &video->max_pixels, error);
+}
+
+/* The object that says how pictures or videos are prepared: `file`, or the part `key` of processor_config.json, as newer writers
+ * store it. *root is the document, to be decrefed; NULL where there is neither, which is an error when `required`. */
+static enum omma_status load_processor(const char *directory, const struct omma_allocator *allocator, const char *file,
+                                       const char *key, bool required, json_t **root, json_t **object, char where[MAX_WHERE],
+                                       struct omma_error *error) {
+  char path[MAX_PATH], other[MAX_PATH];
+  *root = *object = NULL;
+  if (!ommai_path_join(path, sizeof path, directory, file)) {
+    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
+  }
+  if (ommai_file_exists(path)) {
+    snprintf(where, MAX_WHERE, "%s", path);
+    OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, root, error));
+    *object = *root;
+    return OMMA_OK;
+  }
+  if (!ommai_path_join(other, sizeof other, directory, "processor_config.json") || !ommai_file_exists(other)) {
+    return required ? ommai_fail(error, OMMA_ERROR_IO, "%s: no such file; it belongs to the checkpoint", path) : OMMA_OK;
+  }
+  snprintf(where, MAX_WHERE, "%s: %s", other, key);
+  OMMAI_TRY(ommai_json_load_file(other, MAX_JSON_BYTES, allocator, root, error));
+  enum omma_status status = ommai_json_object(*root, other, key, required, object, error);
+  if (status == OMMA_OK && *object) return OMMA_OK;
+  json_decref(*root);
+  *root = NULL;
+  return status;
+}
+
 enum omma_status ommai_picture_config_read(const char *directory, const struct omma_allocator *allocator,
                                            const struct ommai_vision_config *vision, struct ommai_picture_config *picture,
                                            struct omma_error *error) {
-  char path[MAX_PATH];
-  if (!ommai_path_join(path, sizeof path, directory, "preprocessor_config.json")) {
-    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
-  }
-  json_t *root = NULL, *object = NULL;
-  char where[MAX_PATH + sizeof ": image_processor"];
-  snprintf(where, sizeof where, "%s", path);
-  if (ommai_file_exists(path)) {
-    OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
-    object = root;
-  } else {
-    char other[MAX_PATH];
-    if (ommai_path_join(other, sizeof other, directory, "processor_config.json") && ommai_file_exists(other)) {
-      OMMAI_TRY(ommai_json_load_file(other, MAX_JSON_BYTES, allocator, &root, error));
-      enum omma_status status = ommai_json_object(root, other, "image_processor", true, &object, error);
-      if (status != OMMA_OK) {
-        json_decref(root);
-        return status;
-      }
-      snprintf(where, sizeof where, "%s: image_processor", other);
-    } else {
-      return ommai_fail(error, OMMA_ERROR_IO, "%s: no such file; it belongs to the checkpoint", path);
-    }
-  }
+  json_t *root, *object;
+  char where[MAX_WHERE];
+  OMMAI_TRY(
+      load_processor(directory, allocator, "preprocessor_config.json", "image_processor", true, &root, &object, where, error));
   enum omma_status status = parse_picture(object, where, vision, picture, error);
+  json_decref(root);
+  return status;
+}
+
+enum omma_status ommai_video_config_read(const char *directory, const struct omma_allocator *allocator,
+                                         struct ommai_model_config *config, struct omma_error *error) {
+  json_t *root, *object;
+  char where[MAX_WHERE];
+  OMMAI_TRY(load_processor(directory, allocator, "video_preprocessor_config.json", "video_processor", false, &root, &object,
+                           where, error));
+  if (!root) {
+    OMMAI_TRY(load_processor(directory, allocator, "preprocessor_config.json", "image_processor", true, &root, &object, where,
+                             error));
+  }
+  enum omma_status status = parse_video(object, where, config, error);
   json_decref(root);
   return status;
 }

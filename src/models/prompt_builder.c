@@ -46,7 +46,7 @@ enum omma_status ommai_prompt_string(struct ommai_prompt_builder *builder, const
   return ommai_prompt_text(builder, text, strlen(text), error);
 }
 
-enum omma_status ommai_prompt_picture(struct ommai_prompt_builder *builder, const struct omma_part *part,
+enum omma_status ommai_prompt_picture(struct ommai_prompt_builder *builder, const struct omma_part *part, int64_t plane,
                                       struct omma_error *error) {
   if (builder->n_pictures == builder->picture_capacity) {
     size_t capacity = 2 * builder->picture_capacity + 8;
@@ -56,6 +56,6 @@ enum omma_status ommai_prompt_picture(struct ommai_prompt_builder *builder, cons
     builder->pictures = larger;
     builder->picture_capacity = capacity;
   }
-  builder->pictures[builder->n_pictures++] = (struct ommai_prompt_picture){builder->size, part};
+  builder->pictures[builder->n_pictures++] = (struct ommai_prompt_picture){builder->size, part, plane};
   return OMMA_OK;
 }

@@ -1,4 +1,4 @@
-/* A prompt under construction: text that is tokenised between its pictures. A family's chat form writes into it. */
+/* A prompt under construction: text that is tokenised between its pictures and videos. A family's chat form writes into it. */
 #ifndef OMMAI_MODELS_PROMPT_BUILDER_H
 #define OMMAI_MODELS_PROMPT_BUILDER_H
 
@@ -8,10 +8,14 @@
 /* The largest rendered prompt, in bytes. */
 #define OMMAI_PROMPT_MAX_BYTES ((size_t)8 << 20)
 
-/* A picture in the rendered text: it stands where `at` bytes of text are before it. */
+/* All planes (temporal patches) of a picture or video, in one run. */
+#define OMMAI_ALL_PLANES (-1)
+
+/* A run of a picture's or video's tokens in the rendered text: it stands where `at` bytes of text are before it. */
 struct ommai_prompt_picture {
   size_t at;
   const struct omma_part *part;
+  int64_t plane; /* OMMAI_ALL_PLANES, or the one whose tokens stand here: 0 first, the others of the part follow in order */
 };
 
 struct ommai_prompt_builder {
@@ -30,8 +34,8 @@ enum omma_status ommai_prompt_text(struct ommai_prompt_builder *builder, const c
                                    struct omma_error *error);
 /* The same for a constant string. */
 enum omma_status ommai_prompt_string(struct ommai_prompt_builder *builder, const char *text, struct omma_error *error);
-/* Adds a picture's tokens at this place; its markers are text that the family writes around it. */
-enum omma_status ommai_prompt_picture(struct ommai_prompt_builder *builder, const struct omma_part *part,
+/* Adds the tokens of a part's plane, or of all, at this place; markers are text that the family writes around them. */
+enum omma_status ommai_prompt_picture(struct ommai_prompt_builder *builder, const struct omma_part *part, int64_t plane,
                                       struct omma_error *error);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "kernels/dtype.h"
 
 enum { MAX_PARTS = 4 };
 
@@ -53,49 +54,75 @@ enum omma_status ommai_loader_vector(struct ommai_weight_loader *loader, const c
   return OMMA_OK;
 }
 
-static enum omma_status meet_part(struct ommai_weight_loader *loader, const struct ommai_linear_part *part, int n_dims,
-                                  const int64_t *inner_shape, const struct ommai_tensor *tensors[2], struct omma_error *error) {
+enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
+                                   struct ommai_loader_tensor *out, struct omma_error *error) {
+  *out = (struct ommai_loader_tensor){0};
+  OMMAI_TRY(meet(loader, name, n_dims, shape, &out->tensor, error));
+  return out->tensor ? dtype_of(out->tensor, &out->type, error) : OMMA_OK;
+}
+
+void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_loader_tensor *tensor) {
+  if (tensor->tensor) finish(loader, tensor->tensor);
+}
+
+struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
+                                               bool transposed) {
+  struct ommai_linear_source source = {.type = tensor->type, .n_out = n_out, .transposed = transposed};
+  if (tensor->tensor) {
+    source.weight = (const unsigned char *)tensor->tensor->data + (size_t)first * ommai_dtype_size(tensor->type);
+  }
+  return source;
+}
+
+enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, const char *name,
+                                   const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
+                                   enum omma_dtype compute, struct ommai_linear **out, struct omma_error *error) {
+  int64_t n_out = 0;
+  for (int i = 0; i < n_sources; i++) n_out += sources[i].n_out;
+  loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, n_out, n_in, compute);
+  if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
+  enum omma_status status = ommai_linear_create(loader->linear_engine, sources, n_sources, n_in, compute, out, error);
+  if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);
+  return status;
+}
+
+static enum omma_status open_part(struct ommai_weight_loader *loader, const struct ommai_linear_part *part, int n_dims,
+                                  const int64_t *inner_shape, struct ommai_loader_tensor tensors[2], struct omma_error *error) {
   char name[OMMAI_LOADER_MAX_NAME + 16];
   int64_t shape[OMMAI_TENSOR_MAX_DIMS] = {part->n_out};
   memcpy(shape + 1, inner_shape, (size_t)(n_dims - 1) * sizeof *shape);
   snprintf(name, sizeof name, "%s.weight", part->prefix);
-  OMMAI_TRY(meet(loader, name, n_dims, shape, &tensors[0], error));
-  tensors[1] = NULL;
+  OMMAI_TRY(ommai_loader_open(loader, name, n_dims, shape, &tensors[0], error));
+  tensors[1] = (struct ommai_loader_tensor){0};
   if (!part->has_bias) return OMMA_OK;
   snprintf(name, sizeof name, "%s.bias", part->prefix);
-  return meet(loader, name, 1, shape, &tensors[1], error);
+  return ommai_loader_open(loader, name, 1, shape, &tensors[1], error);
 }
 
 enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, const struct ommai_linear_part *parts, int n_parts,
                                      int n_dims, const int64_t *inner_shape, struct ommai_linear **out,
                                      struct omma_error *error) {
   struct ommai_linear_source sources[MAX_PARTS];
-  const struct ommai_tensor *tensors[MAX_PARTS][2];
-  int64_t n_in = 1, n_out = 0;
+  struct ommai_loader_tensor tensors[MAX_PARTS][2];
+  int64_t n_in = 1;
   for (int i = 0; i < n_dims - 1; i++) n_in *= inner_shape[i];
   for (int i = 0; i < n_parts; i++) {
-    OMMAI_TRY(meet_part(loader, &parts[i], n_dims, inner_shape, tensors[i], error));
-    n_out += parts[i].n_out;
+    OMMAI_TRY(open_part(loader, &parts[i], n_dims, inner_shape, tensors[i], error));
+    sources[i] = ommai_loader_matrix(&tensors[i][0], 0, parts[i].n_out, false);
+    if (!tensors[i][1].tensor) continue;
+    sources[i].bias = tensors[i][1].tensor->data;
+    sources[i].bias_type = tensors[i][1].type;
   }
-  loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, n_out, n_in, loader->dtype);
-  if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
+  OMMAI_TRY(ommai_loader_pack(loader, parts[0].prefix, sources, n_parts, n_in, loader->dtype, out, error));
   for (int i = 0; i < n_parts; i++) {
-    const struct ommai_tensor *weight = tensors[i][0], *bias = tensors[i][1];
-    sources[i] =
-        (struct ommai_linear_source){.weight = weight->data, .n_out = parts[i].n_out, .bias = bias ? bias->data : NULL};
-    OMMAI_TRY(dtype_of(weight, &sources[i].type, error));
-    if (bias) OMMAI_TRY(dtype_of(bias, &sources[i].bias_type, error));
-  }
-  enum omma_status status = ommai_linear_create(loader->linear_engine, sources, n_parts, n_in, loader->dtype, out, error);
-  if (status != OMMA_OK) {
-    ommai_error_prefix(error, "%s", parts[0].prefix);
-    return status;
-  }
-  for (int i = 0; i < n_parts; i++) {
-    finish(loader, tensors[i][0]);
-    if (tensors[i][1]) finish(loader, tensors[i][1]);
+    ommai_loader_close(loader, &tensors[i][0]);
+    ommai_loader_close(loader, &tensors[i][1]);
   }
   return OMMA_OK;
+}
+
+const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *loader, const char *name) {
+  return loader->checkpoint ? ommai_checkpoint_find(loader->checkpoint, name) : NULL;
 }
 
 enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,

@@ -21,7 +21,7 @@ typedef enum omma_status (*ommai_tensor_visitor)(void *context, const char *name
 struct ommai_weight_loader {
   enum ommai_loader_mode mode;
   struct omma_allocator allocator;
-  const struct ommai_checkpoint *checkpoint; /* PACK */
+  const struct ommai_checkpoint *checkpoint; /* PACK; may be NULL in DESCRIBE */
   struct ommai_linear_engine *linear_engine;
   enum omma_dtype dtype;      /* that linear layers are packed in and compute in */
   ommai_tensor_visitor visit; /* DESCRIBE; may be NULL */
@@ -50,6 +50,28 @@ struct ommai_linear_part {
 enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, const struct ommai_linear_part *parts, int n_parts,
                                      int n_dims, const int64_t *inner_shape, struct ommai_linear **out,
                                      struct omma_error *error);
+
+/* A tensor that several layers take their matrices from: several experts, or the heads of one projection. */
+struct ommai_loader_tensor {
+  const struct ommai_tensor *tensor; /* NULL without packing */
+  enum omma_dtype type;
+};
+/* Counts and shows the tensor, or finds it; ommai_loader_close lets go of its pages after the last matrix was packed. */
+enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
+                                   struct ommai_loader_tensor *out, struct omma_error *error);
+void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_loader_tensor *tensor);
+
+/* The matrix [n_out][...] that begins `first` elements into the tensor; transposed: [...][n_out]. */
+struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
+                                               bool transposed);
+
+/* Counts the bytes of, and packs, a layer that computes in `compute` from matrices of opened tensors. `name` is for messages. */
+enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, const char *name,
+                                   const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
+                                   enum omma_dtype compute, struct ommai_linear **out, struct omma_error *error);
+
+/* The tensor of that name where a checkpoint is open and has it, else NULL: for names and shapes that come in dialects. */
+const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *loader, const char *name);
 
 /* A table that stays in the file and is read row by row. */
 enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,

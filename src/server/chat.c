@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/allocator.h"
+#include "base/clock.h"
 #include "server/chat_reply.h"
 #include "server/chat_request.h"
 #include "server/endpoints.h"
@@ -27,6 +28,7 @@ struct choice {
   bool begun;                       /* its role event is out */
   struct ommai_text text, logprobs; /* not sent: the last token's of a stream, else everything */
   int64_t n_tokens;
+  int64_t first_token_ns, last_token_ns; /* since the request arrived */
   struct ommai_text stop_string;
   int32_t stop_token;
   enum omma_finish finish;
@@ -141,11 +143,24 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
   return !choice->text.failed && !choice->logprobs.failed;
 }
 
+static void measure_token(struct choice *choice, int64_t index) {
+  struct ommai_exchange *exchange = choice->chat->exchange;
+  int64_t now = ommai_clock_ns() - exchange->created_ns;
+  if (index == 0) {
+    choice->first_token_ns = now;
+    ommai_metrics_observe(&exchange->server->metrics, OMMAI_TIME_TO_FIRST_TOKEN, (double)now * 1e-9);
+  } else {
+    ommai_metrics_observe(&exchange->server->metrics, OMMAI_INTER_TOKEN_LATENCY, (double)(now - choice->last_token_ns) * 1e-9);
+  }
+  choice->last_token_ns = now;
+}
+
 /* A stream sends each token as it comes, but for the last: its event carries the reasons of the end, known to on_finish alone. */
 static bool on_token(void *context, const struct omma_token_event *event) {
   struct choice *choice = context;
   struct chat *chat = choice->chat;
   choice->n_tokens = event->index + 1;
+  measure_token(choice, event->index);
   if (!chat->stream) return gather(choice, event) && !ommai_exchange_is_gone(chat->exchange);
   if (!push_role(choice) || !gather(choice, event)) return false;
   if (event->last) return true;
@@ -204,6 +219,8 @@ static void on_finish(void *context, const struct omma_result *result) {
   struct choice *choice = context;
   struct chat *chat = choice->chat;
   take_end(choice, result);
+  ommai_metrics_finish(&chat->exchange->server->metrics, result, (double)(ommai_clock_ns() - chat->exchange->created_ns) * 1e-9,
+                       (double)choice->first_token_ns * 1e-9);
   bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed;
   if (good && chat->stream) {
     struct ommai_reply_part part = last_part_of(choice);

@@ -95,8 +95,12 @@ static bool add_image(const struct ommai_server *server, struct ommai_chat_reque
     return ommai_api_fail(error, 400, "image", "At most %" PRId64 " image(s) may be provided in one prompt.",
                           server->limit_images);
   }
+  const char *name = NULL;
+  if (!ommai_field_string(source, "uuid", &name, error)) return false;
   request->media[request->n_parts_used] = (struct ommai_media_part){json_string_value(url), json_string_length(url)};
-  add_part(request)->image_options = options;
+  struct omma_part *part = add_part(request);
+  part->image_options = options;
+  part->image_name = name;
   return true;
 }
 

@@ -13,6 +13,7 @@ static const struct ommai_route routes[] = {
     {"/ping", OMMAI_METHOD_GET | OMMAI_METHOD_POST, false, ommai_endpoint_health},
     {"/version", OMMAI_METHOD_GET, false, ommai_endpoint_version},
     {"/load", OMMAI_METHOD_GET, false, ommai_endpoint_load},
+    {"/metrics", OMMAI_METHOD_GET, false, ommai_endpoint_metrics},
     {"/", OMMAI_METHOD_GET, false, ommai_endpoint_page},
 };
 

@@ -204,6 +204,7 @@ static void init_locks(struct ommai_server *server) {
   pthread_mutex_init(&server->list_lock, NULL);
   pthread_cond_init(&server->list_changed, &attributes);
   pthread_condattr_destroy(&attributes);
+  ommai_metrics_init(&server->metrics);
 }
 
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
@@ -315,5 +316,6 @@ void ommai_server_destroy(struct ommai_server *server) {
   free_string(server, server->media_path);
   pthread_cond_destroy(&server->list_changed);
   pthread_mutex_destroy(&server->list_lock);
+  ommai_metrics_destroy(&server->metrics);
   ommai_release(server->allocator, server, 1, sizeof *server);
 }

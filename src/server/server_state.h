@@ -8,6 +8,7 @@
 #include "server/connection_clock.h"
 #include "server/exchange.h"
 #include "server/job_queue.h"
+#include "server/metrics.h"
 #include "server/server.h"
 
 struct MHD_Daemon;
@@ -37,6 +38,7 @@ struct ommai_server {
   struct MHD_Daemon *daemon;
   struct ommai_job_queue *jobs;
   struct ommai_watcher *watcher;
+  struct ommai_metrics metrics;
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */
   atomic_int_least64_t n_active; /* requests handed to a worker and not answered yet */

@@ -31,6 +31,16 @@ void ommai_endpoint_load(struct ommai_exchange *exchange) {
   reply_json(exchange, &body);
 }
 
+void ommai_endpoint_metrics(struct ommai_exchange *exchange) {
+  struct ommai_server *server = exchange->server;
+  struct omma_engine_stats stats = {0};
+  struct ommai_text body;
+  omma_engine_get_stats(server->engine, &stats);
+  ommai_text_init(&body, exchange->allocator);
+  ommai_metrics_write(&server->metrics, &stats, server->model_names[0], &body);
+  ommai_exchange_reply(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+}
+
 /* `root` is the name again: the real directory is nobody's business. */
 static void add_model(struct ommai_text *body, const struct ommai_server *server, size_t index) {
   const char *name = server->model_names[index];

@@ -139,6 +139,19 @@ enum omma_status ommai_tokenizer_decode(const struct ommai_tokenizer *tokenizer,
 
 int32_t ommai_tokenizer_vocab_size(const struct ommai_tokenizer *tokenizer) { return tokenizer->vocabulary.n_ids; }
 
+int32_t ommai_tokenizer_base_size(const struct ommai_tokenizer *tokenizer) {
+  const struct ommai_vocabulary *vocabulary = &tokenizer->vocabulary;
+  int32_t count = 0;
+  for (int32_t id = 0; id < vocabulary->n_ids; id++) {
+    const struct ommai_token *token = ommai_vocabulary_get(vocabulary, id);
+    if (!token) continue;
+    bool only_added = token->flags & OMMAI_TOKEN_ADDED &&
+                      ommai_vocabulary_find(vocabulary, vocabulary->bytes + token->offset, token->size) != id;
+    count += !only_added;
+  }
+  return count;
+}
+
 bool ommai_tokenizer_find(const struct ommai_tokenizer *tokenizer, const char *text, int32_t *id) {
   size_t size = strlen(text);
   const struct ommai_added_token *added = ommai_added_find(&tokenizer->added, text, size);

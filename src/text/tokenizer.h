@@ -1,4 +1,4 @@
-/* Text to token ids and back, for the byte-level BPE that a checkpoint's tokenizer.json describes.
+/* Text to token ids and back, for the byte-level BPE that a checkpoint's tokenizer.json or tiktoken.model describes.
  *
  * Encoding: added tokens are cut out of the text (leftmost, then longest), what lies between is normalised to Unicode form C
  * where the file says so, cut into pieces by the file's pattern, and each piece's bytes are joined by lowest merge rank. Ids are
@@ -21,7 +21,9 @@ struct ommai_tokenizer; /* immutable after loading; any number of threads may us
 /* Loads DIRECTORY/tokenizer.json, and DIRECTORY/tokenizer_config.json for added tokens that only it names, if it is there.
  * Accepted: model BPE without dropout and byte fallback; normalizer null or NFC; pre_tokenizer ByteLevel with its own pattern, or
  * a Sequence of Split (Regex, Isolated) and ByteLevel (use_regex false), no prefix space; decoder ByteLevel;
- * post_processor null or ByteLevel. The allocator is copied. The caller destroys the tokenizer. Errors: IO, FORMAT,
+ * post_processor null or ByteLevel. Without tokenizer.json, DIRECTORY/tiktoken.model: lines of "base64-bytes rank", ranks are
+ * ids; the 256 special tokens behind them are named by tokenizer_config.json or else <|reserved_token_ID|>; no normalisation;
+ * the split pattern of the released checkpoints in this form (rank_load.c). The allocator is copied. The caller destroys the tokenizer. Errors: IO, FORMAT,
  * UNSUPPORTED, LIMIT (each with the key), MEMORY. */
 enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error);
@@ -48,6 +50,9 @@ bool ommai_tokenizer_token_bytes(const struct ommai_tokenizer *tokenizer, int32_
 
 /* The largest known id plus one. */
 int32_t ommai_tokenizer_vocab_size(const struct ommai_tokenizer *tokenizer);
+
+/* How many tokens the file's own vocabulary (model.vocab) has; tokens that are only added do not count. */
+int32_t ommai_tokenizer_base_size(const struct ommai_tokenizer *tokenizer);
 
 /* The id of the token with this text: an added token, else a token of the vocabulary. False when there is none. */
 bool ommai_tokenizer_find(const struct ommai_tokenizer *tokenizer, const char *text, int32_t *id);

@@ -1,38 +1,75 @@
 #include "vision/patch_positions.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/checked.h"
 
-struct ommai_patch_position ommai_patch_position(int64_t index, int64_t grid_columns, int64_t merge) {
-  int64_t in_block = index % (merge * merge), block = index / (merge * merge);
-  int64_t blocks_per_row = grid_columns / merge;
-  return (struct ommai_patch_position){block / blocks_per_row * merge + in_block / merge,
-                                       block % blocks_per_row * merge + in_block % merge};
+struct ommai_block ommai_block_at(int64_t index, int64_t rows, int64_t columns, int64_t window) {
+  int64_t side = window ? window : ommai_max_i64(rows, columns);
+  int64_t top = index / (side * columns) * side, height = ommai_min_i64(side, rows - top);
+  int64_t in_band = index - top * columns;
+  int64_t left = in_band / (height * side) * side, width = ommai_min_i64(side, columns - left);
+  int64_t in_window = in_band - left * height;
+  int64_t in_row = in_window % width;
+  return (struct ommai_block){top + in_window / width, left + in_row, width - in_row};
 }
 
-/* The lower tap and the weight of the upper one along an axis of n positions over a table of `side`. */
-static int64_t axis_tap(int64_t position, int64_t n, int64_t side, float *upper_weight) {
+struct ommai_patch_position ommai_patch_position(int64_t index, int64_t grid_rows, int64_t grid_columns, int64_t merge,
+                                                 int64_t window) {
+  int64_t in_block = index % (merge * merge);
+  struct ommai_block block = ommai_block_at(index / (merge * merge), grid_rows / merge, grid_columns / merge, window);
+  return (struct ommai_patch_position){block.row * merge + in_block / merge, block.column * merge + in_block % merge};
+}
+
+enum { MAX_AXIS_TAPS = 4 };
+
+/* The taps of one axis: n positions over a table of `side`. */
+struct axis_taps {
+  int n;
+  int64_t at[MAX_AXIS_TAPS];
+  float weights[MAX_AXIS_TAPS];
+};
+
+static void bilinear_axis(int64_t position, int64_t n, int64_t side, struct axis_taps *taps) {
   float source = (float)(position * (side - 1)) / (float)ommai_max_i64(n - 1, 1);
-  float lower = floorf(source);
-  *upper_weight = source - lower;
-  return (int64_t)lower;
+  float lower = floorf(source), upper_weight = source - lower;
+  *taps =
+      (struct axis_taps){2, {(int64_t)lower, ommai_min_i64((int64_t)lower + 1, side - 1)}, {1.0f - upper_weight, upper_weight}};
 }
 
-void ommai_position_taps(struct ommai_patch_position position, int64_t grid_rows, int64_t grid_columns, int64_t side,
-                         int64_t taps[4], float weights[4]) {
-  float down, right;
-  int64_t top = axis_tap(position.row, grid_rows, side, &down);
-  int64_t left = axis_tap(position.column, grid_columns, side, &right);
-  int64_t bottom = ommai_min_i64(top + 1, side - 1), far = ommai_min_i64(left + 1, side - 1);
-  taps[0] = top * side + left;
-  taps[1] = top * side + far;
-  taps[2] = bottom * side + left;
-  taps[3] = bottom * side + far;
-  weights[0] = (1.0f - down) * (1.0f - right);
-  weights[1] = (1.0f - down) * right;
-  weights[2] = down * (1.0f - right);
-  weights[3] = down * right;
+/* Keys' cubic convolution kernel (Keys 1981) at distance t <= 2. */
+static float cubic_weight(float t) {
+  const float a = -0.75f;
+  if (t <= 1.0f) return ((a + 2.0f) * t - (a + 3.0f)) * t * t + 1.0f;
+  return ((a * t - 5.0f * a) * t + 8.0f * a) * t - 4.0f * a;
+}
+
+static void bicubic_axis(int64_t position, int64_t n, int64_t side, struct axis_taps *taps) {
+  float source = ((float)position + 0.5f) * (float)side / (float)n - 0.5f;
+  float lower = floorf(source);
+  taps->n = 4;
+  for (int t = 0; t < 4; t++) {
+    taps->at[t] = ommai_min_i64(ommai_max_i64((int64_t)lower + t - 1, 0), side - 1);
+    taps->weights[t] = cubic_weight(fabsf(source - lower - (float)(t - 1)));
+  }
+}
+
+void ommai_position_taps(enum ommai_position_kind kind, struct ommai_patch_position position, int64_t grid_rows,
+                         int64_t grid_columns, int64_t table_rows, int64_t table_columns, struct ommai_position_taps *taps) {
+  static void (*const axes[])(int64_t, int64_t, int64_t, struct axis_taps *) = {
+      [OMMAI_POSITIONS_BILINEAR] = bilinear_axis, [OMMAI_POSITIONS_BICUBIC] = bicubic_axis};
+  struct axis_taps down, across;
+  taps->n = 0;
+  if (kind == OMMAI_POSITIONS_NONE) return;
+  axes[kind](position.row, grid_rows, table_rows, &down);
+  axes[kind](position.column, grid_columns, table_columns, &across);
+  for (int i = 0; i < down.n; i++) {
+    for (int j = 0; j < across.n; j++, taps->n++) {
+      taps->rows[taps->n] = down.at[i] * table_columns + across.at[j];
+      taps->weights[taps->n] = down.weights[i] * across.weights[j];
+    }
+  }
 }
 
 void ommai_vision_rope_table(int64_t n_positions, int64_t quarter, double theta, float *cosine, float *sine) {
@@ -43,5 +80,19 @@ void ommai_vision_rope_table(int64_t n_positions, int64_t quarter, double theta,
       cosine[position * quarter + j] = cosf(angle);
       sine[position * quarter + j] = sinf(angle);
     }
+  }
+}
+
+void ommai_vision_rope_row(enum ommai_rope_kind kind, struct ommai_patch_position position, int64_t quarter, const float *table,
+                           float *out) {
+  const float *row = table + position.row * quarter, *column = table + position.column * quarter;
+  if (kind == OMMAI_ROPE_HALF) {
+    memcpy(out, row, (size_t)quarter * sizeof *out);
+    memcpy(out + quarter, column, (size_t)quarter * sizeof *out);
+    return;
+  }
+  for (int64_t j = 0; j < quarter; j++) {
+    out[2 * j] = column[j];
+    out[2 * j + 1] = row[j];
   }
 }

@@ -1,5 +1,50 @@
 #include "vision/vision_tower.h"
 
+#include "base/allocator.h"
+#include "base/checked.h"
+
+static int64_t joined_size(const struct ommai_vision_config *config) {
+  return config->hidden_size * ommai_vision_joined_patches(config);
+}
+
+static void free_norm(struct ommai_vision_norm *norm, int64_t n, const struct omma_allocator *allocator) {
+  ommai_release(allocator, norm->weight, (size_t)n, sizeof *norm->weight);
+  ommai_release(allocator, norm->bias, (size_t)n, sizeof *norm->bias);
+}
+
+static void free_linear(struct ommai_vision_linear *layer) {
+  ommai_linear_op_destroy(layer->op);
+  ommai_linear_destroy(layer->linear);
+}
+
+static void free_merger(const struct ommai_vision_config *config, struct ommai_vision_merger *merger,
+                        const struct omma_allocator *allocator) {
+  free_norm(&merger->norm, merger->norm_after_join ? joined_size(config) : config->hidden_size, allocator);
+  free_linear(&merger->fc1);
+  free_linear(&merger->fc2);
+}
+
+void ommai_vision_tower_free(struct ommai_vision_tower *tower, const struct omma_allocator *allocator) {
+  const struct ommai_vision_config *config = &tower->config;
+  int64_t h = config->hidden_size;
+  free_linear(&tower->patch_embed);
+  ommai_release(allocator, tower->position_table, (size_t)(config->position_rows * config->position_columns * h),
+                sizeof *tower->position_table);
+  for (int64_t i = 0; tower->blocks && i < config->depth; i++) {
+    struct ommai_vision_block *block = &tower->blocks[i];
+    free_norm(&block->norm1, h, allocator);
+    free_norm(&block->norm2, h, allocator);
+    free_linear(&block->qkv);
+    free_linear(&block->proj);
+    free_linear(&block->fc1);
+    free_linear(&block->fc2);
+  }
+  ommai_release(allocator, tower->blocks, (size_t)config->depth, sizeof *tower->blocks);
+  free_norm(&tower->final_norm, h, allocator);
+  free_merger(config, &tower->merger, allocator);
+  for (int64_t j = 0; j < config->n_deepstack; j++) free_merger(config, &tower->deepstack[j], allocator);
+}
+
 struct ommai_linear_form ommai_vision_form_patch_embed(const struct ommai_vision_config *config) {
   return (struct ommai_linear_form){
       .x_stride = ommai_vision_patch_dim(config), .y_stride = config->hidden_size, .y_type = OMMA_F32};
@@ -16,18 +61,14 @@ struct ommai_linear_form ommai_vision_form_proj(const struct ommai_vision_config
 
 struct ommai_linear_form ommai_vision_form_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype) {
   return (struct ommai_linear_form){.x_stride = config->hidden_size,
-                                    .y_stride = config->intermediate_size,
-                                    .y_type = dtype,
+                                    .y_stride = ommai_vision_fc1_width(config),
+                                    .y_type = config->gated ? OMMA_F32 : dtype,
                                     .activation = config->activation};
 }
 
 struct ommai_linear_form ommai_vision_form_fc2(const struct ommai_vision_config *config) {
   return (struct ommai_linear_form){
       .x_stride = config->intermediate_size, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = true};
-}
-
-static int64_t joined_size(const struct ommai_vision_config *config) {
-  return config->hidden_size * config->merge_size * config->merge_size;
 }
 
 struct ommai_linear_form ommai_vision_form_merger_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype) {
@@ -41,11 +82,22 @@ struct ommai_linear_form ommai_vision_form_merger_fc2(const struct ommai_vision_
   return (struct ommai_linear_form){.x_stride = joined_size(config), .y_stride = config->out_hidden_size, .y_type = OMMA_F32};
 }
 
-double ommai_vision_flops(const struct ommai_vision_config *config, int64_t n_patches) {
-  double h = (double)config->hidden_size, n = (double)n_patches, joined = (double)joined_size(config);
-  double block = 2 * h * (4 * h + 2 * (double)config->intermediate_size) + 4 * n * h;
+/* The sum over the segments of one axis of their squared lengths: n patches in runs of `side`. */
+static double squared_runs(int64_t n, int64_t side) {
+  double full = (double)(n / side), side_squared = (double)side * (double)side, rest = (double)(n % side);
+  return full * side_squared + rest * rest;
+}
+
+double ommai_vision_flops(const struct ommai_vision_config *config, int64_t grid_rows, int64_t grid_columns) {
+  double h = (double)config->hidden_size, n = (double)grid_rows * (double)grid_columns, joined = (double)joined_size(config);
+  double linear = 2 * h * (4 * h + (double)(ommai_vision_fc1_width(config) + config->intermediate_size));
+  double seen = 0; /* pairs of query and key over all blocks: windows are products of runs, and so are their squares */
+  for (int64_t block = 0; block < config->depth; block++) {
+    int64_t side = config->windowed[block] ? config->window_size * config->merge_size : 0;
+    seen += side ? squared_runs(grid_rows, side) * squared_runs(grid_columns, side) : n * n;
+  }
   double merger = 2 * joined * (joined + (double)config->out_hidden_size);
-  double tokens = n / (double)(config->merge_size * config->merge_size);
-  return n * (2 * h * (double)ommai_vision_patch_dim(config) + (double)config->depth * block) +
+  double tokens = n / (double)ommai_vision_joined_patches(config);
+  return n * (2 * h * (double)ommai_vision_patch_dim(config) + (double)config->depth * linear) + 4 * h * seen +
          tokens * merger * (double)(1 + config->n_deepstack);
 }

@@ -1,10 +1,11 @@
 /* A vision tower: what it is made of. Filled by the code of a model family, read-only afterwards, shared by all runs.
  *
- *   patches [n, patch_dim] -> patch embedding -> + positions -> blocks -> merger -> tokens [n / merge^2, out_hidden_size]
- *                                                                 \-> deepstack mergers, after some blocks
+ *   patches [n, patch_dim] -> patch embedding -> (+ positions) -> blocks -> (final norm) -> merger -> tokens
+ *                                                                      \-> deepstack mergers, after some blocks
  *
- * A block is pre-norm: x += proj(attention(norm1 x)); x += fc2(act(fc1(norm2 x))). Attention is bidirectional inside a picture.
- * Source: the vision models of Hugging Face transformers named in docs/models/. */
+ * A block is pre-norm: x += proj(attention(norm1 x)); x += feed_forward(norm2 x). Attention is bidirectional inside a picture,
+ * or inside a window of it. What towers differ in is a property of the config, never a family's name.
+ * Source: the vision models of Hugging Face transformers and vLLM named in docs/models/. */
 #ifndef OMMAI_VISION_VISION_TOWER_H
 #define OMMAI_VISION_VISION_TOWER_H
 
@@ -12,24 +13,45 @@
 
 #include "kernels/row_ops.h"
 #include "linear/linear.h"
+#include "vision/patch_positions.h"
 
+#define OMMAI_VISION_MAX_DEPTH 1024
 #define OMMAI_VISION_MAX_DEEPSTACK 16
+
+enum ommai_vision_norm_kind { OMMAI_VISION_LAYER_NORM, OMMAI_VISION_RMS_NORM };
 
 struct ommai_vision_config {
   int64_t depth, hidden_size, n_heads, head_dim, intermediate_size;
   int64_t patch_size, temporal_patch_size, merge_size, in_channels;
   int64_t out_hidden_size;
-  int64_t position_side; /* the learned positions are a square table of this side */
+  enum ommai_vision_norm_kind norm;
+  float norm_eps, merger_norm_eps;
+  bool final_norm; /* after the last block, before the merger */
+  bool gated;      /* feed-forward fc2(silu(gate x) * up x), fc1 being gate and up stacked; else fc2(activation(fc1 x)) */
+  enum ommai_activation activation;
+  enum ommai_position_kind positions;
+  int64_t position_rows, position_columns; /* of the table of learned positions */
+  enum ommai_rope_kind rope;
+  double rope_theta;
+  int64_t window_size;                   /* side of a window in merged tokens; 0: none */
+  bool windowed[OMMAI_VISION_MAX_DEPTH]; /* blocks whose attention stays inside windows */
   int64_t n_deepstack;
   int64_t deepstack_layers[OMMAI_VISION_MAX_DEEPSTACK]; /* ascending block numbers */
-  enum ommai_activation activation;                     /* between fc1 and fc2 */
-  float norm_eps;
-  double rope_theta;
 };
 
 /* Values of one patch: in_channels * temporal_patch_size * patch_size^2. */
 static inline int64_t ommai_vision_patch_dim(const struct ommai_vision_config *config) {
   return config->in_channels * config->temporal_patch_size * config->patch_size * config->patch_size;
+}
+
+/* Patches that the merger joins to one token. */
+static inline int64_t ommai_vision_joined_patches(const struct ommai_vision_config *config) {
+  return config->merge_size * config->merge_size;
+}
+
+/* Outputs of fc1: intermediate_size, twice where gate and up are stacked. */
+static inline int64_t ommai_vision_fc1_width(const struct ommai_vision_config *config) {
+  return config->intermediate_size * (config->gated ? 2 : 1);
 }
 
 /* A linear layer and the one call form it is used in. */
@@ -39,7 +61,7 @@ struct ommai_vision_linear {
 };
 
 struct ommai_vision_norm {
-  float *weight, *bias; /* [d] */
+  float *weight, *bias; /* [d]; no bias in an RMSNorm */
 };
 
 struct ommai_vision_block {
@@ -61,11 +83,15 @@ struct ommai_vision_tower {
   const struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;
   struct ommai_vision_linear patch_embed;
-  float *position_table;             /* [position_side^2, hidden_size] */
+  float *position_table;             /* [position_rows * position_columns, hidden_size]; NULL where there is none */
   struct ommai_vision_block *blocks; /* [depth] */
+  struct ommai_vision_norm final_norm;
   struct ommai_vision_merger merger;
   struct ommai_vision_merger deepstack[OMMAI_VISION_MAX_DEEPSTACK];
 };
+
+/* Frees the weights, also of a half-loaded tower; `allocator` is the one that they came from. */
+void ommai_vision_tower_free(struct ommai_vision_tower *tower, const struct omma_allocator *allocator);
 
 /* The call forms of the tower's layers; scratch rows are as wide as the layer's own vectors. */
 struct ommai_linear_form ommai_vision_form_patch_embed(const struct ommai_vision_config *config);
@@ -76,7 +102,8 @@ struct ommai_linear_form ommai_vision_form_fc2(const struct ommai_vision_config 
 struct ommai_linear_form ommai_vision_form_merger_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype);
 struct ommai_linear_form ommai_vision_form_merger_fc2(const struct ommai_vision_config *config);
 
-/* Useful floating-point operations for one picture of n_patches: 2 per multiply-add of linear layers and attention. */
-double ommai_vision_flops(const struct ommai_vision_config *config, int64_t n_patches);
+/* Useful floating-point operations for one picture of grid_rows x grid_columns patches: 2 per multiply-add of linear layers and
+ * attention, in windows where it is. A video is as many pictures as it has temporal patches. */
+double ommai_vision_flops(const struct ommai_vision_config *config, int64_t grid_rows, int64_t grid_columns);
 
 #endif

@@ -16,7 +16,8 @@ import time
 
 import pytest
 
-COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention"]
+COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
+            "bench serve"]
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
 
 
@@ -153,6 +154,17 @@ def test_unknown_command_unlike_any(omma):
 )
 def test_unknown_option(omma, words, meant):
     refused(omma(*words), 2, f"did you mean {meant}?")
+
+
+def test_flags_of_vllm_serve(omma):
+    """What means nothing here passes with one warning each; a value after it is not taken for the model."""
+    done = omma("serve", "--no-async-scheduling", "--tensor-parallel-size", "1", "--gpu_memory_utilization=0.9", "--help")
+    assert done.returncode == 0
+    warnings = [line for line in done.stderr.decode().splitlines() if "means nothing" in line]
+    assert len(warnings) == 3 and "--gpu-memory-utilization" in warnings[2]
+    refused(omma("serve", "--quantization", "fp8"), 2, "--quantization", "unknown option")
+    refused(omma("serve", "--max_model_len", "x"), 2, "--max-model-len", "whole number")
+    refused(omma("chat", "--no-async-scheduling"), 2, "unknown option")
 
 
 @pytest.mark.parametrize("words", [["chat", "--xyzzyplugh"], ["chat", "-q"], ["chat", "--boxes", "out.png"], ["info", "--=3"]])
@@ -429,6 +441,46 @@ def test_chat_json(omma, model, pictures):
     plain = omma("chat", "--model", model, "--prompt", "What is this?", "--image", words[4], "--max-tokens", "5", "--ignore-eos")
     assert plain.returncode == 0 and plain.stderr == b""
     assert plain.stdout.decode().rstrip("\n") == answer["text"].rstrip("\n")
+
+
+def test_chat_video(omma, model, pictures, tmp_path):
+    """A folder's frames come in the order of their numbers, and are the same video as a list of files."""
+    frames = [pictures / f"clip_{i}_118x54.jpg" for i in range(4)]
+    for i, frame in enumerate(frames):
+        shutil.copy(frame, tmp_path / f"frame_{[2, 9, 10, 100][i]}.jpg")
+    (tmp_path / ".hidden").write_text("no picture")
+    words = ["chat", "--model", model, "--max-tokens", "3", "--ignore-eos", "--json", "--prompt", "What moves?", "--logprobs", "0"]
+    folder, files, backward = (
+        omma.json(*words, "--fps", "1", "--video", video)
+        for video in (tmp_path, ",".join(map(str, frames)), ",".join(map(str, frames[::-1])))
+    )
+    assert folder["prompt_token_ids"] == files["prompt_token_ids"] == backward["prompt_token_ids"]
+    assert folder["logprobs"] == files["logprobs"] != backward["logprobs"]
+    slower = omma.json(*words, "--fps", "0.1", "--video", tmp_path)
+    assert slower["prompt_token_ids"] != folder["prompt_token_ids"]
+    both = omma.json(*words, "--video", tmp_path, "--image", pictures / "tile_64x64.png")
+    assert both["usage"]["prompt_tokens"] > folder["usage"]["prompt_tokens"]
+
+
+def test_chat_wrong_video(omma, model, pictures, tmp_path):
+    words = ["chat", "--model", model, "--prompt", "x", "--video"]
+    tile, clip = pictures / "tile_64x64.png", pictures / "clip_0_118x54.jpg"
+    refused(omma(*words, "film.mp4"), 2, "film.mp4", "folder of frames")
+    refused(omma(*words, f"{tile},,{tile}"), 2, "empty")
+    refused(omma(*words, f"{tile},{clip}"), 1, "frame 1", "64 x 64", "118 x 54")
+    refused(omma(*words, f"{tile},{tmp_path / 'none.png'}"), 1, "none.png")
+    refused(omma(*words, tmp_path), 1, tmp_path, "no files")
+    refused(omma(*words, f"{tile},{tile}", "--fps", "0"), 2, "--fps")
+    for i in range(769):
+        (tmp_path / f"{i}.png").write_bytes(b"")
+    refused(omma(*words, tmp_path), 1, "more than 768 frames")
+
+
+def test_plan_of_videos(omma, no_weights):
+    words = ["plan", "118x54", "--model", no_weights, "--json"]
+    still, video = (omma.json(*words, *more)["images"][0] for more in ([], ["--frames", "5"]))
+    assert still["grid_thw"][0] == 1 and video["grid_thw"][0] == 3
+    refused(omma(*words, "--frames", "1"), 1, "at least 2 frames")
 
 
 def test_chat_prompt_from_stdin(omma, model):

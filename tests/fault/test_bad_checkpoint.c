@@ -226,7 +226,7 @@ static void configs_that_do_not_fit_the_weights_are_refused(void **state) {
       {"text_config.num_key_value_heads", "4", "k_proj"},
       {"text_config.vocab_size", "545", "embed_tokens"},
       {"text_config.vocab_size", "16777216", "embed_tokens"},
-      {"text_config.vocab_size", "527", "tokenizer.json knows token 527, config.json's vocab_size is 527"},
+      {"text_config.vocab_size", "527", "\"video_token_id\": expected 0 to 526, found 527"},
       {"tie_word_embeddings", "false", "lm_head.weight"},
       {"vision_config.depth", "5", "visual.blocks.4."},
       {"vision_config.intermediate_size", "1048576", "linear_fc1"},
@@ -243,6 +243,9 @@ static void configs_that_do_not_fit_the_weights_are_refused(void **state) {
     expect_refused(folder, plain, OMMA_ERROR_FORMAT, cases[i].part);
     fixture_copy_file(golden, test_path(path, folder, "config.json"));
   }
+  fixture_set_key(folder, "config.json", "video_token_id", NULL);
+  fixture_set_key(folder, "config.json", "text_config.vocab_size", "527");
+  expect_refused(folder, plain, OMMA_ERROR_FORMAT, "tokenizer.json knows token 527, config.json's vocab_size is 527");
   test_folder_remove(folder);
   expect_undisturbed();
 }
@@ -268,11 +271,11 @@ static void the_largest_config_can_be_planned(void **state) {
                {"config.json", "vision_config.depth", "1024"},
                {"config.json", "vision_config.patch_size", "256"},
                {"config.json", "vision_config.temporal_patch_size", "16"},
-               {"config.json", "vision_config.spatial_merge_size", "8"},
+               {"config.json", "vision_config.spatial_merge_size", "4"},
                {"config.json", "vision_config.num_position_embeddings", "1048576"},
                {"preprocessor_config.json", "patch_size", "256"},
                {"preprocessor_config.json", "temporal_patch_size", "16"},
-               {"preprocessor_config.json", "merge_size", "8"}};
+               {"preprocessor_config.json", "merge_size", "4"}};
   char folder[TEST_PATH_SIZE];
   struct omma_model *model;
   struct omma_error error;

@@ -46,6 +46,31 @@ def test_fused_form_is_the_same_as_the_other():
     assert wide.shape == (2, 30, 4 * 48)
 
 
+def test_a_segmentation_is_as_good_as_its_array():
+    q, k, v = (normal(seed, 193, 2, 40) for seed in range(3))
+    expected = ommatidia.attention(q, k, v, BORDERS)
+    for array in (BORDERS, np.array(BORDERS, np.int32), np.array(BORDERS, np.int64)):
+        assert same_bits(ommatidia.attention(q, k, v, ommatidia.Segmentation(array)), expected)
+    cross = ommatidia.attention(q, k[:100], v[:100], BORDERS, cu_seqlens_k=ommatidia.Segmentation([0, 1, 1, 50, 60, 100]))
+    assert same_bits(cross, ommatidia.attention(q, k[:100], v[:100], BORDERS, cu_seqlens_k=[0, 1, 1, 50, 60, 100]))
+
+
+def test_a_segmentation_does_not_change_with_its_array():
+    q = normal(0, 193, 2, 40)
+    array = np.array(BORDERS)
+    segmentation = ommatidia.Segmentation(array)
+    array[1:] = 193
+    assert same_bits(ommatidia.attention(q, q, q, segmentation), ommatidia.attention(q, q, q, BORDERS))
+    with pytest.raises(AttributeError):
+        segmentation.content = b""
+
+
+@pytest.mark.parametrize("wrong", [[0.0, 1.0], [[0, 1]], np.array([0, 1], np.int16), []])
+def test_no_segmentation(wrong):
+    with pytest.raises(ValueError, match="cu_seqlens: expected"):
+        ommatidia.Segmentation(wrong)
+
+
 def test_packed_without_borders_is_one_segment():
     q, k = normal(0, 20, 2, 16), normal(1, 33, 2, 16)
     assert_attention(ommatidia.attention(q, k, k), q, k, k, [0, 20], [0, 33])

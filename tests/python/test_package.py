@@ -36,6 +36,8 @@ def test_info():
     assert info["isa"] in ("scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16")
     assert all(info["kernels"]["encoder"][name][72] for name in ("float32", "bfloat16", "float16"))
     assert info["kernels"]["causal"]["float16"][64] is None
+    assert {*ommatidia.info([20, 300])["kernels"]["encoder"]["float32"]} == {20, 300}
+    assert ommatidia.info([300])["kernels"]["encoder"]["float32"][300] is None
 
 
 def test_self_test():

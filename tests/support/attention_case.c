@@ -2,10 +2,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "kernels/attention_element.h"
+#include "support/guarded.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, CANARY = 0x5a };
 enum { TENSOR_Q, TENSOR_K, TENSOR_V };
@@ -42,26 +41,6 @@ static float value_of(const struct attention_case *problem, uint32_t content, in
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
-
-struct guarded {
-  unsigned char *map;
-  size_t map_size;
-  unsigned char *data;
-};
-
-/* `size` bytes that end at a page without access, filled with ones: NaN in every type. */
-static struct guarded guarded_new(size_t size) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  struct guarded memory = {.map_size = (size + page - 1) / page * page + page};
-  memory.map = mmap(NULL, memory.map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(memory.map != MAP_FAILED);
-  memset(memory.map, 0xff, memory.map_size);
-  assert_int_equal(mprotect(memory.map + memory.map_size - page, page, PROT_NONE), 0);
-  memory.data = memory.map + memory.map_size - page - size;
-  return memory;
-}
-
-static void guarded_free(struct guarded *memory) { munmap(memory->map, memory->map_size); }
 
 /* Rows of heads in one of the layouts. */
 struct layout {
@@ -152,8 +131,8 @@ static void make_keys(const struct attention_case *problem, struct memory *memor
   int64_t copies = problem->paged ? n_pages : 1;
   t->k_page_stride = k.count + problem->pad;
   t->v_page_stride = v.count + problem->pad;
-  memory->k = guarded_new((size_t)(t->k_page_stride * copies) * size);
-  memory->v = guarded_new((size_t)(t->v_page_stride * copies) * size);
+  memory->k = guarded_new((size_t)(t->k_page_stride * copies) * size, true);
+  memory->v = guarded_new((size_t)(t->v_page_stride * copies) * size, true);
   t->k = memory->k.data;
   t->v = memory->v.data;
   t->k_token_stride = k.token_stride, t->k_head_stride = k.head_stride;
@@ -183,9 +162,9 @@ static void make_queries(const struct attention_case *problem, struct memory *me
   int64_t rows = memory->n_rows + problem->tail_rows;
   struct layout q = layout_of(problem, rows, problem->n_heads, problem->head_dim);
   struct layout out = layout_of(problem, rows, problem->n_heads, problem->v_head_dim);
-  memory->q = guarded_new((size_t)(q.count > 0 ? q.count : 0) * size);
+  memory->q = guarded_new((size_t)(q.count > 0 ? q.count : 0) * size, true);
   memory->out_bytes = (size_t)(out.count > 0 ? out.count : 0) * size;
-  memory->out = guarded_new(memory->out_bytes + 64);
+  memory->out = guarded_new(memory->out_bytes + 64, true);
   memset(memory->out.data, CANARY, memory->out_bytes + 64);
   t->q = memory->q.data;
   t->out = memory->out.data + 64;
@@ -239,11 +218,10 @@ static void run_plan(const struct omma_attention_context *context, const struct 
   int n_workers = problem->team ? problem->team->n_workers : 1;
   size_t size = omma_attention_plan_workspace_size(plan, n_workers);
   assert_true(size <= omma_attention_workspace_bound(context, &spec, n_workers));
-  unsigned char *workspace = aligned_alloc(64, size + 64);
-  memset(workspace, 0xff, size + 64);
-  run_slices(problem, plan, &memory->tensors, workspace, size);
-  for (size_t i = 0; i < 64; i++) assert_int_equal(workspace[size + i], 0xff);
-  free(workspace);
+  struct guarded workspace = guarded_new((size + 63) / 64 * 64, true);
+  run_slices(problem, plan, &memory->tensors, workspace.data, size);
+  guarded_check(&workspace, "workspace");
+  guarded_free(&workspace);
   omma_attention_plan_destroy(plan);
 }
 
@@ -290,7 +268,7 @@ float *attention_case_run(const struct omma_attention_context *context, const st
 
 struct oracle {
   double *weights; /* [n_keys] */
-  double out[OMMA_ATTENTION_MAX_HEAD_DIM];
+  double out[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
   double norm;                /* L2 of the result */
   double magnitude;           /* L2 of the sum of weight * |v| */
   double largest_score_terms; /* over the keys: sum of |q| * |k|, scaled */
@@ -302,7 +280,7 @@ static void oracle_row(const struct attention_case *problem, const struct attent
   int64_t n_keys = problem->form == OMMA_ATTENTION_ENCODER ? segment->n_keys : position + 1;
   int64_t kv_head = head / (problem->n_heads / problem->n_kv_heads);
   double scale = problem->scale != 0.0f ? problem->scale : 1.0 / sqrt(problem->head_dim);
-  double q[OMMA_ATTENTION_MAX_HEAD_DIM], largest = -INFINITY, sum = 0.0;
+  double q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM], largest = -INFINITY, sum = 0.0;
   for (int64_t d = 0; d < problem->head_dim; d++) q[d] = value_of(problem, segment->content, TENSOR_Q, position, head, d);
   oracle->largest_score_terms = 0.0;
   for (int64_t key = 0; key < n_keys; key++) {

@@ -6,7 +6,9 @@
 #include "base/allocator.h"
 #include "support/test.h"
 
-const char *const golden_models[] = {"qwen3_vl_tied", "qwen3_vl_untied", "qwen3_vl_wide", "qwen3_vl_heads", NULL};
+const char *const golden_models[] = {"qwen3_vl_tied",  "qwen3_vl_untied",   "qwen3_vl_wide",
+                                     "qwen3_vl_heads", "qwen2_5_vl_untied", "qwen2_5_vl_tied",
+                                     "qwen3_vl_moe",   "kimi_vl",           NULL};
 
 void golden_path(const char *model, const char *file, char *out, size_t size) {
   snprintf(out, size, "%s/golden/%s%s%s", OMMA_TEST_DATA, model, file ? "/" : "", file ? file : "");
@@ -16,15 +18,9 @@ json_t *golden_manifest(const char *model) {
   char path[1024];
   json_error_t reason;
   golden_path(model, "golden.json", path, sizeof path);
-  json_t *manifest = json_load_file(path, 0, &reason);
+  json_t *manifest = json_load_file(path, JSON_ALLOW_NUL, &reason);
   if (!manifest) fail_msg("%s: %s", path, reason.text);
   return manifest;
-}
-
-void golden_picture_tensors_path(const char *model, char *out, size_t size) {
-  json_t *manifest = golden_manifest(model);
-  golden_path(model, json_string_value(json_object_get(manifest, "picture_tensors_file")), out, size);
-  json_decref(manifest);
 }
 
 static const struct omma_image *load_picture(struct golden_case *c, const char *name) {
@@ -37,6 +33,18 @@ static const struct omma_image *load_picture(struct golden_case *c, const char *
   return c->pictures[c->n_pictures++];
 }
 
+/* The frames lie beside each other in the case's pictures. */
+static const struct omma_video *load_video(struct golden_case *c, const json_t *part) {
+  const json_t *frames = json_object_get(part, "video");
+  struct omma_video *video = &c->videos[c->n_videos++];
+  assert_true(c->n_videos <= GOLDEN_MAX_PARTS);
+  *video = (struct omma_video){.frames = (const struct omma_image *const *)&c->pictures[c->n_pictures],
+                               .n_frames = json_array_size(frames),
+                               .fps = json_number_value(json_object_get(part, "fps"))};
+  for (size_t i = 0; i < video->n_frames; i++) load_picture(c, json_string_value(json_array_get(frames, i)));
+  return video;
+}
+
 static void add_part(struct golden_case *c, size_t message, const json_t *part) {
   size_t n = c->messages[message].n_parts++;
   struct omma_part *out = &c->parts[message][n];
@@ -45,6 +53,8 @@ static void add_part(struct golden_case *c, size_t message, const json_t *part) 
     *out = (struct omma_part){.text = json_string_value(part), .text_size = json_string_length(part)};
   } else if (json_object_get(part, "image")) {
     *out = (struct omma_part){.image = load_picture(c, json_string_value(json_object_get(part, "image")))};
+  } else if (json_object_get(part, "video")) {
+    *out = (struct omma_part){.video = load_video(c, part)};
   } else {
     const json_t *text = json_object_get(part, "text");
     *out = (struct omma_part){.text = json_string_value(text), .text_size = json_string_length(text)};
@@ -67,25 +77,50 @@ static void add_message(struct golden_case *c, const json_t *message) {
   for (size_t i = 0; i < json_array_size(content); i++) add_part(c, at, json_array_get(content, i));
 }
 
-bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
-  const json_t *cases = json_object_get(manifest, "cases");
-  struct omma_error error;
+static struct ommai_safetensors *open_tensors(const char *model, const json_t *object, const char *key) {
   char path[1024];
+  struct omma_error error;
+  struct ommai_safetensors *tensors;
+  golden_path(model, json_string_value(json_object_get(object, key)), path, sizeof path);
+  assert_ok(ommai_safetensors_open(path, &ommai_default_allocator, &tensors, &error), &error);
+  return tensors;
+}
+
+static bool open_entry(const char *model, const json_t *manifest, const char *list, size_t index, struct golden_case *c) {
+  const json_t *cases = json_object_get(manifest, list);
   if (index >= json_array_size(cases)) return false;
   memset(c, 0, sizeof *c);
   c->model = model;
   c->json = json_array_get(cases, index);
   c->name = json_string_value(json_object_get(c->json, "name"));
-  golden_path(model, json_string_value(json_object_get(c->json, "tensors_file")), path, sizeof path);
-  assert_ok(ommai_safetensors_open(path, &ommai_default_allocator, &c->tensors, &error), &error);
+  c->row_stride = json_integer_value(json_object_get(manifest, "row_stride"));
+  assert_true(c->row_stride > 0);
+  c->pixel_tolerance = json_integer_value(json_object_get(manifest, "pixel_tolerance"));
+  c->tensors = open_tensors(model, c->json, "tensors_file");
+  c->picture_tensors = open_tensors(model, manifest, "picture_tensors_file");
+  return true;
+}
+
+static bool open_case(const char *model, const json_t *manifest, const char *list, size_t index, struct golden_case *c) {
+  if (!open_entry(model, manifest, list, index, c)) return false;
   const json_t *messages = json_object_get(c->json, "messages");
   for (size_t i = 0; i < json_array_size(messages); i++) add_message(c, json_array_get(messages, i));
   return true;
 }
 
+bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  return open_case(model, manifest, "cases", index, c);
+}
+
+bool golden_any_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *c) {
+  size_t n = json_array_size(json_object_get(manifest, "cases"));
+  return index < n ? golden_case_open(model, manifest, index, c) : open_case(model, manifest, "video_cases", index - n, c);
+}
+
 void golden_case_close(struct golden_case *c) {
   for (size_t i = 0; i < c->n_pictures; i++) omma_image_destroy(c->pictures[i]);
   ommai_safetensors_close(c->tensors);
+  ommai_safetensors_close(c->picture_tensors);
 }
 
 bool golden_has(const struct golden_case *c, const char *name) { return ommai_safetensors_find(c->tensors, name) != NULL; }
@@ -94,6 +129,14 @@ const struct ommai_tensor *golden_tensor(const struct golden_case *c, const char
   const struct ommai_tensor *tensor = ommai_safetensors_find(c->tensors, name);
   if (!tensor) fail_msg("%s, %s: no tensor %s", c->model, c->name, name);
   return tensor;
+}
+
+const struct ommai_tensor *golden_pixels(const struct golden_case *c, size_t i) {
+  char name[256];
+  snprintf(name, sizeof name, "image.%s.pixels_u8", c->picture_names[i]);
+  const struct ommai_tensor *pixels = ommai_safetensors_find(c->picture_tensors, name);
+  if (!pixels) fail_msg("%s, %s: no tensor %s", c->model, c->name, name);
+  return pixels;
 }
 
 float *golden_f32(const struct golden_case *c, const char *name, int64_t *n) {
@@ -135,16 +178,63 @@ struct golden_error golden_compare(const float *got, const float *expected, int6
   return error;
 }
 
+int64_t golden_stored_rows(const struct golden_case *c, int64_t n_rows) {
+  return n_rows > 0 ? (n_rows - 1 + c->row_stride - 1) / c->row_stride + 1 : 0;
+}
+
+int64_t golden_row(const struct golden_case *c, int64_t k, int64_t n_rows) {
+  return k * c->row_stride < n_rows ? k * c->row_stride : n_rows - 1;
+}
+
 void golden_expect(const struct golden_case *c, const char *stage, const float *got, int64_t n_rows, int64_t width,
                    double bound) {
-  int64_t n;
-  float *expected = golden_f32(c, stage, &n);
-  if (n != n_rows * width)
-    fail_msg("%s, %s: %s has %lld values, expected %lld", c->model, c->name, stage, (long long)(n_rows * width), (long long)n);
-  struct golden_error error = golden_compare(got, expected, n_rows, width);
+  int64_t n, n_stored = golden_stored_rows(c, n_rows);
+  float *expected = golden_f32(c, stage, &n), *sample = malloc((size_t)(n_stored * width + 1) * sizeof *sample);
+  if (n != n_stored * width) {
+    fail_msg("%s, %s: %s has %lld rows of %lld, of which %lld values should be kept; the fixture keeps %lld", c->model, c->name,
+             stage, (long long)n_rows, (long long)width, (long long)(n_stored * width), (long long)n);
+  }
+  for (int64_t k = 0; k < n_stored; k++) {
+    memcpy(sample + k * width, got + golden_row(c, k, n_rows) * width, (size_t)width * sizeof *sample);
+  }
+  struct golden_error error = golden_compare(sample, expected, n_stored, width);
+  free(sample);
   free(expected);
   if (!(error.worst_row <= bound)) {
     fail_msg("%s, %s: %s is the first stage that differs: row %lld is off by %g, allowed %g", c->model, c->name, stage,
-             (long long)error.row, error.worst_row, bound);
+             (long long)golden_row(c, error.row, n_rows), error.worst_row, bound);
   }
+}
+
+/* A tower with windows takes the blocks in the order of vision.window_index: brings its rows back. The caller frees. */
+static float *in_block_order(const struct golden_case *c, const float *data, int64_t n_rows, int64_t width) {
+  int64_t n_blocks, *order = golden_i64(c, "vision.window_index", &n_blocks), values = n_rows / n_blocks * width;
+  float *rows = malloc((size_t)(n_rows * width) * sizeof *rows);
+  for (int64_t k = 0; k < n_blocks; k++) {
+    memcpy(rows + order[k] * values, data + k * values, (size_t)values * sizeof *rows);
+  }
+  free(order);
+  return rows;
+}
+
+void golden_tap_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width) {
+  struct golden_tap *tap = context;
+  char name[64];
+  if (strcmp(stage, "block") == 0) {
+    snprintf(name, sizeof name, "vision.block.%lld", (long long)index);
+  } else {
+    snprintf(name, sizeof name, "vision.%s", stage);
+  }
+  if (!golden_has(tap->c, name)) return;
+  float *rows = golden_has(tap->c, "vision.window_index") ? in_block_order(tap->c, data, n_rows, width) : NULL;
+  golden_expect(tap->c, name, rows ? rows : data, n_rows, width, tap->bound);
+  free(rows);
+  tap->n_checked++;
+}
+
+int64_t golden_count_stages(const struct golden_case *c, const char *name, const char *numbered) {
+  int64_t n = name ? golden_has(c, name) : 0;
+  char stage[64];
+  for (int64_t i = 0; snprintf(stage, sizeof stage, "%s.%lld", numbered, (long long)i) && golden_has(c, stage); i++) n++;
+  return n;
 }

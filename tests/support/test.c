@@ -3,6 +3,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+bool test_small(void) {
+#ifdef OMMA_TEST_SMALL
+  return true;
+#else
+  return getenv("OMMA_TEST_SMALL") != NULL;
+#endif
+}
+
 static void *counting_allocate(void *context, size_t size, size_t alignment) {
   struct test_allocator *self = context;
   int64_t number = __atomic_fetch_add(&self->n_allocations, 1, __ATOMIC_SEQ_CST);

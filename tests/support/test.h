@@ -30,6 +30,10 @@
     if (!strstr((error)->message, part)) fail_msg("%s: \"%s\" lacks \"%s\"", #call, (error)->message, part); \
   } while (0)
 
+/* Whether to run fewer cases of the same kinds: in builds in which everything takes many times longer (ThreadSanitizer), and where the
+ * environment has OMMA_TEST_SMALL (emulated processors). */
+bool test_small(void);
+
 /* An allocator that counts, and fails the n-th allocation when asked to. Thread-safe. */
 struct test_allocator {
   struct omma_allocator interface;

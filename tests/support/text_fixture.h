@@ -7,7 +7,8 @@
 #include "support/test.h"
 #include "text/tokenizer.h"
 
-extern const char *const text_fixture_names[3];
+#define OMMA_N_TEXT_FIXTURES 4
+extern const char *const text_fixture_names[OMMA_N_TEXT_FIXTURES];
 
 /* Bytes from hexadecimal digits, in memory to free(), with a NUL behind them. */
 char *text_fixture_bytes(const json_t *digits, size_t *size);

@@ -77,15 +77,35 @@ static void lengths(const struct omma_attention_context *context) {
   }
 }
 
+/* Every dimension there is; the usual ones and their neighbours on more rows. */
 static void encoder_head_dims(const struct omma_attention_context *context) {
-  static const int32_t dims[] = {1,  2,  3,  5,  8,  13,  16,  31,  33,  40,  63,  64,  65,
-                                 72, 80, 81, 88, 96, 104, 112, 127, 128, 160, 192, 255, 256};
-  const struct attention_segment segments[] = {{37, 37, 1, false}, {140, 140, 2, false}};
+  static const int32_t dims[] = {1, 16, 40, 64, 65, 72, 80, 88, 96, 104, 112, 127, 128, 256};
+  const struct attention_segment some[] = {{37, 37, 1, false}, {140, 140, 2, false}}, few = {19, 67, 3, false};
   for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-      struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, dims[i], segments, 2);
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_small() ? 5 : 1) {
+      struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, dims[i], some, 2);
       problem.pad = (int64_t)i % 3;
       check(context, &problem, 11);
+    }
+    for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += test_small() ? 37 : 1) {
+      struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, dim, &few, 1);
+      problem.n_heads = problem.n_kv_heads = 1;
+      check(context, &problem, 6);
+    }
+  }
+}
+
+/* Causal and decode rows at every dimension there is. */
+static void decoder_head_dims(const struct omma_attention_context *context) {
+  const struct attention_segment rows = {3, 70, 4, false};
+  for (int form = OMMA_ATTENTION_CAUSAL; form <= OMMA_ATTENTION_DECODE; form++) {
+    for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+      for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += test_small() ? 41 : 1) {
+        struct attention_case problem = base_case(form, dtype, dim, &rows, 1);
+        problem.n_heads = 2, problem.n_kv_heads = 1;
+        problem.paged = dim % 2;
+        check(context, &problem, 3);
+      }
     }
   }
 }
@@ -142,7 +162,7 @@ static void decode_lengths(const struct omma_attention_context *context) {
                                                {1, 513, 7, false}, {3, 1025, 8, false}, {5, 5, 9, false}};
   static const int32_t dims[] = {3, 64, 72, 128, 256};
   for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
-    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+    for (size_t i = 0; i < (test_small() ? 2 : sizeof dims / sizeof *dims); i++) {
       struct attention_case problem = base_case(OMMA_ATTENTION_DECODE, dtype, dims[i], segments, 9);
       problem.n_heads = 4;
       check(context, &problem, 4);
@@ -150,6 +170,23 @@ static void decode_lengths(const struct omma_attention_context *context) {
       problem.pad = 3;
       problem.n_kv_heads = 1;
       check(context, &problem, 4);
+    }
+  }
+}
+
+/* Many heads over one compressed row that is key and, in part, value. */
+static void decode_shares_wide_keys(const struct omma_attention_context *context) {
+  const struct attention_segment segments[] = {{1, 1, 1, false}, {1, 130, 2, false}, {2, 577, 3, false}};
+  static const int32_t dims[][2] = {{576, 512}, {300, 257}, {OMMA_ATTENTION_MAX_DECODE_HEAD_DIM, 1000}};
+  for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+      struct attention_case problem = base_case(OMMA_ATTENTION_DECODE, dtype, dims[i][0], segments, 3);
+      problem.v_head_dim = dims[i][1];
+      problem.scale = 0.02f;
+      problem.n_heads = 6;
+      problem.n_kv_heads = 1;
+      problem.paged = true;
+      check(context, &problem, 3);
     }
   }
 }
@@ -225,7 +262,7 @@ static void chunked_prefill(const struct omma_attention_context *context) {
     problem.n_heads = 4;
     int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
     float *expected = attention_case_run(context, &problem);
-    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+    for (size_t i = test_small() ? 3 : 0; i < sizeof chunks / sizeof *chunks; i++) {
       for (int64_t first = chunks[i] / 2; first < LENGTH; first += chunks[i] * (chunks[i] < 8 ? 9 : 1)) {
         int64_t n_rows = LENGTH - first < chunks[i] ? LENGTH - first : chunks[i];
         const struct attention_segment chunk = {n_rows, first + n_rows, 77, false};
@@ -269,6 +306,28 @@ static void several_waves(const struct omma_attention_context *context) {
   assert_same_as_alone(context, &problem, "waves");
 }
 
+/* One segment of 60,000 among hundreds of 64, some empty: the few beside the many have the bits of a run alone. */
+static void one_long_segment_among_many(const struct omma_attention_context *context) {
+  enum { COUNT = 401 };
+  if (strcmp(omma_attention_context_isa(context), ommai_cpu_level_name(ommai_cpu_best())) != 0) return;
+  int64_t longest = test_small() || strcmp(omma_attention_context_isa(context), "scalar") == 0 ? 3000 : 60000;
+  struct attention_segment segments[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    int64_t n = i == 200 ? longest : i % 50 == 7 ? 0 : 64;
+    segments[i] = (struct attention_segment){n, n, (uint32_t)i, false};
+  }
+  struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, OMMA_BF16, 8, segments, COUNT);
+  problem.n_heads = problem.n_kv_heads = 1;
+  float *found = attention_case_run(context, &problem);
+  attention_case_check(&problem, found, relative_limits[OMMA_BF16], 3001, "one long segment");
+  for (int i = 1; i < COUNT; i += 40) {
+    float *alone = run_alone(context, problem, &segments[i]);
+    assert_same_rows(alone, found + attention_case_row(&problem, i) * 8, segments[i].n_rows * 8, "short segment");
+    free(alone);
+  }
+  free(found);
+}
+
 static void self_test(const struct omma_attention_context *context) {
   struct omma_error error;
   assert_ok(omma_attention_self_test(context, &error), &error);
@@ -281,28 +340,34 @@ static void self_test(const struct omma_attention_context *context) {
   }
 LEVEL_TEST(lengths)
 LEVEL_TEST(encoder_head_dims)
+LEVEL_TEST(decoder_head_dims)
 LEVEL_TEST(different_value_dims_and_groups)
 LEVEL_TEST(cross_segments)
 LEVEL_TEST(odd_values)
 LEVEL_TEST(decode_lengths)
+LEVEL_TEST(decode_shares_wide_keys)
 LEVEL_TEST(packing_teams_and_slices)
 LEVEL_TEST(chunked_prefill)
 LEVEL_TEST(decode_row_by_row)
 LEVEL_TEST(several_waves)
+LEVEL_TEST(one_long_segment_among_many)
 LEVEL_TEST(self_test)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_lengths),
       cmocka_unit_test(test_encoder_head_dims),
+      cmocka_unit_test(test_decoder_head_dims),
       cmocka_unit_test(test_different_value_dims_and_groups),
       cmocka_unit_test(test_cross_segments),
       cmocka_unit_test(test_odd_values),
       cmocka_unit_test(test_decode_lengths),
+      cmocka_unit_test(test_decode_shares_wide_keys),
       cmocka_unit_test(test_packing_teams_and_slices),
       cmocka_unit_test(test_chunked_prefill),
       cmocka_unit_test(test_decode_row_by_row),
       cmocka_unit_test(test_several_waves),
+      cmocka_unit_test(test_one_long_segment_among_many),
       cmocka_unit_test(test_self_test),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static char *stream(const struct ommai_tokenizer *tokenizer, const int32_t *ids,
 
 static void streams_are_the_official_decodes(void **state) {
   (void)state;
-  for (size_t f = 0; f < 3; f++) {
+  for (size_t f = 0; f < OMMA_N_TEXT_FIXTURES; f++) {
     char path[64];
     snprintf(path, sizeof path, "%s/cases.json", text_fixture_names[f]);
     struct ommai_tokenizer *tokenizer = text_fixture_tokenizer(OMMA_TEST_DATA, text_fixture_names[f]);

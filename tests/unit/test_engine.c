@@ -268,7 +268,14 @@ static void counters_count(void **state) {
   omma_engine_get_stats(engine, &before);
   assert_ok(omma_model_plan_image(model, 163, 97, NULL, &plan[0], &error), &error);
   assert_ok(omma_model_plan_image(model, 33, 200, NULL, &plan[1], &error), &error);
-  struct omma_request *request = fixture_request(model, images, 2, "hello", &(struct omma_sampling){.max_tokens = 5});
+  /* Names that no other test uses, so that nothing is in the cache. */
+  const struct omma_part parts[] = {{.image = images[0], .image_name = "counted 1"},
+                                    {.image = images[1], .image_name = "counted 2"},
+                                    {.text = "hello", .text_size = 5}};
+  const struct omma_message message = {OMMA_ROLE_USER, parts, 3};
+  const struct omma_request_options options = {.sampling = {.max_tokens = 5}};
+  struct omma_request *request = NULL;
+  assert_ok(omma_request_create(model, &message, 1, &options, &request, &error), &error);
   struct omma_result result = fixture_ask(engine, request, &answer);
   omma_request_destroy(request);
   omma_engine_get_stats(engine, &after);
@@ -278,6 +285,10 @@ static void counters_count(void **state) {
   assert_int_equal(after.prompt_tokens, before.prompt_tokens + result.n_prompt_tokens);
   assert_int_equal(after.generation_tokens, before.generation_tokens + (int64_t)answer.n);
   assert_int_equal(after.images, before.images + 2);
+  assert_int_equal(after.encoder_passes, before.encoder_passes + 1);
+  assert_int_equal(after.encoder_cache_misses, before.encoder_cache_misses + 2);
+  assert_int_equal(after.encoder_cache_hits, before.encoder_cache_hits);
+  assert_true(after.encoder_cache_bytes > 0 && after.workspace_bytes > 0);
   assert_int_equal(after.patches, before.patches + plan[0].n_patches + plan[1].n_patches);
   assert_int_equal(after.kv_pages, 1024 / 64);
   assert_int_equal(after.kv_pages_used, 0);

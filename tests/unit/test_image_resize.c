@@ -139,6 +139,20 @@ static void target_sizes_match_the_official_code(void **state) {
     assert_int_equal(h, table[i][4]);
     assert_int_equal(w, table[i][5]);
   }
+  /* n_frames, height, width, limits, and the official size of frames for pairs of them and a factor of 32 */
+  static const int32_t videos[][7] = {{5, 54, 118, 4096, 320000, 64, 128},      {2, 480, 640, 4096, 25165824, 480, 640},
+                                      {32, 480, 640, 4096, 25165824, 480, 640}, {768, 1080, 1920, 4096, 25165824, 128, 224},
+                                      {7, 20, 10, 4096, 25165824, 64, 32},      {3, 7, 100, 4096, 25165824, 32, 448},
+                                      {4, 16, 16, 100000, 200000, 160, 160},    {5, 100, 100, 4096, 48000, 96, 96},
+                                      {3, 33, 47, 4096, 320000, 32, 32},        {767, 20, 4000, 4096, 400000, 32, 320}};
+  for (size_t i = 0; i < sizeof videos / sizeof *videos; i++) {
+    const int32_t *v = videos[i];
+    assert_ok(ommai_smart_resize_frames(v[0], 2, v[1], v[2], 32, v[3], v[4], &h, &w, &error), &error);
+    assert_int_equal(h, v[5]);
+    assert_int_equal(w, v[6]);
+  }
+  assert_fails(ommai_smart_resize_frames(1, 2, 64, 64, 32, 1, 9999, &h, &w, &error), OMMA_ERROR_ARGUMENT, "at least 2 frames",
+               &error);
   FILE *cases = image_fixture_open("smart_resize.txt");
   int height, width, factor, new_height, new_width, n_cases = 0;
   long low, high;
@@ -233,6 +247,28 @@ static void raster_order_is_merge_size_one(void **state) {
                &error);
 }
 
+/* A temporal patch of a video takes each time slice from its own frame. */
+static void frames_go_to_their_time_slices(void **state) {
+  (void)state;
+  enum { SIDE = 4, SLICES = 3, AREA = SIDE * SIDE };
+  struct omma_error error;
+  const struct ommai_patch_spec spec = {SIDE, 1, SLICES, {0, 0, 0}, {1, 1, 1}};
+  struct test_random random = {3};
+  uint8_t pictures[2][AREA * 3];
+  for (int i = 0; i < 2 * AREA * 3; i++) pictures[i / (AREA * 3)][i % (AREA * 3)] = (uint8_t)test_random_u32(&random);
+  const int order[SLICES] = {1, 0, 0};
+  const uint8_t *frames[SLICES];
+  for (int t = 0; t < SLICES; t++) frames[t] = pictures[order[t]];
+  float out[3 * SLICES * AREA];
+  ommai_bf16 half[3 * SLICES * AREA];
+  assert_ok(ommai_patches_from_frames(&spec, frames, SIDE, SIDE, 0, 1, out, 3 * SLICES * AREA, OMMA_F32, &error), &error);
+  assert_ok(ommai_patches_from_frames(&spec, frames, SIDE, SIDE, 0, 1, half, 3 * SLICES * AREA, OMMA_BF16, &error), &error);
+  for (int i = 0; i < 3 * SLICES * AREA; i++) {
+    float expected = (float)pictures[order[i / AREA % SLICES]][i % AREA * 3 + i / (AREA * SLICES)] / 255.0f;
+    assert_true(out[i] == expected && half[i] == ommai_bf16_from_f32(expected));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_worked_out_by_hand),
@@ -243,6 +279,7 @@ int main(void) {
       cmocka_unit_test(narrow_pictures_are_refused),
       cmocka_unit_test(patches_match_the_official_processor),
       cmocka_unit_test(raster_order_is_merge_size_one),
+      cmocka_unit_test(frames_go_to_their_time_slices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

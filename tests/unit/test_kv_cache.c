@@ -68,6 +68,31 @@ static void strides_address_every_element_once(void **state) {
   ommai_kv_cache_destroy(cache);
 }
 
+/* Latent attention keeps one row of kv_rank + rope_dim values a token and layer, and no values beside. */
+static void latent_rows_are_kept_once(void **state) {
+  (void)state;
+  enum { N = 2, PAGE = OMMA_ATTENTION_PAGE_TOKENS, WIDTH = 12 + 4 };
+  struct ommai_decoder_config latent = config;
+  struct ommai_kv_cache *cache;
+  struct omma_error error;
+  latent.attention = OMMAI_ATTENTION_LATENT;
+  latent.latent = (struct ommai_latent_config){.kv_rank = 12, .rope_dim = 4};
+  assert_int_equal(ommai_kv_page_bytes(&latent, OMMA_BF16), latent.n_layers * PAGE * WIDTH * 2);
+  assert_ok(ommai_kv_cache_create(&latent, OMMA_F32, N, &ommai_default_allocator, &cache, &error), &error);
+  assert_int_equal(cache->bytes, N * ommai_kv_page_bytes(&latent, OMMA_F32));
+  assert_null(cache->values);
+  memset(cache->keys, 0, cache->bytes);
+  for (int64_t layer = 0; layer < latent.n_layers; layer++) {
+    float *rows = ommai_kv_layer_keys(cache, layer);
+    for (int64_t position = 0; position < N * PAGE; position++) {
+      int64_t offset = ommai_kv_position_offset(cache, (const int32_t[]){1, 0}, position);
+      for (int64_t d = 0; d < WIDTH; d++) rows[offset + d] += 1;
+    }
+  }
+  for (size_t i = 0; i < cache->bytes / sizeof(float); i++) assert_true(((const float *)cache->keys)[i] == 1);
+  ommai_kv_cache_destroy(cache);
+}
+
 static void sizes_and_memory_are_checked(void **state) {
   (void)state;
   struct omma_error error;
@@ -97,6 +122,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_are_taken_and_given_back),
       cmocka_unit_test(strides_address_every_element_once),
+      cmocka_unit_test(latent_rows_are_kept_once),
       cmocka_unit_test(sizes_and_memory_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "base/team.h"
 #include "linear/linear_objects.h"
+#include "linear/linear_parts.h"
 #include "support/test.h"
 
 #define ROWS OMMAI_LINEAR_MAX_ROWS
@@ -63,7 +64,7 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
   float scale = 2.0f / sqrtf((float)n_in);
   for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = scale * test_random_normal(&random);
   for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
-  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32};
+  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false};
   assert_ok(ommai_linear_create(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
   for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = rounded(p->w[i], compute);
   for (int64_t i = 0; i < ROWS * n_in; i++) p->x[i] = rounded(test_random_normal(&random), compute);
@@ -81,7 +82,7 @@ static void problem_free(struct problem *p) {
 static struct ommai_linear_op *make_op(struct problem *p, enum omma_dtype y_type, enum ommai_activation activation,
                                        bool accumulate) {
   struct omma_error error;
-  struct ommai_linear_form form = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate};
+  struct ommai_linear_form form = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate, 0, 0};
   struct ommai_linear_op *op = NULL;
   assert_ok(ommai_linear_op_create(engine, p->linear, &form, &op, &error), &error);
   return op;
@@ -300,6 +301,42 @@ static void chosen_ladder_agrees(void **state) {
   }
 }
 
+/* A layer in parts, the last one narrow, gives the bits of the whole, and touches nothing beside its own outputs. */
+static void parts_keep_the_bits(void **state) {
+  (void)state;
+  static const int64_t counts[] = {1, 16, 33, 100, ROWS};
+  for (int form_index = 0; form_index < 8; form_index++) {
+    enum omma_dtype compute = form_index & 1 ? OMMA_BF16 : OMMA_F32, y_type = form_index & 2 ? compute : OMMA_F32;
+    bool accumulate = form_index & 4 && y_type == OMMA_F32;
+    struct omma_error error;
+    struct problem p;
+    set_gaps(form_index & 1);
+    problem_make(&p, 136, 2 * OMMAI_LINEAR_PART_PANELS * 64 + 70, compute, !accumulate);
+    struct ommai_linear_form form = {p.n_in + x_gap, p.n_out + y_gap, y_type, OMMAI_ACTIVATION_NONE, accumulate, 0, 0};
+    struct ommai_linear_op *op = make_op(&p, y_type, OMMAI_ACTIVATION_NONE, accumulate);
+    struct ommai_linear_parts *parts;
+    assert_ok(ommai_linear_parts_create(engine, p.linear, &form, &parts, &error), &error);
+    assert_int_equal(ommai_linear_parts_count(parts), 3);
+    size_t bytes = (size_t)(ROWS * form.y_stride) * sizeof(float);
+    void *whole = ommai_allocate(&ommai_default_allocator, bytes, 1), *cut = ommai_allocate(&ommai_default_allocator, bytes, 1);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+      size_t compared = (size_t)(counts[i] * form.y_stride) * (y_type == OMMA_BF16 ? 2 : 4);
+      fill_y(&p, whole, y_type);
+      fill_y(&p, cut, y_type);
+      assert_int_equal(ommai_linear_run(op, p.input, whole, counts[i], 0), OMMA_OK);
+      for (int64_t part = 3; part-- > 0;) {
+        assert_int_equal(ommai_linear_parts_run(parts, part, p.input, cut, counts[i], (int)part % 2), OMMA_OK);
+      }
+      assert_memory_equal(cut, whole, compared);
+    }
+    ommai_release(&ommai_default_allocator, whole, bytes, 1);
+    ommai_release(&ommai_default_allocator, cut, bytes, 1);
+    ommai_linear_parts_destroy(parts);
+    ommai_linear_op_destroy(op);
+    problem_free(&p);
+  }
+}
+
 struct threads_context {
   struct problem *problem;
   const struct ommai_linear_op *op;
@@ -396,7 +433,7 @@ static void few_rows_keep_their_bits(void **state) {
   }
 }
 
-/* Three sources of different types at odd addresses are one layer. */
+/* Three sources of different types at odd addresses, the last one transposed, are one layer. */
 static void sources_stack(void **state) {
   (void)state;
   set_gaps(true);
@@ -418,11 +455,11 @@ static void sources_stack(void **state) {
         ommai_f16 f16 = ommai_f16_from_f32(value);
         if (s == 0) memcpy(weight + 2 * i, &bf16, 2);
         if (s == 1) memcpy(weight + 2 * i, &f16, 2);
-        if (s == 2) memcpy(weight + 4 * i, &value, 4);
+        if (s == 2) memcpy(weight + 4 * (i % N_IN * n_out[s] + i / N_IN), &value, 4); /* transposed */
         if (s == 1) p.w[row * N_IN + i] = rounded(ommai_f16_to_f32(f16), compute);
       }
-      sources[s] = (struct ommai_linear_source){weight, (enum omma_dtype[]){OMMA_BF16, OMMA_F16, OMMA_F32}[s], n_out[s],
-                                                s == 1 ? NULL : p.b + row, OMMA_F32};
+      sources[s] = (struct ommai_linear_source){
+          weight, (enum omma_dtype[]){OMMA_BF16, OMMA_F16, OMMA_F32}[s], n_out[s], s == 1 ? NULL : p.b + row, OMMA_F32, s == 2};
       if (s == 1) p.b[row] = 0;
     }
     ommai_linear_destroy(p.linear);
@@ -443,7 +480,7 @@ static void bad_calls_are_refused(void **state) {
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
   struct ommai_linear_engine *other;
-  struct ommai_linear_source source = {&error, OMMA_F32, 0, NULL, OMMA_F32};
+  struct ommai_linear_source source = {&error, OMMA_F32, 0, NULL, OMMA_F32, false};
   assert_fails(ommai_linear_engine_create(level, 0, &allocator.interface, &other, &error), OMMA_ERROR_ARGUMENT, "0 workers",
                &error);
   assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0", &error);
@@ -458,12 +495,18 @@ static void bad_calls_are_refused(void **state) {
   assert_int_equal(ommai_linear_bytes_for(engine, INT64_MAX, INT64_MAX, OMMA_BF16), 0);
   struct problem p;
   problem_make(&p, 8, 9, OMMA_F32, false);
-  struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false};
+  struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "strides 7", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false};
+  form = (struct ommai_linear_form){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "y may be", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true};
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true, 0, 0};
   assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "without activation", &error);
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 2};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "2 panels from 0", &error);
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 1, 0};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "0 panels from 1", &error);
+  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, INT64_MAX, INT64_MAX};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "panels from", &error);
   op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
   float y[14];
   assert_int_equal(ommai_linear_run(op, p.input, y, 0, 0), OMMA_ERROR_ARGUMENT);
@@ -481,14 +524,17 @@ static void bad_calls_are_refused(void **state) {
 /* Engine, layer and op in one go, with an allocator that fails. */
 static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
   static const float weight[20 * 10], bias[10];
-  struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32};
-  struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false};
+  struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32, false};
+  struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
+  struct ommai_linear_parts *parts = NULL;
   enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
   if (status == OMMA_OK) status = ommai_linear_create(made, &source, 1, 20, OMMA_BF16, &linear, error);
   if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
+  if (status == OMMA_OK) status = ommai_linear_parts_create(made, linear, &form, &parts, error);
+  ommai_linear_parts_destroy(parts);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);
   ommai_linear_engine_destroy(made);
@@ -536,6 +582,7 @@ static int run_level(const char *name) {
       cmocka_unit_test_prestate(rows_keep_their_bits, &no_gaps),
       cmocka_unit_test_prestate(rows_keep_their_bits, &gaps),
       cmocka_unit_test(chosen_ladder_agrees),
+      cmocka_unit_test(parts_keep_the_bits),
       cmocka_unit_test(workers_share_a_layer),
       cmocka_unit_test(few_rows_agree_with_double_precision),
       cmocka_unit_test(few_rows_keep_their_bits),

@@ -35,7 +35,7 @@ static void both_dialects_are_read(void **state) {
   assert_int_equal(config.text.n_kv_heads, 2);
   assert_int_equal(config.text.n_deepstack, 2);
   assert_int_equal(config.vision.head_dim, 72);
-  assert_int_equal(config.vision.position_side, 8);
+  assert_int_equal(config.vision.position_rows, 8);
   assert_int_equal(config.vision.deepstack_layers[1], 2);
   assert_int_equal(config.picture.min_pixels, 4096);
   assert_int_equal(config.picture.max_pixels, 40000);
@@ -65,8 +65,8 @@ struct change {
 static const struct change refused[] = {
     {CONFIG, "model_type", NULL, FORMAT, "key \"model_type\" is missing"},
     {CONFIG, "model_type", "3", FORMAT, "expected a string, found an integer"},
-    {CONFIG, "model_type", "\"llava\"", UNSUPPORTED, "model_type \"llava\" is not supported; known: qwen3_vl"},
-    {CONFIG, "model_type", "\"qwen3_vl_moe\"", UNSUPPORTED, "qwen3_vl_moe"},
+    {CONFIG, "model_type", "\"llava\"", UNSUPPORTED, "model_type \"llava\" is not supported; known: qwen2_5_vl qwen3_vl"},
+    {CONFIG, "model_type", "\"qwen3_vl_moe\"", FORMAT, "\"num_experts\" is missing"},
     {CONFIG, "text_config", NULL, FORMAT, "key \"text_config\" is missing"},
     {CONFIG, "text_config", "[1]", FORMAT, "expected an object, found an array"},
     {CONFIG, "vision_config", NULL, FORMAT, "key \"vision_config\" is missing"},

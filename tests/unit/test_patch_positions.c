@@ -1,4 +1,4 @@
-/* Where patches stand, their bilinear taps and rotary angles: formulas of docs/models/qwen3-vl.md, and the official tensors. */
+/* Where patches stand, their bilinear taps and rotary angles: formulas of docs/models/, and the official tensors. */
 #include "vision/patch_positions.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static void patches_come_in_merge_blocks(void **state) {
         for (int64_t block_row = 0; block_row < rows; block_row += merge) {
           for (int64_t block_column = 0; block_column < columns; block_column += merge) {
             for (int64_t inside = 0; inside < merge * merge; inside++, index++) {
-              struct ommai_patch_position position = ommai_patch_position(index, columns, merge);
+              struct ommai_patch_position position = ommai_patch_position(index, rows, columns, merge, 0);
               assert_int_equal(position.row, block_row + inside / merge);
               assert_int_equal(position.column, block_column + inside % merge);
             }
@@ -41,15 +41,15 @@ static void taps_read_a_plane_exactly(void **state) {
         int64_t side = sides[s], rows = grids[a], columns = grids[b];
         for (struct ommai_patch_position at = {0, 0}; at.row < rows; at.row++) {
           for (at.column = 0; at.column < columns; at.column++) {
-            int64_t taps[4];
-            float weights[4];
+            struct ommai_position_taps taps;
             double value = 0, sum = 0;
-            ommai_position_taps(at, rows, columns, side, taps, weights);
+            ommai_position_taps(OMMAI_POSITIONS_BILINEAR, at, rows, columns, side, side, &taps);
+            assert_int_equal(taps.n, 4);
             for (int t = 0; t < 4; t++) {
-              assert_in_range(taps[t], 0, side * side - 1);
-              assert_true(weights[t] >= 0 && weights[t] <= 1);
-              sum += weights[t];
-              value += weights[t] * (1000.0 * (double)(taps[t] / side) + (double)(taps[t] % side));
+              assert_in_range(taps.rows[t], 0, side * side - 1);
+              assert_true(taps.weights[t] >= 0 && taps.weights[t] <= 1);
+              sum += taps.weights[t];
+              value += taps.weights[t] * (1000.0 * (double)(taps.rows[t] / side) + (double)(taps.rows[t] % side));
             }
             double row = (double)(at.row * (side - 1)) / (rows > 1 ? (double)(rows - 1) : 1);
             double column = (double)(at.column * (side - 1)) / (columns > 1 ? (double)(columns - 1) : 1);
@@ -71,11 +71,10 @@ static void corners_are_the_tables_corners(void **state) {
   const struct ommai_patch_position corners[4] = {{0, 0}, {0, columns - 1}, {rows - 1, 0}, {rows - 1, columns - 1}};
   const int64_t expected[4] = {0, side - 1, (side - 1) * side, side * side - 1};
   for (int corner = 0; corner < 4; corner++) {
-    int64_t taps[4];
-    float weights[4];
-    ommai_position_taps(corners[corner], rows, columns, side, taps, weights);
-    assert_int_equal(taps[0], expected[corner]);
-    assert_true(weights[0] == 1 && weights[1] == 0 && weights[2] == 0 && weights[3] == 0);
+    struct ommai_position_taps taps;
+    ommai_position_taps(OMMAI_POSITIONS_BILINEAR, corners[corner], rows, columns, side, side, &taps);
+    assert_int_equal(taps.rows[0], expected[corner]);
+    assert_true(taps.weights[0] == 1 && taps.weights[1] == 0 && taps.weights[2] == 0 && taps.weights[3] == 0);
   }
 }
 
@@ -95,6 +94,70 @@ static void rope_table_equals_the_formula(void **state) {
   }
 }
 
+/* [0, 1, 4, 9, ..] read at 5 of 8 places by torch's bicubic interpolation, along either axis. */
+static void bicubic_taps_give_the_official_values(void **state) {
+  (void)state;
+  const double expected[5] = {0.13725, 3.45700, 12.125, 26.36098, 45.89275};
+  for (int64_t i = 0; i < 5; i++) {
+    struct ommai_position_taps down, across;
+    double value[2] = {0, 0};
+    ommai_position_taps(OMMAI_POSITIONS_BICUBIC, (struct ommai_patch_position){i, 0}, 5, 1, 8, 1, &down);
+    ommai_position_taps(OMMAI_POSITIONS_BICUBIC, (struct ommai_patch_position){0, i}, 1, 5, 1, 8, &across);
+    for (int t = 0; t < 16; t++) {
+      value[0] += (double)down.weights[t] * (double)(down.rows[t] * down.rows[t]);
+      value[1] += (double)across.weights[t] * (double)(across.rows[t] * across.rows[t]);
+    }
+    assert_true(fabs(value[0] - expected[i]) < 2e-5 && fabs(value[1] - expected[i]) < 2e-5);
+  }
+}
+
+static void bicubic_taps_stay_in_the_table_and_sum_to_one(void **state) {
+  (void)state;
+  const int64_t sides[] = {1, 2, 5, 64}, grids[] = {1, 2, 7, 64, 100};
+  for (size_t s = 0; s < 4; s++) {
+    for (size_t g = 0; g < 5; g++) {
+      for (int64_t i = 0; i < grids[g]; i++) {
+        struct ommai_position_taps taps;
+        double sum = 0;
+        ommai_position_taps(OMMAI_POSITIONS_BICUBIC, (struct ommai_patch_position){i, grids[g] - 1 - i}, grids[g], grids[g],
+                            sides[s], 3, &taps);
+        assert_int_equal(taps.n, 16);
+        for (int t = 0; t < taps.n; t++) {
+          assert_in_range(taps.rows[t], 0, sides[s] * 3 - 1);
+          sum += taps.weights[t];
+        }
+        assert_true(fabs(sum - 1) < 1e-5);
+      }
+    }
+  }
+}
+
+/* A grid of the table's size reads the table itself. */
+static void bicubic_taps_at_the_tables_size_are_the_table(void **state) {
+  (void)state;
+  for (int64_t i = 0; i < 6 * 9; i++) {
+    struct ommai_position_taps taps;
+    ommai_position_taps(OMMAI_POSITIONS_BICUBIC, (struct ommai_patch_position){i / 9, i % 9}, 6, 9, 6, 9, &taps);
+    for (int t = 0; t < taps.n; t++) {
+      assert_true(taps.weights[t] == (t == 5 ? 1.0f : 0.0f));
+      if (t == 5) assert_int_equal(taps.rows[t], i);
+    }
+  }
+}
+
+static void rope_rows_follow_their_kind(void **state) {
+  (void)state;
+  enum { QUARTER = 3 };
+  float table[4 * QUARTER], half[2 * QUARTER], adjacent[2 * QUARTER];
+  for (int i = 0; i < 4 * QUARTER; i++) table[i] = (float)i;
+  ommai_vision_rope_row(OMMAI_ROPE_HALF, (struct ommai_patch_position){1, 3}, QUARTER, table, half);
+  ommai_vision_rope_row(OMMAI_ROPE_PAIRS, (struct ommai_patch_position){1, 3}, QUARTER, table, adjacent);
+  for (int j = 0; j < QUARTER; j++) {
+    assert_true(half[j] == (float)(QUARTER + j) && half[QUARTER + j] == (float)(3 * QUARTER + j));
+    assert_true(adjacent[2 * j] == (float)(3 * QUARTER + j) && adjacent[2 * j + 1] == (float)(QUARTER + j));
+  }
+}
+
 /* The official cosines and sines [n, head_dim]: row angles, column angles, and the same again for the second half. */
 static void angles_equal_the_official_ones(void **state) {
   (void)state;
@@ -110,13 +173,14 @@ static void angles_equal_the_official_ones(void **state) {
     assert_ok(ommai_model_config_read(path, &ommai_default_allocator, &family, &config, &error), &error);
     int64_t n, *grid = golden_i64(&c, "image.0.grid_thw", NULL);
     float *cosine = golden_f32(&c, "vision.rotary_cos", &n), *sine = golden_f32(&c, "vision.rotary_sin", NULL);
-    int64_t n_patches = grid[1] * grid[2], head_dim = n / n_patches, quarter = head_dim / 4;
+    int64_t n_patches = grid[1] * grid[2], head_dim = n / golden_stored_rows(&c, n_patches), quarter = head_dim / 4;
     int64_t side = grid[1] > grid[2] ? grid[1] : grid[2];
     float *table_cosine = malloc((size_t)(side * quarter) * sizeof(float));
     float *table_sine = malloc((size_t)(side * quarter) * sizeof(float));
     ommai_vision_rope_table(side, quarter, 10000, table_cosine, table_sine);
     for (int64_t i = 0; i < n; i++) {
-      struct ommai_patch_position position = ommai_patch_position(i / head_dim, grid[2], config.vision.merge_size);
+      int64_t patch = golden_row(&c, i / head_dim, n_patches);
+      struct ommai_patch_position position = ommai_patch_position(patch, grid[1], grid[2], config.vision.merge_size, 0);
       int64_t e = i % head_dim % (2 * quarter), at = e < quarter ? position.row : position.column;
       assert_true(fabsf(cosine[i] - table_cosine[at * quarter + e % quarter]) < 2e-6f);
       assert_true(fabsf(sine[i] - table_sine[at * quarter + e % quarter]) < 2e-6f);
@@ -133,9 +197,15 @@ static void angles_equal_the_official_ones(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(patches_come_in_merge_blocks),   cmocka_unit_test(taps_read_a_plane_exactly),
-      cmocka_unit_test(corners_are_the_tables_corners), cmocka_unit_test(rope_table_equals_the_formula),
+      cmocka_unit_test(patches_come_in_merge_blocks),
+      cmocka_unit_test(taps_read_a_plane_exactly),
+      cmocka_unit_test(corners_are_the_tables_corners),
+      cmocka_unit_test(rope_table_equals_the_formula),
       cmocka_unit_test(angles_equal_the_official_ones),
+      cmocka_unit_test(bicubic_taps_give_the_official_values),
+      cmocka_unit_test(bicubic_taps_stay_in_the_table_and_sum_to_one),
+      cmocka_unit_test(bicubic_taps_at_the_tables_size_are_the_table),
+      cmocka_unit_test(rope_rows_follow_their_kind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

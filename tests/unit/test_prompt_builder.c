@@ -21,7 +21,7 @@ static void pieces_grow_in_order(void **state) {
     assert_ok(ommai_prompt_text(&builder, "c\0d", 3, &error), &error);
     assert_ok(ommai_prompt_text(&builder, NULL, 0, &error), &error);
     expected += 5;
-    if (i % 3 == 0) assert_ok(ommai_prompt_picture(&builder, &part, &error), &error);
+    if (i % 3 == 0) assert_ok(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), &error);
   }
   assert_int_equal(builder.size, expected);
   assert_int_equal(builder.n_pictures, 167);
@@ -61,13 +61,13 @@ static void failed_memory_leaves_what_was_there(void **state) {
   ommai_prompt_builder_init(&builder, &allocator.interface);
   allocator.fail_at = 0;
   assert_fails(ommai_prompt_string(&builder, "abc", &error), OMMA_ERROR_MEMORY, "prompt text", &error);
-  assert_fails(ommai_prompt_picture(&builder, &part, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
+  assert_fails(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
   allocator.fail_at = -1;
   assert_ok(ommai_prompt_string(&builder, "abc", &error), &error);
-  for (int i = 0; i < 8; i++) assert_ok(ommai_prompt_picture(&builder, &part, &error), &error);
+  for (int i = 0; i < 8; i++) assert_ok(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), &error);
   allocator.fail_at = 0;
   assert_fails(ommai_prompt_text(&builder, text, sizeof text, &error), OMMA_ERROR_MEMORY, "prompt text", &error);
-  assert_fails(ommai_prompt_picture(&builder, &part, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
+  assert_fails(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
   assert_int_equal(builder.size, 3);
   assert_int_equal(builder.n_pictures, 8);
   assert_memory_equal(builder.text, "abc", 3);
@@ -82,17 +82,22 @@ static void failed_memory_leaves_what_was_there(void **state) {
 
 static const struct omma_image *const picture = (const struct omma_image *)"only its address is used";
 
-static enum omma_status render(const struct omma_message *messages, size_t n, bool continue_final, const char *expected,
-                               struct omma_error *error) {
+static enum omma_status render_form(const struct ommai_chat_form *form, const struct omma_message *messages, size_t n,
+                                    bool continue_final, const char *expected, struct omma_error *error) {
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, &ommai_default_allocator);
-  enum omma_status status = ommai_family_qwen3_vl.render_chat(messages, n, continue_final, &builder, error);
+  enum omma_status status = ommai_chat_form_render(form, messages, n, 2, continue_final, &builder, error);
   if (status == OMMA_OK && expected) {
     assert_int_equal(builder.size, strlen(expected));
     assert_memory_equal(builder.text, expected, builder.size);
   }
   ommai_prompt_builder_free(&builder);
   return status;
+}
+
+static enum omma_status render(const struct omma_message *messages, size_t n, bool continue_final, const char *expected,
+                               struct omma_error *error) {
+  return render_form(ommai_family_qwen3_vl.chat, messages, n, continue_final, expected, error);
 }
 
 static void turns_are_written_as_the_template_does(void **state) {
@@ -117,6 +122,48 @@ static void turns_are_written_as_the_template_does(void **state) {
       &error);
 }
 
+static void forms_differ_in_what_they_allow(void **state) {
+  (void)state;
+  struct omma_error error;
+  static const struct ommai_chat_form form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
+                                              .turn_end = "[end]",
+                                              .picture_begin = "[see]",
+                                              .picture_end = "[seen]",
+                                              .default_system = "Help.",
+                                              .late_system = true,
+                                              .pictures_anywhere = true};
+  const struct omma_part text = TEXT("x"), image = {.image = picture};
+  const struct omma_message talk[] = {
+      {OMMA_ROLE_USER, &text, 1}, {OMMA_ROLE_SYSTEM, &image, 1}, {OMMA_ROLE_ASSISTANT, &image, 1}};
+  assert_ok(render_form(&form, talk, 3, false,
+                        "[system]Help.[end][user]x[end][system][see][seen][end][assistant][see][seen][end][assistant]", &error),
+            &error);
+  assert_ok(render_form(&form, talk + 1, 2, true, "[system][see][seen][end][assistant][see][seen]", &error), &error);
+}
+
+/* Times of planes: the middle of their frames', the last frame of an odd number counting twice. */
+static void videos_stand_whole_or_plane_by_plane(void **state) {
+  (void)state;
+  struct omma_error error;
+  const struct omma_video three = {.n_frames = 3, .fps = 0.3}, one = {.n_frames = 1};
+  const struct omma_part parts[] = {TEXT("a"), {.video = &three}, TEXT("b"), {.video = &one}};
+  const struct omma_message message = {OMMA_ROLE_USER, parts, 4}, told = {OMMA_ROLE_SYSTEM, parts + 1, 1};
+  struct ommai_chat_form form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
+                                 .turn_end = "[end]",
+                                 .picture_begin = "[see]",
+                                 .picture_end = "[seen]",
+                                 .video = OMMAI_VIDEO_WHOLE};
+  assert_ok(render_form(&form, &message, 1, false, "[user]a[see][seen]b[see][seen][end][assistant]", &error), &error);
+  form.video = OMMAI_VIDEO_TIMED;
+  assert_ok(render_form(&form, &message, 1, false,
+                        "[user]a[see]<1.7 seconds>[see][seen]<6.7 seconds>[see][seen][seen]b[see]<0.0 seconds>[see][seen][seen]"
+                        "[end][assistant]",
+                        &error),
+            &error);
+  assert_fails(render_form(&form, &told, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT, "only user messages can hold videos",
+               &error);
+}
+
 static void what_the_form_has_no_place_for_is_refused(void **state) {
   (void)state;
   struct omma_error error;
@@ -133,7 +180,7 @@ static void what_the_form_has_no_place_for_is_refused(void **state) {
 static void families_are_found_by_exact_name(void **state) {
   (void)state;
   assert_ptr_equal(ommai_family_find("qwen3_vl"), &ommai_family_qwen3_vl);
-  const char *const unknown[] = {"", "qwen3", "qwen3_vl_moe", "QWEN3_VL", " qwen3_vl"};
+  const char *const unknown[] = {"", "qwen3", "qwen3_vl_mo", "QWEN3_VL", " qwen3_vl"};
   for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) assert_null(ommai_family_find(unknown[i]));
   assert_non_null(strstr(ommai_family_list(), ommai_family_qwen3_vl.model_type));
 }
@@ -144,6 +191,8 @@ int main(void) {
       cmocka_unit_test(text_has_a_limit),
       cmocka_unit_test(failed_memory_leaves_what_was_there),
       cmocka_unit_test(turns_are_written_as_the_template_does),
+      cmocka_unit_test(forms_differ_in_what_they_allow),
+      cmocka_unit_test(videos_stand_whole_or_plane_by_plane),
       cmocka_unit_test(what_the_form_has_no_place_for_is_refused),
       cmocka_unit_test(families_are_found_by_exact_name),
   };

@@ -131,7 +131,7 @@ static void positions_follow_the_formula(void **state) {
     ommai_position_text(&counter, position);
     for (int axis = 0; axis < 3; axis++) assert_int_equal(position[axis], i);
   }
-  ommai_position_picture(counter, 2, 5, position);
+  ommai_position_picture(counter, 0, 2, 5, position);
   assert_int_equal(position[0], 4);
   assert_int_equal(position[1], 6);
   assert_int_equal(position[2], 9);

@@ -61,7 +61,7 @@ def main() -> None:
     args = parser.parse_args()
     print(f"{args.layers} layers, one picture of {args.side} x {args.side}, {args.dtype}, {torch.get_num_threads()} threads")
     print(f"{'tower':12} {'attention, ms per layer':>32} {'tower, ms':>32}")
-    for name in args.tower or ("qwen3_vl", "qwen2_5_vl"):
+    for name in args.tower or TOWERS:
         with vllm_context(getattr(torch, args.dtype)):
             best = best_times(name, args.layers, args.side, args.repeats)
         cells = []

@@ -27,7 +27,8 @@ def prompt_of(case: dict[str, Any]) -> dict[str, Any]:
 
 def answers_to(task: dict[str, Any]) -> list[list[int]]:
     model = LLM(
-        task["model"], dtype="float32", enforce_eager=True, max_model_len=2048, max_num_batched_tokens=2048,
+        task["model"], trust_remote_code=True, dtype="float32", enforce_eager=True,
+        max_model_len=2048, max_num_batched_tokens=2048,
         limit_mm_per_prompt={"image": 4, "video": 0}, skip_mm_profiling=True,
     )
     sampling = SamplingParams(temperature=0, max_tokens=24)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import torch
-from ommatidia import _plans
 from towers import vllm_context
-from vllm.model_executor.layers.attention import MMEncoderAttention
+from vllm.model_executor.layers.attention import MMEncoderAttention, mm_encoder_attention
 from vllm_ommatidia import _layer
 from vllm_ommatidia._layer import OmmatidiaEncoderAttention
 
@@ -102,19 +102,6 @@ def test_no_tokens() -> None:
     assert make_layer(2, 64)(empty, empty, empty, torch.tensor([0], dtype=torch.int32)).shape == empty.shape
 
 
-def test_one_plan_per_segmentation() -> None:
-    """Two segmentations in turns, as in Qwen2.5-VL, in fresh cu_seqlens tensors, as in every forward pass."""
-    layers = [make_layer(2, 64) for _ in range(8)]
-    tensors = [random(1, 1234, 2, 64, seed=seed) for seed in range(3)]
-    before, _ = _plans.cache.size()
-    for _ in range(3):
-        windows = torch.arange(0, 1235, 2, dtype=torch.int32)
-        full = torch.tensor([0, 1234], dtype=torch.int32)
-        for index, layer in enumerate(layers):
-            layer(*tensors, full if index % 4 == 3 else windows)
-    assert _plans.cache.size()[0] == before + 2
-
-
 @pytest.fixture
 def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
@@ -141,6 +128,7 @@ def test_says_once_that_it_is_active(messages: list[str]) -> None:
         (lambda q, k, v: (q.double(), k.double(), v.double()), "query is torch.float64, not float32, bfloat16 or float16"),
         (lambda q, k, v: (q, k.transpose(1, 3).contiguous().transpose(1, 3), v), "key has elements of a head"),
         (lambda q, k, v: (q, k[:, :, :1].expand(-1, -1, 2, -1), v), "key is expanded"),
+        (lambda q, k, v: (q.to("meta"), k.to("meta"), v.to("meta")), "query is on meta"),
     ),
 )
 def test_falls_back_and_says_so_once(change: object, reason: str, messages: list[str]) -> None:
@@ -149,9 +137,37 @@ def test_falls_back_and_says_so_once(change: object, reason: str, messages: list
     cu_seqlens = torch.tensor([0, 15, 40], dtype=torch.int32)
     for _ in range(3):
         found = layer(*tensors, cu_seqlens)
-    assert torch.equal(found, MMEncoderAttention.forward_cpu(layer, *tensors, cu_seqlens))
+    if not found.is_meta:
+        assert torch.equal(found, MMEncoderAttention.forward_cpu(layer, *tensors, cu_seqlens))
     assert [message for message in messages if "vLLM's own" in message] == messages[1:] and len(messages) == 2
     assert reason in messages[1]
+
+
+def test_borders_of_another_type_are_left_to_vllm(messages: list[str]) -> None:
+    layer, tensors = make_layer(2, 64), [random(1, 40, 2, 64, seed=seed) for seed in range(3)]
+    cu_seqlens = torch.tensor([0, 15, 40], dtype=torch.int16)
+    assert torch.equal(layer(*tensors, cu_seqlens), MMEncoderAttention.forward_cpu(layer, *tensors, cu_seqlens))
+    assert messages[1].endswith("cu_seqlens is torch.int16, not int32 or int64")
+
+
+def test_fp8_tensors_meet_vllms_own_error(messages: list[str]) -> None:
+    tensors = [random(1, 40, 2, 64).to(torch.float8_e4m3fn)] * 3
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        make_layer(2, 64)(*tensors, torch.tensor([0, 15, 40], dtype=torch.int32))
+    assert messages[1].endswith("query is torch.float8_e4m3fn, not float32, bfloat16 or float16")
+
+
+def test_fp8_attention_is_refused_by_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mm_encoder_attention, "get_multimodal_config", lambda: SimpleNamespace(mm_encoder_attn_dtype="fp8"))
+    with pytest.raises(ValueError, match="fp8"):
+        make_layer(2, 64)
+
+
+def test_fp8_attention_of_a_later_vllm_is_left_to_it(messages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MMEncoderAttention, "_init_fp8_state", lambda self: setattr(self, "fp8_enabled", True))
+    layer, tensors = make_layer(2, 64), [random(1, 40, 2, 64, seed=seed) for seed in range(3)]
+    assert torch.equal(layer(*tensors), MMEncoderAttention.forward_cpu(layer, *tensors))
+    assert messages == ["WARNING: Ommatidia leaves encoder attention to vLLM's own implementation: fp8 attention is asked for"]
 
 
 def test_heads_too_large_are_announced_when_the_model_is_built(messages: list[str]) -> None:
@@ -171,5 +187,6 @@ def test_compiles_without_a_graph_break() -> None:
     layer = make_layer(2, 64)
     tensors = [random(1, 40, 2 * 64, seed=seed) for seed in range(3)]
     cu_seqlens = torch.tensor([0, 15, 40], dtype=torch.int32)
+    handle = MMEncoderAttention.maybe_compute_seq_lens(layer.attn_backend, cu_seqlens.numpy(), cu_seqlens.device)
     compiled = torch.compile(layer.forward_cpu, backend="eager", fullgraph=True)
-    assert torch.equal(compiled(*tensors, cu_seqlens), layer(*tensors, cu_seqlens))
+    assert torch.equal(compiled(*tensors, cu_seqlens, None, handle), layer(*tensors, cu_seqlens))

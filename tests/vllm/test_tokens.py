@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints import weights_only, write_qwen2_5_vl
+from checkpoints import weights_only, write_kimi_vl, write_qwen2_5_vl
 
 QWEN3_VL = ("qwen3_vl_tied", "qwen3_vl_untied", "qwen3_vl_wide")
+MADE_HERE = {"qwen2_5_vl": write_qwen2_5_vl, "kimi_vl": write_kimi_vl}
 PICTURES = ("meadow_163x97.jpg", "harbour_301x211.jpg", "tower_33x200.png", "tile_64x64.png")
 PROMPT = "<|im_start|>user\n{}What is in this picture?<|im_end|>\n<|im_start|>assistant\n"
 PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
@@ -32,11 +33,11 @@ def golden_task(golden: Path, name: str, folder: Path) -> tuple[dict[str, Any], 
     return task, [case["greedy_tokens"] for case in cases]
 
 
-def qwen2_5_vl_task(golden: Path, folder: Path) -> dict[str, Any]:
-    write_qwen2_5_vl(folder / "qwen2_5_vl", golden / "qwen3_vl_tied")
+def made_task(golden: Path, name: str, folder: Path) -> dict[str, Any]:
+    MADE_HERE[name](folder / name, golden / "qwen3_vl_tied")
     shown = [[name] for name in PICTURES] + [list(PICTURES[:3])]
     return {
-        "model": str(folder / "qwen2_5_vl"),
+        "model": str(folder / name),
         "cases": [
             {"prompt": PROMPT.format(PLACEHOLDER * len(names)), "pictures": [str(golden / "pictures" / name) for name in names]}
             for names in shown
@@ -64,7 +65,7 @@ class Answers:
 
     def __init__(self, golden: Path, folder: Path) -> None:
         stored = {name: golden_task(golden, name, folder) for name in QWEN3_VL}
-        tasks = [task for task, _ in stored.values()] + [qwen2_5_vl_task(golden, folder)]
+        tasks = [task for task, _ in stored.values()] + [made_task(golden, name, folder) for name in MADE_HERE]
         self.official = {name: answers for name, (_, answers) in stored.items()}
         self.alone, self.log_alone = generate(tasks, folder, "none")
         self.with_plugin, self.log_with_plugin = generate(tasks, folder, "ommatidia")
@@ -75,7 +76,7 @@ def answers(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     return Answers(golden, tmp_path_factory.mktemp("tokens"))
 
 
-@pytest.mark.parametrize("name", (*QWEN3_VL, "qwen2_5_vl"))
+@pytest.mark.parametrize("name", (*QWEN3_VL, *MADE_HERE))
 def test_same_tokens_as_without_the_plugin(answers: Answers, name: str) -> None:
     assert answers.with_plugin[name] == answers.alone[name]
 
@@ -85,7 +86,7 @@ def test_same_tokens_as_the_official_code(answers: Answers, name: str) -> None:
     assert answers.with_plugin[name] == answers.official[name]
 
 
-@pytest.mark.parametrize("name", (*QWEN3_VL, "qwen2_5_vl"))
+@pytest.mark.parametrize("name", (*QWEN3_VL, *MADE_HERE))
 def test_the_answers_depend_on_the_picture(answers: Answers, name: str) -> None:
     """Otherwise the tests above would show nothing."""
     distinct = {tuple(tokens) for tokens in answers.with_plugin[name]}
@@ -94,7 +95,7 @@ def test_the_answers_depend_on_the_picture(answers: Answers, name: str) -> None:
 
 def test_the_plugin_says_that_it_is_active(answers: Answers) -> None:
     assert "Ommatidia" not in answers.log_alone
-    active = [line for line in answers.log_with_plugin.splitlines() if "is active" in line]
-    # The towers' heads: 72, 32, 20 and 80.
-    assert [head for head in (72, 32, 20, 80) if any(f"heads of {head}," in line for line in active)] == [72, 32, 20, 80]
-    assert len(active) == 4
+    active = [line.partition("is active: ")[2] for line in answers.log_with_plugin.splitlines() if "is active" in line]
+    # The towers' heads, in the order of the models; Kimi-VL's are of 72 too.
+    for line, heads in zip(active, (72, 32, 20, 80), strict=True):
+        assert line.startswith(f"encoder attention in float32, heads of {heads}, kernel tile_f32_")

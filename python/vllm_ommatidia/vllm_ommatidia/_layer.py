@@ -6,10 +6,11 @@ import logging
 from functools import cache
 from typing import Any
 
+import numpy as np
 import ommatidia
 import torch
 
-from . import _operator
+from . import _handles, _operator
 
 try:
     from vllm.model_executor.layers.attention.mm_encoder_attention import MMEncoderAttention
@@ -24,12 +25,11 @@ def _announce(dtype: torch.dtype, head_dim: int) -> None:
     """Says once per process, type and head dimension that the operator is active, and on which kernel."""
     type_name = str(dtype).removeprefix("torch.")
     probe = torch.zeros(1, 1, 1, head_dim, dtype=dtype)
-    reason = _operator.refusal(probe, probe, probe)
+    reason = _operator.refusal(probe, probe, probe, None)
     if reason is not None:
         _warn_of_fallback(reason)
         return
-    info = ommatidia.info()
-    kernel = info["kernels"]["encoder"][type_name].get(head_dim) or info["isa"]
+    kernel = ommatidia.info([head_dim])["kernels"]["encoder"][type_name][head_dim]
     threads = "PyTorch's OpenMP threads" if _operator.team() == "openmp" else "threads of its own"
     _logger.info(
         "Ommatidia %s is active: encoder attention in %s, heads of %d, kernel %s, on %s",
@@ -43,15 +43,28 @@ def _warn_of_fallback(reason: str) -> None:
 
 
 class OmmatidiaEncoderAttention(MMEncoderAttention):
-    """Stands in for `MMEncoderAttention`; the constructor's arguments and the hooks for metadata are vLLM's.
+    """Stands in for `MMEncoderAttention`, with its constructor's arguments.
 
-    The segmentation travels as the cu_seqlens that vLLM hands to every layer. Its plan is found by content: built by the first
-    layer that sees it, immutable, and shared by all that follow, also where layers alternate between two segmentations or the
-    tower of the next request has the same one."""
+    A segmentation's plan is immutable, built by the first layer that meets it, and shared by all that follow, also where layers
+    alternate between two segmentations or the tower of the next request has the same one. Layers find it through the handle
+    that `maybe_compute_seq_lens` has made of it; in towers that do not call that hook, by the content of cu_seqlens."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        _announce(torch.get_default_dtype(), self.head_size)
+        # vLLM 0.32 itself refuses fp8 on CPUs; one that does not is not to get another type's result without a word.
+        self._unsupported = "fp8 attention is asked for" if getattr(self, "fp8_enabled", False) else None
+        if self._unsupported is None:
+            _announce(torch.get_default_dtype(), self.head_size)
+
+    @classmethod
+    def maybe_compute_seq_lens(
+        cls, attn_backend: object, cu_seqlens: np.ndarray[Any, Any], device: torch.device
+    ) -> torch.Tensor | None:
+        """What vLLM is to hand to the layers as `sequence_lengths`: the handle. None leaves them to cu_seqlens alone."""
+        try:
+            return _handles.table.handle(cu_seqlens)
+        except (TypeError, ValueError):
+            return None  # what is wrong with it is for the layers to say
 
     def forward_cpu(
         self,
@@ -59,23 +72,24 @@ class OmmatidiaEncoderAttention(MMEncoderAttention):
         key: torch.Tensor,
         value: torch.Tensor,
         cu_seqlens: torch.Tensor | None = None,
-        *rest: Any,
-        **named: Any,
+        max_seqlen: torch.Tensor | None = None,
+        sequence_lengths: torch.Tensor | None = None,
+        **hints: Any,
     ) -> torch.Tensor:
         """query [b, s, H, D] or [b, s, H * D], key and value [b, sk, Hkv, D] or [b, sk, Hkv * D]; returns query's shape.
 
-        `rest` and `named` are hints for other kernels (max_seqlen, sequence_lengths), which differ between versions of vLLM."""
+        sequence_lengths is what `maybe_compute_seq_lens` returned, if anything; max_seqlen and hints are for other kernels."""
         q, k, v = query, key, value
         if query.dim() == 3:
             q = query.unflatten(-1, (self.num_heads, self.head_size))
             k = key.unflatten(-1, (self.num_kv_heads, self.head_size))
             v = value.unflatten(-1, (self.num_kv_heads, self.head_size))
-        reason = _operator.refusal(q, k, v)
+        reason = self._unsupported or _operator.refusal(q, k, v, cu_seqlens)
         if reason is not None:
             if not torch.compiler.is_compiling():
                 _warn_of_fallback(reason)
-            return super().forward_cpu(query, key, value, cu_seqlens, *rest, **named)
-        out: torch.Tensor = torch.ops.ommatidia.encoder_attention(q, k, v, cu_seqlens, self.scale)
+            return super().forward_cpu(query, key, value, cu_seqlens)
+        out: torch.Tensor = torch.ops.ommatidia.encoder_attention(q, k, v, cu_seqlens, sequence_lengths, self.scale)
         return out.flatten(-2) if query.dim() == 3 else out
 
     forward_native = forward_cpu

@@ -8,30 +8,41 @@ from typing import Literal
 import ommatidia
 import torch
 
+from . import _handles
+
 MAX_HEAD_DIM = 256
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
+_BORDER_TYPES = (torch.int32, torch.int64)
 
 
-def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
+def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None) -> str | None:
     """Why the operator cannot take these [b, s, H, D] tensors as they lie in memory; None where it can.
 
     Decided by type and layout alone, so that it costs little per layer and can be traced."""
+    dtype = q.dtype
+    if dtype not in _TYPES:
+        return f"query is {dtype}, not float32, bfloat16 or float16"
     for name, tensor in (("query", q), ("key", k), ("value", v)):
-        if tensor.device.type != "cpu":
+        if not tensor.is_cpu:
             return f"{name} is on {tensor.device}"
-        if tensor.dtype not in _TYPES:
-            return f"{name} is {tensor.dtype}, not float32, bfloat16 or float16"
-        if tensor.dtype != q.dtype:
-            return f"{name} is {tensor.dtype}, but query is {q.dtype}"
-        if tensor.shape[-1] > MAX_HEAD_DIM:
-            return f"heads of {tensor.shape[-1]}, more than {MAX_HEAD_DIM}"
-        if tensor.stride(-1) != 1:
-            return f"{name} has elements of a head {tensor.stride(-1)} apart"
-        if tensor.stride(1) == 0 or tensor.stride(2) == 0:
+        if tensor.dtype != dtype:
+            return f"{name} is {tensor.dtype}, but query is {dtype}"
+        n_batch, n_tokens, _, head_dim = tensor.shape
+        batch_stride, token_stride, head_stride, stride = tensor.stride()
+        if head_dim > MAX_HEAD_DIM:
+            return f"heads of {head_dim}, more than {MAX_HEAD_DIM}"
+        if stride != 1:
+            return f"{name} has elements of a head {stride} apart"
+        if token_stride == 0 or head_stride == 0:
             return f"{name} is expanded (a stride of 0)"
-        if tensor.shape[0] > 1 and tensor.stride(0) != tensor.shape[1] * tensor.stride(1):
+        if n_batch > 1 and batch_stride != n_tokens * token_stride:
             return f"{name} has batch rows that are not one token stride apart"
+    if cu_seqlens is not None:
+        if not cu_seqlens.is_cpu:
+            return f"cu_seqlens is on {cu_seqlens.device}"
+        if cu_seqlens.dtype not in _BORDER_TYPES:
+            return f"cu_seqlens is {cu_seqlens.dtype}, not int32 or int64"
     return None
 
 
@@ -54,21 +65,43 @@ def flat_borders(cu_seqlens: torch.Tensor, n_batch: int, n_tokens: int) -> torch
     return torch.cat([cu_seqlens[:1].to(torch.int64), (cu_seqlens[1:] + first_token).flatten()])
 
 
+def _segmentation(
+    cu_seqlens: torch.Tensor | None, handle: torch.Tensor | None, n_batch: int, n_tokens: int
+) -> torch.Tensor | ommatidia.Segmentation | None:
+    if cu_seqlens is None:
+        return None
+    if n_batch > 1:
+        return flat_borders(cu_seqlens, n_batch, n_tokens)
+    found = None if handle is None else _handles.table.find(handle, cu_seqlens)
+    return cu_seqlens if found is None else found
+
+
 def _run(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None, scale: float
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens: torch.Tensor | None,
+    handle: torch.Tensor | None,
+    scale: float,
 ) -> torch.Tensor:
-    if cu_seqlens is not None and q.shape[0] > 1:
-        cu_seqlens = flat_borders(cu_seqlens, q.shape[0], q.shape[1])
-    return ommatidia.attention(q, k, v, cu_seqlens, scale=scale, team=team())
+    segmentation = _segmentation(cu_seqlens, handle, q.shape[0], q.shape[1])
+    return ommatidia.attention(q, k, v, segmentation, scale=scale, team=team())
 
 
 def _shape_only(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None, scale: float
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens: torch.Tensor | None,
+    handle: torch.Tensor | None,
+    scale: float,
 ) -> torch.Tensor:
     return q.new_empty((*q.shape[:-1], v.shape[-1]))
 
 
 _library = torch.library.Library("ommatidia", "DEF")
-_library.define("encoder_attention(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens, float scale) -> Tensor")
+_library.define(
+    "encoder_attention(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens, Tensor? handle, float scale) -> Tensor"
+)
 _library.impl("encoder_attention", _run, "CPU")
 torch.library.register_fake("ommatidia::encoder_attention", _shape_only, lib=_library)

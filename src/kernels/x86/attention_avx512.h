@@ -85,6 +85,16 @@ OMMAI_INLINE void ommai_avx512_lanes4(__m512i w0, __m512i w1, __m512i w2, __m512
   out[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
 }
 
+OMMAI_INLINE __m512 ommai_avx512_larger(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
+OMMAI_INLINE __m512 ommai_avx512_sum(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
+
+/* Of each of four registers the lanes of 128 bits joined, by one of the two above: that of register r in lane r of the 128. */
+OMMAI_INLINE __m512 ommai_avx512_join4(const __m512 x[4], __m512 (*join)(__m512, __m512)) {
+  __m512 low = join(_mm512_unpacklo_ps(x[0], x[1]), _mm512_unpackhi_ps(x[0], x[1]));
+  __m512 high = join(_mm512_unpacklo_ps(x[2], x[3]), _mm512_unpackhi_ps(x[2], x[3]));
+  return join(_mm512_shuffle_ps(low, high, 0x44), _mm512_shuffle_ps(low, high, 0xee));
+}
+
 /* Rows [8][16] to [16][8], two units of the eight rows per vector. */
 OMMAI_INLINE void ommai_avx512_transpose_8x16(const __m512i r[8], __m512i out[8]) {
   __m512i a[4], b[4], low[4], high[4];

@@ -1,14 +1,15 @@
 /* Decode kernels in f32 for AVX-512: f32, and bf16 widened when loaded. */
 #include "kernels/x86/attention_avx512.h"
 
-OMMAI_INLINE __m512 multiply_row(__m512 sum, const void *q, const void *k, int32_t count, enum omma_dtype dtype) {
-  __m512 other = _mm512_setzero_ps();
-  for (int64_t at = 0; at < count; at += 32) {
-    __mmask16 low = ommai_avx512_first(count - at), high = ommai_avx512_first(count - at - 16);
-    sum = _mm512_fmadd_ps(ommai_avx512_load(q, at, low, dtype), ommai_avx512_load(k, at, low, dtype), sum);
-    other = _mm512_fmadd_ps(ommai_avx512_load(q, at + 16, high, dtype), ommai_avx512_load(k, at + 16, high, dtype), other);
-  }
-  return _mm512_add_ps(sum, other);
+enum { ELEMENTS = 16 };
+
+OMMAI_INLINE __mmask16 first_elements(int64_t count) { return ommai_avx512_first(count); }
+
+OMMAI_INLINE void multiply_add(__m512 sums[4], const void *q, const void *const rows[4], int64_t at, __mmask16 mask,
+                               enum omma_dtype dtype) {
+  __m512 a = ommai_avx512_load(q, at, mask, dtype);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) sums[i] = _mm512_fmadd_ps(a, ommai_avx512_load(rows[i], at, mask, dtype), sums[i]);
 }
 
 #include "kernels/x86/attention_decode_avx512.h"

@@ -1,18 +1,21 @@
 /* The decode kernel for AVX-512. The including file defines, before the include:
  *
- *   multiply_row(sum, q, k, count, dtype)   sum + the products of a row's `count` elements of q and k, spread over 16 lanes
+ *   ELEMENTS                                   of q and k in a register
+ *   first_elements(count)                      mask of the first `count` of them
+ *   multiply_add(sum, q, k, at, mask, dtype)   for 4 rows of k: sum + the products of elements [at, at + ELEMENTS) under the mask
  *
- * Scores: sixteen keys at a time, a row of q against a row of k, then sixteen sums of lanes by one transposition. Values: for 32
+ * Scores: four rows of k at a time against a row of q, then the sums of lanes for sixteen at once. Values: for 32
  * dimensions at a time, up to four heads share what is loaded of each row of v. */
 #ifndef OMMAI_KERNELS_X86_ATTENTION_DECODE_AVX512_H
 #define OMMAI_KERNELS_X86_ATTENTION_DECODE_AVX512_H
 
 #include <math.h>
 
+#include "base/checked.h"
 #include "kernels/attention_kernels.h"
 #include "kernels/x86/attention_avx512.h"
 
-enum { BLOCK = OMMAI_ATTENTION_BLOCK, LANES = 16, SHARED_HEADS = 4 };
+enum { BLOCK = OMMAI_ATTENTION_BLOCK, LANES = 16, SHARED_HEADS = 4, KEYS_AT_ONCE = 4 };
 
 #define LOG2_E 1.44269504088896340736f
 
@@ -28,29 +31,37 @@ OMMAI_INLINE void prefetch_key(const struct ommai_attention_decode_block *job, i
   for (int64_t at = head * 64; at < row_bytes; at += 64 * job->n_heads) _mm_prefetch(row + at, _MM_HINT_T1);
 }
 
-/* Products of q with the keys [first, first + 16), unscaled; lanes of keys that do not exist hold zeros. */
+/* Products of q with the rows from `key` on, each spread over 16 lanes; the last key stands for those behind it. */
+OMMAI_INLINE void multiply_rows(const struct ommai_attention_decode_block *job, const void *q, int64_t key,
+                                __m512 sums[KEYS_AT_ONCE], enum omma_dtype dtype) {
+  const void *rows[KEYS_AT_ONCE];
+#pragma GCC unroll 4
+  for (int i = 0; i < KEYS_AT_ONCE; i++) {
+    int64_t row = ommai_min_i64(key + i, job->n_keys - 1);
+    rows[i] = (const unsigned char *)job->k + bytes_of(row * job->k_stride, dtype);
+    sums[i] = _mm512_setzero_ps();
+  }
+  int64_t at = 0;
+  for (; at + ELEMENTS <= job->head_dim; at += ELEMENTS) multiply_add(sums, q, rows, at, first_elements(ELEMENTS), dtype);
+  if (at < job->head_dim) multiply_add(sums, q, rows, at, first_elements(job->head_dim - at), dtype);
+}
+
+/* Products of q with the keys [first, first + 16), unscaled; lanes of keys that do not exist hold anything. */
 OMMAI_INLINE __m512 score_keys(const struct ommai_attention_decode_block *job, int64_t head, const void *q, int64_t first,
                                enum omma_dtype dtype) {
-  __m512i sums[LANES], columns[LANES];
-  const unsigned char *row = (const unsigned char *)job->k + bytes_of(first * job->k_stride, dtype);
-  int64_t step = bytes_of(job->k_stride, dtype);
+  __m512i parts[LANES / KEYS_AT_ONCE], lanes[4];
 #pragma GCC unroll 1
-  for (int64_t i = 0; i < LANES; i++) {
-    __m512 sum = _mm512_setzero_ps();
-    prefetch_key(job, head, first + i, dtype);
-    if (first + i < job->n_keys) sum = multiply_row(sum, q, row + i * step, job->head_dim, dtype);
-    sums[i] = _mm512_castps_si512(sum);
+  for (int i = 0; i < LANES / KEYS_AT_ONCE; i++) {
+    __m512 sums[KEYS_AT_ONCE];
+    int64_t key = first + i * KEYS_AT_ONCE;
+    for (int j = 0; j < KEYS_AT_ONCE; j++) prefetch_key(job, head, key + j, dtype);
+    multiply_rows(job, q, key, sums, dtype);
+    parts[i] = _mm512_castps_si512(ommai_avx512_join4(sums, ommai_avx512_sum));
   }
-  ommai_avx512_transpose_16x16(sums, columns);
-#pragma GCC unroll 4
-  for (int width = LANES / 2; width > 0; width /= 2) {
-#pragma GCC unroll 8
-    for (int i = 0; i < width; i++) {
-      __m512 sum = _mm512_add_ps(_mm512_castsi512_ps(columns[i]), _mm512_castsi512_ps(columns[i + width]));
-      columns[i] = _mm512_castps_si512(sum);
-    }
-  }
-  return _mm512_castsi512_ps(columns[0]);
+  ommai_avx512_lanes4(parts[0], parts[1], parts[2], parts[3], lanes);
+  __m512 low = _mm512_add_ps(_mm512_castsi512_ps(lanes[0]), _mm512_castsi512_ps(lanes[1]));
+  __m512 high = _mm512_add_ps(_mm512_castsi512_ps(lanes[2]), _mm512_castsi512_ps(lanes[3]));
+  return _mm512_add_ps(low, high);
 }
 
 /* Weights [BLOCK] of a head, its new maximum and sum. Returns what its sums so far are to be multiplied by. */

@@ -1,15 +1,18 @@
 /* The decode kernel for bf16 with VDPBF16PS for the scores. */
 #include "kernels/x86/attention_avx512.h"
 
-OMMAI_INLINE __m512 multiply_row(__m512 sum, const void *q, const void *k, int32_t count, enum omma_dtype dtype) {
+enum { ELEMENTS = 32 };
+
+OMMAI_INLINE __mmask32 first_elements(int64_t count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
+
+OMMAI_INLINE void multiply_add(__m512 sums[4], const void *q, const void *const rows[4], int64_t at, __mmask32 mask,
+                               enum omma_dtype dtype) {
   (void)dtype;
-  for (int64_t at = 0; at < count; at += 32) {
-    __mmask32 mask = count - at >= 32 ? 0xffffffffu : (__mmask32)((1u << (count - at)) - 1);
-    __m512i a = _mm512_maskz_loadu_epi16(mask, (const uint16_t *)q + at);
-    __m512i b = _mm512_maskz_loadu_epi16(mask, (const uint16_t *)k + at);
-    sum = _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+  __m512bh a = (__m512bh)_mm512_maskz_loadu_epi16(mask, (const uint16_t *)q + at);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    sums[i] = _mm512_dpbf16_ps(sums[i], a, (__m512bh)_mm512_maskz_loadu_epi16(mask, (const uint16_t *)rows[i] + at));
   }
-  return sum;
 }
 
 #include "kernels/x86/attention_decode_avx512.h"

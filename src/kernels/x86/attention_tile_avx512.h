@@ -21,6 +21,7 @@
 
 #include "base/checked.h"
 #include "kernels/attention_kernels.h"
+#include "kernels/attention_prefetch.h"
 #include "kernels/x86/attention_avx512.h"
 
 enum { BLOCK = OMMAI_ATTENTION_BLOCK, LANES = 16, MAX_NV = 3, GROUP = 8, BLOCK_UNITS = BLOCK / UNIT_KEYS };
@@ -102,25 +103,6 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
-/* Asks for the next two rows of each kind; the last kind is for writing. */
-OMMAI_INLINE void prefetch_step(struct ommai_attention_prefetch *prefetch) {
-  if (!prefetch || prefetch->next >= prefetch->n_rows) return;
-#pragma GCC unroll 4
-  for (int kind = 0; kind < 4; kind++) {
-    const char *row = (const char *)prefetch->base[kind] + prefetch->next * prefetch->stride[kind];
-    for (int i = 0; i < 2; i++, row += prefetch->stride[kind]) {
-      for (int64_t at = 0; at < prefetch->row_bytes[kind]; at += 64) {
-        if (kind == 3) {
-          __builtin_prefetch(row + at, 1, 3);
-        } else {
-          __builtin_prefetch(row + at, 0, 3);
-        }
-      }
-    }
-  }
-  prefetch->next += 2;
-}
-
 /* acc[8][nv] = sum over n units of a [n][8] times b [n][16 nv]. */
 OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
 #pragma GCC unroll 8
@@ -148,7 +130,7 @@ OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, i
   __m512 acc[GROUP][MAX_NV];
   for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
   for (int64_t group = 0; group < n_groups; group++) {
-    prefetch_step(prefetch);
+    ommai_attention_prefetch_step(prefetch);
     multiply(acc, keys + group * units * GROUP, queries, units, nv);
 #pragma GCC unroll 8
     for (int i = 0; i < GROUP; i++) {
@@ -183,7 +165,7 @@ OMMAI_INLINE void multiply_values(const uint32_t *values, const uint32_t *weight
                                   struct ommai_attention_prefetch *prefetch, int nv) {
   __m512 acc[GROUP][MAX_NV];
   for (int64_t group = 0; group < n_groups; group++, sums += GROUP * nv * LANES) {
-    prefetch_step(prefetch);
+    ommai_attention_prefetch_step(prefetch);
     multiply(acc, values + group * BLOCK_UNITS * GROUP, weights, n_units, nv);
 #pragma GCC unroll 8
     for (int i = 0; i < GROUP; i++) {

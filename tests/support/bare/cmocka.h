@@ -3,6 +3,7 @@
 #ifndef OMMA_TEST_BARE_CMOCKA_H
 #define OMMA_TEST_BARE_CMOCKA_H
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,15 @@
 
 struct CMUnitTest {
   const char *name;
-  void (*body)(void **state);
+  void (*test_func)(void **state);
+  int (*setup_func)(void **state);
+  int (*teardown_func)(void **state);
+  void *initial_state;
 };
+
+/* Of the file that runs the tests. */
+static const char *bare_filter __attribute__((unused));
+static jmp_buf bare_skipped __attribute__((unused));
 
 /* Prints where and why, and ends the program. */
 _Noreturn __attribute__((format(printf, 3, 4))) static inline void bare_fail(const char *file, int line, const char *format,
@@ -41,12 +49,22 @@ static inline void bare_compare_strings(const char *file, int line, const char *
 }
 
 static inline int bare_run(const struct CMUnitTest *tests, size_t n_tests) {
-  for (size_t i = 0; i < n_tests; i++) {
+  volatile size_t n_passed = 0;
+  for (volatile size_t i = 0; i < n_tests; i++) {
+    void *state = tests[i].initial_state;
+    if (!tests[i].name || (bare_filter && fnmatch(bare_filter, tests[i].name, 0) != 0)) continue;
     fprintf(stderr, "[ RUN      ] %s\n", tests[i].name);
-    tests[i].body(NULL);
+    if (setjmp(bare_skipped) != 0) {
+      fprintf(stderr, "[  SKIPPED ] %s\n", tests[i].name);
+      continue;
+    }
+    if (tests[i].setup_func && tests[i].setup_func(&state) != 0) return 1;
+    tests[i].test_func(&state);
+    if (tests[i].teardown_func && tests[i].teardown_func(&state) != 0) return 1;
     fprintf(stderr, "[       OK ] %s\n", tests[i].name);
+    n_passed++;
   }
-  fprintf(stderr, "[  PASSED  ] %zu test(s).\n", n_tests);
+  fprintf(stderr, "[  PASSED  ] %zu test(s).\n", n_passed);
   return 0;
 }
 
@@ -59,8 +77,13 @@ static inline int bare_run(const struct CMUnitTest *tests, size_t n_tests) {
 #define assert_memory_equal(found, expected, size) bare_compare_memory(__FILE__, __LINE__, found, expected, size)
 #define assert_string_equal(found, expected) bare_compare_strings(__FILE__, __LINE__, found, expected)
 
+#define skip() longjmp(bare_skipped, 1)
+#define cmocka_set_test_filter(pattern) ((void)(bare_filter = (pattern)))
+
 #define cmocka_unit_test(test) \
-  { #test, test }
+  { #test, test, NULL, NULL, NULL }
+#define cmocka_unit_test_setup_teardown(test, setup, teardown) \
+  { #test, test, setup, teardown, NULL }
 #define cmocka_run_group_tests(tests, setup, teardown) bare_run(tests, sizeof(tests) / sizeof *(tests))
 
 #endif

@@ -1,0 +1,328 @@
+/* Plans from hostile specs, and runs of small ones.
+ *
+ * Byte 0 chooses: a wild spec, whose fields may hold anything, or a sound problem that is run. What must hold: a refusal has a
+ * message and leaves no plan and no memory behind; a plan keeps within its bounds and its waves within their budget; a run gives
+ * each query row and head to its kernel once, writes all of the output and nothing else, and is right. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/attention_plan.h"
+#include "fuzz_input.h"
+#include "kernels/attention_element.h"
+#include "support/attention_case.h"
+
+enum { MAX_SEGMENTS = 300, MAX_ROWS = 120, MAX_UNITS = 20000, MAX_ALLOCATION = 64 << 20 };
+
+/* ---- wild specs ---- */
+
+static void *allocate_some(void *context, size_t size, size_t alignment) {
+  struct test_allocator *allocator = context;
+  return size > MAX_ALLOCATION ? NULL : allocator->interface.allocate(allocator, size, alignment);
+}
+
+static void release_some(void *context, void *pointer, size_t size) {
+  struct test_allocator *allocator = context;
+  allocator->interface.release(allocator, pointer, size);
+}
+
+/* A count or dimension: usually up to `usual`, sometimes at a border, sometimes any bits. */
+static int64_t wild(struct fuzz_input *input, int64_t usual) {
+  static const int64_t edges[] = {0,
+                                  1,
+                                  -1,
+                                  2,
+                                  255,
+                                  256,
+                                  257,
+                                  1024,
+                                  1025,
+                                  4096,
+                                  4097,
+                                  INT32_MAX,
+                                  INT32_MIN,
+                                  INT64_MAX,
+                                  INT64_MIN,
+                                  OMMA_ATTENTION_MAX_TOKENS,
+                                  OMMA_ATTENTION_MAX_TOKENS + 1,
+                                  OMMA_ATTENTION_MAX_SEGMENTS + 1};
+  uint64_t kind = fuzz_number(input, 1);
+  if (kind < 200) return (int64_t)(kind * 2654435761u % (uint64_t)(usual + 1));
+  if (kind < 240) return edges[kind % (sizeof edges / sizeof *edges)];
+  return (int64_t)fuzz_number(input, 8);
+}
+
+/* Counts of arrays are either so small that the arrays are there, or refused. */
+static int64_t wild_count(struct fuzz_input *input, int64_t limit) {
+  int64_t count = wild(input, 12);
+  return count > MAX_SEGMENTS && count <= limit ? MAX_SEGMENTS : count;
+}
+
+/* Mostly rising borders of either type. */
+static void fill_borders(struct fuzz_input *input, enum omma_index_type type, void *borders) {
+  int64_t value = 0;
+  for (int i = 0; i <= MAX_SEGMENTS; i++) {
+    if (type == OMMA_INDEX_INT32) {
+      ((int32_t *)borders)[i] = (int32_t)value;
+    } else {
+      ((int64_t *)borders)[i] = value;
+    }
+    uint64_t step = fuzz_number(input, 1);
+    value = (int64_t)((uint64_t)value + (step < 250 ? step % 80 : fuzz_number(input, 8)));
+  }
+}
+
+static void check_plan(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
+                       const struct omma_attention_plan *plan) {
+  struct omma_attention_plan_info info;
+  omma_attention_plan_get_info(plan, &info);
+  FUZZ_CHECK(info.n_steps >= 0 && info.n_waves >= 0 && info.flops >= 0 && isfinite(info.scale) && info.kernel);
+  FUZZ_CHECK(info.plan_bytes <= omma_attention_plan_size_bound(context, spec));
+  for (int workers = 1; workers <= 100; workers += 33) {
+    FUZZ_CHECK(omma_attention_plan_workspace_size(plan, workers) <= omma_attention_workspace_bound(context, spec, workers));
+  }
+  for (int64_t i = 0; i < plan->n_waves; i++) {
+    const struct ommai_attention_wave *wave = &plan->waves[i];
+    FUZZ_CHECK(wave[1].first_prepare >= wave->first_prepare && wave[1].first_attend >= wave->first_attend);
+    FUZZ_CHECK(wave[1].first_prepare + wave[1].first_attend > wave->first_prepare + wave->first_attend);
+    FUZZ_CHECK(wave[1].first_byte - wave->first_byte <= plan->wave_bytes);
+  }
+  for (int64_t i = 0; i < plan->n_units; i++) {
+    FUZZ_CHECK(plan->units[i].n_rows > 0 && plan->units[i].n_keys >= 0 && plan->units[i].n_keys <= plan->max_keys);
+    FUZZ_CHECK(plan->units[i].first_row >= 0 && plan->units[i].first_row + plan->units[i].n_rows <= plan->tail_row);
+  }
+}
+
+/* The same plan in memory of exactly its size, which one byte less is too little for. */
+static void check_placed(const struct omma_attention_context *context, const struct omma_attention_spec *spec,
+                         const struct omma_attention_plan *plan) {
+  struct omma_attention_plan *placed;
+  struct omma_error error;
+  void *memory = aligned_alloc(64, (plan->plan_bytes + 63) / 64 * 64);
+  FUZZ_CHECK(memory);
+  FUZZ_CHECK(omma_attention_plan_place(context, spec, memory, plan->plan_bytes - 1, &placed, &error) == OMMA_ERROR_MEMORY);
+  FUZZ_CHECK(omma_attention_plan_place(context, spec, memory, plan->plan_bytes, &placed, &error) == OMMA_OK);
+  FUZZ_CHECK(placed->n_steps == plan->n_steps && placed->n_units == plan->n_units && placed->n_waves == plan->n_waves);
+  FUZZ_CHECK(memcmp(placed->units, plan->units, (size_t)plan->n_units * sizeof *plan->units) == 0);
+  FUZZ_CHECK(omma_attention_plan_workspace_size(placed, 3) == omma_attention_plan_workspace_size(plan, 3));
+  free(memory);
+}
+
+static void check_wild(const struct omma_attention_context *context, struct test_allocator *counter,
+                       const struct omma_attention_spec *spec) {
+  struct omma_error error = {.status = OMMA_OK};
+  struct omma_attention_plan *plan = (void *)counter;
+  int64_t live = counter->n_live;
+  enum omma_status status = omma_attention_plan_create(context, spec, &plan, &error);
+  if (status == OMMA_OK) {
+    check_plan(context, spec, plan);
+    check_placed(context, spec, plan);
+    omma_attention_plan_destroy(plan);
+  } else {
+    FUZZ_CHECK(status == OMMA_ERROR_ARGUMENT || status == OMMA_ERROR_UNSUPPORTED || status == OMMA_ERROR_LIMIT ||
+               status == OMMA_ERROR_MEMORY);
+    FUZZ_CHECK(error.status == status && error.message[0] && memchr(error.message, 0, sizeof error.message) && !plan);
+  }
+  FUZZ_CHECK(counter->n_live == live);
+}
+
+static void try_wild(struct fuzz_input *input) {
+  static int64_t borders[MAX_SEGMENTS + 1], key_borders[MAX_SEGMENTS + 1], offsets[MAX_SEGMENTS];
+  struct test_allocator counter;
+  test_allocator_init(&counter);
+  const struct omma_allocator allocator = {&counter, allocate_some, release_some};
+  const struct omma_attention_options options = {.isa = "scalar", .allocator = &allocator};
+  struct omma_attention_context *context;
+  FUZZ_CHECK(omma_attention_context_create(&options, &context, NULL) == OMMA_OK);
+  uint64_t flags = fuzz_number(input, 1);
+  if (flags & 1) counter.fail_at = counter.n_allocations;
+  struct omma_attention_spec spec = {.form = (enum omma_attention_form)fuzz_pick(input, 0, 3),
+                                     .dtype = (enum omma_dtype)fuzz_pick(input, 0, 3),
+                                     .index_type = (enum omma_index_type)fuzz_pick(input, 0, 7) / 3,
+                                     .n_heads = (int32_t)wild(input, 16),
+                                     .n_kv_heads = (int32_t)wild(input, 4),
+                                     .head_dim = (int32_t)wild(input, 128),
+                                     .v_head_dim = (int32_t)wild(input, 128),
+                                     .n_tokens = wild(input, flags & 2 ? 20000 : 200),
+                                     .n_kv_tokens = wild(input, flags & 2 ? 20000 : 200),
+                                     .n_segments = wild_count(input, OMMA_ATTENTION_MAX_SEGMENTS),
+                                     .batch = wild_count(input, OMMA_ATTENTION_MAX_SEGMENTS),
+                                     .max_seqlen = wild(input, 100),
+                                     .paged = flags & 4};
+  uint32_t scale = (uint32_t)fuzz_number(input, 4);
+  if (flags & 8) memcpy(&spec.scale, &scale, sizeof scale);
+  if (spec.form == OMMA_ATTENTION_DECODE && spec.n_tokens > MAX_UNITS && spec.n_tokens <= OMMA_ATTENTION_MAX_TOKENS) {
+    spec.n_tokens = MAX_UNITS; /* a plan has a unit for each, in memory and time */
+  }
+  fill_borders(input, spec.index_type, borders);
+  fill_borders(input, spec.index_type, key_borders);
+  for (int i = 0; i < MAX_SEGMENTS; i++) offsets[i] = wild(input, 150);
+  if (flags & 16) spec.cu_seqlens = borders;
+  if (flags & 32) spec.cu_seqlens_k = key_borders;
+  if (flags & 64) spec.q_offsets = offsets;
+  check_wild(context, &counter, &spec);
+  omma_attention_context_destroy(context);
+  FUZZ_CHECK(counter.n_live == 0);
+}
+
+/* ---- sound problems ---- */
+
+/* What the kernels are asked for, by the address of the query row: rows of tiles, and keys of decode blocks. */
+struct visit {
+  const void *q;
+  int64_t count;
+};
+static struct visit visits[MAX_ROWS * 16];
+static int64_t n_visits;
+static const struct ommai_attention_tile_kernel *inner_tile, *inner_window;
+static const struct ommai_attention_decode_kernel *inner_decode;
+
+static void visit(const void *q, int64_t count) {
+  int64_t i = 0;
+  while (i < n_visits && visits[i].q != q) i++;
+  FUZZ_CHECK(i < (int64_t)(sizeof visits / sizeof *visits));
+  if (i == n_visits) visits[n_visits++] = (struct visit){q, 0};
+  visits[i].count += count;
+}
+
+static void count_rows(const struct ommai_attention_tile *tile) {
+  for (int32_t row = 0; row < tile->n_rows; row++) {
+    visit(ommai_attention_at(tile->q, row * tile->q_stride, inner_tile->dtype), 1);
+  }
+}
+
+static void attend_and_count(const struct ommai_attention_tile *tile) {
+  count_rows(tile);
+  inner_tile->attend(tile);
+}
+
+static void attend_window_and_count(const struct ommai_attention_tile *tile) {
+  count_rows(tile);
+  inner_window->attend(tile);
+}
+
+static void block_and_count(const struct ommai_attention_decode_block *job) {
+  for (int32_t head = 0; head < job->n_heads; head++) {
+    visit(ommai_attention_at(job->q, head * job->q_head_stride, inner_decode->dtype), job->n_keys);
+  }
+  inner_decode->block(job);
+}
+
+static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static struct attention_segment pick_segment(struct fuzz_input *input, enum omma_attention_form form, int64_t room) {
+  uint64_t flags = fuzz_number(input, 1);
+  int64_t n_rows = fuzz_pick(input, 0, form == OMMA_ATTENTION_DECODE ? 3 : flags & 1 ? 150 : 40);
+  int64_t others = fuzz_pick(input, 0, flags & 2 ? 200 : 20);
+  struct attention_segment segment = {.n_rows = min_i64(n_rows, room), .content = (uint32_t)fuzz_number(input, 1)};
+  segment.n_keys = form != OMMA_ATTENTION_ENCODER ? segment.n_rows + others : flags & 4 ? others : segment.n_rows;
+  segment.poison = (flags & 0xf0) == 0xf0;
+  return segment;
+}
+
+/* Tasks from the last to the first, on every worker in turn. */
+static void run_backward(void *context, int64_t n_tasks, omma_task task, void *task_context) {
+  const struct omma_team *team = context;
+  for (int64_t i = n_tasks; i-- > 0;) task(task_context, i, (int)(i % team->n_workers));
+}
+
+/* Every query row and head that sees a key was asked for: once by tiles, with all of its keys by decode blocks. */
+static void check_visits(const struct attention_case *problem) {
+  int64_t n_expected = 0, keys = 0, found = 0;
+  for (int64_t i = 0; i < problem->n_segments; i++) {
+    const struct attention_segment *segment = &problem->segments[i];
+    if (segment->n_keys == 0) continue;
+    n_expected += segment->n_rows * problem->n_heads;
+    for (int64_t row = 0; row < segment->n_rows; row++)
+      keys += (segment->n_keys - segment->n_rows + row + 1) * problem->n_heads;
+  }
+  for (int64_t i = 0; i < n_visits; i++) {
+    FUZZ_CHECK(problem->form == OMMA_ATTENTION_DECODE || visits[i].count == 1);
+    found += visits[i].count;
+  }
+  FUZZ_CHECK(n_visits == n_expected);
+  FUZZ_CHECK(found == (problem->form == OMMA_ATTENTION_DECODE ? keys : n_expected));
+}
+
+/* Every row, or so many of them that the definition takes some milliseconds. */
+static int64_t row_step(const struct attention_case *problem) {
+  int64_t products = 0, most = 200000;
+  for (int64_t i = 0; i < problem->n_segments; i++) products += problem->segments[i].n_rows * problem->segments[i].n_keys;
+  return 1 + products * problem->n_heads * (problem->head_dim + problem->v_head_dim) / most;
+}
+
+static void run_sound(const struct omma_attention_context *context, struct attention_case *problem) {
+  struct omma_attention_context counting = *context;
+  struct ommai_attention_tile_kernel tile = *context->tile[problem->dtype], window = tile;
+  struct ommai_attention_decode_kernel decode = {.name = "none"};
+  if (problem->form == OMMA_ATTENTION_DECODE) decode = *context->decode[problem->dtype];
+  inner_tile = context->tile[problem->dtype];
+  inner_window = context->window[problem->dtype];
+  inner_decode = context->decode[problem->dtype];
+  tile.attend = attend_and_count;
+  decode.block = block_and_count;
+  counting.tile[problem->dtype] = &tile;
+  if (inner_window) {
+    window = *inner_window;
+    window.attend = attend_window_and_count;
+    counting.window[problem->dtype] = &window;
+  }
+  counting.decode[problem->dtype] = &decode;
+  n_visits = 0;
+  float *found = attention_case_run(&counting, problem);
+  check_visits(problem);
+  attention_case_check(problem, found, HUGE_VAL, row_step(problem), omma_attention_context_isa(context));
+  problem->team = NULL;
+  problem->slice = 0;
+  float *again = attention_case_run(context, problem);
+  int64_t rows = attention_case_row(problem, problem->n_segments) + problem->tail_rows;
+  FUZZ_CHECK(memcmp(found, again, (size_t)(rows * problem->n_heads * problem->v_head_dim) * sizeof *found) == 0);
+  free(found);
+  free(again);
+}
+
+static void try_sound(struct fuzz_input *input) {
+  enum { MOST = 6 };
+  static const float scales[] = {0.0f, 0.0f, 0.3f, -0.2f, 1e-6f};
+  enum ommai_cpu_level level = (enum ommai_cpu_level)fuzz_pick(input, 0, OMMAI_CPU_LEVELS - 1);
+  struct omma_attention_options options = {.isa = ommai_cpu_level_name(ommai_cpu_has(level) ? level : ommai_cpu_best())};
+  struct attention_segment segments[MOST];
+  struct attention_case problem = {.form = (enum omma_attention_form)fuzz_pick(input, 0, 2), .segments = segments};
+  problem.dtype = (enum omma_dtype)fuzz_pick(input, 0, problem.form == OMMA_ATTENTION_ENCODER ? 2 : 1);
+  problem.n_kv_heads = (int32_t)fuzz_pick(input, 1, 3);
+  problem.n_heads = problem.n_kv_heads * (int32_t)fuzz_pick(input, 1, 3);
+  int32_t width = problem.form == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM / OMMA_ATTENTION_MAX_HEAD_DIM : 1;
+  problem.head_dim = width * (int32_t)fuzz_pick(input, 1, 256);
+  problem.v_head_dim = fuzz_pick(input, 0, 1) ? problem.head_dim : width * (int32_t)fuzz_pick(input, 1, 256);
+  problem.scale = scales[fuzz_pick(input, 0, 4)];
+  uint64_t flags = fuzz_number(input, 1);
+  problem.paged = (flags & 1) && problem.form != OMMA_ATTENTION_ENCODER;
+  problem.heads_first = flags & 2;
+  problem.index64 = flags & 4;
+  problem.pad = (int64_t)(flags >> 3 & 3);
+  problem.tail_rows = (int64_t)(flags >> 5);
+  problem.values = (enum attention_values)fuzz_pick(input, VALUES_NORMAL, VALUES_ALTERNATING);
+  problem.slice = fuzz_pick(input, 0, 5);
+  problem.n_segments = fuzz_pick(input, 0, MOST);
+  int64_t room = MAX_ROWS / problem.n_heads;
+  for (int64_t i = 0; i < problem.n_segments; i++) {
+    segments[i] = pick_segment(input, problem.form, room);
+    room -= segments[i].n_rows;
+  }
+  struct omma_team team = {.n_workers = (int)fuzz_pick(input, 1, 5), .run = run_backward};
+  team.context = &team;
+  problem.team = &team;
+  struct omma_attention_context *context;
+  FUZZ_CHECK(omma_attention_context_create(&options, &context, NULL) == OMMA_OK);
+  run_sound(context, &problem);
+  omma_attention_context_destroy(context);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+  struct fuzz_input input = {bytes, size};
+  if (fuzz_number(&input, 1) % 4 == 0) {
+    try_sound(&input);
+  } else {
+    try_wild(&input);
+  }
+  return 0;
+}

@@ -1,0 +1,23 @@
+/* What goes with a question: pictures and videos, as parts of a message. */
+#ifndef OMMAI_CLI_ATTACHMENTS_H
+#define OMMAI_CLI_ATTACHMENTS_H
+
+#include <omma/omma.h>
+
+/* How attachments are prepared. */
+struct ommai_attachment_options {
+  struct omma_image_options sizes;
+  double fps; /* of videos */
+};
+
+/* Loads the picture that `source` names, as ommai_load_image does. Both return an exit code; what was wrong has been said. */
+int ommai_attach_image(const char *source, const struct ommai_attachment_options *options, struct omma_part *part);
+
+/* Loads the video whose frames `source` names: a folder of picture files, taken in the order of their names with numbers counted as
+ * numbers, or files with commas between. */
+int ommai_attach_video(const char *source, const struct ommai_attachment_options *options, struct omma_part *part);
+
+/* Releases an attachment. A zeroed part is allowed. */
+void ommai_attachment_release(struct omma_part *part);
+
+#endif

@@ -1,0 +1,64 @@
+/* omma bench serve: its options, and what they mean for the client. */
+#ifndef OMMAI_CLI_BENCH_SERVE_H
+#define OMMAI_CLI_BENCH_SERVE_H
+
+#include <jansson.h>
+
+#include "cli/options.h"
+#include "loadtest/load_report.h"
+#include "loadtest/load_run.h"
+
+/* Values as given; numbers are NAN, strings NULL and integers -1 where they were not given. */
+struct ommai_bench_serve_values {
+  int backend;
+  const char *base_url, *host, *endpoint, *model, *served_model_name, *tokenizer, *extra_body, *request_id_prefix;
+  int64_t port, timeout, ready_timeout, n_warmups;
+  struct ommai_strings headers;
+  bool insecure, skip_tokenizer;
+  int data;
+  const char *path;
+  int64_t n_prompts, seed, input_len, output_len;
+  bool keep_order, no_oversample, inline_pictures;
+  int64_t custom_output_len, sharegpt_output_len, hf_output_len;
+  int64_t random_input_len, random_output_len, prefix_len;
+  const char *range_ratio, *buckets, *picture_limit;
+  int64_t pictures;
+  double pictures_ratio;
+  double rate, burstiness;
+  int ramp;
+  int64_t ramp_start, ramp_end, max_parallel;
+  bool ignore_eos;
+  int64_t logprobs, top_k;
+  double top_p, min_p, temperature, frequency_penalty, presence_penalty, repetition_penalty;
+  const char *metrics, *percentiles, *label, *result_dir, *result_file, *plot;
+  struct ommai_strings goodput, metadata;
+  bool save, detailed, append, no_progress, json;
+  bool ignored; /* flags and texts of vLLM's client that change nothing here */
+  const char *ignored_text;
+};
+
+enum { OMMAI_BENCH_SERVE_GROUPS = 6 };
+extern const struct ommai_option_group ommai_bench_serve_options[OMMAI_BENCH_SERVE_GROUPS];
+extern const char *const ommai_bench_serve_backends[];
+
+/* What the values mean. Strings are the values' or in here. */
+struct ommai_bench_serve_settings {
+  char base_url[512], url[1024];
+  bool chat;
+  const char **headers; /* [n_headers + 1] "Name: value", ends in NULL */
+  size_t n_headers;
+  struct ommai_data_settings data;
+  struct ommai_arrivals arrivals;
+  json_t *extra; /* an object, or NULL */
+  bool ignore_eos;
+  double percentiles[OMMAI_MAX_PERCENTILES];
+  size_t n_percentiles;
+  bool selected[OMMAI_METRIC_COUNT];
+  double goodput[OMMAI_METRIC_COUNT]; /* seconds; NAN: not asked for */
+};
+
+/* Checks the values and translates them. Returns an exit code; what was wrong has been said. Release in every case. */
+int ommai_bench_serve_settings_make(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings);
+void ommai_bench_serve_settings_release(struct ommai_bench_serve_settings *settings);
+
+#endif

@@ -1,0 +1,62 @@
+/* Outputs of the tower, kept by what went in: a picture that comes again needs no encoder.
+ *
+ * A byte budget; what was not used for longest goes first, never what is in use. One thread. */
+#ifndef OMMAI_ENGINE_ENCODER_CACHE_H
+#define OMMAI_ENGINE_ENCODER_CACHE_H
+
+#include <omma/host.h>
+#include <omma/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
+
+/* What a picture's output depends on beside the model: a hash of the pixels after the resize and of the grid, or of a name that the
+ * client answers for. */
+struct ommai_picture_key {
+  uint8_t bytes[32];
+};
+
+/* One picture's output. */
+struct ommai_encoded_picture {
+  struct ommai_picture_key key;
+  float *values; /* [n_values] */
+  size_t n_values;
+  bool complete; /* the values are there */
+  int64_t n_users;
+  bool kept; /* by the cache; else it goes with its last user */
+  struct ommai_encoded_picture *older, *newer;
+};
+
+struct ommai_encoder_cache {
+  struct omma_allocator allocator;
+  int64_t budget, bytes; /* bytes: of all kept values */
+  struct ommai_encoded_picture *oldest, *newest;
+  int64_t n_hits, n_misses, n_evictions;
+};
+
+/* budget 0: nothing is kept. */
+void ommai_encoder_cache_init(struct ommai_encoder_cache *cache, int64_t budget, const struct omma_allocator *allocator);
+/* No picture may have users. */
+void ommai_encoder_cache_free(struct ommai_encoder_cache *cache);
+
+/* The kept picture with this key, complete or not; NULL where there is none. Counts nothing. */
+struct ommai_encoded_picture *ommai_encoder_cache_find(const struct ommai_encoder_cache *cache,
+                                                       const struct ommai_picture_key *key);
+
+/* The same with one user more, and counted as a hit or a miss. */
+struct ommai_encoded_picture *ommai_encoder_cache_take(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key);
+
+/* Whether values of this size would be kept: they fit beside what is in use. */
+bool ommai_encoder_cache_has_room(const struct ommai_encoder_cache *cache, size_t n_values);
+
+/* A new picture, incomplete, with one user; older ones without users make room for it. Where it has no room it is not kept. Errors:
+ * MEMORY. */
+enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key,
+                                         size_t n_values, struct ommai_encoded_picture **picture, struct omma_error *error);
+
+/* One user less. The last user's incomplete picture is forgotten. */
+void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture);
+
+#endif

@@ -1,0 +1,113 @@
+#include "language/experts.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/team.h"
+#include "kernels/dtype.h"
+
+void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, const float *logits, int64_t first,
+                          int64_t n_rows, struct ommai_routing *routing) {
+  const struct ommai_router_config *config = &decoder->config.experts.router;
+  for (int64_t row = 0; row < n_rows; row++) {
+    int64_t slot = (first + row) * config->n_chosen;
+    ommai_router_choose(config, logits + row * config->n_experts, decoder->layers[layer].router_bias, routing->chosen + slot,
+                        routing->weights + slot);
+  }
+}
+
+/* Copies the rows of n sorted slots from `place` on together. */
+static void gather(const struct ommai_decoder *decoder, const struct ommai_routing *routing, int64_t place, int64_t n,
+                   const void *rows, void *gathered) {
+  int64_t hidden = decoder->config.hidden_size;
+  size_t row_bytes = (size_t)hidden * ommai_dtype_size(decoder->dtype);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t row = routing->sorted[place + i] / routing->n_chosen;
+    memcpy(ommai_element(gathered, i * hidden, decoder->dtype), (const unsigned char *)rows + (size_t)row * row_bytes,
+           row_bytes);
+  }
+}
+
+static void gate_rows(const struct ommai_decoder *decoder, const float *wide, int64_t n, void *gated) {
+  int64_t intermediate = decoder->config.experts.intermediate_size;
+  for (int64_t i = 0; i < n; i++) {
+    const float *gate = wide + i * 2 * intermediate;
+    decoder->ops->silu_mul(gate, gate + intermediate, intermediate, ommai_element(gated, i * intermediate, decoder->dtype),
+                           decoder->dtype);
+  }
+}
+
+void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, const struct ommai_routing *routing,
+                            int64_t tile, const void *rows, float *results, const struct ommai_experts_scratch *scratch,
+                            struct ommai_row_tiles *tiles, int worker) {
+  int64_t expert = ommai_routing_expert(routing, tile), hidden = decoder->config.hidden_size;
+  int64_t place = routing->starts[expert] + (tile - routing->tasks[expert]) * OMMAI_MAX_TILE_ROWS;
+  int64_t n = ommai_min_i64(OMMAI_MAX_TILE_ROWS, routing->starts[expert + 1] - place);
+  const struct ommai_decoder_expert *weights = &decoder->layers[layer].experts[expert];
+  gather(decoder, routing, place, n, rows, scratch->gathered);
+  ommai_row_tiles_apply(tiles, weights->gate_up.op, scratch->gathered, scratch->wide, n, worker);
+  gate_rows(decoder, scratch->wide, n, scratch->gated);
+  ommai_row_tiles_apply(tiles, weights->down.op, scratch->gated, scratch->out, n, worker);
+  for (int64_t i = 0; i < n; i++) {
+    memcpy(results + routing->sorted[place + i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));
+  }
+}
+
+void ommai_experts_add_row(const struct ommai_decoder *decoder, const struct ommai_routing *routing, int64_t row,
+                           const float *results, float *residual) {
+  int64_t hidden = decoder->config.hidden_size;
+  for (int64_t slot = row * routing->n_chosen; slot < (row + 1) * routing->n_chosen; slot++) {
+    decoder->ops->add_scaled(residual, results + slot * hidden, routing->weights[slot], hidden);
+  }
+}
+
+/* One of an expert's two layers over few rows, for every expert that has rows; a panel of one expert per task. */
+struct few_call {
+  const struct ommai_decoder_expert *experts;
+  const struct ommai_routing *routing;
+  bool down;
+  const unsigned char *x;
+  float *y;
+  int64_t x_stride, y_stride, n_panels;
+  size_t x_row_bytes;
+};
+
+static void few_task(void *context, int64_t task, int worker) {
+  (void)worker;
+  const struct few_call *call = context;
+  int64_t expert = ommai_routing_expert(call->routing, task / call->n_panels), place = call->routing->starts[expert];
+  const struct ommai_decoder_expert *weights = &call->experts[expert];
+  ommai_linear_few_rows(call->down ? weights->down.linear : weights->gate_up.linear,
+                        call->x + (size_t)place * call->x_row_bytes, call->x_stride, call->routing->starts[expert + 1] - place,
+                        call->y + place * call->y_stride, call->y_stride, false, task % call->n_panels, 1);
+}
+
+static void run_few(const struct ommai_decoder *decoder, int64_t layer, const struct ommai_routing *routing, int64_t n_active,
+                    bool down, const void *x, float *y, const struct omma_team *team) {
+  const struct ommai_decoder_expert *experts = decoder->layers[layer].experts;
+  const struct ommai_linear *shape = down ? experts->down.linear : experts->gate_up.linear;
+  struct few_call call = {.experts = experts,
+                          .routing = routing,
+                          .down = down,
+                          .x = x,
+                          .y = y,
+                          .x_stride = ommai_linear_n_in(shape),
+                          .y_stride = ommai_linear_n_out(shape),
+                          .n_panels = ommai_linear_n_panels(shape)};
+  call.x_row_bytes = (size_t)call.x_stride * ommai_dtype_size(decoder->dtype);
+  ommai_team_run(team, n_active * call.n_panels, few_task, &call);
+}
+
+void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, struct ommai_routing *routing, int64_t n_rows,
+                           const void *rows, const struct ommai_experts_scratch *scratch, float *results,
+                           const struct omma_team *team) {
+  int64_t n_slots = n_rows * routing->n_chosen, hidden = decoder->config.hidden_size;
+  int64_t n_active = ommai_routing_sort(routing, n_rows, n_slots);
+  gather(decoder, routing, 0, n_slots, rows, scratch->gathered);
+  run_few(decoder, layer, routing, n_active, false, scratch->gathered, scratch->wide, team);
+  gate_rows(decoder, scratch->wide, n_slots, scratch->gated);
+  run_few(decoder, layer, routing, n_active, true, scratch->gated, scratch->out, team);
+  for (int64_t i = 0; i < n_slots; i++) {
+    memcpy(results + routing->sorted[i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));
+  }
+}

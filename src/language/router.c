@@ -1,0 +1,74 @@
+#include "language/router.h"
+
+#include <math.h>
+
+static void softmax(const float *logits, int64_t n, float *scores) {
+  float highest = logits[0], sum = 0;
+  for (int64_t i = 1; i < n; i++) highest = fmaxf(highest, logits[i]);
+  for (int64_t i = 0; i < n; i++) {
+    scores[i] = expf(logits[i] - highest);
+    sum += scores[i];
+  }
+  for (int64_t i = 0; i < n; i++) scores[i] /= sum;
+}
+
+static void sigmoid(const float *logits, int64_t n, float *scores) {
+  for (int64_t i = 0; i < n; i++) scores[i] = 1.0f / (1.0f + expf(-logits[i]));
+}
+
+/* The largest of values that is not taken yet, or the first one left where none is larger than -inf. */
+static int64_t next_best(const float *values, const bool *taken, int64_t n) {
+  int64_t best = -1;
+  for (int64_t i = 0; i < n; i++) {
+    if (!taken[i] && (best < 0 || values[i] > values[best])) best = i;
+  }
+  return best;
+}
+
+static float two_best(const float *values, int64_t n) {
+  float first = -INFINITY, second = n > 1 ? -INFINITY : 0.0f;
+  for (int64_t i = 0; i < n; i++) {
+    if (values[i] > first) {
+      if (n > 1) second = first;
+      first = values[i];
+    } else if (values[i] > second && n > 1) {
+      second = values[i];
+    }
+  }
+  return first + second;
+}
+
+/* Experts outside of the best groups become ineligible. */
+static void limit_groups(const struct ommai_router_config *config, float *ranks) {
+  float groups[OMMAI_ROUTER_MAX_EXPERTS];
+  bool taken[OMMAI_ROUTER_MAX_EXPERTS] = {false};
+  int64_t size = config->n_experts / config->n_groups;
+  for (int64_t g = 0; g < config->n_groups; g++) groups[g] = two_best(ranks + g * size, size);
+  for (int64_t i = 0; i < config->n_chosen_groups; i++) taken[next_best(groups, taken, config->n_groups)] = true;
+  for (int64_t i = 0; i < config->n_experts; i++) {
+    if (!taken[i / size]) ranks[i] = -INFINITY;
+  }
+}
+
+void ommai_router_choose(const struct ommai_router_config *config, const float *logits, const float *bias, int32_t *chosen,
+                         float *weights) {
+  float scores[OMMAI_ROUTER_MAX_EXPERTS], ranks[OMMAI_ROUTER_MAX_EXPERTS], sum = 0;
+  bool taken[OMMAI_ROUTER_MAX_EXPERTS] = {false};
+  int64_t n = config->n_experts, at = 0;
+  if (config->score == OMMAI_ROUTER_SOFTMAX) {
+    softmax(logits, n, scores);
+  } else {
+    sigmoid(logits, n, scores);
+  }
+  for (int64_t i = 0; i < n; i++) ranks[i] = bias ? scores[i] + bias[i] : scores[i];
+  if (config->n_groups > 1) limit_groups(config, ranks);
+  for (int64_t i = 0; i < config->n_chosen; i++) taken[next_best(ranks, taken, n)] = true;
+  for (int64_t i = 0; i < n; i++) {
+    if (!taken[i]) continue;
+    chosen[at] = (int32_t)i;
+    weights[at++] = scores[i];
+    sum += scores[i];
+  }
+  float factor = config->scale / (config->normalise ? sum + 1e-20f : 1.0f);
+  for (int64_t i = 0; i < config->n_chosen; i++) weights[i] *= factor;
+}

@@ -1,0 +1,62 @@
+#include "linear/linear_parts.h"
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "linear/linear_objects.h"
+
+struct ommai_linear_parts {
+  struct omma_allocator allocator;
+  size_t x_bytes, y_bytes; /* from row to row */
+  int64_t count;
+  struct ommai_linear_op **ops; /* [count] */
+};
+
+enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
+                                           const struct ommai_linear_form *form, struct ommai_linear_parts **out,
+                                           struct omma_error *error) {
+  int64_t n_panels = ommai_linear_n_panels(linear);
+  struct ommai_linear_parts *parts = ommai_allocate(&engine->allocator, 1, sizeof *parts);
+  if (!parts) return ommai_fail_memory(error, "linear layer's parts", sizeof *parts);
+  enum omma_status status = OMMA_OK;
+  parts->allocator = engine->allocator;
+  parts->x_bytes = (size_t)form->x_stride * (ommai_linear_compute(linear) == OMMA_BF16 ? 2 : 4);
+  parts->y_bytes = (size_t)form->y_stride * (form->y_type == OMMA_BF16 ? 2 : 4);
+  parts->count = ommai_div_up(n_panels, OMMAI_LINEAR_PART_PANELS);
+  parts->ops = ommai_allocate(&engine->allocator, (size_t)parts->count, sizeof *parts->ops);
+  if (!parts->ops) {
+    status = ommai_fail_memory(error, "linear layer's parts", (size_t)parts->count * sizeof *parts->ops);
+    goto fail;
+  }
+  for (int64_t i = 0; i < parts->count; i++) {
+    struct ommai_linear_form part = *form;
+    part.first_panel = i * OMMAI_LINEAR_PART_PANELS;
+    part.n_panels = ommai_min_i64(OMMAI_LINEAR_PART_PANELS, n_panels - part.first_panel);
+    OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &part, &parts->ops[i], error), fail);
+  }
+  *out = parts;
+  return OMMA_OK;
+fail:
+  ommai_linear_parts_destroy(parts);
+  return status;
+}
+
+void ommai_linear_parts_destroy(struct ommai_linear_parts *parts) {
+  if (!parts) return;
+  struct omma_allocator allocator = parts->allocator;
+  for (int64_t i = 0; parts->ops && i < parts->count; i++) ommai_linear_op_destroy(parts->ops[i]);
+  ommai_release(&allocator, parts->ops, (size_t)parts->count, sizeof *parts->ops);
+  ommai_release(&allocator, parts, 1, sizeof *parts);
+}
+
+int64_t ommai_linear_parts_count(const struct ommai_linear_parts *parts) { return parts->count; }
+
+enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index, const void *x, void *y,
+                                        int64_t n_rows, int worker) {
+  for (int64_t row = 0; row < n_rows; row += OMMAI_LINEAR_MAX_ROWS) {
+    OMMAI_TRY(ommai_linear_run(parts->ops[index], (const char *)x + (size_t)row * parts->x_bytes,
+                               (char *)y + (size_t)row * parts->y_bytes, ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row),
+                               worker));
+  }
+  return OMMA_OK;
+}

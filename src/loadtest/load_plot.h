@@ -1,0 +1,14 @@
+/* A drawing of a run. */
+#ifndef OMMAI_LOADTEST_LOAD_PLOT_H
+#define OMMAI_LOADTEST_LOAD_PLOT_H
+
+#include <stdio.h>
+
+#include "loadtest/load_report.h"
+
+/* Writes an SVG: the distribution of the time to first token, that of the gaps between tokens, and every request over time (waiting for
+ * the first token, then answering; failed ones apart). Errors: MEMORY. */
+enum omma_status ommai_load_plot(const struct ommai_load_report *report, const struct omma_allocator *allocator, FILE *out,
+                                 struct omma_error *error);
+
+#endif

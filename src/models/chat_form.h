@@ -1,0 +1,37 @@
+/* The chat form of a family, as strings: what stands around turns, pictures and videos. */
+#ifndef OMMAI_MODELS_CHAT_FORM_H
+#define OMMAI_MODELS_CHAT_FORM_H
+
+#include "models/prompt_builder.h"
+
+#define OMMAI_CHAT_N_ROLES (OMMA_ROLE_ASSISTANT + 1)
+
+/* How the tokens of a video stand, always between the markers of a picture. */
+enum ommai_video_form {
+  OMMAI_VIDEO_NONE,  /* the family takes no videos */
+  OMMAI_VIDEO_WHOLE, /* all in one run */
+  OMMAI_VIDEO_TIMED  /* each plane's between markers of its own, behind its time: "<1.5 seconds>" */
+};
+
+#define OMMAI_DEFAULT_VIDEO_FPS 2.0
+
+struct ommai_chat_form {
+  const char *turn_begin[OMMAI_CHAT_N_ROLES]; /* by role; the assistant's also ends a prompt that asks for an answer */
+  const char *turn_end;
+  const char *picture_begin, *picture_end; /* around a picture's tokens */
+  enum ommai_video_form video;
+  const char *default_system; /* the first turn where the conversation does not begin with a system message; or NULL */
+  bool late_system;           /* system messages may follow others */
+  bool pictures_anywhere;     /* not in user messages alone */
+};
+
+/* The frames a second of a video. */
+double ommai_video_fps(const struct omma_video *video);
+
+/* Writes the conversation in this form. plane_frames: frames that make a plane of a video. continue_final_message: the last message
+ * stays open and no answer is asked for. Errors: ARGUMENT (a role or part where the form has no place for it), LIMIT, MEMORY. */
+enum omma_status ommai_chat_form_render(const struct ommai_chat_form *form, const struct omma_message *messages,
+                                        size_t n_messages, int64_t plane_frames, bool continue_final_message,
+                                        struct ommai_prompt_builder *builder, struct omma_error *error);
+
+#endif

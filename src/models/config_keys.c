@@ -1,0 +1,27 @@
+#include "models/config_keys.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum omma_status ommai_config_expect_string(const json_t *object, const char *where, const char *key, const char *expected,
+                                            struct omma_error *error) {
+  const char *value = expected;
+  OMMAI_TRY(ommai_json_string(object, where, key, false, &value, error));
+  if (strcmp(value, expected) == 0) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, key, "%s: key \"%s\": expected \"%s\", found \"%.60s\"", where, key,
+                          expected, value);
+}
+
+enum omma_status ommai_config_refuse_true(const json_t *object, const char *where, const char *key, struct omma_error *error) {
+  bool value = false;
+  OMMAI_TRY(ommai_json_boolean(object, where, key, false, &value, error));
+  if (!value) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, key, "%s: key \"%s\": true is not supported", where, key);
+}
+
+enum omma_status ommai_config_check_theta(const char *where, double theta, struct omma_error *error) {
+  if (theta > 1) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "rope_theta", "%s: key \"rope_theta\": expected more than 1, found %g",
+                          where, theta);
+}

@@ -1,0 +1,120 @@
+/* Kimi-VL: config keys, tensor names, chat form. docs/models/kimi_vl.md describes the model.
+ * Source: vLLM's moonvit.py and kimi_vl.py, transformers' Kimi-K2.5, and the released checkpoints' files. */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "models/config_keys.h"
+#include "models/deepseek_decoder.h"
+#include "models/family.h"
+#include "models/tower_loader.h"
+
+/* ---- config.json ---- */
+
+static enum omma_status parse_merge(const json_t *vision, const char *where, struct ommai_vision_config *config,
+                                    struct omma_error *error) {
+  int64_t kernel[2];
+  size_t count = 0;
+  OMMAI_TRY(ommai_json_integers(vision, where, "merge_kernel_size", true, 1, 8, kernel, 2, &count, error));
+  if (count != 2 || kernel[0] != kernel[1]) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "merge_kernel_size",
+                            "%s: key \"merge_kernel_size\": expected two equal sides", where);
+  }
+  config->merge_size = kernel[0];
+  return OMMA_OK;
+}
+
+static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_vision_config *config,
+                                     struct omma_error *error) {
+  json_t *vision;
+  char where[4200];
+  const struct {
+    const char *key;
+    int64_t high, *out;
+  } keys[] = {
+      {"num_hidden_layers", OMMAI_CONFIG_MAX_LAYERS, &config->depth},
+      {"hidden_size", OMMAI_CONFIG_MAX_WIDTH, &config->hidden_size},
+      {"num_attention_heads", OMMAI_CONFIG_MAX_HEADS, &config->n_heads},
+      {"intermediate_size", OMMAI_CONFIG_MAX_WIDTH, &config->intermediate_size},
+      {"patch_size", 256, &config->patch_size},
+      {"init_pos_emb_height", 4096, &config->position_rows},
+      {"init_pos_emb_width", 4096, &config->position_columns},
+  };
+  snprintf(where, sizeof where, "%s: vision_config", path);
+  OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    OMMAI_TRY(ommai_json_integer(vision, where, keys[i].key, true, 1, keys[i].high, keys[i].out, error));
+  }
+  OMMAI_TRY(ommai_config_expect_string(vision, where, "model_type", "moonvit", error));
+  OMMAI_TRY(parse_merge(vision, where, config, error));
+  config->in_channels = 3;
+  config->temporal_patch_size = 1;
+  config->norm = OMMAI_VISION_LAYER_NORM;
+  config->norm_eps = config->merger_norm_eps = 1e-5f;
+  config->final_norm = true;
+  config->activation = OMMAI_ACTIVATION_GELU_TANH;
+  config->positions = OMMAI_POSITIONS_BICUBIC;
+  config->rope = OMMAI_ROPE_PAIRS;
+  config->rope_theta = 10000.0;
+  return ommai_tower_check_sizes(where, config, error);
+}
+
+static enum omma_status parse_config(const json_t *root, const char *path, struct ommai_model_config *config,
+                                     struct omma_error *error) {
+  OMMAI_TRY(parse_vision(root, path, &config->vision, error));
+  OMMAI_TRY(ommai_deepseek_decoder_parse(root, path, &config->text, error));
+  config->vision.out_hidden_size = config->text.hidden_size; /* of the projector */
+  config->picture.sizing = OMMAI_SIZING_PATCHES;
+  config->picture.resize_rule = OMMAI_RESIZE_PRECISE22;
+  return ommai_model_config_fit(root, path, "media_placeholder_token_id", NULL, config, error);
+}
+
+/* ---- tensors ---- */
+
+static const struct ommai_tower_names tower_names = {
+    .prefixes = {""},
+    .patch_embed = "vision_tower.patch_embed.proj",
+    .patch_embed_dims = 4,
+    .patch_embed_bias = true,
+    .position_table = "vision_tower.patch_embed.pos_emb",
+    .position_dims = 3,
+    .block = "vision_tower.encoder.blocks",
+    .norm1 = "norm0",
+    .norm2 = "norm1",
+    .qkv = "wqkv",
+    .proj = "wo",
+    .fc1 = "mlp.fc0",
+    .fc2 = "mlp.fc1",
+    .final_norm = "vision_tower.encoder.final_layernorm",
+    .merger = {"multi_modal_projector.pre_norm", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"},
+};
+
+static enum omma_status load_vision(struct ommai_weight_loader *loader, struct ommai_vision_tower *tower,
+                                    struct omma_error *error) {
+  return ommai_tower_load(loader, &tower_names, tower, error);
+}
+
+static enum omma_status load_text(struct ommai_weight_loader *loader, struct ommai_decoder *decoder, struct omma_error *error) {
+  return ommai_deepseek_decoder_load(loader, "language_model", decoder, error);
+}
+
+/* ---- chat form ---- */
+
+static const struct ommai_chat_form chat = {
+    .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_system|>system<|im_middle|>",
+                   [OMMA_ROLE_USER] = "<|im_user|>user<|im_middle|>",
+                   [OMMA_ROLE_ASSISTANT] = "<|im_assistant|>assistant<|im_middle|>"},
+    .turn_end = "<|im_end|>",
+    .picture_begin = "<|media_start|>image<|media_content|>",
+    .picture_end = "<|media_end|>",
+    .default_system = "You are a helpful assistant",
+    .late_system = true,
+    .pictures_anywhere = true,
+};
+
+const struct ommai_family ommai_family_kimi_vl = {
+    .model_type = "kimi_vl",
+    .parse_config = parse_config,
+    .load_vision = load_vision,
+    .load_text = load_text,
+    .chat = &chat,
+};

@@ -1,0 +1,178 @@
+#include "server/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Upper bounds of the buckets, ascending, 0-terminated. Source: vLLM's metrics. */
+static const double first_token_bounds[] = {.001, .005, .01, .02, .04, .06, .08, .1,  .25, .5,   .75, 1,
+                                            2.5,  5,    7.5, 10,  20,  40,  80,  160, 640, 2560, 0};
+static const double token_bounds[] = {.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 0};
+static const double request_bounds[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,   20,
+                                        30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680, 0};
+static const double size_bounds[] = {1,    2,    5,    10,    20,    50,    100,    200,    500,
+                                     1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 0};
+
+static const struct {
+  const char *name, *help;
+  const double *bounds;
+} histograms[OMMAI_N_HISTOGRAMS] = {
+    [OMMAI_TIME_TO_FIRST_TOKEN] = {"vllm:time_to_first_token_seconds", "Seconds from a request's arrival to its first token.",
+                                   first_token_bounds},
+    [OMMAI_INTER_TOKEN_LATENCY] = {"vllm:inter_token_latency_seconds", "Seconds between two tokens of an answer.",
+                                   token_bounds},
+    [OMMAI_TIME_PER_OUTPUT_TOKEN] = {"vllm:request_time_per_output_token_seconds",
+                                     "Mean seconds per token after the first, by request.", token_bounds},
+    [OMMAI_END_TO_END_LATENCY] = {"vllm:e2e_request_latency_seconds", "Seconds from a request's arrival to its end.",
+                                  request_bounds},
+    [OMMAI_QUEUE_TIME] = {"vllm:request_queue_time_seconds", "Seconds that a request waited for the engine.", request_bounds},
+    [OMMAI_PREFILL_TIME] = {"vllm:request_prefill_time_seconds", "Seconds for a request's prompt, its pictures included.",
+                            request_bounds},
+    [OMMAI_DECODE_TIME] = {"vllm:request_decode_time_seconds", "Seconds for a request's tokens after the first.",
+                           request_bounds},
+    [OMMAI_PROMPT_TOKENS] = {"vllm:request_prompt_tokens", "Prompt tokens of a request, those of pictures included.",
+                             size_bounds},
+    [OMMAI_GENERATION_TOKENS] = {"vllm:request_generation_tokens", "Tokens of an answer.", size_bounds},
+    [OMMAI_ENCODER_TIME] = {"omma:encoder_seconds", "Seconds that a request waited for the encoder.", request_bounds},
+    [OMMAI_PREPROCESS_TIME] = {"omma:preprocess_seconds", "Seconds for resizing a request's pictures.", token_bounds},
+};
+
+void ommai_metrics_init(struct ommai_metrics *metrics) {
+  memset(metrics, 0, sizeof *metrics);
+  pthread_mutex_init(&metrics->lock, NULL);
+}
+
+void ommai_metrics_destroy(struct ommai_metrics *metrics) { pthread_mutex_destroy(&metrics->lock); }
+
+void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value) {
+  const double *bounds = histograms[name].bounds;
+  int bucket = 0;
+  while (bounds[bucket] > 0 && value > bounds[bucket]) bucket++;
+  pthread_mutex_lock(&metrics->lock);
+  metrics->histograms[name].counts[bucket]++;
+  metrics->histograms[name].sum += value;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
+void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double seconds,
+                          double first_token_seconds) {
+  const struct omma_timings *timings = &result->timings;
+  if (result->finish != OMMA_FINISH_STOP && result->finish != OMMA_FINISH_LENGTH) return;
+  ommai_metrics_observe(metrics, OMMAI_END_TO_END_LATENCY, seconds);
+  ommai_metrics_observe(metrics, OMMAI_QUEUE_TIME, timings->queue);
+  ommai_metrics_observe(metrics, OMMAI_PREFILL_TIME, timings->encode + timings->prefill);
+  ommai_metrics_observe(metrics, OMMAI_DECODE_TIME, timings->decode);
+  ommai_metrics_observe(metrics, OMMAI_PROMPT_TOKENS, (double)result->n_prompt_tokens);
+  ommai_metrics_observe(metrics, OMMAI_GENERATION_TOKENS, (double)result->n_completion_tokens);
+  if (timings->preprocess > 0) {
+    ommai_metrics_observe(metrics, OMMAI_PREPROCESS_TIME, timings->preprocess);
+    ommai_metrics_observe(metrics, OMMAI_ENCODER_TIME, timings->encode);
+  }
+  if (result->n_completion_tokens > 1) {
+    double per_token = (seconds - first_token_seconds) / (double)(result->n_completion_tokens - 1);
+    ommai_metrics_observe(metrics, OMMAI_TIME_PER_OUTPUT_TOKEN, per_token);
+  }
+}
+
+/* The labels that every metric has, for `# TYPE`d lines. */
+struct writer {
+  struct ommai_text *out;
+  char labels[320];
+};
+
+/* A label's value with backslash, quote and line feed escaped, cut where it does not fit. */
+static void set_labels(struct writer *writer, const char *model_name) {
+  char escaped[256];
+  size_t used = 0;
+  for (; *model_name && used + 2 < sizeof escaped; model_name++) {
+    char c = *model_name;
+    if (c == '\\' || c == '"' || c == '\n') escaped[used++] = '\\';
+    escaped[used++] = c == '\n' ? 'n' : c;
+  }
+  escaped[used] = '\0';
+  snprintf(writer->labels, sizeof writer->labels, "engine=\"0\",model_name=\"%s\"", escaped);
+}
+
+static void begin(struct writer *writer, const char *name, const char *type, const char *help) {
+  ommai_text_format(writer->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void write_value(struct writer *writer, const char *name, const char *type, const char *help, double value) {
+  begin(writer, name, type, help);
+  ommai_text_format(writer->out, "%s{%s} %.17g\n", name, writer->labels, value);
+}
+
+static void write_histogram(struct writer *writer, enum ommai_histogram_name name, const struct ommai_histogram *histogram) {
+  const double *bounds = histograms[name].bounds;
+  const char *text = histograms[name].name;
+  int64_t count = 0;
+  int bucket = 0;
+  begin(writer, text, "histogram", histograms[name].help);
+  for (; bounds[bucket] > 0; bucket++) {
+    count += histogram->counts[bucket];
+    ommai_text_format(writer->out, "%s_bucket{%s,le=\"%g\"} %" PRId64 "\n", text, writer->labels, bounds[bucket], count);
+  }
+  count += histogram->counts[bucket];
+  ommai_text_format(writer->out, "%s_bucket{%s,le=\"+Inf\"} %" PRId64 "\n", text, writer->labels, count);
+  ommai_text_format(writer->out, "%s_sum{%s} %.17g\n", text, writer->labels, histogram->sum);
+  ommai_text_format(writer->out, "%s_count{%s} %" PRId64 "\n", text, writer->labels, count);
+}
+
+static void write_finished(struct writer *writer, const struct omma_engine_stats *stats) {
+  static const char *const reasons[] = {[OMMA_FINISH_STOP] = "stop",
+                                        [OMMA_FINISH_LENGTH] = "length",
+                                        [OMMA_FINISH_CANCELLED] = "abort",
+                                        [OMMA_FINISH_ERROR] = "error"};
+  begin(writer, "vllm:request_success_total", "counter", "Requests that have ended.");
+  for (int i = 0; i < 4; i++) {
+    ommai_text_format(writer->out, "vllm:request_success_total{%s,finished_reason=\"%s\"} %" PRId64 "\n", writer->labels,
+                      reasons[i], stats->n_finished[i]);
+  }
+}
+
+static void write_counters(struct writer *writer, const struct omma_engine_stats *stats) {
+  double pages = stats->kv_pages ? (double)stats->kv_pages_used / (double)stats->kv_pages : 0;
+  int64_t queries = stats->encoder_cache_hits + stats->encoder_cache_misses;
+  const struct {
+    const char *name, *type, *help;
+    double value;
+  } values[] = {
+      {"vllm:num_requests_running", "gauge", "Requests that the engine works on.", (double)stats->n_running},
+      {"vllm:num_requests_waiting", "gauge", "Requests that wait for the engine.", (double)stats->n_waiting},
+      {"vllm:kv_cache_usage_perc", "gauge", "Pages of keys and values in use; 1 is all.", pages},
+      {"vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up; this version keeps no prompts.", 0},
+      {"vllm:prefix_cache_hits_total", "counter", "Prompt tokens found; this version keeps no prompts.", 0},
+      {"vllm:mm_cache_queries_total", "counter", "Pictures looked up in the encoder's cache.", (double)queries},
+      {"vllm:mm_cache_hits_total", "counter", "Pictures found there.", (double)stats->encoder_cache_hits},
+      {"vllm:num_preemptions_total", "counter", "Requests that lost their pages; this version takes none away.", 0},
+      {"vllm:prompt_tokens_total", "counter", "Prompt tokens of ended requests.", (double)stats->prompt_tokens},
+      {"vllm:generation_tokens_total", "counter", "Tokens of ended answers.", (double)stats->generation_tokens},
+      {"omma:encoder_images_total", "counter", "Pictures that went through the encoder.", (double)stats->images},
+      {"omma:encoder_patches_total", "counter", "Their patches.", (double)stats->patches},
+      {"omma:encoder_cache_bytes", "gauge", "Bytes of encoded pictures kept.", (double)stats->encoder_cache_bytes},
+      {"omma:encoder_cache_hits_total", "counter", "Pictures found encoded.", (double)stats->encoder_cache_hits},
+      {"omma:encoder_cache_misses_total", "counter", "Pictures not found encoded.", (double)stats->encoder_cache_misses},
+      {"omma:encoder_cache_evictions_total", "counter", "Encoded pictures given up for others.",
+       (double)stats->encoder_cache_evictions},
+      {"omma:workspace_bytes", "gauge", "Bytes of the engine's workspaces.", (double)stats->workspace_bytes},
+  };
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    write_value(writer, values[i].name, values[i].type, values[i].help, values[i].value);
+  }
+  begin(writer, "omma:encoder_batch_images", "summary", "Pictures in a pass through the encoder.");
+  ommai_text_format(writer->out, "omma:encoder_batch_images_sum{%s} %" PRId64 "\n", writer->labels, stats->images);
+  ommai_text_format(writer->out, "omma:encoder_batch_images_count{%s} %" PRId64 "\n", writer->labels, stats->encoder_passes);
+}
+
+void ommai_metrics_write(struct ommai_metrics *metrics, const struct omma_engine_stats *stats, const char *model_name,
+                         struct ommai_text *out) {
+  struct ommai_histogram copies[OMMAI_N_HISTOGRAMS];
+  struct writer writer = {.out = out};
+  set_labels(&writer, model_name);
+  pthread_mutex_lock(&metrics->lock);
+  memcpy(copies, metrics->histograms, sizeof copies);
+  pthread_mutex_unlock(&metrics->lock);
+  write_counters(&writer, stats);
+  write_finished(&writer, stats);
+  for (int i = 0; i < OMMAI_N_HISTOGRAMS; i++) write_histogram(&writer, (enum ommai_histogram_name)i, &copies[i]);
+}

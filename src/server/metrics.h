@@ -1,0 +1,53 @@
+/* What the server measures, in the text form that Prometheus reads. Names that begin with vllm: are those of vLLM's server, so that
+ * dashboards made for it work; what only this program has begins with omma:. */
+#ifndef OMMAI_SERVER_METRICS_H
+#define OMMAI_SERVER_METRICS_H
+
+#include <omma/omma.h>
+#include <pthread.h>
+
+#include "server/text_buffer.h"
+
+enum ommai_histogram_name {
+  OMMAI_TIME_TO_FIRST_TOKEN,
+  OMMAI_INTER_TOKEN_LATENCY,
+  OMMAI_TIME_PER_OUTPUT_TOKEN,
+  OMMAI_END_TO_END_LATENCY,
+  OMMAI_QUEUE_TIME,
+  OMMAI_PREFILL_TIME,
+  OMMAI_DECODE_TIME,
+  OMMAI_PROMPT_TOKENS,
+  OMMAI_GENERATION_TOKENS,
+  OMMAI_ENCODER_TIME,
+  OMMAI_PREPROCESS_TIME,
+  OMMAI_N_HISTOGRAMS
+};
+
+#define OMMAI_HISTOGRAM_MAX_BUCKETS 24
+
+struct ommai_histogram {
+  int64_t counts[OMMAI_HISTOGRAM_MAX_BUCKETS + 1]; /* per bucket, the last for what is above all; not cumulative */
+  double sum;
+};
+
+/* All histograms; any thread may observe. Zero-initialised memory and ommai_metrics_init make it ready. */
+struct ommai_metrics {
+  pthread_mutex_t lock;
+  struct ommai_histogram histograms[OMMAI_N_HISTOGRAMS];
+};
+
+void ommai_metrics_init(struct ommai_metrics *metrics);
+void ommai_metrics_destroy(struct ommai_metrics *metrics);
+
+void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value);
+
+/* Observes what a finished request tells. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
+ * none. */
+void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double seconds,
+                          double first_token_seconds);
+
+/* Writes everything, with the engine's own counters. */
+void ommai_metrics_write(struct ommai_metrics *metrics, const struct omma_engine_stats *stats, const char *model_name,
+                         struct ommai_text *out);
+
+#endif

@@ -1,0 +1,55 @@
+/* What the two ways to load a tokenizer share: a tokenizer.json with its merges, and a file of ranks. Both read added tokens by
+ * name, then give all tokens their ids, then find the tokens of the single bytes. */
+#ifndef OMMAI_TEXT_TOKEN_LOADER_H
+#define OMMAI_TEXT_TOKEN_LOADER_H
+
+#include <limits.h>
+
+#include "base/json.h"
+#include "text/tokenizer_parts.h"
+
+/* A tokenizer under construction; one thread. The tokenizer is half-built until the last step. */
+struct ommai_token_loader {
+  struct ommai_tokenizer *tokenizer;
+  char path[PATH_MAX];         /* of the vocabulary's file */
+  const char *vocabulary_name; /* what messages call the vocabulary in that file */
+  char config_path[PATH_MAX];
+  json_t *config;         /* tokenizer_config.json, or NULL */
+  unsigned char *special; /* [tokenizer->added.capacity]: flags of the added tokens before they are sorted */
+  int32_t max_id;         /* over all tokens so far; -1: none */
+  const struct omma_allocator *allocator;
+  struct omma_error *error;
+};
+
+/* ---- added tokens, in added_tokens_load.c ---- */
+
+/* Makes room for the entries of tokenizer_config.json and n_more others. Errors: LIMIT, MEMORY. */
+enum omma_status ommai_token_loader_begin_added(struct ommai_token_loader *loader, size_t n_more);
+
+/* Takes one added token, an object in the form of the files; `where` is for messages. The object must live until
+ * ommai_token_loader_own_added. An equal one may be there already. Errors: FORMAT, UNSUPPORTED. */
+enum omma_status ommai_token_loader_add(struct ommai_token_loader *loader, const char *where, const json_t *object, int64_t id);
+
+/* Takes those of tokenizer_config.json, where there is one. Errors: FORMAT, UNSUPPORTED. */
+enum omma_status ommai_token_loader_add_config(struct ommai_token_loader *loader);
+
+/* Moves the contents into memory of the tokenizer. Errors: MEMORY. */
+enum omma_status ommai_token_loader_own_added(struct ommai_token_loader *loader);
+
+/* ---- tokens by id ---- */
+
+/* Gives added tokens their ids: a new id, or the one that the vocabulary has for the same token; then sorts them. spelled_bytes:
+ * the vocabulary's file spells bytes in the byte alphabet, so that an added token may be listed there. Errors: FORMAT. */
+enum omma_status ommai_token_loader_place_added(struct ommai_token_loader *loader, bool spelled_bytes);
+
+/* Finds the tokens of the 256 bytes. Errors: FORMAT (one is missing). */
+enum omma_status ommai_token_loader_find_bytes(struct ommai_token_loader *loader);
+
+/* ---- the file of ranks, in rank_load.c ---- */
+
+/* Loads the vocabulary from loader->path, lines of "base64-bytes rank" where the rank is the id, and makes the merges from it.
+ * The 256 ids behind the last rank are special tokens, named by tokenizer_config.json or else <|reserved_token_ID|>. Errors: IO,
+ * FORMAT with the line, LIMIT, MEMORY. */
+enum omma_status ommai_token_loader_load_ranks(struct ommai_token_loader *loader);
+
+#endif

@@ -1,0 +1,45 @@
+/* The row-local work of a pass: what happens to a tile of patches between two attentions. */
+#ifndef OMMAI_VISION_VISION_ROWS_H
+#define OMMAI_VISION_VISION_ROWS_H
+
+#include "base/arena.h"
+#include "image/patches.h"
+#include "linear/row_tiles.h"
+#include "vision/vision_layout.h"
+
+/* What one worker needs for its tile; every buffer has OMMAI_MAX_TILE_ROWS rows. */
+struct ommai_vision_scratch {
+  void *normed;         /* dtype [OMMAI_MAX_TILE_ROWS, h]; joined rows of the mergers as well */
+  float *wide;          /* f32 [OMMAI_MAX_TILE_ROWS, max(3h, out)], gate and up where there are */
+  void *hidden;         /* dtype [OMMAI_MAX_TILE_ROWS, max(patch_dim, intermediate, 4h)] */
+  float *cosine, *sine; /* [head_dim / 2] */
+};
+
+/* The rows of a pass and everything that their chains read; n = packed patches, h = hidden_size. */
+struct ommai_vision_rows {
+  const struct ommai_vision_tower *tower;
+  const struct ommai_patch_spec *patches; /* how pixels become patches */
+  struct ommai_vision_layout layout;
+  struct ommai_row_tiles tiles;         /* of all packed patches */
+  float *residual;                      /* [round_up(n, 128), h] */
+  void *qkv;                            /* dtype [n, 3h], after rope */
+  void *attended;                       /* dtype [round_up(n, 128), h] */
+  float *rope_cosine, *rope_sine;       /* [max_side, head_dim / 4] */
+  struct ommai_vision_scratch *scratch; /* [n_workers] */
+};
+
+/* Takes memory for a pass of at most these sizes; the same calls measure and place. */
+void ommai_vision_rows_place(struct ommai_vision_rows *rows, const struct ommai_vision_tower *tower,
+                             const struct ommai_vision_sizes *sizes, int n_workers, struct ommai_arena *arena);
+
+/* Begins a pass over inputs of these sizes. */
+void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_vision_input *inputs, int64_t n_inputs,
+                             const struct ommai_vision_sizes *sizes, const struct ommai_patch_spec *patches);
+
+/* Pixels -> patches -> residual -> q, k, v of block 0, for one tile. */
+void ommai_vision_enter_tile(struct ommai_vision_rows *rows, int64_t tile, int worker);
+
+/* Attended rows -> residual through the rest of `block` -> q, k, v of the next block, or tokens after the last, for one tile. */
+void ommai_vision_leave_tile(struct ommai_vision_rows *rows, int64_t block, int64_t tile, int worker);
+
+#endif

@@ -1,0 +1,152 @@
+#include "kernels/attention_rows.h"
+
+#include <math.h>
+
+#include "kernels/attention_element.h"
+
+enum { NORMAL, EQUAL, HUGE_VALUES, DENORMAL, ALTERNATING, KINDS };
+
+/* A value of the kind, not rounded yet. `loud`: of q or k. */
+static float value_of(struct test_random *random, const struct attention_problem *problem, bool loud, int64_t place) {
+  bool f16 = problem->dtype == OMMA_F16;
+  switch (problem->values) {
+    case EQUAL: return loud ? 0.5f : 0.75f;
+    case HUGE_VALUES: return test_random_normal(random) * (!loud ? 1000.0f : f16 ? 200.0f : 3000.0f);
+    case DENORMAL: return test_random_normal(random) * (f16 ? 0x1p-20f : 0x1p-128f);
+    case ALTERNATING: return place % 2 ? -3.0f : 3.0f;
+    default: return test_random_normal(random);
+  }
+}
+
+static struct attention_rows make_rows(struct test_random *random, const struct attention_problem *problem, int64_t n,
+                                       int64_t dim, int64_t stride, bool loud) {
+  size_t size = ommai_attention_element_size(problem->dtype);
+  struct attention_rows rows = {.n = n, .dim = dim, .stride = stride};
+  rows.memory = guarded_new((size_t)((n - 1) * stride + dim) * size, test_random_range(random, 0, 3) > 0);
+  for (int64_t i = 0; i < n; i++) {
+    for (int64_t d = 0; d < dim; d++) {
+      ommai_attention_store(rows.memory.data, i * stride + d, problem->dtype, value_of(random, problem, loud, i + d));
+    }
+  }
+  return rows;
+}
+
+static void make_all(struct test_random *random, struct attention_problem *problem, const int64_t strides[4]) {
+  problem->q = make_rows(random, problem, problem->n_rows, problem->head_dim, strides[0], true);
+  problem->k = make_rows(random, problem, problem->n_keys, problem->head_dim, strides[1], true);
+  problem->v = make_rows(random, problem, problem->n_keys, problem->v_head_dim, strides[2], false);
+  problem->out = make_rows(random, problem, problem->n_rows, problem->v_head_dim, strides[3], false);
+}
+
+static int32_t pick(struct test_random *random, const int32_t *list, size_t n) {
+  return list[test_random_range(random, 0, (int64_t)n - 1)];
+}
+
+static int32_t random_rows(struct test_random *random, const struct attention_limits *limits) {
+  int32_t max_rows = limits->rows, row_step = limits->row_step;
+  const int32_t edges[] = {1, row_step - 1, row_step, row_step + 1, max_rows - row_step + 1, max_rows - 1, max_rows, max_rows};
+  int32_t n = pick(random, edges, sizeof edges / sizeof *edges);
+  if (n < 1 || n > max_rows || test_random_range(random, 0, 2) == 0) n = (int32_t)test_random_range(random, 1, max_rows);
+  return n;
+}
+
+struct attention_problem attention_problem_random(struct test_random *random, enum omma_dtype dtype,
+                                                  const struct attention_limits *limits) {
+  static const int32_t usual[] = {64, 72, 80, 88, 96, 104, 112, 128};
+  static const int32_t lengths[] = {1,  2,  3,  7,  8,  9,  15,  17,  31,  47,  48,  49,
+                                    61, 63, 64, 65, 66, 97, 127, 128, 129, 191, 193, 257};
+  struct attention_problem problem = {.dtype = dtype, .n_rows = random_rows(random, limits)};
+  problem.n_keys = pick(random, lengths, sizeof lengths / sizeof *lengths);
+  if (problem.n_keys > limits->keys || test_random_range(random, 0, 2) == 0) {
+    problem.n_keys = (int32_t)test_random_range(random, 1, limits->keys);
+  }
+  problem.head_dim = problem.v_head_dim = pick(random, usual, sizeof usual / sizeof *usual);
+  if (test_random_range(random, 0, 1)) {
+    problem.head_dim = (int32_t)test_random_range(random, 1, limits->dim);
+    problem.v_head_dim = (int32_t)test_random_range(random, 1, limits->dim);
+  }
+  problem.first_visible = problem.n_keys;
+  if (limits->masked && problem.n_rows <= problem.n_keys && test_random_range(random, 0, 1)) {
+    problem.first_visible = problem.n_keys - problem.n_rows + 1;
+  }
+  problem.values = test_random_range(random, 0, 1) ? NORMAL : (int)test_random_range(random, NORMAL, KINDS - 1);
+  problem.scale = (test_random_range(random, 0, 5) ? 1.0f : -1.5f) / sqrtf((float)problem.head_dim);
+  int64_t strides[4] = {problem.head_dim, problem.head_dim, problem.v_head_dim, problem.v_head_dim};
+  for (int i = 0; i < 4; i++) strides[i] += test_random_range(random, 0, 1) ? test_random_range(random, 0, 9) : 0;
+  make_all(random, &problem, strides);
+  return problem;
+}
+
+struct attention_problem attention_problem_fixed(enum omma_dtype dtype, int32_t n_rows, int32_t n_keys, int32_t head_dim) {
+  struct test_random random = {1};
+  struct attention_problem problem = {.dtype = dtype,
+                                      .n_rows = n_rows,
+                                      .n_keys = n_keys,
+                                      .head_dim = head_dim,
+                                      .v_head_dim = head_dim,
+                                      .first_visible = n_keys,
+                                      .scale = 1.0f / sqrtf((float)head_dim)};
+  int64_t fused = 3 * 16 * head_dim;
+  make_all(&random, &problem, (const int64_t[4]){fused, fused, fused, (int64_t)16 * head_dim});
+  return problem;
+}
+
+void attention_problem_free(struct attention_problem *problem) {
+  guarded_free(&problem->q.memory);
+  guarded_free(&problem->k.memory);
+  guarded_free(&problem->v.memory);
+  guarded_free(&problem->out.memory);
+}
+
+unsigned char *attention_row(const struct attention_problem *problem, const struct attention_rows *rows, int64_t index) {
+  return rows->memory.data + (size_t)(index * rows->stride) * ommai_attention_element_size(problem->dtype);
+}
+
+static double element(const struct attention_problem *problem, const struct attention_rows *rows, int64_t row, int64_t d) {
+  return ommai_attention_load(rows->memory.data, row * rows->stride + d, problem->dtype);
+}
+
+/* The softmax weights of a row, and the largest sum of |q| |k| of a score. */
+static double row_weights(const struct attention_problem *problem, int64_t row, int64_t n_keys, double *weights) {
+  double sum = 0.0, largest = -INFINITY, most_terms = 0.0;
+  for (int64_t key = 0; key < n_keys; key++) {
+    double dot = 0.0, terms = 0.0;
+    for (int64_t d = 0; d < problem->head_dim; d++) {
+      double product = element(problem, &problem->q, row, d) * element(problem, &problem->k, key, d);
+      dot += product;
+      terms += fabs(product);
+    }
+    weights[key] = dot * problem->scale;
+    largest = fmax(largest, weights[key]);
+    most_terms = fmax(most_terms, terms * fabs(problem->scale));
+  }
+  for (int64_t key = 0; key < n_keys; key++) sum += weights[key] = exp(weights[key] - largest);
+  for (int64_t key = 0; key < n_keys; key++) weights[key] /= sum;
+  return most_terms;
+}
+
+/* Allowed: the rounding of the type, on the sum of |weight * value|; that of f32 scores, where an error of 2^-24 of a score's
+ * terms moves a weight by as much; and denormals taken as zeros. */
+double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found) {
+  static const double units[3] = {2e-6, 4e-3, 1e-3};
+  double weights[ATTENTION_MAX_KEYS], error = 0.0, magnitude = 0.0;
+  double scores = fmin(1.0, 4 * 0x1p-24 * row_weights(problem, row, n_keys, weights));
+  for (int64_t d = 0; d < problem->v_head_dim; d++) {
+    double expected = 0.0, terms = 0.0;
+    for (int64_t key = 0; key < n_keys; key++) {
+      double term = weights[key] * element(problem, &problem->v, key, d);
+      expected += term;
+      terms += fabs(term);
+    }
+    error += (found[d] - expected) * (found[d] - expected);
+    magnitude += terms * terms;
+  }
+  double tiny = problem->dtype == OMMA_F16 ? 0x1p-24 : 0x1p-126;
+  return sqrt(error) / (sqrt(magnitude) * (units[problem->dtype] + scores) + 2 * tiny * sqrt(problem->v_head_dim));
+}
+
+const char *attention_problem_name(const struct attention_problem *problem, char *out, size_t size) {
+  snprintf(out, size, "D %d/%d, %d keys, %s values", problem->head_dim, problem->v_head_dim, problem->n_keys,
+           (const char *const[KINDS]){"normal", "equal", "huge", "denormal", "alternating"}[problem->values]);
+  return out;
+}

@@ -1,0 +1,239 @@
+/* The tile kernels, packing and attending: against double precision, and what the contract promises about rows, tiles and masked
+ * keys. Packed memory, scratch, inputs and outputs all lie between pages that cannot be touched. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/attention_element.h"
+#include "kernels/attention_kernels.h"
+#include "kernels/attention_rows.h"
+
+enum { BLOCK = OMMAI_ATTENTION_BLOCK, BENCH_KEYS = 1024, BENCH_DIM = 72 };
+enum { TILE, WINDOW }; /* index of an entry */
+
+typedef const struct ommai_attention_tile_kernel *tile_kernel;
+
+static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static int64_t n_blocks_of(const struct attention_problem *p) { return (p->n_keys + BLOCK - 1) / BLOCK; }
+
+static void pack_block(tile_kernel kernel, const struct attention_problem *p, int64_t block, void *packed) {
+  int64_t left = p->n_keys - block * BLOCK;
+  struct ommai_attention_pack pack = {.k = attention_row(p, &p->k, block * BLOCK),
+                                      .v = attention_row(p, &p->v, block * BLOCK),
+                                      .k_stride = p->k.stride,
+                                      .v_stride = p->v.stride,
+                                      .n_keys = (int32_t)(left < BLOCK ? left : BLOCK),
+                                      .head_dim = p->head_dim,
+                                      .v_head_dim = p->v_head_dim,
+                                      .packed = packed};
+  kernel->pack(&pack);
+}
+
+/* The blocks of a problem, each alone between its pages while it is packed. */
+static struct guarded pack_all(tile_kernel kernel, const struct attention_problem *p) {
+  size_t bytes = whole_lines(kernel->block_bytes(p->head_dim, p->v_head_dim));
+  struct guarded packed = guarded_new((size_t)n_blocks_of(p) * bytes, true), block = guarded_new(bytes, true);
+  for (int64_t i = 0; i < n_blocks_of(p); i++) {
+    memset(block.data, 0xff, bytes);
+    pack_block(kernel, p, i, block.data);
+    guarded_check(&block, "packed block");
+    memcpy(packed.data + (size_t)i * bytes, block.data, bytes);
+  }
+  guarded_free(&block);
+  return packed;
+}
+
+static struct ommai_attention_tile tile_of(const struct attention_problem *p, int32_t first, int32_t count, const void *packed,
+                                           void *scratch) {
+  struct ommai_attention_tile tile = {.q = attention_row(p, &p->q, first),
+                                      .out = attention_row(p, &p->out, first),
+                                      .q_stride = p->q.stride,
+                                      .out_stride = p->out.stride,
+                                      .n_rows = count,
+                                      .head_dim = p->head_dim,
+                                      .v_head_dim = p->v_head_dim,
+                                      .packed = packed,
+                                      .scale = p->scale,
+                                      .scratch = scratch};
+  tile.first_visible = p->first_visible + first < p->n_keys ? p->first_visible + first : p->n_keys;
+  tile.n_keys = tile.first_visible + count - 1 < p->n_keys ? tile.first_visible + count - 1 : p->n_keys;
+  return tile;
+}
+
+/* Rows [first, first + count) as one tile; `foresee`: with a hint at rows that cannot be touched. */
+static void run_tile(tile_kernel kernel, const struct attention_problem *p, int32_t first, int32_t count, bool foresee) {
+  struct guarded packed = pack_all(kernel, p), nothing = guarded_untouchable(4096);
+  struct guarded scratch = guarded_new(whole_lines(kernel->scratch_bytes(p->head_dim, p->v_head_dim)), true);
+  struct ommai_attention_tile tile = tile_of(p, first, count, packed.data, scratch.data);
+  struct ommai_attention_prefetch prefetch = {.base = {nothing.data, nothing.data, nothing.data, nothing.data},
+                                              .stride = {64, 64, 64, 64},
+                                              .row_bytes = {64, 64, 64, 64},
+                                              .n_rows = 64,
+                                              .rows_per_step = 2};
+  if (foresee) tile.prefetch = &prefetch;
+  kernel->attend(&tile);
+  guarded_check(&scratch, "scratch");
+  guarded_free(&packed);
+  guarded_free(&scratch);
+  guarded_free(&nothing);
+}
+
+static void load_row(const struct attention_problem *p, int64_t row, float *out) {
+  for (int64_t d = 0; d < p->v_head_dim; d++) {
+    out[d] = ommai_attention_load(attention_row(p, &p->out, row), d, p->dtype);
+  }
+}
+
+/* Nothing but the rows of out was written. */
+static bool padding_holds(const struct attention_problem *p) {
+  size_t size = ommai_attention_element_size(p->dtype);
+  for (int64_t row = 0; row + 1 < p->n_rows; row++) {
+    const unsigned char *from = attention_row(p, &p->out, row) + (size_t)p->v_head_dim * size;
+    for (const unsigned char *at = from; at < attention_row(p, &p->out, row + 1); at++) {
+      if (*at != 0xff) return false;
+    }
+  }
+  return true;
+}
+
+/* Window kernels serve one block of keys that every row sees. */
+static struct attention_limits limits_of(const struct kernel_entry *entry) {
+  tile_kernel kernel = entry->kernel;
+  bool window = entry->index == WINDOW;
+  return (struct attention_limits){.rows = kernel->rows < ATTENTION_MAX_ROWS ? kernel->rows : ATTENTION_MAX_ROWS,
+                                   .row_step = kernel->row_step,
+                                   .keys = window ? BLOCK : ATTENTION_MAX_KEYS,
+                                   .dim = ATTENTION_MAX_DIM,
+                                   .masked = !window};
+}
+
+static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
+  tile_kernel kernel = entry->kernel;
+  struct test_random random = {seed};
+  const struct attention_limits limits = limits_of(entry);
+  struct attention_problem p = attention_problem_random(&random, kernel->dtype, &limits);
+  float together[ATTENTION_MAX_ROWS][ATTENTION_MAX_DIM], alone[ATTENTION_MAX_DIM];
+  char name[80];
+  double worst = 0.0;
+  attention_problem_name(&p, name, sizeof name);
+  run_tile(kernel, &p, 0, p.n_rows, test_random_range(&random, 0, 1));
+  for (int32_t row = 0; row < p.n_rows; row++) {
+    int64_t seen = p.first_visible + row < p.n_keys ? p.first_visible + row : p.n_keys;
+    load_row(&p, row, together[row]);
+    double error = attention_row_error(&p, row, seen, together[row]);
+    if (!(error <= 1.0)) kernel_fail(entry, seed, "%s: row %d of %d: %.3g of the bound", name, row, p.n_rows, error);
+    worst = fmax(worst, error);
+  }
+  /* A row has the same bits in a tile of its own, and in one that begins at it. */
+  int32_t row = (int32_t)test_random_range(&random, 0, p.n_rows - 1);
+  for (int round = 0; round < 2; round++) {
+    run_tile(kernel, &p, row, round ? p.n_rows - row : 1, false);
+    load_row(&p, row, alone);
+    if (memcmp(alone, together[row], (size_t)p.v_head_dim * sizeof *alone) != 0) {
+      kernel_fail(entry, seed, "%s: row %d differs from that in a tile of %d", name, row, p.n_rows);
+    }
+  }
+  if (!padding_holds(&p)) kernel_fail(entry, seed, "%s: wrote between the rows of out", name);
+  guarded_check(&p.out.memory, "out");
+  attention_problem_free(&p);
+  return worst;
+}
+
+/* Packed blocks depend on the keys and values alone: not on strides, alignment, or what lay there before, as far as the kernel
+ * writes at all. */
+static double check_pack(const struct kernel_entry *entry, uint64_t seed) {
+  tile_kernel kernel = entry->kernel;
+  struct test_random random = {seed};
+  const struct attention_limits limits = limits_of(entry);
+  struct attention_problem p = attention_problem_random(&random, kernel->dtype, &limits), moved = p;
+  size_t size = ommai_attention_element_size(p.dtype);
+  struct attention_rows *from[2] = {&p.k, &p.v}, *to[2] = {&moved.k, &moved.v};
+  for (int i = 0; i < 2; i++) {
+    to[i]->stride = from[i]->dim + test_random_range(&random, 0, 70);
+    to[i]->memory = guarded_new((size_t)((to[i]->n - 1) * to[i]->stride + to[i]->dim) * size, true);
+    for (int64_t row = 0; row < to[i]->n; row++) {
+      memcpy(attention_row(&p, to[i], row), attention_row(&p, from[i], row), (size_t)to[i]->dim * size);
+    }
+  }
+  struct guarded packed[2] = {pack_all(kernel, &p), pack_all(kernel, &moved)};
+  if (memcmp(packed[0].data, packed[1].data, packed[0].size) != 0) {
+    char name[80];
+    kernel_fail(entry, seed, "%s: other strides, other bytes", attention_problem_name(&p, name, sizeof name));
+  }
+  for (int i = 0; i < 2; i++) {
+    guarded_free(&packed[i]);
+    guarded_free(&to[i]->memory);
+  }
+  attention_problem_free(&p);
+  return 0.0;
+}
+
+struct bench {
+  tile_kernel kernel;
+  struct attention_problem problem;
+  struct guarded packed, scratch;
+  struct ommai_attention_tile tile;
+};
+
+static void bench_attend(void *context) {
+  struct bench *bench = context;
+  bench->kernel->attend(&bench->tile);
+}
+
+static void bench_pack(void *context) {
+  struct bench *bench = context;
+  pack_block(bench->kernel, &bench->problem, 0, bench->packed.data);
+}
+
+static void release_bench(void *context) {
+  struct bench *bench = context;
+  attention_problem_free(&bench->problem);
+  guarded_free(&bench->packed);
+  guarded_free(&bench->scratch);
+  free(bench);
+}
+
+static struct bench *make_bench(const struct kernel_entry *entry) {
+  tile_kernel kernel = entry->kernel;
+  struct bench *bench = calloc(1, sizeof *bench);
+  bench->kernel = kernel;
+  int32_t n_keys = entry->index == WINDOW ? BLOCK : BENCH_KEYS;
+  bench->problem = attention_problem_fixed(kernel->dtype, kernel->rows, n_keys, BENCH_DIM);
+  bench->packed = pack_all(kernel, &bench->problem);
+  bench->scratch = guarded_new(whole_lines(kernel->scratch_bytes(BENCH_DIM, BENCH_DIM)), true);
+  bench->tile = tile_of(&bench->problem, 0, kernel->rows, bench->packed.data, bench->scratch.data);
+  return bench;
+}
+
+static struct kernel_call attend_call(const struct kernel_entry *entry) {
+  struct bench *bench = make_bench(entry);
+  struct kernel_call call = {.run = bench_attend, .release = release_bench, .context = bench};
+  call.flops = 4.0 * BENCH_DIM * bench->problem.n_keys * bench->kernel->rows;
+  call.half = bench->kernel->dtype == OMMA_BF16;
+  snprintf(call.shape, sizeof call.shape, "%d rows, %d keys, D %d", bench->kernel->rows, bench->problem.n_keys, BENCH_DIM);
+  return call;
+}
+
+static struct kernel_call pack_call(const struct kernel_entry *entry) {
+  struct kernel_call call = {.run = bench_pack, .release = release_bench, .context = make_bench(entry)};
+  snprintf(call.shape, sizeof call.shape, "%d keys, D %d", BLOCK, BENCH_DIM);
+  return call;
+}
+
+static void add_kernels(struct kernel_list *list, const struct ommai_attention_tile_kernel *const *kernels, const char *kind,
+                        int index) {
+  static const struct kernel_family attend = {check_tile, attend_call}, pack = {check_pack, pack_call};
+  static const char *const types[3] = {"f32", "bf16", "f16"};
+  char operation[KERNEL_NAME_SIZE];
+  for (int i = 0; kernels[i]; i++) {
+    snprintf(operation, sizeof operation, "attention_%s_%s", kind, types[kernels[i]->dtype]);
+    kernel_list_add(list, &attend, operation, kernels[i]->level, kernels[i], index);
+    snprintf(operation, sizeof operation, "attention_%s_pack_%s", kind, types[kernels[i]->dtype]);
+    kernel_list_add(list, &pack, operation, kernels[i]->level, kernels[i], index);
+  }
+}
+
+void kernel_list_attention_tiles(struct kernel_list *list) {
+  add_kernels(list, ommai_attention_tile_kernels, "tile", TILE);
+  add_kernels(list, ommai_attention_window_kernels, "window", WINDOW);
+}

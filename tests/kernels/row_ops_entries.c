@@ -1,0 +1,201 @@
+/* The row operations: against double precision, and at every level the bits of the scalar code. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/half.h"
+#include "kernels/kernel_entry.h"
+#include "kernels/row_ops.h"
+#include "support/guarded.h"
+
+enum { MAX_D = 5000, BENCH_D = 1152 };
+
+/* The operations in the order of the list. */
+enum operation {
+#define OPERATION(name, parameters) OPERATION_##name,
+  OMMAI_ROW_OPS(OPERATION)
+#undef OPERATION
+      OPERATIONS
+};
+static const char *const names[OPERATIONS] = {
+#define NAME(name, parameters) "row_" #name,
+    OMMAI_ROW_OPS(NAME)
+#undef NAME
+};
+
+enum { X, OTHER, WEIGHT, BIAS, COSINE, SINE, INPUTS };
+
+struct inputs {
+  int64_t d;
+  enum omma_dtype type; /* of out */
+  struct guarded rows[INPUTS];
+};
+
+static const float *row_of(const struct inputs *inputs, int which) { return (const float *)(void *)inputs->rows[which].data; }
+
+/* Rows of d floats that end at a page without access; cosine and sine of d / 2 angles. */
+static struct inputs make_inputs(struct test_random *random, int64_t d, enum omma_dtype type) {
+  struct inputs inputs = {.d = d, .type = type};
+  float *rows[INPUTS];
+  for (int i = 0; i < INPUTS; i++) {
+    inputs.rows[i] = guarded_new((size_t)(i >= COSINE ? d / 2 : d) * sizeof(float), test_random_range(random, 0, 3) > 0);
+    rows[i] = (float *)(void *)inputs.rows[i].data;
+  }
+  float spread = test_random_range(random, 0, 7) ? 3.0f : 60.0f;
+  for (int64_t i = 0; i < d; i++) {
+    rows[X][i] = test_random_normal(random) * spread;
+    for (int which = OTHER; which <= BIAS; which++) rows[which][i] = test_random_normal(random);
+  }
+  for (int64_t i = 0; i < d / 2; i++) {
+    double angle = 9.0 * test_random_normal(random);
+    rows[COSINE][i] = (float)cos(angle);
+    rows[SINE][i] = (float)sin(angle);
+  }
+  return inputs;
+}
+
+static void free_inputs(struct inputs *inputs) {
+  for (int i = 0; i < INPUTS; i++) guarded_free(&inputs->rows[i]);
+}
+
+/* The operations from add on change their output. */
+static bool in_place(int operation) { return operation >= OPERATION_add; }
+
+static void run(const struct ommai_row_ops *ops, int operation, const struct inputs *inputs, void *out) {
+  static const float weights[5] = {0.5f, -0.25f, 0.125f, 0.7f, -0.9f};
+  const float *x = row_of(inputs, X), *other = row_of(inputs, OTHER), *weight = row_of(inputs, WEIGHT);
+  const float *const rows[5] = {x, other, weight, row_of(inputs, BIAS), x};
+  switch ((enum operation)operation) {
+    case OPERATION_layer_norm: ops->layer_norm(x, weight, row_of(inputs, BIAS), 1e-6f, inputs->d, out, inputs->type); break;
+    case OPERATION_rms_norm: ops->rms_norm(x, weight, 1e-6f, inputs->d, out, inputs->type); break;
+    case OPERATION_rope_half:
+      ops->rope_half(x, row_of(inputs, COSINE), row_of(inputs, SINE), 1, inputs->d, out, inputs->d, inputs->type);
+      break;
+    case OPERATION_rope_pairs:
+      ops->rope_pairs(x, row_of(inputs, COSINE), row_of(inputs, SINE), 1, inputs->d, out, inputs->d, inputs->type);
+      break;
+    case OPERATION_silu_mul: ops->silu_mul(x, other, inputs->d, out, inputs->type); break;
+    case OPERATION_convert: ops->convert(x, inputs->d, out, inputs->type); break;
+    case OPERATION_add: ops->add(out, x, inputs->d); break;
+    case OPERATION_add_scaled: ops->add_scaled(out, x, 0.7f, inputs->d); break;
+    case OPERATION_add_weighted: ops->add_weighted(out, rows, weights, 5, inputs->d); break;
+    case OPERATIONS: break;
+  }
+}
+
+/* The output between its pages; operations in place begin with OTHER. */
+static struct guarded run_guarded(const struct ommai_row_ops *ops, int operation, const struct inputs *inputs) {
+  size_t size = inputs->type == OMMA_F32 || in_place(operation) ? sizeof(float) : sizeof(ommai_bf16);
+  struct guarded out = guarded_new((size_t)inputs->d * size, true);
+  if (in_place(operation)) memcpy(out.data, row_of(inputs, OTHER), out.size);
+  run(ops, operation, inputs, out.data);
+  guarded_check(&out, "out");
+  return out;
+}
+
+static double expected_at(const struct inputs *inputs, int operation, int64_t i, double mean, double variance, double square) {
+  int64_t half = inputs->d / 2, pair = i < half ? i + half : i - half;
+  double x = row_of(inputs, X)[i], y = row_of(inputs, OTHER)[i], w = row_of(inputs, WEIGHT)[i], b = row_of(inputs, BIAS)[i];
+  switch (operation) {
+    case OPERATION_layer_norm: return (x - mean) / sqrt(variance + 1e-6) * w + b;
+    case OPERATION_rms_norm: return x / sqrt(square + 1e-6) * w;
+    case OPERATION_rope_half:
+      return x * row_of(inputs, COSINE)[i % half] +
+             (i < half ? -1.0 : 1.0) * row_of(inputs, X)[pair] * row_of(inputs, SINE)[i % half];
+    case OPERATION_rope_pairs:
+      return x * row_of(inputs, COSINE)[i / 2] + (i % 2 ? 1.0 : -1.0) * row_of(inputs, X)[i ^ 1] * row_of(inputs, SINE)[i / 2];
+    case OPERATION_silu_mul: return x / (1 + exp(-x)) * y;
+    case OPERATION_convert: return x;
+    case OPERATION_add: return x + y;
+    case OPERATION_add_scaled: return y + (double)0.7f * x;
+    default: return y + 0.5 * x - 0.25 * y + 0.125 * w + (double)0.7f * b - (double)0.9f * x;
+  }
+}
+
+/* Relative error (L2) of an output, over what is allowed. */
+static double error_of(const struct inputs *inputs, int operation, const struct guarded *out) {
+  double mean = 0, square = 0, variance = 0, difference = 0, norm = 0, d = (double)inputs->d;
+  const float *x = row_of(inputs, X);
+  bool wide = out->size == (size_t)inputs->d * sizeof(float);
+  for (int64_t i = 0; i < inputs->d; i++) {
+    mean += x[i] / d;
+    square += (double)x[i] * x[i] / d;
+  }
+  for (int64_t i = 0; i < inputs->d; i++) variance += (x[i] - mean) * (x[i] - mean) / d;
+  for (int64_t i = 0; i < inputs->d; i++) {
+    double expected = expected_at(inputs, operation, i, mean, variance, square);
+    double found = wide ? ((const float *)(void *)out->data)[i] : ommai_bf16_to_f32(((const ommai_bf16 *)(void *)out->data)[i]);
+    difference += (found - expected) * (found - expected);
+    norm += expected * expected;
+  }
+  return sqrt(difference) / ((wide ? 5e-7 : 3e-3) * sqrt(norm) + 1e-30);
+}
+
+static double check_row_op(const struct kernel_entry *entry, uint64_t seed) {
+  static const int64_t sizes[] = {2, 4, 14, 16, 18, 30, 32, 34, 64, 72, 80, 96, 128, 1000, 1152, 4304};
+  struct test_random random = {seed};
+  int64_t d = sizes[test_random_range(&random, 0, sizeof sizes / sizeof *sizes - 1)];
+  if (test_random_range(&random, 0, 2) == 0) d = 2 * test_random_range(&random, 1, MAX_D / 2);
+  struct inputs inputs = make_inputs(&random, d, test_random_range(&random, 0, 1) ? OMMA_F32 : OMMA_BF16);
+  struct guarded out = run_guarded(entry->kernel, entry->index, &inputs);
+  struct guarded scalar = run_guarded(&ommai_row_ops_scalar, entry->index, &inputs);
+  double error = error_of(&inputs, entry->index, &out);
+  /* Of few numbers nearly everything may cancel; the bits are compared all the same. */
+  if (!(error <= 1.0) && d >= 64) kernel_fail(entry, seed, "d %d: %.3g of the bound", (int)d, error);
+  if (memcmp(out.data, scalar.data, out.size) != 0) kernel_fail(entry, seed, "d %d: differs from the scalar code", (int)d);
+  guarded_free(&out);
+  guarded_free(&scalar);
+  free_inputs(&inputs);
+  return d >= 64 ? error : 0.0;
+}
+
+static double check_silu(const struct kernel_entry *entry, uint64_t seed) {
+  static const float gate[6] = {-1e30f, -100.0f, -88.0f, 0.0f, 88.0f, 1e30f}, up[6] = {1, 1, 1, 1, 1, 1};
+  const struct ommai_row_ops *ops = entry->kernel;
+  float out[6];
+  ops->silu_mul(gate, up, 6, out, OMMA_F32);
+  for (int i = 0; i < 6; i++) {
+    if (!isfinite(out[i])) kernel_fail(entry, seed, "silu(%g) is %g", (double)gate[i], (double)out[i]);
+  }
+  assert_true(fabsf(out[1]) < 1e-30f && fabsf(out[2]) < 1e-30f && out[3] == 0.0f && out[4] == 88.0f);
+  return check_row_op(entry, seed);
+}
+
+struct bench {
+  const struct kernel_entry *entry;
+  struct inputs inputs;
+  float out[BENCH_D];
+};
+
+static void bench_run(void *context) {
+  struct bench *bench = context;
+  run(bench->entry->kernel, bench->entry->index, &bench->inputs, bench->out);
+}
+
+static void release_bench(void *context) {
+  struct bench *bench = context;
+  free_inputs(&bench->inputs);
+  free(bench);
+}
+
+static struct kernel_call row_call(const struct kernel_entry *entry) {
+  struct test_random random = {1};
+  struct bench *bench = calloc(1, sizeof *bench);
+  bench->entry = entry;
+  bench->inputs = make_inputs(&random, BENCH_D, OMMA_BF16);
+  struct kernel_call call = {.run = bench_run, .release = release_bench, .context = bench};
+  snprintf(call.shape, sizeof call.shape, "d %d", BENCH_D);
+  return call;
+}
+
+void kernel_list_row_ops(struct kernel_list *list) {
+  static const struct kernel_family family = {check_row_op, row_call}, silu = {check_silu, row_call};
+  const struct ommai_row_ops *before = NULL;
+  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
+    const struct ommai_row_ops *ops = ommai_row_ops(level);
+    if (ops == before || (int)ops->level != level) continue;
+    for (int i = 0; i < OPERATIONS; i++) {
+      kernel_list_add(list, i == OPERATION_silu_mul ? &silu : &family, names[i], ops->level, ops, i);
+    }
+    before = ops;
+  }
+}

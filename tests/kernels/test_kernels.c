@@ -1,0 +1,238 @@
+/* The kernel tester: every kernel of every CPU level that this machine has, against double precision or the scalar code, on random
+ * inputs from a printed seed. With --bench it also times each kernel, which asserts nothing. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "kernels/attention_kernels.h"
+#include "kernels/kernel_timing.h"
+
+enum { DEFAULT_ROUNDS = 120, SMALL_ROUNDS = 20, DEFAULT_SEED = 1 };
+
+/* What became of an entry. */
+struct outcome {
+  const char *state; /* "ok", "no such level", "failed"; NULL: not asked for */
+  double worst;      /* share of the allowed error */
+  struct kernel_time time;
+};
+
+struct tester {
+  struct kernel_list list;
+  struct outcome outcomes[KERNEL_MAX_ENTRIES];
+  uint64_t seed;
+  int64_t rounds;
+  bool bench;
+  double seconds; /* per kernel */
+  const char *pattern, *json;
+};
+
+static struct tester tester = {.seed = DEFAULT_SEED, .seconds = 0.1};
+
+void kernel_list_add(struct kernel_list *list, const struct kernel_family *family, const char *operation,
+                     enum ommai_cpu_level level, const void *kernel, int index) {
+  assert_true(list->n < KERNEL_MAX_ENTRIES);
+  struct kernel_entry *entry = &list->entries[list->n++];
+  *entry = (struct kernel_entry){
+      .operation_size = strlen(operation), .level = level, .family = family, .kernel = kernel, .index = index};
+  snprintf(entry->name, sizeof entry->name, "%s_%s", operation, ommai_cpu_level_name(level));
+}
+
+static void run_entry(void **state) {
+  const struct kernel_entry *entry = *state;
+  struct outcome *outcome = &tester.outcomes[entry - tester.list.entries];
+  outcome->state = "no such level";
+  if (!ommai_cpu_has(entry->level)) skip();
+  outcome->state = "failed";
+  for (int64_t round = 0; round < tester.rounds; round++) {
+    double worst = entry->family->check(entry, tester.seed + (uint64_t)round);
+    if (worst > outcome->worst) outcome->worst = worst;
+  }
+  outcome->state = "ok";
+}
+
+/* The lists ascend by level within a type, every type has a scalar kernel, and the tiles are multiples of their steps. */
+static void lists_are_in_order(void **state) {
+  (void)state;
+  for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
+    assert_non_null(ommai_attention_tile_kernel_find(OMMAI_CPU_SCALAR, dtype));
+    enum ommai_cpu_level level = OMMAI_CPU_SCALAR;
+    for (int i = 0; ommai_attention_tile_kernels[i]; i++) {
+      const struct ommai_attention_tile_kernel *kernel = ommai_attention_tile_kernels[i];
+      if (kernel->dtype != (enum omma_dtype)dtype) continue;
+      assert_true(kernel->level >= level);
+      assert_int_equal(kernel->rows % kernel->row_step, 0);
+      level = kernel->level;
+    }
+  }
+  assert_non_null(ommai_attention_decode_kernel_find(OMMAI_CPU_SCALAR, OMMA_F32));
+  assert_non_null(ommai_attention_decode_kernel_find(OMMAI_CPU_SCALAR, OMMA_BF16));
+  assert_null(ommai_attention_decode_kernel_find(OMMAI_CPU_LEVELS - 1, OMMA_F16));
+}
+
+/* A window's block fits where one of the tile kernel's would be. */
+static void window_blocks_fit(void **state) {
+  (void)state;
+  for (int i = 0; ommai_attention_window_kernels[i]; i++) {
+    const struct ommai_attention_tile_kernel *window = ommai_attention_window_kernels[i];
+    const struct ommai_attention_tile_kernel *tile = ommai_attention_tile_kernel_find(window->level, window->dtype);
+    assert_true(ommai_attention_window_kernel_find(window->level, window->dtype) == window);
+    assert_int_equal(window->rows % window->row_step, 0);
+    for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim++) {
+      assert_true(window->block_bytes(dim, 72) <= tile->block_bytes(dim, 72));
+      assert_true(window->block_bytes(72, dim) <= tile->block_bytes(72, dim));
+    }
+  }
+}
+
+/* ---- report ----------------------------------------------------------------------------------------------------------- */
+
+/* How many times faster than the scalar kernel of the same operation, by useful work where calls differ in it; 0 where that was
+ * not timed. */
+static double times_scalar(size_t index) {
+  const struct kernel_entry *entry = &tester.list.entries[index];
+  for (size_t i = 0; i < tester.list.n; i++) {
+    const struct kernel_entry *other = &tester.list.entries[i];
+    if (other->level != OMMAI_CPU_SCALAR || other->operation_size != entry->operation_size) continue;
+    if (strncmp(other->name, entry->name, entry->operation_size) != 0 || tester.outcomes[i].time.ns == 0.0) continue;
+    const struct kernel_time *scalar = &tester.outcomes[i].time, *own = &tester.outcomes[index].time;
+    return own->gflops > 0.0 ? own->gflops / scalar->gflops : scalar->ns / own->ns;
+  }
+  return 0.0;
+}
+
+static void time_all(void) {
+  for (size_t i = 0; i < tester.list.n; i++) {
+    struct outcome *outcome = &tester.outcomes[i];
+    if (outcome->state && strcmp(outcome->state, "ok") == 0) {
+      outcome->time = kernel_time_entry(&tester.list.entries[i], tester.seconds);
+    }
+  }
+}
+
+static void print_table(FILE *to) {
+  fprintf(to, "\n%-36s %-13s %11s", "kernel", "", "of bound");
+  if (tester.bench) fprintf(to, " %11s %9s %7s %9s  %s", "ns/call", "GFLOP/s", "% peak", "x scalar", "shape");
+  fputc('\n', to);
+  for (size_t i = 0; i < tester.list.n; i++) {
+    const struct outcome *outcome = &tester.outcomes[i];
+    if (!outcome->state) continue;
+    fprintf(to, "%-36s %-13s", tester.list.entries[i].name, outcome->state);
+    if (outcome->worst > 0.0) fprintf(to, " %9.1f %%", outcome->worst * 100);
+    if (outcome->time.ns > 0.0) {
+      const struct kernel_time *time = &outcome->time;
+      fprintf(to, outcome->worst > 0.0 ? " %11.0f" : " %23.0f", time->ns);
+      if (time->gflops > 0.0) fprintf(to, " %9.1f %7.1f", time->gflops, time->gflops / time->peak_gflops * 100);
+      fprintf(to, time->gflops > 0.0 ? " %9.1f  %s" : " %27.1f  %s", times_scalar(i), time->shape);
+    }
+    fputc('\n', to);
+  }
+}
+
+static int write_json(void) {
+  FILE *to = fopen(tester.json, "w");
+  if (!to) {
+    fprintf(stderr, "test_kernels: %s: %s\n", tester.json, strerror(errno));
+    return 1;
+  }
+  fprintf(to, "{\"seed\": %" PRIu64 ", \"rounds\": %" PRId64 ", \"kernels\": [", tester.seed, tester.rounds);
+  const char *separator = "\n";
+  for (size_t i = 0; i < tester.list.n; i++) {
+    const struct outcome *outcome = &tester.outcomes[i];
+    const struct kernel_time *time = &outcome->time;
+    if (!outcome->state) continue;
+    fprintf(to, "%s  {\"name\": \"%s\", \"level\": \"%s\", \"state\": \"%s\", \"share_of_bound\": %.4g", separator,
+            tester.list.entries[i].name, ommai_cpu_level_name(tester.list.entries[i].level), outcome->state, outcome->worst);
+    if (time->ns > 0.0) {
+      fprintf(to, ", \"shape\": \"%s\", \"ns\": %.1f, \"gflops\": %.3f, \"peak_gflops\": %.3f, \"times_scalar\": %.3f",
+              time->shape, time->ns, time->gflops, time->peak_gflops, times_scalar(i));
+    }
+    fputc('}', to);
+    separator = ",\n";
+  }
+  fputs("\n]}\n", to);
+  return fclose(to) != 0;
+}
+
+/* ---- command line ----------------------------------------------------------------------------------------------------- */
+
+static const char usage[] =
+    "usage: test_kernels [--test PATTERN] [--seed N] [--rounds N] [--bench] [--seconds T] [--json FILE]\n"
+    "  --test PATTERN  only kernels whose name matches (* and ? as in a shell): 'attention_tile_*_avx2'\n"
+    "  --seed N        of the first round, later rounds count on; 0 takes one from the clock (default 1)\n"
+    "  --rounds N      trials per kernel (default 120)\n"
+    "  --bench         also time each kernel: ns per call, GFLOP/s, share of the peak measured beside it, times scalar\n"
+    "  --seconds T     to time each kernel (default 0.1)\n"
+    "  --json FILE     write the table as JSON too\n";
+
+/* The value of an option that takes a number. */
+static bool read_number(const char *text, double low, double *value) {
+  char *end;
+  errno = 0;
+  *value = strtod(text, &end);
+  return errno == 0 && end != text && *end == '\0' && *value >= low;
+}
+
+static bool read_option(const char *name, const char *value) {
+  double number = 0.0;
+  char *end;
+  if (strcmp(name, "--test") == 0) {
+    tester.pattern = value;
+  } else if (strcmp(name, "--json") == 0) {
+    tester.json = value;
+  } else if (strcmp(name, "--seed") == 0) {
+    tester.seed = strtoull(value, &end, 10);
+    return end != value && *end == '\0';
+  } else if (strcmp(name, "--rounds") == 0 && read_number(value, 1, &number)) {
+    tester.rounds = (int64_t)number;
+  } else if (strcmp(name, "--seconds") == 0 && read_number(value, 0, &number)) {
+    tester.seconds = number;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/* 0, or the program's exit status plus one. */
+static int read_options(int argc, char **argv) {
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+      fputs(usage, stdout);
+      return 1;
+    }
+    if (strcmp(argv[i], "--bench") == 0) {
+      tester.bench = true;
+    } else if (i + 1 == argc || !read_option(argv[i], argv[i + 1])) {
+      fputs(usage, stderr);
+      return 3;
+    } else {
+      i++;
+    }
+  }
+  if (tester.seed == 0) tester.seed = (uint64_t)ommai_clock_ns();
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 2] = {cmocka_unit_test(lists_are_in_order),
+                                                            cmocka_unit_test(window_blocks_fit)};
+  tester.rounds = test_small() ? SMALL_ROUNDS : DEFAULT_ROUNDS;
+  int stop = read_options(argc, argv);
+  if (stop) return stop - 1;
+  kernel_list_attention_tiles(&tester.list);
+  kernel_list_attention_decode(&tester.list);
+  kernel_list_row_ops(&tester.list);
+  kernel_list_few_rows(&tester.list);
+  kernel_list_resample(&tester.list);
+  for (size_t i = 0; i < tester.list.n; i++) {
+    struct kernel_entry *entry = &tester.list.entries[i];
+    tests[i + 2] = (struct CMUnitTest){.name = entry->name, .test_func = run_entry, .initial_state = entry};
+  }
+  printf("seed %" PRIu64 ", %" PRId64 " rounds\n", tester.seed, tester.rounds);
+  if (tester.pattern) cmocka_set_test_filter(tester.pattern);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  if (tester.bench) time_all();
+  print_table(stdout);
+  if (tester.json && write_json() != 0) return 1;
+  return failed != 0;
+}

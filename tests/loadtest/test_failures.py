@@ -1,0 +1,259 @@
+"""Servers that fail: counted with their reason, exit code 1, and never a hang. Command lines that are wrong: exit code 2."""
+
+import asyncio
+import os
+import pathlib
+import pty
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+from stub_server import CLOSE, END, RESET, StubServer, chunk, error, event, head, stream, token
+
+RANDOM = ["--dataset-name", "random", "--random-input-len", "8", "--num-prompts"]
+GOOD = lambda: stream(["a", "b"])  # noqa: E731
+
+
+def check(result, n_failed, n_good, *parts):
+    assert result.returncode == 1, result.stderr
+    assert (result.json["failed"], result.json["completed"]) == (n_failed, n_good)
+    assert len([text for text in result.json["errors"] if text]) == n_failed
+    for part in parts:
+        assert part in result.stderr and any(part in text for text in result.json["errors"])
+    assert f"Failed requests:                         {n_failed} " in result.stdout
+
+
+@pytest.mark.parametrize("status, body, part", [
+    ("400 Bad Request", {"error": {"message": "max_tokens is too large"}}, "HTTP 400 Bad Request: max_tokens is too large"),
+    ("404 Not Found", {"object": "error", "message": "no such model"}, "HTTP 404 Not Found: no such model"),
+    ("429 Too Many Requests", {"error": "slow down"}, "HTTP 429 Too Many Requests: slow down"),
+    ("500 Internal Server Error", b"<html>" + b"x" * 100_000, "HTTP 500 Internal Server Error"),
+    ("503 Service Unavailable", b"", "HTTP 503 Service Unavailable"),
+    ("302 Found", b"", "HTTP 302 Found"),
+    ("204 No Content", b"", "HTTP 204 No Content"),
+])
+def test_http_errors(bench, status, body, part):
+    with StubServer(lambda request: error(status, body) if request.index % 3 == 0 else GOOD()) as server:
+        check(bench(server, *RANDOM, 9), 3, 6, part)
+
+
+@pytest.mark.parametrize("data, part", [
+    ("data: {not json}\n\n", "no JSON object"),
+    ("data: [1]\n\n", "no JSON object"),
+    (event({"choices": [{"index": 0}]}), "has no delta"),
+    (event({"error": {"message": "engine is gone"}}), "engine is gone"),
+    ("data: \xff\n\n".encode("latin-1"), "no JSON object"),
+])
+@pytest.mark.parametrize("before", [True, False])
+def test_malformed_events(bench, data, part, before):
+    start = [chunk(event(token("x")))] if before else []
+    with StubServer(lambda request: [head(), *start, chunk(data), END] if request.index % 2 else GOOD()) as server:
+        check(bench(server, *RANDOM, 6), 3, 3, part)
+
+
+def test_no_token_at_all(bench):
+    with StubServer(lambda request: [head(), chunk(event("[DONE]")), END]) as server:
+        check(bench(server, *RANDOM, 2), 2, 0, "without a token")
+
+
+def test_not_an_event_stream(bench):
+    with StubServer(lambda request: error("200 OK", {"choices": [{"message": {"content": "x"}}]})) as server:
+        check(bench(server, *RANDOM, 2), 2, 0, "without a token")
+
+
+@pytest.mark.parametrize("ending", [RESET, CLOSE])
+@pytest.mark.parametrize("start", [[], [head()], [head(), chunk(event(token("x")))], [head(), b"5\r\nda"]])
+def test_connections_that_break(bench, ending, start):
+    """By request id: a request whose reused connection died before a reply is sent once more on a new one."""
+    odd = lambda request: int(request.headers["x-request-id"].rsplit("-", 1)[1]) % 2  # noqa: E731
+    with StubServer(lambda request: [*start, 0.02, ending] if odd(request) else GOOD()) as server:
+        result = bench(server, *RANDOM, 6)
+    check(result, 3, 3)
+    assert all(text == "" or re.search("recv|closed|transfer|read|Empty|Connection|server", text, re.I) for text in result.json["errors"])
+
+
+def test_server_dies_in_the_middle(bench):
+    """Running requests break, later ones find nobody: all are counted."""
+
+    def script(request):
+        if request.index == 3:
+            server.loop.call_later(0.05, die)
+        return stream(["x"] * 50, gap=0.02)
+
+    def die():
+        server.listener.close()
+        for task in list(asyncio.all_tasks(server.loop)):
+            task.cancel()
+
+    with StubServer(script) as server:
+        result = bench(server, *RANDOM, 12, "--request-rate", 40)
+    assert result.returncode == 1 and result.json["failed"] >= 10
+
+
+def test_nobody_there(bench):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    start = time.monotonic()
+    check(bench(port, *RANDOM, 3), 3, 0, "Failed to connect")
+    assert time.monotonic() - start < 30
+
+
+def test_nobody_there_for_the_model_or_the_ready_check(bench, request, model):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    done = subprocess.run([request.config.getoption("--omma"), "bench", "serve", "--port", str(port)], capture_output=True, text=True)
+    assert done.returncode == 1 and f"http://127.0.0.1:{port}/v1/models" in done.stderr and "running" in done.stderr
+    result = bench(port, *RANDOM, 3, "--ready-check-timeout-sec", 1)
+    assert result.returncode == 1 and "not ready after 1 s" in result.stderr and result.json is None
+
+
+def test_server_that_becomes_ready(bench):
+    def script(request):
+        return GOOD() if request.index else error("503 Service Unavailable", b"")
+
+    with StubServer(script) as server:
+        result = bench(server, *RANDOM, 2, "--ready-check-timeout-sec", 30)
+    assert result.returncode == 0 and "HTTP 503" in result.stderr and result.json["completed"] == 2
+
+
+def test_slow_server(bench):
+    with StubServer(lambda request: [head(), chunk(event(token("x"))), 60.0] if request.index % 2 else GOOD()) as server:
+        start = time.monotonic()
+        check(bench(server, *RANDOM, 4, "--request-timeout-sec", 1), 2, 2, "timed out")
+    assert time.monotonic() - start < 20
+
+
+def test_silent_server(bench):
+    """Accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        check(bench(silent.getsockname()[1], *RANDOM, 2, "--request-timeout-sec", 1), 2, 0, "timed out")
+
+
+def test_events_without_end(bench):
+    with StubServer(lambda request: [head()] + [chunk("x" * 65536)] * 400 + [END]) as server:
+        check(bench(server, *RANDOM, 1), 1, 0, "limit")
+
+
+def interrupted(command, **options):
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    return process.returncode, out, err
+
+
+def test_interrupt_tells_what_there_is(request, model):
+    with StubServer(lambda request: GOOD() if request.index < 3 else [head(), 60.0]) as server:
+        code, out, err = interrupted([request.config.getoption("--omma"), "bench", "serve", "--backend", "openai-chat", "--port",
+                                      str(server.port), "--model", "m", "--tokenizer", model, *RANDOM, "6", "--max-concurrency", "4"])
+    assert code == 1 and "Successful requests:                     3 " in out and "Failed requests:                         3 " in out
+    assert "interrupted" in err
+
+
+def test_progress_on_a_terminal_only(request, model):
+    leader, follower = pty.openpty()
+    with StubServer(lambda request: stream(["x"] * 8, gap=0.1)) as server:
+        command = [request.config.getoption("--omma"), "bench", "serve", "--backend", "openai-chat", "--port", str(server.port), "--model",
+                   "m", "--tokenizer", model, *RANDOM, "4"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=follower)
+        os.close(follower)
+        shown = os.read(leader, 65536).decode()
+        quiet = subprocess.run(command, capture_output=True, text=True)
+    os.close(leader)
+    assert done.returncode == 0 and re.search(r"requests \[[#.]+\].* running, 0 failed, .* req/s, .* tok/s", shown)
+    assert quiet.stderr == ""
+
+
+def test_too_many_open_files(bench, request, model):
+    command = " ".join([request.config.getoption("--omma"), "bench", "serve", "--model", "m", "--tokenizer", model, "--num-prompts", "500"])
+    done = subprocess.run(["sh", "-c", f"ulimit -n 200 && exec {command}"], capture_output=True, text=True)
+    assert done.returncode == 1 and "564 open files" in done.stderr and "200" in done.stderr and "--max-concurrency 136" in done.stderr
+
+
+@pytest.mark.parametrize("words, part", [
+    (["--backend", "tgi"], "must be one of openai, vllm, openai-chat"),
+    (["--request-rate", "0"], "must be above 0"),
+    (["--request-rate", "nan"], "must be a number"),
+    (["--max-concurrency", "0"], "from 1"),
+    (["--num-prompts", "0"], "must be 1 or more"),
+    (["--endpoint", "/v1/x"], "must end in"),
+    (["--dataset-name", "sonnet"], "must be one of"),
+    (["--dataset-name", "custom_image"], "--dataset-path"),
+    (["--dataset-name", "random", "--dataset-path", "x"], "random data needs none"),
+    (["--dataset-name", "random-mm"], "openai-chat"),
+    (["--goodput", "itl:4"], "ttft:MS"),
+    (["--goodput", "ttft:x"], "ttft:MS"),
+    (["--metadata", "x"], "KEY=VALUE"),
+    (["--header", "x"], "KEY=VALUE"),
+    (["--percentile-metrics", "ttft,foo"], "must be among"),
+    (["--metric-percentiles", "99,101"], "from 0 to 100"),
+    (["--extra-body", "[1]"], "JSON object"),
+    (["--extra-body", "{"], "--extra-body"),
+    (["--random-range-ratio", "1.0"], "below 1"),
+    (["--random-mm-bucket-config", "{(0, 3, 1): 1}"], "HEIGHT"),
+    (["--random-mm-bucket-config", "{(8, 8, 16): 1}"], "videos"),
+    (["--random-mm-bucket-config", "{}"], "HEIGHT"),
+    (["--random-mm-limit-mm-per-prompt", "3"], "JSON"),
+    (["--ramp-up-strategy", "linear"], "--ramp-up-start-rps"),
+    (["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "5", "--ramp-up-end-rps", "2"], "must not be above"),
+    (["--ramp-up-strategy", "linear", "--request-rate", "3"], "give one of them"),
+    (["--plot", "run.png"], ".svg"),
+    (["--skip-tokenizer-init"], "need a tokenizer"),
+    (["--num-promts", "3"], "--num-prompts"),
+])
+def test_wrong_use(request, words, part):
+    done = subprocess.run([request.config.getoption("--omma"), "bench", "serve", *words], capture_output=True, text=True)
+    assert done.returncode == 2 and part in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize("content, name, part", [
+    ('{"prompt": "x"}\n', "custom_image", 'expected "prompt" and "image_files"'),
+    ('{"prompt": "x", "image_files": []}\n', "custom_image", "image_files"),
+    ('{"prompt": 3, "image_files": ["x"]}\n', "custom_image", '"prompt" must be a string'),
+    ('\n{"prompt"\n', "custom_image", "line 2"),
+    ('[1]\n', "custom_image", "JSON object"),
+    ('{"content": [{"type": "video"}]}\n', "custom_image", "text, image or image_url"),
+    ("", "custom_image", "no usable entry"),
+    ('{"a": 1}', "sharegpt", "JSON array"),
+    ("[]", "sharegpt", "no usable entry"),
+    ('{"question": "x"}\n', "hf", "expected a picture"),
+    ('{"image": "x"}\n', "hf", "expected a question"),
+    ('{"question": "x", "image": {"bytes": "!"}}\n', "hf", "base64"),
+])
+def test_broken_data(bench, tmp_path, content, name, part):
+    path = tmp_path / "data.jsonl"
+    path.write_text(content)
+    result = bench(9, "--dataset-name", name, "--dataset-path", path, "--num-prompts", 2)
+    assert result.returncode == 1 and part in result.stderr and str(path) in result.stderr and result.json is None
+
+
+def test_data_sets_that_are_not_here(bench, tmp_path):
+    result = bench(9, "--dataset-name", "hf", "--dataset-path", "lmarena-ai/vision-arena-bench-v0.1")
+    assert result.returncode == 1 and "hf download --repo-type dataset lmarena-ai/vision-arena-bench-v0.1" in result.stderr
+    assert "tools/parquet_to_jsonl.py" in result.stderr
+    (tmp_path / "set/data").mkdir(parents=True)
+    (tmp_path / "set/data/train.parquet").write_bytes(b"PAR1")
+    result = bench(9, "--dataset-name", "hf", "--dataset-path", tmp_path / "set")
+    assert result.returncode == 1 and "tools/parquet_to_jsonl.py" in result.stderr
+    result = bench(9, "--dataset-name", "custom_image", "--dataset-path", tmp_path / "none.jsonl")
+    assert result.returncode == 1 and "none.jsonl" in result.stderr
+
+
+def test_no_tokenizer(bench, lines):
+    result = bench(9, *RANDOM, 1, tokenizer=False)
+    assert result.returncode == 1 and "--tokenizer DIR" in result.stderr
+    with StubServer(lambda request: GOOD()) as server:
+        result = bench(server, "--dataset-name", "custom_image", "--dataset-path", lines({"prompt": "x", "image_files": ["a"]}),
+                       "--num-prompts", 1, tokenizer=False)
+    assert result.returncode == 0 and "counted by the server" in result.stderr and result.json["tokenizer_id"] is None
+
+
+def test_result_that_cannot_be_written(bench, tmp_path):
+    blocked = pathlib.Path(tmp_path / "file")
+    blocked.write_text("")
+    with StubServer(lambda request: GOOD()) as server:
+        result = bench(server, *RANDOM, 1, "--result-dir", blocked / "x", "--result-filename", "r.json")
+    assert result.returncode == 1 and str(blocked) in result.stderr and "Successful requests" in result.stdout

@@ -1,0 +1,116 @@
+"""/metrics: the text form of Prometheus, histograms that add up, and the encoder's cache at work."""
+
+import re
+
+import pytest
+
+from pictures import data_url, png
+
+NAMES = (
+    "vllm:num_requests_running vllm:num_requests_waiting vllm:kv_cache_usage_perc vllm:prefix_cache_queries_total "
+    "vllm:prefix_cache_hits_total vllm:mm_cache_queries_total vllm:mm_cache_hits_total vllm:num_preemptions_total "
+    "vllm:prompt_tokens_total vllm:generation_tokens_total vllm:request_success_total vllm:time_to_first_token_seconds "
+    "vllm:inter_token_latency_seconds vllm:request_time_per_output_token_seconds vllm:e2e_request_latency_seconds "
+    "vllm:request_queue_time_seconds vllm:request_prefill_time_seconds vllm:request_decode_time_seconds "
+    "vllm:request_prompt_tokens vllm:request_generation_tokens omma:encoder_seconds omma:preprocess_seconds "
+    "omma:encoder_cache_bytes omma:encoder_cache_hits_total omma:encoder_cache_misses_total "
+    "omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
+    "omma:workspace_bytes"
+).split()
+LINE = re.compile(r'^([a-z0-9_:]+)\{engine="0",model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
+
+
+def read(server):
+    """All samples by name and further labels, and the types by name. Every line must be well formed."""
+    reply = server.get("/metrics")
+    assert reply.status == 200
+    assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    samples, types = {}, {}
+    for line in reply.body.decode().splitlines():
+        if line.startswith("# TYPE "):
+            types[line.split()[2]] = line.split()[3]
+        elif not line.startswith("# HELP "):
+            name, labels, value = LINE.match(line).groups()
+            samples[name + labels] = float(value)
+    return samples, types
+
+
+def histogram(samples, name):
+    """Bounds, cumulative counts, sum and count."""
+    start = f'{name}_bucket,le="'
+    buckets = [(float(key[len(start) : -1]), value) for key, value in samples.items() if key.startswith(start)]
+    return buckets, samples[f"{name}_sum"], samples[f"{name}_count"]
+
+
+def ask(server, parts, **fields):
+    body = {"messages": [{"role": "user", "content": parts}], "max_tokens": 4, "ignore_eos": True, **fields}
+    reply = server.post("/v1/chat/completions", body)
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+@pytest.mark.real_too
+def test_every_name_is_there(server):
+    _, types = read(server)
+    assert set(types) == set(NAMES)
+    assert types["vllm:time_to_first_token_seconds"] == "histogram"
+    assert types["vllm:prompt_tokens_total"] == "counter"
+
+
+@pytest.mark.real_too
+def test_histograms_count_requests(server):
+    before, _ = read(server)
+    for _ in range(3):
+        ask(server, "four words and more")
+    after, types = read(server)
+    for name, more in (
+        ("vllm:time_to_first_token_seconds", 3),
+        ("vllm:inter_token_latency_seconds", 9),
+        ("vllm:request_time_per_output_token_seconds", 3),
+        ("vllm:e2e_request_latency_seconds", 3),
+        ("vllm:request_generation_tokens", 3),
+    ):
+        assert after[name + "_count"] == before[name + "_count"] + more, name
+    assert after["vllm:request_generation_tokens_sum"] == before["vllm:request_generation_tokens_sum"] + 12
+    for name, kind in types.items():
+        if kind != "histogram":
+            continue
+        buckets, total, count = histogram(after, name)
+        counts = [value for _, value in buckets]
+        assert [bound for bound, _ in buckets] == sorted({bound for bound, _ in buckets})
+        assert counts == sorted(counts) and counts[-1] == count, name
+        assert buckets[-1][0] == float("inf") and total >= 0
+
+
+@pytest.mark.real_too
+def test_length_and_abort_are_told_apart(server):
+    before, _ = read(server)
+    ask(server, "one two three four five six")
+    after, _ = read(server)
+    key = 'vllm:request_success_total,finished_reason="length"'
+    assert after[key] == before[key] + 1
+
+
+def test_a_picture_seen_before_needs_no_encoder(request):
+    omma = request.config.getoption("--omma")
+    if not omma:
+        pytest.skip("needs the real program")
+    from server_process import ServerProcess, make_command
+
+    server = ServerProcess(make_command(request.config, "real", {}))
+    try:
+        parts = [{"type": "image_url", "image_url": {"url": data_url(png(64, 64))}}, {"type": "text", "text": "what?"}]
+        first = ask(server, parts, temperature=0)
+        one, _ = read(server)
+        again = ask(server, parts, temperature=0)
+        two, _ = read(server)
+        assert first["choices"] == again["choices"]
+        assert one["omma:encoder_images_total"] == two["omma:encoder_images_total"] == 1
+        assert two["omma:encoder_cache_hits_total"] == 1 and two["vllm:mm_cache_hits_total"] == 1
+        assert two["omma:encoder_cache_bytes"] > 0
+        named = [{**parts[0], "uuid": "my picture"}, parts[1]]
+        assert ask(server, named, temperature=0)["choices"] == first["choices"]
+        three, _ = read(server)
+        assert three["omma:encoder_images_total"] == 2
+    finally:
+        server.stop()

@@ -1,0 +1,33 @@
+/* Small decoders of every kind with random weights, made without a checkpoint, and the same network in double precision. */
+#ifndef OMMA_TEST_SUPPORT_DECODER_FIXTURE_H
+#define OMMA_TEST_SUPPORT_DECODER_FIXTURE_H
+
+#include "language/decoder.h"
+
+/* BIASED: grouped, biased q, k, v. ROUTED: grouped, normed q and k, a softmax router, every layer routed. LATENT: latent attention, one
+ * dense layer, then routed ones with groups, a bias for the choice and shared experts. */
+enum decoder_kind { DECODER_BIASED, DECODER_ROUTED, DECODER_LATENT, DECODER_KINDS };
+
+enum { DECODER_HIDDEN = 48, DECODER_VOCAB = 67 };
+
+/* A matrix [n_out, n_in], and a vector, as the network in double precision reads them. */
+struct decoder_matrix {
+  float *weight, *bias;
+  int64_t n_out, n_in;
+};
+
+struct decoder_fixture {
+  struct ommai_decoder decoder;
+  struct omma_attention_context *context;
+  float *embedding;
+  struct decoder_matrix matrices[512]; /* in the order of making */
+  int n_matrices;
+};
+
+void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kind, enum omma_dtype dtype, int n_workers);
+void decoder_fixture_free(struct decoder_fixture *fixture);
+
+/* Logits [DECODER_VOCAB] of the last of n tokens, positions 0, 1, 2 ..., in double precision. */
+void decoder_fixture_oracle(const struct decoder_fixture *fixture, const int32_t *tokens, int64_t n, double *logits);
+
+#endif

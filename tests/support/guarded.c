@@ -1,0 +1,42 @@
+#include "support/guarded.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+static struct guarded map_pages(size_t size, int access) {
+  size_t page = page_size(), room = (size + page - 1) / page * page;
+  struct guarded memory = {.size = size, .map_size = room + 2 * page};
+  memory.map = mmap(NULL, memory.map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory.map != MAP_FAILED);
+  memory.data = memory.map + page;
+  if (room > 0 && access != PROT_NONE) assert_int_equal(mprotect(memory.data, room, access), 0);
+  return memory;
+}
+
+struct guarded guarded_new(size_t size, bool at_end) {
+  struct guarded memory = map_pages(size, PROT_READ | PROT_WRITE);
+  size_t room = memory.map_size - 2 * page_size();
+  memset(memory.data, 0xff, room);
+  if (at_end) memory.data += room - size;
+  return memory;
+}
+
+struct guarded guarded_untouchable(size_t size) {
+  return map_pages(size, PROT_NONE);
+}
+
+void guarded_check(const struct guarded *memory, const char *name) {
+  size_t page = page_size();
+  const unsigned char *end = memory->map + memory->map_size - page;
+  for (const unsigned char *at = memory->map + page; at < end; at++) {
+    if (at == memory->data) at += memory->size;
+    if (at < end && *at != 0xff) fail_msg("%s: byte %td outside was written", name, at - memory->data);
+  }
+}
+
+void guarded_free(struct guarded *memory) {
+  if (memory->map) munmap(memory->map, memory->map_size);
+  memory->map = NULL;
+}

@@ -1,0 +1,50 @@
+/* Small vision towers of each kind with random weights, made without a checkpoint. */
+#ifndef OMMA_TEST_TOWER_FIXTURE_H
+#define OMMA_TEST_TOWER_FIXTURE_H
+
+#include "base/team.h"
+#include "image/patches.h"
+#include "vision/vision_run.h"
+
+enum {
+  FIXTURE_TOWER_BILINEAR, /* LayerNorm, plain feed-forward, bilinear positions, deepstack */
+  FIXTURE_TOWER_WINDOWS,  /* RMSNorm, gated feed-forward, windows of 2 x 2 merged tokens */
+  FIXTURE_TOWER_BICUBIC,  /* LayerNorm, bicubic positions, adjacent rope, final norm, no time axis */
+  FIXTURE_TOWERS
+};
+
+struct fixture_tower {
+  struct ommai_vision_tower tower;
+  struct ommai_patch_spec patches;
+};
+
+/* For runs on at most n_workers workers. */
+void fixture_tower_make(struct fixture_tower *fixture, int kind, enum omma_dtype dtype, int n_workers);
+void fixture_tower_free(struct fixture_tower *fixture);
+
+/* Inputs of a pass with random pixels, their outputs (NaN until written) and a workspace of exactly the stated size. */
+struct fixture_pass {
+  struct ommai_vision_input *inputs;
+  int64_t n_inputs;
+  struct ommai_vision_sizes sizes;
+  float *values;
+  size_t n_values, workspace_size;
+  void *workspace;
+};
+
+/* grids: [n_inputs][3] frames, rows and columns of patches; an input's pixels depend on its grid alone. */
+struct fixture_pass fixture_pass_make(const struct fixture_tower *fixture, const int64_t (*grids)[3], int64_t n_inputs,
+                                      int n_workers);
+void fixture_pass_free(struct fixture_pass *pass);
+
+/* The floats of input `index`'s output. */
+size_t fixture_pass_output_size(const struct fixture_tower *fixture, const struct fixture_pass *pass, int64_t index);
+
+enum omma_status fixture_pass_start(const struct fixture_tower *fixture, struct fixture_pass *pass, size_t workspace_size,
+                                    const struct omma_team *team, struct ommai_vision_run **run, struct omma_error *error);
+
+/* Runs the pass to its end in slices of max_tasks. */
+void fixture_pass_run(const struct fixture_tower *fixture, struct fixture_pass *pass, int64_t max_tasks,
+                      const struct omma_team *team);
+
+#endif

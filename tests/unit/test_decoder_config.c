@@ -1,0 +1,201 @@
+/* Text configurations: the published sizes and what they weigh, both dialects, and one key changed at a time. */
+#include <stdlib.h>
+
+#include "base/allocator.h"
+#include "language/kv_cache.h"
+#include "models/deepseek_decoder.h"
+#include "models/qwen_decoder.h"
+#include "support/test.h"
+
+enum { DEEPSEEK = OMMAI_QWEN3_MOE + 1 };
+
+static enum omma_status parse(const char *json, int variant, struct ommai_decoder_config *config, struct omma_error *error) {
+  json_error_t reason;
+  json_t *root = json_loads(json, 0, &reason);
+  if (!root) fail_msg("%s: %s", json, reason.text);
+  memset(config, 0, sizeof *config);
+  enum omma_status status =
+      variant == DEEPSEEK ? ommai_deepseek_decoder_parse(root, "config.json", config, error)
+                          : ommai_qwen_decoder_parse(root, "config.json", (enum ommai_qwen_variant)variant, config, error);
+  json_decref(root);
+  return status;
+}
+
+/* Parameters of the text part, and the bytes that it takes packed in bf16 where the CPU has products for that. */
+static struct ommai_weight_loader weigh(const struct ommai_decoder_config *config, int variant) {
+  struct omma_error error;
+  enum ommai_cpu_level level;
+  struct ommai_linear_engine *engine;
+  struct ommai_decoder decoder = {.config = *config, .dtype = OMMA_BF16};
+  assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
+  assert_ok(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &engine, &error), &error);
+  struct ommai_weight_loader loader = {
+      .mode = OMMAI_LOADER_DESCRIBE, .allocator = ommai_default_allocator, .linear_engine = engine, .dtype = OMMA_BF16};
+  assert_ok(variant == DEEPSEEK ? ommai_deepseek_decoder_load(&loader, "language_model", &decoder, &error)
+                                : ommai_qwen_decoder_load(&loader, (enum ommai_qwen_variant)variant, &decoder, &error),
+            &error);
+  ommai_linear_engine_destroy(engine);
+  return loader;
+}
+
+#define QWEN2(h, layers, heads, kv, inter, vocab, tied)                                                                       \
+  "{\"hidden_size\":" #h ",\"num_hidden_layers\":" #layers ",\"num_attention_heads\":" #heads ",\"num_key_value_heads\":" #kv \
+  ",\"intermediate_size\":" #inter ",\"vocab_size\":" #vocab ",\"tie_word_embeddings\":" #tied                                \
+  ",\"max_position_embeddings\":128000,\"rms_norm_eps\":1e-6,\"rope_theta\":1000000.0,\"sliding_window\":32768,"              \
+  "\"use_sliding_window\":false,\"max_window_layers\":70,\"hidden_act\":\"silu\","                                            \
+  "\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[16,24,24]}}"
+#define QWEN3_TEXT(h, layers, heads, kv, inter, more)                                                              \
+  "{\"text_config\":{\"hidden_size\":" #h ",\"num_hidden_layers\":" #layers ",\"num_attention_heads\":" #heads     \
+  ",\"num_key_value_heads\":" #kv ",\"intermediate_size\":" #inter                                                 \
+  ",\"head_dim\":128,\"vocab_size\":151936,"                                                                       \
+  "\"max_position_embeddings\":262144,\"rms_norm_eps\":1e-6,\"rope_theta\":5000000,\"attention_bias\":false," more \
+  "\"rope_scaling\":{\"rope_type\":\"default\",\"mrope_section\":[24,20,20],\"mrope_interleaved\":true}}"
+#define MOE(width)                                                                  \
+  "\"num_experts\":128,\"num_experts_per_tok\":8,\"moe_intermediate_size\":" #width \
+  ",\"norm_topk_prob\":true,"                                                       \
+  "\"decoder_sparse_step\":1,\"mlp_only_layers\":[],"
+#define KIMI                                                                                                          \
+  "{\"text_config\":{\"vocab_size\":163840,\"hidden_size\":2048,\"num_hidden_layers\":27,\"num_attention_heads\":16," \
+  "\"num_key_value_heads\":16,\"intermediate_size\":11264,\"moe_intermediate_size\":1408,\"n_routed_experts\":64,"    \
+  "\"num_experts_per_tok\":6,\"n_shared_experts\":2,\"first_k_dense_replace\":1,\"routed_scaling_factor\":2.446,"     \
+  "\"scoring_func\":\"sigmoid\",\"topk_method\":\"noaux_tc\",\"n_group\":1,\"topk_group\":1,\"norm_topk_prob\":true," \
+  "\"moe_layer_freq\":1,\"kv_lora_rank\":512,\"q_lora_rank\":null,\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,"  \
+  "\"v_head_dim\":128,\"rms_norm_eps\":1e-5,\"rope_theta\":800000.0,\"rope_scaling\":null,\"attention_bias\":false,"  \
+  "\"hidden_act\":\"silu\",\"max_position_embeddings\":131072,\"tie_word_embeddings\":false}}"
+
+static void published_sizes_are_known(void **state) {
+  (void)state;
+  static const struct {
+    const char *json;
+    int variant;
+    int64_t n_parameters, kv_bytes; /* of the text part; a token, bf16 */
+  } sizes[] = {
+      {QWEN2(2048, 36, 16, 2, 11008, 151936, true), OMMAI_QWEN2, 3397103616, 36864},
+      {QWEN2(3584, 28, 28, 4, 18944, 152064, false), OMMAI_QWEN2, 7615616512, 57344},
+      {QWEN2(5120, 64, 40, 8, 27648, 152064, false), OMMAI_QWEN2, 32763876352, 262144},
+      {QWEN2(8192, 80, 64, 8, 29568, 152064, false), OMMAI_QWEN2, 72706203648, 327680},
+      {QWEN3_TEXT(2048, 28, 16, 8, 6144, "") ",\"tie_word_embeddings\":true}", OMMAI_QWEN3, 2031739904, 114688},
+      {QWEN3_TEXT(2560, 36, 32, 8, 9728, "") ",\"tie_word_embeddings\":true}", OMMAI_QWEN3, 4411424256, 147456},
+      {QWEN3_TEXT(4096, 36, 32, 8, 12288, "") "}", OMMAI_QWEN3, 8190735360, 147456},
+      {QWEN3_TEXT(5120, 64, 64, 8, 25600, "") "}", OMMAI_QWEN3, 32762123264, 262144},
+      {QWEN3_TEXT(2048, 48, 32, 4, 6144, MOE(768)) "}", OMMAI_QWEN3_MOE, 30532122624, 98304},
+      {QWEN3_TEXT(4096, 94, 64, 4, 12288, MOE(1536)) "}", OMMAI_QWEN3_MOE, 235093634560, 192512},
+      {KIMI, DEEPSEEK, 15960110208, 31104},
+  };
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct ommai_decoder_config config;
+    struct omma_error error;
+    assert_ok(parse(sizes[i].json, sizes[i].variant, &config, &error), &error);
+    struct ommai_weight_loader loader = weigh(&config, sizes[i].variant);
+    assert_int_equal(loader.n_parameters, sizes[i].n_parameters);
+    assert_true(loader.bytes >= 2 * (loader.n_parameters - config.vocab_size * config.hidden_size));
+    assert_int_equal(ommai_kv_page_bytes(&config, OMMA_BF16), OMMA_ATTENTION_PAGE_TOKENS * sizes[i].kv_bytes);
+  }
+}
+
+static void keys_become_properties(void **state) {
+  (void)state;
+  struct ommai_decoder_config config;
+  struct omma_error error;
+  assert_ok(parse(QWEN2(2048, 36, 16, 2, 11008, 151936, true), OMMAI_QWEN2, &config, &error), &error);
+  assert_true(config.qkv_bias && !config.qk_norm && !config.mrope_interleaved && config.tied_embeddings);
+  assert_int_equal(config.head_dim, 128);
+  assert_false(config.flat_positions);
+  assert_ok(parse(QWEN3_TEXT(2048, 4, 32, 4, 6144, MOE(768) "\"mlp_only_layers\":[2],\"decoder_sparse_step\":1,") "}",
+                  OMMAI_QWEN3, &config, &error),
+            &error);
+  assert_false(config.routed[0]); /* the dense family does not look at experts */
+  assert_ok(parse(KIMI, DEEPSEEK, &config, &error), &error);
+  assert_int_equal(config.attention, OMMAI_ATTENTION_LATENT);
+  assert_int_equal(config.head_dim, 192);
+  assert_int_equal(config.v_head_dim, 128);
+  assert_int_equal(config.experts.shared_size, 2816);
+  assert_true(config.flat_positions && !config.routed[0] && config.routed[1] && config.routed[26]);
+  assert_true(config.latent.norm_eps == 1e-6f && config.norm_eps == 1e-5f);
+  assert_true(config.experts.router.scale == 2.446f && config.experts.router.score == OMMAI_ROUTER_SIGMOID);
+}
+
+/* A key of text_config replaced, in a copy of the document. NULL: removed. */
+static char *changed(const char *json, const char *key, const char *value) {
+  json_error_t reason;
+  json_t *root = json_loads(json, 0, &reason), *text = json_object_get(root, "text_config");
+  if (!text) text = root;
+  if (value) {
+    json_object_set_new(text, key, json_loads(value, JSON_DECODE_ANY, &reason));
+  } else {
+    json_object_del(text, key);
+  }
+  char *out = json_dumps(root, 0);
+  json_decref(root);
+  return out;
+}
+
+static void layers_with_experts_are_listed(void **state) {
+  (void)state;
+  struct ommai_decoder_config config;
+  struct omma_error error;
+  char *stepped = changed(QWEN3_TEXT(2048, 6, 32, 4, 6144, MOE(768)) "}", "decoder_sparse_step", "2");
+  char *json = changed(stepped, "mlp_only_layers", "[3]");
+  static const bool routed[6] = {false, true, false, false, false, true};
+  assert_ok(parse(json, OMMAI_QWEN3_MOE, &config, &error), &error);
+  assert_memory_equal(config.routed, routed, sizeof routed);
+  free(stepped);
+  free(json);
+}
+
+static void what_cannot_be_honoured_is_refused_by_name(void **state) {
+  (void)state;
+  static const struct {
+    int variant;
+    const char *key, *value, *part;
+    enum omma_status status;
+  } cases[] = {
+      {DEEPSEEK, "q_lora_rank", "1536", "q_lora_rank", OMMA_ERROR_UNSUPPORTED},
+      {DEEPSEEK, "rope_scaling", "{\"type\":\"yarn\"}", "rope_scaling", OMMA_ERROR_UNSUPPORTED},
+      {DEEPSEEK, "scoring_func", "\"softmax\"", "scoring_func", OMMA_ERROR_UNSUPPORTED},
+      {DEEPSEEK, "topk_method", "\"greedy\"", "topk_method", OMMA_ERROR_UNSUPPORTED},
+      {DEEPSEEK, "kv_lora_rank", NULL, "\"kv_lora_rank\" is missing", OMMA_ERROR_FORMAT},
+      {DEEPSEEK, "kv_lora_rank", "1000", "at most 1024", OMMA_ERROR_UNSUPPORTED},
+      {DEEPSEEK, "qk_nope_head_dim", "200", "at most 256", OMMA_ERROR_UNSUPPORTED},
+      {DEEPSEEK, "qk_rope_head_dim", "63", "even", OMMA_ERROR_UNSUPPORTED},
+      {DEEPSEEK, "n_group", "7", "n_group", OMMA_ERROR_FORMAT},
+      {DEEPSEEK, "topk_group", "2", "n_group", OMMA_ERROR_FORMAT},
+      {DEEPSEEK, "num_experts_per_tok", "65", "at most the 64 experts", OMMA_ERROR_FORMAT},
+      {DEEPSEEK, "n_routed_experts", "2000", "n_routed_experts", OMMA_ERROR_FORMAT},
+      {DEEPSEEK, "first_k_dense_replace", "28", "first_k_dense_replace", OMMA_ERROR_FORMAT},
+      {DEEPSEEK, "moe_layer_freq", "2", "moe_layer_freq", OMMA_ERROR_FORMAT},
+      {DEEPSEEK, "rope_theta", "1", "rope_theta", OMMA_ERROR_FORMAT},
+      {DEEPSEEK, "attention_bias", "true", "attention_bias", OMMA_ERROR_UNSUPPORTED},
+      {OMMAI_QWEN2, "use_sliding_window", "true", "use_sliding_window", OMMA_ERROR_UNSUPPORTED},
+      {OMMAI_QWEN2, "num_attention_heads", "15", "15 heads", OMMA_ERROR_FORMAT},
+      {OMMAI_QWEN2, "num_attention_heads", "4", "at most 256", OMMA_ERROR_FORMAT},
+      {OMMAI_QWEN2, "num_key_value_heads", "3", "num_key_value_heads", OMMA_ERROR_FORMAT},
+      {OMMAI_QWEN2, "rope_scaling", "{\"type\":\"yarn\",\"mrope_section\":[16,24,24]}", "yarn", OMMA_ERROR_UNSUPPORTED},
+      {OMMAI_QWEN2, "rope_scaling", NULL, "\"rope_scaling\" is missing", OMMA_ERROR_FORMAT},
+      {OMMAI_QWEN2, "rms_norm_eps", "0", "rms_norm_eps", OMMA_ERROR_FORMAT},
+      {OMMAI_QWEN3_MOE, "num_experts", NULL, "\"num_experts\" is missing", OMMA_ERROR_FORMAT},
+      {OMMAI_QWEN3_MOE, "num_experts_per_tok", "129", "at most the 128 experts", OMMA_ERROR_FORMAT},
+      {OMMAI_QWEN3_MOE, "mlp_only_layers", "[48]", "mlp_only_layers", OMMA_ERROR_FORMAT},
+      {OMMAI_QWEN3_MOE, "moe_intermediate_size", "0", "moe_intermediate_size", OMMA_ERROR_FORMAT},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *base = cases[i].variant == DEEPSEEK      ? KIMI
+                       : cases[i].variant == OMMAI_QWEN2 ? QWEN2(2048, 36, 16, 2, 11008, 151936, true)
+                                                         : QWEN3_TEXT(2048, 48, 32, 4, 6144, MOE(768)) "}";
+    struct ommai_decoder_config config;
+    struct omma_error error;
+    char *json = changed(base, cases[i].key, cases[i].value);
+    assert_fails(parse(json, cases[i].variant, &config, &error), cases[i].status, cases[i].part, &error);
+    free(json);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(published_sizes_are_known),
+      cmocka_unit_test(keys_become_properties),
+      cmocka_unit_test(layers_with_experts_are_listed),
+      cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

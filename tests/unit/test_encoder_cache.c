@@ -1,0 +1,135 @@
+#include "engine/encoder_cache.h"
+
+#include "support/test.h"
+
+static struct ommai_picture_key key_of(int name) {
+  struct ommai_picture_key key = {{0}};
+  memcpy(key.bytes, &name, sizeof name);
+  return key;
+}
+
+static struct ommai_encoded_picture *add(struct ommai_encoder_cache *cache, int name, size_t n_values) {
+  struct ommai_encoded_picture *picture = NULL;
+  struct ommai_picture_key key = key_of(name);
+  struct omma_error error;
+  assert_ok(ommai_encoder_cache_add(cache, &key, n_values, &picture, &error), &error);
+  for (size_t i = 0; i < n_values; i++) picture->values[i] = (float)name;
+  picture->complete = true;
+  return picture;
+}
+
+static bool has(const struct ommai_encoder_cache *cache, int name) {
+  struct ommai_picture_key key = key_of(name);
+  return ommai_encoder_cache_find(cache, &key) != NULL;
+}
+
+static struct ommai_encoded_picture *take(struct ommai_encoder_cache *cache, int name) {
+  struct ommai_picture_key key = key_of(name);
+  return ommai_encoder_cache_take(cache, &key);
+}
+
+static void what_was_used_last_stays(void **state) {
+  (void)state;
+  struct test_allocator allocator;
+  struct ommai_encoder_cache cache;
+  test_allocator_init(&allocator);
+  ommai_encoder_cache_init(&cache, 300 * sizeof(float), &allocator.interface);
+  for (int name = 1; name <= 3; name++) ommai_encoder_cache_give_back(&cache, add(&cache, name, 100));
+  assert_int_equal(cache.bytes, 300 * sizeof(float));
+  struct ommai_encoded_picture *first = take(&cache, 1);
+  assert_non_null(first);
+  assert_true(first->values[99] == 1.0f);
+  ommai_encoder_cache_give_back(&cache, first);
+  ommai_encoder_cache_give_back(&cache, add(&cache, 4, 100));
+  assert_true(has(&cache, 1) && !has(&cache, 2) && has(&cache, 3) && has(&cache, 4));
+  assert_null(take(&cache, 2));
+  assert_int_equal(cache.n_hits, 1);
+  assert_int_equal(cache.n_misses, 1);
+  assert_int_equal(cache.n_evictions, 1);
+  ommai_encoder_cache_free(&cache);
+  assert_int_equal(allocator.n_live, 0);
+}
+
+static void what_is_in_use_is_never_evicted(void **state) {
+  (void)state;
+  struct test_allocator allocator;
+  struct ommai_encoder_cache cache;
+  test_allocator_init(&allocator);
+  ommai_encoder_cache_init(&cache, 250 * sizeof(float), &allocator.interface);
+  struct ommai_encoded_picture *held = add(&cache, 1, 200);
+  assert_false(ommai_encoder_cache_has_room(&cache, 51));
+  assert_true(ommai_encoder_cache_has_room(&cache, 50));
+  struct ommai_encoded_picture *beside = add(&cache, 2, 100);
+  assert_false(beside->kept);
+  assert_false(has(&cache, 2));
+  ommai_encoder_cache_give_back(&cache, beside);
+  ommai_encoder_cache_give_back(&cache, held);
+  assert_true(has(&cache, 1));
+  ommai_encoder_cache_give_back(&cache, add(&cache, 3, 250));
+  assert_true(!has(&cache, 1) && has(&cache, 3));
+  ommai_encoder_cache_give_back(&cache, add(&cache, 4, 251));
+  assert_true(has(&cache, 3) && !has(&cache, 4));
+  ommai_encoder_cache_free(&cache);
+  assert_int_equal(allocator.n_live, 0);
+}
+
+static void unfinished_pictures_are_forgotten(void **state) {
+  (void)state;
+  struct test_allocator allocator;
+  struct ommai_encoder_cache cache;
+  test_allocator_init(&allocator);
+  ommai_encoder_cache_init(&cache, 1000 * sizeof(float), &allocator.interface);
+  struct ommai_encoded_picture *picture = add(&cache, 1, 10);
+  picture->complete = false;
+  assert_ptr_equal(take(&cache, 1), picture); /* the same picture twice in one request */
+  ommai_encoder_cache_give_back(&cache, picture);
+  assert_true(has(&cache, 1));
+  ommai_encoder_cache_give_back(&cache, picture);
+  assert_false(has(&cache, 1));
+  assert_int_equal(cache.bytes, 0);
+  ommai_encoder_cache_free(&cache);
+  assert_int_equal(allocator.n_live, 0);
+}
+
+static void without_a_budget_nothing_is_kept(void **state) {
+  (void)state;
+  struct test_allocator allocator;
+  struct ommai_encoder_cache cache;
+  test_allocator_init(&allocator);
+  ommai_encoder_cache_init(&cache, 0, &allocator.interface);
+  ommai_encoder_cache_give_back(&cache, add(&cache, 1, 10));
+  assert_false(has(&cache, 1));
+  assert_int_equal(allocator.n_live, 0);
+}
+
+static void failing_allocations_leave_the_cache_as_it_was(void **state) {
+  (void)state;
+  struct test_allocator allocator;
+  struct ommai_encoder_cache cache;
+  struct omma_error error;
+  test_allocator_init(&allocator);
+  ommai_encoder_cache_init(&cache, 1000 * sizeof(float), &allocator.interface);
+  ommai_encoder_cache_give_back(&cache, add(&cache, 1, 10));
+  for (int64_t fail_at = 0; fail_at < 2; fail_at++) {
+    struct ommai_encoded_picture *picture = NULL;
+    struct ommai_picture_key key = key_of(2);
+    allocator.fail_at = allocator.n_allocations + fail_at;
+    assert_int_equal(ommai_encoder_cache_add(&cache, &key, 10, &picture, &error), OMMA_ERROR_MEMORY);
+    assert_true(has(&cache, 1) && !has(&cache, 2));
+    assert_int_equal(cache.bytes, 10 * sizeof(float));
+  }
+  allocator.fail_at = -1;
+  ommai_encoder_cache_free(&cache);
+  assert_int_equal(allocator.n_live, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_was_used_last_stays),
+      cmocka_unit_test(what_is_in_use_is_never_evicted),
+      cmocka_unit_test(unfinished_pictures_are_forgotten),
+      cmocka_unit_test(without_a_budget_nothing_is_kept),
+      cmocka_unit_test(failing_allocations_leave_the_cache_as_it_was),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

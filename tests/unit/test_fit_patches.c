@@ -1,0 +1,62 @@
+#include "image/fit_patches.h"
+
+#include <stdlib.h>
+
+#include "support/test.h"
+
+/* Sizes that the official processor gives for in_token_limit 4096, patches of 14, blocks of 2. */
+static void sizes_are_the_official_ones(void **state) {
+  (void)state;
+  static const int32_t table[][6] = {{640, 480, 640, 480, 644, 504},     {1920, 1080, 1196, 672, 1204, 672},
+                                     {3000, 2000, 1101, 734, 1120, 756}, {15, 15, 15, 15, 28, 28},
+                                     {900, 900, 900, 900, 924, 924},     {1, 1, 1, 1, 28, 28},
+                                     {28, 56, 28, 56, 28, 56},           {7000, 13, 7000, 13, 7000, 28}};
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    struct ommai_fitted_size size;
+    struct omma_error error;
+    assert_ok(ommai_fit_patches(table[i][0], table[i][1], 14, 2, 4096, &size, &error), &error);
+    assert_int_equal(size.width, table[i][2]);
+    assert_int_equal(size.height, table[i][3]);
+    assert_int_equal(size.padded_width, table[i][4]);
+    assert_int_equal(size.padded_height, table[i][5]);
+  }
+}
+
+static void sides_have_a_limit(void **state) {
+  (void)state;
+  struct ommai_fitted_size size;
+  struct omma_error error;
+  assert_ok(ommai_fit_patches(510 * 14, 14, 14, 2, 4096, &size, &error), &error);
+  assert_fails(ommai_fit_patches(511 * 14, 14, 14, 2, 4096, &size, &error), OMMA_ERROR_LIMIT, "less than 512 a side", &error);
+  assert_fails(ommai_fit_patches(14, 65500, 14, 2, 4096, &size, &error), OMMA_ERROR_LIMIT, "image is too large", &error);
+  assert_fails(ommai_fit_patches(28, 65500, 28, 2, 1, &size, &error), OMMA_ERROR_LIMIT, "28 x 65500 pixels", &error);
+}
+
+/* Every pixel of every padding up to 4 x 4 keeps its place, and the rest is black. */
+static void padding_moves_rows(void **state) {
+  (void)state;
+  for (int shape = 0; shape < 256; shape++) {
+    int32_t w = 1 + shape % 4, h = 1 + shape / 4 % 4, pw = w + shape / 16 % 4, ph = h + shape / 64;
+    size_t bytes = (size_t)(pw * ph * 3);
+    uint8_t *pixels = malloc(bytes);
+    memset(pixels, 0xEE, bytes);
+    for (int32_t i = 0; i < w * h * 3; i++) pixels[i] = (uint8_t)(i + 1);
+    ommai_pad_in_place(&(struct ommai_fitted_size){w, h, pw, ph}, pixels);
+    for (int32_t y = 0; y < ph; y++) {
+      for (int32_t x = 0; x < pw * 3; x++) {
+        int expected = y < h && x < w * 3 ? y * w * 3 + x + 1 : 0;
+        assert_int_equal(pixels[y * pw * 3 + x], expected);
+      }
+    }
+    free(pixels);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sizes_are_the_official_ones),
+      cmocka_unit_test(sides_have_a_limit),
+      cmocka_unit_test(padding_moves_rows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,234 @@
+/* The towers in config.json and in checkpoints: the released sizes, values that are refused, both dialects of tensor names. */
+#include <stdlib.h>
+
+#include "base/allocator.h"
+#include "base/json.h"
+#include "models/family.h"
+#include "support/test.h"
+#include "support/weights_files.h"
+
+#define QWEN2_5_VL &ommai_family_qwen2_5_vl
+#define KIMI_VL &ommai_family_kimi_vl
+
+static json_t *released(const char *name) {
+  char path[1024];
+  struct omma_error error;
+  json_t *root;
+  snprintf(path, sizeof path, "%s/data/configs/%s.json", OMMA_TEST_DATA, name);
+  assert_ok(ommai_json_load_file(path, 1 << 20, &ommai_default_allocator, &root, &error), &error);
+  return root;
+}
+
+static struct ommai_vision_config parse_released(const struct ommai_family *family, const char *name) {
+  struct ommai_model_config config = {0};
+  struct omma_error error;
+  json_t *root = released(name);
+  assert_ok(family->parse_config(root, name, &config, &error), &error);
+  json_decref(root);
+  return config.vision;
+}
+
+/* ---- describing ---- */
+
+struct listing {
+  const char *prefix; /* that every name must have; NULL: any */
+  int64_t n_tensors;
+  char last[OMMAI_LOADER_MAX_NAME + 1];
+};
+
+static enum omma_status list_tensor(void *context, const char *name, int n_dims, const int64_t *shape,
+                                    struct omma_error *error) {
+  struct listing *listing = context;
+  (void)error;
+  assert_true(n_dims >= 1 && shape[0] >= 1);
+  if (listing->prefix) assert_memory_equal(name, listing->prefix, strlen(listing->prefix));
+  snprintf(listing->last, sizeof listing->last, "%s", name);
+  listing->n_tensors++;
+  return OMMA_OK;
+}
+
+static int64_t describe(const struct ommai_family *family, const struct ommai_vision_config *config,
+                        const struct ommai_checkpoint *checkpoint, struct listing *listing) {
+  struct omma_error error;
+  struct ommai_vision_tower tower = {.config = *config, .dtype = OMMA_F32};
+  struct ommai_linear_engine *engine;
+  assert_ok(ommai_linear_engine_create(OMMAI_CPU_SCALAR, 1, &ommai_default_allocator, &engine, &error), &error);
+  struct ommai_weight_loader loader = {.mode = OMMAI_LOADER_DESCRIBE,
+                                       .allocator = ommai_default_allocator,
+                                       .checkpoint = checkpoint,
+                                       .linear_engine = engine,
+                                       .dtype = OMMA_F32,
+                                       .visit = list_tensor,
+                                       .visit_context = listing};
+  assert_ok(family->load_vision(&loader, &tower, &error), &error);
+  ommai_linear_engine_destroy(engine);
+  assert_true(loader.bytes >= 4 * loader.n_parameters);
+  return loader.n_parameters;
+}
+
+static void released_towers_with_windows(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t intermediate, out;
+  } sizes[] = {{"qwen2.5-vl-3b", 3420, 2048},
+               {"qwen2.5-vl-7b", 3420, 3584},
+               {"qwen2.5-vl-32b", 3456, 5120},
+               {"qwen2.5-vl-72b", 3456, 8192}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct ommai_vision_config config = parse_released(QWEN2_5_VL, sizes[i].name);
+    struct listing listing = {.prefix = "visual."};
+    int64_t h = 1280, n_full = 0;
+    assert_int_equal(config.intermediate_size, sizes[i].intermediate);
+    assert_int_equal(config.out_hidden_size, sizes[i].out);
+    assert_int_equal(config.head_dim, 80);
+    assert_int_equal(config.window_size, 4);
+    for (int block = 0; block < 32; block++) n_full += !config.windowed[block];
+    assert_int_equal(n_full, 4);
+    assert_false(config.windowed[7] || config.windowed[15] || config.windowed[23] || config.windowed[31] ||
+                 config.windowed[32]);
+    assert_true(config.gated && config.norm == OMMAI_VISION_RMS_NORM && config.positions == OMMAI_POSITIONS_NONE);
+    int64_t block = 2 * h + (3 * h * h + 3 * h) + (h * h + h) + 3 * sizes[i].intermediate * h + 2 * sizes[i].intermediate + h;
+    int64_t merger = h + (16 * h * h + 4 * h) + (4 * h + 1) * sizes[i].out;
+    assert_int_equal(describe(QWEN2_5_VL, &config, NULL, &listing), 1176 * h + 32 * block + merger);
+    assert_int_equal(listing.n_tensors, 1 + 32 * 12 + 5);
+    assert_string_equal(listing.last, "visual.merger.mlp.2.bias");
+  }
+}
+
+static void released_towers_with_a_projector(void **state) {
+  (void)state;
+  const char *const names[] = {"kimi-vl-a3b-instruct", "kimi-vl-a3b-thinking-2506"};
+  for (size_t i = 0; i < 2; i++) {
+    struct ommai_vision_config config = parse_released(KIMI_VL, names[i]);
+    struct listing listing = {0};
+    assert_int_equal(config.head_dim, 72);
+    assert_int_equal(config.out_hidden_size, 2048);
+    assert_int_equal(config.position_rows, 64);
+    assert_int_equal(config.position_columns, 64);
+    assert_int_equal(ommai_vision_patch_dim(&config), 588);
+    assert_true(config.final_norm && config.positions == OMMAI_POSITIONS_BICUBIC && config.rope == OMMAI_ROPE_PAIRS);
+    assert_true(config.norm_eps == 1e-5f && config.merger_norm_eps == 1e-5f);
+    assert_int_equal(config.window_size, 0);
+    assert_int_equal(describe(KIMI_VL, &config, NULL, &listing), 447545840);
+    assert_int_equal(listing.n_tensors, 3 + 27 * 12 + 2 + 6);
+    assert_string_equal(listing.last, "multi_modal_projector.linear_2.bias");
+  }
+}
+
+/* ---- one key changed ---- */
+
+struct change {
+  const struct ommai_family *family;
+  const char *key, *json; /* of vision_config; NULL: the key is removed */
+  enum omma_status status;
+  const char *part; /* of the message */
+};
+
+#define FORMAT OMMA_ERROR_FORMAT
+#define UNSUPPORTED OMMA_ERROR_UNSUPPORTED
+
+static const struct change refused[] = {
+    {QWEN2_5_VL, "depth", NULL, FORMAT, "vision_config: key \"depth\" is missing"},
+    {QWEN2_5_VL, "depth", "1025", FORMAT, "expected 1 to 1024, found 1025"},
+    {QWEN2_5_VL, "depth", "31", FORMAT, "\"fullatt_block_indexes\""},
+    {QWEN2_5_VL, "hidden_size", "1281", FORMAT, "hidden_size 1281 in 16 heads"},
+    {QWEN2_5_VL, "num_heads", "640", FORMAT, "expected heads of a multiple of 4"},
+    {QWEN2_5_VL, "num_heads", "4", FORMAT, "at most 256"},
+    {QWEN2_5_VL, "hidden_act", "\"gelu\"", UNSUPPORTED, "expected \"silu\", found \"gelu\""},
+    {QWEN2_5_VL, "intermediate_size", "0", FORMAT, "found 0"},
+    {QWEN2_5_VL, "in_chans", "1", FORMAT, "\"in_chans\": expected 3 to 3, found 1"},
+    {QWEN2_5_VL, "in_channels", "4", FORMAT, "\"in_channels\": expected 3 to 3, found 4"},
+    {QWEN2_5_VL, "patch_size", "0", FORMAT, "\"patch_size\""},
+    {QWEN2_5_VL, "temporal_patch_size", "17", FORMAT, "expected 1 to 16, found 17"},
+    {QWEN2_5_VL, "spatial_merge_size", "3", UNSUPPORTED, "merging 3 x 3 patches: expected 1, 2 or 4"},
+    {QWEN2_5_VL, "out_hidden_size", NULL, FORMAT, "\"out_hidden_size\" is missing"},
+    {QWEN2_5_VL, "window_size", NULL, FORMAT, "\"window_size\" is missing"},
+    {QWEN2_5_VL, "window_size", "27", FORMAT, "expected at least a merged token of 28 pixels, found 27"},
+    {QWEN2_5_VL, "fullatt_block_indexes", NULL, FORMAT, "\"fullatt_block_indexes\" is missing"},
+    {QWEN2_5_VL, "fullatt_block_indexes", "[32]", FORMAT, "expected 0 to 31, found 32"},
+    {QWEN2_5_VL, "fullatt_block_indexes", "[-1]", FORMAT, "found -1"},
+    {QWEN2_5_VL, "fullatt_block_indexes", "7", FORMAT, "expected an array"},
+    {QWEN2_5_VL, "rope_parameters", "{\"rope_theta\": 1}", FORMAT, "\"rope_theta\": expected more than 1, found 1"},
+    {KIMI_VL, "model_type", "\"siglip\"", UNSUPPORTED, "expected \"moonvit\", found \"siglip\""},
+    {KIMI_VL, "num_hidden_layers", NULL, FORMAT, "vision_config: key \"num_hidden_layers\" is missing"},
+    {KIMI_VL, "hidden_size", "1153", FORMAT, "hidden_size 1153 in 16 heads"},
+    {KIMI_VL, "num_attention_heads", "576", FORMAT, "expected heads of a multiple of 4"},
+    {KIMI_VL, "intermediate_size", "\"4304\"", FORMAT, "expected an integer, found a string"},
+    {KIMI_VL, "patch_size", "257", FORMAT, "expected 1 to 256, found 257"},
+    {KIMI_VL, "init_pos_emb_height", "0", FORMAT, "\"init_pos_emb_height\": expected 1 to 4096, found 0"},
+    {KIMI_VL, "init_pos_emb_width", NULL, FORMAT, "\"init_pos_emb_width\" is missing"},
+    {KIMI_VL, "merge_kernel_size", "[2, 4]", UNSUPPORTED, "expected two equal sides"},
+    {KIMI_VL, "merge_kernel_size", "[2]", UNSUPPORTED, "expected two equal sides"},
+    {KIMI_VL, "merge_kernel_size", "[3, 3]", UNSUPPORTED, "merging 3 x 3 patches"},
+    {KIMI_VL, "merge_kernel_size", NULL, FORMAT, "\"merge_kernel_size\" is missing"},
+};
+
+static void unusable_values_are_named(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    const struct change *change = &refused[i];
+    struct ommai_model_config config = {0};
+    struct omma_error error;
+    json_t *root = released(change->family == KIMI_VL ? "kimi-vl-a3b-instruct" : "qwen2.5-vl-32b");
+    json_t *vision = json_object_get(root, "vision_config");
+    if (change->json) {
+      json_object_set_new(vision, change->key, json_loads(change->json, JSON_DECODE_ANY, NULL));
+    } else {
+      json_object_del(vision, change->key);
+    }
+    assert_fails(change->family->parse_config(root, "config.json", &config, &error), change->status, change->part, &error);
+    json_decref(root);
+  }
+}
+
+static void whole_parts_must_be_there(void **state) {
+  (void)state;
+  const char *const parts[] = {"vision_config", "text_config"};
+  for (int i = 0; i < 2; i++) {
+    struct ommai_model_config config = {0};
+    struct omma_error error;
+    json_t *root = released("kimi-vl-a3b-instruct");
+    json_object_del(root, parts[i]);
+    assert_fails(ommai_family_kimi_vl.parse_config(root, "config.json", &config, &error), FORMAT, parts[i], &error);
+    json_decref(root);
+  }
+}
+
+/* ---- dialects of names ---- */
+
+/* A checkpoint with one tensor, the patch embedding, decides by its name. */
+static void the_checkpoint_decides_on_the_prefix(void **state) {
+  (void)state;
+  static const struct {
+    const char *header, *prefix;
+  } cases[] = {
+      {"{\"visual.patch_embed.proj.weight\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "visual."},
+      {"{\"model.visual.patch_embed.proj.weight\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "model.visual."},
+      {"{\"other\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "visual."}};
+  struct ommai_vision_config config = parse_released(QWEN2_5_VL, "qwen2.5-vl-3b");
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+    struct omma_error error;
+    struct ommai_checkpoint *checkpoint;
+    struct listing listing = {.prefix = cases[i].prefix};
+    test_folder_create(folder);
+    test_write_safetensors(test_path(path, folder, OMMAI_CHECKPOINT_FILE), cases[i].header, 4);
+    assert_ok(ommai_checkpoint_open(folder, &ommai_default_allocator, &checkpoint, &error), &error);
+    describe(QWEN2_5_VL, &config, checkpoint, &listing);
+    assert_int_equal(listing.n_tensors, 1 + 32 * 12 + 5);
+    ommai_checkpoint_close(checkpoint);
+    test_folder_remove(folder);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(released_towers_with_windows),
+      cmocka_unit_test(released_towers_with_a_projector),
+      cmocka_unit_test(unusable_values_are_named),
+      cmocka_unit_test(whole_parts_must_be_there),
+      cmocka_unit_test(the_checkpoint_decides_on_the_prefix),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

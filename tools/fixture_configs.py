@@ -1,0 +1,187 @@
+"""config.json of the tiny Qwen checkpoints: the official configuration objects, and the released files' dialects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from transformers import PreTrainedConfig, Qwen2_5_VLConfig, Qwen3VLConfig, Qwen3VLMoeConfig
+
+from fixture_tokenizer import added_token_id
+
+if TYPE_CHECKING:
+    from fixture_models import ModelSpec
+
+VOCAB_SIZE = 544  # the tokenizer knows fewer: the last rows are padding
+MAX_POSITIONS = 32_768
+ROPE_THETA = {"qwen2_5_vl": 1_000_000.0, "qwen3_vl": 5_000_000.0, "qwen3_vl_moe": 5_000_000.0}
+CONFIG_CLASSES = {"qwen2_5_vl": Qwen2_5_VLConfig, "qwen3_vl": Qwen3VLConfig, "qwen3_vl_moe": Qwen3VLMoeConfig}
+
+
+def _special_ids() -> dict[str, int]:
+    return {
+        "image_token_id": added_token_id("<|image_pad|>"),
+        "video_token_id": added_token_id("<|video_pad|>"),
+        "vision_start_token_id": added_token_id("<|vision_start|>"),
+        "vision_end_token_id": added_token_id("<|vision_end|>"),
+    }
+
+
+def make_config(spec: ModelSpec) -> PreTrainedConfig:
+    """The official configuration object for a spec."""
+    vision = dict(
+        in_channels=3,
+        out_hidden_size=spec.text["hidden_size"],
+        patch_size=spec.form.patch_size,
+        spatial_merge_size=spec.form.merge_size,
+        temporal_patch_size=2,
+        **spec.vision,
+    )
+    text = dict(
+        hidden_act="silu",
+        max_position_embeddings=MAX_POSITIONS,
+        rms_norm_eps=1e-6,
+        tie_word_embeddings=spec.tied,
+        vocab_size=VOCAB_SIZE,
+        **spec.text,
+    )
+    rope = dict(rope_type="default", rope_theta=ROPE_THETA[spec.family], mrope_section=list(spec.mrope_section))
+    if spec.family == "qwen2_5_vl":
+        vision |= dict(hidden_act="silu", tokens_per_second=2)
+        # Not the class defaults, which lie outside the small vocabulary.
+        text |= dict(bos_token_id=added_token_id("<|endoftext|>"), eos_token_id=added_token_id("<|im_end|>"))
+    else:
+        vision |= dict(hidden_act="gelu_pytorch_tanh", num_position_embeddings=spec.n_positions)
+        text |= dict(attention_bias=False)
+        rope |= dict(mrope_interleaved=True)
+    return CONFIG_CLASSES[spec.family](
+        vision_config=vision,
+        text_config=text | dict(rope_parameters=rope),
+        tie_word_embeddings=spec.tied,
+        **_special_ids(),
+    )
+
+
+def _released_qwen3_vl(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]:
+    dtype = str(spec.dtype).removeprefix("torch.")
+    text = config.text_config
+    moe = spec.family == "qwen3_vl_moe"
+    experts = {
+        "decoder_sparse_step": text.decoder_sparse_step,
+        "mlp_only_layers": list(text.mlp_only_layers),
+        "moe_intermediate_size": text.moe_intermediate_size,
+        "norm_topk_prob": True,
+        "num_experts": text.num_experts,
+        "num_experts_per_tok": text.num_experts_per_tok,
+    } if moe else {}
+    return {
+        "architectures": ["Qwen3VLMoeForConditionalGeneration" if moe else "Qwen3VLForConditionalGeneration"],
+        "image_token_id": config.image_token_id,
+        "model_type": spec.family,
+        "text_config": {
+            "attention_bias": False,
+            "attention_dropout": 0.0,
+            "bos_token_id": added_token_id("<|endoftext|>"),
+            "eos_token_id": added_token_id("<|im_end|>"),
+            "head_dim": text.head_dim,
+            "hidden_act": "silu",
+            "hidden_size": text.hidden_size,
+            "initializer_range": 0.02,
+            "intermediate_size": text.intermediate_size,
+            "max_position_embeddings": MAX_POSITIONS,
+            "model_type": f"{spec.family}_text",
+            **experts,
+            "num_attention_heads": text.num_attention_heads,
+            "num_hidden_layers": text.num_hidden_layers,
+            "num_key_value_heads": text.num_key_value_heads,
+            "rms_norm_eps": 1e-06,
+            "rope_scaling": {
+                "mrope_interleaved": True,
+                "mrope_section": list(spec.mrope_section),
+                "rope_type": "default",
+            },
+            "rope_theta": int(ROPE_THETA[spec.family]),
+            "torch_dtype": dtype,
+            "use_cache": True,
+            "vocab_size": VOCAB_SIZE,
+        },
+        "tie_word_embeddings": spec.tied,
+        "torch_dtype": dtype,
+        "transformers_version": "4.57.0.dev0",
+        "video_token_id": config.video_token_id,
+        "vision_config": {
+            "deepstack_visual_indexes": list(config.vision_config.deepstack_visual_indexes),
+            "depth": config.vision_config.depth,
+            "hidden_act": "gelu_pytorch_tanh",
+            "hidden_size": config.vision_config.hidden_size,
+            "in_channels": 3,
+            "initializer_range": 0.02,
+            "intermediate_size": config.vision_config.intermediate_size,
+            "model_type": spec.family,
+            "num_heads": config.vision_config.num_heads,
+            "num_position_embeddings": config.vision_config.num_position_embeddings,
+            "out_hidden_size": config.vision_config.out_hidden_size,
+            "patch_size": config.vision_config.patch_size,
+            "spatial_merge_size": config.vision_config.spatial_merge_size,
+            "temporal_patch_size": 2,
+        },
+        "vision_end_token_id": config.vision_end_token_id,
+        "vision_start_token_id": config.vision_start_token_id,
+    }
+
+
+def _released_qwen2_5_vl(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]:
+    """The language model's keys lie flat at the top level."""
+    text, vision = config.text_config, config.vision_config
+    return {
+        "architectures": ["Qwen2_5_VLForConditionalGeneration"],
+        "attention_dropout": 0.0,
+        "bos_token_id": added_token_id("<|endoftext|>"),
+        "eos_token_id": added_token_id("<|im_end|>"),
+        "vision_start_token_id": config.vision_start_token_id,
+        "vision_end_token_id": config.vision_end_token_id,
+        "vision_token_id": added_token_id("<|vision_pad|>"),
+        "image_token_id": config.image_token_id,
+        "video_token_id": config.video_token_id,
+        "hidden_act": "silu",
+        "hidden_size": text.hidden_size,
+        "initializer_range": 0.02,
+        "intermediate_size": text.intermediate_size,
+        "max_position_embeddings": MAX_POSITIONS,
+        "max_window_layers": 70,
+        "model_type": "qwen2_5_vl",
+        "num_attention_heads": text.num_attention_heads,
+        "num_hidden_layers": text.num_hidden_layers,
+        "num_key_value_heads": text.num_key_value_heads,
+        "rms_norm_eps": 1e-06,
+        "rope_theta": ROPE_THETA["qwen2_5_vl"],
+        "sliding_window": 32768,
+        "tie_word_embeddings": spec.tied,
+        "torch_dtype": str(spec.dtype).removeprefix("torch."),
+        "transformers_version": "4.41.2",
+        "use_cache": True,
+        "use_sliding_window": False,
+        "vision_config": {
+            "depth": vision.depth,
+            "hidden_act": "silu",
+            "hidden_size": vision.hidden_size,
+            "intermediate_size": vision.intermediate_size,
+            "num_heads": vision.num_heads,
+            "in_chans": 3,
+            "out_hidden_size": vision.out_hidden_size,
+            "patch_size": vision.patch_size,
+            "spatial_merge_size": vision.spatial_merge_size,
+            "spatial_patch_size": vision.patch_size,
+            "window_size": vision.window_size,
+            "fullatt_block_indexes": list(vision.fullatt_block_indexes),
+            "tokens_per_second": 2,
+            "temporal_patch_size": 2,
+        },
+        "rope_scaling": {"type": "mrope", "mrope_section": list(spec.mrope_section)},
+        "vocab_size": VOCAB_SIZE,
+    }
+
+
+def released_config(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]:
+    """config.json in the dialect of the family's released checkpoints."""
+    make = _released_qwen2_5_vl if spec.family == "qwen2_5_vl" else _released_qwen3_vl
+    return make(spec, config)
