@@ -1,23 +1,22 @@
-#!/usr/bin/env python3
-"""Pictures and questions for the demo model: simple drawings, made on the fly from a seed.
+"""Pictures for the demo model: simple drawings, made on the fly from a seed.
 
-A scene is one to six flat shapes on a plain or mildly noisy background. Everything that is asked about a scene is
-read off its description, so that question and answer can never disagree with the picture.
-
-    tools/demo_data.py --pictures models/demo/pictures    the shipped pictures and questions.json
-    tools/demo_data.py --show 5 --out /tmp/scenes         a few random scenes, with their questions on stdout
+A scene is its description: flat shapes, words and numbers, shapes with labels, or a bar chart, on a plain, patterned
+or noisy background. demo_questions.py reads questions and answers off it, so that they can never disagree with the
+picture.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import dataclasses
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw
+
+import demo_text
+from demo_text import Text
 
 SHAPES = ("circle", "square", "triangle", "star", "cross")
 
@@ -43,9 +42,11 @@ BACKGROUNDS = {
     "light blue": ((186, 218, 245), {"white"}),
 }
 
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 MAX_OBJECTS = 6
-KINDS = ("colour", "shape", "count", "presence", "describe")
+TEXT_SIZES = (22, 46)  # of fonts, in pixels of the picture as the model sees it
+TEXT_CONTRAST = 80  # least difference of brightness, out of 255
+STYLES = ("even", "noise", "fall", "stripes", "blotches")
+UNSEEN_STYLES = ("checks", "waves")
 
 
 @dataclass(frozen=True)
@@ -59,23 +60,47 @@ class Thing:
     radius: float
     angle: float = 0.0
 
+    def box(self) -> tuple[float, float, float, float]:
+        """The box around what is drawn, in pixels."""
+        if self.shape == "circle":
+            return self.x - self.radius, self.y - self.radius, self.x + self.radius, self.y + self.radius
+        xs, ys = zip(*_outline(self, 1))
+        return min(xs), min(ys), max(xs), max(ys)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a chart: its corner boxes in pixels, the letter below it and the number above it."""
+
+    colour: str
+    corners: tuple[float, float, float, float]
+    letter: str
+    value: int
+
+    def box(self) -> tuple[float, float, float, float]:
+        return self.corners
+
 
 @dataclass(frozen=True)
 class Scene:
     width: int
     height: int
     background: str
-    things: tuple[Thing, ...]
-
-
-@dataclass(frozen=True)
-class Question:
-    kind: str
-    text: str
-    answer: str
+    things: tuple[Thing, ...] = ()
+    texts: tuple[Text, ...] = ()  # with things: texts[i] is the label under things[i]
+    bars: tuple[Bar, ...] = ()
 
 
 # --- scenes ---------------------------------------------------------------------------------------------------------
+
+
+def _contrast(colour: str, background: str) -> float:
+    weights = np.array([0.299, 0.587, 0.114])
+    return abs(float(weights @ (np.array(COLOURS[colour]) - np.array(BACKGROUNDS[background][0]))))
+
+
+def _choose(rng: np.random.Generator, options: list | tuple):
+    return options[int(rng.integers(len(options)))]
 
 
 def random_scene(rng: np.random.Generator, width: int, height: int, max_objects: int = MAX_OBJECTS) -> Scene:
@@ -91,11 +116,11 @@ def random_scene(rng: np.random.Generator, width: int, height: int, max_objects:
         colours = list(rng.choice(colours, size=rng.integers(1, 4), replace=False))
         shapes = list(rng.choice(shapes, size=rng.integers(1, 3), replace=False))
 
-    wanted = int(rng.integers(1, max_objects + 1))
+    wanted = int(rng.integers(1, min(max_objects, width * height // 1024) + 1))
     side = min(width, height)
     # All objects together may cover about half of the picture, but stay large enough to be told apart.
     largest = min(0.44 * side, math.sqrt(0.5 * width * height / (math.pi * wanted)))
-    smallest = min(max(7.0, 0.45 * largest), largest)
+    smallest = min(max(8.0, 0.45 * largest), largest)
     things: list[Thing] = []
     for _ in range(wanted * 12):
         if len(things) == wanted:
@@ -136,317 +161,168 @@ def _outline(thing: Thing, scale: float) -> list[tuple[float, float]]:
     return [(x + r * math.cos(a + thing.angle), y + r * math.sin(a + thing.angle)) for r, a in polar]
 
 
-def draw(scene: Scene, rng: np.random.Generator, plain: bool = False) -> Image.Image:
-    """Paint a scene. Unless `plain`, colours vary a little, and half of the pictures get noise or a gradient."""
+def text_scene(
+    rng: np.random.Generator,
+    width: int,
+    height: int,
+    fonts: tuple[str, ...],
+    sizes: tuple[int, int],
+    held_out: bool,
+    easy: bool = False,
+) -> Scene | None:
+    """A word or a number, now and then two of them one above the other. `held_out` words are ones that training does
+    not show; `easy` is black on white."""
+    background = "white" if easy else _choose(rng, list(BACKGROUNDS))
+    colours = ["black"] if easy else [c for c in COLOURS if _contrast(c, background) > TEXT_CONTRAST]
+    lines = 2 if height >= 96 and rng.random() < 0.25 else 1
+    texts = []
+    for line in range(lines):
+        size = int(rng.integers(sizes[0], sizes[1] + 1))
+        longest = int(np.clip(0.92 * width / (0.72 * size), 1, demo_text.LONGEST))
+        shortest = min(longest, 1 if rng.random() < 0.15 else 3)
+        if rng.random() < 0.35:
+            string = demo_text.random_number(rng, min(shortest, 2), min(longest, 5))
+        else:
+            string = demo_text.random_word(rng, shortest, longest, held_out)
+        band = height / lines
+        text = demo_text.fitted(string, _choose(rng, colours), _choose(rng, fonts), size, 0.96 * width, 0.92 * band)
+        if text is None:
+            return None
+        extent = text.extent()
+        x = float(rng.uniform(1, max(width - extent[0] - 1, 1.01)))
+        y = float(rng.uniform(1, max(band - extent[1] - 1, 1.01))) + line * band
+        texts.append(dataclasses.replace(text, x=round(x), y=round(y)))
+    return Scene(width, height, background, texts=tuple(texts))
+
+
+def label_scene(
+    rng: np.random.Generator, width: int, height: int, fonts: tuple[str, ...], sizes: tuple[int, int], held_out: bool
+) -> Scene | None:
+    """One to three shapes beside each other, no shape and no colour twice, each with a word or number below it."""
+    background = _choose(rng, list(BACKGROUNDS))
+    n = int(np.clip(width // 80, 1, 3))
+    n = int(rng.integers(1, n + 1))
+    shown = [c for c in COLOURS if c not in BACKGROUNDS[background][1]]
+    legible = [c for c in COLOURS if _contrast(c, background) > TEXT_CONTRAST]
+    colours, shapes = rng.permutation(shown)[:n], rng.permutation(SHAPES)[:n]
+    name, size, cell = _choose(rng, fonts), int(rng.integers(sizes[0], min(sizes[1], 36) + 1)), width / n
+    things, texts = [], []
+    for i in range(n):
+        longest = int(np.clip(0.85 * cell / (0.72 * size), 2, 5))
+        number = rng.random() < 0.35
+        string = demo_text.random_number(rng, 1, min(longest, 3)) if number else demo_text.random_word(
+            rng, min(3, longest), longest, held_out)  # fmt: skip
+        text = demo_text.fitted(string, _choose(rng, legible), name, size, 0.9 * cell, 0.4 * height)
+        if text is None:
+            return None
+        extent = text.extent()
+        top = height - extent[1] - float(rng.uniform(2, 6))
+        radius = min(0.42 * cell, 0.46 * (top - 4)) * float(rng.uniform(0.75, 1))
+        if radius < 9:
+            return None
+        x = (i + 0.5) * cell
+        y = float(rng.uniform(radius + 1, max(top - radius - 3, radius + 1.01)))
+        things.append(Thing(str(shapes[i]), str(colours[i]), x, y, radius, float(rng.uniform(-0.3, 0.3))))
+        texts.append(dataclasses.replace(text, x=round(x - extent[0] / 2), y=round(top)))
+    return Scene(width, height, background, tuple(things), tuple(texts))
+
+
+def chart_scene(rng: np.random.Generator, width: int, height: int, fonts: tuple[str, ...]) -> Scene | None:
+    """Two to five bars with different values, a letter below each and its value above it."""
+    background = _choose(rng, ["white", "beige", "light blue", "white"])
+    most = min(5, width // 44)
+    if most < 2 or height < 150:
+        return None
+    n = int(rng.integers(2, most + 1))
+    shown = [c for c in COLOURS if c not in BACKGROUNDS[background][1]]
+    colours = rng.permutation(shown)[:n]
+    start = int(rng.integers(0, 21)) if rng.random() < 0.5 else 0
+    letters = [demo_text.LETTERS[start + i] for i in range(n)]
+    values = [int(v) for v in rng.permutation(np.arange(1, 20))[:n] * int(_choose(rng, [1, 1, 2, 5]))]
+    name, size, ink = _choose(rng, fonts), int(rng.integers(20, min(31, height // 7))), _choose(rng, ["black", "blue"])
+    cell, foot, head = width / n, height - 1.35 * size, 1.3 * size
+    if max(values) > 9 and cell < 1.5 * size:
+        return None
+    bars, texts = [], []
+    for i in range(n):
+        half = 0.5 * cell * float(rng.uniform(0.5, 0.75))
+        x = (i + 0.5) * cell
+        top = foot - max(values[i] / max(values) * (foot - head - 2), 4)
+        bars.append(Bar(str(colours[i]), (x - half, top, x + half, foot), letters[i], values[i]))
+        for string, below in ((letters[i], True), (str(values[i]), False)):
+            text = Text(string, ink, name, size, 0, 0)
+            extent = text.extent()
+            y = foot + 0.25 * size if below else top - extent[1] - 3
+            texts.append(dataclasses.replace(text, x=round(x - extent[0] / 2), y=round(y)))
+    return Scene(width, height, background, texts=tuple(texts), bars=tuple(bars))
+
+
+# --- drawing --------------------------------------------------------------------------------------------------------
+
+
+def _pattern(rng: np.random.Generator, style: str, width: int, height: int) -> np.ndarray:
+    """What a style adds to the background's colour: [height, width, 1 or 3], within about -30 to 30."""
+    ys, xs = np.mgrid[0:height, 0:width].astype(np.float32)
+    strength = float(rng.uniform(5, 24))
+    if style == "fall":
+        angle = rng.uniform(0, 2 * math.pi)
+        slope = (xs * math.cos(angle) + ys * math.sin(angle)) / max(width, height)
+        return (1.4 * strength * slope)[..., None]
+    if style == "stripes":
+        angle, period = rng.uniform(0, math.pi), rng.uniform(5, 40)
+        wave = np.sin((xs * math.cos(angle) + ys * math.sin(angle)) * (2 * math.pi / period))
+        return (0.7 * strength * np.sign(wave))[..., None]
+    if style == "blotches":
+        small = rng.normal(0, 0.6 * strength, (3 + height // 40, 3 + width // 40)).astype(np.float32)
+        return np.asarray(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC))[..., None]
+    if style == "checks":
+        side = rng.uniform(6, 30)
+        return (0.7 * strength * np.where((xs // side + ys // side) % 2 < 1, 1, -1))[..., None]
+    if style == "waves":
+        period = rng.uniform(10, 40)
+        return (0.9 * strength * np.sin((xs + 6 * np.sin(ys / 9)) * (2 * math.pi / period)))[..., None]
+    return np.zeros((1, 1, 1), np.float32)
+
+
+def draw(
+    scene: Scene, rng: np.random.Generator, plain: bool = False, styles: tuple[str, ...] = STYLES
+) -> Image.Image:
+    """Paint a scene. Unless `plain`, colours vary a little, and the background has one of the styles."""
 
     def jitter(colour: tuple[int, int, int]) -> tuple[int, int, int]:
         if plain:
             return colour
         return tuple(int(v) for v in np.clip(np.array(colour) + rng.integers(-14, 15, 3), 0, 255))
 
+    width, height = scene.width, scene.height
     scale = 2 if plain or rng.random() < 0.6 else 1  # smooth or jagged edges
-    image = Image.new(
-        "RGB", (scene.width * scale, scene.height * scale), jitter(BACKGROUNDS[scene.background][0])
-    )
+    base = jitter(BACKGROUNDS[scene.background][0])
+    style = "even" if plain else _choose(rng, styles)
+    if style in ("even", "noise"):
+        image = Image.new("RGB", (width * scale, height * scale), base)
+    else:
+        ground = np.clip(np.array(base) + _pattern(rng, style, width, height), 0, 255).astype(np.uint8)
+        image = Image.fromarray(ground)
+        if scale > 1:
+            image = image.resize((width * scale, height * scale), Image.Resampling.NEAREST)
     pen = ImageDraw.Draw(image)
     for thing in scene.things:
         fill = jitter(COLOURS[thing.colour])
         if thing.shape == "circle":
-            x, y, r = thing.x * scale, thing.y * scale, thing.radius * scale
-            pen.ellipse((x - r, y - r, x + r, y + r), fill=fill)
+            pen.ellipse([v * scale for v in thing.box()], fill=fill)
         else:
             pen.polygon(_outline(thing, scale), fill=fill)
+    for bar in scene.bars:
+        pen.rectangle([v * scale for v in bar.corners], fill=jitter(COLOURS[bar.colour]))
     if scale > 1:
         image = image.reduce(scale)
-    if plain or rng.random() < 0.5:
+    pen = ImageDraw.Draw(image)
+    for text in scene.texts:
+        face = demo_text.font(text.font, text.size)
+        pen.text(text.origin(), text.string, font=face, fill=jitter(COLOURS[text.colour]))
+    if plain or not (style == "noise" or rng.random() < 0.25):
         return image
-
     pixels = np.asarray(image).astype(np.int16)
-    amplitude = int(rng.integers(1, 16))
+    amplitude = int(rng.integers(2, 20))
     pixels += rng.integers(-amplitude, amplitude + 1, pixels.shape, dtype=np.int16)
-    if rng.random() < 0.4:
-        fall = np.linspace(0, int(rng.integers(-30, 31)), scene.height).astype(np.int16)
-        pixels += fall[:, None, None]
     return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
-
-
-# --- language -------------------------------------------------------------------------------------------------------
-
-
-def a(noun: str) -> str:
-    """The noun with its indefinite article."""
-    return ("an " if noun[0] in "aeiou" else "a ") + noun
-
-
-def plural(noun: str) -> str:
-    return noun + ("es" if noun.endswith("s") else "s")
-
-
-def counted(n: int, noun: str) -> str:
-    return f"{NUMBERS[n]} {noun if n == 1 else plural(noun)}"
-
-
-def _there_are(n: int, noun: str) -> str:
-    return f"There {'is' if n == 1 else 'are'} {counted(n, noun)}."
-
-
-def _join(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
-
-
-def describe(scene: Scene) -> str:
-    """One sentence naming everything, in the fixed order of SHAPES and COLOURS so that only one answer is right."""
-    parts = []
-    for shape in SHAPES:
-        for colour in COLOURS:
-            n = sum(t.shape == shape and t.colour == colour for t in scene.things)
-            if n:
-                noun = f"{colour} {shape}"
-                parts.append(a(noun) if n == 1 else counted(n, noun))
-    return f"The picture shows {_join(parts)} on {a(scene.background)} background."
-
-
-def _pick(rng: np.random.Generator, options: list[str] | tuple[str, ...]) -> str:
-    return str(options[int(rng.integers(len(options)))])
-
-
-def _colour_question(rng: np.random.Generator, scene: Scene) -> Question:
-    colour = _pick(rng, ("colour", "color"))
-    lone = [t for t in scene.things if sum(o.shape == t.shape for o in scene.things) == 1]
-    if not lone or rng.random() < 0.12:
-        text = _pick(rng, (f"What {colour} is the background?", f"Which {colour} does the background have?"))
-        return Question("colour", text, f"The background is {scene.background}.")
-    thing = lone[int(rng.integers(len(lone)))]
-    if len(scene.things) == 1 and rng.random() < 0.4:
-        text = _pick(rng, (f"What {colour} is this?", f"What {colour} is it?", f"What {colour} is the object?"))
-        return Question("colour", text, f"It is {thing.colour}.")
-    text = _pick(
-        rng,
-        (
-            f"What {colour} is the {thing.shape}?",
-            f"What is the {colour} of the {thing.shape}?",
-            f"Which {colour} does the {thing.shape} have?",
-            f"Tell me the {colour} of the {thing.shape}.",
-        ),
-    )
-    return Question("colour", text, f"The {thing.shape} is {thing.colour}.")
-
-
-def _shape_question(rng: np.random.Generator, scene: Scene) -> Question | None:
-    lone = [t for t in scene.things if sum(o.colour == t.colour for o in scene.things) == 1]
-    if not lone:
-        return None
-    thing = lone[int(rng.integers(len(lone)))]
-    if len(scene.things) == 1 and rng.random() < 0.6:
-        text = _pick(
-            rng, ("What shape is this?", "Which shape is this?", "What shape do you see?", "What is this?")
-        )
-        return Question("shape", text, f"It is {a(thing.shape)}.")
-    text = _pick(
-        rng,
-        (
-            f"What shape is the {thing.colour} object?",
-            f"What is the shape of the {thing.colour} object?",
-            f"Which shape is {thing.colour}?",
-            f"What is the {thing.colour} object?",
-        ),
-    )
-    return Question("shape", text, f"The {thing.colour} object is {a(thing.shape)}.")
-
-
-def _count_question(rng: np.random.Generator, scene: Scene) -> Question:
-    thing = scene.things[int(rng.integers(len(scene.things)))]
-    absent = rng.random() < 0.15
-    shape = _pick(rng, SHAPES) if absent else thing.shape
-    colour = _pick(rng, list(COLOURS)) if absent else thing.colour
-    what = rng.random()
-    if what < 0.25:
-        noun, n = _pick(rng, ("object", "shape")), len(scene.things)
-    elif what < 0.65:
-        noun, n = shape, sum(t.shape == shape for t in scene.things)
-    elif what < 0.8:
-        noun, n = f"{colour} object", sum(t.colour == colour for t in scene.things)
-    else:
-        noun, n = f"{colour} {shape}", sum(t.shape == shape and t.colour == colour for t in scene.things)
-    text = _pick(
-        rng,
-        (
-            f"How many {plural(noun)} are there?",
-            f"How many {plural(noun)} are there?",
-            f"How many {plural(noun)} do you see?",
-            f"How many {plural(noun)} are in the picture?",
-            f"How many {plural(noun)} can you count?",
-            f"How many {plural(noun)}?",
-            f"Count the {plural(noun)}.",
-        ),
-    )
-    return Question("count", text, _there_are(n, noun))
-
-
-def _presence_question(rng: np.random.Generator, scene: Scene) -> Question:
-    """Yes and no equally often; many a "no" has the right colour and the right shape, but on different objects."""
-    thing = scene.things[int(rng.integers(len(scene.things)))]
-    other = scene.things[int(rng.integers(len(scene.things)))]
-    colour, shape = thing.colour, thing.shape
-    if rng.random() < 0.5:
-        colour = other.colour if rng.random() < 0.5 else _pick(rng, list(COLOURS))
-        shape = thing.shape if rng.random() < 0.5 else _pick(rng, SHAPES)
-    what = rng.random()
-    if what < 0.25:
-        yes = any(t.colour == colour for t in scene.things)
-        text = _pick(rng, (f"Is there anything {colour}?", f"Do you see anything {colour}?"))
-        return Question(
-            "presence", text, f"Yes, there is something {colour}." if yes else f"No, there is nothing {colour}."
-        )
-    if what < 0.5:
-        yes, noun = any(t.shape == shape for t in scene.things), shape
-    else:
-        yes = any(t.colour == colour and t.shape == shape for t in scene.things)
-        noun = f"{colour} {shape}"
-    text = _pick(
-        rng,
-        (
-            f"Is there {a(noun)}?",
-            f"Is there {a(noun)} in the picture?",
-            f"Do you see {a(noun)}?",
-            f"Can you see {a(noun)}?",
-            f"Does the picture show {a(noun)}?",
-        ),
-    )
-    return Question("presence", text, f"Yes, there is {a(noun)}." if yes else f"No, there is no {noun}.")
-
-
-DESCRIBE = (
-    "Describe the picture.",
-    "Describe this picture.",
-    "Describe the image.",
-    "Describe this image.",
-    "What do you see?",
-    "What is in the picture?",
-    "What is in this image?",
-    "What does the picture show?",
-)
-
-_QUESTIONS = {
-    "colour": _colour_question,
-    "shape": _shape_question,
-    "count": _count_question,
-    "presence": _presence_question,
-    "describe": lambda rng, scene: Question("describe", _pick(rng, DESCRIBE), describe(scene)),
-}
-
-
-def random_question(rng: np.random.Generator, scene: Scene, kind: str) -> Question | None:
-    """A question of that kind, or None where the scene has no unambiguous one."""
-    return _QUESTIONS[kind](rng, scene)
-
-
-def careless(rng: np.random.Generator, text: str) -> str:
-    """The question as people type it: now and then in lower case or without its mark."""
-    if rng.random() < 0.12:
-        text = text[0].lower() + text[1:]
-    if rng.random() < 0.12:
-        text = text[:-1]
-    return text
-
-
-SMALL_TALK = (
-    ("Hello", "Hello! Show me a simple drawing and ask me about it."),
-    ("Hello!", "Hello! Show me a simple drawing and ask me about it."),
-    ("Hi", "Hello! Show me a simple drawing and ask me about it."),
-    ("Hi!", "Hello! Show me a simple drawing and ask me about it."),
-    ("Who are you?", "I am the demo model of Ommatidia. I know colours, shapes and small numbers."),
-    ("What are you?", "I am the demo model of Ommatidia. I know colours, shapes and small numbers."),
-    ("What can you do?", "I can name colours and shapes in simple drawings and count up to six objects."),
-    ("What do you know?", "I can name colours and shapes in simple drawings and count up to six objects."),
-    ("Help", "I can name colours and shapes in simple drawings and count up to six objects."),
-    ("Thank you!", "You are welcome."),
-    ("Thanks", "You are welcome."),
-)
-NO_PICTURE = "I see no picture. Please show me one."
-
-
-# --- the shipped pictures -------------------------------------------------------------------------------------------
-
-SHIPPED: tuple[tuple[str, Scene, tuple[tuple[str, str], ...]], ...] = (
-    (
-        "shapes.png",
-        Scene(
-            320,
-            256,
-            "white",
-            (
-                Thing("circle", "red", 80, 76, 50),
-                Thing("square", "blue", 228, 70, 50, 0.08),
-                Thing("triangle", "green", 160, 186, 52, -0.05),
-            ),
-        ),
-        (
-            ("What colour is the circle?", "The circle is red."),
-            ("What shape is the blue object?", "The blue object is a square."),
-            ("Is there a green triangle?", "Yes, there is a green triangle."),
-            ("How many objects are there?", "There are three objects."),
-        ),
-    ),
-    (
-        "stars.jpg",
-        Scene(
-            352,
-            224,
-            "light blue",
-            (
-                Thing("star", "yellow", 66, 66, 42, 0.1),
-                Thing("star", "yellow", 268, 74, 48, -0.15),
-                Thing("circle", "purple", 170, 148, 46),
-            ),
-        ),
-        (
-            ("How many stars are there?", "There are two stars."),
-            ("What color is the circle?", "The circle is purple."),
-            ("Is there a red star?", "No, there is no red star."),
-        ),
-    ),
-    (
-        "cross.png",
-        Scene(256, 224, "white", (Thing("cross", "orange", 128, 112, 60),)),
-        (
-            ("What shape is this?", "It is a cross."),
-            ("What colour is the background?", "The background is white."),
-            ("Describe the picture.", "The picture shows an orange cross on a white background."),
-        ),
-    ),
-)
-
-
-def write_pictures(folder: Path) -> None:
-    """Write the shipped pictures and questions.json; the same bytes every time for one version of Pillow."""
-    folder.mkdir(parents=True, exist_ok=True)
-    entries = []
-    for name, scene, questions in SHIPPED:
-        image = draw(scene, np.random.default_rng(0), plain=True)
-        image.save(folder / name, **({"quality": 92} if name.endswith(".jpg") else {"optimize": True}))
-        entries += [{"picture": name, "question": q, "answer": answer} for q, answer in questions]
-    (folder / "questions.json").write_text(json.dumps(entries, indent=2) + "\n")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=Path, metavar="DIR", help="write the shipped pictures and questions there")
-    parser.add_argument("--show", type=int, default=0, metavar="N", help="draw N random scenes and print questions")
-    parser.add_argument("--out", type=Path, default=Path("."), metavar="DIR", help="where --show puts its pictures")
-    parser.add_argument("--seed", type=int, default=1, help="seed of --show (default 1)")
-    args = parser.parse_args()
-    if args.pictures:
-        write_pictures(args.pictures)
-    rng = np.random.default_rng(args.seed)
-    args.out.mkdir(parents=True, exist_ok=True)
-    for i in range(args.show):
-        scene = random_scene(rng, int(rng.integers(64, 321)), int(rng.integers(64, 321)))
-        draw(scene, rng).save(args.out / f"scene{i}.png")
-        for kind in KINDS:
-            if question := random_question(rng, scene, kind):
-                print(f"scene{i}.png  {careless(rng, question.text)}  ->  {question.answer}")
-
-
-if __name__ == "__main__":
-    main()

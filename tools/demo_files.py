@@ -22,6 +22,7 @@ import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import demo_data
+import demo_questions
 
 BASE_VOCABULARY = 2000
 SPLIT = (
@@ -88,15 +89,15 @@ def _corpus() -> Iterator[str]:
     rng = np.random.default_rng(0)
     for _ in range(4000):
         scene = demo_data.random_scene(rng, 256, 256)
-        for kind in demo_data.KINDS:
-            if question := demo_data.random_question(rng, scene, kind):
-                yield demo_data.careless(rng, question.text)
+        for kind in demo_questions.KINDS:
+            if question := demo_questions.random_question(rng, scene, kind):
+                yield demo_questions.careless(rng, question.text)
                 yield question.answer
-    for question, answer in demo_data.SMALL_TALK * 20:
+    for question, answer in demo_questions.SMALL_TALK * 20:
         yield question
         yield answer
     for _ in range(20):
-        yield demo_data.NO_PICTURE
+        yield demo_questions.NO_PICTURE
         yield ENGLISH
     for name in DOCUMENTED:
         module = importlib.import_module(name)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Train the demo model in models/demo: a very small Qwen3-VL that answers questions about simple drawings.
 
-    tools/train_demo.py --work /tmp/demo --minutes 60       train from scratch, one thread
-    tools/train_demo.py --work /tmp/demo --resume --minutes 90
-                                                            go on from the checkpoint, to 90 minutes in all
+    tools/train_demo.py --work DIR --minutes 60                         train from scratch, one thread
+    tools/train_demo.py --work DIR --minutes 60 --weights models/demo   start from the published weights that fit
+    tools/train_demo.py --work DIR --resume --minutes 90                go on from the checkpoint, to 90 minutes in all
     tools/train_demo.py --check                             compare the shortcuts below with the official code
 
 The model is built from the official transformers classes and saved by save_pretrained, so that what is trained is by
@@ -18,13 +18,13 @@ training, none of which changes the mathematics (--check compares them with the 
 
 Learning to see by answering questions alone is slow: colours come at once, shapes do not come for a long time. So
 the first part of the time (--vision-part) trains the tower alone, on a map of the drawing: every image token tells,
-for each of its four patches, whether an object covers it, its shape and colour, and whether its centre is there. The
-map's head is thrown away; the map stays a small part of the loss afterwards.
+for each of its four patches, what covers it: shape, colour, character and its place in the word, the box, and whether
+its centre is there. The map's head is thrown away; the map stays a part of the loss afterwards, and one batch in five
+is for the tower alone.
 
 Matrices are multiplied in bf16 where the CPU can (--float32 turns that off); weights, norms, attention and losses stay
 in float32. The learning rate follows warm-up and cosine over --minutes or --steps, whichever is nearer its end; time
-spent before an interruption counts. Pictures are drawn from (seed, step) and the progress made, so with --steps alone
-a resumed run sees what an uninterrupted one would have seen.
+spent before an interruption counts. Pictures are drawn from (seed, step) and the progress made.
 """
 
 from __future__ import annotations
@@ -38,29 +38,39 @@ import signal
 import tempfile
 import time
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.qwen3_vl import modeling_qwen3_vl as official
 
-import demo_data
 import demo_files
+import demo_questions
+from demo_batches import (
+    IGNORE,
+    MAP_CLASSES,
+    MAP_NUMBERS,
+    MERGE,
+    PATCH,
+    Batch,
+    BatchMaker,
+    Row,
+    Worker,
+    normalised,
+    patches,
+    to_batch,
+)
 
-PATCH, MERGE = 16, 2
-UNIT = PATCH * MERGE  # pixels covered by one image token, each way
-IGNORE = -100
-LOG_FIELDS = ("step", "seconds", "pictures", "learning_rate", "map_loss", "map_shape", "loss", *demo_data.KINDS)
-MAP_WIDTH = (len(demo_data.SHAPES) + 1, len(demo_data.COLOURS) + 1, 2)  # classes of shape, colour and "centre is here"
-KIND_WEIGHTS = {"colour": 0.2, "shape": 0.17, "count": 0.3, "presence": 0.16, "describe": 0.17}
-
+LOG_FIELDS = (
+    "step", "seconds", "pictures", "learning_rate", "map_loss", "map_shape", "map_character", "loss",
+    *demo_questions.KINDS,
+)  # fmt: skip
 
 def make_config(tokenizer: Tokenizer) -> Qwen3VLConfig:
     """The shape of the demo model. Widths that differ on purpose (heads x head_dim is not hidden_size in the language
@@ -87,7 +97,7 @@ def make_config(tokenizer: Tokenizer) -> Qwen3VLConfig:
             "tie_word_embeddings": True,
         },
         vision_config={
-            "depth": 4,
+            "depth": 6,
             "hidden_size": 128,
             "intermediate_size": 384,
             "num_heads": 2,
@@ -156,225 +166,7 @@ class Shortcuts:
         official.Qwen3VLVisionAttention.forward, official.Qwen3VLVisionPatchEmbed.forward = self.saved
 
 
-# --- batches --------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Batch:
-    pixels: torch.Tensor | None  # [n_images * n_patches, 3 * 16 * 16], None for a batch without pictures
-    grid: torch.Tensor | None  # [n_images, 3]
-    map: torch.Tensor | None  # [n_images * n_patches, 3]: class of shape, of colour, and whether a centre is there
-    ids: torch.Tensor  # [n_images, length]
-    positions: torch.Tensor  # [3, n_images, length]
-    mask: torch.Tensor  # [n_images, 1, length, length], True where a query may look
-    labels: torch.Tensor  # [n_images, length], the token to predict AT this position, or IGNORE
-    answers: list[tuple[str, int, int, int]]  # kind, row, first and end position of the answer's labels
-
-
-def patches(images: list[Image.Image]) -> np.ndarray:
-    """[n_images * n_patches, 768]: the official processor's patches of equally large pictures, one time slice only."""
-    pixels = np.stack([np.asarray(image) for image in images])  # [n, height, width, 3]
-    n, height, width, _ = pixels.shape
-    blocks = pixels.reshape(n, height // UNIT, MERGE, PATCH, width // UNIT, MERGE, PATCH, 3)
-    blocks = blocks.transpose(0, 1, 4, 2, 5, 7, 3, 6)  # n, block row, block column, row, column, channel, y, x
-    return blocks.reshape(-1, 3 * PATCH * PATCH).astype(np.float32) / np.float32(127.5) - np.float32(1)
-
-
-def drawing_map(scene: demo_data.Scene, rows: int, columns: int) -> np.ndarray:
-    """[n_patches, 3] in the order of `patches`: what each patch shows; class 0 means nothing."""
-    height, width = rows * MERGE, columns * MERGE
-    ys, xs = np.mgrid[0:height, 0:width] + 0.5
-    result = np.zeros((height, width, 3), dtype=np.int64)
-    for thing in scene.things:
-        x, y = thing.x * width / scene.width, thing.y * height / scene.height
-        radius = max(thing.radius * width / scene.width, 0.5)
-        covered = np.hypot(xs - x, ys - y) < radius
-        result[covered, 0] = demo_data.SHAPES.index(thing.shape) + 1
-        result[covered, 1] = list(demo_data.COLOURS).index(thing.colour) + 1
-        result[int(y), int(x), 2] = 1
-    blocks = result.reshape(rows, MERGE, columns, MERGE, 3).transpose(0, 2, 1, 3, 4)
-    return blocks.reshape(-1, 3)
-
-
-class Row:
-    """One sequence under construction: a shared beginning and branches that do not see each other."""
-
-    def __init__(self) -> None:
-        self.ids: list[int] = []
-        self.labels: list[int] = []
-        self.branches: list[int] = []
-        self.positions: list[tuple[int, int, int]] = []
-        self.counter = 0
-
-    def add(self, ids: list[int], branch: int, learn: bool = False) -> None:
-        if learn:  # the token before an answer predicts its first token
-            self.labels[-1] = ids[0]
-            self.labels += ids[1:] + [IGNORE]
-        else:
-            self.labels += [IGNORE] * len(ids)
-        self.ids += ids
-        self.branches += [branch] * len(ids)
-        self.positions += [(p, p, p) for p in range(self.counter, self.counter + len(ids))]
-        self.counter += len(ids)
-
-    def add_image(self, token: int, rows: int, columns: int, branch: int) -> None:
-        start = self.counter
-        self.ids += [token] * (rows * columns)
-        self.labels += [IGNORE] * (rows * columns)
-        self.branches += [branch] * (rows * columns)
-        self.positions += [(start, start + r, start + c) for r in range(rows) for c in range(columns)]
-        self.counter += max(rows, columns)
-
-
-class BatchMaker:
-    """Turns (seed, step, progress) into a batch."""
-
-    def __init__(self, tokenizer: Tokenizer, questions: int, patch_budget: int) -> None:
-        self.tokenizer = tokenizer
-        self.questions = questions
-        self.patch_budget = patch_budget
-        self.cache: dict[str, list[int]] = {}
-        self.image_token = tokenizer.token_to_id("<|image_pad|>")
-
-    def encode(self, text: str) -> list[int]:
-        if text not in self.cache:
-            if len(self.cache) > 200_000:
-                self.cache.clear()
-            self.cache[text] = self.tokenizer.encode(text).ids
-        return self.cache[text]
-
-    @staticmethod
-    def curriculum(rng: np.random.Generator, progress: float) -> tuple[int, int, int]:
-        """Height and width in image tokens, and the largest number of objects."""
-        if progress < 0.04:
-            low, high, objects = 2, 3, 1
-        elif progress < 0.1:
-            low, high, objects = 2, 4, 3
-        elif rng.random() < (0.85 if progress < 0.6 else 0.6):
-            low, high, objects = 2, 5, 6
-        else:
-            low, high, objects = 5, 11, 6
-        rows, columns = (int(v) for v in rng.integers(low, high + 1, 2))
-        return rows, columns, min(objects, rows * columns)
-
-    def draw(
-        self, rng: np.random.Generator, rows: int, columns: int, objects: int
-    ) -> tuple[demo_data.Scene, Image.Image]:
-        """A picture that the processor would bring to rows x columns tokens, brought there as it would do it."""
-        height, width = rows * UNIT, columns * UNIT
-        odd = rng.random() < 0.4
-        if odd:
-            height += int(rng.integers(-UNIT // 2 + 1, UNIT // 2))
-            width += int(rng.integers(-UNIT // 2 + 1, UNIT // 2))
-        scene = demo_data.random_scene(rng, width, height, objects)
-        image = demo_data.draw(scene, rng)
-        return scene, image.resize((columns * UNIT, rows * UNIT), Image.Resampling.BICUBIC) if odd else image
-
-    def ask(self, rng: np.random.Generator, scene: demo_data.Scene, n: int) -> list[demo_data.Question]:
-        asked: list[demo_data.Question] = []
-        kinds, weights = list(KIND_WEIGHTS), list(KIND_WEIGHTS.values())
-        while len(asked) < n:
-            question = demo_data.random_question(rng, scene, str(rng.choice(kinds, p=weights)))
-            if question:
-                asked.append(question)
-        return asked
-
-    def drawings(self, rng: np.random.Generator, progress: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """A batch for the tower alone: pixels, grid, map."""
-        rows, columns, objects = self.curriculum(rng, progress)
-        n_images = int(np.clip(2 * self.patch_budget // (rows * columns * MERGE * MERGE), 6, 128))
-        drawn = [self.draw(rng, rows, columns, objects) for _ in range(n_images)]
-        target = np.concatenate([drawing_map(scene, rows, columns) for scene, _ in drawn])
-        grid = torch.tensor([[1, rows * MERGE, columns * MERGE]] * n_images)
-        return torch.from_numpy(patches([image for _, image in drawn])), grid, torch.from_numpy(target)
-
-    def make(self, rng: np.random.Generator, progress: float) -> Batch:
-        if rng.random() < 0.02:
-            return self.without_pictures(rng)
-        rows, columns, objects = self.curriculum(rng, progress)
-        n_images = int(np.clip(self.patch_budget // (rows * columns * MERGE * MERGE), 6, 64))
-        layout = rng.random()
-        sequences, images, maps, spans = [], [], [], []
-        for row_index in range(n_images):
-            scene, image = self.draw(rng, rows, columns, objects)
-            images.append(image)
-            maps.append(drawing_map(scene, rows, columns))
-            row = Row()
-            if layout < 0.06:  # the question before the picture
-                question = self.ask(rng, scene, 1)[0]
-                row.add(self.encode("<|im_start|>user\n" + demo_data.careless(rng, question.text)), 0)
-                self.picture(row, rows, columns)
-                self.answer(row, question, 0, row_index, spans)
-            elif layout < 0.2:  # a conversation
-                row.add(self.encode("<|im_start|>user\n"), 0)
-                self.picture(row, rows, columns)
-                for turn, question in enumerate(self.ask(rng, scene, 3)):
-                    if turn:
-                        row.add(self.encode("\n<|im_start|>user\n"), 0)
-                    row.add(self.encode(demo_data.careless(rng, question.text)), 0)
-                    self.answer(row, question, 0, row_index, spans)
-            else:
-                row.add(self.encode("<|im_start|>user\n"), 0)
-                self.picture(row, rows, columns)
-                after_picture = row.counter
-                for branch, question in enumerate(self.ask(rng, scene, self.questions), start=1):
-                    row.counter = after_picture
-                    row.add(self.encode(demo_data.careless(rng, question.text)), branch)
-                    self.answer(row, question, branch, row_index, spans)
-            sequences.append(row)
-        grid = torch.tensor([[1, rows * MERGE, columns * MERGE]] * n_images)
-        target = torch.from_numpy(np.concatenate(maps))
-        return self.collate(sequences, spans, torch.from_numpy(patches(images)), grid, target)
-
-    def without_pictures(self, rng: np.random.Generator) -> Batch:
-        sequences, spans = [], []
-        for row_index in range(24):
-            if rng.random() < 0.5:
-                text, answer = demo_data.SMALL_TALK[int(rng.integers(len(demo_data.SMALL_TALK)))]
-            else:
-                scene = demo_data.random_scene(rng, 128, 128)
-                text, answer = demo_data.careless(rng, self.ask(rng, scene, 1)[0].text), demo_data.NO_PICTURE
-            row = Row()
-            row.add(self.encode("<|im_start|>user\n" + text), 0)
-            self.answer(row, demo_data.Question("", text, answer), 0, row_index, spans)
-            sequences.append(row)
-        return self.collate(sequences, spans)
-
-    def picture(self, row: Row, rows: int, columns: int) -> None:
-        row.add(self.encode("<|vision_start|>"), 0)
-        row.add_image(self.image_token, rows, columns, 0)
-        row.add(self.encode("<|vision_end|>"), 0)
-
-    def answer(self, row: Row, question: demo_data.Question, branch: int, index: int, spans: list) -> None:
-        row.add(self.encode("<|im_end|>\n<|im_start|>assistant\n"), branch)
-        first = len(row.ids) - 1
-        row.add(self.encode(question.answer + "<|im_end|>"), branch, learn=True)
-        if question.kind:
-            spans.append((question.kind, index, first, len(row.ids) - 1))
-
-    @staticmethod
-    def collate(
-        rows: list[Row],
-        spans: list,
-        pixels: torch.Tensor | None = None,
-        grid: torch.Tensor | None = None,
-        target: torch.Tensor | None = None,
-    ) -> Batch:
-        n, length = len(rows), max(len(row.ids) for row in rows)
-        ids = torch.zeros(n, length, dtype=torch.long)
-        labels = torch.full((n, length), IGNORE)
-        branches = torch.full((n, length), -1)
-        positions = torch.zeros(n, length, 3, dtype=torch.long)
-        for i, row in enumerate(rows):
-            used = len(row.ids)
-            ids[i, :used] = torch.tensor(row.ids)
-            labels[i, :used] = torch.tensor(row.labels)
-            branches[i, :used] = torch.tensor(row.branches)
-            positions[i, :used] = torch.tensor(row.positions)
-        key, query = branches[:, None, None, :], branches[:, None, :, None]
-        causal = torch.ones(length, length, dtype=torch.bool).tril()
-        mask = causal & ((key == query) | (key == 0))
-        return Batch(pixels, grid, target, ids, positions.permute(2, 0, 1), mask, labels, spans)
+# --- training -------------------------------------------------------------------------------------------------------
 
 
 def hidden_states(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tensor:
@@ -382,14 +174,11 @@ def hidden_states(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch
     pictures = {} if batch.pixels is None else {"pixel_values": batch.pixels, "image_grid_thw": batch.grid}
     return model.model(
         input_ids=batch.ids,
-        attention_mask=batch.mask,
+        attention_mask=batch.mask(),
         position_ids=batch.positions,
         use_cache=False,
         **pictures,
     ).last_hidden_state
-
-
-# --- training -------------------------------------------------------------------------------------------------------
 
 
 class MapHead(torch.nn.Module):
@@ -397,15 +186,25 @@ class MapHead(torch.nn.Module):
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
-        self.linear = torch.nn.Linear(hidden, MERGE * MERGE * sum(MAP_WIDTH))
+        self.linear = torch.nn.Linear(hidden, MERGE * MERGE * (sum(MAP_CLASSES) + MAP_NUMBERS))
 
-    def forward(self, tokens: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, float]:
-        """Loss, and the part of covered patches whose shape is right. tokens: [n_tokens, hidden]."""
-        shape, colour, centre = self.linear(tokens).view(-1, sum(MAP_WIDTH)).split(MAP_WIDTH, dim=-1)
-        loss = F.cross_entropy(shape, target[:, 0]) + F.cross_entropy(colour, target[:, 1])
-        loss = loss + F.cross_entropy(centre, target[:, 2], weight=torch.tensor([1.0, 4.0]))
-        covered = target[:, 0] > 0
-        return loss, (shape.argmax(-1) == target[:, 0])[covered].float().mean().item()
+    def forward(self, tokens: torch.Tensor, classes: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Tensor, dict]:
+        """Loss, and the parts of shapes and of characters that are right. tokens: [n_tokens, hidden]."""
+        flat = self.linear(tokens).view(-1, sum(MAP_CLASSES) + MAP_NUMBERS)
+        *scores, places = flat.split((*MAP_CLASSES, MAP_NUMBERS), -1)
+        loss = torch.zeros(())
+        for i, score in enumerate(scores):  # most patches show nothing, which is soon learnt
+            weight = torch.ones(score.shape[-1])
+            weight[0] = 0.2
+            loss = loss + F.cross_entropy(score, classes[:, i], weight=weight)
+        covered = classes[:, 1] > 0
+        loss = loss + 4 * F.smooth_l1_loss(places[covered], boxes[covered], beta=0.05)
+        rates = {}
+        for name, i in (("map_shape", 0), ("map_character", 3)):
+            some = classes[:, i] > 0
+            if some.any():
+                rates[name] = (scores[i].argmax(-1) == classes[:, i])[some].float().mean().item()
+        return loss, rates
 
 
 def learning_rate(step: int, progress: float, peak: float, warmup: int) -> float:
@@ -414,14 +213,16 @@ def learning_rate(step: int, progress: float, peak: float, warmup: int) -> float
 
 
 class Optimiser:
-    """Muon for the matrices inside the blocks and mergers, AdamW for embeddings, norms, biases and the map's head.
+    """Muon for the matrices inside the blocks, AdamW for mergers, embeddings, norms, biases and the map's head.
 
-    On these small towers Muon needs about half as many steps as AdamW alone. `match_rms_adamw` scales its steps so that
-    both can share one learning rate.
+    On these small towers Muon needs about half as many steps as AdamW alone. `match_rms_adamw` scales its steps like
+    AdamW's; it bears larger ones, and what is small and many-sided here is learnt faster with them.
     """
 
+    MUON_FACTOR = 2.0
+
     def __init__(self, weights: torch.nn.Module, lr: float, decay: float) -> None:
-        places = (".layers.", ".blocks.", "merger")
+        places = (".layers.", ".blocks.")
         inner = {n: p for n, p in weights.named_parameters() if p.dim() == 2 and any(place in n for place in places)}
         rest = [(n, p) for n, p in weights.named_parameters() if n not in inner]
         groups = [
@@ -434,9 +235,9 @@ class Optimiser:
         )
 
     def step(self, lr: float) -> None:
-        for part in self.parts:
+        for part, factor in zip(self.parts, (self.MUON_FACTOR, 1.0)):
             for group in part.param_groups:
-                group["lr"] = lr
+                group["lr"] = factor * lr
             part.step()
             part.zero_grad(set_to_none=True)
 
@@ -460,71 +261,94 @@ def export(model: Qwen3VLForConditionalGeneration, folder: Path) -> None:
             os.replace(Path(temporary) / name, folder / name)
 
 
+def load_fitting(model: Qwen3VLForConditionalGeneration, folder: Path) -> None:
+    """Take over every stored tensor that fits. A vision block that is not stored starts as one that adds nothing."""
+    weights = model.state_dict()
+    stored = load_file(folder / "model.safetensors")
+    fitting = {n: value.float() for n, value in stored.items() if n in weights and weights[n].shape == value.shape}
+    for name, value in weights.items():
+        if name not in stored and name.endswith((".attn.proj.weight", ".mlp.linear_fc2.weight")):
+            fitting[name] = torch.zeros_like(value)
+    model.load_state_dict(fitting, strict=False)
+    model.tie_weights()
+    print(f"{len(fitting)} of {len(weights)} tensors from {folder}", flush=True)
+
+
 def save_checkpoint(path: Path, weights: torch.nn.Module, optimiser: Optimiser, state: dict) -> None:
     temporary = path.with_suffix(".new")
     torch.save({"weights": weights.state_dict(), "optimiser": optimiser.state_dict(), "state": state}, temporary)
     os.replace(temporary, path)
 
 
-def subsample_log(source: Path, target: Path, rows: int = 60) -> None:
-    """A short copy of the log for the repository: evenly spaced rows, always with the last one."""
-    with source.open() as file:
-        lines = file.readlines()
-    header, body = lines[0], lines[1:]
-    keep = sorted({round(i * (len(body) - 1) / max(rows - 1, 1)) for i in range(min(rows, len(body)))})
-    target.write_text(header + "".join(body[i] for i in keep))
+def condense_log(source: Path, target: Path, n_lines: int = 60) -> None:
+    """A short copy of the log for the repository: every line is the mean of equally many lines."""
+    with source.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with target.open("w", newline="") as file:
+        writer = csv.DictWriter(file, LOG_FIELDS, lineterminator="\n")
+        writer.writeheader()
+        for some in np.array_split(rows, min(n_lines, len(rows))):
+            line = {}
+            for name in LOG_FIELDS:
+                values = [float(row[name]) for row in some if row[name]]
+                line[name] = f"{np.mean(values):.4g}" if values else ""
+            line |= {name: some[-1][name] for name in ("step", "seconds", "pictures")}
+            writer.writerow(line)
 
 
 class Meter:
-    """Loss and exact-answer rate per kind of question since the last line of the log (with the true answer's earlier
-    tokens given, so this is an upper bound of what greedy decoding reaches)."""
+    """Losses and exact-answer rates per kind of question since the last line of the log (with the true answer's
+    earlier tokens given, so this is an upper bound of what greedy decoding reaches)."""
 
     def __init__(self) -> None:
-        self.losses: list[float] = []
-        self.maps: list[tuple[float, float]] = []
-        self.right: dict[str, list[bool]] = defaultdict(list)
+        self.numbers: dict[str, list[float]] = defaultdict(list)
 
-    def add_map(self, loss: float, shape: float) -> None:
-        self.maps.append((loss, shape))
+    def add(self, **numbers: float) -> None:
+        for name, value in numbers.items():
+            self.numbers[name].append(value)
 
-    def add(self, loss: float, correct: torch.Tensor, batch: Batch) -> None:
-        """correct: [n_images, length], True where a label was predicted."""
-        self.losses.append(loss)
+    def add_answers(self, correct: torch.Tensor, batch: Batch) -> None:
+        """correct: [n_rows, length], True where a label was predicted."""
         for kind, row, first, end in batch.answers:
-            self.right[kind].append(bool(correct[row, first:end].all()))
+            self.numbers[kind].append(float(correct[row, first:end].all()))
 
     def line(self) -> dict[str, str]:
-        rates = {k: f"{np.mean(self.right[k]):.4f}" if self.right[k] else "" for k in demo_data.KINDS}
-        map_loss, map_shape = np.mean(self.maps, axis=0)
-        loss = f"{np.mean(self.losses):.4f}" if self.losses else ""
-        return {"map_loss": f"{map_loss:.4f}", "map_shape": f"{map_shape:.4f}", "loss": loss, **rates}
+        return {name: f"{np.mean(values):.4f}" for name, values in self.numbers.items()}
 
 
 def train(args: argparse.Namespace) -> None:
-    torch.set_num_threads(args.threads)
     args.work.mkdir(parents=True, exist_ok=True)
     checkpoint_path, log_path = args.work / "checkpoint.pt", args.work / "log.csv"
+    args.model.mkdir(parents=True, exist_ok=True)
+    if args.weights and not (args.model / "tokenizer.json").exists():  # the weights fit no other
+        shutil.copy(args.weights / "tokenizer.json", args.model)
     tokenizer = demo_files.write_files(args.model)
+    saved = torch.load(checkpoint_path, weights_only=True) if args.resume else None
+    state = {"step": 0, "seconds": 0.0, "pictures": 0, "seeing_only": True, "warm_from": 0}
+    if saved:
+        state = saved["state"]
+    maker = BatchMaker(tokenizer, args.questions, args.patch_budget)
+    worker = Worker(maker, args.seed, state["step"])  # forks, so before torch has threads
+    worker.start(state["seeing_only"])
+    torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     model = Qwen3VLForConditionalGeneration(make_config(tokenizer))
     head = MapHead(model.config.text_config.hidden_size)
     both = torch.nn.ModuleDict({"model": model, "head": head})
     optimiser = Optimiser(both, args.lr, args.weight_decay)
-    state = {"step": 0, "seconds": 0.0, "pictures": 0, "seeing_only": True, "warm_from": 0}
-    if args.resume:
-        saved = torch.load(checkpoint_path, weights_only=True)
+    if saved:
         both.load_state_dict(saved["weights"])
-        state = saved["state"]
         if args.fresh_optimiser:
             state["warm_from"] = state["step"]
         else:
             optimiser.load_state_dict(saved["optimiser"])
     else:
+        if args.weights:
+            load_fitting(model, args.weights)
         with log_path.open("w", newline="") as file:
             csv.writer(file).writerow(LOG_FIELDS)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters, starting at step {state['step']}", flush=True)
 
-    maker = BatchMaker(tokenizer, args.questions, args.patch_budget)
     image_tokens: list[torch.Tensor] = []
     model.model.visual.merger.register_forward_hook(lambda _module, _inputs, output: image_tokens.append(output))
     autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=not args.float32)
@@ -542,29 +366,29 @@ def train(args: argparse.Namespace) -> None:
         if seeing_only != state["seeing_only"]:
             state |= {"seeing_only": seeing_only, "warm_from": step}
         lr = learning_rate(step - state["warm_from"], progress, args.lr, args.warmup)
-        rng = np.random.default_rng([args.seed, step])
+        part = progress / args.vision_part if seeing_only else (progress - args.vision_part) / (1 - args.vision_part)
+        batch = worker.next(seeing_only, part)
         image_tokens.clear()
-        if seeing_only:
-            pixels, grid, target = maker.drawings(rng, progress / args.vision_part)
+        loss = torch.zeros(())
+        if batch.ids is None:
             with autocast:
-                model.model.visual(pixels, grid_thw=grid)
-            loss = torch.zeros(())
+                model.model.visual(batch.pixels, grid_thw=batch.grid)
         else:
-            batch = maker.make(rng, (progress - args.vision_part) / (1 - args.vision_part))
-            grid, target = batch.grid, batch.map
             with autocast:
-                states = hidden_states(model, batch).float()
+                states = hidden_states(model, batch)
             learnt = batch.labels != IGNORE
-            logits = model.lm_head(states[learnt])
-            loss = F.cross_entropy(logits, batch.labels[learnt])
+            logits = model.lm_head(states[learnt].float())
+            losses = F.cross_entropy(logits, batch.labels[learnt], reduction="none")
+            loss = (losses * batch.weights[learnt]).sum() / batch.weights[learnt].sum()
             correct = torch.zeros_like(learnt)
             correct[learnt] = logits.detach().argmax(-1) == batch.labels[learnt]
-            meter.add(loss.item(), correct, batch)
-        if grid is not None:
-            map_loss, map_shape = head(image_tokens[0].float(), target)
-            meter.add_map(map_loss.item(), map_shape)
-            loss = loss + (1.0 if seeing_only else args.map_weight) * map_loss
-            state["pictures"] += len(grid)
+            meter.add(loss=loss.item())
+            meter.add_answers(correct, batch)
+        if batch.grid is not None:
+            map_loss, rates = head(image_tokens[0].float(), batch.classes, batch.boxes)
+            meter.add(map_loss=map_loss.item(), **rates)
+            loss = loss + (1.0 if batch.ids is None else args.map_weight) * map_loss
+            state["pictures"] += len(batch.grid)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(both.parameters(), args.clip)
         optimiser.step(lr)
@@ -583,9 +407,10 @@ def train(args: argparse.Namespace) -> None:
         if seconds - last_export > 60 * args.export_minutes:
             export(model, args.model)
             last_export = seconds
+    worker.stop()
     save_checkpoint(checkpoint_path, both, optimiser, state)
     export(model, args.model)
-    subsample_log(log_path, args.model / "training_log.csv")
+    condense_log(log_path, args.model / "training_log.csv")
     print(f"done: {state['step']} steps, {state['pictures']} pictures, {state['seconds'] / 3600:.2f} hours", flush=True)
 
 
@@ -610,18 +435,18 @@ def check(args: argparse.Namespace) -> None:
     maker, rng = BatchMaker(tokenizer, 3, 0), np.random.default_rng(args.seed)
     worst = 0.0
     for rows, columns in ((2, 3), (5, 4), (3, 9)):
-        scene, image = maker.draw(rng, rows, columns, 6)
-        questions = maker.ask(rng, scene, 3)
+        scene, image = maker.draw(rng, rows, columns, 1.0)
+        questions = demo_questions.ask(rng, [scene], 3)
         row, spans = Row(), []
         row.add(maker.encode("<|im_start|>user\n"), 0)
-        maker.picture(row, rows, columns)
+        maker.pictures(row, 1, rows, columns)
         start = row.counter
         for branch, question in enumerate(questions, start=1):
             row.counter = start
             row.add(maker.encode(question.text), branch)
             maker.answer(row, question, branch, 0, spans)
-        grid = torch.tensor([[1, rows * MERGE, columns * MERGE]] * 2)
-        batch = maker.collate([row, row], spans, torch.from_numpy(patches([image, image])), grid)
+        drawn = [(scene, image)] * 2
+        batch = to_batch(maker.collate([row, row], spans) | maker.seen(drawn, rows, columns))
         with torch.no_grad(), Shortcuts():
             ours = model.lm_head(hidden_states(model, batch)[1])
         for question, (_, _, first, end) in zip(questions, spans):
@@ -629,7 +454,7 @@ def check(args: argparse.Namespace) -> None:
             text = processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
             inputs = processor(text=text + question.answer + "<|im_end|>", images=image, return_tensors="pt")
             slices = inputs["pixel_values"].view(-1, 3, 2, PATCH * PATCH)
-            same = torch.from_numpy(patches([image])).view(-1, 3, PATCH * PATCH)
+            same = normalised(patches([image])).view(-1, 3, PATCH * PATCH)
             assert torch.equal(slices[:, :, 0], slices[:, :, 1]) and (slices[:, :, 0] - same).abs().max() < 1e-6
             with torch.no_grad():
                 theirs = model(**inputs).logits[0]
@@ -648,11 +473,12 @@ def main() -> None:
     add("--work", type=Path, metavar="DIR", help="where checkpoint.pt and log.csv live; needed for training")
     add("--resume", action="store_true", help="continue from the checkpoint in --work")
     add("--fresh-optimiser", action="store_true", help="with --resume: forget the optimiser's momentum")
+    add("--weights", type=Path, metavar="DIR", help="start from the tensors that fit in this model directory")
     add("--check", action="store_true", help="only compare the training shortcuts with the official code")
     add("--minutes", type=float, default=60, help="training time in all, earlier runs included (default 60)")
     add("--steps", type=int, default=1_000_000, help="stop after this many steps, earlier runs included")
     add("--vision-part", type=float, default=0.22, help="part of the time that trains the tower alone (default 0.22)")
-    add("--map-weight", type=float, default=0.2, help="weight of the map's loss afterwards (default 0.2)")
+    add("--map-weight", type=float, default=0.5, help="weight of the map's loss beside answers (default 0.5)")
     add("--seed", type=int, default=1, help="seed of weights and pictures (default 1)")
     add("--threads", type=int, default=1, help="threads of torch (default 1)")
     add("--float32", action="store_true", help="multiply matrices in float32; default: in bf16, weights in float32")
@@ -660,8 +486,8 @@ def main() -> None:
     add("--warmup", type=int, default=120, help="steps of warm-up (default 120)")
     add("--weight-decay", type=float, default=0.03, help="decay of matrices (default 0.03)")
     add("--clip", type=float, default=1.0, help="limit of the gradient's norm (default 1)")
-    add("--questions", type=int, default=4, help="questions per picture (default 4)")
-    add("--patch-budget", type=int, default=1800, help="patches per batch, which sets its pictures (default 1800)")
+    add("--questions", type=int, default=3, help="questions per picture (default 3)")
+    add("--patch-budget", type=int, default=1200, help="patches per batch, which sets its pictures (default 1200)")
     add("--log-every", type=int, default=50, help="steps between lines of the log (default 50)")
     add("--checkpoint-minutes", type=float, default=5, help="minutes between checkpoints (default 5)")
     add("--export-minutes", type=float, default=15, help="minutes between exports to --model (default 15)")
