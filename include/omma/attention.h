@@ -59,7 +59,7 @@ struct omma_attention_options {
 };
 
 /* Creates a context. options may be NULL. The context is immutable, may be used by any number of threads, and must outlive
- * its plans. Errors: UNSUPPORTED (isa), MEMORY. */
+ * its plans. Errors: ARGUMENT (isa is no level), UNSUPPORTED (not on this machine), MEMORY. */
 OMMA_API enum omma_status omma_attention_context_create(const struct omma_attention_options *options,
                                                         struct omma_attention_context **context, struct omma_error *error);
 OMMA_API void omma_attention_context_destroy(struct omma_attention_context *context);
