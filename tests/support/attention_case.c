@@ -311,10 +311,10 @@ static void oracle_row(const struct attention_case *problem, const struct attent
   oracle->magnitude = sqrt(oracle->magnitude);
 }
 
-/* Rounding of the type (in bf16 of the weights, so of what they sum to, and of the result: half a unit each), and of f32 scores:
- * an error of 2^-24 of a score's terms moves a weight by as much, relatively. Denormal inputs may be taken as zeros. */
+/* Rounding of the type, and of f32 scores: an error of 2^-24 of a score's terms moves a weight by as much, relatively. Denormal
+ * inputs may be taken as zeros. */
 static double row_bound(const struct attention_case *problem, const struct oracle *oracle) {
-  static const double units[3] = {2e-6, 3 * 0x1p-9, 1e-3};
+  static const double units[3] = {2e-6, 4e-3, 1e-3};
   double tiny = problem->dtype == OMMA_F16 ? 0x1p-24 : 0x1p-126;
   double scores = fmin(1.0, 4 * 0x1p-24 * oracle->largest_score_terms);
   return oracle->magnitude * (units[problem->dtype] + scores) + 2 * tiny * sqrt(problem->v_head_dim);
