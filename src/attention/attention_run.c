@@ -93,15 +93,16 @@ static enum omma_status check_workspace(const struct omma_attention_plan *plan, 
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "team", "team: expected a run function and at least 1 worker, found %d",
                             team->n_workers);
   }
-  size_t needed = omma_attention_plan_workspace_size(plan, team ? team->n_workers : 1);
+  int n_workers = team ? team->n_workers : 1;
+  size_t needed = omma_attention_plan_workspace_size(plan, n_workers);
   if (!workspace || (uintptr_t)workspace % 64 != 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "workspace", "workspace: expected an address aligned to 64, found %p",
                             workspace);
   }
   if (workspace_size < needed) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "workspace_size",
-                            "workspace_size: the plan needs %zu bytes for %d workers, found %zu", needed,
-                            team ? team->n_workers : 1, workspace_size);
+                            "workspace_size: the plan needs %zu bytes for %d worker%s, found %zu", needed, n_workers,
+                            n_workers == 1 ? "" : "s", workspace_size);
   }
   return OMMA_OK;
 }

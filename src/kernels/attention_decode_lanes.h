@@ -57,8 +57,9 @@ OMMAI_INLINE float weigh_keys(const struct ommai_attention_decode_block *job, in
   float maximum = vec_largest(largest);
   for (int64_t first = 0; first < BLOCK; first += LANES) {
     vec weight = exp2_full(vec_sub(vec_load(weights + first), vec_set1(maximum)));
+    if (dtype == OMMA_BF16) weight = vec_round_bf16(weight);
     sum = vec_add(sum, weight);
-    vec_store(weights + first, dtype == OMMA_BF16 ? vec_round_bf16(weight) : weight);
+    vec_store(weights + first, weight);
   }
   float rescale[LANES], total = vec_sum(sum);
   vec_store(rescale, exp2_full(vec_set1(before - maximum)));

@@ -29,8 +29,8 @@ static void decode_head(const struct ommai_attention_decode_block *job, int32_t 
   for (int32_t d = 0; d < job->v_head_dim; d++) out[d] = job->first ? 0.0f : out[d] * rescale;
   for (int64_t key = 0; key < job->n_keys; key++) {
     float weight = exp2f(scores[key] - maximum);
-    sum += weight;
     if (dtype == OMMA_BF16) weight = ommai_bf16_to_f32(ommai_bf16_from_f32(weight));
+    sum += weight;
     for (int32_t d = 0; d < job->v_head_dim; d++)
       out[d] += weight * ommai_attention_load(job->v, key * job->v_stride + d, dtype);
   }

@@ -11,8 +11,8 @@
  *   that keys which are present but masked leave no trace;
  * - key blocks are anchored at the first key of the segment (position 0 of the sequence);
  * - nothing outside the stated rows is read or written; rows need only the natural alignment of their type;
- * - scores, softmax and sums are f32; in bf16 the probabilities are rounded to bf16 before the second product, and the
- *   result is rounded once. */
+ * - scores, softmax and sums are f32; in bf16 the probabilities are rounded to bf16 before the second product, their sum is
+ *   that of the rounded ones, and the result is rounded once. */
 #ifndef OMMAI_KERNELS_ATTENTION_KERNELS_H
 #define OMMAI_KERNELS_ATTENTION_KERNELS_H
 
@@ -55,6 +55,11 @@ struct ommai_attention_tile {
   void *scratch;                             /* scratch_bytes(head_dim, v_head_dim), aligned to 64 */
   struct ommai_attention_prefetch *prefetch; /* may be NULL */
 };
+
+/* A row's maximum in use is raised only when a block exceeds it by more than this many units of log2, decided for each row alone:
+ * weights stay below 2^8, and sums are hardly ever rescaled. Not so in bf16, where weights are rounded: relative to the exact
+ * maximum the largest is 1 and has no error, which shows in rows where two or three keys outweigh the others. */
+static inline float ommai_attention_slack(enum omma_dtype dtype) { return dtype == OMMA_BF16 ? 0.0f : 8.0f; }
 
 struct ommai_attention_tile_kernel {
   const char *name;

@@ -16,7 +16,7 @@ OMMAI_INLINE int64_t bytes_of(int64_t count, enum omma_dtype dtype) { return cou
 
 /* 2^x for x up to 127: a polynomial for the fraction, and the whole part goes into the exponent. 2^0 is exactly 1, and below
  * 2^-126 is 0. The coefficients are minimax fits of the relative error on [0, 1) with the constant fixed at 1: 9e-5 (degree 3)
- * and 8e-8 (degree 5). */
+ * and 2e-9 (degree 6). */
 OMMAI_INLINE vec exp2_cubic(vec x) {
   vec n = vec_floor(x), f = vec_sub(x, n);
   vec p = vec_fma(f, vec_set1(0.077067196f), vec_set1(0.22764482f));
@@ -26,10 +26,11 @@ OMMAI_INLINE vec exp2_cubic(vec x) {
 }
 OMMAI_INLINE vec exp2_full(vec x) {
   vec n = vec_floor(x), f = vec_sub(x, n);
-  vec p = vec_fma(f, vec_set1(0.0018671317f), vec_set1(0.009017027f));
-  p = vec_fma(p, f, vec_set1(0.055799916f));
-  p = vec_fma(p, f, vec_set1(0.24016444f));
-  p = vec_fma(p, f, vec_set1(0.6931513f));
+  vec p = vec_fma(f, vec_set1(2.1612917e-4f), vec_set1(1.2467846e-3f));
+  p = vec_fma(p, f, vec_set1(9.6754516e-3f));
+  p = vec_fma(p, f, vec_set1(0.055485282f));
+  p = vec_fma(p, f, vec_set1(0.24022931f));
+  p = vec_fma(p, f, vec_set1(0.69314706f));
   p = vec_fma(p, f, vec_set1(1.0f));
   return vec_raise(p, n, x);
 }

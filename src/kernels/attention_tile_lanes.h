@@ -4,12 +4,13 @@
  *   GROUP, MAX_NV          keys (or dimensions of a value) and registers of queries in one product: GROUP MAX_NV accumulators
  *   UNIT_DIMS, UNIT_KEYS   dimensions of q and k, and keys of v, that one unit of packed data holds
  *   UNIT_WORDS             32-bit words in a unit
+ *   SUM_UNITS              units of head_dim, at most, whose products are added up one after the other
  *   multiply(acc, a, b, n, nv)       acc[GROUP][nv] = sum over n units of a [n][GROUP] times b [n][nv LANES]
  *   pack_keys(job, out, dtype)       to [BLOCK / GROUP][units of head_dim][GROUP] units
  *   pack_values(job, out, dtype)     to [v_head_dim / GROUP][BLOCK / UNIT_KEYS][GROUP] units; v_head_dim rounded up to 8
  *   pack_queries(tile, out, nv, dtype)   to [units of head_dim][nv LANES] units, with the sign of the scale
  *   make_weights(scores, weights, n_keys, nv, scale, maximum, dtype)   one register's scores [n_keys] to weights
- *                          [n_keys / UNIT_KEYS] units, both at the stride of nv registers; returns the sums before rounding
+ *                          [n_keys / UNIT_KEYS] units, both at the stride of nv registers; returns the sums as rounded
  *
  * Scores and sums are f32: [BLOCK][nv LANES] and [v_head_dim][nv LANES]. Only row by row, never across lanes, is anything added
  * or compared, and a row's operations do not depend on nv. */
@@ -20,10 +21,6 @@
 #include "kernels/attention_prefetch.h"
 
 enum { TILE_ROWS = MAX_NV * LANES, BLOCK_UNITS = BLOCK / UNIT_KEYS, SQUARE = 8 };
-
-/* A row's maximum is raised only when a block exceeds it by so much (in units of log2): weights stay below 2^8, and sums are
- * hardly ever rescaled. It is decided for each row alone. */
-#define SLACK 8.0f
 
 static int64_t key_units(int32_t head_dim) { return ommai_div_up(head_dim, UNIT_DIMS); }
 static int64_t key_words(int32_t head_dim) { return BLOCK * key_units(head_dim) * UNIT_WORDS; }
@@ -48,20 +45,27 @@ OMMAI_INLINE void pack_block(const struct ommai_attention_pack *job, enum omma_d
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
-/* Scores [GROUP n_groups][nv LANES] of a block, unscaled, and the largest of each row. */
+/* Scores [GROUP n_groups][nv LANES] of a block, unscaled, and the largest of each row. Sums over parts of the dimensions, which
+ * are then added, are nearer to the exact one than one long sum. */
 OMMAI_INLINE void multiply_keys(const float *keys, const float *queries, int64_t units, int64_t n_groups, float *scores,
                                 vec largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
   vec acc[GROUP][MAX_NV];
+  int64_t n_units = ommai_div_up(units, ommai_div_up(units, SUM_UNITS));
   for (int v = 0; v < nv; v++) largest[v] = vec_set1(-INFINITY);
   for (int64_t group = 0; group < n_groups; group++, keys += units * GROUP * UNIT_WORDS, scores += GROUP * nv * LANES) {
     ommai_attention_prefetch_step(prefetch);
-    multiply(acc, keys, queries, units, nv);
+    for (int64_t at = 0; at < units; at += n_units) {
+      multiply(acc, keys + at * GROUP * UNIT_WORDS, queries + at * nv * LANES * UNIT_WORDS, ommai_min_i64(units - at, n_units),
+               nv);
 #pragma GCC unroll 8
-    for (int i = 0; i < GROUP; i++) {
+      for (int i = 0; i < GROUP; i++) {
 #pragma GCC unroll 3
-      for (int v = 0; v < nv; v++) {
-        largest[v] = vec_max(largest[v], acc[i][v]);
-        vec_store(scores + (i * nv + v) * LANES, acc[i][v]);
+        for (int v = 0; v < nv; v++) {
+          float *score = scores + (i * nv + v) * LANES;
+          if (at > 0) acc[i][v] = vec_add(acc[i][v], vec_load(score));
+          if (at + n_units >= units) largest[v] = vec_max(largest[v], acc[i][v]);
+          vec_store(score, acc[i][v]);
+        }
       }
     }
   }
@@ -144,14 +148,15 @@ struct softmax {
   vec maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
 };
 
-/* Raises the maxima that a block's largest scores exceed by more than SLACK, and says what becomes of the sums so far. */
-OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const vec largest[MAX_NV], vec scale, bool first, int nv) {
+/* Raises the maxima that a block's largest scores exceed by more than `slack`, and says what becomes of the sums so far. */
+OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const vec largest[MAX_NV], vec scale, float slack, bool first,
+                                      int nv) {
   vec before[MAX_NV];
   bool raised = false;
   for (int v = 0; v < nv; v++) {
     vec candidate = vec_mul(largest[v], scale);
     before[v] = softmax->maximum[v];
-    vec raise = vec_greater(candidate, vec_add(before[v], vec_set1(SLACK)));
+    vec raise = vec_greater(candidate, vec_add(before[v], vec_set1(slack)));
     softmax->maximum[v] = vec_select(raise, candidate, before[v]);
     softmax->rescale[v] = vec_set1(1.0f);
     raised |= vec_any(raise);
@@ -187,7 +192,7 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
       find_limits(tile, begin, limits, nv);
       mask_scores(scores, n_keys, limits, largest, nv);
     }
-    enum carry carry = raise_maximum(&softmax, largest, scale, begin == 0, nv);
+    enum carry carry = raise_maximum(&softmax, largest, scale, ommai_attention_slack(dtype), begin == 0, nv);
     for (int v = 0; v < nv; v++) {
       vec sum =
           make_weights(scores + v * LANES, weights + v * LANES * UNIT_WORDS, n_keys, nv, scale, softmax.maximum[v], dtype);

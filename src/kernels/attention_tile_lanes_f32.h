@@ -8,7 +8,7 @@
 
 #include "kernels/attention_lanes.h"
 
-enum { UNIT_DIMS = 1, UNIT_KEYS = 1, UNIT_WORDS = 1 };
+enum { UNIT_DIMS = 1, UNIT_KEYS = 1, UNIT_WORDS = 1, SUM_UNITS = 40 };
 
 OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, float *out, enum omma_dtype dtype) {
   int64_t dim = job->head_dim, stride = bytes_of(job->k_stride, dtype);
@@ -65,10 +65,14 @@ OMMAI_INLINE vec make_weights(const float *scores, float *weights, int64_t n_key
     vec a = vec_fms(vec_load(scores), scale, maximum), b = vec_fms(vec_load(scores + stride), scale, maximum);
     a = dtype == OMMA_BF16 ? exp2_cubic(a) : exp2_full(a);
     b = dtype == OMMA_BF16 ? exp2_cubic(b) : exp2_full(b);
+    if (dtype == OMMA_BF16) {
+      a = vec_round_bf16(a);
+      b = vec_round_bf16(b);
+    }
     even = vec_add(even, a);
     odd = vec_add(odd, b);
-    vec_store(weights, dtype == OMMA_BF16 ? vec_round_bf16(a) : a);
-    vec_store(weights + stride, dtype == OMMA_BF16 ? vec_round_bf16(b) : b);
+    vec_store(weights, a);
+    vec_store(weights + stride, b);
   }
   return vec_add(even, odd);
 }

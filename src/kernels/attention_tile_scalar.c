@@ -54,8 +54,8 @@ static void attend_block(const struct ommai_attention_tile *tile, struct row *ro
   for (int32_t d = 0; d < tile->v_head_dim; d++) row->out[d] *= rescale;
   for (int64_t key = 0; key < n_keys; key++) {
     float weight = exp2f(row->scores[key] - maximum);
-    sum += weight;
     if (round_weights) weight = ommai_bf16_to_f32(ommai_bf16_from_f32(weight));
+    sum += weight;
     for (int32_t d = 0; d < tile->v_head_dim; d++) row->out[d] += weight * v[key * tile->v_head_dim + d];
   }
   row->sum = row->sum * rescale + sum;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/attention_element.h"
+#include "support/attention_bound.h"
 
 enum { NORMAL, EQUAL, HUGE_VALUES, DENORMAL, ALTERNATING, KINDS };
 
@@ -128,7 +129,6 @@ static double row_weights(const struct attention_problem *problem, int64_t row, 
 /* Allowed: the rounding of the type, on the sum of |weight * value|; that of f32 scores, where an error of 2^-24 of a score's
  * terms moves a weight by as much; and denormals taken as zeros. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found) {
-  static const double units[3] = {2e-6, 4e-3, 1e-3};
   double weights[ATTENTION_MAX_KEYS], error = 0.0, magnitude = 0.0;
   double scores = fmin(1.0, 4 * 0x1p-24 * row_weights(problem, row, n_keys, weights));
   for (int64_t d = 0; d < problem->v_head_dim; d++) {
@@ -142,7 +142,8 @@ double attention_row_error(const struct attention_problem *problem, int64_t row,
     magnitude += terms * terms;
   }
   double tiny = problem->dtype == OMMA_F16 ? 0x1p-24 : 0x1p-126;
-  return sqrt(error) / (sqrt(magnitude) * (units[problem->dtype] + scores) + 2 * tiny * sqrt(problem->v_head_dim));
+  return sqrt(error) / (sqrt(magnitude) * (attention_unit(problem->dtype, problem->v_head_dim) + scores) +
+                        2 * tiny * sqrt(problem->v_head_dim));
 }
 
 const char *attention_problem_name(const struct attention_problem *problem, char *out, size_t size) {

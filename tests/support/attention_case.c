@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/attention_element.h"
+#include "support/attention_bound.h"
 #include "support/guarded.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, CANARY = 0x5a };
@@ -314,10 +315,10 @@ static void oracle_row(const struct attention_case *problem, const struct attent
 /* Rounding of the type, and of f32 scores: an error of 2^-24 of a score's terms moves a weight by as much, relatively. Denormal
  * inputs may be taken as zeros. */
 static double row_bound(const struct attention_case *problem, const struct oracle *oracle) {
-  static const double units[3] = {2e-6, 4e-3, 1e-3};
   double tiny = problem->dtype == OMMA_F16 ? 0x1p-24 : 0x1p-126;
   double scores = fmin(1.0, 4 * 0x1p-24 * oracle->largest_score_terms);
-  return oracle->magnitude * (units[problem->dtype] + scores) + 2 * tiny * sqrt(problem->v_head_dim);
+  return oracle->magnitude * (attention_unit(problem->dtype, problem->v_head_dim) + scores) +
+         2 * tiny * sqrt(problem->v_head_dim);
 }
 
 static void check_row(const struct attention_case *problem, const struct attention_segment *segment, int64_t row, int64_t head,
@@ -327,8 +328,8 @@ static void check_row(const struct attention_case *problem, const struct attenti
   for (int64_t d = 0; d < problem->v_head_dim; d++) error += (found[d] - oracle->out[d]) * (found[d] - oracle->out[d]);
   error = sqrt(error);
   double bound = row_bound(problem, oracle);
-  /* In few dimensions a row may cancel by chance and the norm says little. */
-  if (problem->values == VALUES_NORMAL && problem->v_head_dim >= 36) bound = fmin(bound, relative * oracle->norm);
+  if (problem->values == VALUES_NORMAL && problem->v_head_dim >= ATTENTION_MANY_DIMS)
+    bound = fmin(bound, relative * oracle->norm);
   if (error <= bound) return;
   fail_msg(
       "%s: form %d dtype %d D %d/%d heads %d/%d values %d content %u rows %d keys %d: row %d head %d: error %.3g of norm %.3g, "

@@ -77,6 +77,24 @@ static void lengths(const struct omma_attention_context *context) {
   }
 }
 
+/* The worst of some ten thousand rows: among so many there are some in which two or three keys outweigh the others, or the result
+ * nearly cancels. */
+static void test_worst_rows(void **state) {
+  (void)state;
+  enum { COUNT = 3 };
+  static const int32_t dims[2][2] = {{OMMA_F32, 128}, {OMMA_BF16, 64}};
+  struct attention_segment segments[COUNT];
+  struct omma_attention_context *context;
+  assert_int_equal(omma_attention_context_create(NULL, &context, NULL), OMMA_OK);
+  for (int i = 0; i < COUNT; i++) segments[i] = (struct attention_segment){256, 256, (uint32_t)i, false};
+  for (int i = 0; i < 2; i++) {
+    struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dims[i][0], dims[i][1], segments, COUNT);
+    problem.n_heads = problem.n_kv_heads = 12;
+    check(context, &problem, 1);
+  }
+  omma_attention_context_destroy(context);
+}
+
 /* Every dimension there is; the usual ones and their neighbours on more rows. */
 static void encoder_head_dims(const struct omma_attention_context *context) {
   static const int32_t dims[] = {1, 16, 40, 64, 65, 72, 80, 88, 96, 104, 112, 127, 128, 256};
@@ -356,6 +374,7 @@ LEVEL_TEST(self_test)
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_lengths),
+      cmocka_unit_test(test_worst_rows),
       cmocka_unit_test(test_encoder_head_dims),
       cmocka_unit_test(test_decoder_head_dims),
       cmocka_unit_test(test_different_value_dims_and_groups),

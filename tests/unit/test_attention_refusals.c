@@ -328,7 +328,7 @@ static void workspaces_and_teams_are_refused_by_name(void **state) {
   run = good;
   run.size--;
   char words[80];
-  snprintf(words, sizeof words, "workspace_size: the plan needs %zu bytes for 1 workers, found %zu", good.size, run.size);
+  snprintf(words, sizeof words, "workspace_size: the plan needs %zu bytes for 1 worker, found %zu", good.size, run.size);
   assert_run_refused(f, &run, NULL, words);
   struct omma_team team = {.n_workers = 2, .run = never_run};
   assert_run_refused(f, &good, &team, "for 2 workers");

@@ -4,7 +4,7 @@
 
 #include "kernels/attention_lanes.h"
 
-enum { GROUP = 8, MAX_NV = 3, UNIT_DIMS = 4, UNIT_KEYS = 4, UNIT_WORDS = 2 };
+enum { GROUP = 8, MAX_NV = 3, UNIT_DIMS = 4, UNIT_KEYS = 4, UNIT_WORDS = 2, SUM_UNITS = OMMA_ATTENTION_MAX_HEAD_DIM };
 
 /* Two units as the operand of a product. */
 OMMAI_INLINE bfloat16x8_t load_pair(const float *at) { return vreinterpretq_bf16_f32(vld1q_f32(at)); }
@@ -106,26 +106,26 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, float *out
   }
 }
 
-/* Four keys of four rows to four units; the sum is that before rounding. */
+/* Four keys of four rows to four units, and the sums of the weights as rounded: four parts of each row till the end. */
 OMMAI_INLINE vec make_weights(const float *scores, float *weights, int64_t n_keys, int nv, vec scale, vec maximum,
                               enum omma_dtype dtype) {
   (void)dtype;
   int64_t stride = (int64_t)nv * LANES;
-  vec even = vec_zero(), odd = vec_zero();
+  vec parts[LANES] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
   for (int64_t key = 0; key < n_keys; key += UNIT_KEYS, scores += UNIT_KEYS * stride, weights += UNIT_WORDS * stride) {
     vec r[UNIT_KEYS];
 #pragma GCC unroll 4
     for (int i = 0; i < UNIT_KEYS; i++) r[i] = exp2_cubic(vec_fms(vec_load(scores + i * stride), scale, maximum));
-    even = vec_add(even, vec_add(r[0], r[2]));
-    odd = vec_add(odd, vec_add(r[1], r[3]));
     vec_transpose(r);
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
       bfloat16x8_t pair = vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(r[2 * i]), r[2 * i + 1]);
+      parts[2 * i] = vec_add(parts[2 * i], vcvtq_low_f32_bf16(pair));
+      parts[2 * i + 1] = vec_add(parts[2 * i + 1], vcvtq_high_f32_bf16(pair));
       vst1q_f32(weights + i * LANES, vreinterpretq_f32_bf16(pair));
     }
   }
-  return vec_add(even, odd);
+  return vpaddq_f32(vpaddq_f32(parts[0], parts[1]), vpaddq_f32(parts[2], parts[3]));
 }
 
 #include "kernels/attention_tile_lanes.h"

@@ -81,11 +81,11 @@ OMMAI_INLINE float weigh_keys(const struct ommai_attention_decode_block *job, in
   float maximum = _mm512_reduce_max_ps(largest);
   for (int64_t first = 0; first < job->n_keys; first += LANES) {
     __m512 weight = ommai_avx512_exp2(_mm512_sub_ps(_mm512_load_ps(weights + first), _mm512_set1_ps(maximum)));
-    sum = _mm512_add_ps(sum, weight);
     if (dtype == OMMA_BF16) {
       __m512i kept = _mm512_set1_epi32((int)0xffff0000u);
       weight = _mm512_castsi512_ps(_mm512_and_si512(ommai_avx512_round_bf16_bits(weight), kept));
     }
+    sum = _mm512_add_ps(sum, weight);
     _mm512_store_ps(weights + first, weight);
   }
   float rescale = _mm512_cvtss_f32(ommai_avx512_exp2(_mm512_set1_ps(before - maximum)));

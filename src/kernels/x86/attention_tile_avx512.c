@@ -3,7 +3,7 @@
 
 #include "kernels/attention_kernels.h"
 
-enum { UNIT_DIMS = 1, UNIT_KEYS = 1 };
+enum { UNIT_DIMS = 1, UNIT_KEYS = 1, STEP_BLOCKS = 1, SUM_PARTS = 2, SUM_UNITS = 24 };
 #define SIGN_BITS 0x80000000u
 
 OMMAI_INLINE uint32_t first_elements(int64_t count) { return ommai_avx512_first(count); }
@@ -43,7 +43,7 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, uint32_t *
   }
 }
 
-/* Weights of one register of rows; the sum is that before rounding. */
+/* Weights of one register of rows, and their sum as rounded. */
 OMMAI_INLINE __m512 make_weights(const float *scores, uint32_t *weights, int64_t n_keys, int64_t stride, __m512 scale,
                                  __m512 maximum, enum omma_dtype dtype) {
   __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
@@ -51,15 +51,14 @@ OMMAI_INLINE __m512 make_weights(const float *scores, uint32_t *weights, int64_t
   for (int64_t key = 0; key < n_keys; key += 2) {
     __m512 a = ommai_avx512_exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + key * stride), scale, maximum));
     __m512 b = ommai_avx512_exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + (key + 1) * stride), scale, maximum));
+    if (dtype == OMMA_BF16) {
+      a = _mm512_castsi512_ps(_mm512_and_si512(ommai_avx512_round_bf16_bits(a), kept));
+      b = _mm512_castsi512_ps(_mm512_and_si512(ommai_avx512_round_bf16_bits(b), kept));
+    }
     even = _mm512_add_ps(even, a);
     odd = _mm512_add_ps(odd, b);
-    __m512i a_bits = _mm512_castps_si512(a), b_bits = _mm512_castps_si512(b);
-    if (dtype == OMMA_BF16) {
-      a_bits = _mm512_and_si512(ommai_avx512_round_bf16_bits(a), kept);
-      b_bits = _mm512_and_si512(ommai_avx512_round_bf16_bits(b), kept);
-    }
-    _mm512_store_si512(weights + key * stride, a_bits);
-    _mm512_store_si512(weights + (key + 1) * stride, b_bits);
+    _mm512_store_ps(weights + key * stride, a);
+    _mm512_store_ps(weights + (key + 1) * stride, b);
   }
   return _mm512_add_ps(even, odd);
 }

@@ -1,6 +1,7 @@
 /* The tile kernel for AVX-512 with the queries in the lanes, for an including file that defines, before the include:
  *
  *   UNIT_DIMS, UNIT_KEYS   dimensions of q and k, and keys of v, in one 32-bit unit of packed data (1 for f32, 2 for bf16)
+ *   SUM_UNITS              units of head_dim, at most, whose products are added up one after the other
  *   first_elements(count)                 mask of the first `count` of the elements of 16 units
  *   load_units(row, at, mask, dtype)      units [at, at + 16) of a row of q or k; zeros outside of the mask
  *   pack_values(job, out, dtype)          the values of a block, [v_head_dim / 8][BLOCK / UNIT_KEYS][8] units
@@ -24,11 +25,16 @@
 #include "kernels/attention_prefetch.h"
 #include "kernels/x86/attention_avx512.h"
 
-enum { BLOCK = OMMAI_ATTENTION_BLOCK, LANES = 16, MAX_NV = 3, GROUP = 8, BLOCK_UNITS = BLOCK / UNIT_KEYS };
+enum {
+  BLOCK = OMMAI_ATTENTION_BLOCK,
+  LANES = 16,
+  MAX_NV = 3,
+  GROUP = 8,
+  BLOCK_UNITS = BLOCK / UNIT_KEYS,
+  STEP_KEYS = STEP_BLOCKS * BLOCK,
+  PART_ROWS = GROUP / SUM_PARTS
+};
 
-/* A row's maximum is raised only when a block exceeds it by so much (in units of log2): weights stay below 2^8, and sums are
- * hardly ever rescaled. It is decided for each row alone. */
-#define SLACK 8.0f
 #define LOG2_E 1.44269504088896340736f
 
 static int64_t key_units(int32_t head_dim) { return ommai_div_up(head_dim, UNIT_DIMS); }
@@ -44,7 +50,7 @@ static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
 static int64_t query_units(int32_t head_dim) { return ommai_round_up(key_units(head_dim), LANES) * MAX_NV * LANES; }
 static int64_t sum_units(int32_t v_head_dim) { return ommai_round_up(v_head_dim, LANES * UNIT_DIMS) * MAX_NV * LANES; }
 static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
-  int64_t scores = (BLOCK + BLOCK_UNITS) * MAX_NV * LANES;
+  int64_t scores = STEP_KEYS * MAX_NV * LANES;
   return (size_t)(query_units(head_dim) + scores + sum_units(v_head_dim)) * sizeof(uint32_t);
 }
 
@@ -103,42 +109,80 @@ OMMAI_INLINE void pack_queries(const struct ommai_attention_tile *tile, uint32_t
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
-/* acc[8][nv] = sum over n units of a [n][8] times b [n][16 nv]. */
-OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
+OMMAI_INLINE void clear(__m512 acc[GROUP][MAX_NV], int nv) {
 #pragma GCC unroll 8
   for (int i = 0; i < GROUP; i++) {
 #pragma GCC unroll 3
     for (int v = 0; v < nv; v++) acc[i][v] = _mm512_setzero_ps();
   }
-#pragma GCC unroll 1
-  for (int64_t t = 0; t < n; t++, a += GROUP, b += nv * LANES) {
-    __m512i columns[MAX_NV];
+}
+
+/* acc[n_rows][nv] += one unit of a [8] times b [16 nv]. */
+OMMAI_INLINE void multiply_unit(__m512 acc[][MAX_NV], const uint32_t *a, const uint32_t *b, int n_rows, int nv) {
+  __m512i columns[MAX_NV];
 #pragma GCC unroll 3
-    for (int v = 0; v < nv; v++) columns[v] = _mm512_load_si512(b + v * LANES);
+  for (int v = 0; v < nv; v++) columns[v] = _mm512_load_si512(b + v * LANES);
 #pragma GCC unroll 8
-    for (int i = 0; i < GROUP; i++) {
-      __m512i unit = _mm512_set1_epi32((int)a[i]);
+  for (int i = 0; i < n_rows; i++) {
+    __m512i unit = _mm512_set1_epi32((int)a[i]);
 #pragma GCC unroll 3
-      for (int v = 0; v < nv; v++) acc[i][v] = multiply_add(acc[i][v], unit, columns[v]);
+    for (int v = 0; v < nv; v++) acc[i][v] = multiply_add(acc[i][v], unit, columns[v]);
+  }
+}
+
+/* acc[8][nv] += sum over n units of a [n][8] times b [n][16 nv]. */
+OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
+#pragma GCC unroll 2
+  for (int64_t t = 0; t < n; t++) multiply_unit(acc, a + t * GROUP, b + t * nv * LANES, GROUP, nv);
+}
+
+/* The first rows of acc[8][nv] = the same for 8 / SUM_PARTS rows of a. Neighbours of SUM_PARTS units go to sums of their own, which
+ * are added in the end. */
+OMMAI_INLINE void multiply_parts(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
+  int64_t t = 0;
+  clear(acc, nv);
+#pragma GCC unroll 1
+  for (; t + SUM_PARTS <= n; t += SUM_PARTS) {
+#pragma GCC unroll 8
+    for (int part = 0; part < SUM_PARTS; part++) {
+      multiply_unit(acc + part * PART_ROWS, a + (t + part) * GROUP, b + (t + part) * nv * LANES, PART_ROWS, nv);
+    }
+  }
+#pragma GCC unroll 1
+  for (; t < n; t++) multiply_unit(acc, a + t * GROUP, b + t * nv * LANES, PART_ROWS, nv);
+#pragma GCC unroll 3
+  for (int span = GROUP / 2; span >= PART_ROWS; span /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < span; i++) {
+#pragma GCC unroll 3
+      for (int v = 0; v < nv; v++) acc[i][v] = _mm512_add_ps(acc[i][v], acc[i + span][v]);
     }
   }
 }
 
-/* Scores [8 n_groups][16 nv] of a block, unscaled, and the largest of each row. */
+/* Scores [8 n_groups][16 nv] of a block, unscaled, and the largest of each row. Several short sums, added in the end, are nearer to
+ * the exact one than one long sum: SUM_PARTS at a time, over SUM_UNITS units each time. */
 OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, int64_t units, int64_t n_groups, float *scores,
                                 __m512 largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
   __m512 acc[GROUP][MAX_NV];
+  int64_t n_units = ommai_div_up(units, ommai_div_up(units, SUM_UNITS));
   for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
-  for (int64_t group = 0; group < n_groups; group++) {
-    ommai_attention_prefetch_step(prefetch);
-    multiply(acc, keys + group * units * GROUP, queries, units, nv);
+  for (int64_t key = 0; key < n_groups * GROUP; key += PART_ROWS) {
+    if (key % GROUP == 0) ommai_attention_prefetch_step(prefetch);
+    const uint32_t *rows = keys + key / GROUP * units * GROUP + key % GROUP;
+    for (int64_t at = 0; at < units; at += n_units) {
+      multiply_parts(acc, rows + at * GROUP, queries + at * nv * LANES, ommai_min_i64(units - at, n_units), nv);
 #pragma GCC unroll 8
-    for (int i = 0; i < GROUP; i++) {
+      for (int i = 0; i < PART_ROWS; i++) {
 #pragma GCC unroll 3
-      for (int v = 0; v < nv; v++) {
-        largest[v] = _mm512_max_ps(largest[v], acc[i][v]);
-        _mm512_store_ps(scores + ((group * GROUP + i) * nv + v) * LANES, acc[i][v]);
+        for (int v = 0; v < nv; v++) {
+          float *score = scores + ((key + i) * nv + v) * LANES;
+          if (at > 0) acc[i][v] = _mm512_add_ps(acc[i][v], _mm512_load_ps(score));
+          if (at + n_units >= units) largest[v] = _mm512_max_ps(largest[v], acc[i][v]);
+          _mm512_store_ps(score, acc[i][v]);
+        }
       }
+      if (SUM_PARTS == 1) break;
     }
   }
 }
@@ -160,13 +204,18 @@ OMMAI_INLINE void mask_scores(float *scores, int64_t n_keys, const __m512i limit
 
 /* What happens to the sums of the blocks before. */
 enum carry { CARRY_NOTHING, CARRY_AS_IS, CARRY_RESCALED };
-OMMAI_INLINE void multiply_values(const uint32_t *values, const uint32_t *weights, int64_t n_units, int64_t n_groups,
-                                  float *sums, enum carry carry, const __m512 rescale[MAX_NV],
+OMMAI_INLINE void multiply_values(const uint32_t *values, int64_t stride, const uint32_t *weights, int64_t n_units,
+                                  int64_t n_groups, float *sums, enum carry carry, const __m512 rescale[MAX_NV],
                                   struct ommai_attention_prefetch *prefetch, int nv) {
   __m512 acc[GROUP][MAX_NV];
   for (int64_t group = 0; group < n_groups; group++, sums += GROUP * nv * LANES) {
     ommai_attention_prefetch_step(prefetch);
-    multiply(acc, values + group * BLOCK_UNITS * GROUP, weights, n_units, nv);
+    clear(acc, nv);
+#pragma GCC unroll 1
+    for (int64_t at = 0; at < n_units; at += BLOCK_UNITS) {
+      multiply(acc, values + group * BLOCK_UNITS * GROUP + at / BLOCK_UNITS * stride, weights + at * nv * LANES,
+               ommai_min_i64(n_units - at, BLOCK_UNITS), nv);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < GROUP; i++) {
 #pragma GCC unroll 3
@@ -231,14 +280,15 @@ struct softmax {
   __m512 maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
 };
 
-/* Raises the maxima that a block's largest scores exceed by more than SLACK, and says what becomes of the sums so far. */
-OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const __m512 largest[MAX_NV], __m512 scale, bool first, int nv) {
+/* Raises the maxima that a block's largest scores exceed by more than `slack`, and says what becomes of the sums so far. */
+OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const __m512 largest[MAX_NV], __m512 scale, float slack,
+                                      bool first, int nv) {
   __m512 before[MAX_NV];
   unsigned raised = 0;
   for (int v = 0; v < nv; v++) {
     __m512 candidate = _mm512_mul_ps(largest[v], scale);
     before[v] = softmax->maximum[v];
-    __mmask16 raise = _mm512_cmp_ps_mask(candidate, _mm512_add_ps(before[v], _mm512_set1_ps(SLACK)), _CMP_GT_OQ);
+    __mmask16 raise = _mm512_cmp_ps_mask(candidate, _mm512_add_ps(before[v], _mm512_set1_ps(slack)), _CMP_GT_OQ);
     softmax->maximum[v] = _mm512_mask_mov_ps(before[v], raise, candidate);
     softmax->rescale[v] = _mm512_set1_ps(1.0f);
     raised |= raise;
@@ -255,8 +305,8 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   int64_t stride = (int64_t)(ommai_round_up((int64_t)block_bytes(tile->head_dim, tile->v_head_dim), 64) / 4);
   uint32_t *queries = tile->scratch;
   float *scores = (float *)(queries + query_units(tile->head_dim));
-  uint32_t *weights = (uint32_t *)scores + BLOCK * MAX_NV * LANES;
-  float *sums = (float *)(weights + BLOCK_UNITS * MAX_NV * LANES);
+  uint32_t *weights = (uint32_t *)scores;
+  float *sums = scores + STEP_KEYS * MAX_NV * LANES;
   __m512 scale = _mm512_set1_ps(fabsf(tile->scale) * LOG2_E), largest[MAX_NV];
   struct softmax softmax;
   for (int v = 0; v < nv; v++) {
@@ -266,21 +316,28 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   pack_queries(tile, queries, nv, dtype);
   int64_t all_see = ommai_min_i64(tile->n_keys, tile->first_visible);
   const uint32_t *block = tile->packed;
-  for (int64_t begin = 0; begin < tile->n_keys; begin += BLOCK, block += stride) {
-    int64_t groups = ommai_div_up(ommai_min_i64(tile->n_keys - begin, BLOCK), GROUP);
-    multiply_keys(block, queries, units, groups, scores, largest, tile->prefetch, nv);
-    if (begin + groups * GROUP > all_see) {
-      __m512i limits[MAX_NV];
-      find_limits(tile, begin, limits, nv);
-      mask_scores(scores, groups * GROUP, limits, largest, nv);
+  for (int64_t begin = 0; begin < tile->n_keys; begin += STEP_KEYS, block += STEP_KEYS / BLOCK * stride) {
+    int64_t n_keys = ommai_min_i64(tile->n_keys - begin, STEP_KEYS);
+    for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
+    for (int64_t at = 0; at < n_keys; at += BLOCK) {
+      __m512 most[MAX_NV];
+      float *part = scores + at * nv * LANES;
+      int64_t groups = ommai_div_up(ommai_min_i64(n_keys - at, BLOCK), GROUP);
+      multiply_keys(block + at / BLOCK * stride, queries, units, groups, part, most, tile->prefetch, nv);
+      if (begin + at + groups * GROUP > all_see) {
+        __m512i limits[MAX_NV];
+        find_limits(tile, begin + at, limits, nv);
+        mask_scores(part, groups * GROUP, limits, most, nv);
+      }
+      for (int v = 0; v < nv; v++) largest[v] = _mm512_max_ps(largest[v], most[v]);
     }
-    enum carry carry = raise_maximum(&softmax, largest, scale, begin == 0, nv);
+    enum carry carry = raise_maximum(&softmax, largest, scale, ommai_attention_slack(dtype), begin == 0, nv);
+    n_keys = ommai_round_up(n_keys, GROUP);
     for (int v = 0; v < nv; v++) {
-      __m512 sum =
-          make_weights(scores + v * LANES, weights + v * LANES, groups * GROUP, nv * LANES, scale, softmax.maximum[v], dtype);
+      __m512 sum = make_weights(scores + v * LANES, weights + v * LANES, n_keys, nv * LANES, scale, softmax.maximum[v], dtype);
       softmax.sum[v] = _mm512_fmadd_ps(softmax.sum[v], softmax.rescale[v], sum);
     }
-    multiply_values(block + BLOCK * units, weights, groups * GROUP / UNIT_KEYS, n_groups, sums, carry, softmax.rescale,
+    multiply_values(block + BLOCK * units, stride, weights, n_keys / UNIT_KEYS, n_groups, sums, carry, softmax.rescale,
                     tile->prefetch, nv);
   }
   write_rows(tile, sums, softmax.sum, nv, dtype);

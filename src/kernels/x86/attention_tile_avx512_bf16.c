@@ -3,7 +3,7 @@
 
 #include "kernels/attention_kernels.h"
 
-enum { UNIT_DIMS = 2, UNIT_KEYS = 2 };
+enum { UNIT_DIMS = 2, UNIT_KEYS = 2, STEP_BLOCKS = 4, SUM_PARTS = 1, SUM_UNITS = OMMA_ATTENTION_MAX_HEAD_DIM };
 #define SIGN_BITS 0x80008000u
 
 OMMAI_INLINE uint32_t first_elements(int64_t count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
@@ -47,19 +47,21 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, uint32_t *
   }
 }
 
-/* Weights of one register of rows, two keys to a unit; the sum is that before rounding. */
+/* Weights of one register of rows, two keys to a unit. The sum is that of the rounded weights: with that before rounding, the
+ * error of a weight that outweighs the others would stay in the result. */
 OMMAI_INLINE __m512 make_weights(const float *scores, uint32_t *weights, int64_t n_keys, int64_t stride, __m512 scale,
                                  __m512 maximum, enum omma_dtype dtype) {
   (void)dtype;
-  __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
+  const __m512i ones = _mm512_set1_epi32(0x3f803f80);
+  __m512 sum = _mm512_setzero_ps();
   for (int64_t key = 0; key < n_keys; key += 2) {
     __m512 a = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + key * stride), scale, maximum));
     __m512 b = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + (key + 1) * stride), scale, maximum));
-    even = _mm512_add_ps(even, a);
-    odd = _mm512_add_ps(odd, b);
-    _mm512_store_si512(weights + key / 2 * stride, make_unit(a, b));
+    __m512i unit = make_unit(a, b);
+    sum = multiply_add(sum, unit, ones);
+    _mm512_store_si512(weights + key / 2 * stride, unit);
   }
-  return _mm512_add_ps(even, odd);
+  return sum;
 }
 
 #include "kernels/x86/attention_tile_avx512.h"

@@ -149,8 +149,9 @@ OMMAI_INLINE void find_maxima(const __m512 scores[ROWS][4], __m512 scale, __m512
   maxima[3] = _mm512_permute_ps(scaled, 0xff);
 }
 
-/* Scores of 4 rows to weights, and the inverse of their sums before rounding; n: registers of 16 keys. */
+/* Scores of 4 rows to weights, and the inverse of their sums as rounded; n: registers of 16 keys. */
 OMMAI_INLINE void make_weights(const __m512 scores[ROWS][4], __m512 scale, uint32_t *weights, float *inverse, int n) {
+  const __m512bh ones = (__m512bh)_mm512_set1_epi32(0x3f803f80);
   __m512 maxima[ROWS], sums[ROWS];
   find_maxima(scores, scale, maxima, n);
 #pragma GCC unroll 4
@@ -160,9 +161,14 @@ OMMAI_INLINE void make_weights(const __m512 scores[ROWS][4], __m512 scale, uint3
     for (int c = 0; c < 4; c++) {
       w[c] = c < n ? ommai_avx512_exp2_cubic(_mm512_fmsub_ps(scores[r][c], scale, maxima[r])) : _mm512_setzero_ps();
     }
-    sums[r] = _mm512_add_ps(_mm512_add_ps(w[0], w[1]), _mm512_add_ps(w[2], w[3]));
-    _mm512_store_si512(weights + r * PAIRS, (__m512i)_mm512_cvtne2ps_pbh(w[1], w[0]));
-    if (n > 2) _mm512_store_si512(weights + r * PAIRS + LANES, (__m512i)_mm512_cvtne2ps_pbh(w[3], w[2]));
+    __m512bh units = _mm512_cvtne2ps_pbh(w[1], w[0]);
+    sums[r] = _mm512_dpbf16_ps(_mm512_setzero_ps(), units, ones);
+    _mm512_store_si512(weights + r * PAIRS, (__m512i)units);
+    if (n > 2) {
+      units = _mm512_cvtne2ps_pbh(w[3], w[2]);
+      sums[r] = _mm512_dpbf16_ps(sums[r], units, ones);
+      _mm512_store_si512(weights + r * PAIRS + LANES, (__m512i)units);
+    }
   }
   _mm_store_ps(inverse, _mm_div_ps(_mm_set1_ps(1.0f), _mm512_castps512_ps128(fold(sums, ommai_avx512_sum))));
 }
