@@ -565,6 +565,14 @@ def test_info(omma, no_weights):
     assert done.returncode == 0 and b"Kernels" in done.stdout and b"Model" in done.stdout
 
 
+def test_info_names_window_kernels(omma):
+    for level in omma.json("info", "--json")["levels"]:
+        kernels = {kernel["operation"]: kernel["kernel"] for kernel in omma.json("info", "--json", "--isa", level)["kernels"]}
+        expected = "window_bf16_64_avx512_bf16" if level == "avx512_bf16" else None
+        assert kernels.get("attention windows bf16") == expected
+        assert "attention windows f32" not in kernels
+
+
 def test_info_of_a_level(omma):
     assert omma.json("info", "--json", "--isa", "scalar", "--threads", "1")["threads"] == 1
     missing = {"avx2", "neon"} - set(omma.json("info", "--json")["levels"])
