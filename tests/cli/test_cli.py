@@ -88,7 +88,7 @@ def test_help_of_command(omma, command):
     text = done.stdout.decode()
     assert text.startswith(f"Usage: omma {command} ")
     assert f"Example:\n  omma {command}" in text or f"| omma {command}" in text
-    assert all(len(line) <= 120 for line in text.splitlines())
+    assert all(len(line) <= 120 and line == line.rstrip() for line in text.splitlines())
     assert omma("help", *command.split()).stdout == done.stdout
 
 
