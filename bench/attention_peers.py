@@ -8,8 +8,9 @@ median is printed beside it. GFLOP/s count useful work: 4 * sum(length^2) * D * 
     pip install torch==2.13.0 zentorch==2.13.0.2 onnxruntime openvino onnx numpy
     bench/attention_peers.py --omma build/release/omma --threads 2
 
-A peer that is not installed, or that has no form for a case, is left out with a line that says so. Ours runs in a process of its own
-(`omma bench attention`); its figure is the best of the same number of rounds.
+A peer that is not installed, or that has no form for a case, is left out with a line in the table that says why. The dense mask takes a
+byte for each pair of tokens before any score is computed; it is left out where the tokens are more than DENSE_MASK_MOST_TOKENS. Ours runs
+in a process of its own (`omma bench attention`); its figure is the best of the same number of rounds.
 """
 
 import argparse
@@ -30,8 +31,13 @@ CASES = {
     "one segment of 4096, D 128": ([4096], 128),
     "mix 2146 2072 1332 2072 925, D 72": ([2146, 2072, 1332, 2072, 925], 72),
     "256 windows of 64, D 80": ([64] * 256, 80),
+    "64 windows of 64, D 80": ([64] * 64, 80),
 }
-DENSE_MASK_MOST_TOKENS = 4096
+DENSE_MASK_MOST_TOKENS = 9216  # a mask of 81 MiB
+
+
+class LeftOut(Exception):
+    """Why a peer has no form for a case."""
 
 
 def flops(segments: list[int], head_dim: int, n_heads: int) -> float:
@@ -64,12 +70,14 @@ def torch_per_segment(torch, inputs, segments: list[int]) -> Callable[[], object
     return run
 
 
-def torch_dense_mask(torch, inputs, segments: list[int]) -> Callable[[], object] | None:
-    """One call with a block-diagonal mask; only where the mask fits."""
+def torch_dense_mask(torch, inputs, segments: list[int]) -> Callable[[], object]:
+    """One call over all packed tokens with a block-diagonal boolean mask."""
     n = sum(segments)
-    if n > DENSE_MASK_MOST_TOKENS or len(segments) == 1:
-        return None
-    mask = torch.block_diag(*[torch.ones(k, k) for k in segments]).bool()
+    if len(segments) == 1:
+        raise LeftOut("one segment needs no mask")
+    if n > DENSE_MASK_MOST_TOKENS:
+        raise LeftOut(f"{n:,} tokens, a mask of {n * n / 2**30:.2f} GiB alone; at most {DENSE_MASK_MOST_TOKENS:,} tokens")
+    mask = torch.block_diag(*[torch.ones(k, k, dtype=torch.bool) for k in segments])
     q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in inputs)
     return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
@@ -86,10 +94,10 @@ def zentorch_per_segment(torch, inputs, segments: list[int]) -> Callable[[], obj
     return run
 
 
-def openvino_per_segment(torch, inputs, segments: list[int], threads: int, dtype: str) -> Callable[[], object] | None:
-    """OpenVINO's ScaledDotProductAttention, compiled for the one length of the case; mixed lengths are left out."""
+def openvino_per_segment(torch, inputs, segments: list[int], threads: int, dtype: str) -> Callable[[], object]:
+    """OpenVINO's ScaledDotProductAttention, compiled for the one length of the case."""
     if len(set(segments)) != 1:
-        return None
+        raise LeftOut("takes segments of one length")
     import numpy as np
     import openvino as ov
     from openvino import opset13 as ops
@@ -105,10 +113,10 @@ def openvino_per_segment(torch, inputs, segments: list[int], threads: int, dtype
     return lambda: request.infer(arrays, share_inputs=True, share_outputs=True)
 
 
-def onnxruntime_per_segment(torch, inputs, segments: list[int], threads: int, dtype: str) -> Callable[[], object] | None:
-    """onnxruntime's MultiHeadAttention, f32; one length only, segments as batch."""
+def onnxruntime_per_segment(torch, inputs, segments: list[int], threads: int, dtype: str) -> Callable[[], object]:
+    """onnxruntime's MultiHeadAttention, segments as batch."""
     if dtype != "f32" or len(set(segments)) != 1:
-        return None
+        raise LeftOut("takes f32 and segments of one length")
     import onnxruntime as ort
     from onnx import TensorProto, helper
 
@@ -131,34 +139,37 @@ def time_call(call: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def build_peers(segments: list[int], head_dim: int, n_heads: int, dtype: str, threads: int) -> dict[str, Callable[[], object]]:
+def build_peers(
+    segments: list[int], head_dim: int, n_heads: int, dtype: str, threads: int
+) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
+    """The peers that take the case, and of the others why not."""
     import torch
 
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     inputs = make_inputs(torch, segments, head_dim, n_heads, torch.bfloat16 if dtype == "bf16" else torch.float32)
-    makers: dict[str, Callable[[], Callable[[], object] | None]] = {
+    makers: dict[str, Callable[[], Callable[[], object]]] = {
         "PyTorch per segment": lambda: torch_per_segment(torch, inputs, segments),
         "PyTorch dense mask": lambda: torch_dense_mask(torch, inputs, segments),
         "zentorch per segment": lambda: zentorch_per_segment(torch, inputs, segments),
         "OpenVINO": lambda: openvino_per_segment(torch, inputs, segments, threads, dtype),
         "onnxruntime": lambda: onnxruntime_per_segment(torch, inputs, segments, threads, dtype),
     }
-    peers = {}
+    peers, left_out = {}, {}
     for name, make in makers.items():
         try:
             call = make()
-            if call is None:
-                continue
             call()
             peers[name] = call
+        except LeftOut as reason:
+            left_out[name] = str(reason)
         except Exception as reason:  # a peer that is missing or refuses must not end the comparison
-            print(f"  {name}: left out: {type(reason).__name__}: {str(reason).splitlines()[0][:100]}", file=sys.stderr)
-    return peers
+            left_out[name] = f"{type(reason).__name__}: {str(reason).splitlines()[0][:100]}"
+    return peers, left_out
 
 
 def compare(arguments: argparse.Namespace, name: str, segments: list[int], head_dim: int) -> dict:
-    peers = build_peers(segments, head_dim, arguments.heads, arguments.dtype, arguments.threads)
+    peers, left_out = build_peers(segments, head_dim, arguments.heads, arguments.dtype, arguments.threads)
     times: dict[str, list[float]] = {peer: [] for peer in peers}
     ours = []
     for _ in range(arguments.rounds):
@@ -175,7 +186,10 @@ def compare(arguments: argparse.Namespace, name: str, segments: list[int], head_
     for program, ms in best.items():
         rate = work / ms * 1e-6
         print(f"  {program:24}{ms:10.1f}{median[program]:10.1f}{rate:10.0f}{rate / peak:9.2f}{ms / best['Ommatidia']:9.2f}x")
-    return {"case": name, "dtype": arguments.dtype, "threads": arguments.threads, "peak_gflops": peak, "best_ms": best, "median_ms": median}
+    for program, reason in left_out.items():
+        print(f"  {program:24} left out: {reason}")
+    return {"case": name, "dtype": arguments.dtype, "threads": arguments.threads, "peak_gflops": peak, "best_ms": best, "median_ms": median,
+            "left_out": left_out}
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _teams
-from ._library import CAUSAL, ENCODER, Error, Tensors, check, library
+from ._library import CAUSAL, ENCODER, F16, Error, Tensors, check, library
 from ._plans import Plan, PlanKey, cache
 from ._segmentation import Borders, content_of
 from ._tensors import (
@@ -148,6 +148,8 @@ def _shapes(q: Strided, k: Strided, v: Strided, num_heads: int | None, num_kv_he
     ):
         if found != expected:
             raise ValueError(f"{name}: {what} {found}, but {other} has {expected}")
+    if q_rows.n_heads % k_rows.n_heads != 0:
+        raise ValueError(f"k: expected heads that divide those of q ({q_rows.n_heads}), found {k_rows.n_heads}")
     width = q_rows.n_heads * v_rows.head_dim if fused else v_rows.head_dim
     return Shapes(q.dtype, q_rows, k_rows, v_rows, (*q.shape[:-1], width))
 
@@ -167,6 +169,8 @@ def _plan_key(
         raise ValueError(f"cu_seqlens_k: expected {len(cu_q) // 8} entries as in cu_seqlens, found {len(cu_k) // 8}")
     if causal and (cu_k is not None or n_tokens != n_kv_tokens):
         raise ValueError("causal: expected as many keys as queries, and one cu_seqlens for both")
+    if causal and dtype == F16:
+        raise NotImplementedError("causal: expected float32 or bfloat16, but q is float16")
     if n_kv_tokens == 0 and n_tokens > 0:
         cu_q, cu_k = _borders_without_keys(q, cu_q, cu_k)
     return PlanKey(

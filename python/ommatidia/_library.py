@@ -16,6 +16,18 @@ ENCODER, CAUSAL = 0, 1
 _OK = 0
 _MEMORY, _UNSUPPORTED, _INTERNAL = 2, 5, 9
 
+# What fields of the C interface come from; the others have the names of arguments.
+_ARGUMENTS = {
+    "n_heads": "q: number of heads",
+    "head_dim": "q: head dimension",
+    "v_head_dim": "v: head dimension",
+    "n_tokens": "q: number of tokens",
+    "n_kv_tokens": "k: number of tokens",
+    "batch": "q: batch",
+    "n_segments": "cu_seqlens: number of segments",
+    **{f"{name}_{what}_stride": f"{name}: {what} stride" for name in ("q", "k", "v", "out") for what in ("token", "head")},
+}
+
 
 class Error(ctypes.Structure):
     _fields_ = [("status", c_int), ("field", c_char * 48), ("message", c_char * 512)]
@@ -126,9 +138,12 @@ library = _load()
 
 
 def check(status: int, error: Error) -> None:
-    """Raises the exception that a failed call's status asks for, with the library's message."""
+    """Raises the exception that a failed call's status asks for, with the library's message, in which a field of the C interface
+    gives way to the argument."""
     if status == _OK:
         return
-    message = error.message.decode("utf-8", "replace")
+    field, message = (text.decode("utf-8", "replace") for text in (error.field, error.message))
+    if field in _ARGUMENTS:
+        message = _ARGUMENTS[field] + message.removeprefix(field)
     kinds = {_MEMORY: MemoryError, _UNSUPPORTED: NotImplementedError, _INTERNAL: RuntimeError}
     raise kinds.get(status, ValueError)(message)

@@ -58,10 +58,12 @@ static void help_option(const struct ommai_option *option, FILE *out) {
   if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
   snprintf(name, sizeof name, "  %s--%s%s%s", letter, option->name, option->value ? " " : "",
            option->value ? option->value : "");
-  int column = fprintf(out, "%-*s", HELP_INDENT, name);
+  int column = fprintf(out, "%s", name);
   if (column >= HELP_INDENT) {
-    fprintf(out, "\n%*s", HELP_INDENT, "");
+    fputc('\n', out);
+    column = 0;
   }
+  fprintf(out, "%*s", HELP_INDENT - column, "");
   column = wrap(out, option->help, HELP_INDENT, HELP_INDENT);
   if (option->type == OMMAI_OPTION_WORDS) column = wrap(out, "(one or more)", HELP_INDENT, column);
   if (option->type == OMMAI_OPTION_STRINGS) column = wrap(out, "(may be given several times)", HELP_INDENT, column);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "kernels/attention_kernels.h"
 #include "kernels/cpu.h"
 #include "kernels/dtype.h"
 #include "kernels/peak.h"
@@ -39,6 +40,17 @@ static void describe_attention(const struct omma_attention_context *attention, o
   }
 }
 
+/* Encoder segments of up to 64 keys, of any head dimension, where they have a kernel of their own. */
+static void describe_windows(enum ommai_cpu_level level, omma_report report, void *context) {
+  for (int type = OMMA_F32; type <= OMMA_F16; type++) {
+    char what[80];
+    const struct ommai_attention_tile_kernel *kernel = ommai_attention_window_kernel_find(level, type);
+    if (!kernel) continue;
+    snprintf(what, sizeof what, "attention windows %s", ommai_dtype_name(type));
+    tell(report, context, true, what, kernel->name);
+  }
+}
+
 enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error) {
   enum ommai_cpu_level level;
   struct omma_attention_context *attention = NULL;
@@ -50,6 +62,7 @@ enum omma_status omma_describe_kernels(const char *isa, omma_report report, void
   OMMAI_TRY_GOTO(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &linear, error), done);
   tell(report, context, true, "cpu level", ommai_cpu_level_name(level));
   describe_attention(attention, report, context);
+  describe_windows(level, report, context);
   tell(report, context, true, "row operations", ommai_cpu_level_name(ommai_row_ops(level)->level));
   ommai_linear_engine_describe(linear, description, sizeof description);
   tell(report, context, true, "linear layers", description);

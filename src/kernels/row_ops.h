@@ -32,8 +32,6 @@
   X(convert, (const float *x, int64_t d, void *out, enum omma_dtype out_type))                                                 \
   /* y[d] += x[d]. */                                                                                                          \
   X(add, (float *y, const float *x, int64_t d))                                                                                \
-  /* y[d] += factor * x[d]. */                                                                                                 \
-  X(add_scaled, (float *y, const float *x, float factor, int64_t d))                                                           \
   /* y[d] += sum over t < n of weight[t] * rows[t][d], summed in the order of t first. */                                      \
   X(add_weighted, (float *y, const float *const *rows, const float *weight, int n, int64_t d))                                 \
   /* x[d], in place: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). */                                                     \

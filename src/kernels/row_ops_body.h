@@ -146,10 +146,6 @@ static void add(float *y, const float *x, int64_t d) {
   for (int64_t i = 0; i < d; i++) y[i] += x[i];
 }
 
-static void add_scaled(float *y, const float *x, float factor, int64_t d) {
-  for (int64_t i = 0; i < d; i++) y[i] += factor * x[i];
-}
-
 /* `count` elements from `first` on; count is a constant in all but the last call, so that the sums stay in registers. */
 static inline void add_weighted_part(float *y, const float *const *rows, const float *weight, int n, int64_t first,
                                      int64_t count) {

@@ -57,7 +57,8 @@ void ommai_experts_add_row(const struct ommai_decoder *decoder, const struct omm
                            const float *results, float *residual) {
   int64_t hidden = decoder->config.hidden_size;
   for (int64_t slot = row * routing->n_chosen; slot < (row + 1) * routing->n_chosen; slot++) {
-    decoder->ops->add_scaled(residual, results + slot * hidden, routing->weights[slot], hidden);
+    const float *result = results + slot * hidden;
+    decoder->ops->add_weighted(residual, &result, &routing->weights[slot], 1, hidden);
   }
 }
 

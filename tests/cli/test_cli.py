@@ -88,7 +88,7 @@ def test_help_of_command(omma, command):
     text = done.stdout.decode()
     assert text.startswith(f"Usage: omma {command} ")
     assert f"Example:\n  omma {command}" in text or f"| omma {command}" in text
-    assert all(len(line) <= 120 for line in text.splitlines())
+    assert all(len(line) <= 120 and line == line.rstrip() for line in text.splitlines())
     assert omma("help", *command.split()).stdout == done.stdout
 
 
@@ -563,6 +563,14 @@ def test_info(omma, no_weights):
     assert with_model["model"]["n_layers"] > 0 and with_model["model"]["memory"]["total_bytes"] > 0
     done = omma("info", "--model", no_weights)
     assert done.returncode == 0 and b"Kernels" in done.stdout and b"Model" in done.stdout
+
+
+def test_info_names_window_kernels(omma):
+    for level in omma.json("info", "--json")["levels"]:
+        kernels = {kernel["operation"]: kernel["kernel"] for kernel in omma.json("info", "--json", "--isa", level)["kernels"]}
+        expected = "window_bf16_64_avx512_bf16" if level == "avx512_bf16" else None
+        assert kernels.get("attention windows bf16") == expected
+        assert "attention windows f32" not in kernels
 
 
 def test_info_of_a_level(omma):

@@ -220,20 +220,20 @@ static struct kernel_call pack_call(const struct kernel_entry *entry) {
   return call;
 }
 
-static void add_kernels(struct kernel_list *list, const struct ommai_attention_tile_kernel *const *kernels, const char *kind,
-                        int index) {
-  static const struct kernel_family attend = {check_tile, attend_call}, pack = {check_pack, pack_call};
-  static const char *const types[3] = {"f32", "bf16", "f16"};
+/* A kernel's two entries. There is no scalar window kernel: both kinds are compared with the scalar tile. */
+static void add_kernel(struct kernel_list *list, tile_kernel kernel, const char *kind, int index) {
+  static const struct kernel_family families[2] = {{check_tile, attend_call}, {check_pack, pack_call}};
+  static const char *const parts[2] = {"", "_pack"}, *const types[3] = {"f32", "bf16", "f16"};
+  const char *type = types[kernel->dtype];
   char operation[KERNEL_NAME_SIZE];
-  for (int i = 0; kernels[i]; i++) {
-    snprintf(operation, sizeof operation, "attention_%s_%s", kind, types[kernels[i]->dtype]);
-    kernel_list_add(list, &attend, operation, kernels[i]->level, kernels[i], index);
-    snprintf(operation, sizeof operation, "attention_%s_pack_%s", kind, types[kernels[i]->dtype]);
-    kernel_list_add(list, &pack, operation, kernels[i]->level, kernels[i], index);
+  for (int i = 0; i < 2; i++) {
+    snprintf(operation, sizeof operation, "attention_%s%s_%s", kind, parts[i], type);
+    struct kernel_entry *entry = kernel_list_add(list, &families[i], operation, kernel->level, kernel, index);
+    snprintf(entry->scalar, sizeof entry->scalar, "attention_tile%s_%s_scalar", parts[i], type);
   }
 }
 
 void kernel_list_attention_tiles(struct kernel_list *list) {
-  add_kernels(list, ommai_attention_tile_kernels, "tile", TILE);
-  add_kernels(list, ommai_attention_window_kernels, "window", WINDOW);
+  for (int i = 0; ommai_attention_tile_kernels[i]; i++) add_kernel(list, ommai_attention_tile_kernels[i], "tile", TILE);
+  for (int i = 0; ommai_attention_window_kernels[i]; i++) add_kernel(list, ommai_attention_window_kernels[i], "window", WINDOW);
 }

@@ -29,8 +29,8 @@ struct kernel_family {
 };
 
 struct kernel_entry {
-  char name[KERNEL_NAME_SIZE]; /* operation, types and level */
-  size_t operation_size;       /* the part of the name without the level */
+  char name[KERNEL_NAME_SIZE];   /* operation, types and level */
+  char scalar[KERNEL_NAME_SIZE]; /* the kernel whose speed its own is compared with */
   enum ommai_cpu_level level;
   const struct kernel_family *family;
   const void *kernel;
@@ -42,9 +42,9 @@ struct kernel_list {
   size_t n;
 };
 
-/* Adds "operation_level". */
-void kernel_list_add(struct kernel_list *list, const struct kernel_family *family, const char *operation,
-                     enum ommai_cpu_level level, const void *kernel, int index);
+/* Adds "operation_level", to be compared with "operation_scalar"; returns the entry. */
+struct kernel_entry *kernel_list_add(struct kernel_list *list, const struct kernel_family *family, const char *operation,
+                                     enum ommai_cpu_level level, const void *kernel, int index);
 
 void kernel_list_attention_tiles(struct kernel_list *list);
 void kernel_list_attention_decode(struct kernel_list *list);

@@ -76,7 +76,6 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
     case OPERATION_silu_mul: ops->silu_mul(x, other, inputs->d, out, inputs->type); break;
     case OPERATION_convert: ops->convert(x, inputs->d, out, inputs->type); break;
     case OPERATION_add: ops->add(out, x, inputs->d); break;
-    case OPERATION_add_scaled: ops->add_scaled(out, x, 0.7f, inputs->d); break;
     case OPERATION_add_weighted: ops->add_weighted(out, rows, weights, 5, inputs->d); break;
     case OPERATION_gelu_tanh: ops->gelu_tanh(out, inputs->d); break;
     case OPERATION_gelu_erf: ops->gelu_erf(out, inputs->d); break;
@@ -114,7 +113,6 @@ static double expected_at(const struct inputs *inputs, int operation, int64_t i,
     case OPERATION_silu_mul: return x / (1 + exp(-x)) * y;
     case OPERATION_convert: return x;
     case OPERATION_add: return x + y;
-    case OPERATION_add_scaled: return y + (double)0.7f * x;
     case OPERATION_gelu_tanh: return y / (1 + exp(-1.5957691216057308 * (y + 0.044715 * y * y * y)));
     case OPERATION_gelu_erf: return 0.5 * y * erfc(-y * 0.7071067811865476);
     case OPERATION_silu: return y / (1 + exp(-y));

@@ -1,6 +1,7 @@
 /* The kernel tester: every kernel of every CPU level that this machine has, against double precision or the scalar code, on random
  * inputs from a printed seed. With --bench it also times each kernel, which asserts nothing. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -22,20 +23,21 @@ struct tester {
   struct outcome outcomes[KERNEL_MAX_ENTRIES];
   uint64_t seed;
   int64_t rounds;
-  bool bench;
+  bool bench, names_only;
   double seconds; /* per kernel */
   const char *pattern, *json;
 };
 
 static struct tester tester = {.seed = DEFAULT_SEED, .seconds = 0.1};
 
-void kernel_list_add(struct kernel_list *list, const struct kernel_family *family, const char *operation,
-                     enum ommai_cpu_level level, const void *kernel, int index) {
+struct kernel_entry *kernel_list_add(struct kernel_list *list, const struct kernel_family *family, const char *operation,
+                                     enum ommai_cpu_level level, const void *kernel, int index) {
   assert_true(list->n < KERNEL_MAX_ENTRIES);
   struct kernel_entry *entry = &list->entries[list->n++];
-  *entry = (struct kernel_entry){
-      .operation_size = strlen(operation), .level = level, .family = family, .kernel = kernel, .index = index};
+  *entry = (struct kernel_entry){.level = level, .family = family, .kernel = kernel, .index = index};
   snprintf(entry->name, sizeof entry->name, "%s_%s", operation, ommai_cpu_level_name(level));
+  snprintf(entry->scalar, sizeof entry->scalar, "%s_%s", operation, ommai_cpu_level_name(OMMAI_CPU_SCALAR));
+  return entry;
 }
 
 static void run_entry(void **state) {
@@ -87,18 +89,24 @@ static void window_blocks_fit(void **state) {
 
 /* ---- report ----------------------------------------------------------------------------------------------------------- */
 
-/* How many times faster than the scalar kernel of the same operation, by useful work where calls differ in it; 0 where that was
- * not timed. */
+/* How many times faster than its scalar kernel, by useful work where calls differ in it; 0 where that was not timed. */
 static double times_scalar(size_t index) {
-  const struct kernel_entry *entry = &tester.list.entries[index];
   for (size_t i = 0; i < tester.list.n; i++) {
-    const struct kernel_entry *other = &tester.list.entries[i];
-    if (other->level != OMMAI_CPU_SCALAR || other->operation_size != entry->operation_size) continue;
-    if (strncmp(other->name, entry->name, entry->operation_size) != 0 || tester.outcomes[i].time.ns == 0.0) continue;
     const struct kernel_time *scalar = &tester.outcomes[i].time, *own = &tester.outcomes[index].time;
+    if (strcmp(tester.list.entries[i].name, tester.list.entries[index].scalar) != 0 || scalar->ns == 0.0) continue;
     return own->gflops > 0.0 ? own->gflops / scalar->gflops : scalar->ns / own->ns;
   }
   return 0.0;
+}
+
+/* "-" where there is none. */
+static void print_times_scalar(FILE *to, size_t index, int width) {
+  double times = times_scalar(index);
+  if (times > 0.0) {
+    fprintf(to, " %*.1f", width, times);
+  } else {
+    fprintf(to, " %*s", width, "-");
+  }
 }
 
 static void time_all(void) {
@@ -111,19 +119,20 @@ static void time_all(void) {
 }
 
 static void print_table(FILE *to) {
-  fprintf(to, "\n%-36s %-13s %11s", "kernel", "", "of bound");
+  fprintf(to, "\n%-38s %-13s %11s", "kernel", "", "of bound");
   if (tester.bench) fprintf(to, " %11s %9s %7s %9s  %s", "ns/call", "GFLOP/s", "% peak", "x scalar", "shape");
   fputc('\n', to);
   for (size_t i = 0; i < tester.list.n; i++) {
     const struct outcome *outcome = &tester.outcomes[i];
     if (!outcome->state) continue;
-    fprintf(to, "%-36s %-13s", tester.list.entries[i].name, outcome->state);
+    fprintf(to, "%-38s %-13s", tester.list.entries[i].name, outcome->state);
     if (outcome->worst > 0.0) fprintf(to, " %9.1f %%", outcome->worst * 100);
     if (outcome->time.ns > 0.0) {
       const struct kernel_time *time = &outcome->time;
       fprintf(to, outcome->worst > 0.0 ? " %11.0f" : " %23.0f", time->ns);
       if (time->gflops > 0.0) fprintf(to, " %9.1f %7.1f", time->gflops, time->gflops / time->peak_gflops * 100);
-      fprintf(to, time->gflops > 0.0 ? " %9.1f  %s" : " %27.1f  %s", times_scalar(i), time->shape);
+      print_times_scalar(to, i, time->gflops > 0.0 ? 9 : 27);
+      fprintf(to, "  %s", time->shape);
     }
     fputc('\n', to);
   }
@@ -144,8 +153,10 @@ static int write_json(void) {
     fprintf(to, "%s  {\"name\": \"%s\", \"level\": \"%s\", \"state\": \"%s\", \"share_of_bound\": %.4g", separator,
             tester.list.entries[i].name, ommai_cpu_level_name(tester.list.entries[i].level), outcome->state, outcome->worst);
     if (time->ns > 0.0) {
-      fprintf(to, ", \"shape\": \"%s\", \"ns\": %.1f, \"gflops\": %.3f, \"peak_gflops\": %.3f, \"times_scalar\": %.3f",
-              time->shape, time->ns, time->gflops, time->peak_gflops, times_scalar(i));
+      fprintf(to, ", \"shape\": \"%s\", \"ns\": %.1f, \"gflops\": %.3f, \"peak_gflops\": %.3f", time->shape, time->ns,
+              time->gflops, time->peak_gflops);
+      double times = times_scalar(i);
+      if (times > 0.0) fprintf(to, ", \"times_scalar\": %.3f", times);
     }
     fputc('}', to);
     separator = ",\n";
@@ -157,11 +168,13 @@ static int write_json(void) {
 /* ---- command line ----------------------------------------------------------------------------------------------------- */
 
 static const char usage[] =
-    "usage: test_kernels [--test PATTERN] [--seed N] [--rounds N] [--bench] [--seconds T] [--json FILE]\n"
+    "usage: test_kernels [--list] [--test PATTERN] [--seed N] [--rounds N] [--bench] [--seconds T] [--json FILE]\n"
+    "  --list          print the names of the kernels, one per line, and do nothing else\n"
     "  --test PATTERN  only kernels whose name matches (* and ? as in a shell): 'attention_tile_*_avx2'\n"
     "  --seed N        of the first round, later rounds count on; 0 takes one from the clock (default 1)\n"
     "  --rounds N      trials per kernel (default 120)\n"
     "  --bench         also time each kernel: ns per call, GFLOP/s, share of the peak measured beside it, times scalar\n"
+    "                  (a window: the scalar tile's)\n"
     "  --seconds T     to time each kernel (default 0.1)\n"
     "  --json FILE     write the table as JSON too\n";
 
@@ -202,6 +215,8 @@ static int read_options(int argc, char **argv) {
     }
     if (strcmp(argv[i], "--bench") == 0) {
       tester.bench = true;
+    } else if (strcmp(argv[i], "--list") == 0) {
+      tester.names_only = true;
     } else if (i + 1 == argc || !read_option(argv[i], argv[i + 1])) {
       fputs(usage, stderr);
       return 3;
@@ -213,23 +228,49 @@ static int read_options(int argc, char **argv) {
   return 0;
 }
 
-int main(int argc, char **argv) {
-  static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 2] = {cmocka_unit_test(lists_are_in_order),
-                                                            cmocka_unit_test(window_blocks_fit)};
-  tester.rounds = test_small() ? SMALL_ROUNDS : DEFAULT_ROUNDS;
-  int stop = read_options(argc, argv);
-  if (stop) return stop - 1;
+static void list_kernels(void) {
   kernel_list_attention_tiles(&tester.list);
   kernel_list_attention_decode(&tester.list);
   kernel_list_row_ops(&tester.list);
   kernel_list_few_rows(&tester.list);
   kernel_list_resample(&tester.list);
+}
+
+static void print_names(void) {
+  for (size_t i = 0; i < tester.list.n; i++) puts(tester.list.entries[i].name);
+}
+
+static void choose(struct CMUnitTest test, struct CMUnitTest *chosen, size_t *n) {
+  if (!tester.pattern || fnmatch(tester.pattern, test.name, 0) == 0) chosen[(*n)++] = test;
+}
+
+/* The tests that the pattern asks for; returns how many. */
+static size_t choose_tests(struct CMUnitTest *chosen) {
+  size_t n = 0;
+  choose((struct CMUnitTest)cmocka_unit_test(lists_are_in_order), chosen, &n);
+  choose((struct CMUnitTest)cmocka_unit_test(window_blocks_fit), chosen, &n);
   for (size_t i = 0; i < tester.list.n; i++) {
     struct kernel_entry *entry = &tester.list.entries[i];
-    tests[i + 2] = (struct CMUnitTest){.name = entry->name, .test_func = run_entry, .initial_state = entry};
+    choose((struct CMUnitTest){.name = entry->name, .test_func = run_entry, .initial_state = entry}, chosen, &n);
+  }
+  return n;
+}
+
+int main(int argc, char **argv) {
+  static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 2]; /* those not chosen stay empty, and are passed over */
+  tester.rounds = test_small() ? SMALL_ROUNDS : DEFAULT_ROUNDS;
+  int stop = read_options(argc, argv);
+  if (stop) return stop - 1;
+  list_kernels();
+  if (tester.names_only) {
+    print_names();
+    return 0;
+  }
+  if (choose_tests(tests) == 0) {
+    fprintf(stderr, "test_kernels: --test %s: no kernel of that name; --list prints the names\n", tester.pattern);
+    return 1;
   }
   printf("seed %" PRIu64 ", %" PRId64 " rounds\n", tester.seed, tester.rounds);
-  if (tester.pattern) cmocka_set_test_filter(tester.pattern);
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   if (tester.bench) time_all();
   print_table(stdout);

@@ -42,3 +42,43 @@ struct ommai_tokenizer *text_fixture_tokenizer(const char *root, const char *nam
   assert_ok(ommai_tokenizer_load(path, &ommai_default_allocator, &tokenizer, &error), &error);
   return tokenizer;
 }
+
+void text_fixture_fail_allocations(const char *root, const char *name) {
+  struct test_allocator allocator;
+  struct omma_error error;
+  struct ommai_tokenizer *tokenizer = NULL;
+  char path[TEST_PATH_SIZE];
+  snprintf(path, sizeof path, "%s/data/text/%s", root, name);
+  for (int64_t fail_at = 0;; fail_at++) {
+    test_allocator_init(&allocator);
+    allocator.fail_at = fail_at;
+    enum omma_status status = ommai_tokenizer_load(path, &allocator.interface, &tokenizer, &error);
+    if (status == OMMA_OK) {
+      assert_true(fail_at > 8);
+      break;
+    }
+    assert_int_equal(status, OMMA_ERROR_MEMORY);
+    assert_int_equal(allocator.n_live, 0);
+  }
+  ommai_tokenizer_destroy(tokenizer);
+  assert_int_equal(allocator.n_live, 0);
+}
+
+int text_folder_make(void **state) {
+  struct text_folder *folder = calloc(1, sizeof *folder);
+  test_folder_create(folder->path);
+  test_path(folder->tokenizer, folder->path, "tokenizer.json");
+  test_path(folder->ranks, folder->path, "tiktoken.model");
+  test_path(folder->config, folder->path, "tokenizer_config.json");
+  *state = folder;
+  return 0;
+}
+
+int text_folder_remove(void **state) {
+  struct text_folder *folder = *state;
+  test_folder_remove(folder->path);
+  free(folder);
+  return 0;
+}
+
+void text_folder_write(const char *path, const char *text) { test_write_file(path, text, strlen(text)); }

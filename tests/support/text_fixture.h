@@ -1,10 +1,12 @@
-/* The stored cases of tests/data/text: texts in hexadecimal digits and what the official library makes of them. */
+/* The stored cases of tests/data/text: texts in hexadecimal digits and what the official library makes of them; and folders of
+ * tokenizer files that a test writes itself. */
 #ifndef OMMA_TEST_TEXT_FIXTURE_H
 #define OMMA_TEST_TEXT_FIXTURE_H
 
 #include <jansson.h>
 
 #include "support/test.h"
+#include "support/weights_files.h"
 #include "text/tokenizer.h"
 
 #define OMMA_N_TEXT_FIXTURES 4
@@ -21,5 +23,21 @@ json_t *text_fixture_json(const char *root, const char *name);
 
 /* A tokenizer of root/data/text; fails the test when it cannot be loaded. */
 struct ommai_tokenizer *text_fixture_tokenizer(const char *root, const char *name);
+
+/* Loads root/data/text/name with the n-th allocation failing, for every n. */
+void text_fixture_fail_allocations(const char *root, const char *name);
+
+/* A folder for one test's files, and where they go. */
+struct text_folder {
+  char path[TEST_PATH_SIZE], tokenizer[TEST_PATH_SIZE], ranks[TEST_PATH_SIZE], config[TEST_PATH_SIZE];
+};
+
+/* Setup and teardown: the test's state is a struct text_folder. */
+int text_folder_make(void **state);
+int text_folder_remove(void **state);
+#define TEXT_FOLDER_TEST(test) cmocka_unit_test_setup_teardown(test, text_folder_make, text_folder_remove)
+
+/* Writes a text file anew. */
+void text_folder_write(const char *path, const char *text);
 
 #endif

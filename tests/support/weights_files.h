@@ -1,4 +1,4 @@
-/* Files and folders for the tests of weights/: a temporary folder, raw bytes, and safetensors files from a header text. */
+/* Files and folders for tests: a temporary folder, raw bytes, and safetensors files from a header text. */
 #ifndef OMMA_TEST_WEIGHTS_FILES_H
 #define OMMA_TEST_WEIGHTS_FILES_H
 

@@ -2,15 +2,14 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "base/team.h"
 #include "engine/model.h"
-#include "language/decode.h"
-#include "language/prefill.h"
+#include "support/decoder_bench.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
 
 enum { N_TOKENS = 150, N_PAGES = 24, MAX_ROWS = 4, VOCAB = 544, HIDDEN = 64, CONTEXT = 200 };
 
+static const struct decoder_bench_sizes sizes = {N_PAGES, N_TOKENS, MAX_ROWS, CONTEXT};
 static struct omma_model *models[2]; /* f32, bf16 */
 static int32_t prompt[N_TOKENS];
 
@@ -31,67 +30,6 @@ static int tear_down(void **state) {
   return 0;
 }
 
-struct bench {
-  const struct ommai_decoder *decoder;
-  struct ommai_kv_cache *cache;
-  struct ommai_team *team;
-  void *workspace;
-  size_t size;
-};
-
-static struct bench make_bench(const struct omma_model *model, int n_threads) {
-  struct bench bench = {.decoder = &model->decoder};
-  struct omma_error error;
-  assert_ok(
-      ommai_kv_cache_create(&model->config.text, model->decoder.dtype, N_PAGES, &ommai_default_allocator, &bench.cache, &error),
-      &error);
-  assert_ok(ommai_team_create(n_threads, false, &ommai_default_allocator, &bench.team, &error), &error);
-  size_t prefill = ommai_prefill_workspace_size(bench.decoder, N_TOKENS, CONTEXT, n_threads);
-  size_t decode = ommai_decode_workspace_size(bench.decoder, MAX_ROWS, CONTEXT, n_threads);
-  bench.size = prefill > decode ? prefill : decode;
-  bench.workspace = aligned_alloc(64, bench.size);
-  memset(bench.workspace, 0xff, bench.size);
-  memset(bench.cache->keys, 0xff, bench.cache->bytes);
-  memset(bench.cache->values, 0xff, bench.cache->bytes);
-  return bench;
-}
-
-static void free_bench(struct bench *bench) {
-  ommai_kv_cache_destroy(bench->cache);
-  ommai_team_destroy(bench->team);
-  free(bench->workspace);
-}
-
-/* Prefills prompt[0 .. n) shifted by `shift` ids; the residual of the last row into last[HIDDEN]. */
-static void prefill(struct bench *bench, const int32_t *pages, int64_t n, int shift, int64_t chunk, int64_t max_tasks,
-                    float *last) {
-  struct ommai_prompt_row rows[N_TOKENS];
-  struct omma_error error;
-  struct ommai_prefill *run = NULL;
-  for (int32_t i = 0; i < n; i++) {
-    rows[i] = (struct ommai_prompt_row){.token = (prompt[i] + shift) % 520, .position = {i, i, i}};
-  }
-  for (int64_t first = 0; first < n; first += chunk) {
-    int64_t count = n - first < chunk ? n - first : chunk;
-    assert_ok(ommai_prefill_start(bench->decoder, bench->cache, pages, first, rows + first, count, bench->workspace,
-                                  bench->size, ommai_team_interface(bench->team), &run, &error),
-              &error);
-    while (!ommai_prefill_done(run)) assert_ok(ommai_prefill_advance(run, max_tasks, &error), &error);
-    memcpy(last, ommai_prefill_residual(run, count - 1), HIDDEN * sizeof(float));
-  }
-}
-
-static struct ommai_decode_row row_at(int32_t token, int32_t index, const int32_t *pages) {
-  return (struct ommai_decode_row){token, {index, index, index}, index, pages};
-}
-
-static void decode(struct bench *bench, const struct ommai_decode_row *rows, int64_t n, float *logits) {
-  struct omma_error error;
-  assert_ok(ommai_decode_run(bench->decoder, bench->cache, rows, n, bench->workspace, bench->size,
-                             ommai_team_interface(bench->team), logits, &error),
-            &error);
-}
-
 static void cutting_does_not_change_a_bit(void **state) {
   (void)state;
   const struct {
@@ -105,20 +43,20 @@ static void cutting_does_not_change_a_bit(void **state) {
               {N_TOKENS, INT64_MAX, 3, {9, 8, 7}}};
   for (int m = 0; m < 2; m++) {
     float reference[HIDDEN], last[HIDDEN], reference_logits[VOCAB], logits[VOCAB];
-    struct bench bench = make_bench(models[m], 1);
+    struct decoder_bench bench = decoder_bench_make(&models[m]->decoder, &sizes, 1);
     const int32_t pages[3] = {3, 4, 5};
-    prefill(&bench, pages, N_TOKENS, 0, N_TOKENS, 1000, reference);
-    const struct ommai_decode_row row = row_at(17, N_TOKENS, pages);
-    decode(&bench, &row, 1, reference_logits);
-    free_bench(&bench);
+    decoder_bench_prefill(&bench, pages, prompt, N_TOKENS, N_TOKENS, 1000, reference);
+    const struct ommai_decode_row row = decoder_bench_row(17, N_TOKENS, pages);
+    decoder_bench_decode(&bench, &row, 1, reference_logits);
+    decoder_bench_free(&bench);
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-      bench = make_bench(models[m], cuts[i].n_threads);
-      prefill(&bench, cuts[i].pages, N_TOKENS, 0, cuts[i].chunk, cuts[i].max_tasks, last);
+      bench = decoder_bench_make(&models[m]->decoder, &sizes, cuts[i].n_threads);
+      decoder_bench_prefill(&bench, cuts[i].pages, prompt, N_TOKENS, cuts[i].chunk, cuts[i].max_tasks, last);
       assert_memory_equal(last, reference, sizeof last);
-      const struct ommai_decode_row other = row_at(17, N_TOKENS, cuts[i].pages);
-      decode(&bench, &other, 1, logits);
+      const struct ommai_decode_row other = decoder_bench_row(17, N_TOKENS, cuts[i].pages);
+      decoder_bench_decode(&bench, &other, 1, logits);
       assert_memory_equal(logits, reference_logits, sizeof logits);
-      free_bench(&bench);
+      decoder_bench_free(&bench);
     }
   }
 }
@@ -128,48 +66,48 @@ static void company_does_not_change_a_bit(void **state) {
   (void)state;
   const int32_t lengths[MAX_ROWS] = {150, 1, 64, 127}, pages[MAX_ROWS][3] = {{0, 5, 9}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
   for (int m = 0; m < 2; m++) {
-    struct bench bench = make_bench(models[m], 2);
+    struct decoder_bench bench = decoder_bench_make(&models[m]->decoder, &sizes, 2);
     float last[HIDDEN], together[MAX_ROWS][VOCAB], alone[MAX_ROWS][VOCAB], turned[MAX_ROWS][VOCAB];
     struct ommai_decode_row rows[MAX_ROWS], back[MAX_ROWS];
     for (int i = 0; i < MAX_ROWS; i++) {
-      prefill(&bench, pages[i], lengths[i], i, N_TOKENS + 42, 100, last);
-      rows[i] = row_at(100 + i, lengths[i], pages[i]);
+      decoder_bench_prefill(&bench, pages[i], prompt + i, lengths[i], N_TOKENS + 42, 100, last);
+      rows[i] = decoder_bench_row(100 + i, lengths[i], pages[i]);
       back[MAX_ROWS - 1 - i] = rows[i];
     }
-    for (int i = 0; i < MAX_ROWS; i++) decode(&bench, &rows[i], 1, alone[i]);
-    decode(&bench, rows, MAX_ROWS, together[0]);
-    decode(&bench, back, MAX_ROWS, turned[0]);
+    for (int i = 0; i < MAX_ROWS; i++) decoder_bench_decode(&bench, &rows[i], 1, alone[i]);
+    decoder_bench_decode(&bench, rows, MAX_ROWS, together[0]);
+    decoder_bench_decode(&bench, back, MAX_ROWS, turned[0]);
     for (int i = 0; i < MAX_ROWS; i++) {
       assert_memory_equal(together[i], alone[i], sizeof alone[i]);
       assert_memory_equal(turned[MAX_ROWS - 1 - i], alone[i], sizeof alone[i]);
       for (int j = 0; j < VOCAB; j++) assert_true(alone[i][j] == alone[i][j]);
     }
-    free_bench(&bench);
+    decoder_bench_free(&bench);
   }
 }
 
 /* The end of a prompt and a decode step of the same token agree closely, but by design not in every bit. */
 static void decode_continues_what_prefill_began(void **state) {
   (void)state;
-  struct bench bench = make_bench(models[0], 1);
+  struct decoder_bench bench = decoder_bench_make(&models[0]->decoder, &sizes, 1);
   const int32_t pages[3] = {0, 1, 2}, other[3] = {3, 4, 5};
   float last[HIDDEN], whole[VOCAB], step[VOCAB];
   struct omma_error error;
-  prefill(&bench, pages, N_TOKENS, 0, N_TOKENS, 100, last);
+  decoder_bench_prefill(&bench, pages, prompt, N_TOKENS, N_TOKENS, 100, last);
   assert_ok(ommai_decode_logits(bench.decoder, last, bench.workspace, bench.size, NULL, whole, &error), &error);
-  prefill(&bench, other, N_TOKENS - 1, 0, N_TOKENS, 100, last);
-  const struct ommai_decode_row row = row_at(prompt[N_TOKENS - 1], N_TOKENS - 1, other);
-  decode(&bench, &row, 1, step);
+  decoder_bench_prefill(&bench, other, prompt, N_TOKENS - 1, N_TOKENS, 100, last);
+  const struct ommai_decode_row row = decoder_bench_row(prompt[N_TOKENS - 1], N_TOKENS - 1, other);
+  decoder_bench_decode(&bench, &row, 1, step);
   for (int i = 0; i < VOCAB; i++) assert_true(step[i] - whole[i] < 1e-4f && whole[i] - step[i] < 1e-4f);
-  free_bench(&bench);
+  decoder_bench_free(&bench);
 }
 
 static void small_workspaces_are_refused(void **state) {
   (void)state;
-  struct bench bench = make_bench(models[0], 1);
+  struct decoder_bench bench = decoder_bench_make(&models[0]->decoder, &sizes, 1);
   const int32_t pages[3] = {0, 1, 2};
   struct ommai_prompt_row rows[N_TOKENS] = {{0}};
-  const struct ommai_decode_row row = row_at(1, 0, pages);
+  const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
   struct ommai_prefill *run;
   struct omma_error error;
   float logits[VOCAB], last[HIDDEN] = {0};
@@ -189,7 +127,7 @@ static void small_workspaces_are_refused(void **state) {
     free(workspace);
   }
   for (int i = 0; i < 3; i++) assert_true(n_refused[i] > 5);
-  free_bench(&bench);
+  decoder_bench_free(&bench);
 }
 
 static void impossible_sizes_have_no_workspace(void **state) {

@@ -2,14 +2,13 @@
  * itself once per level, with the level's name as its argument. */
 #include <math.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/allocator.h"
 #include "base/half.h"
 #include "base/team.h"
 #include "linear/linear_objects.h"
 #include "linear/linear_parts.h"
+#include "support/linear_fixture.h"
 #include "support/test.h"
 
 #define ROWS OMMAI_LINEAR_MAX_ROWS
@@ -35,22 +34,10 @@ static float rounded(float value, enum omma_dtype type) {
   return type == OMMA_BF16 ? ommai_bf16_to_f32(ommai_bf16_from_f32(value)) : value;
 }
 
-static void put(void *array, int64_t at, float value, enum omma_dtype type) {
-  if (type == OMMA_BF16) {
-    ((ommai_bf16 *)array)[at] = ommai_bf16_from_f32(value);
-  } else {
-    ((float *)array)[at] = value;
-  }
-}
-
-static float get(const void *array, int64_t at, enum omma_dtype type) {
-  return type == OMMA_BF16 ? ommai_bf16_to_f32(((const ommai_bf16 *)array)[at]) : ((const float *)array)[at];
-}
-
 static void fill_row(struct problem *p, int64_t row, const float *values) {
   int64_t stride = p->n_in + x_gap;
-  for (int64_t k = 0; k < p->n_in; k++) put(p->input, row * stride + k, values[k], p->compute);
-  for (int64_t k = p->n_in; k < stride; k++) put(p->input, row * stride + k, NAN, p->compute);
+  for (int64_t k = 0; k < p->n_in; k++) fixture_put(p->input, row * stride + k, values[k], p->compute);
+  for (int64_t k = p->n_in; k < stride; k++) fixture_put(p->input, row * stride + k, NAN, p->compute);
 }
 
 static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum omma_dtype compute, bool bias) {
@@ -92,16 +79,7 @@ static struct ommai_linear_op *make_op(struct problem *p, enum omma_dtype y_type
 static void fill_y(const struct problem *p, void *y, enum omma_dtype type) {
   int64_t stride = p->n_out + y_gap;
   for (int64_t i = 0; i < ROWS * stride; i++) {
-    put(y, i, i % stride < p->n_out ? (float)(i % 7) - 3.0f : rounded(MARK, type), type);
-  }
-}
-
-static double activate(double x, enum ommai_activation activation) {
-  switch (activation) {
-    case OMMAI_ACTIVATION_GELU_TANH: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-    case OMMAI_ACTIVATION_GELU_ERF: return 0.5 * x * erfc(-x * 0.7071067811865476);
-    case OMMAI_ACTIVATION_SILU: return x / (1 + exp(-x));
-    default: return x;
+    fixture_put(y, i, i % stride < p->n_out ? (float)(i % 7) - 3.0f : rounded(MARK, type), type);
   }
 }
 
@@ -118,20 +96,20 @@ static void check_row(const struct problem *p, const float *x, const void *y, in
       sum += (double)x[k] * p->w[n * p->n_in + k];
       size += fabs((double)x[k] * p->w[n * p->n_in + k]);
     }
-    expected[n] = activate(sum, activation) + old;
+    expected[n] = fixture_activate(sum, activation) + old;
     bound[n] = 4 * 0x1p-24 * (size + fabs(old)) + (y_type == OMMA_BF16 ? 0x1.01p-8 * fabs(expected[n]) : 0);
-    square += activate(sum, activation) * activate(sum, activation);
+    square += fixture_activate(sum, activation) * fixture_activate(sum, activation);
   }
   double extra = activation == OMMAI_ACTIVATION_NONE ? 0 : 2e-6 * sqrt(square / (double)p->n_out);
   for (int64_t n = 0; n < p->n_out; n++) {
-    double found = get(y, row * stride + n, y_type);
+    double found = fixture_get(y, row * stride + n, y_type);
     if (!(fabs(found - expected[n]) <= bound[n] + extra)) {
       fail_msg("%lld x %lld, compute %d, y %d, activation %d, row %lld, output %lld: %.9g, expected %.9g +- %.2g",
                (long long)p->n_in, (long long)p->n_out, p->compute, y_type, activation, (long long)row, (long long)n, found,
                expected[n], bound[n] + extra);
     }
   }
-  for (int64_t n = p->n_out; n < stride; n++) assert_true(get(y, row * stride + n, y_type) == rounded(MARK, y_type));
+  for (int64_t n = p->n_out; n < stride; n++) assert_true(fixture_get(y, row * stride + n, y_type) == rounded(MARK, y_type));
   free(expected);
   free(bound);
 }
@@ -211,7 +189,7 @@ static void check_same_bits(struct problem *p, const struct ommai_linear_op *op,
   assert_true(padded >= n_rows && padded <= ROWS);
   char *x = malloc((size_t)(padded * x_stride) * element);
   float *y = malloc((size_t)(padded * y_stride) * sizeof *y);
-  for (int64_t i = 0; i < padded * x_stride; i++) put(x, i, NAN, p->compute);
+  for (int64_t i = 0; i < padded * x_stride; i++) fixture_put(x, i, NAN, p->compute);
   for (int64_t row = 0; row < n_rows; row++) {
     memcpy(x + (size_t)(row * x_stride) * element, (char *)p->input + (size_t)((first + row) % ROWS * x_stride) * element,
            (size_t)x_stride * element);
@@ -283,7 +261,7 @@ static void chosen_ladder_agrees(void **state) {
     enum omma_dtype x_type = p.linear->packed.layout == OMMAI_WEIGHTS_BF16_PANELS ? OMMA_BF16 : OMMA_F32;
     void *x = calloc((size_t)(ROWS * p.n_in), sizeof(float));
     float *one = calloc((size_t)p.n_out, sizeof *one);
-    for (int64_t i = 0; i < ROWS * p.n_in; i++) put(x, i, p.x[i % p.n_in], x_type);
+    for (int64_t i = 0; i < ROWS * p.n_in; i++) fixture_put(x, i, p.x[i % p.n_in], x_type);
     assert_true(tile_has_bits(p.linear, x, ladder->rows[ladder->n_steps - 1], one, true));
     char same[100] = "", differ[100] = "";
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -593,28 +571,4 @@ static int run_level(const char *name) {
   return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
 }
 
-static void level_passes(void **state) {
-  const char *name = *state;
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    execl("/proc/self/exe", "test_linear", name, (char *)NULL);
-    _exit(127);
-  }
-  int result;
-  assert_int_equal(waitpid(child, &result, 0), child);
-  assert_true(WIFEXITED(result));
-  assert_int_equal(WEXITSTATUS(result), 0);
-}
-
-int main(int argc, char **argv) {
-  if (argc == 2) return run_level(argv[1]);
-  struct CMUnitTest tests[OMMAI_CPU_LEVELS] = {{0}};
-  size_t n_tests = 0;
-  for (int candidate = 0; candidate < OMMAI_CPU_LEVELS; candidate++) {
-    if (!ommai_cpu_has(candidate)) continue;
-    const char *name = ommai_cpu_level_name(candidate);
-    tests[n_tests++] = (struct CMUnitTest){name, level_passes, NULL, NULL, (void *)(uintptr_t)name};
-  }
-  return _cmocka_run_group_tests("levels", tests, n_tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return fixture_run_levels(argc, argv, run_level); }

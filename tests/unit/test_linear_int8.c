@@ -2,13 +2,12 @@
  * the life of a process, so the program runs itself once per level, with the level's name as its argument. */
 #include <math.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/allocator.h"
 #include "base/half.h"
 #include "base/team.h"
 #include "linear/linear_objects.h"
+#include "support/linear_fixture.h"
 #include "support/test.h"
 
 enum { ROWS = OMMAI_LINEAR_MAX_ROWS, X_GAP = 3, Y_GAP = 5 };
@@ -27,18 +26,6 @@ struct problem {
   double *w_quantised, *x_whole; /* as w and x */
   struct ommai_linear *linear;
 };
-
-static void put(void *array, int64_t at, float value, enum omma_dtype type) {
-  if (type == OMMA_BF16) {
-    ((ommai_bf16 *)array)[at] = ommai_bf16_from_f32(value);
-  } else {
-    ((float *)array)[at] = value;
-  }
-}
-
-static float get(const void *array, int64_t at, enum omma_dtype type) {
-  return type == OMMA_BF16 ? ommai_bf16_to_f32(((const ommai_bf16 *)array)[at]) : ((const float *)array)[at];
-}
 
 /* What kernels/int8.h says of a row of inputs and a row of weights, with the C library's rounding. */
 static void quantise_problem(struct problem *p) {
@@ -81,12 +68,12 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
   p->x_whole = calloc(n_inputs, sizeof(double));
   for (size_t i = 0; i < n_weights; i++) p->w[i] = 2.0f / sqrtf((float)n_in) * test_random_normal(&random);
   for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
-  for (int64_t i = 0; i < ROWS * (n_in + X_GAP); i++) put(p->input, i, NAN, compute);
+  for (int64_t i = 0; i < ROWS * (n_in + X_GAP); i++) fixture_put(p->input, i, NAN, compute);
   for (int64_t i = 0; i < ROWS * n_in; i++) {
     float value = test_random_normal(&random);
     int64_t at = i / n_in * (n_in + X_GAP) + i % n_in;
-    put(p->input, at, i / n_in % 3 == 2 ? fmaxf(value, -0.1f) : value, compute);
-    p->x[i] = get(p->input, at, compute);
+    fixture_put(p->input, at, i / n_in % 3 == 2 ? fmaxf(value, -0.1f) : value, compute);
+    p->x[i] = fixture_get(p->input, at, compute);
   }
   struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false};
   assert_ok(ommai_linear_create_int8(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
@@ -108,15 +95,6 @@ static struct ommai_linear_op *make_op(const struct problem *p, enum omma_dtype 
   return op;
 }
 
-static double activate(double x, enum ommai_activation activation) {
-  switch (activation) {
-    case OMMAI_ACTIVATION_GELU_TANH: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-    case OMMAI_ACTIVATION_GELU_ERF: return 0.5 * x * erfc(-x * 0.7071067811865476);
-    case OMMAI_ACTIVATION_SILU: return x / (1 + exp(-x));
-    default: return x;
-  }
-}
-
 static double old_y(int64_t i) { return (double)(i % 7) - 3.0; }
 
 /* Checks output n of row r: against the quantised operands to a few units of the last place, and without activation against the
@@ -132,7 +110,8 @@ static void check_output(const struct problem *p, int64_t r, int64_t n, double f
     /* A value at the end of the range may lose a whole step. */
     steps += fabs(x) * dw + fabs(w) * 2 * dx + 2 * dw * dx;
   }
-  double product = whole * p->x_scale[r] * p->w_scale[n], sum = product + p->b[n], expected = activate(sum, activation) + old;
+  double product = whole * p->x_scale[r] * p->w_scale[n], sum = product + p->b[n],
+         expected = fixture_activate(sum, activation) + old;
   double bound =
       6 * 0x1p-24 * (fabs(product) + fabs(p->b[n]) + fabs(old)) + (y_type == OMMA_BF16 ? 0x1.01p-8 * fabs(expected) : 0);
   if (activation != OMMAI_ACTIVATION_NONE) bound = 2 * bound + 1e-6;
@@ -148,15 +127,15 @@ static void check_form(const struct problem *p, enum omma_dtype y_type, enum omm
   int64_t stride = p->n_out + Y_GAP;
   struct ommai_linear_op *op = make_op(p, y_type, activation, accumulate);
   void *y = calloc((size_t)(ROWS * stride), sizeof(float));
-  for (int64_t i = 0; i < ROWS * stride; i++) put(y, i, (float)old_y(i), y_type);
+  for (int64_t i = 0; i < ROWS * stride; i++) fixture_put(y, i, (float)old_y(i), y_type);
   assert_int_equal(ommai_linear_run(op, p->input, y, ROWS - 1, 0), OMMA_OK);
   for (int64_t r = 0; r < ROWS - 1; r += 9) {
     for (int64_t n = 0; n < p->n_out; n++) {
-      check_output(p, r, n, get(y, r * stride + n, y_type), y_type, activation, accumulate);
+      check_output(p, r, n, fixture_get(y, r * stride + n, y_type), y_type, activation, accumulate);
     }
   }
   for (int64_t i = 0; i < ROWS * stride; i++) {
-    if (i % stride >= p->n_out || i / stride == ROWS - 1) assert_true(get(y, i, y_type) == (float)old_y(i));
+    if (i % stride >= p->n_out || i / stride == ROWS - 1) assert_true(fixture_get(y, i, y_type) == (float)old_y(i));
   }
   free(y);
   ommai_linear_op_destroy(op);
@@ -404,28 +383,4 @@ static int run_level(const char *name) {
                   : cmocka_run_group_tests_name(name, without, open_engine, close_engine);
 }
 
-static void level_passes(void **state) {
-  const char *name = *state;
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    execl("/proc/self/exe", "test_linear_int8", name, (char *)NULL);
-    _exit(127);
-  }
-  int result;
-  assert_int_equal(waitpid(child, &result, 0), child);
-  assert_true(WIFEXITED(result));
-  assert_int_equal(WEXITSTATUS(result), 0);
-}
-
-int main(int argc, char **argv) {
-  if (argc == 2) return run_level(argv[1]);
-  struct CMUnitTest tests[OMMAI_CPU_LEVELS] = {{0}};
-  size_t n_tests = 0;
-  for (int candidate = 0; candidate < OMMAI_CPU_LEVELS; candidate++) {
-    if (!ommai_cpu_has(candidate)) continue;
-    const char *name = ommai_cpu_level_name(candidate);
-    tests[n_tests++] = (struct CMUnitTest){name, level_passes, NULL, NULL, (void *)(uintptr_t)name};
-  }
-  return _cmocka_run_group_tests("levels", tests, n_tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return fixture_run_levels(argc, argv, run_level); }

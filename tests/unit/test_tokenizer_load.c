@@ -1,42 +1,10 @@
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/allocator.h"
 #include "support/text_fixture.h"
 #include "text/tokenizer.h"
 
-/* A folder for one test's files. */
-struct folder {
-  char path[64], tokenizer[96], config[96];
-};
-
-static int make_folder(void **state) {
-  struct folder *folder = calloc(1, sizeof *folder);
-  strcpy(folder->path, "/tmp/omma-test-XXXXXX");
-  if (!mkdtemp(folder->path)) return -1;
-  snprintf(folder->tokenizer, sizeof folder->tokenizer, "%s/tokenizer.json", folder->path);
-  snprintf(folder->config, sizeof folder->config, "%s/tokenizer_config.json", folder->path);
-  *state = folder;
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  struct folder *folder = *state;
-  unlink(folder->tokenizer);
-  unlink(folder->config);
-  rmdir(folder->path);
-  free(folder);
-  return 0;
-}
-
-static void write_file(const char *path, const char *data, size_t size) {
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(data, 1, size, file), size);
-  assert_int_equal(fclose(file), 0);
-}
-
-static enum omma_status load(const struct folder *folder, struct omma_error *error) {
+static enum omma_status load(const struct text_folder *folder, struct omma_error *error) {
   struct ommai_tokenizer *tokenizer = NULL;
   enum omma_status status = ommai_tokenizer_load(folder->path, &ommai_default_allocator, &tokenizer, error);
   ommai_tokenizer_destroy(tokenizer);
@@ -44,9 +12,9 @@ static enum omma_status load(const struct folder *folder, struct omma_error *err
 }
 
 /* Writes the document, takes the reference, and loads it. */
-static enum omma_status load_document(const struct folder *folder, json_t *document, struct omma_error *error) {
+static enum omma_status load_document(const struct text_folder *folder, json_t *document, struct omma_error *error) {
   char *text = json_dumps(document, JSON_COMPACT);
-  write_file(folder->tokenizer, text, strlen(text));
+  text_folder_write(folder->tokenizer, text);
   free(text);
   json_decref(document);
   return load(folder, error);
@@ -183,7 +151,7 @@ static void tokens_and_merges_are_checked(void **state) {
 }
 
 static void config_adds_tokens(void **state) {
-  const struct folder *folder = *state;
+  const struct text_folder *folder = *state;
   static const struct change changes[] = {
       {"{}", NULL, OMMA_OK, ""},
       {"{\"added_tokens_decoder\": null}", NULL, OMMA_OK, ""},
@@ -201,7 +169,7 @@ static void config_adds_tokens(void **state) {
   };
   for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
     struct omma_error error = {0};
-    write_file(folder->config, changes[i].path, strlen(changes[i].path));
+    text_folder_write(folder->config, changes[i].path);
     enum omma_status status = load_document(folder, good_document(), &error);
     if (status != changes[i].status || !strstr(error.message, changes[i].message)) {
       fail_msg("%s: %s: %s", changes[i].path, omma_status_name(status), error.message);
@@ -210,7 +178,7 @@ static void config_adds_tokens(void **state) {
 }
 
 static void missing_files_are_named(void **state) {
-  const struct folder *folder = *state;
+  const struct text_folder *folder = *state;
   struct omma_error error;
   assert_fails(load(folder, &error), OMMA_ERROR_IO, "tokenizer.json", &error);
   char path[5000];
@@ -232,13 +200,13 @@ static char *read_fixture(size_t *size) {
 
 /* A file that ends early is refused wherever it ends, and one with a changed byte never does harm. */
 static void damaged_files_are_refused(void **state) {
-  const struct folder *folder = *state;
+  const struct text_folder *folder = *state;
   struct omma_error error;
   size_t size;
   char *text = read_fixture(&size);
   while (text[size - 1] != '}') size--;
   for (size_t n = 0; n < size; n += n < 600 ? 3 : 97) {
-    write_file(folder->tokenizer, text, n);
+    test_write_file(folder->tokenizer, text, n);
     assert_int_equal(load(folder, &error), OMMA_ERROR_FORMAT);
   }
   struct test_random random = {23};
@@ -247,7 +215,7 @@ static void damaged_files_are_refused(void **state) {
     size_t at = (size_t)test_random_range(&random, 0, (int64_t)size - 1);
     char old = text[at];
     text[at] = bytes[test_random_range(&random, 0, sizeof bytes - 1)];
-    write_file(folder->tokenizer, text, size);
+    test_write_file(folder->tokenizer, text, size);
     enum omma_status status = load(folder, &error);
     assert_true(status == OMMA_OK || status == OMMA_ERROR_FORMAT || status == OMMA_ERROR_UNSUPPORTED ||
                 status == OMMA_ERROR_LIMIT);
@@ -257,47 +225,30 @@ static void damaged_files_are_refused(void **state) {
 }
 
 static void repeated_keys_are_refused(void **state) {
-  const struct folder *folder = *state;
+  const struct text_folder *folder = *state;
   struct omma_error error;
   static const char *const texts[] = {"{\"model\":{\"vocab\":{},\"vocab\":{}}}", "{\"model\":{\"merges\":[],\"merges\":[]}}",
                                       "{\"model\":{},\"model\":{}}"};
   for (size_t i = 0; i < 3; i++) {
-    write_file(folder->tokenizer, texts[i], strlen(texts[i]));
+    text_folder_write(folder->tokenizer, texts[i]);
     assert_fails(load(folder, &error), OMMA_ERROR_FORMAT, "duplicate", &error);
   }
 }
 
 static void failing_allocations_are_reported(void **state) {
   (void)state;
-  struct test_allocator allocator;
-  struct omma_error error;
-  struct ommai_tokenizer *tokenizer = NULL;
-  for (int64_t fail_at = 0;; fail_at++) {
-    test_allocator_init(&allocator);
-    allocator.fail_at = fail_at;
-    enum omma_status status = ommai_tokenizer_load(OMMA_TEST_DATA "/data/text/plain", &allocator.interface, &tokenizer, &error);
-    if (status == OMMA_OK) {
-      assert_true(fail_at > 8);
-      break;
-    }
-    assert_int_equal(status, OMMA_ERROR_MEMORY);
-    assert_int_equal(allocator.n_live, 0);
-  }
-  ommai_tokenizer_destroy(tokenizer);
-  assert_int_equal(allocator.n_live, 0);
+  text_fixture_fail_allocations(OMMA_TEST_DATA, "plain");
   ommai_tokenizer_destroy(NULL);
 }
 
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      WITH_FOLDER(settings_are_followed_or_refused),
-      WITH_FOLDER(tokens_and_merges_are_checked),
-      WITH_FOLDER(config_adds_tokens),
-      WITH_FOLDER(missing_files_are_named),
-      WITH_FOLDER(damaged_files_are_refused),
-      WITH_FOLDER(repeated_keys_are_refused),
+      TEXT_FOLDER_TEST(settings_are_followed_or_refused),
+      TEXT_FOLDER_TEST(tokens_and_merges_are_checked),
+      TEXT_FOLDER_TEST(config_adds_tokens),
+      TEXT_FOLDER_TEST(missing_files_are_named),
+      TEXT_FOLDER_TEST(damaged_files_are_refused),
+      TEXT_FOLDER_TEST(repeated_keys_are_refused),
       cmocka_unit_test(failing_allocations_are_reported),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,38 @@
+/* A decoder with the cache, the threads and the workspace that it runs on, and prompts and tokens through it. */
+#ifndef OMMA_TEST_SUPPORT_DECODER_BENCH_H
+#define OMMA_TEST_SUPPORT_DECODER_BENCH_H
+
+#include "base/team.h"
+#include "language/decode.h"
+#include "language/prefill.h"
+
+struct decoder_bench {
+  const struct ommai_decoder *decoder;
+  struct ommai_kv_cache *cache;
+  struct ommai_team *team;
+  const struct omma_team *interface;
+  void *workspace;
+  size_t size;
+};
+
+/* What a bench has room for. */
+struct decoder_bench_sizes {
+  int64_t n_pages, prompt_rows, decode_rows, context;
+};
+
+/* Memory that nobody has written holds NaN. */
+struct decoder_bench decoder_bench_make(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
+                                        int n_threads);
+void decoder_bench_free(struct decoder_bench *bench);
+
+/* Prefills n tokens in chunks and slices; the residual of the last row into last[hidden size]. */
+void decoder_bench_prefill(struct decoder_bench *bench, const int32_t *pages, const int32_t *tokens, int64_t n, int64_t chunk,
+                           int64_t max_tasks, float *last);
+
+/* A token of text at a place of the sequence that has these pages. */
+struct ommai_decode_row decoder_bench_row(int32_t token, int32_t index, const int32_t *pages);
+
+/* One decode step; logits [n][vocabulary]. */
+void decoder_bench_decode(struct decoder_bench *bench, const struct ommai_decode_row *rows, int64_t n, float *logits);
+
+#endif

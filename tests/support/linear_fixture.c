@@ -1,0 +1,55 @@
+#include "support/linear_fixture.h"
+
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/half.h"
+#include "support/test.h"
+
+void fixture_put(void *array, int64_t at, float value, enum omma_dtype type) {
+  if (type == OMMA_BF16) {
+    ((ommai_bf16 *)array)[at] = ommai_bf16_from_f32(value);
+  } else {
+    ((float *)array)[at] = value;
+  }
+}
+
+float fixture_get(const void *array, int64_t at, enum omma_dtype type) {
+  return type == OMMA_BF16 ? ommai_bf16_to_f32(((const ommai_bf16 *)array)[at]) : ((const float *)array)[at];
+}
+
+double fixture_activate(double x, enum ommai_activation activation) {
+  switch (activation) {
+    case OMMAI_ACTIVATION_GELU_TANH: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case OMMAI_ACTIVATION_GELU_ERF: return 0.5 * x * erfc(-x * 0.7071067811865476);
+    case OMMAI_ACTIVATION_SILU: return x / (1 + exp(-x));
+    default: return x;
+  }
+}
+
+static void level_passes(void **state) {
+  const char *name = *state;
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    execl("/proc/self/exe", "level", name, (char *)NULL);
+    _exit(127);
+  }
+  int result;
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_true(WIFEXITED(result));
+  assert_int_equal(WEXITSTATUS(result), 0);
+}
+
+int fixture_run_levels(int argc, char **argv, int (*run_level)(const char *level)) {
+  if (argc == 2) return run_level(argv[1]);
+  struct CMUnitTest tests[OMMAI_CPU_LEVELS] = {{0}};
+  size_t n_tests = 0;
+  for (int candidate = 0; candidate < OMMAI_CPU_LEVELS; candidate++) {
+    if (!ommai_cpu_has(candidate)) continue;
+    const char *name = ommai_cpu_level_name(candidate);
+    tests[n_tests++] = (struct CMUnitTest){name, level_passes, NULL, NULL, (void *)(uintptr_t)name};
+  }
+  return _cmocka_run_group_tests("levels", tests, n_tests, NULL, NULL);
+}
