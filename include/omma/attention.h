@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-/* Element type of q, k, v and out. Scores, softmax and accumulation are always f32. */
+/* Element type of q, k, v and out. Scores, softmax and accumulation are always f32. With bf16 the softmax weights are rounded to
+ * bf16 for the product with v and divided by the sum of the rounded ones; the result is rounded once, as with f16. */
 enum omma_dtype { OMMA_F32 = 0, OMMA_BF16 = 1, OMMA_F16 = 2 };
 
 /* Type of the entries of a cu_seqlens array. */

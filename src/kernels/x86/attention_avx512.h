@@ -13,6 +13,14 @@ OMMAI_INLINE __mmask16 ommai_avx512_first(int64_t count) {
   return count >= 16 ? (__mmask16)0xffff : count <= 0 ? (__mmask16)0 : (__mmask16)((1u << count) - 1);
 }
 
+/* Rows that packing asks for ahead of the one that it reads. */
+#define OMMAI_AVX512_ROWS_AHEAD 16
+
+/* Asks for a line at so many bytes from a row on; where there is none, no harm is done. */
+OMMAI_INLINE void ommai_avx512_prefetch(const void *row, int64_t bytes) {
+  _mm_prefetch((const char *)((uintptr_t)row + (uintptr_t)bytes), _MM_HINT_T0);
+}
+
 /* bf16 bits in the low half of each lane to f32. */
 OMMAI_INLINE __m512 ommai_avx512_widen_bf16(__m256i bits) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));

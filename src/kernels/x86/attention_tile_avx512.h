@@ -65,6 +65,8 @@ OMMAI_INLINE void pack_keys(const struct ommai_attention_pack *job, uint32_t *ou
       __m512i r[GROUP], pairs[GROUP];
       uint32_t mask = first_elements(job->head_dim - at * UNIT_DIMS);
 #pragma GCC unroll 8
+      for (int i = 0; i < GROUP; i++) ommai_avx512_prefetch(rows, (i + OMMAI_AVX512_ROWS_AHEAD) * stride + at * 4);
+#pragma GCC unroll 8
       for (int i = 0; i < GROUP; i++) {
         r[i] = load_units(rows + i * stride, at, i < n_rows ? mask : 0, dtype);
       }

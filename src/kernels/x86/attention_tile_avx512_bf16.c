@@ -34,6 +34,9 @@ OMMAI_INLINE void pack_values(const struct ommai_attention_pack *job, uint32_t *
   for (int64_t pair = 0; pair < OMMAI_ATTENTION_BLOCK / 2; pair++) {
     const uint16_t *row = (const uint16_t *)job->v + 2 * pair * job->v_stride;
     for (int64_t at = 0; at < job->v_head_dim; at += 16) {
+      for (int64_t ahead = OMMAI_AVX512_ROWS_AHEAD; at % 32 == 0 && ahead < OMMAI_AVX512_ROWS_AHEAD + 2; ahead++) {
+        ommai_avx512_prefetch(row, (ahead * job->v_stride + at) * 2);
+      }
       __mmask16 mask = ommai_avx512_first(job->v_head_dim - at);
       __m256i a = _mm256_maskz_loadu_epi16(2 * pair < job->n_keys ? mask : (__mmask16)0, row + at);
       __m256i b = _mm256_maskz_loadu_epi16(2 * pair + 1 < job->n_keys ? mask : (__mmask16)0, row + job->v_stride + at);
