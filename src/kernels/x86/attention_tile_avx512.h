@@ -1,7 +1,8 @@
 /* The tile kernel for AVX-512 with the queries in the lanes, for an including file that defines, before the include:
  *
  *   UNIT_DIMS, UNIT_KEYS   dimensions of q and k, and keys of v, in one 32-bit unit of packed data (1 for f32, 2 for bf16)
- *   SUM_UNITS              units of head_dim, at most, whose products are added up one after the other
+ *   STEP_BLOCKS            blocks of keys that share a softmax step
+ *   SUM_PARTS, SUM_UNITS   sums of a score side by side, and units of head_dim, at most, that go to them before they are added
  *   first_elements(count)                 mask of the first `count` of the elements of 16 units
  *   load_units(row, at, mask, dtype)      units [at, at + 16) of a row of q or k; zeros outside of the mask
  *   pack_values(job, out, dtype)          the values of a block, [v_head_dim / 8][BLOCK / UNIT_KEYS][8] units
@@ -46,7 +47,7 @@ static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
   return (size_t)block_units(head_dim, v_head_dim) * sizeof(uint32_t);
 }
 
-/* Units of each part of the scratch: queries, scores, weights, sums. Queries and sums are whole squares of 16. */
+/* Units of each part of the scratch: queries, scores and over them the weights, sums. Queries and sums are whole squares of 16. */
 static int64_t query_units(int32_t head_dim) { return ommai_round_up(key_units(head_dim), LANES) * MAX_NV * LANES; }
 static int64_t sum_units(int32_t v_head_dim) { return ommai_round_up(v_head_dim, LANES * UNIT_DIMS) * MAX_NV * LANES; }
 static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {
@@ -138,8 +139,8 @@ OMMAI_INLINE void multiply(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const u
   for (int64_t t = 0; t < n; t++) multiply_unit(acc, a + t * GROUP, b + t * nv * LANES, GROUP, nv);
 }
 
-/* The first rows of acc[8][nv] = the same for 8 / SUM_PARTS rows of a. Neighbours of SUM_PARTS units go to sums of their own, which
- * are added in the end. */
+/* The first rows of acc[8][nv] = the same for 8 / SUM_PARTS rows of a. Neighbouring units go to SUM_PARTS sums, which are added in
+ * the end. */
 OMMAI_INLINE void multiply_parts(__m512 acc[GROUP][MAX_NV], const uint32_t *a, const uint32_t *b, int64_t n, int nv) {
   int64_t t = 0;
   clear(acc, nv);
