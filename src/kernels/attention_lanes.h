@@ -35,6 +35,9 @@ OMMAI_INLINE vec exp2_full(vec x) {
   return vec_raise(p, n, x);
 }
 
+/* How far a score is below the maximum, in units of log2: exactly 0 for the maximum itself. */
+OMMAI_INLINE vec below(vec score, vec maximum, vec scale) { return vec_mul(vec_sub(score, maximum), scale); }
+
 /* The first `count` of elements [at, at + LANES) of a row; the other lanes are zeros and what they stand for is not read. */
 OMMAI_INLINE vec load_part(const void *row, int64_t at, int64_t count, enum omma_dtype dtype) {
   if (count >= LANES) return vec_load_row(row, at, dtype);

@@ -143,7 +143,7 @@ OMMAI_INLINE void find_limits(const struct ommai_attention_tile *tile, int64_t b
   }
 }
 
-/* Per row: the maximum in use (scaled, in units of log2) and the sum of the weights. */
+/* Per row: the maximum in use (unscaled) and the sum of the weights. */
 struct softmax {
   vec maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
 };
@@ -154,15 +154,14 @@ OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const vec largest
   vec before[MAX_NV];
   bool raised = false;
   for (int v = 0; v < nv; v++) {
-    vec candidate = vec_mul(largest[v], scale);
     before[v] = softmax->maximum[v];
-    vec raise = vec_greater(candidate, vec_add(before[v], vec_set1(slack)));
-    softmax->maximum[v] = vec_select(raise, candidate, before[v]);
+    vec raise = vec_greater(below(largest[v], before[v], scale), vec_set1(slack));
+    softmax->maximum[v] = vec_select(raise, largest[v], before[v]);
     softmax->rescale[v] = vec_set1(1.0f);
     raised |= vec_any(raise);
   }
   if (raised) {
-    for (int v = 0; v < nv; v++) softmax->rescale[v] = exp2_full(vec_sub(before[v], softmax->maximum[v]));
+    for (int v = 0; v < nv; v++) softmax->rescale[v] = exp2_full(below(before[v], softmax->maximum[v], scale));
   }
   if (first) return CARRY_NOTHING;
   return raised ? CARRY_RESCALED : CARRY_AS_IS;

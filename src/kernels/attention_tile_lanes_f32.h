@@ -62,7 +62,7 @@ OMMAI_INLINE vec make_weights(const float *scores, float *weights, int64_t n_key
   int64_t stride = (int64_t)nv * LANES;
   vec even = vec_zero(), odd = vec_zero();
   for (int64_t key = 0; key < n_keys; key += 2, scores += 2 * stride, weights += 2 * stride) {
-    vec a = vec_fms(vec_load(scores), scale, maximum), b = vec_fms(vec_load(scores + stride), scale, maximum);
+    vec a = below(vec_load(scores), maximum, scale), b = below(vec_load(scores + stride), maximum, scale);
     a = dtype == OMMA_BF16 ? exp2_cubic(a) : exp2_full(a);
     b = dtype == OMMA_BF16 ? exp2_cubic(b) : exp2_full(b);
     if (dtype == OMMA_BF16) {

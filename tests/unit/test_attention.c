@@ -77,6 +77,19 @@ static void lengths(const struct omma_attention_context *context) {
   }
 }
 
+/* A row that sees one key alone gets that key's value to the bit. */
+static void one_key(const struct omma_attention_context *context) {
+  enum { COUNT = 50 };
+  struct attention_segment segments[COUNT];
+  for (int i = 0; i < COUNT; i++) segments[i] = (struct attention_segment){1, 1, (uint32_t)i, false};
+  for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
+    struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, dtype, 72, segments, COUNT);
+    float *found = attention_case_run(context, &problem);
+    attention_case_check(&problem, found, 0.0, 1, omma_attention_context_isa(context));
+    free(found);
+  }
+}
+
 /* The worst of some ten thousand rows: among so many there are some in which two or three keys outweigh the others, or the result
  * nearly cancels. */
 static void test_worst_rows(void **state) {
@@ -356,6 +369,7 @@ static void self_test(const struct omma_attention_context *context) {
     (void)state;                          \
     on_every_level(name);                 \
   }
+LEVEL_TEST(one_key)
 LEVEL_TEST(lengths)
 LEVEL_TEST(encoder_head_dims)
 LEVEL_TEST(decoder_head_dims)
@@ -373,6 +387,7 @@ LEVEL_TEST(self_test)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_one_key),
       cmocka_unit_test(test_lengths),
       cmocka_unit_test(test_worst_rows),
       cmocka_unit_test(test_encoder_head_dims),

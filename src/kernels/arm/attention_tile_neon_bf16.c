@@ -115,7 +115,7 @@ OMMAI_INLINE vec make_weights(const float *scores, float *weights, int64_t n_key
   for (int64_t key = 0; key < n_keys; key += UNIT_KEYS, scores += UNIT_KEYS * stride, weights += UNIT_WORDS * stride) {
     vec r[UNIT_KEYS];
 #pragma GCC unroll 4
-    for (int i = 0; i < UNIT_KEYS; i++) r[i] = exp2_cubic(vec_fms(vec_load(scores + i * stride), scale, maximum));
+    for (int i = 0; i < UNIT_KEYS; i++) r[i] = exp2_cubic(below(vec_load(scores + i * stride), maximum, scale));
     vec_transpose(r);
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {

@@ -22,9 +22,8 @@ OMMAI_INLINE vec vec_mul(vec a, vec b) { return vmulq_f32(a, b); }
 OMMAI_INLINE vec vec_div(vec a, vec b) { return vdivq_f32(a, b); }
 OMMAI_INLINE vec vec_max(vec a, vec b) { return vmaxq_f32(a, b); }
 OMMAI_INLINE vec vec_floor(vec a) { return vrndmq_f32(a); }
-/* a b + c and a b - c, rounded once. */
+/* a b + c, rounded once. */
 OMMAI_INLINE vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
-OMMAI_INLINE vec vec_fms(vec a, vec b, vec c) { return vfmaq_f32(vnegq_f32(c), a, b); }
 
 /* Lanes of ones where a > b. */
 OMMAI_INLINE vec vec_greater(vec a, vec b) { return vreinterpretq_f32_u32(vcgtq_f32(a, b)); }

@@ -74,6 +74,11 @@ OMMAI_INLINE __m512 ommai_avx512_exp2(__m512 x) {
   return _mm512_scalef_ps(p, x);
 }
 
+/* How far a score is below the maximum, in units of log2: exactly 0 for the maximum itself. */
+OMMAI_INLINE __m512 ommai_avx512_below(__m512 score, __m512 maximum, __m512 scale) {
+  return _mm512_mul_ps(_mm512_sub_ps(score, maximum), scale);
+}
+
 /* Four rows of 16 units to four vectors whose 128-bit lane L holds unit 4 L + j of the rows, for j = 0 .. 3. */
 OMMAI_INLINE void ommai_avx512_interleave4(const __m512i r[4], __m512i out[4]) {
   __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);

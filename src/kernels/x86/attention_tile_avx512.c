@@ -49,8 +49,8 @@ OMMAI_INLINE __m512 make_weights(const float *scores, uint32_t *weights, int64_t
   __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
   const __m512i kept = _mm512_set1_epi32((int)0xffff0000u);
   for (int64_t key = 0; key < n_keys; key += 2) {
-    __m512 a = ommai_avx512_exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + key * stride), scale, maximum));
-    __m512 b = ommai_avx512_exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + (key + 1) * stride), scale, maximum));
+    __m512 a = ommai_avx512_exp2(ommai_avx512_below(_mm512_load_ps(scores + key * stride), maximum, scale));
+    __m512 b = ommai_avx512_exp2(ommai_avx512_below(_mm512_load_ps(scores + (key + 1) * stride), maximum, scale));
     if (dtype == OMMA_BF16) {
       a = _mm512_castsi512_ps(_mm512_and_si512(ommai_avx512_round_bf16_bits(a), kept));
       b = _mm512_castsi512_ps(_mm512_and_si512(ommai_avx512_round_bf16_bits(b), kept));

@@ -278,7 +278,7 @@ OMMAI_INLINE void find_limits(const struct ommai_attention_tile *tile, int64_t b
   }
 }
 
-/* Per row: the maximum in use (scaled, in units of log2) and the sum of the weights. */
+/* Per row: the maximum in use (unscaled) and the sum of the weights. */
 struct softmax {
   __m512 maximum[MAX_NV], sum[MAX_NV], rescale[MAX_NV];
 };
@@ -289,15 +289,16 @@ OMMAI_INLINE enum carry raise_maximum(struct softmax *softmax, const __m512 larg
   __m512 before[MAX_NV];
   unsigned raised = 0;
   for (int v = 0; v < nv; v++) {
-    __m512 candidate = _mm512_mul_ps(largest[v], scale);
     before[v] = softmax->maximum[v];
-    __mmask16 raise = _mm512_cmp_ps_mask(candidate, _mm512_add_ps(before[v], _mm512_set1_ps(slack)), _CMP_GT_OQ);
-    softmax->maximum[v] = _mm512_mask_mov_ps(before[v], raise, candidate);
+    __m512 excess = ommai_avx512_below(largest[v], before[v], scale);
+    __mmask16 raise = _mm512_cmp_ps_mask(excess, _mm512_set1_ps(slack), _CMP_GT_OQ);
+    softmax->maximum[v] = _mm512_mask_mov_ps(before[v], raise, largest[v]);
     softmax->rescale[v] = _mm512_set1_ps(1.0f);
     raised |= raise;
   }
   if (raised) {
-    for (int v = 0; v < nv; v++) softmax->rescale[v] = ommai_avx512_exp2(_mm512_sub_ps(before[v], softmax->maximum[v]));
+    for (int v = 0; v < nv; v++)
+      softmax->rescale[v] = ommai_avx512_exp2(ommai_avx512_below(before[v], softmax->maximum[v], scale));
   }
   if (first) return CARRY_NOTHING;
   return raised ? CARRY_RESCALED : CARRY_AS_IS;

@@ -56,10 +56,11 @@ OMMAI_INLINE __m512 make_weights(const float *scores, uint32_t *weights, int64_t
                                  __m512 maximum, enum omma_dtype dtype) {
   (void)dtype;
   const __m512i ones = _mm512_set1_epi32(0x3f803f80);
+  const __m512 most = _mm512_mul_ps(maximum, scale);
   __m512 sum = _mm512_setzero_ps();
   for (int64_t key = 0; key < n_keys; key += 2) {
-    __m512 a = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + key * stride), scale, maximum));
-    __m512 b = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + (key + 1) * stride), scale, maximum));
+    __m512 a = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + key * stride), scale, most));
+    __m512 b = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + (key + 1) * stride), scale, most));
     __m512i unit = make_unit(a, b);
     sum = multiply_add(sum, unit, ones);
     _mm512_store_si512(weights + key / 2 * stride, unit);

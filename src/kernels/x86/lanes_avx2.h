@@ -22,9 +22,8 @@ OMMAI_INLINE vec vec_mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
 OMMAI_INLINE vec vec_div(vec a, vec b) { return _mm256_div_ps(a, b); }
 OMMAI_INLINE vec vec_max(vec a, vec b) { return _mm256_max_ps(a, b); }
 OMMAI_INLINE vec vec_floor(vec a) { return _mm256_floor_ps(a); }
-/* a b + c and a b - c, rounded once. */
+/* a b + c, rounded once. */
 OMMAI_INLINE vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
-OMMAI_INLINE vec vec_fms(vec a, vec b, vec c) { return _mm256_fmsub_ps(a, b, c); }
 
 /* Lanes of ones where a > b. */
 OMMAI_INLINE vec vec_greater(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
