@@ -163,6 +163,16 @@ OMMAI_INLINE void multiply_parts(__m512 acc[GROUP][MAX_NV], const uint32_t *a, c
   }
 }
 
+/* Asks for the share of units [at, at + n) of the next group of keys that falls to one part of this group's rows: several passes
+ * over pieces of a group hide the stream of keys from the machine. */
+OMMAI_INLINE void prefetch_keys(const uint32_t *group, int64_t units, int64_t at, int64_t n, int64_t part) {
+  enum { LINE_UNITS = 16 / GROUP };
+  int64_t share = ommai_div_up(n, SUM_PARTS);
+  for (int64_t unit = at + part * share; unit < at + (part + 1) * share; unit += LINE_UNITS) {
+    ommai_avx512_prefetch(group, (units + unit) * GROUP * (int64_t)sizeof *group);
+  }
+}
+
 /* Scores [8 n_groups][16 nv] of a block, unscaled, and the largest of each row. Several short sums, added in the end, are nearer to
  * the exact one than one long sum: SUM_PARTS at a time, over SUM_UNITS units each time. */
 OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, int64_t units, int64_t n_groups, float *scores,
@@ -172,8 +182,9 @@ OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, i
   for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
   for (int64_t key = 0; key < n_groups * GROUP; key += PART_ROWS) {
     if (key % GROUP == 0) ommai_attention_prefetch_step(prefetch);
-    const uint32_t *rows = keys + key / GROUP * units * GROUP + key % GROUP;
+    const uint32_t *group = keys + key / GROUP * units * GROUP, *rows = group + key % GROUP;
     for (int64_t at = 0; at < units; at += n_units) {
+      if (SUM_PARTS > 1) prefetch_keys(group, units, at, n_units, key % GROUP / PART_ROWS);
       multiply_parts(acc, rows + at * GROUP, queries + at * nv * LANES, ommai_min_i64(units - at, n_units), nv);
 #pragma GCC unroll 8
       for (int i = 0; i < PART_ROWS; i++) {
