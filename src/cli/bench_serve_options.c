@@ -397,7 +397,7 @@ static const struct ommai_option request_table[] = {
      .offset = AT(request_id_prefix),
      .value = "TEXT",
      .help = "beginning of the header x-request-id",
-     .otherwise = "bench-XXXXXXXX-"},
+     .otherwise = "bench-<8 hex digits>-"},
 };
 
 static const struct ommai_option report_table[] = {

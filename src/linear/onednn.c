@@ -65,7 +65,7 @@ static enum omma_status fail(struct omma_error *error, dnnl_status_t found, cons
   if (found == dnnl_unimplemented) status = OMMA_ERROR_UNSUPPORTED;
   return ommai_fail(error, status, "oneDNN: %s: %s", what,
                     found == dnnl_out_of_memory       ? "out of memory"
-                    : found == dnnl_unimplemented     ? "not implemented for this shape and CPU"
+                    : found == dnnl_unimplemented     ? "no implementation for this shape and CPU"
                     : found == dnnl_invalid_arguments ? "refused the arguments"
                                                       : "failed");
 }
