@@ -195,13 +195,13 @@ static void dispatch(struct ommai_exchange *exchange) {
   struct ommai_server *server = exchange->server;
   exchange->dispatched = true;
   atomic_store(&exchange->body_complete, true);
-  bool hung_up = ommai_connection_clock_answer(server, exchange->clock);
   if (ommai_exchange_has_reply(exchange)) return;
   if (!exchange->route->needs_json) {
     exchange->route->handle(exchange);
     return;
   }
-  if (hung_up) {
+  /* Only here: a hang-up behind a short request must not take away the reply that is given at once. */
+  if (ommai_connection_clock_answer(server, exchange->clock)) {
     ommai_exchange_leave(exchange);
     return;
   }
