@@ -2,9 +2,9 @@
 
 import http.server
 import threading
-import time
 
 from pictures import png
+from waiting import wait_for
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -60,31 +60,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             super().handle()
         except (BrokenPipeError, ConnectionResetError):
-            self.server.host.broken_off.set()
+            self.server.host.broken_off.append(self.path)
 
     def log_message(self, *_):
         pass
 
 
 class MediaHost:
-    """Listens on 127.0.0.1; remembers the paths that were asked for."""
+    """Listens on 127.0.0.1; remembers the paths that were asked for, and those whose reply found no reader."""
 
     def __init__(self):
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.server.host = self
-        self.paths, self.agents = [], []
-        self.closing, self.broken_off = threading.Event(), threading.Event()
+        self.paths, self.agents, self.broken_off = [], [], []
+        self.closing = threading.Event()
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def url(self, path, host="127.0.0.1"):
         return f"http://{host}:{self.server.server_address[1]}/{path}"
 
-    def wait_for(self, path, seconds=20):
-        deadline = time.monotonic() + seconds
-        while path not in self.paths and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert path in self.paths
+    def wait_for(self, path, log):
+        wait_for(lambda: path in log, path, 30)  # less than any fetch may take
 
     def close(self):
         self.closing.set()

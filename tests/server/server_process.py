@@ -49,7 +49,7 @@ class ServerProcess:
         self.output += piece or b""
         return self.output.decode(errors="replace")
 
-    def stop(self, seconds=30):
+    def stop(self, seconds=90):
         """SIGTERM; returns the exit status. The output is complete afterwards."""
         if self.process.poll() is None:
             self.process.terminate()
@@ -68,7 +68,7 @@ class ServerProcess:
         """The fake engine's counters, printed at its end."""
         return {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", self.output.decode().splitlines()[-1])}
 
-    def connect(self, timeout=30):
+    def connect(self, timeout=60):
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
     def request(self, method, path, body=None, headers=None, timeout=60):
@@ -91,12 +91,12 @@ class ServerProcess:
         fields.setdefault("messages", [{"role": "user", "content": content}])
         return self.post("/v1/chat/completions", fields, headers)
 
-    def open_stream(self, content="hello", timeout=30, **fields):
+    def open_stream(self, content="hello", timeout=60, **fields):
         """A socket on which a streaming chat has been asked for; nothing is read yet."""
         fields.setdefault("messages", [{"role": "user", "content": content}])
         return self.send_post("/v1/chat/completions", {"stream": True, **fields}, timeout=timeout)
 
-    def send_post(self, path, fields, timeout=30, receive_buffer=None):
+    def send_post(self, path, fields, timeout=60, receive_buffer=None):
         body = json.dumps(fields).encode()
         connection = socket.socket()
         if receive_buffer:

@@ -1,12 +1,14 @@
 """Replies: keys and their order, streams, usage, log-probabilities, fields' way to the engine."""
 
 import json
+import select
 import subprocess
 import time
 
 import pytest
 from pictures import JPEG, data_url, image_part, png, text_part, video_part
 from server_process import parse_events, read_until, split_chunks, stream_events
+from waiting import wait_for_engine, wait_for_load
 
 REPLY_KEYS = ["id", "object", "created", "model", "choices", "service_tier", "system_fingerprint", "usage", "prompt_logprobs",
               "prompt_token_ids", "prompt_text", "kv_transfer_params", "ec_transfer_params", "metrics"]
@@ -125,7 +127,7 @@ def test_videos_reach_the_engine(server):
 def test_videos_are_those_of_the_command_line(server, kind, request, tmp_path):
     """The same tokens of prompt and answer as omma chat --video, which is compared with the official code."""
     if kind != "real":
-        return
+        pytest.skip("needs the real program")
     frames = [png(64, 64)] * 3
     for i, frame in enumerate(frames):
         (tmp_path / f"{i}.png").write_bytes(frame)
@@ -245,35 +247,28 @@ def test_stream_and_whole_reply_agree(server):
     assert events[-2]["choices"][0]["finish_reason"] == whole["finish_reason"]
 
 
-def test_nothing_comes_before_the_first_token(server):
-    with server.open_stream("[[tokens=2]] [[first_ms=400]]", timeout=0.2) as connection:
-        with pytest.raises(TimeoutError):
-            connection.recv(1)
-        connection.settimeout(10)
-        data = read_until(connection, b"0\r\n\r\n")
-    assert parse_events(split_chunks(data)[1])[0]["choices"]
+def test_nothing_comes_before_the_first_token(start):
+    server = start(keep_alive_ms=600000)
+    with server.open_stream("[[tokens=2]] [[first_ms=600000]]") as connection:
+        wait_for_engine(server, 1)
+        assert not select.select([connection], [], [], 0.3)[0]
 
 
 def test_tokens_come_as_they_are_made(server):
-    """Each event arrives in a read of its own: one write each, no waiting for the next."""
-    with server.open_stream("[[tokens=6]] [[pace_ms=60]]") as connection:
-        reads, times = [], []
-        while b"[DONE]" not in b"".join(reads):
-            reads.append(connection.recv(65536))
-            times.append(time.monotonic())
-    text = [read for read in reads if b'"content":"w' in read]
-    assert len(text) == 6 and all(read.count(b'"content":"w') == 1 for read in text)
-    assert 0.2 < times[-1] - times[0] < 3
+    """The first arrives though the second is ten minutes away."""
+    with server.open_stream("[[tokens=6]] [[pace_ms=600000]]") as connection:
+        read_until(connection, b'"content":"w0 "')
 
 
 def test_comments_fill_the_silence(start):
+    """Before the first token there are two at least; a stall of the machine may bring more, between tokens as well."""
+    comment = ": keep-alive"
     server = start(keep_alive_ms=100)
-    with server.open_stream("[[tokens=3]] [[first_ms=700]]") as connection:
+    with server.open_stream("[[tokens=3]] [[first_ms=2000]]") as connection:
         data = read_until(connection, b"0\r\n\r\n")
     head, chunks = split_chunks(data)
-    comments = [chunk for chunk in chunks if chunk == b": keep-alive\n\n"]
-    assert len(comments) >= 2 and chunks[:len(comments)] == comments
-    events = [event for event in parse_events(chunks) if event != ": keep-alive"]
+    assert chunks[:2] == [f"{comment}\n\n".encode()] * 2
+    events = [event for event in parse_events(chunks) if event != comment]
     assert events[0]["choices"][0]["delta"]["role"] == "assistant" and len(events) == 5
 
 
@@ -291,7 +286,7 @@ def test_error_before_the_stream(server):
 
 def test_error_after_a_comment(start):
     server = start(keep_alive_ms=100)
-    events = stream_events(server, "[[tokens=9]] [[first_ms=500]] [[error_at=0]]")
+    events = stream_events(server, "[[tokens=9]] [[first_ms=2000]] [[error_at=0]]")
     assert events[0] == ": keep-alive" and events[-2]["error"]["code"] == 500 and events[-1] == "data: [DONE]"
 
 
@@ -324,6 +319,7 @@ def test_small_endpoints(server):
     assert server.request("POST", "/ping", b"whatever").status == 200
     assert server.request("HEAD", "/health").status == 200
     assert list(server.get("/version").json) == ["version"]
+    wait_for_load(server, 0)  # the request before may not be off the list yet
     assert server.get("/load").json == {"server_load": 0}
     page = server.get("/")
     assert page.status == 200 and page.headers["Content-Type"].startswith("text/html") and b"Ommatidia" in page.body
@@ -331,10 +327,10 @@ def test_small_endpoints(server):
 
 
 def test_load_counts(server):
-    with server.open_stream("[[tokens=3]] [[first_ms=400]]") as connection:
-        time.sleep(0.15)
-        assert server.get("/load").json == {"server_load": 1}
-        read_until(connection, b"0\r\n\r\n")
+    wait_for_load(server, 0)
+    with server.open_stream("[[tokens=3]] [[first_ms=600000]]"):
+        wait_for_load(server, 1)
+    wait_for_load(server, 0)
 
 
 @pytest.mark.real_too

@@ -99,9 +99,10 @@ def test_wrong_videos(server, url, param, part):
 
 @pytest.mark.real_too
 def test_frames_of_two_sizes(server, kind):
-    if kind == "real":
-        reply = server.chat(messages=[{"role": "user", "content": [video_part([png(64, 64), png(64, 96)])]}])
-        check(reply, 400, "BadRequestError", "video", "frame 1: expected 64 x 64 pixels as frame 0, found 64 x 96")
+    if kind != "real":
+        pytest.skip("needs the real program")
+    reply = server.chat(messages=[{"role": "user", "content": [video_part([png(64, 64), png(64, 96)])]}])
+    check(reply, 400, "BadRequestError", "video", "frame 1: expected 64 x 64 pixels as frame 0, found 64 x 96")
 
 
 @pytest.mark.real_too

@@ -3,10 +3,10 @@
 import subprocess
 
 import pytest
-from pictures import image_part, text_part
+from pictures import JPEG, image_part, text_part, video_part
 from server_process import make_command
 
-MESSAGES = [{"role": "user", "content": [text_part("hello big world"), image_part()]}]
+MESSAGES = [{"role": "user", "content": [text_part("hello big world"), image_part(), video_part([JPEG, JPEG])]}]
 
 
 def test_start_without_memory(request, kind):
@@ -16,7 +16,7 @@ def test_start_without_memory(request, kind):
         line = process.stdout.readline()
         if line.startswith(b"listening"):
             process.terminate()
-        output = line + process.communicate(timeout=20)[0]
+        output = line + process.communicate(timeout=60)[0]
         assert b"Sanitizer" not in output
         if line.startswith(b"listening"):
             assert number > 3 and process.returncode == 0
@@ -41,14 +41,15 @@ def read_reply(connection):
 
 @pytest.mark.parametrize("path, fields", [
     ("chat/completions", {"stream": False, "messages": MESSAGES, "logprobs": True, "stop": "big"}),
-    ("chat/completions", {"stream": True, "messages": MESSAGES, "n": 2, "logprobs": True, "stream_options": {"include_usage": True}}),
+    ("chat/completions", {"stream": True, "messages": MESSAGES, "n": 2, "logprobs": True, "media_io_kwargs": {"video": {"fps": 2}},
+                          "stream_options": {"include_usage": True}}),
     ("completions", {"stream": False, "prompt": ["hello big world", "and this"], "echo": True}),
     ("completions", {"stream": True, "prompt": [65, 66], "logprobs": 1, "stream_options": {"include_usage": True}})])
 def test_request_without_memory(start, path, fields):
     """The n-th allocation fails, for every n that the request makes."""
     for number in range(300):
         server = start(fail_later=number)
-        with server.send_post("/v1/" + path, fields, timeout=10) as connection:
+        with server.send_post("/v1/" + path, fields) as connection:
             data = read_reply(connection)
         end = b"[DONE]" if fields["stream"] else b"kv_transfer_params"
         whole = end in data and b'"error"' not in data and (b"usage" in data)

@@ -57,9 +57,8 @@ def test_pictures_at_once_and_again(omma, server, tmp_path):
     again = bench(omma, server, tmp_path, *words)
     two, _ = read(server)
     assert one["omma:encoder_images_total"] == 64
-    for name in ("omma:encoder_images_total", "omma:encoder_patches_total", "omma:encoder_cache_misses_total"):
+    for name in ("omma:encoder_images_total", "omma:encoder_patches_total", "omma:encoder_cache_misses_total", "omma:encoder_seconds_sum"):
         assert one[name] == two[name], name
-    assert two["omma:encoder_seconds_sum"] - one["omma:encoder_seconds_sum"] < 0.01 * one["omma:encoder_seconds_sum"]
     assert two["omma:encoder_cache_hits_total"] >= one["omma:encoder_cache_hits_total"] + 64
     assert again["generated_texts"] == first["generated_texts"]
 

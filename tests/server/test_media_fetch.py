@@ -1,7 +1,5 @@
 """Pictures by http: what is fetched, what is refused, and what a refusal tells."""
 
-import time
-
 import pytest
 from media_host import MediaHost
 from pictures import text_part
@@ -18,7 +16,7 @@ def host():
 
 @pytest.fixture(scope="module")
 def allowed():
-    return {"allowed_media_domains": "127.0.0.1", "allow_private_media_addresses": True, "media_timeout_ms": 1500,
+    return {"allowed_media_domains": "127.0.0.1", "allow_private_media_addresses": True, "media_timeout_ms": 60_000,
             "max_image_bytes": LIMIT}
 
 
@@ -56,7 +54,8 @@ def test_an_allowed_host(start, allowed, host):
     ("slow", 422, "did not arrive within 1.5 seconds"),
     ("truncated", 422, "cannot be fetched")])
 def test_what_cannot_be_fetched(start, allowed, host, path, status, words):
-    check_refused(start(**allowed).chat(messages=messages(host.url(path))), status, words)
+    options = {**allowed, "media_timeout_ms": 1500} if path == "slow" else allowed
+    check_refused(start(**options).chat(messages=messages(host.url(path))), status, words)
 
 
 @pytest.mark.parametrize("path", ["text", "empty"])
@@ -113,18 +112,15 @@ def test_without_permission(start, host):
 
 
 def test_a_client_that_leaves_ends_the_fetch(start, allowed, host):
-    server = start(**{**allowed, "media_timeout_ms": 60_000})
-    host.broken_off.clear()
+    server = start(**allowed)
     with server.open_stream(messages=messages(host.url("slow/left"))):
-        host.wait_for("/slow/left")
-    assert host.broken_off.wait(10)
+        host.wait_for("/slow/left", host.paths)
+    host.wait_for("/slow/left", host.broken_off)
     assert server.chat("and now?").status == 200
 
 
 def test_the_end_of_the_server_ends_the_fetch(start, allowed, host):
-    server = start(**{**allowed, "media_timeout_ms": 60_000, "drain_ms": 100})
+    server = start(**{**allowed, "media_timeout_ms": 600_000, "drain_ms": 100})
     with server.send_post("/tokenize", {"messages": messages(host.url("slow/end"))}):
-        host.wait_for("/slow/end")
-        before = time.monotonic()
+        host.wait_for("/slow/end", host.paths)
         assert server.stop() == 0
-        assert time.monotonic() - before < 20

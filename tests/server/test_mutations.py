@@ -4,12 +4,13 @@ import json
 import random
 
 import pytest
-from pictures import image_part, text_part
+from pictures import JPEG, image_part, text_part, video_part
 
 SEED = 20240607
 N_MUTATIONS = 500
 PIECES = [b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"null", b"-1", b"1e999", b"\xff", b"\0", b"\\u0000", b"\\ud800", b"true",
-          b"99999999999999999999", b'"messages"', b'"image_url"', b"data:image/png;base64,", b"0.5", b"{}", b"[]"]
+          b"99999999999999999999", b'"messages"', b'"image_url"', b"data:image/png;base64,", b'"video_url"',
+          b"data:video/jpeg;base64,", b"0.5", b"{}", b"[]"]
 
 
 def mutate(body, source):
@@ -34,11 +35,12 @@ def test_mutations(server, kind):
     source = random.Random(SEED)
     body = json.dumps({"model": "test-model", "messages": [
         {"role": "system", "content": "be short"},
-        {"role": "user", "content": [text_part("what é is this?"), image_part(), {"type": "input_text", "text": "?"}]},
+        {"role": "user", "content": [text_part("what é is this?"), image_part(), video_part([JPEG, JPEG]),
+                                     {"type": "input_text", "text": "?"}]},
         {"role": "assistant", "content": "a"}, {"role": "user", "content": "why"}],
         "max_tokens": 2, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "n": 2, "seed": 7, "stop": ["x", "y"], "stop_token_ids": [1],
         "logprobs": True, "top_logprobs": 2, "stream": False, "mm_processor_kwargs": {"min_pixels": 1, "max_pixels": 100000},
-        "response_format": {"type": "text"}}).encode()
+        "media_io_kwargs": {"video": {"fps": 2, "num_frames": 2}}, "response_format": {"type": "text"}}).encode()
     seen = set()
     for number in range(N_MUTATIONS):
         path = ["/v1/chat/completions", "/tokenize", "/detokenize"][0 if number % 8 else number // 8 % 3]
