@@ -1,10 +1,8 @@
 """The client under test: `--omma PATH`; `--model DIR` has the tokenizer."""
 
-import functools
 import json
 import pathlib
 import subprocess
-import time
 
 import pytest
 
@@ -65,18 +63,3 @@ def lines(tmp_path):
 @pytest.fixture
 def pictures():
     return REPOSITORY / "tests/golden/pictures"
-
-
-def steady(test):
-    """For tests of times on a machine that does other things as well: one of four tries must hold."""
-
-    @functools.wraps(test)
-    def tried(*arguments, **named):
-        for _ in range(3):
-            try:
-                return test(*arguments, **named)
-            except AssertionError:
-                time.sleep(1)
-        return test(*arguments, **named)
-
-    return tried

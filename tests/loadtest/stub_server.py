@@ -1,9 +1,9 @@
 """A server with a script: what it sends to each request, in which pieces and when, and a record of what came in and went out.
 
-`script(request)` returns the actions of a reply: bytes to write, seconds (a float) to wait, RESET or CLOSE. The clock is the
-monotonic one, which is the same in all processes of a machine.
+`script(request)` returns the actions of a reply: bytes to write, seconds (a float) to wait, Arrivals to wait for, RESET or CLOSE. The
+clock is the monotonic one, which is the same in all processes of a machine.
 
-As a program it is the load for many streams: stub_server.py PORT EVENTS GAP_SECONDS [FIRST_SECONDS]."""
+As a program it is the load for many streams: stub_server.py PORT EVENTS GAP_SECONDS [FIRST_SECONDS [ARRIVALS]]."""
 
 import asyncio
 import dataclasses
@@ -15,6 +15,13 @@ import threading
 import time
 
 RESET, CLOSE = "reset", "close"
+
+
+@dataclasses.dataclass
+class Arrivals:
+    """Until this one and others, n in all, have come: whoever waits for an end before sending the next waits for ever."""
+
+    n: int
 
 
 @dataclasses.dataclass
@@ -89,6 +96,7 @@ class StubServer:
     def __init__(self, script, other=other_reply, port=0):
         self.script, self.other = script, other
         self.requests, self.others = [], []
+        self.gates = {}
         self.listener = socket.create_server(("127.0.0.1", port), backlog=4096)
         self.port = self.listener.getsockname()[1]
         self.loop = asyncio.new_event_loop()
@@ -136,6 +144,12 @@ class StubServer:
         log.append(request)
         return request
 
+    async def _wait_for(self, n):
+        gate = self.gates.setdefault(n, asyncio.Event())
+        if len(self.requests) >= n:
+            gate.set()
+        await gate.wait()
+
     async def _answer(self, reader, writer):
         request = await self._read(reader)
         script = self.script if path_is_completion(request) else self.other
@@ -143,6 +157,8 @@ class StubServer:
             if isinstance(action, float):
                 if action:
                     await asyncio.sleep(action)
+            elif isinstance(action, Arrivals):
+                await self._wait_for(action.n)
             elif action == RESET:
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 writer.transport.abort()
@@ -164,7 +180,8 @@ def path_is_completion(request):
 def main():
     port, events, gap = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     first = float(sys.argv[4]) if len(sys.argv) > 4 else 0.0
-    with StubServer(lambda request: stream(["word "] * events, first, gap), port=port) as server:
+    together = Arrivals(int(sys.argv[5]) if len(sys.argv) > 5 else 1)
+    with StubServer(lambda request: [together, *stream(["word "] * events, first, gap)], port=port) as server:
         print(server.port, flush=True)
         sys.stdin.read()
 

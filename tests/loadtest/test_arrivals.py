@@ -1,9 +1,8 @@
-"""When requests are sent: the draws are NumPy's, and the stub sees them come so."""
+"""When requests are sent: not before the draws say so, which are NumPy's (test_load_draws.c has them in numbers), and in that order."""
 
 import numpy as np
 import pytest
-from conftest import steady
-from stub_server import StubServer, stream
+from stub_server import Arrivals, StubServer, stream
 
 ONE = lambda request: stream(["x"])  # noqa: E731
 
@@ -14,20 +13,14 @@ def delays(n, rate, burstiness, seed):
     return drawn * (n / rate / drawn[-1])
 
 
-def seen(result):
-    """When requests were due, from the first one on."""
-    times = np.array(result.json["start_times"]) - result.json["queue_times"]
-    return times - times[0]
-
-
 def check(result, expected):
-    """Most come in time; other draws would be off by a tenth of a second and more."""
-    late = seen(result) - expected
-    assert np.median(np.abs(late - np.median(late))) < 0.03 and np.corrcoef(seen(result), expected)[0, 1] > 0.99
+    """A busy machine sends later than expected, never earlier; the run did not begin before `begin`."""
+    starts = np.array(result.json["start_times"])
+    begin = (starts + result.json["latencies"]).max() - result.json["duration"]
+    assert (np.diff(starts) >= 0).all() and (starts - begin >= expected - 1e-6).all()
 
 
 @pytest.mark.parametrize("burstiness", [1.0, 0.25, 4.0])
-@steady
 def test_gamma(bench, burstiness):
     with StubServer(ONE) as server:
         result = bench(server, "--dataset-name", "random", "--random-input-len", 8, "--num-prompts", 60, "--request-rate", 60,
@@ -36,25 +29,22 @@ def test_gamma(bench, burstiness):
     check(result, expected)
     assert result.json["duration"] >= 1.0
     arrived = np.array([r.time for r in server.requests])
-    assert np.median(np.abs(np.sort(arrived) - np.sort(result.json["start_times"]))) < 0.02
+    assert (np.sort(arrived) >= result.json["start_times"]).all()
 
 
-@steady
 def test_equal_gaps(bench):
     with StubServer(ONE) as server:
         result = bench(server, "--dataset-name", "random", "--random-input-len", 8, "--num-prompts", 20, "--request-rate", 50, "--burstiness", "inf")
-    check(result, np.arange(20) / 50)
+    check(result, np.arange(1, 21) / 50)
 
 
-@steady
 def test_all_at_once(bench):
-    with StubServer(ONE) as server:
+    with StubServer(lambda request: [Arrivals(20), *ONE(request)]) as server:
         result = bench(server, "--dataset-name", "random", "--random-input-len", 8, "--num-prompts", 20)
-    assert seen(result).max() < 0.1 and result.json["request_rate"] == "inf"
+    assert result.json["completed"] == 20 and result.json["request_rate"] == "inf"
 
 
 @pytest.mark.parametrize("strategy", ["linear", "exponential"])
-@steady
 def test_ramp(bench, strategy):
     n = 40
     with StubServer(ONE) as server:

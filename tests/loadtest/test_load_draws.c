@@ -70,6 +70,28 @@ static void the_last_arrival_is_exact(void **state) {
   }
 }
 
+/* What NumPy 2.4 gives for the formula in arrivals.h. */
+static void delays_in_numbers(void **state) {
+  (void)state;
+  const double expected[5][6] = {
+      {0.000538756788679218, 0.0365427061542112, 0.0719177072736613, 0.079340278058523, 0.0872591789687448, 0.1},
+      {1.25460157271467e-08, 0.0654376477390278, 0.0658794286137683, 0.0991079403519116, 0.0991620214396362, 0.1},
+      {0.0199356470025096, 0.036996342351204, 0.0532371969397026, 0.068562670675682, 0.0860859500549534, 0.1},
+      {0.0286345994384808, 0.0294554819654964, 0.0475863439701702, 0.0577917067754829, 0.0658117291008448, 0.0708239469051798},
+      {0.0286345994384808, 0.029629979634766, 0.0525395601301577, 0.0649775582044866, 0.0739726686719433, 0.0789848864762783}};
+  const struct ommai_arrivals arrivals[5] = {
+      {.rate = 60, .burstiness = 1, .seed = 9},
+      {.rate = 60, .burstiness = 0.25, .seed = 9},
+      {.rate = 60, .burstiness = 4, .seed = 9},
+      {.ramp = OMMAI_RAMP_LINEAR, .start_rate = 20, .end_rate = 80, .burstiness = 1, .seed = 2},
+      {.ramp = OMMAI_RAMP_EXPONENTIAL, .start_rate = 20, .end_rate = 80, .burstiness = 1, .seed = 2}};
+  for (int i = 0; i < 5; i++) {
+    double delays[6];
+    ommai_arrivals_delays(&arrivals[i], delays, 6);
+    for (int j = 0; j < 6; j++) assert_true(fabs(delays[j] / expected[i][j] - 1) < 1e-12);
+  }
+}
+
 static void rates_without_chance(void **state) {
   (void)state;
   double delays[5];
@@ -98,6 +120,7 @@ int main(void) {
       cmocka_unit_test(python_random),
       cmocka_unit_test(numpy_gamma),
       cmocka_unit_test(the_last_arrival_is_exact),
+      cmocka_unit_test(delays_in_numbers),
       cmocka_unit_test(rates_without_chance),
       cmocka_unit_test(ramps),
   };
