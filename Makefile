@@ -31,7 +31,7 @@ test: packages test-packages ## install what tests need, build, run all tests (u
 	@tools/run_tests.sh
 
 .PHONY: test-full
-test-full: packages test-packages ## the same, all of it under ThreadSanitizer, minutes of fuzzing, and the runs below
+test-full: packages test-packages ## the same, C tests and server also under ThreadSanitizer, minutes of fuzzing, and the runs below
 	@tools/run_tests.sh --full
 
 .PHONY: test-aarch64

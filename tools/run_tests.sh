@@ -96,7 +96,9 @@ build() {
 make_venv() {
   [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, ml_dtypes, numpy, openai, PIL' 2> /dev/null && return
   begin "Python environment"
-  python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt
+  python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt && return
+  failed=$((failed + 1))
+  return 1
 }
 
 # One pytest run: NAME PYTEST_ARGUMENTS...
@@ -116,7 +118,7 @@ run_pytest_in() {
 }
 
 run_python() {
-  make_venv || { failed=$((failed + 1)); return; }
+  make_venv || return
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo
   run_pytest "command line" tests/cli --omma build/release/omma
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
@@ -153,14 +155,19 @@ build release && {
 }
 build asan && {
   run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
-  make_venv && run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
-  run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
-  run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
+  make_venv && {
+    run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
+    run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
+    run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
+  }
 }
 if [ $full = yes ]; then
   run_bounds
   run_wheel
-  build tsan && run_ctest "thread sanitizer" tsan "" -LE style
+  build tsan && {
+    run_ctest "thread sanitizer" tsan "" -LE style
+    make_venv && run_pytest "server under thread sanitizer" tests/server --fake build/tsan/tests/omma_fake_server
+  }
   run_counted "fuzzing" tools/fuzz.sh --seconds 60
   run_script "attention on emulated arm" tools/test_aarch64.sh
   if [ "$(uname -m)" = x86_64 ]; then
