@@ -308,6 +308,7 @@ static void tensors_are_refused_by_name(void **state) {
   REFUSED(t->out_head_stride = INT64_MIN, "out_head_stride: 4 steps of");
   REFUSED(t->out_token_stride = 63, "out_token_stride: rows of 64 elements overlap at a stride of 63");
   REFUSED(t->out_head_stride = -1, "out_head_stride: rows of 64 elements overlap at a stride of -1");
+  REFUSED(t->out_head_stride = 256, "out_head_stride: rows of different tokens and heads overlap at strides of 256 and 256");
 #undef REFUSED
   omma_attention_plan_destroy(good.plan);
 }
