@@ -89,7 +89,8 @@ def run(recording, omma, command, lines, folder):
     recording.type(command)
     recording.add("\n")
     master, slave = pty.openpty()
-    environment = {**os.environ, "PATH": f"{omma.parent}:{os.environ['PATH']}", "COLUMNS": str(COLUMNS)}
+    environment = {**os.environ, "PATH": f"{omma.parent}:{os.environ['PATH']}", "COLUMNS": str(COLUMNS),
+                   "TERM": "dumb"}
     with subprocess.Popen(["sh", "-c", command], stdin=slave, stdout=slave, stderr=slave, cwd=folder, env=environment,
                           start_new_session=True) as process:
         os.close(slave)
