@@ -96,7 +96,7 @@ static void set_system(struct session *session, const char *text) {
   puts(*text ? "(a new conversation with this system message)" : "(a new conversation without a system message)");
 }
 
-static void print_help(void) {
+static void print_help(bool edits) {
   puts(
       "/image PATH...  pictures for the next question; paths alone on a line, typed, pasted or dropped, do the same\n"
       "/video PATH     a video for the next question: a folder of frames, or their files with commas between\n"
@@ -105,6 +105,7 @@ static void print_help(void) {
       "/help           this text\n"
       "/quit           leave; the end of input (Ctrl-D) does the same\n"
       "Ctrl-C ends an answer; at the prompt it drops the line, and twice it leaves. Everything else is a question.");
+  if (edits) puts("The arrow keys bring earlier lines back, Ctrl-R looks for one, Tab completes paths and commands.");
 }
 
 /* The text behind a command word, or NULL when the line is not that command. */
@@ -149,7 +150,7 @@ static bool handle_line(struct session *session, const char *line) {
   } else if (command_argument(line, "/reset")) {
     reset(session);
   } else if (command_argument(line, "/help")) {
-    print_help();
+    print_help(session->editor != NULL);
   } else if (ommai_pasted_pictures(line) || (strpbrk(line, "/.") && ommai_file_exists(line))) {
     add_images(session, line);
   } else if (line[0] == '/' && line[1] && !strpbrk(line + 1, " /")) {

@@ -251,6 +251,11 @@ def test_arrows_bring_earlier_lines(editing):
     leave(terminal)
 
 
+def test_help_tells_the_keys_that_work(start, editing):
+    assert "Tab completes" in editing().tell("/help")
+    assert "Tab" not in start(terminal="dumb").tell("/help")
+
+
 def test_lines_are_edited(editing, home):
     terminal = editing()
     terminal.tell("größe 世界" + LEFT * 2 + "x")
