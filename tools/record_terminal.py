@@ -96,8 +96,9 @@ def run(recording, omma, command, lines, folder):
         os.close(slave)
         waiting = list(lines)
         before, echo, tail = time.monotonic(), "", ""
-        while (got := read_some(master, 120)) is not None:
-            if not got:
+        # What came together with an echo may have been all there is.
+        while (got := read_some(master, 0.2 if echo else 120)) is not None:
+            if not got and not echo:
                 process.kill()
                 sys.exit(f"record_terminal: {command}: no answer for two minutes")
             now = time.monotonic()
