@@ -339,6 +339,14 @@ def test_the_terminal_is_taken_again_after_a_stop(editing):
     assert "a new conversation" in terminal.tell(HOME + "/r")
 
 
+def test_lines_pasted_together_come_one_by_one(session):
+    terminal = session()
+    terminal.write("/reset\r/system Be brief.\rHello\r/system\r")
+    terminal.read(r"a new conversation\)\n")
+    terminal.read(r"with this system message\)\n")
+    terminal.read(r"without a system message\)\n> $")
+
+
 def test_tab_completes(editing, odd_names):
     terminal = editing()
     assert "/quit" in terminal.tell("/he\t")
