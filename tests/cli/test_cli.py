@@ -393,6 +393,17 @@ def test_data_url(omma, no_weights, pictures):
     assert (plan["images"][0]["width"], plan["images"][0]["height"]) == (64, 64)
 
 
+def test_pictures_are_known_by_their_content(omma, no_weights, pictures, tmp_path):
+    """Whatever the name or the media type says."""
+    sources = []
+    for picture, name in (("tile_64x64.png", "a.jpg"), ("meadow_163x97.jpg", "b.webp"), ("stamp_20x10.png", "no ending")):
+        shutil.copy(pictures / picture, tmp_path / name)
+        sources += [tmp_path / name, "data:text/plain;base64," + base64.b64encode((pictures / picture).read_bytes()).decode()]
+    plan = omma.json("plan", *sources, "--model", no_weights, "--json")
+    sizes = [(image["width"], image["height"]) for image in plan["images"]]
+    assert sizes == [(64, 64)] * 2 + [(163, 97)] * 2 + [(20, 10)] * 2
+
+
 # ---- tensors
 
 
