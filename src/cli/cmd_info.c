@@ -136,7 +136,8 @@ static void print_machine(const struct facts *facts) {
   printf("  %-26s", "CPU levels");
   for (size_t i = 0; i < facts->n_levels; i++) printf(" %s", facts->levels[i]);
   putchar('\n');
-  ommai_show_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d threads", facts->machine.f32_gflops, facts->machine.n_threads);
+  ommai_show_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d thread%s", facts->machine.f32_gflops, facts->machine.n_threads,
+                  ommai_show_plural(facts->machine.n_threads));
   if (facts->machine.bf16_gflops > 0) ommai_show_fact(stdout, "bf16, measured", "%.0f GFLOP/s", facts->machine.bf16_gflops);
   puts("Kernels");
   ommai_findings_print(&facts->kernels, false);

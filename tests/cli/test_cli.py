@@ -621,6 +621,22 @@ def test_bench_attention(omma, segments):
     assert result["flops"] == sum(2 * (32 + 32) * 4 * length * length for length in lengths)
 
 
+@pytest.mark.parametrize(("threads", "said"), [(1, "on 1 thread"), (2, "on 2 threads")])
+def test_counts_of_one_are_no_plurals(omma, no_weights, model, threads, said):
+    machine = ["--threads", threads]
+    words = ["bench", "attention", "--head-dim", 16, "--heads", 1, "--segments", 1, "--dtype", "f32", "--seconds", 0]
+    for command in (
+        words,
+        ["info"],
+        ["plan", "64x64", "--verbose", "--model", no_weights],
+        ["bench", "encoder", "--image-size", "64x64", "--repeat", 1, "--model", model],
+    ):
+        done = omma(*command, *machine)
+        told = (done.stdout + done.stderr).decode()
+        assert done.returncode == 0 and re.search(rf"\b{said}\b", told)
+        assert not re.search(r"(?<![\d.])1 (threads|tokens|segments|runs|pictures)\b", told)
+
+
 def test_bench_attention_from_file(omma, tmp_path):
     file = tmp_path / "lengths.txt"
     file.write_text("12 30\n5x2\n")
