@@ -206,6 +206,26 @@ static bool read_option(const char *name, const char *value) {
   return true;
 }
 
+static bool takes_value(const char *name) {
+  static const char *const names[] = {"--test", "--json", "--seed", "--rounds", "--seconds"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(name, names[i]) == 0) return true;
+  }
+  return false;
+}
+
+/* What is wrong with an option that needs a value and is no good with this one, which may be NULL. */
+static void refuse_option(const char *name, const char *value) {
+  if (!takes_value(name)) {
+    fprintf(stderr, "test_kernels: no option %s\n", name);
+  } else if (!value) {
+    fprintf(stderr, "test_kernels: %s: a value is missing\n", name);
+  } else {
+    fprintf(stderr, "test_kernels: %s: not a value for it: %s\n", name, value);
+  }
+  fputs(usage, stderr);
+}
+
 /* 0, or the program's exit status plus one. */
 static int read_options(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
@@ -218,7 +238,7 @@ static int read_options(int argc, char **argv) {
     } else if (strcmp(argv[i], "--list") == 0) {
       tester.names_only = true;
     } else if (i + 1 == argc || !read_option(argv[i], argv[i + 1])) {
-      fputs(usage, stderr);
+      refuse_option(argv[i], argv[i + 1]);
       return 3;
     } else {
       i++;
