@@ -203,7 +203,8 @@ const struct ommai_command ommai_command_info = {
     .summary = "this machine and its kernels; with --model a model's shape and memory",
     .arguments = "[--model DIR]",
     .details =
-        "Says which CPU levels this machine has, which kernel serves each operation and type, how fast the machine is out of "
+        "Says which CPU levels this machine has, which one is used and why, which kernel serves each operation, type and head "
+        "dimension D (that of the highest level up to the one used), how fast the machine is out of "
         "registers (measured on the spot), and with --model the model's shape and the memory that an engine would take. "
         "Without "
         "--model no model is opened. Needs no weights.",
