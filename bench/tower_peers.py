@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from omma_program import add_omma_option
 
 PEERS = ("transformers", "vllm", "zentorch")
 WORKER = Path(__file__).parent / "tower_worker.py"
@@ -148,7 +149,7 @@ def compare(arguments: argparse.Namespace, size: str) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="a checkpoint's directory")
-    parser.add_argument("--omma", default="build/release/omma")
+    add_omma_option(parser)
     parser.add_argument("--image-size", action="append", metavar="WxH", help="also several times (default: 512x512)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)

@@ -101,7 +101,8 @@ OMMA_API enum omma_status omma_model_verify(const struct omma_model *model, omma
  * OK, or INTERNAL when one is off. */
 OMMA_API enum omma_status omma_self_test(const char *isa, omma_report report, void *context, struct omma_error *error);
 
-/* Lists the CPU level, and per operation and type the kernel that serves it (what = operation, details = kernel). */
+/* Lists the CPU level and why it is that one, and per operation, type and head dimensions the kernel that serves them (what =
+ * operation, details = kernel). */
 OMMA_API enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error);
 
 /* What this machine can do at a CPU level with so many threads: multiply-adds per second out of registers, times two. Measured

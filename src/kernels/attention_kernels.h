@@ -22,6 +22,10 @@
 
 enum { OMMAI_ATTENTION_BLOCK = OMMA_ATTENTION_PAGE_TOKENS };
 
+/* Head dimensions that are a multiple of it are packed and multiplied without padding by every tile and window kernel; of the others
+ * no kernel pads more than up to the next multiple. */
+enum { OMMAI_ATTENTION_DIM_STEP = 8 };
+
 /* One block of keys and values of one kv head, to be packed. Strides count elements. */
 struct ommai_attention_pack {
   const void *k; /* [n_keys, head_dim], rows k_stride apart */
