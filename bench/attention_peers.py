@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times encoder attention of Ommatidia and of its peers on the same shapes, side by side in one run.
 
-Every program gets q and k contiguous and v as a strided view of a fused q/k/v, as a vision tower has them, H heads of D, and the same
-segments. Rounds alternate between the programs, so that a slow minute of the machine hits all of them; the best round counts, the
+Ours, PyTorch and zentorch get q and k contiguous and v as a strided view of a fused q/k/v, as a vision tower has them, H heads of D, and the
+same segments; OpenVINO and onnxruntime get everything contiguous in the order they like best. Rounds alternate between the programs, so that a slow minute of the machine hits all of them; the best round counts, the
 median is printed beside it. GFLOP/s count useful work: 4 * sum(length^2) * D * H.
 
     pip install torch==2.13.0 zentorch==2.13.0.2 onnxruntime openvino onnx numpy
@@ -10,7 +10,7 @@ median is printed beside it. GFLOP/s count useful work: 4 * sum(length^2) * D * 
 
 A peer that is not installed, or that has no form for a case, is left out with a line in the table that says why. The dense mask takes a
 byte for each pair of tokens before any score is computed; it is left out where the tokens are more than DENSE_MASK_MOST_TOKENS. Ours runs
-in a process of its own (`omma bench attention`); its figure is the best of the same number of rounds.
+in a process of its own (`omma bench attention`); in each round every program runs as long, and at least five times.
 """
 
 import argparse
@@ -36,6 +36,7 @@ CASES = {
     "64 windows of 64, D 80": ([64] * 64, 80),
 }
 DENSE_MASK_MOST_TOKENS = 9216  # a mask of 81 MiB
+LEAST_RUNS = 5  # of a program in a round; omma bench attention has the same
 
 
 class LeftOut(Exception):
@@ -100,19 +101,22 @@ def openvino_per_segment(torch, inputs, segments: list[int], threads: int, dtype
     """OpenVINO's ScaledDotProductAttention, compiled for the one length of the case."""
     if len(set(segments)) != 1:
         raise LeftOut("takes segments of one length")
-    import numpy as np
     import openvino as ov
     from openvino import opset13 as ops
 
     n, heads, head_dim = segments[0], inputs[0].shape[1], inputs[0].shape[2]
     shape = [len(segments), heads, n, head_dim]
-    parameters = [ops.parameter(shape, ov.Type.f32) for _ in range(3)]
+    kind = ov.Type.bf16 if dtype == "bf16" else ov.Type.f32
+    parameters = [ops.parameter(shape, kind) for _ in range(3)]
     model = ov.Model([ops.scaled_dot_product_attention(*parameters)], parameters)
-    hint = ov.Type.bf16 if dtype == "bf16" else ov.Type.f32
-    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": hint})
+    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": kind})
     request = compiled.create_infer_request()
-    arrays = [np.ascontiguousarray(x.float().reshape(len(segments), n, heads, head_dim).permute(0, 2, 1, 3).numpy()) for x in inputs]
-    return lambda: request.infer(arrays, share_inputs=True, share_outputs=True)
+    ordered = [x.reshape(len(segments), n, heads, head_dim).permute(0, 2, 1, 3).contiguous() for x in inputs]
+    if dtype == "bf16":
+        tensors = [ov.Tensor(x.view(torch.uint16).numpy(), ov.Shape(shape), kind) for x in ordered]
+    else:
+        tensors = [ov.Tensor(x.numpy(), shared_memory=True) for x in ordered]
+    return lambda: request.infer(tensors, share_inputs=True, share_outputs=True)
 
 
 def onnxruntime_per_segment(torch, inputs, segments: list[int], threads: int, dtype: str) -> Callable[[], object]:
@@ -135,10 +139,14 @@ def onnxruntime_per_segment(torch, inputs, segments: list[int], threads: int, dt
     return lambda: session.run(None, feed)
 
 
-def time_call(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return (time.perf_counter() - start) * 1e3
+def time_calls(call: Callable[[], object], seconds: float) -> list[float]:
+    """Milliseconds of each run, by the rule of `omma bench attention`: for so many seconds, and at least five."""
+    times: list[float] = []
+    while len(times) < LEAST_RUNS or sum(times) < seconds * 1e3:
+        start = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - start) * 1e3)
+    return times
 
 
 def build_peers(
@@ -166,7 +174,7 @@ def build_peers(
         except LeftOut as reason:
             left_out[name] = str(reason)
         except Exception as reason:  # a peer that is missing or refuses must not end the comparison
-            left_out[name] = f"{type(reason).__name__}: {str(reason).splitlines()[0][:100]}"
+            left_out[name] = f"{type(reason).__name__}: {(str(reason).splitlines() or [''])[0][:100]}"
     return peers, left_out
 
 
@@ -177,8 +185,7 @@ def compare(arguments: argparse.Namespace, name: str, segments: list[int], head_
     for _ in range(arguments.rounds):
         ours.append(run_omma(arguments.omma, segments, head_dim, arguments.heads, arguments.dtype, arguments.threads, arguments.seconds))
         for peer, call in peers.items():
-            times[peer].append(time_call(call))
-            times[peer].append(time_call(call))
+            times[peer] += time_calls(call, arguments.seconds)
     work = flops(segments, head_dim, arguments.heads)
     best = {"Ommatidia": min(r["ms_min"] for r in ours), **{peer: min(t) for peer, t in times.items()}}
     median = {"Ommatidia": statistics.median(r["ms_median"] for r in ours), **{p: statistics.median(t) for p, t in times.items()}}

@@ -103,7 +103,6 @@ class Tensors(ctypes.Structure):
 
 # Handles are plain addresses. Every call gives up the GIL, which is what ctypes does for a CDLL.
 _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
-    "omma_status_name": (c_char_p, [c_int]),
     "omma_attention_context_create": (c_int, [POINTER(Options), POINTER(c_void_p), POINTER(Error)]),
     "omma_attention_context_isa": (c_char_p, [c_void_p]),
     "omma_attention_kernel_name": (c_char_p, [c_void_p, c_int, c_int, c_int32, c_int32]),
@@ -129,7 +128,10 @@ def _load() -> ctypes.CDLL:
             "`make python` makes"
         ) from error
     for name, (result, arguments) in _PROTOTYPES.items():
-        function = getattr(loaded, name)
+        try:
+            function = getattr(loaded, name)
+        except AttributeError as error:
+            raise ImportError(f"{LIBRARY_PATH}: has no {name}; it belongs to another version of this package") from error
         function.restype = result
         function.argtypes = arguments
     return loaded
