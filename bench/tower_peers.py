@@ -28,7 +28,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import statistics
 import struct
 import subprocess
@@ -40,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from omma_program import add_omma_option, program
 
 PEERS = ("transformers", "vllm", "zentorch", "openvino")
 WORKER = Path(__file__).parent / "tower_worker.py"
@@ -189,12 +189,6 @@ def compare(arguments: argparse.Namespace, size: str) -> dict[str, Any]:
     return result | ({"errors": errors} if errors else {})
 
 
-def program(name: str) -> str:
-    if not shutil.which(name):
-        raise argparse.ArgumentTypeError(f"{name}: no such program")
-    return name
-
-
 def existing(path: str) -> str:
     if not Path(path).exists():
         raise argparse.ArgumentTypeError(f"{path}: no such file or folder")
@@ -204,7 +198,7 @@ def existing(path: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=existing, required=True, help="a checkpoint's directory")
-    parser.add_argument("--omma", type=program, default="build/release/omma")
+    add_omma_option(parser)
     parser.add_argument("--image-size", action="append", metavar="WxH", help="also several times (default: 512x512)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)

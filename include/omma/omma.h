@@ -101,7 +101,8 @@ OMMA_API enum omma_status omma_model_verify(const struct omma_model *model, omma
  * OK, or INTERNAL when one is off. */
 OMMA_API enum omma_status omma_self_test(const char *isa, omma_report report, void *context, struct omma_error *error);
 
-/* Lists the CPU level, and per operation and type the kernel that serves it (what = operation, details = kernel). */
+/* Lists the CPU level and why it is that one, and per operation, type and head dimensions the kernel that serves them (what =
+ * operation, details = kernel). */
 OMMA_API enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error);
 
 /* What this machine can do at a CPU level with so many threads: multiply-adds per second out of registers, times two. Measured
@@ -164,6 +165,8 @@ OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, 
  * twice). The limits are the model's for videos: of one frame's area, or of the sum over all frames. Errors: UNSUPPORTED (the model
  * takes no videos), LIMIT (more than OMMA_MAX_VIDEO_FRAMES, aspect ratio, size), ARGUMENT (too few frames, sizes or options). */
 #define OMMA_MAX_VIDEO_FRAMES 768
+#define OMMA_MIN_VIDEO_FPS 0.01
+#define OMMA_MAX_VIDEO_FPS 1000.0
 OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
                                                 const struct omma_image_options *options, struct omma_image_plan *plan,
                                                 struct omma_error *error);
@@ -195,7 +198,7 @@ enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT =
 struct omma_video {
   const struct omma_image *const *frames;
   size_t n_frames; /* at most OMMA_MAX_VIDEO_FRAMES */
-  double fps;      /* frames a second, 0.01 to 1000: what times are told to the model. 0: 2 */
+  double fps;      /* frames a second, OMMA_MIN_VIDEO_FPS to OMMA_MAX_VIDEO_FPS: what times are told to the model. 0: 2 */
 };
 
 /* A part of a message: a picture where `image` is set, a video where `video` is, else a text. */

@@ -12,6 +12,7 @@ LIBRARY_PATH = Path(__file__).with_name("libomma-attention.so")
 F32, BF16, F16 = 0, 1, 2
 INDEX_INT64 = 1
 ENCODER, CAUSAL = 0, 1
+MAX_HEAD_DIM = 256
 
 _OK = 0
 _MEMORY, _UNSUPPORTED, _INTERNAL = 2, 5, 9

@@ -43,22 +43,27 @@ static int check_keys(const json_t *object, const char *flag, const char *const 
 
 static int wrong_json(const struct omma_error *error) { return ommai_wrong_use("serve: %s", error->message); }
 
-/* {"image": N}; other media are known names, and there are none of them to limit. */
-static int read_media_limit(const char *text, int64_t *images) {
+/* Takes the limit of one kind of media. The server's 0 is its default and a negative number is none. */
+static int read_limit(const json_t *root, const char *flag, const char *kind, int64_t *limit) {
+  struct omma_error error;
+  int64_t count = -1;
+  if (ommai_json_integer(root, flag, kind, false, 0, INT32_MAX, &count, &error) != OMMA_OK) return wrong_json(&error);
+  if (count >= 0) *limit = count == 0 ? -1 : count;
+  return OMMAI_EXIT_DONE;
+}
+
+/* {"image": N, "video": N}; audio is a known name, and there is none to limit. */
+static int read_media_limits(const char *text, struct omma_server_options *options) {
   static const char flag[] = "--limit-mm-per-prompt";
   static const char *const known[] = {"image", "video", "audio", NULL};
   struct omma_error error;
   json_t *root;
-  int64_t count = -1;
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(&error);
   int code = check_keys(root, flag, known);
-  if (code == OMMAI_EXIT_DONE && ommai_json_integer(root, flag, "image", false, 0, INT32_MAX, &count, &error) != OMMA_OK) {
-    code = wrong_json(&error);
-  }
+  if (code == OMMAI_EXIT_DONE) code = read_limit(root, flag, "image", &options->limit_images_per_prompt);
+  if (code == OMMAI_EXIT_DONE) code = read_limit(root, flag, "video", &options->limit_videos_per_prompt);
   json_decref(root);
-  /* The server's 0 is its default and a negative number is none. */
-  if (count >= 0) *images = count == 0 ? -1 : count;
   return code;
 }
 
@@ -153,7 +158,7 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .n_allowed_media_domains = values->media_domains.count,
                                         .allow_private_media_addresses = values->private_media_addresses,
                                         .log = log_line};
-  int code = read_media_limit(values->limit_mm_per_prompt, &options.limit_images_per_prompt);
+  int code = read_media_limits(values->limit_mm_per_prompt, &options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(values, &options.image_options);
   if (code != OMMAI_EXIT_DONE) return code;
   warn_without_effect(values);
@@ -210,8 +215,8 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(limit_mm_per_prompt),
      .value = "JSON",
-     .help = "pictures per prompt, such as {\"image\": 4}",
-     .otherwise = "64"},
+     .help = "pictures and videos per prompt, such as {\"image\": 4, \"video\": 1}",
+     .otherwise = "64 of each"},
     {.name = "mm-processor-kwargs",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(mm_processor_kwargs),

@@ -27,6 +27,8 @@ const char *ommai_show_seconds(double seconds, char *out, size_t size) {
   return out;
 }
 
+const char *ommai_show_plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) {
   va_list arguments;
   fprintf(out, "  %-26s ", name);

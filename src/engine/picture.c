@@ -205,9 +205,9 @@ enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t w
 
 enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error) {
   OMMAI_TRY(check_frames(model, video->n_frames, error));
-  if (video->fps != 0 && !(video->fps >= OMMAI_VIDEO_MIN_FPS && video->fps <= OMMAI_VIDEO_MAX_FPS)) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "fps", "fps: expected %g to %g, found %g", OMMAI_VIDEO_MIN_FPS,
-                            OMMAI_VIDEO_MAX_FPS, video->fps);
+  if (video->fps != 0 && !(video->fps >= OMMA_MIN_VIDEO_FPS && video->fps <= OMMA_MAX_VIDEO_FPS)) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "fps", "fps: expected %g to %g, found %g", OMMA_MIN_VIDEO_FPS,
+                            OMMA_MAX_VIDEO_FPS, video->fps);
   }
   int32_t width = omma_image_width(video->frames[0]), height = omma_image_height(video->frames[0]);
   for (size_t i = 1; i < video->n_frames; i++) {

@@ -15,10 +15,6 @@ struct omma_image {
 /* Pixels with several owners. */
 struct ommai_shared_pixels;
 
-/* The frame rates that a video may have. */
-#define OMMAI_VIDEO_MIN_FPS 0.01
-#define OMMAI_VIDEO_MAX_FPS 1000.0
-
 /* A picture or video after the resize: 8-bit RGB [n_frames, resized_height, resized_width, 3] and its plan. */
 struct ommai_prepared_picture {
   struct omma_image_plan plan;

@@ -27,7 +27,7 @@ static enum omma_status check_form(const struct ommai_linear *linear, const stru
                                    struct omma_error *error) {
   const struct ommai_few_rows_weights *packed = &linear->packed;
   if (form->x_stride < packed->n_in || form->y_stride < packed->n_out) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "x_stride",
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, form->x_stride < packed->n_in ? "x_stride" : "y_stride",
                             "linear layer: strides %lld and %lld, expected at least %lld and %lld", (long long)form->x_stride,
                             (long long)form->y_stride, (long long)packed->n_in, (long long)packed->n_out);
   }

@@ -1,5 +1,6 @@
 /* POST /v1/chat/completions. */
 #include "server/answer.h"
+#include "server/chat_media.h"
 #include "server/chat_request.h"
 #include "server/endpoints.h"
 #include "server/request_json.h"
@@ -35,7 +36,7 @@ void ommai_endpoint_chat(struct ommai_exchange *exchange) {
                                        .make_request = make_request,
                                        .context = &conversation};
   if (ommai_chat_request_read(exchange->server, root, false, &request, &error) &&
-      ommai_chat_request_load_images(exchange, &request, &error)) {
+      ommai_chat_media_load(exchange, &request, &error)) {
     if (!ommai_exchange_is_gone(exchange)) ommai_answer_begin(exchange, &source);
   } else {
     ommai_exchange_fail(exchange, &error);

@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "base/allocator.h"
-#include "server/media.h"
+#include "base/json.h"
+#include "server/chat_media.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 
 /* "messages[3].content": where a message or part stands, for errors. */
 #define WHERE_SIZE 64
+#define DEFAULT_FPS 1.0
 
 static bool read_pixels(const json_t *object, struct omma_image_options *options, struct ommai_api_error *error) {
   if (!ommai_field_integer(object, "min_pixels", 1, INT32_MAX, &options->min_pixels, error) ||
@@ -41,6 +43,33 @@ static bool read_processor_options(const json_t *root, struct omma_image_options
   return read_pixels(object, options, error);
 }
 
+/* {"video": {"fps", "num_frames"}}, as vLLM has it. */
+static bool read_media_options(const json_t *root, struct ommai_video_fields *fields, struct ommai_api_error *error) {
+  static const char FIELD[] = "media_io_kwargs";
+  json_t *object = ommai_field_get(root, FIELD), *video = object;
+  const char *key;
+  json_t *value;
+  *fields = (struct ommai_video_fields){.fps = DEFAULT_FPS, .max_frames = -1};
+  if (json_is_object(object)) {
+    json_object_foreach(object, key, value) {
+      if (!strcmp(key, "video")) continue;
+      return ommai_api_fail(error, 400, FIELD, "%s: unknown key \"%.80s\"; known is video.", FIELD, key);
+    }
+    video = ommai_field_get(object, "video");
+  }
+  if (!video) return true;
+  if (!json_is_object(video)) {
+    return ommai_api_fail(error, 400, FIELD, "%s must be an object of objects, got %s.", FIELD, ommai_json_kind(video));
+  }
+  json_object_foreach(video, key, value) {
+    if (!strcmp(key, "fps") || !strcmp(key, "num_frames")) continue;
+    return ommai_api_fail(error, 400, FIELD, "%s: video: unknown key \"%.80s\"; known are fps and num_frames.", FIELD, key);
+  }
+  if (!ommai_field_number(video, "fps", OMMA_MIN_VIDEO_FPS, OMMA_MAX_VIDEO_FPS, false, &fields->fps, error)) return false;
+  if (!ommai_field_integer(video, "num_frames", -1, INT32_MAX, &fields->max_frames, error)) return false;
+  return fields->max_frames != 0 || ommai_api_fail(error, 400, FIELD, "num_frames must be greater than 0 or -1, got 0.");
+}
+
 static bool read_role(const json_t *message, const char *where, enum omma_role *role, struct ommai_api_error *error) {
   static const struct {
     const char *name;
@@ -70,28 +99,42 @@ static void add_text(struct ommai_chat_request *request, const json_t *text) {
   part->text_size = json_string_length(text);
 }
 
-/* {"image_url": {"url", "detail"}} and {"image_url": "..."} are both in use. */
-static bool add_image(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
-                      const char *where, struct ommai_api_error *error) {
-  const json_t *holder = ommai_field_get(source, "image_url"), *url = holder;
+/* {"image_url": {"url", "detail"}} and {"image_url": "..."} are both in use; so with video_url. */
+static bool add_media(struct ommai_chat_request *request, const json_t *source, bool is_video, const char *where,
+                      struct ommai_api_error *error) {
+  const char *field = is_video ? "video_url" : "image_url";
+  const json_t *holder = ommai_field_get(source, field), *url = holder;
   struct omma_image_options options = request->image_options;
   if (json_is_object(holder)) {
     url = ommai_field_get(holder, "url");
     if (!read_pixels(holder, &options, error)) return false;
   }
-  if (!json_is_string(url)) return ommai_api_fail(error, 400, "image_url", "%s has no image_url with a url.", where);
+  if (!json_is_string(url)) return ommai_api_fail(error, 400, field, "%s has no %s with a url.", where, field);
   if (!read_pixels(source, &options, error)) return false;
-  if (++request->n_images > server->limit_images) {
-    return ommai_api_fail(error, 400, "image", "At most %" PRId64 " image(s) may be provided in one prompt.",
-                          server->limit_images);
-  }
   const char *name = NULL;
   if (!ommai_field_string(source, "uuid", &name, error)) return false;
-  request->media[request->n_parts_used] = (struct ommai_media_part){json_string_value(url), json_string_length(url)};
+  request->media[request->n_parts_used] =
+      (struct ommai_media_part){.url = json_string_value(url), .url_size = json_string_length(url), .is_video = is_video};
   struct omma_part *part = add_part(request);
   part->image_options = options;
   part->image_name = name;
   return true;
+}
+
+static bool add_image(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
+                      const char *where, struct ommai_api_error *error) {
+  int64_t limit = server->limit_images;
+  if (!add_media(request, source, false, where, error)) return false;
+  return ++request->n_images <= limit ||
+         ommai_api_fail(error, 400, "image", "At most %" PRId64 " image(s) may be provided in one prompt.", limit);
+}
+
+static bool add_video(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
+                      const char *where, struct ommai_api_error *error) {
+  int64_t limit = server->limit_videos;
+  if (!add_media(request, source, true, where, error)) return false;
+  return ++request->n_videos <= limit ||
+         ommai_api_fail(error, 400, "video", "At most %" PRId64 " video(s) may be provided in one prompt.", limit);
 }
 
 static bool add_content_part(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
@@ -103,10 +146,11 @@ static bool add_content_part(const struct ommai_server *server, struct ommai_cha
   if (!ommai_field_string(source, "type", &type, error)) return false;
   if (!type) return ommai_api_fail(error, 400, "messages", "%s has no type.", where);
   if (!strcmp(type, "image_url") || !strcmp(type, "input_image")) return add_image(server, request, source, where, error);
+  if (!strcmp(type, "video_url")) return add_video(server, request, source, where, error);
   if (strcmp(type, "text") && strcmp(type, "input_text")) {
     return ommai_api_fail(error, 400, "messages",
-                          "%s: unknown part type \"%.80s\"; known are text, input_text, image_url and input_image.", where,
-                          type);
+                          "%s: unknown part type \"%.80s\"; known are text, input_text, image_url, input_image and video_url.",
+                          where, type);
   }
   const json_t *text = ommai_field_get(source, "text");
   if (!json_is_string(text)) return ommai_api_fail(error, 400, "messages", "%s has no text.", where);
@@ -165,8 +209,7 @@ static bool read_messages(const struct ommai_server *server, struct ommai_chat_r
   request->messages = ommai_allocate(request->allocator, n_messages, sizeof *request->messages);
   request->parts = ommai_allocate(request->allocator, n_parts, sizeof *request->parts);
   request->media = ommai_allocate(request->allocator, n_parts, sizeof *request->media);
-  request->images = ommai_allocate(request->allocator, n_parts, sizeof *request->images);
-  if (!request->messages || !request->parts || !request->media || !request->images) {
+  if (!request->messages || !request->parts || !request->media) {
     return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
   }
   for (size_t i = 0; i < n_messages; i++) {
@@ -220,8 +263,8 @@ bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bo
                              struct ommai_chat_request *request, struct ommai_api_error *error) {
   *request = (struct ommai_chat_request){.allocator = server->allocator, .root = root, .image_options = server->image_options};
   struct ommai_answer_fields *fields = &request->fields;
-  if (!read_processor_options(root, &request->image_options, error) || !read_messages(server, request, error) ||
-      !read_prompt_end(request, error)) {
+  if (!read_processor_options(root, &request->image_options, error) || !read_media_options(root, &request->video, error) ||
+      !read_messages(server, request, error) || !read_prompt_end(request, error)) {
     return false;
   }
   if (messages_only) return ommai_model_read(server, root, &fields->model, error);
@@ -229,24 +272,8 @@ bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bo
          read_logprobs(root, &fields->sampling, error);
 }
 
-static bool client_is_gone(void *exchange) { return ommai_exchange_is_gone(exchange); }
-
-bool ommai_chat_request_load_images(struct ommai_exchange *exchange, struct ommai_chat_request *request,
-                                    struct ommai_api_error *error) {
-  struct ommai_stop stop = {client_is_gone, exchange};
-  for (size_t i = 0; i < request->n_parts_used; i++) {
-    const struct ommai_media_part *media = &request->media[i];
-    if (!media->url) continue;
-    if (ommai_exchange_is_gone(exchange)) return true;
-    if (!ommai_media_load(exchange->server, media->url, media->url_size, &stop, &request->images[i], error)) return false;
-    request->parts[i].image = request->images[i];
-  }
-  return true;
-}
-
 void ommai_chat_request_destroy(struct ommai_chat_request *request) {
-  for (size_t i = 0; request->images && i < request->n_parts; i++) omma_image_destroy(request->images[i]);
-  ommai_release(request->allocator, request->images, request->n_parts, sizeof *request->images);
+  for (size_t i = 0; i < request->n_parts_used; i++) ommai_chat_media_destroy(request, &request->media[i]);
   ommai_release(request->allocator, request->media, request->n_parts, sizeof *request->media);
   ommai_release(request->allocator, request->parts, request->n_parts, sizeof *request->parts);
   ommai_release(request->allocator, request->messages, request->n_messages, sizeof *request->messages);

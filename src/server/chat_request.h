@@ -11,10 +11,20 @@
 struct ommai_exchange;
 struct ommai_server;
 
-/* A part of a message whose picture is not decoded yet; url is NULL for text. */
+/* What a part of a message names by a URL: a picture or a video. url is NULL for text. */
 struct ommai_media_part {
   const char *url;
   size_t url_size;
+  bool is_video;
+  struct omma_image **images; /* [n_images]: the picture or the frames, NULL until decoded */
+  size_t n_images;
+  struct omma_video video;
+};
+
+/* media_io_kwargs.video */
+struct ommai_video_fields {
+  double fps;         /* frames a second that were sampled */
+  int64_t max_frames; /* how many of those sent are looked at; -1: all */
 };
 
 /* Strings belong to the JSON document, which is kept as long. */
@@ -23,25 +33,21 @@ struct ommai_chat_request {
   json_t *root;
   struct omma_message *messages;
   size_t n_messages;
-  struct omma_part *parts; /* of all messages, one after the other */
-  struct ommai_media_part *media;
-  struct omma_image **images; /* one per part, NULL until decoded */
-  size_t n_parts;             /* room for parts */
+  struct omma_part *parts;        /* of all messages, one after the other */
+  struct ommai_media_part *media; /* one per part */
+  size_t n_parts;                 /* room for parts */
   size_t n_parts_used;
-  int64_t n_images;
+  int64_t n_images, n_videos;
+  struct ommai_video_fields video;
   struct omma_image_options image_options;
   bool continue_final_message;
   struct ommai_answer_fields fields;
 };
 
-/* Reads and checks everything but the pictures. `root` is taken over, also by a failing call. With messages_only, fields that
+/* Reads and checks everything but the pictures and videos. `root` is taken over, also by a failing call. With messages_only, fields that
  * concern the answer are not read. False with *error filled; destroy in any case. */
 bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bool messages_only,
                              struct ommai_chat_request *request, struct ommai_api_error *error);
-
-/* Fetches and decodes the pictures. When the client leaves meanwhile, either true is returned with pictures missing or false. */
-bool ommai_chat_request_load_images(struct ommai_exchange *exchange, struct ommai_chat_request *request,
-                                    struct ommai_api_error *error);
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request);
 

@@ -26,6 +26,22 @@ static bool decode_picture(const struct ommai_server *server, const void *bytes,
   return false;
 }
 
+bool ommai_media_decode_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
+                               struct omma_image **image, struct ommai_api_error *error) {
+  size_t capacity = text_size / 4 * 3 + 3, size = 0;
+  unsigned char *bytes = ommai_allocate(server->allocator, capacity, 1);
+  if (!bytes) return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
+  bool done =
+      sodium_base642bin(bytes, capacity, text, text_size, IGNORED_IN_BASE64, &size, NULL, sodium_base64_VARIANT_ORIGINAL) == 0;
+  if (done) {
+    done = decode_picture(server, bytes, size, image, error);
+  } else {
+    ommai_api_fail(error, 400, field, "The data URL is not valid base64 (wrong character, length or padding).");
+  }
+  ommai_release(server->allocator, bytes, capacity, 1);
+  return done;
+}
+
 /* "data:image/png;base64,AAAA": what stands before the comma decides the encoding; the media type is not believed. */
 static bool load_data_url(const struct ommai_server *server, const char *url, size_t url_size, struct omma_image **image,
                           struct ommai_api_error *error) {
@@ -36,19 +52,7 @@ static bool load_data_url(const struct ommai_server *server, const char *url, si
   if (head < sizeof BASE64 - 1 || strncasecmp(comma - (sizeof BASE64 - 1), BASE64, sizeof BASE64 - 1)) {
     return ommai_api_fail(error, 400, "image_url", "Only base64 data URLs are supported.");
   }
-  const char *text = comma + 1;
-  size_t text_size = url_size - head - 1, capacity = text_size / 4 * 3 + 3, size = 0;
-  unsigned char *bytes = ommai_allocate(server->allocator, capacity, 1);
-  if (!bytes) return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
-  bool done =
-      sodium_base642bin(bytes, capacity, text, text_size, IGNORED_IN_BASE64, &size, NULL, sodium_base64_VARIANT_ORIGINAL) == 0;
-  if (done) {
-    done = decode_picture(server, bytes, size, image, error);
-  } else {
-    ommai_api_fail(error, 400, "image_url", "The data URL is not valid base64 (wrong character, length or padding).");
-  }
-  ommai_release(server->allocator, bytes, capacity, 1);
-  return done;
+  return ommai_media_decode_base64(server, "image_url", comma + 1, url_size - head - 1, image, error);
 }
 
 static int hex_digit(char c) {

@@ -16,4 +16,8 @@ struct ommai_server;
 bool ommai_media_load(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
                       struct omma_image **image, struct ommai_api_error *error);
 
+/* Decodes a picture from base64, in which white space is allowed. False with *error filled; `field` is named where it is no base64. */
+bool ommai_media_decode_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
+                               struct omma_image **image, struct ommai_api_error *error);
+
 #endif

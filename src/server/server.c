@@ -43,7 +43,7 @@
 
 #define DEFAULT_BODY_BYTES (INT64_C(64) << 20)
 #define DEFAULT_BODIES 8
-#define DEFAULT_IMAGES 64
+#define DEFAULT_MEDIA 64
 #define DEFAULT_WORKERS 2
 #define MAX_WORKERS 64
 #define DEFAULT_JOBS 256
@@ -189,6 +189,8 @@ static enum omma_status take_media_hosts(struct ommai_server *server, const stru
   return OMMA_OK;
 }
 
+static int64_t limit_of_media(int64_t option) { return option < 0 ? 0 : or_default(option, DEFAULT_MEDIA); }
+
 static void take_numbers(struct ommai_server *server, const struct omma_server_options *options) {
   server->max_body_bytes = (size_t)or_default(options->max_body_bytes, DEFAULT_BODY_BYTES);
   server->max_total_body_bytes = (size_t)options->max_total_body_bytes;
@@ -197,8 +199,8 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
     server->max_total_body_bytes = SIZE_MAX;
   }
   server->max_pending_bytes = (size_t)or_default(options->max_pending_bytes, DEFAULT_PENDING_BYTES);
-  server->limit_images =
-      options->limit_images_per_prompt < 0 ? 0 : or_default(options->limit_images_per_prompt, DEFAULT_IMAGES);
+  server->limit_images = limit_of_media(options->limit_images_per_prompt);
+  server->limit_videos = limit_of_media(options->limit_videos_per_prompt);
   server->image_limits = options->image_limits;
   server->image_options = options->image_options;
   server->idle_timeout_ns = or_default(options->idle_timeout_seconds, DEFAULT_IDLE_SECONDS) * 1000 * MILLISECOND;

@@ -21,6 +21,7 @@ struct omma_server_options {
   int64_t max_body_bytes;          /* of one request; 0: 64 MiB */
   int64_t max_total_body_bytes;    /* of all requests being received or parsed, more gives 503; 0: 8 bodies of full size */
   int64_t limit_images_per_prompt; /* 0: 64; negative: no images */
+  int64_t limit_videos_per_prompt; /* the same of videos */
   struct omma_image_limits image_limits;
   struct omma_image_options image_options;  /* default min/max pixels; a request's mm_processor_kwargs win */
   const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */

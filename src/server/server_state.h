@@ -32,7 +32,7 @@ struct ommai_server {
   struct ommai_fetch_rules fetch_rules;
   bool fetch_started;
   size_t max_body_bytes, max_total_body_bytes, max_pending_bytes;
-  int64_t limit_images;
+  int64_t limit_images, limit_videos;
   struct omma_image_limits image_limits;
   struct omma_image_options image_options;
   int64_t idle_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;

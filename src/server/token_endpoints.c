@@ -2,6 +2,8 @@
 #include <inttypes.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
+#include "server/chat_media.h"
 #include "server/chat_request.h"
 #include "server/endpoints.h"
 #include "server/reply_form.h"
@@ -43,8 +45,7 @@ static bool tokenize_messages(struct ommai_exchange *exchange, json_t *root, boo
   struct omma_request *request = NULL;
   const struct ommai_server *server = exchange->server;
   struct omma_error cause = {0};
-  bool done =
-      ommai_chat_request_read(server, root, true, &source, error) && ommai_chat_request_load_images(exchange, &source, error);
+  bool done = ommai_chat_request_read(server, root, true, &source, error) && ommai_chat_media_load(exchange, &source, error);
   struct omma_request_options options = {.continue_final_message = done && source.continue_final_message};
   if (done && omma_request_create(server->model, source.messages, source.n_messages, &options, &request, &cause)) {
     done = ommai_api_fail_from(error, &cause);

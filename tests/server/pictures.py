@@ -29,5 +29,10 @@ def image_part(data=None, kind="image/png", **extra):
     return {"type": "image_url", "image_url": {"url": data_url(png() if data is None else data, kind)}, **extra}
 
 
+def video_part(frames, **extra):
+    url = "data:video/jpeg;base64," + ",".join(base64.b64encode(frame).decode() for frame in frames)
+    return {"type": "video_url", "video_url": {"url": url}, **extra}
+
+
 def text_part(text):
     return {"type": "text", "text": text}

@@ -1,9 +1,11 @@
 """Replies: keys and their order, streams, usage, log-probabilities, fields' way to the engine."""
 
+import json
+import subprocess
 import time
 
 import pytest
-from pictures import JPEG, data_url, image_part, png, text_part
+from pictures import JPEG, data_url, image_part, png, text_part, video_part
 from server_process import parse_events, read_until, split_chunks, stream_events
 
 REPLY_KEYS = ["id", "object", "created", "model", "choices", "service_tier", "system_fingerprint", "usage", "prompt_logprobs",
@@ -104,6 +106,36 @@ def test_messages_reach_the_engine(server):
                                      {"type": "input_image", "image_url": data_url(JPEG)}]},
         {"role": "assistant", "content": None}, {"role": "assistant", "content": "yes"}]))
     assert "c=1 role0:text(10) role0:text(3) role0:text(0) role1:text(2) role1:image(9x7,0,0) role1:image(8x8,0,0) role2:text(3)" in text
+
+
+def test_videos_reach_the_engine(server):
+    def shown(frames, part=None, **fields):
+        messages = [{"role": "user", "content": [text_part("[[show=1]]"), video_part(frames, **(part or {}))]}]
+        return content(server.chat(messages=messages, **fields)).split(" role1:")[2]
+
+    frames = [png(9, 7), JPEG, png(), JPEG]
+    assert shown(frames) == "video(4x9x7,1,)"
+    assert shown(frames, {"uuid": "clip"}, media_io_kwargs={"video": {"fps": 0.5}}) == "video(4x9x7,0.5,clip)"
+    assert shown(frames, media_io_kwargs={"video": {"num_frames": 3}}) == "video(3x9x7,1,)"
+    assert shown(frames, media_io_kwargs={"video": {"num_frames": -1}}) == "video(4x9x7,1,)"
+    assert shown(frames, media_io_kwargs={}) == "video(4x9x7,1,)"
+
+
+@pytest.mark.real_too
+def test_videos_are_those_of_the_command_line(server, kind, request, tmp_path):
+    """The same tokens of prompt and answer as omma chat --video, which is compared with the official code."""
+    if kind != "real":
+        return
+    frames = [png(64, 64)] * 3
+    for i, frame in enumerate(frames):
+        (tmp_path / f"{i}.png").write_bytes(frame)
+    words = ["chat", "--model", request.config.getoption("--model"), "--prompt", "What?", "--video", tmp_path, "--fps", "4", "--json",
+             "--max-tokens", "8", "--temperature", "0"]
+    said = json.loads(subprocess.run([request.config.getoption("--omma"), *map(str, words)], capture_output=True, check=True).stdout)
+    reply = server.chat(messages=[{"role": "user", "content": [video_part(frames), text_part("What?")]}], max_tokens=8, temperature=0,
+                        media_io_kwargs={"video": {"fps": 4}}).json
+    assert reply["choices"][0]["message"]["content"] == said["text"], (reply, said)
+    assert reply["usage"]["prompt_tokens"] == said["usage"]["prompt_tokens"]
 
 
 def test_pixel_limits_reach_the_engine(start):

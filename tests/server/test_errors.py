@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from pictures import JPEG, data_url, image_part, png, text_part
+from pictures import JPEG, data_url, image_part, png, text_part, video_part
 
 CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "hello"}]
@@ -67,6 +67,66 @@ def test_too_many_images(start, limit, given):
     check(reply, 400, "BadRequestError", "image", f"At most {max(limit, 0)} image(s) may be provided in one prompt.")
 
 
+@pytest.mark.parametrize("limit, given", [(1, 2), (-1, 1)])
+def test_too_many_videos(start, limit, given):
+    parts = [image_part(), *[video_part([JPEG]) for _ in range(given)]]
+    reply = start(videos=limit).chat(messages=[{"role": "user", "content": parts}])
+    check(reply, 400, "BadRequestError", "video", f"At most {max(limit, 0)} video(s) may be provided in one prompt.")
+
+
+def video_of(url):
+    return [{"role": "user", "content": [{"type": "video_url", "video_url": url}]}]
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("url, param, part", [
+    ("data:video/mp4;base64,AAAA", "video_url", "sent as its frames"),
+    ("data:video/jpeg,AAAA", "video_url", "sent as its frames"),
+    ("http://127.0.0.1/a.mp4", "video_url", "sent as its frames"),
+    ("", "video_url", "sent as its frames"),
+    ("data:video/jpeg;base64,", "image", "cannot identify image"),
+    ("data:video/jpeg;base64,@@@@", "video_url", "base64"),
+    (video_part([png(), b""])["video_url"]["url"], "image", "cannot identify image"),
+    (video_part([png(), b"no picture"])["video_url"]["url"], "image", "cannot identify image"),
+    (video_part([png(), JPEG[:-20]])["video_url"]["url"], "image", "image file is truncated"),
+    ("data:video/jpeg;base64," + "," * 768, "video_url", "at most 768 frames, found 769"),
+    ({}, "video_url", "has no video_url with a url"),
+    (5, "video_url", "has no video_url with a url"),
+])
+def test_wrong_videos(server, url, param, part):
+    check(server.chat(messages=video_of(url)), 400, "BadRequestError", param, part)
+
+
+@pytest.mark.real_too
+def test_frames_of_two_sizes(server, kind):
+    if kind == "real":
+        reply = server.chat(messages=[{"role": "user", "content": [video_part([png(64, 64), png(64, 96)])]}])
+        check(reply, 400, "BadRequestError", "video", "frame 1: expected 64 x 64 pixels as frame 0, found 64 x 96")
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("fields, part", [
+    (5, "object of objects, got an integer"), ({"video": 5}, "object of objects, got an integer"), ({"audio": {}}, "known is video"),
+    ({"video": {"backend": "opencv"}}, "known are fps and num_frames"), ({"video": {"num_frames": 0}}, "greater than 0 or -1"),
+])
+def test_wrong_media_options(server, fields, part):
+    check(server.chat("x", media_io_kwargs=fields), 400, "BadRequestError", "media_io_kwargs", part)
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("field, value", [("fps", 0), ("fps", 1001), ("fps", "2"), ("num_frames", -2), ("num_frames", 1.5)])
+def test_wrong_media_numbers(server, field, value):
+    check(server.chat("x", media_io_kwargs={"video": {field: value}}), 400, "BadRequestError", field, field)
+
+
+def test_pixels_of_all_pictures_together(server):
+    """Each is within the limit of one picture, and five are not within that of a request."""
+    big = bytearray(png())
+    big[16:24] = (11584).to_bytes(4, "big") * 2
+    for parts in ([image_part(bytes(big))] * 5, [video_part([bytes(big)] * 5)]):
+        check(server.chat(messages=[{"role": "user", "content": parts}]), 400, "BadRequestError", "image", "at most 536870912 pixels")
+
+
 @pytest.mark.real_too
 def test_prompt_too_long(server):
     limit = server.get("/v1/models").json["data"][0]["max_model_len"]
@@ -121,7 +181,7 @@ def test_prompt_too_long(server):
     ({"messages": [{"content": "x"}]}, "messages", ["role"]),
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages", ["tool"]),
     ({"messages": [{"role": "user"}]}, "messages", ["content"]),
-    ({"messages": [{"role": "user", "content": [{"type": "video_url"}]}]}, "messages", ["video_url"]),
+    ({"messages": [{"role": "user", "content": [{"type": "audio_url"}]}]}, "messages", ["audio_url"]),
     ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages", ["messages[0].content[0]"]),
     ({"messages": [{"role": "user", "content": ["x"]}]}, "messages", ["messages[0].content[0]"]),
     ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url", ["image_url"]),

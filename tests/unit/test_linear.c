@@ -521,17 +521,7 @@ static enum omma_status make_all(const struct omma_allocator *failing, struct om
 
 static void every_failed_allocation_is_reported(void **state) {
   (void)state;
-  for (int64_t n = 0;; n++) {
-    struct test_allocator failing;
-    struct omma_error error = {0};
-    test_allocator_init(&failing);
-    failing.fail_at = n;
-    enum omma_status status = make_all(&failing.interface, &error);
-    assert_int_equal(failing.n_live, 0);
-    if (status == OMMA_OK) break;
-    assert_int_equal(status, OMMA_ERROR_MEMORY);
-    assert_true(n < 100);
-  }
+  test_fail_every_allocation(make_all, 101);
 }
 
 static int open_engine(void **state) {

@@ -108,6 +108,8 @@ enum omma_status omma_image_decode(const void *data, size_t size, const struct o
 }
 
 void omma_image_destroy(struct omma_image *image) { free(image); }
+int32_t omma_image_width(const struct omma_image *image) { return image->width; }
+int32_t omma_image_height(const struct omma_image *image) { return image->height; }
 
 /* ---- text: bytes ---- */
 
@@ -156,6 +158,10 @@ static void describe(struct omma_request *request, const struct omma_message *me
       if (part->image) {
         used += (size_t)snprintf(request->text + used, 200, "image(%dx%d,%" PRId64 ",%" PRId64 ")", part->image->width,
                                  part->image->height, part->image_options.min_pixels, part->image_options.max_pixels);
+      } else if (part->video) {
+        used += (size_t)snprintf(request->text + used, 200, "video(%zux%dx%d,%g,%s)", part->video->n_frames,
+                                 part->video->frames[0]->width, part->video->frames[0]->height, part->video->fps,
+                                 part->image_name ? part->image_name : "");
       } else {
         used += (size_t)snprintf(request->text + used, 200, "text(%zu)", part->text_size);
       }
@@ -184,8 +190,9 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   for (size_t i = 0; i < n_messages; i++) {
     for (size_t j = 0; j < messages[i].n_parts; j++) {
       const struct omma_part *part = &messages[i].parts[j];
-      n_prompt += part->image ? IMAGE_TOKENS : part->text_size;
-      if (part->image || part->text_size >= MAX_TEXT - n_all) continue;
+      bool media = part->image || part->video;
+      n_prompt += media ? IMAGE_TOKENS : part->text_size;
+      if (media || part->text_size >= MAX_TEXT - n_all) continue;
       memcpy(all + n_all, part->text, part->text_size);
       n_all += part->text_size;
       snprintf(made->text, sizeof made->text, "%.*s", (int)part->text_size, part->text);

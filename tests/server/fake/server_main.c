@@ -51,6 +51,7 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--max-body-bytes")) return s->server.max_body_bytes = number, true;
   if (!strcmp(key, "--max-total-body-bytes")) return s->server.max_total_body_bytes = number, true;
   if (!strcmp(key, "--images")) return s->server.limit_images_per_prompt = number, true;
+  if (!strcmp(key, "--videos")) return s->server.limit_videos_per_prompt = number, true;
   if (!strcmp(key, "--max-image-pixels")) return s->server.image_limits.max_pixels = number, true;
   if (!strcmp(key, "--min-pixels")) return s->server.image_options.min_pixels = number, true;
   if (!strcmp(key, "--allowed-local-media-path")) return s->server.allowed_local_media_path = value, true;
