@@ -66,6 +66,32 @@ def zentorch_tower(model: Path, pixels: torch.Tensor, grid: torch.Tensor) -> Run
     return lambda: first_tensor(compiled(pixels, grid_thw=grid))
 
 
+class OneGrid(torch.nn.Module):
+    """A tower of transformers as a function of the patches alone, f32 in and out; all that the language model reads is an output."""
+
+    def __init__(self, tower: torch.nn.Module, grid: torch.Tensor) -> None:
+        super().__init__()
+        self.tower, self.grid = tower, grid
+
+    def forward(self, patches: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        output = self.tower(patches.to(torch.bfloat16), grid_thw=self.grid)
+        return tuple(part.float() for part in (first_tensor(output), *getattr(output, "deepstack_features", ())))
+
+
+def openvino_tower(model: Path, pixels: torch.Tensor, grid: torch.Tensor) -> Run:
+    """The same class, traced for this grid and compiled by OpenVINO."""
+    import openvino as ov
+
+    tower, _ = transformers_tower(model, pixels, grid)
+    patches = pixels.float()
+    traced = torch.jit.trace(OneGrid(tower, grid).eval(), (patches,), check_trace=False)
+    converted = ov.convert_model(traced, example_input=(patches,), input=[list(patches.shape)])
+    compiled = ov.Core().compile_model(converted, "CPU", {"INFERENCE_NUM_THREADS": torch.get_num_threads(),
+                                                          "INFERENCE_PRECISION_HINT": ov.Type.bf16})
+    request = compiled.create_infer_request()
+    return lambda: torch.from_numpy(request.infer([patches.numpy()], share_inputs=True, share_outputs=True)[0])
+
+
 def vllm_modules(config: dict[str, Any]) -> dict[str, torch.nn.Module]:
     """vLLM's classes for the tower, by the prefix of their tensors."""
     if config["model_type"] == "kimi_vl":
@@ -132,6 +158,8 @@ def start(stack: ExitStack, peer: str, model: Path, pixels: torch.Tensor, grid: 
         return transformers_tower(model, pixels, grid)[1]
     if peer == "zentorch":
         return zentorch_tower(model, pixels, grid)
+    if peer == "openvino":
+        return openvino_tower(model, pixels, grid)
     return vllm_tower(stack, model, pixels, grid)
 
 
