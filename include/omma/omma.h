@@ -169,7 +169,8 @@ OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, 
                                                 struct omma_error *error);
 
 /* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, `capacity` in floats.
- * Patches go by the blocks that become tokens, row by row inside a block; values as in the official processor. */
+ * Values and the order of patches are the official processor's: by the blocks that become tokens, row by row inside a block, or, where
+ * the model's processor has that, row by row over the picture. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                           struct omma_error *error);
