@@ -285,9 +285,10 @@ struct omma_memory_plan {
   int64_t kv_cache_tokens;
   int64_t vision_workspace_bytes; /* for the patch budget; enlarged once for a picture that is over it */
   int64_t language_workspace_bytes;
-  int64_t table_bytes;         /* logits, sampler and penalty tables */
-  int64_t encoder_cache_bytes; /* the most that kept pictures may take; grows in use and is not in total_bytes */
-  int64_t request_bytes;       /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t linear_scratch_bytes; /* the linear layers' own, of all threads */
+  int64_t table_bytes;          /* logits, sampler and penalty tables */
+  int64_t encoder_cache_bytes;  /* the most that kept pictures may take; grows in use and is not in total_bytes */
+  int64_t request_bytes;        /* of a request with one picture of n_patches: resized pixels and the tower's output */
   int64_t total_bytes;
 };
 /* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */

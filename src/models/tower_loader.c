@@ -107,7 +107,11 @@ static enum omma_status load_linear(const struct load *load, const struct full_n
     memcpy(stacked[i].prefix, parts[i].text, sizeof parts[i].text);
   }
   OMMAI_TRY(ommai_loader_linear(load->loader, stacked, n_parts, n_dims, inner_shape, &out->linear, error));
-  if (load->loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
+  if (load->loader->mode != OMMAI_LOADER_PACK) {
+    struct ommai_linear_sizes sizes = {n_parts * n_out, 1, load->loader->dtype, load->loader->int8, has_bias};
+    for (int i = 0; i < n_dims - 1; i++) sizes.n_in *= inner_shape[i];
+    return ommai_loader_count_scratch(load->loader, &sizes, &form, false, error);
+  }
   return ommai_linear_op_create(load->loader->linear_engine, out->linear, &form, &out->op, error);
 }
 
