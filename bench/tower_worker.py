@@ -135,12 +135,6 @@ def enter_vllm(stack: ExitStack) -> None:
     ensure_model_parallel_initialized(1, 1)
 
 
-def raster_order(patches: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
-    """Ours come by blocks of two by two."""
-    rows, columns = grid[0, 1:].tolist()
-    return patches.reshape(rows // 2, columns // 2, 2, 2, -1).transpose(1, 2).reshape(rows * columns, -1)
-
-
 def vllm_tower(stack: ExitStack, model: Path, pixels: torch.Tensor, grid: torch.Tensor) -> Run:
     enter_vllm(stack)
     config = json.loads((model / "config.json").read_text())
@@ -149,7 +143,7 @@ def vllm_tower(stack: ExitStack, model: Path, pixels: torch.Tensor, grid: torch.
         return lambda: first_tensor(modules[0](pixels, grid.tolist()))
     tower, projector = modules
     patch = config["vision_config"]["patch_size"]
-    patches = raster_order(pixels, grid).reshape(-1, 3, patch, patch)
+    patches = pixels.reshape(-1, 3, patch, patch)
     return lambda: projector(torch.cat(tower(patches, grid[:, 1:])))
 
 

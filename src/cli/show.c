@@ -46,6 +46,7 @@ void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan) {
                   (long long)plan->kv_cache_tokens);
   ommai_show_fact(out, "vision workspace", "%s", ommai_show_bytes(plan->vision_workspace_bytes, text, sizeof text));
   ommai_show_fact(out, "language workspace", "%s", ommai_show_bytes(plan->language_workspace_bytes, text, sizeof text));
+  ommai_show_fact(out, "linear layers' scratch", "%s", ommai_show_bytes(plan->linear_scratch_bytes, text, sizeof text));
   ommai_show_fact(out, "tables", "%s", ommai_show_bytes(plan->table_bytes, text, sizeof text));
   ommai_show_fact(out, "one picture's request", "%s", ommai_show_bytes(plan->request_bytes, text, sizeof text));
   ommai_show_fact(out, "total", "%s", ommai_show_bytes(plan->total_bytes, text, sizeof text));
