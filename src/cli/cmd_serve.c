@@ -13,6 +13,8 @@
 
 /* What the engine takes as a chunk at most. */
 #define MAX_BATCHED_TOKENS 65536
+/* Resized pictures of all requests that are made ready or wait. */
+#define MAX_RESIZED_BYTES ((int64_t)4 << 30)
 
 struct values {
   struct ommai_common common;
@@ -144,6 +146,7 @@ static int start(const struct values *values, const struct ommai_common *common,
 static int run_serve(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
   struct ommai_common common = values->common;
+  common.max_resized_bytes = MAX_RESIZED_BYTES;
   if (arguments->count && common.model)
     return ommai_wrong_use("serve: %s: the model is given by --model already", arguments->items[0]);
   if (arguments->count) common.model = arguments->items[0];

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "engine/encode_call.h"
 #include "engine/encode_job.h"
+#include "engine/engine_limits.h"
 #include "engine/resources.h"
 #include "engine/sequence.h"
 
@@ -323,17 +324,20 @@ static enum omma_status enqueue(struct omma_engine *engine, const struct job *jo
   return status;
 }
 
+enum omma_status ommai_engine_check_length(const struct omma_engine *engine, size_t n_tokens, struct omma_error *error) {
+  int64_t context = engine->resources.sizes.context;
+  if ((int64_t)n_tokens < context) return OMMA_OK;
+  return ommai_fail_field(
+      error, OMMA_ERROR_LIMIT, "input_tokens",
+      "This engine's KV cache holds %lld tokens. However, your prompt contains %zu input tokens. Please reduce "
+      "the length of the input prompt or raise kv_cache_bytes",
+      (long long)context, n_tokens);
+}
+
 enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
   static const struct omma_callbacks none = {0};
-  int64_t context = engine->resources.sizes.context;
-  if ((int64_t)request->n_tokens >= context) {
-    return ommai_fail_field(
-        error, OMMA_ERROR_LIMIT, "input_tokens",
-        "This engine's KV cache holds %lld tokens. However, your prompt contains %zu input tokens. Please reduce "
-        "the length of the input prompt or raise kv_cache_bytes",
-        (long long)context, request->n_tokens);
-  }
+  OMMAI_TRY(ommai_engine_check_length(engine, request->n_tokens, error));
   const struct job job = {
       .kind = JOB_GENERATE, .submitted = ommai_clock_ns(), .request = request, .callbacks = callbacks ? *callbacks : none};
   return enqueue(engine, &job, id, error);
