@@ -1,6 +1,7 @@
 /* The engine: a bounded queue of typed jobs and the one thread that computes.
  *
- * The thread owns the resources (team, KV pages, workspaces) and the job in progress; nobody else touches them. The queue, the
+ * The thread owns the resources (team, KV pages, workspaces) and the job in progress; nobody else touches them. It alone takes jobs out
+ * of the queue and ends them, so that a request seen there stays until the thread is done with it. The queue, the
  * counters and the cancel marks are shared under one mutex, which is never held while the thread computes or calls back. */
 #include <omma/omma.h>
 #include <pthread.h>
@@ -33,6 +34,7 @@ struct omma_engine {
   struct ommai_sequence *sequence;  /* the thread's */
   pthread_t thread;
   bool has_thread;
+  const struct omma_request **waiting; /* the thread's: [queue_limit] */
 
   pthread_mutex_t mutex;
   pthread_cond_t work;     /* a job was queued, or stop */
@@ -136,19 +138,23 @@ static void count_pictures(struct omma_engine *engine, const struct ommai_encode
   engine->stats.images += encode->first;
   engine->stats.encoder_passes += encode->n_passes;
   for (int64_t i = 0; i < encode->first; i++) {
-    engine->stats.patches += encode->inputs[i].grid_rows * encode->inputs[i].grid_columns;
+    const struct ommai_vision_input *input = &encode->inputs[i];
+    int64_t n_planes = ommai_vision_input_planes(&engine->model->config.vision, input);
+    engine->stats.patches += n_planes * input->grid_rows * input->grid_columns;
   }
   pthread_mutex_unlock(&engine->mutex);
 }
 
 /* Pictures of waiting requests go through the tower with those of the first. */
 static void invite_waiting(struct omma_engine *engine) {
+  int64_t n = 0;
   pthread_mutex_lock(&engine->mutex);
   for (int64_t i = 0; i < engine->n_queued; i++) {
     const struct job *job = queued(engine, i);
-    if (job->kind == JOB_GENERATE && !job->cancelled) ommai_sequence_invite(engine->sequence, job->request);
+    if (job->kind == JOB_GENERATE && !job->cancelled) engine->waiting[n++] = job->request;
   }
   pthread_mutex_unlock(&engine->mutex);
+  for (int64_t i = 0; i < n && ommai_sequence_invite(engine->sequence, engine->waiting[i]); i++) continue;
 }
 
 static void run_generate(struct omma_engine *engine, const struct job *job) {
@@ -240,8 +246,9 @@ static void *engine_main(void *argument) {
 static enum omma_status set_up(struct omma_engine *engine, const struct ommai_engine_sizes *sizes, struct omma_error *error) {
   engine->queue_limit = sizes->queue_limit;
   engine->queue = ommai_allocate(&engine->allocator, (size_t)sizes->queue_limit, sizeof *engine->queue);
+  engine->waiting = ommai_allocate(&engine->allocator, (size_t)sizes->queue_limit, sizeof *engine->waiting);
   engine->sequence = ommai_allocate(&engine->allocator, 1, sizeof *engine->sequence);
-  if (!engine->queue || !engine->sequence)
+  if (!engine->queue || !engine->waiting || !engine->sequence)
     return ommai_fail_memory(error, "engine", (size_t)sizes->queue_limit * sizeof *engine->queue);
   OMMAI_TRY(ommai_resources_create(engine->model, sizes, &engine->resources, error));
   engine->stats.alive = true;
@@ -299,6 +306,7 @@ void omma_engine_destroy(struct omma_engine *engine) {
   pthread_cond_destroy(&engine->finished);
   struct omma_allocator allocator = engine->allocator;
   ommai_release(&allocator, engine->queue, (size_t)engine->queue_limit, sizeof *engine->queue);
+  ommai_release(&allocator, engine->waiting, (size_t)engine->queue_limit, sizeof *engine->waiting);
   ommai_release(&allocator, engine->sequence, 1, sizeof *engine->sequence);
   atomic_store(&engine->model->has_engine, false);
   ommai_release(&allocator, engine, 1, sizeof *engine);
