@@ -122,8 +122,8 @@ struct omma_image;
 /* Limits that are checked from the header before anything is decoded. 0: the default. */
 struct omma_image_limits {
   int64_t max_bytes;  /* of the file; default 64 MiB */
-  int64_t max_side;   /* pixels; default 32,768 */
-  int64_t max_pixels; /* width * height; default 128 Mi */
+  int64_t max_side;   /* pixels; default 65,500 */
+  int64_t max_pixels; /* width * height; default 178,956,970 */
 };
 
 /* Decodes a picture (JPEG, PNG, WebP, BMP, the first frame of a GIF; told by content) to 8-bit RGB: EXIF orientation applied, alpha

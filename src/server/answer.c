@@ -349,7 +349,7 @@ void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answ
   struct ommai_api_error error;
   struct answer *answer = make_answer(exchange, source);
   if (!answer) {
-    ommai_api_fail(&error, 503, NULL, "The server has no memory for this request now.");
+    ommai_api_fail_memory(&error);
     ommai_exchange_fail(exchange, &error);
     return;
   }

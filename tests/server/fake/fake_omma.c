@@ -19,6 +19,7 @@
 #define VOCABULARY 256
 #define CONTEXT 4096
 #define IMAGE_TOKENS 16
+#define DEFAULT_PIXELS 178956970 /* as omma.h says */
 #define MAX_TEXT 65536
 #define MAX_RUNNING 64
 #define SECRET "/secret/checkpoint/model.safetensors"
@@ -96,7 +97,7 @@ enum omma_status omma_image_decode(const void *data, size_t size, const struct o
   }
   bool whole = png ? size >= 45 && !memcmp(bytes + size - 8, "IEND", 4) : bytes[size - 2] == 0xff && bytes[size - 1] == 0xd9;
   if (png && size >= 24) found = (struct omma_image){big_endian(bytes + 16), big_endian(bytes + 20)};
-  int64_t max_pixels = limits && limits->max_pixels ? limits->max_pixels : 1 << 27;
+  int64_t max_pixels = limits && limits->max_pixels ? limits->max_pixels : DEFAULT_PIXELS;
   if ((int64_t)found.width * found.height > max_pixels) {
     return ommai_fail(error, OMMA_ERROR_LIMIT, "picture of %d x %d pixels: at most %" PRId64 " are allowed", found.width,
                       found.height, max_pixels);
