@@ -9,6 +9,7 @@ struct ommai_pixel_budget {
   struct omma_allocator allocator;
   size_t limit;
   atomic_size_t taken;
+  atomic_size_t n_owners; /* its maker, and what was taken */
 };
 
 enum omma_status ommai_pixel_budget_create(int64_t limit, const struct omma_allocator *allocator,
@@ -20,13 +21,14 @@ enum omma_status ommai_pixel_budget_create(int64_t limit, const struct omma_allo
   struct ommai_pixel_budget *budget = ommai_allocate(allocator, 1, sizeof *budget);
   if (!budget) return ommai_fail_memory(error, "budget for resized pictures", sizeof *budget);
   budget->allocator = *allocator;
+  atomic_init(&budget->n_owners, 1);
   budget->limit = limit ? (size_t)limit : SIZE_MAX;
   *out = budget;
   return OMMA_OK;
 }
 
 void ommai_pixel_budget_destroy(struct ommai_pixel_budget *budget) {
-  if (!budget) return;
+  if (!budget || atomic_fetch_sub(&budget->n_owners, 1) != 1) return;
   struct omma_allocator allocator = budget->allocator;
   ommai_release(&allocator, budget, 1, sizeof *budget);
 }
@@ -39,7 +41,11 @@ enum omma_status ommai_pixel_budget_take(struct ommai_pixel_budget *budget, size
                         budget->limit);
     }
   } while (!atomic_compare_exchange_weak(&budget->taken, &taken, taken + size));
+  atomic_fetch_add(&budget->n_owners, 1);
   return OMMA_OK;
 }
 
-void ommai_pixel_budget_give_back(struct ommai_pixel_budget *budget, size_t size) { atomic_fetch_sub(&budget->taken, size); }
+void ommai_pixel_budget_give_back(struct ommai_pixel_budget *budget, size_t size) {
+  atomic_fetch_sub(&budget->taken, size);
+  ommai_pixel_budget_destroy(budget);
+}
