@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 import numpy as np
+from omma_program import add_omma_option
 
 STUB = pathlib.Path(__file__).resolve().parent.parent / "tests/loadtest/stub_server.py"
 
@@ -48,7 +49,7 @@ def run(arguments, streams: int, events: int, gap: float, first: float = 0.0) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--omma", default="build/release/omma", help="the program (default: %(default)s)")
+    add_omma_option(parser)
     parser.add_argument("--model", default="models/demo", help="a model directory, for its tokenizer (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=20, help="length of the longer run (default: %(default)s)")
     arguments = parser.parse_args()

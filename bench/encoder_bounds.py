@@ -16,6 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from omma_program import add_omma_option
+
 PATCH = 14
 TOLERANCE = 1.02
 # (rows, columns) of patches: a load of document questions, 36 pictures in one queue.
@@ -69,7 +71,7 @@ def check(arguments: argparse.Namespace, model: Path, name: str, grids: list[tup
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--omma", default="build/release/omma")
+    add_omma_option(parser)
     parser.add_argument("--model", type=Path, help="a Kimi-VL checkpoint")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--budget", type=float, default=2, help="GiB beside the weights")

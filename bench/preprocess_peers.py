@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 import torchvision
+from omma_program import add_omma_option
 from PIL import Image
 from transformers import AutoImageProcessor
 
@@ -83,7 +84,7 @@ def compare(arguments: argparse.Namespace, processor: Any, folder: Path, side: i
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--omma", default="build/release/omma")
+    add_omma_option(parser)
     parser.add_argument("--model", required=True, help="a Qwen checkpoint; its weights are not read")
     parser.add_argument("--side", type=int, action="append", help="also several times (default: 1024, 2048, 4096)")
     parser.add_argument("--threads", type=int, default=2)

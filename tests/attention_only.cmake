@@ -6,7 +6,7 @@ target_link_libraries(omma_test_support PUBLIC omma_attention_static)
 
 file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.c)
 add_executable(test_kernels ${kernel_sources})
-file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_attention*.c)
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_attention*.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_cpu.c)
 foreach(source IN LISTS sources)
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${source})

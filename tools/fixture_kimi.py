@@ -284,7 +284,7 @@ class KimiOfficial:
         return {"pixels_u8": pixels, "pixel_values": patches.flatten(0, 1), "grid_thw": grid}
 
     def stored_preprocess(self, file: Path) -> Tensors:
-        """As preprocess, with a sample of the patches in merge-block order; raises unless Kimi-K2.5's agrees.
+        """As preprocess, with a sample of the patches; raises unless Kimi-K2.5's agrees.
 
         It resizes with torchvision, so only pictures within the limit can be compared.
         """
@@ -294,8 +294,7 @@ class KimiOfficial:
             other = Kimi_K25ImageProcessor()(picture, return_tensors="pt")["pixel_values"]
             if (other - result["pixel_values"]).abs().max() > 1e-6:
                 raise RuntimeError(f"{file.name}: Kimi-K2.5's image processor gives other patches")
-        patches = block_order(result["pixel_values"].flatten(1), result["grid_thw"][None], self.spec.form.merge_size)
-        return result | {"pixel_values": sample_rows(patches)}
+        return result | {"pixel_values": sample_rows(result["pixel_values"].flatten(1))}
 
     def prompt_text(self, case: Any) -> str:
         return render_prompt(case.messages)

@@ -81,6 +81,20 @@ def exif(orientation, order="<", pad=0):
     return b"Exif\0\0" + body + struct.pack(order + "I", 0)
 
 
+ADOBE = b"\xff\xee\0\x0eAdobe"
+
+
+def without_adobe(data):
+    at = data.index(ADOBE)
+    return data[:at] + data[at + 16 :]
+
+
+def with_transform(data, transform):
+    """The same planes, said to be stored in another way: 2 is YCCK, as Photoshop writes."""
+    at = data.index(ADOBE) + 15
+    return data[:at] + bytes([transform]) + data[at + 1 :]
+
+
 def make_jpegs(files):
     rgb = drawing(61, 43)
     files["baseline_420.jpg"] = jpeg(rgb, "RGB", subsampling=2, quality=85)
@@ -93,7 +107,12 @@ def make_jpegs(files):
     files["progressive_420.jpg"] = jpeg(rgb, "RGB", subsampling=2, progressive=True)
     files["progressive_444.jpg"] = jpeg(rgb, "RGB", subsampling=0, progressive=True)
     files["progressive_gray.jpg"] = jpeg(drawing(50, 37, 1), "L", progressive=True)
-    files["cmyk.jpg"] = jpeg(drawing(40, 31, 4), "CMYK", quality=90)
+    cmyk = drawing(40, 31, 4)
+    files["cmyk.jpg"] = jpeg(cmyk, "CMYK", quality=90)
+    files["cmyk_progressive.jpg"] = jpeg(cmyk, "CMYK", quality=90, progressive=True)
+    files["cmyk_unmarked.jpg"] = without_adobe(files["cmyk.jpg"])
+    files["ycck.jpg"] = with_transform(files["cmyk.jpg"], 2)
+    files["ycck_progressive.jpg"] = with_transform(files["cmyk_progressive.jpg"], 2)
     for width, height in ((1, 1), (2, 1), (1, 3), (15, 17), (33, 8)):
         files[f"size_{width}x{height}.jpg"] = jpeg(drawing(width, height), "RGB", subsampling=2)
     for orientation in range(1, 9):

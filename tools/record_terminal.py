@@ -89,14 +89,16 @@ def run(recording, omma, command, lines, folder):
     recording.type(command)
     recording.add("\n")
     master, slave = pty.openpty()
-    environment = {**os.environ, "PATH": f"{omma.parent}:{os.environ['PATH']}", "COLUMNS": str(COLUMNS)}
+    environment = {**os.environ, "PATH": f"{omma.parent}:{os.environ['PATH']}", "COLUMNS": str(COLUMNS),
+                   "TERM": "dumb"}
     with subprocess.Popen(["sh", "-c", command], stdin=slave, stdout=slave, stderr=slave, cwd=folder, env=environment,
                           start_new_session=True) as process:
         os.close(slave)
         waiting = list(lines)
         before, echo, tail = time.monotonic(), "", ""
-        while (got := read_some(master, 120)) is not None:
-            if not got:
+        # What came together with an echo may have been all there is.
+        while (got := read_some(master, 0.2 if echo else 120)) is not None:
+            if not got and not echo:
                 process.kill()
                 sys.exit(f"record_terminal: {command}: no answer for two minutes")
             now = time.monotonic()

@@ -102,7 +102,8 @@ OMMA_API enum omma_status omma_model_verify(const struct omma_model *model, omma
  * OK, or INTERNAL when one is off. */
 OMMA_API enum omma_status omma_self_test(const char *isa, omma_report report, void *context, struct omma_error *error);
 
-/* Lists the CPU level, and per operation and type the kernel that serves it (what = operation, details = kernel). */
+/* Lists the CPU level and why it is that one, and per operation, type and head dimensions the kernel that serves them (what =
+ * operation, details = kernel). */
 OMMA_API enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error);
 
 /* What this machine can do at a CPU level with so many threads: multiply-adds per second out of registers, times two. Measured
@@ -172,7 +173,8 @@ OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, 
                                                 struct omma_error *error);
 
 /* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, `capacity` in floats.
- * Patches go by the blocks that become tokens, row by row inside a block; values as in the official processor. */
+ * Values and the order of patches are the official processor's: by the blocks that become tokens, row by row inside a block, or, where
+ * the model's processor has that, row by row over the picture. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                           struct omma_error *error);
@@ -293,9 +295,10 @@ struct omma_memory_plan {
   int64_t kv_cache_tokens;
   int64_t vision_workspace_bytes; /* for the patch budget; enlarged once for a picture that is over it */
   int64_t language_workspace_bytes;
-  int64_t table_bytes;         /* logits, sampler and penalty tables */
-  int64_t encoder_cache_bytes; /* the most that kept pictures may take; grows in use and is not in total_bytes */
-  int64_t request_bytes;       /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t linear_scratch_bytes; /* the linear layers' own, of all threads */
+  int64_t table_bytes;          /* logits, sampler and penalty tables */
+  int64_t encoder_cache_bytes;  /* the most that kept pictures may take; grows in use and is not in total_bytes */
+  int64_t request_bytes;        /* of a request with one picture of n_patches: resized pixels and the tower's output */
   int64_t total_bytes;
 };
 /* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */

@@ -16,4 +16,4 @@ out = ommatidia.attention(q, k, v, cu_seqlens)
 for begin, end in zip(cu_seqlens[:-1], cu_seqlens[1:], strict=True):
     alone = ommatidia.attention(q[begin:end], k[begin:end], v[begin:end])
     print(f"{end - begin:5} patches: same bits alone: {np.array_equal(out[begin:end], alone)}")
-print(f"{ommatidia.info()['isa']}, {ommatidia.get_num_threads()} threads")
+print(f"CPU level {ommatidia.info()['isa']}, threads: {ommatidia.get_num_threads()}")

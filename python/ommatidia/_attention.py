@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _teams
-from ._library import CAUSAL, ENCODER, F16, Error, Tensors, check, library
+from ._library import CAUSAL, ENCODER, F16, MAX_HEAD_DIM, Error, Tensors, check, library
 from ._plans import Plan, PlanKey, cache
 from ._segmentation import Borders, content_of
 from ._tensors import (
@@ -138,6 +138,13 @@ def _shapes(q: Strided, k: Strided, v: Strided, num_heads: int | None, num_kv_he
     k_rows = rows(k, num_kv_heads, q_rows.head_dim, fused)
     v_rows = rows(v, k_rows.n_heads, None, fused)
     rank = len(q.shape)
+    # What was meant as [b, s, H*D] reads as [T, H, D] with the wrong numbers in every place.
+    hint = "" if fused or rank != 3 else "; if rows hold heads * head_dim elements, give num_heads"
+    if hint and q_rows.head_dim > MAX_HEAD_DIM:
+        raise NotImplementedError(
+            f"q: head dimension: expected at most {MAX_HEAD_DIM}, found {q_rows.head_dim} in shape {list(q.shape)}, "
+            f"taken as [tokens, heads, head_dim]{hint}"
+        )
     for name, other, what, found, expected in (
         ("k", "q", "rank", len(k.shape), rank),
         ("v", "q", "rank", len(v.shape), rank),
@@ -147,9 +154,9 @@ def _shapes(q: Strided, k: Strided, v: Strided, num_heads: int | None, num_kv_he
         ("k", "q", "head dimension", k_rows.head_dim, q_rows.head_dim),
     ):
         if found != expected:
-            raise ValueError(f"{name}: {what} {found}, but {other} has {expected}")
+            raise ValueError(f"{name}: {what} {found}, but {other} has {expected}{hint if what == 'head dimension' else ''}")
     if q_rows.n_heads % k_rows.n_heads != 0:
-        raise ValueError(f"k: expected heads that divide those of q ({q_rows.n_heads}), found {k_rows.n_heads}")
+        raise ValueError(f"k: expected heads that divide those of q ({q_rows.n_heads}), found {k_rows.n_heads}{hint}")
     width = q_rows.n_heads * v_rows.head_dim if fused else v_rows.head_dim
     return Shapes(q.dtype, q_rows, k_rows, v_rows, (*q.shape[:-1], width))
 
@@ -167,8 +174,10 @@ def _plan_key(
     n_tokens, n_kv_tokens = q.n_batch * q.n_tokens, k.n_batch * k.n_tokens
     if cu_q is not None and cu_k is not None and len(cu_q) != len(cu_k):
         raise ValueError(f"cu_seqlens_k: expected {len(cu_q) // 8} entries as in cu_seqlens, found {len(cu_k) // 8}")
-    if causal and (cu_k is not None or n_tokens != n_kv_tokens):
-        raise ValueError("causal: expected as many keys as queries, and one cu_seqlens for both")
+    if causal and cu_k is not None:
+        raise ValueError("cu_seqlens_k: expected None with causal, where the borders of q are those of k")
+    if causal and n_tokens != n_kv_tokens:
+        raise ValueError(f"k: expected as many tokens as q has ({n_tokens}) with causal, found {n_kv_tokens}")
     if causal and dtype == F16:
         raise NotImplementedError("causal: expected float32 or bfloat16, but q is float16")
     if n_kv_tokens == 0 and n_tokens > 0:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from . import _teams
 from ._library import BF16, CAUSAL, ENCODER, F16, F32, LIBRARY_PATH, Error, check, library
-from ._plans import context
+from ._plans import Plan, PlanKey, context
 
 # The head dimensions of the usual vision towers.
 _HEAD_DIMS = (64, 72, 80, 88, 96, 104, 112, 128)
+
+# Encoder segments of up to so many tokens may have a kernel of their own.
+_WINDOW_TOKENS = 64
 
 
 def _kernel(form: int, dtype: int, head_dim: int) -> str | None:
@@ -18,10 +22,18 @@ def _kernel(form: int, dtype: int, head_dim: int) -> str | None:
     return None if name is None else name.decode()
 
 
+def _window_kernel(dtype: int, head_dim: int) -> str | None:
+    """The kernel of encoder segments of up to _WINDOW_TOKENS, which a plan of one such segment names."""
+    if _kernel(ENCODER, dtype, head_dim) is None:
+        return None
+    window = PlanKey(ENCODER, dtype, 1, 1, head_dim, head_dim, 0.0, _WINDOW_TOKENS, _WINDOW_TOKENS, 1, None, None)
+    return Plan(context.handle(), window).kernel
+
+
 def info(head_dims: Iterable[int] = _HEAD_DIMS) -> dict[str, Any]:
     """The library in use, its CPU level, the number of threads, and the kernel per form, type and head dimension.
 
-    A kernel of None is a combination that is refused."""
+    "windows" are the encoder's segments of up to 64 tokens. A kernel of None is a combination that is refused."""
     dims = tuple(head_dims)
     return {
         "library": str(LIBRARY_PATH),
@@ -29,10 +41,14 @@ def info(head_dims: Iterable[int] = _HEAD_DIMS) -> dict[str, Any]:
         "threads": _teams.get_num_threads(),
         "kernels": {
             form_name: {
-                type_name: {head_dim: _kernel(form, dtype, head_dim) for head_dim in dims}
+                type_name: {head_dim: kernel(dtype, head_dim) for head_dim in dims}
                 for type_name, dtype in (("float32", F32), ("bfloat16", BF16), ("float16", F16))
             }
-            for form_name, form in (("encoder", ENCODER), ("causal", CAUSAL))
+            for form_name, kernel in (
+                ("encoder", partial(_kernel, ENCODER)),
+                ("windows", _window_kernel),
+                ("causal", partial(_kernel, CAUSAL)),
+            )
         },
     }
 

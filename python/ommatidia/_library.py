@@ -12,6 +12,7 @@ LIBRARY_PATH = Path(__file__).with_name("libomma-attention.so")
 F32, BF16, F16 = 0, 1, 2
 INDEX_INT64 = 1
 ENCODER, CAUSAL = 0, 1
+MAX_HEAD_DIM = 256
 
 _OK = 0
 _MEMORY, _UNSUPPORTED, _INTERNAL = 2, 5, 9
@@ -102,7 +103,6 @@ class Tensors(ctypes.Structure):
 
 # Handles are plain addresses. Every call gives up the GIL, which is what ctypes does for a CDLL.
 _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
-    "omma_status_name": (c_char_p, [c_int]),
     "omma_attention_context_create": (c_int, [POINTER(Options), POINTER(c_void_p), POINTER(Error)]),
     "omma_attention_context_isa": (c_char_p, [c_void_p]),
     "omma_attention_kernel_name": (c_char_p, [c_void_p, c_int, c_int, c_int32, c_int32]),
@@ -128,7 +128,10 @@ def _load() -> ctypes.CDLL:
             "`make python` makes"
         ) from error
     for name, (result, arguments) in _PROTOTYPES.items():
-        function = getattr(loaded, name)
+        try:
+            function = getattr(loaded, name)
+        except AttributeError as error:
+            raise ImportError(f"{LIBRARY_PATH}: has no {name}; it belongs to another version of this package") from error
         function.restype = result
         function.argtypes = arguments
     return loaded

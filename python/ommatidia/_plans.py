@@ -68,6 +68,7 @@ class Plan:
         info = PlanInfo()
         library.omma_attention_plan_get_info(handle, ctypes.byref(info))
         self.n_bytes = info.plan_bytes + key.n_bytes()
+        self.kernel = info.kernel.decode()  # that serves the longest segment
 
     # The function is bound early: at the interpreter's end the module may be gone before the last plan.
     def __del__(self, destroy: Any = library.omma_attention_plan_destroy) -> None:

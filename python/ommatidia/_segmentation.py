@@ -44,8 +44,9 @@ def _int64_bytes(name: str, array: Any) -> bytes:
             raise ValueError(f"{name}: expected a tensor on the CPU, found one on {array.device}")
         array = array.numpy()
     values = np.asarray(array)
-    if values.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
-        raise ValueError(f"{name}: expected int32 or int64, found {values.dtype}")
+    # The shape first: NumPy gives an empty list a type that nobody chose.
     if values.ndim != 1 or values.size < 1:
         raise ValueError(f"{name}: expected one dimension of n_segments + 1 entries, found shape {list(values.shape)}")
+    if values.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
+        raise ValueError(f"{name}: expected int32 or int64, found {values.dtype}")
     return values.astype(np.int64).tobytes()

@@ -8,7 +8,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-/* Units are ordered by weight with three bits below the leading one; those that use shared workspace come first. */
+/* Units are ordered by weight with three bits below the leading one (weights under 8 share classes with those up to 15, which costs
+ * nothing); those that use shared workspace come first. */
 enum { WEIGHT_CLASSES = 512, BUCKETS = 2 * WEIGHT_CLASSES };
 
 int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows) {
@@ -127,6 +128,7 @@ int32_t ommai_attention_pair_heads(int32_t n_kv_heads) {
 /* How many kv heads form a pair, where `n_pieces` pieces of work per head are independent. */
 static int32_t choose_heads(const struct ommai_attention_problem *problem, int64_t n_pieces) {
   int32_t heads = ommai_attention_pair_heads(problem->n_kv_heads);
+  if (n_pieces >= OMMAI_ATTENTION_MANY_PAIRS) return heads;
   while (heads > 1 && n_pieces * (problem->n_kv_heads / heads) < OMMAI_ATTENTION_MANY_PAIRS) heads /= 2;
   return heads;
 }
@@ -147,7 +149,8 @@ static struct ommai_attention_unit make_unit(const struct ommai_attention_proble
     unit.n_keys = unit.first_visible;
     unit.prepare_per_pair = ommai_div_up(unit.n_keys, OMMAI_ATTENTION_SPLIT_KEYS);
     unit.small = unit.prepare_per_pair <= 1;
-    unit.heads_per_pair = choose_heads(problem, problem->n_tokens * unit.prepare_per_pair);
+    unit.heads_per_pair =
+        choose_heads(problem, ommai_min_i64(problem->n_tokens, OMMAI_ATTENTION_MANY_PAIRS) * unit.prepare_per_pair);
   } else {
     int64_t blocks = ommai_div_up(unit.n_keys, OMMAI_ATTENTION_BLOCK);
     unit.prepare_per_pair = ommai_div_up(blocks, OMMAI_ATTENTION_PACK_BLOCKS);

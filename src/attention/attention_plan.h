@@ -1,6 +1,7 @@
 /* Inside of the operator: context, the checked problem, the plan and its jobs.
  *
- * A plan is a list of units, the heaviest first, and a list of waves over them. A unit is the queries of one segment (one
+ * A plan is a list of units, those that use shared workspace before the small ones and the heaviest of each first, and a list of waves
+ * over them. A unit is the queries of one segment (one
  * query row in the DECODE form) against the keys of its sequence. A pair is a unit and one kv head, or a few neighbouring ones
  * where there is work enough for everybody. The pairs, in unit order, are cut into waves so that what a wave keeps in shared
  * workspace fits a fixed budget. A wave has two phases, each one team call:

@@ -35,6 +35,32 @@ static enum omma_status check_reach(const char *name, int64_t count, int64_t str
   return OMMA_OK;
 }
 
+static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
+
+/* Rows of out are written by different workers and may not share memory. check_reach has bounded the products. */
+static enum omma_status check_out_strides(const struct ommai_attention_problem *problem, const struct omma_attention_tensors *t,
+                                          struct omma_error *error) {
+  int64_t row = problem->v_head_dim, token = magnitude(t->out_token_stride), head = magnitude(t->out_head_stride);
+  if (problem->n_tokens > 1 && token < row) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "out_token_stride",
+                            "out_token_stride: rows of %" PRId64 " elements overlap at a stride of %" PRId64, row,
+                            t->out_token_stride);
+  }
+  if (problem->n_heads > 1 && head < row) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "out_head_stride",
+                            "out_head_stride: rows of %" PRId64 " elements overlap at a stride of %" PRId64, row,
+                            t->out_head_stride);
+  }
+  if (problem->n_tokens > 1 && problem->n_heads > 1 && token < (problem->n_heads - 1) * head + row &&
+      head < (problem->n_tokens - 1) * token + row) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "out_head_stride",
+                            "out_head_stride: rows of different tokens and heads overlap at strides of %" PRId64
+                            " and %" PRId64,
+                            t->out_token_stride, t->out_head_stride);
+  }
+  return OMMA_OK;
+}
+
 static enum omma_status check_strides(const struct omma_attention_plan *plan, const struct omma_attention_tensors *t,
                                       struct omma_error *error) {
   const struct ommai_attention_problem *problem = &plan->problem;
@@ -52,18 +78,7 @@ static enum omma_status check_strides(const struct omma_attention_plan *plan, co
     OMMAI_TRY(check_reach("v_page_stride", INT32_MAX, t->v_page_stride, error));
     OMMAI_TRY(check_reach("page_table_stride", problem->n_segments, t->page_table_stride, error));
   }
-  int64_t row = problem->v_head_dim;
-  if (problem->n_tokens > 1 && t->out_token_stride < row && t->out_token_stride > -row) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "out_token_stride",
-                            "out_token_stride: rows of %" PRId64 " elements overlap at a stride of %" PRId64, row,
-                            t->out_token_stride);
-  }
-  if (problem->n_heads > 1 && t->out_head_stride < row && t->out_head_stride > -row) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "out_head_stride",
-                            "out_head_stride: rows of %" PRId64 " elements overlap at a stride of %" PRId64, row,
-                            t->out_head_stride);
-  }
-  return OMMA_OK;
+  return check_out_strides(problem, t, error);
 }
 
 static enum omma_status check_pointers(const struct omma_attention_plan *plan, const struct omma_attention_tensors *t,

@@ -136,8 +136,9 @@ static int64_t border(const void *array, enum omma_index_type type, int64_t inde
   return value;
 }
 
+/* Borders over the n_tokens rows of `tensor`. */
 static enum omma_status check_borders(const char *field, const void *array, const struct omma_attention_spec *spec,
-                                      int64_t n_tokens, struct omma_error *error) {
+                                      const char *tensor, int64_t n_tokens, struct omma_error *error) {
   int64_t before = 0;
   for (int64_t i = 0; i <= spec->n_segments; i++) {
     int64_t value = border(array, spec->index_type, i);
@@ -151,8 +152,8 @@ static enum omma_status check_borders(const char *field, const void *array, cons
     }
     if (value > n_tokens) {
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field,
-                              "%s[%" PRId64 "]: expected at most the %" PRId64 " rows of the tensor, found %" PRId64, field, i,
-                              n_tokens, value);
+                              "%s[%" PRId64 "]: expected at most the %" PRId64 " rows of %s, found %" PRId64, field, i,
+                              n_tokens, tensor, value);
     }
     before = value;
   }
@@ -205,11 +206,11 @@ static enum omma_status check_positions(const struct ommai_attention_problem *pr
 enum omma_status ommai_attention_check_segments(const struct ommai_attention_problem *problem,
                                                 const struct omma_attention_spec *spec, struct omma_error *error) {
   if (spec->cu_seqlens) {
-    OMMAI_TRY(check_borders("cu_seqlens", spec->cu_seqlens, spec, problem->n_tokens, error));
+    OMMAI_TRY(check_borders("cu_seqlens", spec->cu_seqlens, spec, "q", problem->n_tokens, error));
     if (spec->cu_seqlens_k && !problem->paged) {
-      OMMAI_TRY(check_borders("cu_seqlens_k", spec->cu_seqlens_k, spec, problem->n_kv_tokens, error));
+      OMMAI_TRY(check_borders("cu_seqlens_k", spec->cu_seqlens_k, spec, "k", problem->n_kv_tokens, error));
     } else if (!problem->paged) {
-      OMMAI_TRY(check_borders("cu_seqlens", spec->cu_seqlens, spec, problem->n_kv_tokens, error));
+      OMMAI_TRY(check_borders("cu_seqlens", spec->cu_seqlens, spec, "k", problem->n_kv_tokens, error));
     }
   } else {
     OMMAI_TRY(check_batch(problem, spec, error));

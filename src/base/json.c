@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-static const char *type_name(const json_t *value) {
+const char *ommai_json_kind(const json_t *value) {
   switch (json_typeof(value)) {
     case JSON_OBJECT: return "an object";
     case JSON_ARRAY: return "an array";
@@ -29,7 +29,7 @@ enum omma_status ommai_json_load(const char *name, const char *data, size_t size
                       reason.text);
   }
   if (!json_is_object(document)) {
-    const char *found = type_name(document);
+    const char *found = ommai_json_kind(document);
     json_decref(document);
     return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: expected a JSON object, found %s", name, found);
   }
@@ -62,7 +62,7 @@ static enum omma_status find(const json_t *object, const char *where, const char
 static enum omma_status wrong_type(const char *where, const char *key, const char *expected, const json_t *value,
                                    struct omma_error *error) {
   return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": expected %s, found %s", where, key, expected,
-                          type_name(value));
+                          ommai_json_kind(value));
 }
 
 /* A whole number; 2.0 counts as 2, as some writers store it so. */

@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a value is, for messages: "an array", "null". */
+const char *ommai_json_kind(const json_t *value);
+
 /* Parses a file of at most `limit` bytes whose top level must be an object. Duplicate keys are refused. The caller decrefs. */
 enum omma_status ommai_json_load_file(const char *path, size_t limit, const struct omma_allocator *allocator, json_t **root,
                                       struct omma_error *error);

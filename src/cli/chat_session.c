@@ -1,6 +1,5 @@
 #include "cli/chat_session.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +7,23 @@
 
 #include "base/file.h"
 #include "cli/diagnostics.h"
+#include "cli/history_file.h"
 #include "cli/interrupt.h"
+#include "cli/line_editor.h"
 #include "cli/pasted_paths.h"
 #include "cli/paths.h"
 
 #define MAX_PENDING 64
 
+static const char prompt[] = "> ";
+
 struct session {
   struct omma_model *model;
   struct omma_engine *engine;
-  const struct ommai_answer_options *options;
-  const struct ommai_attachment_options *attaching;
+  const struct ommai_session_options *options;
   struct ommai_conversation *conversation;
-  size_t n_kept; /* messages that /reset leaves */
+  struct ommai_line_editor *editor; /* NULL: lines are read as they come */
+  size_t n_kept;                    /* messages that /reset leaves */
   struct omma_part pending[MAX_PENDING];
   size_t n_pending; /* pictures and videos for the next question */
 };
@@ -44,15 +47,20 @@ static bool can_attach(const struct session *session, const char *kind, const ch
 static void add_image(struct session *session, const char *source) {
   struct omma_part *part = &session->pending[session->n_pending];
   if (!can_attach(session, "image", source)) return;
-  if (ommai_attach_image(source, session->attaching, part) != OMMAI_EXIT_DONE) return;
+  if (ommai_attach_image(source, &session->options->attaching, part) != OMMAI_EXIT_DONE) return;
   session->n_pending++;
   printf("(%dx%d, goes with the next question)\n", (int)omma_image_width(part->image), (int)omma_image_height(part->image));
 }
 
-static void add_video(struct session *session, const char *source) {
+/* A path as a terminal pastes it, or what /video otherwise takes, as it is. */
+static void add_video(struct session *session, const char *line) {
   struct omma_part *part = &session->pending[session->n_pending];
+  char path[OMMAI_MAX_PATH];
+  const char *rest = line;
+  bool pasted = ommai_pasted_path(&rest, path, sizeof path) == OMMAI_WORD_FOUND && !rest[strspn(rest, " \t")];
+  const char *source = pasted ? path : line;
   if (!can_attach(session, "video", source)) return;
-  if (ommai_attach_video(source, session->attaching, part) != OMMAI_EXIT_DONE) return;
+  if (ommai_attach_video(source, &session->options->attaching, part) != OMMAI_EXIT_DONE) return;
   session->n_pending++;
   printf("(%zu frames, go with the next question)\n", part->video->n_frames);
 }
@@ -88,7 +96,7 @@ static void set_system(struct session *session, const char *text) {
   puts(*text ? "(a new conversation with this system message)" : "(a new conversation without a system message)");
 }
 
-static void print_help(void) {
+static void print_help(bool edits) {
   puts(
       "/image PATH...  pictures for the next question; paths alone on a line, typed, pasted or dropped, do the same\n"
       "/video PATH     a video for the next question: a folder of frames, or their files with commas between\n"
@@ -97,6 +105,7 @@ static void print_help(void) {
       "/help           this text\n"
       "/quit           leave; the end of input (Ctrl-D) does the same\n"
       "Ctrl-C ends an answer; at the prompt it drops the line, and twice it leaves. Everything else is a question.");
+  if (edits) puts("The arrow keys bring earlier lines back, Ctrl-R looks for one, Tab completes paths and commands.");
 }
 
 /* The text behind a command word, or NULL when the line is not that command. */
@@ -115,7 +124,7 @@ static void ask(struct session *session, const char *question) {
     return;
   }
   struct ommai_answer answer;
-  int code = ommai_answer(session->model, session->engine, session->conversation, session->options, &answer);
+  int code = ommai_answer(session->model, session->engine, session->conversation, &session->options->answering, &answer);
   if (code == OMMAI_EXIT_DONE) {
     puts(answer.interrupted ? " (interrupted)" : "");
     code = ommai_conversation_add(session->conversation, OMMA_ROLE_ASSISTANT, NULL, 0, answer.text, answer.text_size);
@@ -141,7 +150,7 @@ static bool handle_line(struct session *session, const char *line) {
   } else if (command_argument(line, "/reset")) {
     reset(session);
   } else if (command_argument(line, "/help")) {
-    print_help();
+    print_help(session->editor != NULL);
   } else if (ommai_pasted_pictures(line) || (strpbrk(line, "/.") && ommai_file_exists(line))) {
     add_images(session, line);
   } else if (line[0] == '/' && line[1] && !strpbrk(line + 1, " /")) {
@@ -152,50 +161,53 @@ static bool handle_line(struct session *session, const char *line) {
   return true;
 }
 
-/* Sleeps until a line is there: false when a signal came first. A terminal hands out one line at a time, so none waits in stdin's
- * buffer. */
-static bool wait_for_line(void) {
-  struct pollfd sources[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = ommai_interrupt_descriptor(), .events = POLLIN}};
-  while (!ommai_interrupted()) {
-    if (poll(sources, 2, -1) < 0) continue;
-    if (sources[1].revents) ommai_interrupt_wait();
-    if (sources[0].revents && !ommai_interrupted()) return true;
+/* A line with the prompt before it; release with free(). NULL at the end of input and when a signal came. */
+static char *take_line(const struct session *session) {
+  if (session->editor) return ommai_line_editor_read(session->editor);
+  char *line = NULL;
+  size_t capacity = 0;
+  fputs(prompt, stdout);
+  fflush(stdout);
+  /* A terminal hands out one line at a time, so none waits in stdin's buffer. */
+  if (ommai_interrupt_wait_for(STDIN_FILENO) == OMMAI_WAIT_READY && getline(&line, &capacity, stdin) >= 0) {
+    line[strcspn(line, "\r\n")] = '\0';
+    return line;
   }
-  return false;
+  free(line);
+  return NULL;
 }
 
-/* The next line, without its end. False at the end of input, after a second Ctrl-C in a row, or when the program is to end. */
-static bool read_line(char **line, size_t *capacity) {
-  bool ready, asked = false;
+/* The next line. NULL at the end of input, after a second Ctrl-C in a row, or when the program is to end. */
+static char *read_line(const struct session *session) {
+  char *line;
+  bool leave, asked = false;
   do {
     ommai_interrupt_defer();
-    fputs("> ", stdout);
-    fflush(stdout);
-    ready = wait_for_line();
-    bool leave = asked || ommai_interrupt_terminates();
+    line = take_line(session);
+    leave = asked || !ommai_interrupted() || ommai_interrupt_terminates();
     ommai_interrupt_resume();
-    if (!ready && leave) break;
-    if (!ready) puts("\n(again Ctrl-C, Ctrl-D or /quit leaves)");
+    if (!line) puts(leave ? "" : "\n(again Ctrl-C, Ctrl-D or /quit leaves)");
     asked = true;
-  } while (!ready);
-  ssize_t length = ready ? getline(line, capacity, stdin) : -1;
-  if (length < 0) {
-    putchar('\n');
-    return false;
-  }
-  (*line)[strcspn(*line, "\r\n")] = '\0';
-  return true;
+  } while (!line && !leave);
+  return line;
 }
 
-int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_answer_options *options,
-                       const struct ommai_attachment_options *attaching, struct omma_part *attachments, size_t n_attachments,
-                       struct ommai_conversation *conversation) {
-  struct session session = {.model = model,
-                            .engine = engine,
-                            .options = options,
-                            .attaching = attaching,
-                            .conversation = conversation,
-                            .n_kept = conversation->count};
+static void converse(struct session *session) {
+  bool go_on = true;
+  puts("Ask a question; /help lists the commands.");
+  while (go_on) {
+    char *line = read_line(session);
+    if (line && session->editor && line[strspn(line, " \t")]) ommai_line_editor_remember(session->editor, line);
+    go_on = line && handle_line(session, line);
+    free(line);
+  }
+}
+
+int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_session_options *options,
+                       struct omma_part *attachments, size_t n_attachments, struct ommai_conversation *conversation) {
+  struct session session = {
+      .model = model, .engine = engine, .options = options, .conversation = conversation, .n_kept = conversation->count};
+  char history[OMMAI_MAX_PATH];
   for (size_t i = 0; i < n_attachments; i++) {
     if (session.n_pending < MAX_PENDING) {
       session.pending[session.n_pending++] = attachments[i];
@@ -204,11 +216,10 @@ int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, con
     }
   }
   if (n_attachments > MAX_PENDING) ommai_warn("only the first %d pictures and videos go with the first question", MAX_PENDING);
-  char *line = NULL;
-  size_t capacity = 0;
-  puts("Ask a question; /help lists the commands.");
-  while (read_line(&line, &capacity) && handle_line(&session, line)) continue;
-  free(line);
+  bool keep = options->history && ommai_history_path(history, sizeof history);
+  session.editor = ommai_line_editor_create(prompt, keep ? history : NULL);
+  converse(&session);
+  ommai_line_editor_destroy(session.editor);
   drop_pending(&session);
   return ommai_finish_output();
 }

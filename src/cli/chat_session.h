@@ -5,11 +5,15 @@
 #include "cli/attachments.h"
 #include "cli/chat_answer.h"
 
+struct ommai_session_options {
+  struct ommai_answer_options answering;
+  struct ommai_attachment_options attaching; /* of pictures and videos that questions add */
+  bool history;                              /* keep typed lines in a file, for the next conversation */
+};
+
 /* Reads questions from standard input, line by line, until its end or /quit. `conversation` may begin with a system message, which
- * /reset keeps. The attachments go with the first question; they are taken over. `attaching` is for those that questions add.
- * Returns an exit code. */
-int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_answer_options *options,
-                       const struct ommai_attachment_options *attaching, struct omma_part *attachments, size_t n_attachments,
-                       struct ommai_conversation *conversation);
+ * /reset keeps. The attachments go with the first question; they are taken over. Returns an exit code. */
+int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_session_options *options,
+                       struct omma_part *attachments, size_t n_attachments, struct ommai_conversation *conversation);
 
 #endif

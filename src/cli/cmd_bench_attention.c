@@ -140,10 +140,12 @@ static int print(const struct bench *bench) {
         (json_int_t)n_tokens, "n_segments", (json_int_t)bench->segments.count, "flops", bench->info.flops));
   }
   char text[32];
-  ommai_show_fact(stdout, "kernel", "%s on %d threads", bench->info.kernel, bench->n_threads);
-  ommai_show_fact(stdout, "work", "%lld tokens in %zu segments, %.3g GFLOP", (long long)n_tokens, bench->segments.count,
-                  bench->info.flops * 1e-9);
-  ommai_show_fact(stdout, "time", "%.3f ms at best, %.3f ms median of %zu runs", min_ms, median_ms, bench->n_times);
+  ommai_show_fact(stdout, "kernel", "%s on %d thread%s", bench->info.kernel, bench->n_threads,
+                  ommai_show_plural(bench->n_threads));
+  ommai_show_fact(stdout, "work", "%lld token%s in %zu segment%s, %.3g GFLOP", (long long)n_tokens, ommai_show_plural(n_tokens),
+                  bench->segments.count, ommai_show_plural((int64_t)bench->segments.count), bench->info.flops * 1e-9);
+  ommai_show_fact(stdout, "time", "%.3f ms at best, %.3f ms median of %zu run%s", min_ms, median_ms, bench->n_times,
+                  ommai_show_plural((int64_t)bench->n_times));
   ommai_show_fact(stdout, "speed", "%.1f GFLOP/s, %.1f %% of the measured %.1f", gflops, fraction * 100, bench->peak_gflops);
   ommai_show_fact(stdout, "workspace", "%s", ommai_show_bytes((int64_t)bench->workspace_bytes, text, sizeof text));
   ommai_show_fact(stdout, "making the plan", "%s", ommai_show_seconds(bench->plan_seconds, text, sizeof text));

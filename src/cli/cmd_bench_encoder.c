@@ -234,13 +234,13 @@ static void print_memory(const struct bench *bench) {
 
 static int print_table(const struct bench *bench) {
   double best = bench->times[PACKED][0], low = bench->peaks[0] + bench->peaks[1] - peak_gflops(bench);
-  ommai_show_fact(stdout, "tower", "%s in %s on %d threads, %s", bench->info.model_type, bench->info.vision_weights,
-                  bench->info.n_threads, bench->info.isa);
-  ommai_show_fact(stdout, "work", "%zu picture%s, %lld patches, %lld tokens, %.4g GFLOP", bench->n_pictures,
-                  bench->n_pictures == 1 ? "" : "s", (long long)bench->n_patches, (long long)bench->n_tokens,
-                  bench->flops * 1e-9);
-  ommai_show_fact(stdout, "time", "%.1f ms at best, %.1f ms median of %lld runs", best * 1e3, median(bench, PACKED) * 1e3,
-                  (long long)bench->values->repeat);
+  ommai_show_fact(stdout, "tower", "%s in %s on %d thread%s, %s", bench->info.model_type, bench->info.vision_weights,
+                  bench->info.n_threads, ommai_show_plural(bench->info.n_threads), bench->info.isa);
+  ommai_show_fact(stdout, "work", "%zu picture%s, %lld patches, %lld token%s, %.4g GFLOP", bench->n_pictures,
+                  ommai_show_plural((int64_t)bench->n_pictures), (long long)bench->n_patches, (long long)bench->n_tokens,
+                  ommai_show_plural(bench->n_tokens), bench->flops * 1e-9);
+  ommai_show_fact(stdout, "time", "%.1f ms at best, %.1f ms median of %lld run%s", best * 1e3, median(bench, PACKED) * 1e3,
+                  (long long)bench->values->repeat, ommai_show_plural(bench->values->repeat));
   print_parts(&bench->best[PACKED]);
   ommai_show_fact(stdout, "against the peak", "%.2f times the time at %.1f GFLOP/s, reached %.1f", times_peak(bench),
                   peak_gflops(bench), bench->flops / best * 1e-9);

@@ -16,6 +16,7 @@
 #include "cli/json_out.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 #include "loadtest/load_plot.h"
 #include "loadtest/server_queries.h"
 
@@ -285,7 +286,7 @@ static void tell_failures(const struct bench *bench) {
     while (!same_reason(bench, first, i)) first++;
     if (first < i) continue;
     for (size_t k = i; k < bench->n; k++) n += same_reason(bench, k, i);
-    ommai_note("%zu of %zu requests failed: %s", n, bench->n, bench->replies[i].error);
+    ommai_note("%zu of %zu request%s failed: %s", n, bench->n, ommai_show_plural((int64_t)bench->n), bench->replies[i].error);
     n_told++;
   }
   if (n_told == MAX_REASONS) ommai_note("there may be further reasons; --save-detailed keeps all of them");

@@ -29,6 +29,7 @@ struct values {
   double repetition_penalty, presence_penalty, frequency_penalty;
   struct ommai_strings stop;
   bool ignore_eos;
+  bool no_history;
 };
 
 /* What one run of the command owns. */
@@ -180,10 +181,9 @@ static int answer_once(struct chat *chat) {
 }
 
 static int converse(struct chat *chat) {
-  struct ommai_attachment_options attaching = attachment_options(chat->values);
-  struct ommai_answer_options options = answer_options(chat);
-  return ommai_chat_session(chat->model, chat->engine, &options, &attaching, chat->attachments, chat->n_attachments,
-                            &chat->conversation);
+  struct ommai_session_options options = {
+      .answering = answer_options(chat), .attaching = attachment_options(chat->values), .history = !chat->values->no_history};
+  return ommai_chat_session(chat->model, chat->engine, &options, chat->attachments, chat->n_attachments, &chat->conversation);
 }
 
 static size_t count_attachments(const struct values *values) { return values->images.count + values->videos.count; }
@@ -283,6 +283,10 @@ static const struct ommai_option question_table[] = {
      .low = 0,
      .high = OMMA_MAX_TOP_LOGPROBS,
      .help = "with --json: log-probability of each token and of the K likeliest"},
+    {.name = "no-history",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(no_history),
+     .help = "in a conversation: neither read nor write the file of earlier lines, ~/.local/state/omma/history"},
 };
 static const struct ommai_option_group question_options = {"Question", question_table,
                                                            sizeof question_table / sizeof *question_table};

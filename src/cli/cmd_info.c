@@ -136,7 +136,8 @@ static void print_machine(const struct facts *facts) {
   printf("  %-26s", "CPU levels");
   for (size_t i = 0; i < facts->n_levels; i++) printf(" %s", facts->levels[i]);
   putchar('\n');
-  ommai_show_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d threads", facts->machine.f32_gflops, facts->machine.n_threads);
+  ommai_show_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d thread%s", facts->machine.f32_gflops, facts->machine.n_threads,
+                  ommai_show_plural(facts->machine.n_threads));
   if (facts->machine.bf16_gflops > 0) ommai_show_fact(stdout, "bf16, measured", "%.0f GFLOP/s", facts->machine.bf16_gflops);
   puts("Kernels");
   ommai_findings_print(&facts->kernels, false);
@@ -202,7 +203,8 @@ const struct ommai_command ommai_command_info = {
     .summary = "this machine and its kernels; with --model a model's shape and memory",
     .arguments = "[--model DIR]",
     .details =
-        "Says which CPU levels this machine has, which kernel serves each operation and type, how fast the machine is out of "
+        "Says which CPU levels this machine has, which one is used and why, which kernel serves each operation, type and head "
+        "dimension D (that of the highest level up to the one used), how fast the machine is out of "
         "registers (measured on the spot), and with --model the model's shape and the memory that an engine would take. "
         "Without "
         "--model no model is opened. Needs no weights.",

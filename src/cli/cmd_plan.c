@@ -169,8 +169,9 @@ static int print_table(const struct estimate *estimate) {
   printf(
       "\nSizes are width x height, the grid is time x rows x columns of patches. The estimate is the tower's time at %.0f %% "
       "of\n"
-      "the %.0f GFLOP/s that %d threads were just measured to reach (%s).\n\n",
-      estimate->efficiency * 100, estimate->peak_gflops, estimate->model.n_threads, estimate->peak_type);
+      "the %.0f GFLOP/s that were just measured on %d thread%s (%s).\n\n",
+      estimate->efficiency * 100, estimate->peak_gflops, estimate->model.n_threads,
+      ommai_show_plural(estimate->model.n_threads), estimate->peak_type);
   ommai_show_memory_plan(stdout, &estimate->memory);
   return ommai_finish_output();
 }

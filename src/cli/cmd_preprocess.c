@@ -156,8 +156,9 @@ const struct ommai_command ommai_command_preprocess = {
     .arguments = "IMAGE... --output OUT.safetensors",
     .details =
         "Decodes, resizes and normalises pictures and cuts them into patches. Per picture i the file holds "
-        "image.i.pixel_values "
-        "[n_patches, patch_dim] and image.i.grid_thw. Needs no weights.",
+        "image.i.pixel_values [n_patches, patch_dim] and image.i.grid_thw, with the patches in the order of the model's "
+        "official "
+        "processor: by merge blocks, or row by row. Needs no weights.",
     .example = "omma preprocess photo.jpg --max-pixels 500k --output patches.safetensors",
     .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

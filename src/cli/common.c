@@ -8,6 +8,7 @@
 #include "cli/diagnostics.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 
 #define COMMON(field) offsetof(struct ommai_common, field)
 #define MAX_THREADS 1024
@@ -167,8 +168,9 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
   if (common->verbose) {
     struct omma_model_info info;
     omma_model_get_info(*model, &info);
-    ommai_note("%s: %s, weights %s, vision %s, %s, %d threads, opened in %.2f s", info.directory, info.model_type, info.weights,
-               info.vision_weights, info.isa, info.n_threads, ommai_clock_seconds() - start);
+    ommai_note("%s: %s, weights %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
+               info.weights, info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads),
+               ommai_clock_seconds() - start);
   }
   return OMMAI_EXIT_DONE;
 }

@@ -1,6 +1,7 @@
 #include "cli/interrupt.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -12,7 +13,8 @@
 /* A signal handler can be told nothing except through globals. */
 static atomic_bool deferred;
 static atomic_int arrived; /* the signal, or 0 */
-static int wake = -1;      /* an eventfd */
+static atomic_bool resumed;
+static int wake = -1; /* an eventfd */
 
 void ommai_interrupt_wake(void) {
   uint64_t one = 1;
@@ -54,6 +56,31 @@ void ommai_interrupt_wait(void) {
   uint64_t count;
   ssize_t got = read(wake, &count, sizeof count);
   (void)got;
+}
+
+enum ommai_wait ommai_interrupt_wait_for(int descriptor) {
+  struct pollfd sources[] = {{.fd = descriptor, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
+  while (!ommai_interrupted()) {
+    if (poll(sources, 2, -1) < 0) continue;
+    if (sources[1].revents) ommai_interrupt_wait();
+    if (atomic_exchange(&resumed, false)) return OMMAI_WAIT_RESUMED;
+    if (sources[0].revents && !ommai_interrupted()) return OMMAI_WAIT_READY;
+  }
+  return OMMAI_WAIT_INTERRUPTED;
+}
+
+static void handle_resume(int number) {
+  int saved = errno;
+  (void)number;
+  atomic_store(&resumed, true);
+  ommai_interrupt_wake();
+  errno = saved;
+}
+
+bool ommai_interrupt_watch_resume(void) {
+  struct sigaction action = {.sa_handler = handle_resume, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  return sigaction(SIGCONT, &action, NULL) == 0;
 }
 
 int ommai_interrupt_descriptor(void) { return wake; }

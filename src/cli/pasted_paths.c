@@ -42,8 +42,8 @@ static bool enter_home(char *path, size_t size) {
   return true;
 }
 
-/* The word as written, quotes and backslashes resolved. False when a quote is open or there is no room. */
-static bool take_word(const char **line, char *path, size_t size) {
+/* The word as written, quotes and backslashes resolved. `open` gets the quote that is left open, or 0. False when there is no room. */
+static bool take_word(const char **line, char *path, size_t size, char *open) {
   const char *at = *line;
   char quote = 0;
   size_t length = 0;
@@ -60,16 +60,28 @@ static bool take_word(const char **line, char *path, size_t size) {
   }
   path[length] = '\0';
   *line = at;
-  return !quote;
+  *open = quote;
+  return true;
 }
 
 enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size) {
   *line += strspn(*line, " \t");
   if (!**line) return OMMAI_WORD_NONE;
   bool home = strncmp(*line, "~/", 2) == 0;
-  if (!take_word(line, path, size)) return OMMAI_WORD_BROKEN;
+  char open;
+  if (!take_word(line, path, size, &open) || open) return OMMAI_WORD_BROKEN;
   if (strncasecmp(path, scheme, sizeof scheme - 1) == 0) resolve_address(path);
   return !home || enter_home(path, size) ? OMMAI_WORD_FOUND : OMMAI_WORD_BROKEN;
+}
+
+bool ommai_last_word(const char *line, char *path, size_t size, char *open) {
+  bool home;
+  do {
+    line += strspn(line, " \t");
+    home = strncmp(line, "~/", 2) == 0;
+    if (!take_word(&line, path, size, open)) return false;
+  } while (*line);
+  return !home || enter_home(path, size);
 }
 
 static bool ends_as_picture(const char *path) {

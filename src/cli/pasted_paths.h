@@ -11,6 +11,10 @@ enum ommai_word { OMMAI_WORD_NONE, OMMAI_WORD_FOUND, OMMAI_WORD_BROKEN };
  * goes away with its %XX resolved, and ~/ becomes the user's home. BROKEN: a quote is open, or the path does not fit into `size`. */
 enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size);
 
+/* The word that a half-typed line ends in, read like that; empty behind a blank. `open` gets the quote that is left open, or 0. False
+ * when it does not fit. */
+bool ommai_last_word(const char *line, char *path, size_t size, char *open);
+
 /* True when a line is nothing but pictures: every word names a file that is there, or a lone word ends as a picture's name does. */
 bool ommai_pasted_pictures(const char *line);
 

@@ -27,6 +27,8 @@ const char *ommai_show_seconds(double seconds, char *out, size_t size) {
   return out;
 }
 
+const char *ommai_show_plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) {
   va_list arguments;
   fprintf(out, "  %-26s ", name);
@@ -44,6 +46,7 @@ void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan) {
                   (long long)plan->kv_cache_tokens);
   ommai_show_fact(out, "vision workspace", "%s", ommai_show_bytes(plan->vision_workspace_bytes, text, sizeof text));
   ommai_show_fact(out, "language workspace", "%s", ommai_show_bytes(plan->language_workspace_bytes, text, sizeof text));
+  ommai_show_fact(out, "linear layers' scratch", "%s", ommai_show_bytes(plan->linear_scratch_bytes, text, sizeof text));
   ommai_show_fact(out, "tables", "%s", ommai_show_bytes(plan->table_bytes, text, sizeof text));
   ommai_show_fact(out, "one picture's request", "%s", ommai_show_bytes(plan->request_bytes, text, sizeof text));
   ommai_show_fact(out, "total", "%s", ommai_show_bytes(plan->total_bytes, text, sizeof text));

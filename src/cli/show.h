@@ -12,6 +12,9 @@ const char *ommai_show_bytes(int64_t bytes, char *out, size_t size);
 /* Seconds with a unit: "12 ms". */
 const char *ommai_show_seconds(double seconds, char *out, size_t size);
 
+/* What makes a noun with `count` before it a plural or not: "s" or nothing, for "%d thread%s". */
+const char *ommai_show_plural(int64_t count);
+
 /* A line of a list of facts: two blanks, the name padded to 26 columns, the text. */
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -24,20 +24,32 @@ static enum omma_status open_context(enum ommai_cpu_level level, struct omma_att
   return omma_attention_context_create(&options, attention, error);
 }
 
-static void describe_attention(const struct omma_attention_context *attention, omma_report report, void *context) {
+/* A form and type: neighbouring head dimensions with the same kernel in one line. */
+static void describe_dims(const struct omma_attention_context *attention, enum omma_attention_form form, enum omma_dtype type,
+                          omma_report report, void *context) {
   static const char *const forms[] = {"encoder", "causal", "decode"};
-  static const int32_t dims[][2] = {{64, 64}, {72, 72}, {80, 80}, {128, 128}, {192, 128}};
-  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
-    for (int type = OMMA_F32; type <= OMMA_F16; type++) {
-      for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-        char what[80];
-        const char *kernel = omma_attention_kernel_name(attention, form, type, dims[i][0], dims[i][1]);
-        if (!kernel) continue;
-        snprintf(what, sizeof what, "attention %s %s %dx%d", forms[form], ommai_dtype_name(type), dims[i][0], dims[i][1]);
-        tell(report, context, true, what, kernel);
-      }
-    }
+  int32_t most = form == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM, first = 1;
+  const char *kernel = omma_attention_kernel_name(attention, form, type, first, first);
+  for (int32_t dim = first; dim <= most; dim++) {
+    char what[80];
+    const char *next = dim == most ? NULL : omma_attention_kernel_name(attention, form, type, dim + 1, dim + 1);
+    if (next == kernel) continue;
+    snprintf(what, sizeof what, "attention %s %s, D %d-%d", forms[form], ommai_dtype_name(type), first, dim);
+    if (kernel) tell(report, context, true, what, kernel);
+    kernel = next;
+    first = dim + 1;
   }
+}
+
+static void describe_attention(const struct omma_attention_context *attention, omma_report report, void *context) {
+  char details[120];
+  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+    for (int type = OMMA_F32; type <= OMMA_F16; type++) describe_dims(attention, form, type, report, context);
+  }
+  snprintf(details, sizeof details,
+           "multiples of %d fill the tiles of encoder and causal, others are padded inside to the next",
+           OMMAI_ATTENTION_DIM_STEP);
+  tell(report, context, true, "attention head dimensions D", details);
 }
 
 /* Encoder segments of up to 64 keys, of any head dimension, where they have a kernel of their own. */
@@ -55,12 +67,13 @@ enum omma_status omma_describe_kernels(const char *isa, omma_report report, void
   enum ommai_cpu_level level;
   struct omma_attention_context *attention = NULL;
   struct ommai_linear_engine *linear = NULL;
-  char description[320];
+  char description[320], reason[96];
   enum omma_status status;
   OMMAI_TRY(ommai_cpu_select(isa, &level, error));
   OMMAI_TRY_GOTO(open_context(level, &attention, error), done);
   OMMAI_TRY_GOTO(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &linear, error), done);
   tell(report, context, true, "cpu level", ommai_cpu_level_name(level));
+  tell(report, context, true, "cpu level, why", ommai_cpu_reason(isa, level, reason, sizeof reason));
   describe_attention(attention, report, context);
   describe_windows(level, report, context);
   tell(report, context, true, "row operations", ommai_cpu_level_name(ommai_row_ops(level)->level));

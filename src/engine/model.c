@@ -61,6 +61,7 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
   model->n_parameters = loader.n_parameters;
   if (model->config.text.tied_embeddings) model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
+  model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   return OMMA_OK;
 }
 

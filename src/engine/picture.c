@@ -345,7 +345,7 @@ void ommai_prepared_picture_free(struct ommai_prepared_picture *picture) {
 enum { PATCHES_PER_TASK = 256 };
 
 struct cutting {
-  const struct omma_model *model;
+  struct ommai_patch_spec spec;
   const struct ommai_prepared_picture *picture;
   float *values;
 };
@@ -354,12 +354,11 @@ static void cut_task(void *context, int64_t task, int worker) {
   (void)worker;
   const struct cutting *cutting = context;
   const struct omma_image_plan *plan = &cutting->picture->plan;
-  int64_t patch_dim = ommai_vision_patch_dim(&cutting->model->config.vision), first = task * PATCHES_PER_TASK;
+  int64_t length = ommai_patch_length(&cutting->spec), first = task * PATCHES_PER_TASK;
   int64_t count = ommai_min_i64(PATCHES_PER_TASK, plan->n_patches - first);
   /* Cannot fail: the size is a plan's and the range lies inside it. */
-  (void)ommai_patches_from_pixels(&cutting->model->config.picture.patches, cutting->picture->pixels, plan->resized_width,
-                                  plan->resized_height, first, count, cutting->values + first * patch_dim, patch_dim, OMMA_F32,
-                                  NULL);
+  (void)ommai_patches_from_pixels(&cutting->spec, cutting->picture->pixels, plan->resized_width, plan->resized_height, first,
+                                  count, cutting->values + first * length, length, OMMA_F32, NULL);
 }
 
 enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
@@ -373,7 +372,8 @@ enum omma_status omma_preprocess(const struct omma_model *model, const struct om
     status = ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "capacity", "pixel_values: expected room for %lld values, found %zu",
                               (long long)n_values, capacity);
   } else {
-    struct cutting cutting = {.model = model, .picture = &picture, .values = pixel_values};
+    struct cutting cutting = {.spec = model->config.picture.patches, .picture = &picture, .values = pixel_values};
+    if (model->config.picture.raster_patches) cutting.spec.merge_size = 1;
     const struct omma_team *team = ommai_picture_team_borrow(model->picture_team);
     ommai_team_run(team, ommai_div_up(picture.plan.n_patches, PATCHES_PER_TASK), cut_task, &cutting);
     ommai_picture_team_return(model->picture_team, team);

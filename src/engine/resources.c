@@ -38,8 +38,8 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   static const struct omma_engine_options defaults = {0};
   if (!options) options = &defaults;
   *sizes = (struct ommai_engine_sizes){0};
-  OMMAI_TRY(pick("patch_budget", options->patch_budget, OMMA_DEFAULT_PATCH_BUDGET, OMMAI_MAX_PATCH_BUDGET,
-                 &sizes->patch_budget, error));
+  OMMAI_TRY(pick("patch_budget", options->patch_budget, OMMA_DEFAULT_PATCH_BUDGET, OMMAI_MAX_PATCH_BUDGET, &sizes->patch_budget,
+                 error));
   OMMAI_TRY(pick("prefill_chunk", options->prefill_chunk, OMMAI_DEFAULT_PREFILL_CHUNK, MAX_PREFILL_CHUNK, &sizes->prefill_chunk,
                  error));
   OMMAI_TRY(
@@ -94,11 +94,12 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
                                     .kv_cache_tokens = sizes.n_pages * PAGE,
                                     .vision_workspace_bytes = (int64_t)vision,
                                     .language_workspace_bytes = (int64_t)sizes.language_workspace,
+                                    .linear_scratch_bytes = model->linear_scratch_bytes,
                                     .table_bytes = (int64_t)sizes.tables,
                                     .encoder_cache_bytes = sizes.encoder_cache_bytes,
                                     .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget)};
   plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
-                      plan->language_workspace_bytes + plan->table_bytes + plan->request_bytes;
+                      plan->language_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes + plan->request_bytes;
   return OMMA_OK;
 }
 

@@ -8,7 +8,7 @@
  * Every kernel keeps these rules, from which the operator's determinism follows:
  * - what is computed for a query row depends on that row, the keys it sees and their positions alone, never on the other rows
  *   of the tile, on the number of rows, or on where the tile begins; negative zeros in the result are written as zeros, so
- *   that keys which are present but masked leave no trace;
+ *   that keys which are present but masked leave no trace; only values that are not finite do (0 * infinity is NaN);
  * - key blocks are anchored at the first key of the segment (position 0 of the sequence);
  * - nothing outside the stated rows is read or written; rows need only the natural alignment of their type;
  * - scores, softmax and sums are f32; in bf16 the probabilities are rounded to bf16 before the second product, their sum is
@@ -22,12 +22,16 @@
 
 enum { OMMAI_ATTENTION_BLOCK = OMMA_ATTENTION_PAGE_TOKENS };
 
+/* Head dimensions that are a multiple of it are packed and multiplied without padding by every tile and window kernel; of the others
+ * no kernel pads more than up to the next multiple. */
+enum { OMMAI_ATTENTION_DIM_STEP = 8 };
+
 /* One block of keys and values of one kv head, to be packed. Strides count elements. */
 struct ommai_attention_pack {
   const void *k; /* [n_keys, head_dim], rows k_stride apart */
   const void *v; /* [n_keys, v_head_dim], rows v_stride apart */
   int64_t k_stride, v_stride;
-  int32_t n_keys; /* 1 .. OMMAI_ATTENTION_BLOCK; the rest of the block is filled with zeros */
+  int32_t n_keys; /* 1 .. OMMAI_ATTENTION_BLOCK; a tile kernel fills the rest of the block with zeros */
   int32_t head_dim, v_head_dim;
   void *packed; /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */
 };
@@ -48,7 +52,7 @@ struct ommai_attention_tile {
   int64_t q_stride, out_stride;
   int32_t n_rows; /* 1 .. the kernel's rows */
   int32_t head_dim, v_head_dim;
-  const void *packed;    /* the segment's blocks, one after the other */
+  const void *packed;    /* the segment's blocks, block_bytes up to a multiple of 64 apart */
   int64_t n_keys;        /* 1 or more: the keys that the last row sees */
   int64_t first_visible; /* 1 or more: the keys that row 0 sees; n_keys where nothing is masked */
   float scale;

@@ -13,7 +13,11 @@
 #define HWCAP2_BF16_BIT (1ul << 14)
 #endif
 
+#define VARIABLE "OMMA_ISA"
+
 static const char *const names[OMMAI_CPU_LEVELS] = {"scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16"};
+
+static const char another[] = "another architecture";
 
 const char *ommai_cpu_level_name(enum ommai_cpu_level level) { return names[level]; }
 
@@ -30,22 +34,43 @@ static bool has_avx512_bf16(void) {
 }
 #endif
 
-bool ommai_cpu_has(enum ommai_cpu_level level) {
-  if (level == OMMAI_CPU_SCALAR) return true;
 #if defined(__x86_64__)
+#define HIGHEST OMMAI_CPU_AVX512_BF16
+const char *ommai_cpu_lacks(enum ommai_cpu_level level) {
   __builtin_cpu_init();
-  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
-  bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (level == OMMAI_CPU_AVX2) return avx2;
-  if (level == OMMAI_CPU_AVX512) return avx512;
-  if (level == OMMAI_CPU_AVX512_BF16) return avx512 && has_avx512_bf16();
-#elif defined(__aarch64__)
-  if (level == OMMAI_CPU_NEON) return true;
-  if (level == OMMAI_CPU_NEON_BF16) return (getauxval(AT_HWCAP2) & HWCAP2_BF16_BIT) != 0;
-#endif
-  return false;
+  const struct {
+    enum ommai_cpu_level level; /* the first that needs it */
+    const char *name;
+    bool present;
+  } features[] = {
+      {OMMAI_CPU_AVX2, "avx2", __builtin_cpu_supports("avx2")},
+      {OMMAI_CPU_AVX2, "fma", __builtin_cpu_supports("fma")},
+      {OMMAI_CPU_AVX2, "f16c", has_f16c()},
+      {OMMAI_CPU_AVX512, "avx512f", __builtin_cpu_supports("avx512f")},
+      {OMMAI_CPU_AVX512, "avx512bw", __builtin_cpu_supports("avx512bw")},
+      {OMMAI_CPU_AVX512, "avx512dq", __builtin_cpu_supports("avx512dq")},
+      {OMMAI_CPU_AVX512, "avx512vl", __builtin_cpu_supports("avx512vl")},
+      {OMMAI_CPU_AVX512_BF16, "avx512_bf16", has_avx512_bf16()},
+  };
+  if (level > HIGHEST) return another;
+  for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+    if (features[i].level <= level && !features[i].present) return features[i].name;
+  }
+  return NULL;
 }
+#elif defined(__aarch64__)
+#define HIGHEST OMMAI_CPU_NEON_BF16
+const char *ommai_cpu_lacks(enum ommai_cpu_level level) {
+  if (level == OMMAI_CPU_SCALAR || level == OMMAI_CPU_NEON) return NULL;
+  if (level == OMMAI_CPU_NEON_BF16) return getauxval(AT_HWCAP2) & HWCAP2_BF16_BIT ? NULL : "bf16";
+  return another;
+}
+#else
+#define HIGHEST OMMAI_CPU_SCALAR
+const char *ommai_cpu_lacks(enum ommai_cpu_level level) { return level == OMMAI_CPU_SCALAR ? NULL : another; }
+#endif
+
+bool ommai_cpu_has(enum ommai_cpu_level level) { return ommai_cpu_lacks(level) == NULL; }
 
 enum ommai_cpu_level ommai_cpu_best(void) {
   enum ommai_cpu_level best = OMMAI_CPU_SCALAR;
@@ -66,7 +91,7 @@ static void list_levels(char *out, size_t size) {
 }
 
 enum omma_status ommai_cpu_select(const char *isa, enum ommai_cpu_level *level, struct omma_error *error) {
-  if (!isa) isa = getenv("OMMA_ISA");
+  if (!isa) isa = getenv(VARIABLE);
   if (!isa || !*isa) {
     *level = ommai_cpu_best();
     return OMMA_OK;
@@ -76,10 +101,24 @@ enum omma_status ommai_cpu_select(const char *isa, enum ommai_cpu_level *level, 
   for (int candidate = 0; candidate < OMMAI_CPU_LEVELS; candidate++) {
     if (strcmp(isa, names[candidate]) != 0) continue;
     if (!ommai_cpu_has(candidate)) {
-      return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "isa", "isa: this machine has no %s; it has %s", isa, available);
+      return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "isa", "isa: this machine has no %s (it needs %s); it has %s", isa,
+                              ommai_cpu_lacks(candidate), available);
     }
     *level = candidate;
     return OMMA_OK;
   }
   return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "isa", "isa: no CPU level \"%s\"; this machine has %s", isa, available);
+}
+
+const char *ommai_cpu_reason(const char *isa, enum ommai_cpu_level level, char *out, size_t size) {
+  const char *by = isa ? "isa" : VARIABLE;
+  if (!isa) isa = getenv(VARIABLE);
+  if (isa && *isa) {
+    snprintf(out, size, "forced by %s; the best here is %s", by, names[ommai_cpu_best()]);
+  } else if (level == HIGHEST) {
+    snprintf(out, size, "the highest there is, and this CPU has it");
+  } else {
+    snprintf(out, size, "the best here: this CPU lacks %s", ommai_cpu_lacks(HIGHEST));
+  }
+  return out;
 }

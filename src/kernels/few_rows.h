@@ -34,7 +34,8 @@ int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_
 /* The micro-kernels. x, weights and sums need their element's alignment only; nothing past n_k is read from x. */
 struct ommai_few_rows_kernels {
   /* sums[r][c] += x[r][k] w[k][c] for c < 64, r < n_rows <= OMMAI_FEW_ROWS_GROUP, k < n_k. sums is [n_rows][64].
-   * weights: a panel from an even k on, [.][64][2]. Where n_k is odd, the last pair's second weight is not used. */
+   * weights: a panel from an even k on, [.][64][2]. Where n_k is odd, the last pair's second weight must be finite (packing has
+   * zeroed it) and does not count. */
   void (*panel_bf16)(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
   /* The same for f32; weights: a panel from some k on, [.][64]. */
   void (*panel_f32)(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);

@@ -4,6 +4,7 @@
 #ifndef OMMAI_KERNELS_INT8_H
 #define OMMAI_KERNELS_INT8_H
 
+#include <float.h>
 #include <stdint.h>
 
 #include "base/half.h"
@@ -20,8 +21,11 @@ struct ommai_uint8_row {
 /* Bits of |value|. They order as the magnitudes do, and NaN comes last, so that the greatest of a vector with NaN is NaN. */
 static inline int32_t ommai_magnitude_bits(float value) { return (int32_t)(ommai_bits_from_f32(value) & 0x7fffffffu); }
 
-/* `levels` / range, or 0 for a range of 0. Where it is infinite (ranges below 1e-36) the products are too, and count as 0. */
-static inline float ommai_int8_inverse(float range, int levels) { return range == 0.0f ? 0.0f : (float)levels / range; }
+/* `levels` / range; 0 where that is not finite, so that values of a range below 1e-36 count as 0. */
+static inline float ommai_int8_inverse(float range, int levels) {
+  float inverse = (float)levels / range;
+  return inverse <= FLT_MAX ? inverse : 0.0f;
+}
 
 /* The whole number nearest to a value of at most 2^21, from the bits of value + 1.5 * 2^23; without a conversion, which would be
  * undefined for NaN. Some whole number for other values. */

@@ -123,7 +123,7 @@ static inline float exp_row(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  return p * ommai_f32_from_bits(((uint32_t)(int32_t)n + 127u) << 23);
+  return p * ommai_f32_from_bits((ommai_bits_from_f32(shifted) << 23) + (127u << 23)); /* n + 127, and no conversion of a NaN */
 }
 
 static void silu_mul(const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type) {

@@ -107,6 +107,21 @@ enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, cons
                                         struct omma_error *error);
 void ommai_linear_op_destroy(struct ommai_linear_op *op);
 
+/* What an op's scratch depends on beside its form. */
+struct ommai_linear_sizes {
+  int64_t n_out, n_in;
+  enum omma_dtype compute;
+  bool int8, has_bias;
+};
+
+/* Bytes of a worker's scratch that ommai_linear_op_create makes sure of for such a layer, which need not exist; makes no products.
+ * Errors: as ommai_linear_op_create. */
+enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_sizes *sizes,
+                                          const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error);
+
+/* Bytes of scratch that the engine holds by now, all workers together. */
+size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engine);
+
 /* oneDNN's name for the code that runs a tile of 128 rows, "brg:avx512_core_bf16". */
 const char *ommai_linear_op_name(const struct ommai_linear_op *op);
 

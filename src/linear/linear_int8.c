@@ -34,29 +34,39 @@ struct ommai_int8_op {
   size_t x_at, forms_at, sums_at, row_at;
 };
 
-/* Lays a worker's scratch out and returns its size. */
-static size_t place_scratch(struct ommai_int8_op *op) {
-  size_t used = 0, rows = OMMAI_LINEAR_MAX_ROWS, columns = CHUNK_PANELS * OMMAI_PANEL_COLUMNS;
-  for (int64_t i = 0; i < op->n_chunks; i++) {
-    for (int step = 0; step < ommai_int8_ladder.n_steps; step++) {
-      size_t bytes = ommai_onednn_matmul_scratch_bytes(op->chunks[i].products->steps[step]);
-      if (bytes > used) used = bytes;
-    }
-  }
-  op->x_at = ommai_linear_align(used);
+/* Lays a worker's scratch out behind what the products take, and returns its size. */
+static size_t place_scratch(struct ommai_int8_op *op, size_t product_bytes) {
+  size_t rows = OMMAI_LINEAR_MAX_ROWS, columns = CHUNK_PANELS * OMMAI_PANEL_COLUMNS;
+  op->x_at = ommai_linear_align(product_bytes);
   op->forms_at = op->x_at + ommai_linear_align(rows * (size_t)op->k_padded);
   op->sums_at = op->forms_at + ommai_linear_align(rows * sizeof(struct ommai_uint8_row));
   op->row_at = op->sums_at + ommai_linear_align(rows * columns * sizeof(int32_t));
   return op->row_at + ommai_linear_align(columns * sizeof(float));
 }
 
+/* How many chunks there are, all but the last of the same number of panels. */
+static int64_t count_chunks(const struct ommai_few_rows_weights *packed, int64_t *chunk_panels) {
+  int64_t n_panels = ommai_div_up(packed->n_out, OMMAI_PANEL_COLUMNS);
+  *chunk_panels = ommai_div_up(n_panels, ommai_div_up(n_panels, CHUNK_PANELS));
+  return ommai_div_up(n_panels, *chunk_panels);
+}
+
+/* The product of the outputs from first_panel on. */
+static struct ommai_onednn_shape chunk_shape(const struct ommai_few_rows_weights *packed, int64_t first_panel,
+                                             int64_t chunk_panels) {
+  int64_t first = first_panel * OMMAI_PANEL_COLUMNS;
+  return (struct ommai_onednn_shape){.n_in = ommai_weights_padded_k(packed->layout, packed->n_in),
+                                     .n_out = ommai_min_i64(chunk_panels * OMMAI_PANEL_COLUMNS, packed->n_out - first),
+                                     .layout = packed->layout};
+}
+
 static enum omma_status make_chunk(struct ommai_linear_engine *engine, const struct ommai_int8_op *op, int64_t first_panel,
-                                   int64_t n_panels, struct chunk *chunk, struct omma_error *error) {
+                                   int64_t chunk_panels, struct chunk *chunk, struct omma_error *error) {
   const struct ommai_few_rows_weights *packed = &op->linear->packed;
   int8_t *weights = op->linear->weights;
+  const struct ommai_onednn_shape shape = chunk_shape(packed, first_panel, chunk_panels);
   chunk->first_column = first_panel * OMMAI_PANEL_COLUMNS;
-  chunk->n_columns = ommai_min_i64(n_panels * OMMAI_PANEL_COLUMNS, packed->n_out - chunk->first_column);
-  const struct ommai_onednn_shape shape = {.n_in = op->k_padded, .n_out = chunk->n_columns, .layout = packed->layout};
+  chunk->n_columns = shape.n_out;
   OMMAI_TRY(ommai_onednn_operand_create(engine->onednn, packed->layout, chunk->n_columns, op->k_padded,
                                         weights + first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in),
                                         NULL, &chunk->operand, error));
@@ -64,14 +74,31 @@ static enum omma_status make_chunk(struct ommai_linear_engine *engine, const str
 }
 
 static enum omma_status make_chunks(struct ommai_linear_engine *engine, struct ommai_int8_op *op, struct omma_error *error) {
-  int64_t n_panels = ommai_linear_n_panels(op->linear), most = ommai_div_up(n_panels, ommai_div_up(n_panels, CHUNK_PANELS));
-  op->n_chunks = ommai_div_up(n_panels, most);
+  int64_t chunk_panels;
+  size_t most = 0;
+  op->n_chunks = count_chunks(&op->linear->packed, &chunk_panels);
   op->chunks = ommai_allocate(&engine->allocator, (size_t)op->n_chunks, sizeof *op->chunks);
   if (!op->chunks) return ommai_fail_memory(error, "int8 layer's chunks", (size_t)op->n_chunks * sizeof *op->chunks);
   for (int64_t i = 0; i < op->n_chunks; i++) {
-    OMMAI_TRY(make_chunk(engine, op, i * most, most, &op->chunks[i], error));
+    OMMAI_TRY(make_chunk(engine, op, i * chunk_panels, chunk_panels, &op->chunks[i], error));
+    if (op->chunks[i].products->scratch_bytes > most) most = op->chunks[i].products->scratch_bytes;
   }
-  return ommai_linear_grow_scratch(engine, place_scratch(op), error);
+  return ommai_linear_grow_scratch(engine, place_scratch(op, most), error);
+}
+
+enum omma_status ommai_int8_op_scratch(struct ommai_linear_engine *engine, const struct ommai_few_rows_weights *packed,
+                                       size_t *bytes, struct omma_error *error) {
+  struct ommai_int8_op op = {.k_padded = ommai_weights_padded_k(packed->layout, packed->n_in)};
+  int64_t chunk_panels, n_chunks = count_chunks(packed, &chunk_panels);
+  size_t most = 0;
+  for (int64_t i = 0; i < n_chunks; i++) {
+    const struct ommai_onednn_shape shape = chunk_shape(packed, i * chunk_panels, chunk_panels);
+    struct ommai_ladder_products *products;
+    OMMAI_TRY(ommai_linear_describe_products(engine, &shape, &ommai_int8_ladder, &products, error));
+    if (products->scratch_bytes > most) most = products->scratch_bytes;
+  }
+  *bytes = place_scratch(&op, most);
+  return OMMA_OK;
 }
 
 enum omma_status ommai_int8_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,

@@ -18,8 +18,9 @@ struct ommai_ladder {
 /* The products of one shape for the whole ladder. */
 struct ommai_ladder_products {
   struct ommai_ladder_products *next;
-  struct ommai_onednn_shape shape; /* n_rows is 0 */
-  struct ommai_onednn_matmul *steps[OMMAI_LADDER_STEPS];
+  struct ommai_onednn_shape shape;                       /* n_rows is 0 */
+  size_t scratch_bytes;                                  /* the most that a step takes */
+  struct ommai_onednn_matmul *steps[OMMAI_LADDER_STEPS]; /* NULL until they are wanted */
 };
 
 struct ommai_linear_scratch {
@@ -57,7 +58,13 @@ struct ommai_linear {
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
-/* The products of this shape for the ladder's steps, made where the engine has none yet. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
+/* What the engine knows of the products of this shape; found out where it knows nothing, without making them. Errors: MEMORY,
+ * UNSUPPORTED, INTERNAL. */
+enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
+                                                const struct ommai_ladder *ladder, struct ommai_ladder_products **out,
+                                                struct omma_error *error);
+
+/* The same, with the products of the ladder's steps made where the engine has none yet. */
 enum omma_status ommai_linear_find_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
                                             const struct ommai_ladder *ladder, const struct ommai_ladder_products **out,
                                             struct omma_error *error);
@@ -78,6 +85,11 @@ enum omma_status ommai_int8_op_create(struct ommai_linear_engine *engine, const 
                                       const struct ommai_linear_form *form, struct ommai_int8_op **op,
                                       struct omma_error *error);
 void ommai_int8_op_destroy(struct ommai_int8_op *op);
+
+/* What ommai_int8_op_create would have every worker's scratch hold, from the sizes in `packed`. Errors: MEMORY, UNSUPPORTED,
+ * INTERNAL. */
+enum omma_status ommai_int8_op_scratch(struct ommai_linear_engine *engine, const struct ommai_few_rows_weights *packed,
+                                       size_t *bytes, struct omma_error *error);
 const char *ommai_int8_op_name(const struct ommai_int8_op *op);
 
 /* n_rows rows, at most the ladder's last step. */

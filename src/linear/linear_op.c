@@ -27,7 +27,7 @@ static enum omma_status check_form(const struct ommai_linear *linear, const stru
                                    struct omma_error *error) {
   const struct ommai_few_rows_weights *packed = &linear->packed;
   if (form->x_stride < packed->n_in || form->y_stride < packed->n_out) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "x_stride",
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, form->x_stride < packed->n_in ? "x_stride" : "y_stride",
                             "linear layer: strides %lld and %lld, expected at least %lld and %lld", (long long)form->x_stride,
                             (long long)form->y_stride, (long long)packed->n_in, (long long)packed->n_out);
   }
@@ -59,32 +59,46 @@ static bool same_shape(const struct ommai_onednn_shape *a, const struct ommai_on
          a->activation == b->activation && a->bias == b->bias && a->accumulate == b->accumulate;
 }
 
-enum omma_status ommai_linear_find_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
-                                            const struct ommai_ladder *ladder, const struct ommai_ladder_products **out,
-                                            struct omma_error *error) {
+enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
+                                                const struct ommai_ladder *ladder, struct ommai_ladder_products **out,
+                                                struct omma_error *error) {
   for (struct ommai_ladder_products *known = engine->products; known; known = known->next) {
     if (same_shape(&known->shape, shape)) {
       *out = known;
       return OMMA_OK;
     }
   }
-  struct ommai_ladder_products *made = ommai_allocate(&engine->allocator, 1, sizeof *made);
-  if (!made) return ommai_fail_memory(error, "linear layer's products", sizeof *made);
-  enum omma_status status;
-  made->shape = *shape;
+  size_t most = 0;
   for (int step = 0; step < ladder->n_steps; step++) {
     struct ommai_onednn_shape with_rows = *shape;
+    size_t bytes;
     with_rows.n_rows = ladder->rows[step];
-    OMMAI_TRY_GOTO(ommai_onednn_matmul_create(engine->onednn, &with_rows, &made->steps[step], error), fail);
+    OMMAI_TRY(ommai_onednn_scratch_bytes(engine->onednn, &with_rows, &bytes, error));
+    if (bytes > most) most = bytes;
   }
+  struct ommai_ladder_products *made = ommai_allocate(&engine->allocator, 1, sizeof *made);
+  if (!made) return ommai_fail_memory(error, "linear layer's products", sizeof *made);
+  made->shape = *shape;
+  made->scratch_bytes = most;
   made->next = engine->products;
   engine->products = made;
   *out = made;
   return OMMA_OK;
-fail:
-  for (int step = 0; step < ladder->n_steps; step++) ommai_onednn_matmul_destroy(made->steps[step]);
-  ommai_release(&engine->allocator, made, 1, sizeof *made);
-  return status;
+}
+
+enum omma_status ommai_linear_find_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
+                                            const struct ommai_ladder *ladder, const struct ommai_ladder_products **out,
+                                            struct omma_error *error) {
+  struct ommai_ladder_products *products;
+  OMMAI_TRY(ommai_linear_describe_products(engine, shape, ladder, &products, error));
+  for (int step = 0; step < ladder->n_steps; step++) {
+    struct ommai_onednn_shape with_rows = *shape;
+    with_rows.n_rows = ladder->rows[step];
+    if (products->steps[step]) continue;
+    OMMAI_TRY(ommai_onednn_matmul_create(engine->onednn, &with_rows, &products->steps[step], error));
+  }
+  *out = products;
+  return OMMA_OK;
 }
 
 enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error) {
@@ -108,14 +122,11 @@ static enum omma_dtype product_x_type(const struct ommai_linear_op *op) {
 
 static enum omma_dtype product_y_type(const struct ommai_linear_op *op) { return op->expanded ? OMMA_F32 : op->form.y_type; }
 
-/* Lays a worker's scratch out and returns its size. Rows and columns are within OMMAI_LINEAR_MAX_*, so nothing overflows. */
-static size_t place_scratch(struct ommai_linear_op *op) {
-  size_t used = 0, rows = (size_t)op->ladder->rows[op->ladder->n_steps - 1];
-  for (int step = 0; step < op->ladder->n_steps; step++) {
-    size_t bytes = ommai_onednn_matmul_scratch_bytes(op->products->steps[step]);
-    if (bytes > used) used = bytes;
-  }
-  op->x_at = used = ommai_linear_align(used);
+/* Lays a worker's scratch out behind what the products take, and returns its size. Rows and columns are within OMMAI_LINEAR_MAX_*,
+ * so nothing overflows. */
+static size_t place_scratch(struct ommai_linear_op *op, size_t product_bytes) {
+  size_t used = ommai_linear_align(product_bytes), rows = (size_t)op->ladder->rows[op->ladder->n_steps - 1];
+  op->x_at = used;
   if (op->copy_x) used += ommai_linear_align(rows * (size_t)op->linear->packed.n_in * type_bytes(product_x_type(op)));
   op->y_at = used;
   if (op->copy_y) used += ommai_linear_align(rows * (size_t)op->n_columns * type_bytes(product_y_type(op)));
@@ -135,16 +146,26 @@ static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op)
   };
 }
 
+/* What follows from the layer's sizes and the form alone. */
+static void choose_columns(const struct ommai_linear_engine *engine, struct ommai_linear_op *op) {
+  const struct ommai_few_rows_weights *packed = &op->linear->packed;
+  op->ladder = &engine->ladders[packed->x_type];
+  op->expanded = packed->x_type == OMMA_BF16 && packed->layout != OMMAI_WEIGHTS_BF16_PANELS;
+  op->n_columns = packed->n_out;
+  if (op->form.n_panels > 0) {
+    op->first_column = op->form.first_panel * OMMAI_PANEL_COLUMNS;
+    op->n_columns = ommai_min_i64(op->form.n_panels * OMMAI_PANEL_COLUMNS, packed->n_out - op->first_column);
+  }
+  op->copy_x = op->expanded || op->form.x_stride != packed->n_in;
+  op->copy_y = op->form.y_type != product_y_type(op) || op->form.y_stride != op->n_columns;
+}
+
 /* Names the part of the weights that the form's outputs need to oneDNN. */
-static enum omma_status choose_columns(struct ommai_linear_engine *engine, struct ommai_linear_op *op,
-                                       struct omma_error *error) {
+static enum omma_status name_operand(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
   const struct ommai_linear *linear = op->linear;
   const struct ommai_few_rows_weights *packed = &linear->packed;
   op->operand = linear->operand;
-  op->n_columns = packed->n_out;
   if (op->form.n_panels == 0) return OMMA_OK;
-  op->first_column = op->form.first_panel * OMMAI_PANEL_COLUMNS;
-  op->n_columns = ommai_min_i64(op->form.n_panels * OMMAI_PANEL_COLUMNS, packed->n_out - op->first_column);
   size_t element = packed->layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
   int64_t at = op->form.first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in);
   OMMAI_TRY(ommai_onednn_operand_create(engine->onednn, packed->layout, op->n_columns, packed->n_in,
@@ -156,15 +177,37 @@ static enum omma_status choose_columns(struct ommai_linear_engine *engine, struc
 
 /* The products of the form, and room for them. */
 static enum omma_status prepare(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
-  const struct ommai_few_rows_weights *packed = &op->linear->packed;
-  op->ladder = &engine->ladders[packed->x_type];
-  op->expanded = packed->x_type == OMMA_BF16 && packed->layout != OMMAI_WEIGHTS_BF16_PANELS;
-  op->copy_x = op->expanded || op->form.x_stride != packed->n_in;
-  OMMAI_TRY(choose_columns(engine, op, error));
-  op->copy_y = op->form.y_type != product_y_type(op) || op->form.y_stride != op->n_columns;
+  choose_columns(engine, op);
+  OMMAI_TRY(name_operand(engine, op, error));
   struct ommai_onednn_shape shape = product_shape(op);
   OMMAI_TRY(ommai_linear_find_products(engine, &shape, op->ladder, &op->products, error));
-  return ommai_linear_grow_scratch(engine, place_scratch(op), error);
+  return ommai_linear_grow_scratch(engine, place_scratch(op, op->products->scratch_bytes), error);
+}
+
+enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_sizes *sizes,
+                                          const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error) {
+  struct ommai_linear linear = {.engine = engine, .has_bias = sizes->has_bias};
+  struct ommai_linear_op op = {.engine = engine, .linear = &linear, .form = *form};
+  struct ommai_ladder_products *products;
+  linear.packed = (struct ommai_few_rows_weights){
+      .n_out = sizes->n_out,
+      .n_in = sizes->n_in,
+      .x_type = sizes->compute,
+      .layout = sizes->int8 ? OMMAI_WEIGHTS_S8_PANELS : engine->layouts[sizes->compute],
+  };
+  OMMAI_TRY(check_form(&linear, form, error));
+  if (sizes->int8) return ommai_int8_op_scratch(engine, &linear.packed, bytes, error);
+  choose_columns(engine, &op);
+  struct ommai_onednn_shape shape = product_shape(&op);
+  OMMAI_TRY(ommai_linear_describe_products(engine, &shape, op.ladder, &products, error));
+  *bytes = place_scratch(&op, products->scratch_bytes);
+  return OMMA_OK;
+}
+
+size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engine) {
+  size_t bytes = 0;
+  for (int worker = 0; worker < engine->n_workers; worker++) bytes += engine->scratch[worker].size;
+  return bytes;
 }
 
 enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,

@@ -12,6 +12,14 @@ struct ommai_linear_parts {
   struct ommai_linear_op **ops; /* [count] */
 };
 
+/* Part `index` of a form over all outputs. */
+static struct ommai_linear_form part_form(const struct ommai_linear_form *form, int64_t n_panels, int64_t index) {
+  struct ommai_linear_form part = *form;
+  part.first_panel = index * OMMAI_LINEAR_PART_PANELS;
+  part.n_panels = ommai_min_i64(OMMAI_LINEAR_PART_PANELS, n_panels - part.first_panel);
+  return part;
+}
+
 enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
                                            const struct ommai_linear_form *form, struct ommai_linear_parts **out,
                                            struct omma_error *error) {
@@ -29,9 +37,7 @@ enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, c
     goto fail;
   }
   for (int64_t i = 0; i < parts->count; i++) {
-    struct ommai_linear_form part = *form;
-    part.first_panel = i * OMMAI_LINEAR_PART_PANELS;
-    part.n_panels = ommai_min_i64(OMMAI_LINEAR_PART_PANELS, n_panels - part.first_panel);
+    const struct ommai_linear_form part = part_form(form, n_panels, i);
     OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &part, &parts->ops[i], error), fail);
   }
   *out = parts;
@@ -39,6 +45,20 @@ enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, c
 fail:
   ommai_linear_parts_destroy(parts);
   return status;
+}
+
+enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_sizes *sizes,
+                                                const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error) {
+  int64_t n_panels = ommai_div_up(sizes->n_out, OMMAI_PANEL_COLUMNS), last = (n_panels - 1) / OMMAI_LINEAR_PART_PANELS;
+  *bytes = 0;
+  /* All parts but the last are alike. */
+  for (int64_t i = 0; i <= last; i += ommai_max_i64(last, 1)) {
+    const struct ommai_linear_form part = part_form(form, n_panels, i);
+    size_t of_part;
+    OMMAI_TRY(ommai_linear_scratch_for(engine, sizes, &part, &of_part, error));
+    if (of_part > *bytes) *bytes = of_part;
+  }
+  return OMMA_OK;
 }
 
 void ommai_linear_parts_destroy(struct ommai_linear_parts *parts) {

@@ -33,7 +33,6 @@ struct ommai_onednn_matmul {
   dnnl_primitive_desc_t desc;
   dnnl_primitive_t primitive;
   struct worker_memory *workers; /* [n_workers] */
-  size_t scratch_bytes;
 };
 
 /* ---- OpenMP's per-thread setting -------------------------------------------------------------------------------------- */
@@ -251,38 +250,65 @@ static dnnl_status_t make_workers(struct ommai_onednn_matmul *matmul, const dnnl
                                   const dnnl_memory_desc_t *y) {
   dnnl_engine_t engine = matmul->onednn->engine;
   desc_ref scratch = dnnl_primitive_desc_query_md(matmul->desc, dnnl_query_scratchpad_md, 0);
-  matmul->scratch_bytes = dnnl_memory_desc_get_size(scratch);
+  bool has_scratch = dnnl_memory_desc_get_size(scratch) > 0;
   dnnl_status_t found = dnnl_success;
   for (int worker = 0; worker < matmul->onednn->n_workers && found == dnnl_success; worker++) {
     struct worker_memory *memory = &matmul->workers[worker];
     found = dnnl_memory_create(&memory->x, DESC(*x), engine, DNNL_MEMORY_NONE);
     if (found == dnnl_success) found = dnnl_memory_create(&memory->y, DESC(*y), engine, DNNL_MEMORY_NONE);
-    if (found == dnnl_success && matmul->scratch_bytes > 0) {
+    if (found == dnnl_success && has_scratch) {
       found = dnnl_memory_create(&memory->scratch, scratch, engine, DNNL_MEMORY_NONE);
     }
   }
   return found;
 }
 
-static dnnl_status_t make_primitive(struct ommai_onednn_matmul *matmul, const struct ommai_onednn_shape *shape) {
-  dnnl_memory_desc_t x = {0}, weights = {0}, bias = {0}, y = {0};
+/* The primitive's description, and those of x and y, which are the caller's to release. */
+static dnnl_status_t describe_matmul(const struct ommai_onednn *onednn, const struct ommai_onednn_shape *shape,
+                                     dnnl_memory_desc_t *x, dnnl_memory_desc_t *y, dnnl_primitive_desc_t *out) {
+  dnnl_memory_desc_t weights = {0}, bias = {0};
   dnnl_primitive_attr_t attributes = NULL;
-  dnnl_status_t found = describe_rows(&x, shape->n_rows, shape->n_in, x_type(shape->layout));
-  if (found == dnnl_success) found = describe_rows(&y, shape->n_rows, shape->n_out, y_type(shape));
+  dnnl_status_t found = describe_rows(x, shape->n_rows, shape->n_in, x_type(shape->layout));
+  if (found == dnnl_success) found = describe_rows(y, shape->n_rows, shape->n_out, y_type(shape));
   if (found == dnnl_success) found = describe_weights(&weights, shape->layout, shape->n_out, shape->n_in);
   if (found == dnnl_success && shape->bias) found = describe_rows(&bias, 1, shape->n_out, dnnl_f32);
   if (found == dnnl_success) found = make_attributes(shape, &attributes);
   if (found == dnnl_success) {
-    found = matmul_describe(&matmul->desc, matmul->onednn->engine, &x, &weights, shape->bias ? &bias : NULL, &y, attributes);
+    found = matmul_describe(out, onednn->engine, x, &weights, shape->bias ? &bias : NULL, y, attributes);
   }
-  if (found == dnnl_success) found = dnnl_primitive_create(&matmul->primitive, matmul->desc);
-  if (found == dnnl_success) found = make_workers(matmul, &x, &y);
   if (attributes) dnnl_primitive_attr_destroy(attributes);
-  desc_release(&x);
   desc_release(&weights);
   desc_release(&bias);
+  return found;
+}
+
+static size_t scratch_bytes(dnnl_primitive_desc_t desc) {
+  return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0));
+}
+
+static dnnl_status_t make_primitive(struct ommai_onednn_matmul *matmul, const struct ommai_onednn_shape *shape) {
+  dnnl_memory_desc_t x = {0}, y = {0};
+  dnnl_status_t found = describe_matmul(matmul->onednn, shape, &x, &y, &matmul->desc);
+  if (found == dnnl_success) found = dnnl_primitive_create(&matmul->primitive, matmul->desc);
+  if (found == dnnl_success) found = make_workers(matmul, &x, &y);
+  desc_release(&x);
   desc_release(&y);
   return found;
+}
+
+enum omma_status ommai_onednn_scratch_bytes(struct ommai_onednn *onednn, const struct ommai_onednn_shape *shape, size_t *bytes,
+                                            struct omma_error *error) {
+  dnnl_memory_desc_t x = {0}, y = {0};
+  dnnl_primitive_desc_t desc = NULL;
+  int before = enter(onednn);
+  dnnl_status_t found = describe_matmul(onednn, shape, &x, &y, &desc);
+  leave(onednn, before);
+  desc_release(&x);
+  desc_release(&y);
+  if (found != dnnl_success) return fail(error, found, "matrix product");
+  *bytes = scratch_bytes(desc);
+  dnnl_primitive_desc_destroy(desc);
+  return OMMA_OK;
 }
 
 enum omma_status ommai_onednn_matmul_create(struct ommai_onednn *onednn, const struct ommai_onednn_shape *shape,
@@ -320,8 +346,6 @@ void ommai_onednn_matmul_destroy(struct ommai_onednn_matmul *matmul) {
   ommai_release(&matmul->onednn->allocator, matmul->workers, (size_t)n_workers, sizeof *matmul->workers);
   ommai_release(&matmul->onednn->allocator, matmul, 1, sizeof *matmul);
 }
-
-size_t ommai_onednn_matmul_scratch_bytes(const struct ommai_onednn_matmul *matmul) { return matmul->scratch_bytes; }
 
 const char *ommai_onednn_matmul_name(const struct ommai_onednn_matmul *matmul) {
   const char *name = NULL;

@@ -50,12 +50,14 @@ struct ommai_onednn_shape {
   bool bias, accumulate;
 };
 
+/* The scratch that a run of such a product takes; makes nothing. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
+enum omma_status ommai_onednn_scratch_bytes(struct ommai_onednn *onednn, const struct ommai_onednn_shape *shape, size_t *bytes,
+                                            struct omma_error *error);
+
 /* Errors: MEMORY, UNSUPPORTED (oneDNN has no such product), INTERNAL. */
 enum omma_status ommai_onednn_matmul_create(struct ommai_onednn *onednn, const struct ommai_onednn_shape *shape,
                                             struct ommai_onednn_matmul **matmul, struct omma_error *error);
 void ommai_onednn_matmul_destroy(struct ommai_onednn_matmul *matmul);
-
-size_t ommai_onednn_matmul_scratch_bytes(const struct ommai_onednn_matmul *matmul);
 
 /* oneDNN's name for the code it chose, "brg:avx512_core_bf16". Valid as long as the matmul. */
 const char *ommai_onednn_matmul_name(const struct ommai_onednn_matmul *matmul);

@@ -23,13 +23,21 @@ enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, c
                                            int n_parts, int64_t n_in, struct ommai_linear_form form,
                                            struct ommai_decoder_linear *out, struct omma_error *error) {
   OMMAI_TRY(ommai_loader_linear(loader, parts, n_parts, 2, &n_in, &out->linear, error));
-  if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
+  if (loader->mode != OMMAI_LOADER_PACK) {
+    struct ommai_linear_sizes sizes = {.n_in = n_in, .compute = loader->dtype};
+    for (int i = 0; i < n_parts; i++) {
+      sizes.n_out += parts[i].n_out;
+      sizes.has_bias |= parts[i].has_bias;
+    }
+    return ommai_loader_count_scratch(loader, &sizes, &form, true, error);
+  }
   return ommai_linear_parts_create(loader->linear_engine, out->linear, &form, &out->parts, error);
 }
 
-static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_form *form,
-                                struct ommai_decoder_tile_linear *out, struct omma_error *error) {
-  if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
+static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_sizes *sizes,
+                                const struct ommai_linear_form *form, struct ommai_decoder_tile_linear *out,
+                                struct omma_error *error) {
+  if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, sizes, form, false, error);
   return ommai_linear_op_create(loader->linear_engine, out->linear, form, &out->op, error);
 }
 
@@ -37,8 +45,10 @@ enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *load
                                                 const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                                 enum omma_dtype compute, struct ommai_linear_form form,
                                                 struct ommai_decoder_tile_linear *out, struct omma_error *error) {
+  struct ommai_linear_sizes sizes = {.n_in = n_in, .compute = compute};
+  for (int i = 0; i < n_sources; i++) sizes.n_out += sources[i].n_out;
   OMMAI_TRY(ommai_loader_pack(loader, name, sources, n_sources, n_in, compute, &out->linear, error));
-  return make_op(loader, &form, out, error);
+  return make_op(loader, &sizes, &form, out, error);
 }
 
 /* The parts that gate and up are stacked from, and down. */
@@ -69,10 +79,12 @@ static enum omma_status load_expert(struct ommai_weight_loader *loader, const st
   const struct gated_parts parts = gated_parts(config, prefix, intermediate);
   const struct ommai_linear_form gate_up = ommai_decoder_form_gate_up(config, intermediate);
   const struct ommai_linear_form down = ommai_decoder_form_down(config, intermediate, false);
+  const struct ommai_linear_sizes gate_up_sizes = {.n_out = 2 * intermediate, .n_in = hidden, .compute = loader->dtype},
+                                  down_sizes = {.n_out = hidden, .n_in = intermediate, .compute = loader->dtype};
   OMMAI_TRY(ommai_loader_linear(loader, parts.gate_up, 2, 2, &hidden, &out->gate_up.linear, error));
-  OMMAI_TRY(make_op(loader, &gate_up, &out->gate_up, error));
+  OMMAI_TRY(make_op(loader, &gate_up_sizes, &gate_up, &out->gate_up, error));
   OMMAI_TRY(ommai_loader_linear(loader, &parts.down, 1, 2, &intermediate, &out->down.linear, error));
-  return make_op(loader, &down, &out->down, error);
+  return make_op(loader, &down_sizes, &down, &out->down, error);
 }
 
 enum omma_status ommai_decoder_load_router(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,

@@ -65,6 +65,7 @@ static enum omma_status parse_config(const json_t *root, const char *path, struc
   config->vision.out_hidden_size = config->text.hidden_size; /* of the projector */
   config->picture.sizing = OMMAI_SIZING_PATCHES;
   config->picture.resize_rule = OMMAI_RESIZE_PRECISE22;
+  config->picture.raster_patches = true;
   return ommai_model_config_fit(root, path, "media_placeholder_token_id", NULL, config, error);
 }
 

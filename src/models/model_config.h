@@ -25,6 +25,7 @@ struct ommai_picture_config {
   enum ommai_resize_rule resize_rule;
   int64_t min_pixels, max_pixels; /* of the resized area; min_pixels 0: never enlarged */
   struct ommai_patch_spec patches;
+  bool raster_patches; /* the official processor gives patches row by row; false: by merge blocks, as the tower takes them */
 };
 
 /* Videos: how large their frames become, and how their time counts. They are resized and cut as pictures are. */

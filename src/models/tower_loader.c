@@ -107,7 +107,11 @@ static enum omma_status load_linear(const struct load *load, const struct full_n
     memcpy(stacked[i].prefix, parts[i].text, sizeof parts[i].text);
   }
   OMMAI_TRY(ommai_loader_linear(load->loader, stacked, n_parts, n_dims, inner_shape, &out->linear, error));
-  if (load->loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
+  if (load->loader->mode != OMMAI_LOADER_PACK) {
+    struct ommai_linear_sizes sizes = {n_parts * n_out, 1, load->loader->dtype, load->loader->int8, has_bias};
+    for (int i = 0; i < n_dims - 1; i++) sizes.n_in *= inner_shape[i];
+    return ommai_loader_count_scratch(load->loader, &sizes, &form, false, error);
+  }
   return ommai_linear_op_create(load->loader->linear_engine, out->linear, &form, &out->op, error);
 }
 
@@ -115,6 +119,17 @@ static enum omma_status load_linear(const struct load *load, const struct full_n
 static enum omma_status load_matrix(const struct load *load, struct full_name name, int64_t n_out, int64_t n_in,
                                     struct ommai_linear_form form, struct ommai_vision_linear *out, struct omma_error *error) {
   return load_linear(load, &name, 1, n_out, true, 2, &n_in, form, out, error);
+}
+
+/* A layer that adds to the residual. Towers with gated layers are nearer to int8's bounds (a product of two has long tails, which eight
+ * bits hold badly, and RMSNorm swells what is wrong in short rows), so theirs stay in the tower's type. */
+static enum omma_status load_adding(const struct load *load, struct full_name name, int64_t n_out, int64_t n_in,
+                                    struct ommai_linear_form form, struct ommai_vision_linear *out, struct omma_error *error) {
+  bool int8 = load->loader->int8;
+  load->loader->int8 = int8 && !load->config->gated;
+  enum omma_status status = load_matrix(load, name, n_out, n_in, form, out, error);
+  load->loader->int8 = int8;
+  return status;
 }
 
 static enum omma_status load_block(const struct load *load, int64_t index, struct ommai_vision_block *block,
@@ -128,11 +143,11 @@ static enum omma_status load_block(const struct load *load, int64_t index, struc
   OMMAI_TRY(load_norm(load, full_name(load, names->block, index, names->norm2), h, &block->norm2, error));
   OMMAI_TRY(load_matrix(load, full_name(load, names->block, index, names->qkv), 3 * h, h, ommai_vision_form_qkv(config),
                         &block->qkv, error));
-  OMMAI_TRY(load_matrix(load, full_name(load, names->block, index, names->proj), h, h, ommai_vision_form_proj(config),
+  OMMAI_TRY(load_adding(load, full_name(load, names->block, index, names->proj), h, h, ommai_vision_form_proj(config),
                         &block->proj, error));
   OMMAI_TRY(load_linear(load, fc1, config->gated ? 2 : 1, intermediate, true, 2, &h,
                         ommai_vision_form_fc1(config, load->loader->dtype), &block->fc1, error));
-  return load_matrix(load, full_name(load, names->block, index, names->fc2), h, intermediate, ommai_vision_form_fc2(config),
+  return load_adding(load, full_name(load, names->block, index, names->fc2), h, intermediate, ommai_vision_form_fc2(config),
                      &block->fc2, error);
 }
 
@@ -185,6 +200,7 @@ enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const stru
   if (config->final_norm) {
     OMMAI_TRY(load_norm(&load, full_name(&load, NULL, 0, names->final_norm), config->hidden_size, &tower->final_norm, error));
   }
+  loader->int8 = tower->int8 && !config->gated; /* for the reason that load_adding has */
   OMMAI_TRY(load_merger(&load, NULL, 0, &names->merger, false, &tower->merger, error));
   for (int64_t j = 0; j < config->n_deepstack; j++) {
     OMMAI_TRY(load_merger(&load, names->deepstack, j, &names->deepstack_merger, true, &tower->deepstack[j], error));

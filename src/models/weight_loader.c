@@ -6,6 +6,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "kernels/dtype.h"
+#include "linear/linear_parts.h"
 
 enum { MAX_PARTS = 4 };
 
@@ -87,6 +88,17 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, const cha
                                 : ommai_linear_create(loader->linear_engine, sources, n_sources, n_in, compute, out, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);
   return status;
+}
+
+enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, const struct ommai_linear_sizes *sizes,
+                                            const struct ommai_linear_form *form, bool in_parts, struct omma_error *error) {
+  size_t bytes;
+  /* As for the weights' bytes: what is too large is refused when it is packed. */
+  if (sizes->n_in > OMMAI_LINEAR_MAX_SIZE || sizes->n_out > OMMAI_LINEAR_MAX_SIZE) return OMMA_OK;
+  OMMAI_TRY(in_parts ? ommai_linear_parts_scratch_for(loader->linear_engine, sizes, form, &bytes, error)
+                     : ommai_linear_scratch_for(loader->linear_engine, sizes, form, &bytes, error));
+  if (bytes > loader->scratch_bytes) loader->scratch_bytes = bytes;
+  return OMMA_OK;
 }
 
 static enum omma_status open_part(struct ommai_weight_loader *loader, const struct ommai_linear_part *part, int n_dims,

@@ -29,6 +29,7 @@ struct ommai_weight_loader {
   void *visit_context;
   int64_t n_parameters;
   int64_t bytes;          /* in memory */
+  size_t scratch_bytes;   /* DESCRIBE: of the linear engine's worker, the most that a layer takes */
   omma_progress progress; /* PACK: bytes of file read so far */
   void *progress_context;
   int64_t bytes_read, bytes_total;
@@ -70,6 +71,11 @@ struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor 
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, const char *name,
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    enum omma_dtype compute, struct ommai_linear **out, struct omma_error *error);
+
+/* DESCRIBE: counts the scratch of a layer called in `form`, or in parts of it (linear_parts.h). Errors: as
+ * ommai_linear_op_create. */
+enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, const struct ommai_linear_sizes *sizes,
+                                            const struct ommai_linear_form *form, bool in_parts, struct omma_error *error);
 
 /* The tensor of that name where a checkpoint is open and has it, else NULL: for names and shapes that come in dialects. */
 const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *loader, const char *name);

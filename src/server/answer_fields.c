@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
 #include "server/chat_media.h"
 #include "server/request_json.h"
 #include "server/server_state.h"

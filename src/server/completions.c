@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
 #include "server/answer.h"
 #include "server/endpoints.h"
 #include "server/request_json.h"

@@ -4,19 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *ommai_json_kind(const json_t *value) {
-  switch (json_typeof(value)) {
-    case JSON_OBJECT: return "an object";
-    case JSON_ARRAY: return "an array";
-    case JSON_STRING: return "a string";
-    case JSON_INTEGER: return "an integer";
-    case JSON_REAL: return "a number";
-    case JSON_TRUE:
-    case JSON_FALSE: return "a boolean";
-    case JSON_NULL: return "null";
-  }
-  return "something else";
-}
+#include "base/json.h"
 
 /* The index behind the string that begins at body[start], or `size` when it does not end. */
 static size_t skip_string(const char *body, size_t size, size_t start) {

@@ -15,9 +15,6 @@
  * many values. Depth and number are checked before anything is allocated. */
 json_t *ommai_request_parse(const char *body, size_t size, struct ommai_api_error *error);
 
-/* The words "a string", "an object", ... for messages. */
-const char *ommai_json_kind(const json_t *value);
-
 /* Typed reads of object[key]: false with *error filled for a wrong type or value; a missing key or null leaves *out as it is. */
 bool ommai_field_boolean(const json_t *object, const char *key, bool *out, struct ommai_api_error *error);
 bool ommai_field_integer(const json_t *object, const char *key, int64_t low, int64_t high, int64_t *out,

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
 #include "server/chat_media.h"
 #include "server/chat_request.h"
 #include "server/endpoints.h"

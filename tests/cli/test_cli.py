@@ -357,7 +357,8 @@ def test_plan_without_weights(omma, no_weights, pictures):
     assert third["n_tokens"] > first["n_tokens"]
     assert plan["total"]["n_tokens"] == sum(image["n_tokens"] for image in plan["images"])
     memory = plan["memory"]
-    parts = ["weight_bytes", "kv_cache_bytes", "vision_workspace_bytes", "language_workspace_bytes", "table_bytes"]
+    parts = ["weight_bytes", "kv_cache_bytes", "vision_workspace_bytes", "language_workspace_bytes", "linear_scratch_bytes",
+             "table_bytes"]
     assert memory["total_bytes"] >= max(memory[part] for part in parts) > 0
     assert plan["peak_gflops"] > 0
 
@@ -391,6 +392,17 @@ def test_data_url(omma, no_weights, pictures):
     encoded = base64.b64encode((pictures / "tile_64x64.png").read_bytes()).decode()
     plan = omma.json("plan", "data:image/png;base64," + encoded, "--model", no_weights, "--json")
     assert (plan["images"][0]["width"], plan["images"][0]["height"]) == (64, 64)
+
+
+def test_pictures_are_known_by_their_content(omma, no_weights, pictures, tmp_path):
+    """Whatever the name or the media type says."""
+    sources = []
+    for picture, name in (("tile_64x64.png", "a.jpg"), ("meadow_163x97.jpg", "b.webp"), ("stamp_20x10.png", "no ending")):
+        shutil.copy(pictures / picture, tmp_path / name)
+        sources += [tmp_path / name, "data:text/plain;base64," + base64.b64encode((pictures / picture).read_bytes()).decode()]
+    plan = omma.json("plan", *sources, "--model", no_weights, "--json")
+    sizes = [(image["width"], image["height"]) for image in plan["images"]]
+    assert sizes == [(64, 64)] * 2 + [(163, 97)] * 2 + [(20, 10)] * 2
 
 
 # ---- tensors
@@ -573,6 +585,30 @@ def test_info_names_window_kernels(omma):
         assert "attention windows f32" not in kernels
 
 
+def test_info_says_why_a_level_is_used(omma, monkeypatch):
+    def why(*words):
+        found = {finding["operation"]: finding["kernel"] for finding in omma.json("info", "--json", *words)["kernels"]}
+        return found["cpu level"], found["cpu level, why"]
+
+    monkeypatch.delenv("OMMA_ISA", raising=False)
+    best, reason = why()
+    assert "the highest there is" in reason or "lacks" in reason
+    assert why("--isa", "scalar") == ("scalar", f"forced by isa; the best here is {best}")
+    monkeypatch.setenv("OMMA_ISA", "scalar")
+    assert why() == ("scalar", f"forced by OMMA_ISA; the best here is {best}")
+    assert b"forced by OMMA_ISA" in omma("info").stdout
+
+
+def test_info_names_a_kernel_for_every_head_dimension(omma):
+    kernels = {kernel["operation"]: kernel["kernel"] for kernel in omma.json("info", "--json")["kernels"]}
+    for form, types, most in (("encoder", ("f32", "bf16", "f16"), 256), ("causal", ("f32", "bf16"), 256), ("decode", ("f32", "bf16"), 1024)):
+        for dtype in types:
+            ranges = [name.split("D ")[1].split("-") for name in kernels if name.startswith(f"attention {form} {dtype}, D ")]
+            dims = [dim for first, last in ranges for dim in range(int(first), int(last) + 1)]
+            assert dims == list(range(1, most + 1))
+    assert "multiples of 8" in kernels["attention head dimensions D"]
+
+
 def test_info_of_a_level(omma):
     assert omma.json("info", "--json", "--isa", "scalar", "--threads", "1")["threads"] == 1
     missing = {"avx2", "neon"} - set(omma.json("info", "--json")["levels"])
@@ -619,6 +655,22 @@ def test_bench_attention(omma, segments):
         lengths += [int(length)] * int(count or 1)
     assert result["n_tokens"] == sum(lengths) and result["n_segments"] == len(lengths)
     assert result["flops"] == sum(2 * (32 + 32) * 4 * length * length for length in lengths)
+
+
+@pytest.mark.parametrize(("threads", "said"), [(1, "on 1 thread"), (2, "on 2 threads")])
+def test_counts_of_one_are_no_plurals(omma, no_weights, model, threads, said):
+    machine = ["--threads", threads]
+    words = ["bench", "attention", "--head-dim", 16, "--heads", 1, "--segments", 1, "--dtype", "f32", "--seconds", 0]
+    for command in (
+        words,
+        ["info"],
+        ["plan", "64x64", "--verbose", "--model", no_weights],
+        ["bench", "encoder", "--image-size", "64x64", "--repeat", 1, "--model", model],
+    ):
+        done = omma(*command, *machine)
+        told = (done.stdout + done.stderr).decode()
+        assert done.returncode == 0 and re.search(rf"\b{said}\b", told)
+        assert not re.search(r"(?<![\d.])1 (threads|tokens|segments|runs|pictures)\b", told)
 
 
 def test_bench_attention_from_file(omma, tmp_path):

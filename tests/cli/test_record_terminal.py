@@ -3,9 +3,11 @@
 Run with: pytest tests/cli --omma build/release/omma
 """
 
+import importlib.util
 import pathlib
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -26,3 +28,22 @@ def test_recording(request, tmp_path):
     assert picture.stat().st_size < 60_000
     stored = lines_of(ROOT / "docs/images/demo.svg")
     assert [line for line in stored if line.startswith(("$", ">"))] == [line for line in lines if line.startswith(("$", ">"))]
+
+
+def test_output_that_came_with_an_echo_counts(request, tmp_path, monkeypatch):
+    """A recorder that reads late finds a line's echo, its output and the next prompt in one piece."""
+    spec = importlib.util.spec_from_file_location("record_terminal", ROOT / "tools/record_terminal.py")
+    recorder = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(recorder)
+    read_some = recorder.read_some
+
+    def read_late(master, seconds):
+        time.sleep(0.3)
+        return read_some(master, min(seconds, 10))
+
+    monkeypatch.setattr(recorder, "read_some", read_late)
+    recording = recorder.Recording()
+    omma = pathlib.Path(request.config.getoption("--omma")).resolve()
+    recorder.run(recording, omma, "omma chat", ["/reset", "/quit"], tmp_path)
+    lines = ["".join(text for _, text, _ in line) for line in recording.lines]
+    assert lines[2:5] == ["> /reset", "(a new conversation)", "> /quit"]

@@ -5,11 +5,14 @@ Run with: pytest tests/cli --omma build/release/omma
 
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import select
 import shutil
 import signal
+import stat
+import struct
 import subprocess
 import termios
 import time
@@ -20,8 +23,10 @@ import pytest
 class Terminal:
     """A program on a terminal of its own; everything that it writes, errors too, ends in `screen`."""
 
-    def __init__(self, words):
+    def __init__(self, words, **environment):
         self.master, slave = pty.openpty()
+        # Wide, so that no line is broken.
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 1000, 0, 0))
         self.process = subprocess.Popen(
             [str(word) for word in words],
             stdin=slave,
@@ -29,11 +34,12 @@ class Terminal:
             stderr=slave,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            env={**os.environ, **environment},
         )
         os.close(slave)
         self.screen = ""
 
-    def read(self, pattern, seconds=60):
+    def read(self, pattern, seconds=30):
         """What stands on the screen up to the pattern, which is taken off it."""
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.screen)):
@@ -41,6 +47,8 @@ class Terminal:
             assert ready, f"no {pattern!r} in {self.screen!r}"
             try:
                 self.screen += os.read(self.master, 4096).decode(errors="replace").replace("\r\n", "\n")
+                # Where the cursor is sent and what is wiped does not matter here.
+                self.screen = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", self.screen)
             except OSError as closed:
                 raise AssertionError(f"ended without {pattern!r}: {self.screen!r}") from closed
         before, self.screen = self.screen[: found.end()], self.screen[found.end() :]
@@ -57,26 +65,60 @@ class Terminal:
 
     def leave(self):
         code = self.process.wait(timeout=30)
+        assert termios.tcgetattr(self.master)[3] & (termios.ECHO | termios.ICANON) == termios.ECHO | termios.ICANON
         os.close(self.master)
         return code
 
 
+@pytest.fixture(scope="session")
+def omma(request):
+    return pathlib.Path(request.config.getoption("--omma")).resolve()
+
+
+@pytest.fixture(scope="session")
+def edits(omma):
+    """Whether the program was built with libedit."""
+    return b"libedit.so" in omma.read_bytes()
+
+
 @pytest.fixture
-def session(request, model):
+def home(tmp_path):
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def start(omma, model, home):
     opened = []
 
-    def start(*words):
-        path = os.path.abspath(request.config.getoption("--omma"))
-        terminal = Terminal([path, "chat", "--model", model, "--max-tokens", "4", "--ignore-eos", *words])
-        opened.append(terminal)
-        terminal.read(r"/help lists the commands\.\n> $")
-        return terminal
+    def start(*words, terminal="xterm", **environment):
+        command = [omma, "chat", "--model", model, "--max-tokens", "4", "--ignore-eos", *words]
+        # An XDG_STATE_HOME that is not absolute counts as none.
+        started = Terminal(command, **{"TERM": terminal, "HOME": str(home), "XDG_STATE_HOME": "", **environment})
+        opened.append(started)
+        started.read(r"/help lists the commands\.\n> $")
+        return started
 
     yield start
     for terminal in opened:
         if terminal.process.poll() is None:
             terminal.process.kill()
             terminal.process.wait()
+
+
+@pytest.fixture(params=["dumb", "xterm"])
+def session(request, start, edits):
+    """A conversation on a terminal without and with edited lines."""
+    if request.param != "dumb" and not edits:
+        pytest.skip("built without libedit")
+    return lambda *words: start(*words, terminal=request.param)
+
+
+@pytest.fixture
+def editing(start, edits):
+    if not edits:
+        pytest.skip("built without libedit")
+    return start
 
 
 def test_commands(session):
@@ -143,6 +185,14 @@ def test_pictures_that_are_not_there(session, tmp_path):
     assert terminal.process.poll() is None
 
 
+def test_videos_however_their_path_is_written(session, odd_names):
+    terminal = session()
+    taken = "(2 frames, go with the next question)"
+    folder = str(odd_names)
+    for form in (folder, f'"{folder}"', re.sub(r"([ '])", r"\\\1", folder) + " ", f"{folder}/a.png,{folder}/b 1.png"):
+        assert terminal.tell("/video " + form).count(taken) == 1, form
+
+
 def test_a_question_that_speaks_of_files_is_a_question(session, odd_names):
     terminal = session()
     for question in ("What's in a.png?", "Is a.png and/or b 1.png red?", "it's"):
@@ -178,9 +228,130 @@ def test_terminate_at_the_prompt(session):
     assert terminal.leave() == 0
 
 
-def test_wrong_use_on_a_terminal(request, model):
-    path = os.path.abspath(request.config.getoption("--omma"))
+def test_wrong_use_on_a_terminal(omma, model):
     for words in (["--json"], ["--boxes", "out.png", "--image", "x.png"]):
-        terminal = Terminal([path, "chat", "--model", model, *words])
+        terminal = Terminal([omma, "chat", "--model", model, *words])
         terminal.read(f"omma: chat: {words[0]}: needs --prompt")
         assert terminal.leave() == 2
+
+
+UP, LEFT, HOME = "\x1b[A", "\x1b[D", "\x1b[H"
+
+
+def leave(terminal):
+    terminal.write("\x04")
+    assert terminal.leave() == 0
+
+
+def test_arrows_bring_earlier_lines(editing):
+    terminal = editing()
+    answer = terminal.tell("Hello")
+    terminal.tell("/reset")
+    assert terminal.tell(UP + UP) == answer
+    leave(terminal)
+
+
+def test_help_tells_the_keys_that_work(start, editing):
+    assert "Tab completes" in editing().tell("/help")
+    assert "Tab" not in start(terminal="dumb").tell("/help")
+
+
+def test_lines_are_edited(editing, home):
+    terminal = editing()
+    terminal.tell("größe 世界" + LEFT * 2 + "x")
+    assert "a new conversation" in terminal.tell("eset" + HOME + "/r")
+    leave(terminal)
+    assert (home / ".local/state/omma/history").read_text(encoding="utf-8") == "größe x世界\n/reset\n"
+
+
+def test_history_outlives_the_conversation(editing, home):
+    first = editing()
+    for line in ("Hello", "Hello", "  ", "What's that?"):
+        first.tell(line)
+    leave(first)
+    path = home / ".local/state/omma/history"
+    assert path.read_text() == "Hello\nWhat's that?\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    second = editing()
+    second.tell(UP + UP)
+    leave(second)
+    assert path.read_text() == "Hello\nWhat's that?\nHello\n"
+
+
+def test_history_is_where_the_user_keeps_state(editing, home, tmp_path):
+    terminal = editing(XDG_STATE_HOME=str(tmp_path / "state"))
+    terminal.tell("/help")
+    leave(terminal)
+    assert (tmp_path / "state/omma/history").read_text() == "/help\n"
+    assert not list(home.iterdir())
+
+
+def test_no_history(editing, home):
+    path = home / ".local/state/omma/history"
+    path.parent.mkdir(parents=True)
+    path.write_text("earlier\n")
+    terminal = editing("--no-history")
+    answer = terminal.tell("Hello")
+    terminal.tell("/reset")
+    assert terminal.tell(UP * 3) == answer
+    leave(terminal)
+    assert path.read_text() == "earlier\n"
+
+
+def test_no_history_of_plain_lines(start, home):
+    terminal = start(terminal="dumb")
+    terminal.tell("Hello")
+    leave(terminal)
+    assert not list(home.iterdir())
+
+
+def test_a_long_history_is_cut(editing, home):
+    path = home / ".local/state/omma/history"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"bad \xff\n" * 3 + b"".join(b"%d\n" % number for number in range(1999)))
+    leave(editing())
+    assert path.read_bytes() == b"".join(b"%d\n" % number for number in range(999, 1999))
+    terminal = editing()
+    terminal.write(UP)
+    terminal.read("1998$")
+
+
+def test_history_that_cannot_be_kept(editing, home):
+    (home / ".local").write_text("a file where a folder is wanted")
+    terminal = editing()
+    assert terminal.tell("/help").count("lines are kept for this conversation alone") == 1
+    assert "history" not in terminal.tell("/reset")
+    assert "/quit" in terminal.tell(UP + UP)
+
+
+def test_the_terminal_is_taken_again_after_a_stop(editing):
+    """Ctrl-Z, a shell that puts the terminal back, and fg."""
+    terminal = editing()
+    terminal.write("eset")
+    terminal.read("eset$")
+    terminal.process.send_signal(signal.SIGSTOP)
+    mode = termios.tcgetattr(terminal.master)
+    mode[3] |= termios.ECHO | termios.ICANON
+    termios.tcsetattr(terminal.master, termios.TCSANOW, mode)
+    terminal.process.send_signal(signal.SIGCONT)
+    terminal.read("> eset$")
+    assert "a new conversation" in terminal.tell(HOME + "/r")
+
+
+def test_lines_pasted_together_come_one_by_one(session):
+    terminal = session()
+    terminal.write("/reset\r/system Be brief.\rHello\r/system\r")
+    terminal.read(r"a new conversation\)\n")
+    terminal.read(r"with this system message\)\n")
+    terminal.read(r"without a system message\)\n> $")
+
+
+def test_tab_completes(editing, odd_names):
+    terminal = editing()
+    assert "/quit" in terminal.tell("/he\t")
+    begin = str(odd_names.parent / "my ")
+    for typed in (begin.replace(" ", "\\ "), "'" + begin, '"' + begin):
+        assert "(64x64, goes with the next question)" in terminal.tell(f"/im\t{typed}\tb\t")
+    terminal.write(f'"{odd_names}/\t')
+    terminal.read(r"a\.png  b 1\.png\n")

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/model.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -156,12 +157,38 @@ static void plans_do_not_need_weights(void **state) {
     }
     const struct omma_memory_plan *plan = &plans[0];
     assert_int_equal(plan->total_bytes, plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
-                                            plan->language_workspace_bytes + plan->table_bytes + plan->request_bytes);
+                                            plan->language_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes +
+                                            plan->request_bytes);
     assert_int_equal(plan->kv_cache_tokens, 1024);
     struct omma_model_info info;
     omma_model_get_info(models[1], &info);
     assert_int_equal(plan->weight_bytes, info.weight_bytes);
     for (int i = 0; i < 2; i++) omma_model_close(models[i]);
+  }
+}
+
+/* Of every type of weights, for any number of threads. */
+static void the_linear_layers_scratch_is_as_planned(void **state) {
+  (void)state;
+  for (size_t m = 0; golden_models[m]; m++) {
+    for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_INT8; weights++) {
+      const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
+                                                 .vision_weights = weights,
+                                                 .n_threads = weights,
+                                                 .max_model_len = 1024};
+      char path[1024];
+      struct omma_model *model;
+      struct omma_memory_plan plan;
+      struct omma_error error;
+      golden_path(golden_models[m], NULL, path, sizeof path);
+      enum omma_status opened = omma_model_open(path, &options, &model, &error);
+      if (opened == OMMA_ERROR_UNSUPPORTED && weights == OMMA_WEIGHTS_INT8) continue;
+      assert_ok(opened, &error);
+      assert_ok(omma_plan_memory(model, NULL, 0, &plan, &error), &error);
+      assert_true(plan.linear_scratch_bytes > 0);
+      assert_int_equal(plan.linear_scratch_bytes, ommai_linear_engine_scratch_bytes(model->linear_engine));
+      omma_model_close(model);
+    }
   }
 }
 
@@ -173,6 +200,7 @@ int main(int n_arguments, char **arguments) {
       cmocka_unit_test(golden_models_stay_within_their_plan),
       cmocka_unit_test(the_demo_model_stays_within_its_plan),
       cmocka_unit_test(plans_do_not_need_weights),
+      cmocka_unit_test(the_linear_layers_scratch_is_as_planned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

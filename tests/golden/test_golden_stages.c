@@ -83,6 +83,34 @@ static void check_pixel_values(const struct omma_request *request, const struct 
   free(expected);
 }
 
+/* Where patch i stands in the official processor's order, in patches. */
+static void official_place(const struct golden_case *c, const struct ommai_patch_spec *spec, int64_t columns, int64_t i,
+                           int64_t *row, int64_t *column) {
+  int64_t merge = strcmp(c->model, "kimi_vl") == 0 ? 1 : spec->merge_size, block = i / (merge * merge);
+  *row = block / (columns / merge) * merge + i % (merge * merge) / merge;
+  *column = block % (columns / merge) * merge + i % merge;
+}
+
+/* omma_preprocess gives patches in that order: the first pixel of each. */
+static void check_patch_order(const struct omma_request *request, const struct golden_case *c, size_t picture) {
+  struct omma_error error;
+  const struct ommai_prepared_picture *prepared = &request->pictures[picture];
+  const struct ommai_patch_spec *spec = &request->model->config.picture.patches;
+  int64_t n_patches = prepared->plan.n_patches, length = ommai_patch_length(spec), columns = prepared->plan.grid_thw[2], row,
+          column;
+  float *got = malloc((size_t)(n_patches * length) * sizeof *got);
+  assert_ok(omma_preprocess(request->model, c->pictures[picture], NULL, got, (size_t)(n_patches * length), &error), &error);
+  for (int64_t i = 0; i < n_patches; i++) {
+    official_place(c, spec, columns, i, &row, &column);
+    const uint8_t *pixel = prepared->pixels + (row * spec->patch_size * columns + column) * spec->patch_size * 3;
+    for (int k = 0; k < 3; k++) {
+      float expected = ((float)pixel[k] - 255 * spec->mean[k]) / (255 * spec->std[k]);
+      assert_true(fabsf(got[i * length + k * (length / 3)] - expected) <= PIXEL_BOUND);
+    }
+  }
+  free(got);
+}
+
 static void check_pixels(const struct omma_request *request, const struct golden_case *c) {
   char name[256];
   for (size_t i = 0; i < c->n_pictures; i++) {
@@ -94,6 +122,7 @@ static void check_pixels(const struct omma_request *request, const struct golden
     snprintf(name, sizeof name, "image.%s.pixel_values", c->picture_names[i]);
     const struct ommai_tensor *values = ommai_safetensors_find(c->picture_tensors, name);
     if (values) check_pixel_values(request, c, i, values);
+    check_patch_order(request, c, i);
   }
 }
 

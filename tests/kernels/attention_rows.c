@@ -107,9 +107,12 @@ static double element(const struct attention_problem *problem, const struct atte
   return ommai_attention_load(rows->memory.data, row * rows->stride + d, problem->dtype);
 }
 
-/* The softmax weights of a row, and the largest sum of |q| |k| of a score. */
-static double row_weights(const struct attention_problem *problem, int64_t row, int64_t n_keys, double *weights) {
-  double sum = 0.0, largest = -INFINITY, most_terms = 0.0;
+/* The softmax weights of a row, the key of the largest, and how far errors of f32 scores may move. */
+static int64_t row_weights(const struct attention_problem *problem, int64_t row, int64_t n_keys, double *weights,
+                           double *most_terms) {
+  double sum = 0.0;
+  int64_t first = 0;
+  *most_terms = 0.0;
   for (int64_t key = 0; key < n_keys; key++) {
     double dot = 0.0, terms = 0.0;
     for (int64_t d = 0; d < problem->head_dim; d++) {
@@ -118,31 +121,34 @@ static double row_weights(const struct attention_problem *problem, int64_t row, 
       terms += fabs(product);
     }
     weights[key] = dot * problem->scale;
-    largest = fmax(largest, weights[key]);
-    most_terms = fmax(most_terms, terms * fabs(problem->scale));
+    if (weights[key] > weights[first]) first = key;
+    *most_terms = fmax(*most_terms, terms * fabs(problem->scale));
   }
+  double largest = weights[first];
   for (int64_t key = 0; key < n_keys; key++) sum += weights[key] = exp(weights[key] - largest);
   for (int64_t key = 0; key < n_keys; key++) weights[key] /= sum;
-  return most_terms;
+  return first;
 }
 
-/* Allowed: the rounding of the type, on the sum of |weight * value|; that of f32 scores, where an error of 2^-24 of a score's
- * terms moves a weight by as much; and denormals taken as zeros. */
+/* Allowed: the rounding of the type, on the sum of |weight * value|; what errors of f32 scores move from one key to another; and
+ * denormals taken as zeros. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found) {
-  double weights[ATTENTION_MAX_KEYS], error = 0.0, magnitude = 0.0;
-  double scores = fmin(1.0, 4 * 0x1p-24 * row_weights(problem, row, n_keys, weights));
+  double weights[ATTENTION_MAX_KEYS], most_terms, error = 0.0, magnitude = 0.0, moved = 0.0;
+  int64_t first = row_weights(problem, row, n_keys, weights, &most_terms);
   for (int64_t d = 0; d < problem->v_head_dim; d++) {
-    double expected = 0.0, terms = 0.0;
+    double expected = 0.0, terms = 0.0, moves = 0.0, first_value = element(problem, &problem->v, first, d);
     for (int64_t key = 0; key < n_keys; key++) {
-      double term = weights[key] * element(problem, &problem->v, key, d);
+      double value = element(problem, &problem->v, key, d), term = weights[key] * value;
       expected += term;
       terms += fabs(term);
+      if (key != first) moves += attention_moved_weight(weights[key], most_terms) * fabs(value - first_value);
     }
     error += (found[d] - expected) * (found[d] - expected);
     magnitude += terms * terms;
+    moved += moves * moves;
   }
   double tiny = problem->dtype == OMMA_F16 ? 0x1p-24 : 0x1p-126;
-  return sqrt(error) / (sqrt(magnitude) * (attention_unit(problem->dtype, problem->v_head_dim) + scores) +
+  return sqrt(error) / (sqrt(magnitude) * attention_unit(problem->dtype, problem->v_head_dim) + sqrt(moved) +
                         2 * tiny * sqrt(problem->v_head_dim));
 }
 

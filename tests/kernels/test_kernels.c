@@ -87,6 +87,28 @@ static void window_blocks_fit(void **state) {
   }
 }
 
+/* No element of a block is padding where the head dimensions go in steps, and none beyond the next step where they do not. */
+static void dims_in_steps_are_exact(const struct ommai_attention_tile_kernel *const *kernels) {
+  const int32_t step = OMMAI_ATTENTION_DIM_STEP;
+  for (; *kernels; kernels++) {
+    size_t (*bytes)(int32_t, int32_t) = (*kernels)->block_bytes;
+    size_t of_keys = bytes(2 * step, step) - bytes(step, step), of_values = bytes(step, 2 * step) - bytes(step, step);
+    assert_int_equal(of_keys, of_values);
+    for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim++) {
+      size_t steps = (size_t)((dim + step - 1) / step);
+      assert_true(bytes(dim, step) <= steps * of_keys + of_values);
+      assert_true(bytes(step, dim) <= of_keys + steps * of_values);
+      if (dim % step == 0) assert_int_equal(bytes(dim, dim), steps * (of_keys + of_values));
+    }
+  }
+}
+
+static void blocks_hold_no_padding(void **state) {
+  (void)state;
+  dims_in_steps_are_exact(ommai_attention_tile_kernels);
+  dims_in_steps_are_exact(ommai_attention_window_kernels);
+}
+
 /* ---- report ----------------------------------------------------------------------------------------------------------- */
 
 /* How many times faster than its scalar kernel, by useful work where calls differ in it; 0 where that was not timed. */
@@ -206,6 +228,26 @@ static bool read_option(const char *name, const char *value) {
   return true;
 }
 
+static bool takes_value(const char *name) {
+  static const char *const names[] = {"--test", "--json", "--seed", "--rounds", "--seconds"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(name, names[i]) == 0) return true;
+  }
+  return false;
+}
+
+/* What is wrong with an option that needs a value and is no good with this one, which may be NULL. */
+static void refuse_option(const char *name, const char *value) {
+  if (!takes_value(name)) {
+    fprintf(stderr, "test_kernels: no option %s\n", name);
+  } else if (!value) {
+    fprintf(stderr, "test_kernels: %s: a value is missing\n", name);
+  } else {
+    fprintf(stderr, "test_kernels: %s: not a value for it: %s\n", name, value);
+  }
+  fputs(usage, stderr);
+}
+
 /* 0, or the program's exit status plus one. */
 static int read_options(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
@@ -218,7 +260,7 @@ static int read_options(int argc, char **argv) {
     } else if (strcmp(argv[i], "--list") == 0) {
       tester.names_only = true;
     } else if (i + 1 == argc || !read_option(argv[i], argv[i + 1])) {
-      fputs(usage, stderr);
+      refuse_option(argv[i], argv[i + 1]);
       return 3;
     } else {
       i++;
@@ -249,6 +291,7 @@ static size_t choose_tests(struct CMUnitTest *chosen) {
   size_t n = 0;
   choose((struct CMUnitTest)cmocka_unit_test(lists_are_in_order), chosen, &n);
   choose((struct CMUnitTest)cmocka_unit_test(window_blocks_fit), chosen, &n);
+  choose((struct CMUnitTest)cmocka_unit_test(blocks_hold_no_padding), chosen, &n);
   for (size_t i = 0; i < tester.list.n; i++) {
     struct kernel_entry *entry = &tester.list.entries[i];
     choose((struct CMUnitTest){.name = entry->name, .test_func = run_entry, .initial_state = entry}, chosen, &n);
@@ -257,7 +300,7 @@ static size_t choose_tests(struct CMUnitTest *chosen) {
 }
 
 int main(int argc, char **argv) {
-  static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 2]; /* those not chosen stay empty, and are passed over */
+  static struct CMUnitTest tests[KERNEL_MAX_ENTRIES + 3]; /* those not chosen stay empty, and are passed over */
   tester.rounds = test_small() ? SMALL_ROUNDS : DEFAULT_ROUNDS;
   int stop = read_options(argc, argv);
   if (stop) return stop - 1;

@@ -68,21 +68,17 @@ static void every_cut_and_every_line_end_gives_the_same(void **state) {
   assert_int_equal(allocator.n_live, 0);
 }
 
+static enum omma_status read_it(const struct omma_allocator *allocator, struct omma_error *error) {
+  char input[256];
+  struct seen seen;
+  (void)error;
+  make_input("\n", input);
+  return read_in_three(input, 5, 30, allocator, &seen);
+}
+
 static void an_allocation_fails(void **state) {
   (void)state;
-  char input[256];
-  make_input("\n", input);
-  for (int64_t n = 0;; n++) {
-    struct test_allocator allocator;
-    struct seen seen;
-    test_allocator_init(&allocator);
-    allocator.fail_at = n;
-    enum omma_status status = read_in_three(input, 5, 30, &allocator.interface, &seen);
-    assert_int_equal(allocator.n_live, 0);
-    if (status == OMMA_OK) break;
-    assert_int_equal(status, OMMA_ERROR_MEMORY);
-    assert_true(n < 100);
-  }
+  test_fail_every_allocation(read_it, 101);
 }
 
 static void a_line_without_end_is_refused(void **state) {

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,14 @@ def test_info():
     assert info["kernels"]["causal"]["float16"][64] is None
     assert {*ommatidia.info([20, 300])["kernels"]["encoder"]["float32"]} == {20, 300}
     assert ommatidia.info([300])["kernels"]["encoder"]["float32"][300] is None
+    assert ommatidia.info([300])["kernels"]["windows"]["float32"][300] is None
+
+
+def test_info_names_the_kernel_of_windows():
+    info = ommatidia.info()
+    expected = "window_bf16_64_avx512_bf16" if info["isa"] == "avx512_bf16" else info["kernels"]["encoder"]["bfloat16"][80]
+    assert info["kernels"]["windows"]["bfloat16"][80] == expected
+    assert info["kernels"]["windows"]["float32"] == info["kernels"]["encoder"]["float32"]
 
 
 def test_self_test():
@@ -64,6 +73,13 @@ def test_missing_library_says_what_to_do(tmp_path):
         (package / source.name).write_text(source.read_text())
     failed = run("-c", "import ommatidia", PYTHONPATH=str(tmp_path))
     assert failed.returncode == 1 and "make python" in failed.stderr.splitlines()[-1]
+
+
+def test_plugin_without_vllm_says_what_is_missing():
+    if find_spec("vllm") or not find_spec("vllm_ommatidia"):
+        pytest.skip("needs the plugin without vLLM")
+    failed = run("-c", "import vllm_ommatidia; vllm_ommatidia.register()")
+    assert failed.returncode == 1 and "install its CPU build" in failed.stderr.splitlines()[-1]
 
 
 def test_example():

@@ -270,9 +270,9 @@ float *attention_case_run(const struct omma_attention_context *context, const st
 struct oracle {
   double *weights; /* [n_keys] */
   double out[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
-  double norm;                /* L2 of the result */
-  double magnitude;           /* L2 of the sum of weight * |v| */
-  double largest_score_terms; /* over the keys: sum of |q| * |k|, scaled */
+  double norm;      /* L2 of the result */
+  double magnitude; /* L2 of the sum of weight * |v| */
+  double moved;     /* L2 of what errors of f32 scores may move */
 };
 
 static void oracle_row(const struct attention_case *problem, const struct attention_segment *segment, int64_t row, int64_t head,
@@ -281,9 +281,9 @@ static void oracle_row(const struct attention_case *problem, const struct attent
   int64_t n_keys = problem->form == OMMA_ATTENTION_ENCODER ? segment->n_keys : position + 1;
   int64_t kv_head = head / (problem->n_heads / problem->n_kv_heads);
   double scale = problem->scale != 0.0f ? problem->scale : 1.0 / sqrt(problem->head_dim);
-  double q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM], largest = -INFINITY, sum = 0.0;
+  double q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM], score_terms = 0.0, sum = 0.0;
+  int64_t first = 0; /* the key of the largest weight */
   for (int64_t d = 0; d < problem->head_dim; d++) q[d] = value_of(problem, segment->content, TENSOR_Q, position, head, d);
-  oracle->largest_score_terms = 0.0;
   for (int64_t key = 0; key < n_keys; key++) {
     double dot = 0.0, terms = 0.0;
     for (int64_t d = 0; d < problem->head_dim; d++) {
@@ -292,32 +292,35 @@ static void oracle_row(const struct attention_case *problem, const struct attent
       terms += fabs(product);
     }
     oracle->weights[key] = dot * scale;
-    largest = fmax(largest, dot * scale);
-    oracle->largest_score_terms = fmax(oracle->largest_score_terms, terms * fabs(scale));
+    if (oracle->weights[key] > oracle->weights[first]) first = key;
+    score_terms = fmax(score_terms, terms * fabs(scale));
   }
+  double largest = oracle->weights[first];
   for (int64_t key = 0; key < n_keys; key++) sum += oracle->weights[key] = exp(oracle->weights[key] - largest);
-  oracle->norm = oracle->magnitude = 0.0;
+  oracle->norm = oracle->magnitude = oracle->moved = 0.0;
   for (int64_t d = 0; d < problem->v_head_dim; d++) {
-    double out = 0.0, magnitude = 0.0;
+    double out = 0.0, magnitude = 0.0, moved = 0.0;
+    double first_value = value_of(problem, segment->content, TENSOR_V, first, kv_head, d);
     for (int64_t key = 0; key < n_keys; key++) {
-      double term = oracle->weights[key] / sum * value_of(problem, segment->content, TENSOR_V, key, kv_head, d);
-      out += term;
-      magnitude += fabs(term);
+      double weight = oracle->weights[key] / sum, value = value_of(problem, segment->content, TENSOR_V, key, kv_head, d);
+      out += weight * value;
+      magnitude += fabs(weight * value);
+      if (key != first) moved += attention_moved_weight(weight, score_terms) * fabs(value - first_value);
     }
     oracle->out[d] = out;
     oracle->norm += out * out;
     oracle->magnitude += magnitude * magnitude;
+    oracle->moved += moved * moved;
   }
   oracle->norm = sqrt(oracle->norm);
   oracle->magnitude = sqrt(oracle->magnitude);
+  oracle->moved = sqrt(oracle->moved);
 }
 
-/* Rounding of the type, and of f32 scores: an error of 2^-24 of a score's terms moves a weight by as much, relatively. Denormal
- * inputs may be taken as zeros. */
+/* Rounding of the type and of f32 scores. Denormal inputs may be taken as zeros. */
 static double row_bound(const struct attention_case *problem, const struct oracle *oracle) {
   double tiny = problem->dtype == OMMA_F16 ? 0x1p-24 : 0x1p-126;
-  double scores = fmin(1.0, 4 * 0x1p-24 * oracle->largest_score_terms);
-  return oracle->magnitude * (attention_unit(problem->dtype, problem->v_head_dim) + scores) +
+  return oracle->magnitude * attention_unit(problem->dtype, problem->v_head_dim) + oracle->moved +
          2 * tiny * sqrt(problem->v_head_dim);
 }
 

@@ -58,3 +58,70 @@ void decoder_bench_decode(struct decoder_bench *bench, const struct ommai_decode
       ommai_decode_run(bench->decoder, bench->cache, rows, n, bench->workspace, bench->size, bench->interface, logits, &error),
       &error);
 }
+
+enum { SEQUENCE_PAGES = 5, COMPANY = 4 };
+
+struct cut {
+  int64_t chunk, max_tasks;
+  int n_threads;
+  int32_t pages[SEQUENCE_PAGES];
+};
+
+/* The prompt's last residual, then the logits of a token behind it: out[hidden size + vocabulary]. */
+static void run_cut(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes, const int32_t *prompt,
+                    const struct cut *cut, float *out) {
+  struct decoder_bench bench = decoder_bench_make(decoder, sizes, cut->n_threads);
+  decoder_bench_prefill(&bench, cut->pages, prompt, sizes->prompt_rows, cut->chunk, cut->max_tasks, out);
+  const struct ommai_decode_row row = decoder_bench_row(17, (int32_t)sizes->prompt_rows, cut->pages);
+  decoder_bench_decode(&bench, &row, 1, out + decoder->config.hidden_size);
+  decoder_bench_free(&bench);
+}
+
+void decoder_bench_check_cutting(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
+                                 const int32_t *prompt) {
+  const int64_t n = sizes->prompt_rows;
+  const struct cut whole = {n, 1000, 1, {3, 4, 5, 6, 7}};
+  const struct cut cuts[] = {{n, 1, 1, {0, 1, 2, 3, 4}},
+                             {64, 1000, 1, {5, 6, 7, 8, 9}},
+                             {128, 3, 2, {20, 2, 11, 12, 7}},
+                             {64, 1, 3, {(int32_t)sizes->n_pages - 1, 1, 0, 14, 3}},
+                             {256, 1, 3, {(int32_t)sizes->n_pages - 1, 1, 0, 14, 3}},
+                             {n, INT64_MAX, 3, {9, 8, 7, 6, 5}}};
+  size_t n_values = (size_t)(decoder->config.hidden_size + decoder->config.vocab_size);
+  float *reference = calloc(n_values, sizeof *reference), *found = calloc(n_values, sizeof *found);
+  run_cut(decoder, sizes, prompt, &whole, reference);
+  for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+    run_cut(decoder, sizes, prompt, &cuts[i], found);
+    assert_memory_equal(found, reference, n_values * sizeof *found);
+  }
+  free(reference);
+  free(found);
+}
+
+void decoder_bench_check_company(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
+                                 const int32_t *prompt) {
+  const int32_t lengths[COMPANY] = {(int32_t)sizes->prompt_rows, 1, 64, 127};
+  const int32_t pages[COMPANY][SEQUENCE_PAGES] = {{0, 5, 9, 12, 13}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
+  const size_t n_logits = (size_t)decoder->config.vocab_size;
+  struct decoder_bench bench = decoder_bench_make(decoder, sizes, 2);
+  struct ommai_decode_row rows[COMPANY], back[COMPANY];
+  float *last = calloc((size_t)decoder->config.hidden_size, sizeof *last);
+  float *alone = calloc(3 * COMPANY * n_logits, sizeof *alone);
+  float *together = alone + COMPANY * n_logits, *turned = together + COMPANY * n_logits;
+  for (int i = 0; i < COMPANY; i++) {
+    decoder_bench_prefill(&bench, pages[i], prompt + i, lengths[i], sizes->prompt_rows + 42, 100, last);
+    rows[i] = decoder_bench_row(30 + i, lengths[i], pages[i]);
+    back[COMPANY - 1 - i] = rows[i];
+  }
+  for (size_t i = 0; i < COMPANY; i++) decoder_bench_decode(&bench, &rows[i], 1, alone + i * n_logits);
+  decoder_bench_decode(&bench, rows, COMPANY, together);
+  decoder_bench_decode(&bench, back, COMPANY, turned);
+  assert_memory_equal(together, alone, COMPANY * n_logits * sizeof *alone);
+  for (size_t i = 0; i < COMPANY; i++) {
+    assert_memory_equal(turned + (COMPANY - 1 - i) * n_logits, alone + i * n_logits, n_logits * sizeof *alone);
+  }
+  for (size_t i = 0; i < COMPANY * n_logits; i++) assert_true(alone[i] == alone[i]);
+  free(alone);
+  free(last);
+  decoder_bench_free(&bench);
+}

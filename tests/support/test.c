@@ -38,6 +38,21 @@ void test_allocator_init(struct test_allocator *allocator) {
   allocator->interface = (struct omma_allocator){allocator, counting_allocate, counting_release};
 }
 
+void test_fail_every_allocation(enum omma_status (*make)(const struct omma_allocator *allocator, struct omma_error *error),
+                                int64_t limit) {
+  enum omma_status status = OMMA_ERROR_MEMORY;
+  for (int64_t n = 0; status != OMMA_OK; n++) {
+    struct test_allocator failing;
+    struct omma_error error = {0};
+    assert_true(n < limit);
+    test_allocator_init(&failing);
+    failing.fail_at = n;
+    status = make(&failing.interface, &error);
+    assert_int_equal(failing.n_live, 0);
+    if (status != OMMA_OK) assert_int_equal(status, OMMA_ERROR_MEMORY);
+  }
+}
+
 uint32_t test_random_u32(struct test_random *random) {
   random->state += 0x9e3779b97f4a7c15u;
   uint64_t z = random->state;

@@ -45,6 +45,11 @@ struct test_allocator {
 };
 void test_allocator_init(struct test_allocator *allocator);
 
+/* Calls `make`, which makes something and destroys what there is of it, with all allocations from the n-th on failing, for n = 0, 1, ...
+ * until a call succeeds. Each of the others must give MEMORY, none may leave anything behind, and n stays below `limit`. */
+void test_fail_every_allocation(enum omma_status (*make)(const struct omma_allocator *allocator, struct omma_error *error),
+                                int64_t limit);
+
 /* A seeded generator for test inputs (xoshiro-like quality is not needed; reproducible on every machine is). */
 struct test_random {
   uint64_t state;

@@ -34,6 +34,21 @@ void test_folder_remove(const char *folder) {
 
 int test_folder_count(const char *folder) { return each_file(folder, NULL); }
 
+int test_folder_setup(void **state) {
+  struct test_folder *fixture = calloc(1, sizeof *fixture);
+  test_folder_create(fixture->folder);
+  test_path(fixture->path, fixture->folder, "t.safetensors");
+  *state = fixture;
+  return 0;
+}
+
+int test_folder_teardown(void **state) {
+  struct test_folder *fixture = *state;
+  test_folder_remove(fixture->folder);
+  free(fixture);
+  return 0;
+}
+
 const char *test_path(char out[TEST_PATH_SIZE], const char *folder, const char *name) {
   int length = snprintf(out, TEST_PATH_SIZE, "%s/%s", folder, name);
   assert_in_range(length, 1, TEST_PATH_SIZE - 1);

@@ -2,6 +2,7 @@
 #ifndef OMMA_TEST_WEIGHTS_FILES_H
 #define OMMA_TEST_WEIGHTS_FILES_H
 
+#include <omma/status.h>
 #include <stddef.h>
 
 #define TEST_PATH_SIZE 512
@@ -15,6 +16,15 @@ int test_folder_count(const char *folder);
 
 /* folder/name into out. Returns out. */
 const char *test_path(char out[TEST_PATH_SIZE], const char *folder, const char *name);
+
+/* The state of tests that write into a folder of their own: its setup and teardown, and the object that *state points to. */
+struct test_folder {
+  char folder[TEST_PATH_SIZE];
+  char path[TEST_PATH_SIZE]; /* of a file inside, which is not there yet */
+  struct omma_error error;
+};
+int test_folder_setup(void **state);
+int test_folder_teardown(void **state);
 
 void test_write_file(const char *path, const void *bytes, size_t size);
 

@@ -4,7 +4,6 @@
 
 #include "attention/attention_plan.h"
 #include "base/allocator.h"
-#include "base/clock.h"
 #include "support/test.h"
 
 static struct omma_attention_context *scalar_context(const struct omma_allocator *allocator) {
@@ -62,7 +61,7 @@ static void every_failed_allocation_is_reported(void **state) {
     omma_attention_plan_destroy(plan);
     omma_attention_context_destroy(context);
     assert_int_equal(allocator.n_live, 0);
-    if (!done && allocator.n_allocations > 4) n += 10;
+    if (n > 4) n += 10; /* the self-test allocates alike for each of its cases: of those every eleventh */
   }
 }
 
@@ -207,7 +206,7 @@ static void windows_have_their_kernel(void **state) {
   omma_attention_context_destroy(context);
 }
 
-/* One segment of 60,000 beside hundreds of 64: it comes first, in many jobs, and a thousand segments take no time. */
+/* One segment of 60,000 beside hundreds of 64: it comes first, in many jobs. */
 static void heavy_segments_come_first(void **state) {
   (void)state;
   enum { COUNT = 1000 };
@@ -221,18 +220,11 @@ static void heavy_segments_come_first(void **state) {
   spec.cu_seqlens = cu;
   struct omma_attention_plan *plan;
   struct omma_error error;
-  int64_t best = INT64_MAX;
-  for (int round = 0; round < 20; round++) {
-    int64_t start = ommai_clock_ns();
-    assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
-    int64_t taken = ommai_clock_ns() - start;
-    if (taken < best) best = taken;
-    assert_int_equal(plan->units[0].segment, 500);
-    assert_int_equal(plan->units[1].segment, 0);
-    assert_true(plan->units[0].attend_per_pair > 1000);
-    omma_attention_plan_destroy(plan);
-  }
-  print_message("plan of %d segments: %.1f us\n", COUNT, (double)best * 1e-3);
+  assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
+  assert_int_equal(plan->units[0].segment, 500);
+  assert_int_equal(plan->units[1].segment, 0);
+  assert_true(plan->units[0].attend_per_pair > 1000);
+  omma_attention_plan_destroy(plan);
   omma_attention_context_destroy(context);
 }
 

@@ -193,10 +193,10 @@ static void borders_are_refused_with_their_index(void **state) {
       {{0, -5, 40, 100}, "cu_seqlens[1]: expected at least the entry before, 0, found -5"},
       {{0, 30, 20, 100}, "cu_seqlens[2]: expected at least the entry before, 30, found 20"},
       {{0, 30, 40, INT32_MIN}, "cu_seqlens[3]: expected at least the entry before, 40, found -2147483648"},
-      {{0, 30, 40, 101}, "cu_seqlens[3]: expected at most the 100 rows of the tensor, found 101"},
-      {{0, INT32_MAX, 40, 50}, "cu_seqlens[1]: expected at most the 100 rows of the tensor, found 2147483647"},
-      {{0, 1, 2, INT64_MAX}, "cu_seqlens[3]: expected at most the 100 rows of the tensor, found 9223372036854775807"},
-      {{0, 1, (INT64_C(1) << 32) + 2, 3}, "cu_seqlens[2]: expected at most the 100 rows of the tensor, found 4294967298"},
+      {{0, 30, 40, 101}, "cu_seqlens[3]: expected at most the 100 rows of q, found 101"},
+      {{0, INT32_MAX, 40, 50}, "cu_seqlens[1]: expected at most the 100 rows of q, found 2147483647"},
+      {{0, 1, 2, INT64_MAX}, "cu_seqlens[3]: expected at most the 100 rows of q, found 9223372036854775807"},
+      {{0, 1, (INT64_C(1) << 32) + 2, 3}, "cu_seqlens[2]: expected at most the 100 rows of q, found 4294967298"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_borders_refused(*state, wrong[i].cu, wrong[i].part);
 }
@@ -214,10 +214,10 @@ static void key_borders_are_refused_with_their_index(void **state) {
   spec.cu_seqlens_k = late;
   assert_refused(f, &spec, OMMA_ERROR_ARGUMENT, "cu_seqlens_k[0]: expected 0, found 3");
   spec.cu_seqlens_k = many;
-  assert_refused(f, &spec, OMMA_ERROR_ARGUMENT, "cu_seqlens_k[3]: expected at most the 120 rows of the tensor, found 121");
+  assert_refused(f, &spec, OMMA_ERROR_ARGUMENT, "cu_seqlens_k[3]: expected at most the 120 rows of k, found 121");
   spec.cu_seqlens_k = NULL;
   spec.n_kv_tokens = 99;
-  assert_refused(f, &spec, OMMA_ERROR_ARGUMENT, "cu_seqlens[3]: expected at most the 99 rows of the tensor, found 100");
+  assert_refused(f, &spec, OMMA_ERROR_ARGUMENT, "cu_seqlens[3]: expected at most the 99 rows of k, found 100");
 }
 
 static void positions_are_refused_with_their_index(void **state) {
@@ -308,6 +308,7 @@ static void tensors_are_refused_by_name(void **state) {
   REFUSED(t->out_head_stride = INT64_MIN, "out_head_stride: 4 steps of");
   REFUSED(t->out_token_stride = 63, "out_token_stride: rows of 64 elements overlap at a stride of 63");
   REFUSED(t->out_head_stride = -1, "out_head_stride: rows of 64 elements overlap at a stride of -1");
+  REFUSED(t->out_head_stride = 256, "out_head_stride: rows of different tokens and heads overlap at strides of 256 and 256");
 #undef REFUSED
   omma_attention_plan_destroy(good.plan);
 }

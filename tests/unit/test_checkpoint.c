@@ -10,32 +10,13 @@
 
 static const struct omma_allocator *const memory = &ommai_default_allocator;
 
-struct fixture {
-  char folder[TEST_PATH_SIZE];
-  struct omma_error error;
-};
-
-static int setup(void **state) {
-  struct fixture *fixture = calloc(1, sizeof *fixture);
-  test_folder_create(fixture->folder);
-  *state = fixture;
-  return 0;
-}
-
-static int teardown(void **state) {
-  struct fixture *fixture = *state;
-  test_folder_remove(fixture->folder);
-  free(fixture);
-  return 0;
-}
-
-static void write_text(const struct fixture *fixture, const char *name, const char *text) {
+static void write_text(const struct test_folder *fixture, const char *name, const char *text) {
   char path[TEST_PATH_SIZE];
   test_write_file(test_path(path, fixture->folder, name), text, strlen(text));
 }
 
 /* A shard in which every name is a U8 tensor of one element. */
-static void write_shard(const struct fixture *fixture, const char *file_name, const char *const *names, size_t n_names) {
+static void write_shard(const struct test_folder *fixture, const char *file_name, const char *const *names, size_t n_names) {
   char header[1000] = "{", path[TEST_PATH_SIZE];
   size_t used = 1;
   for (size_t i = 0; i < n_names; i++) {
@@ -81,7 +62,7 @@ static void reads_official_shards(void **state) {
 }
 
 static void require_says_what_is_wrong(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   struct omma_error *error = &fixture->error;
   struct ommai_checkpoint *checkpoint = open_sharded(error);
   const struct ommai_tensor *tensor = NULL;
@@ -109,7 +90,7 @@ static void require_says_what_is_wrong(void **state) {
 }
 
 static void single_file_wins_over_index(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   struct ommai_checkpoint *checkpoint;
   write_text(fixture, OMMAI_CHECKPOINT_INDEX, "not even JSON");
   write_shard(fixture, OMMAI_CHECKPOINT_FILE, (const char *const[]){"b", "a"}, 2);
@@ -120,7 +101,7 @@ static void single_file_wins_over_index(void **state) {
 }
 
 static void an_empty_weight_map_is_an_empty_checkpoint(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   struct ommai_checkpoint *checkpoint;
   write_text(fixture, OMMAI_CHECKPOINT_INDEX, "{\"weight_map\":{}}");
   assert_ok(ommai_checkpoint_open(fixture->folder, memory, &checkpoint, &fixture->error), &fixture->error);
@@ -132,7 +113,7 @@ static void an_empty_weight_map_is_an_empty_checkpoint(void **state) {
 }
 
 /* one.safetensors holds a and b, two.safetensors c and d, twice.safetensors c and e. */
-static void write_three_shards(const struct fixture *fixture) {
+static void write_three_shards(const struct test_folder *fixture) {
   write_shard(fixture, "one.safetensors", (const char *const[]){"a", "b"}, 2);
   write_shard(fixture, "two.safetensors", (const char *const[]){"c", "d"}, 2);
   write_shard(fixture, "twice.safetensors", (const char *const[]){"c", "e"}, 2);
@@ -140,7 +121,7 @@ static void write_three_shards(const struct fixture *fixture) {
 }
 
 static void unlisted_tensors_are_found(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   struct ommai_checkpoint *checkpoint;
   write_three_shards(fixture);
   write_text(fixture, OMMAI_CHECKPOINT_INDEX, "{\"weight_map\":{\"d\":\"two.safetensors\",\"a\":\"one.safetensors\"}}");
@@ -179,7 +160,7 @@ static const struct bad_index {
 };
 
 static void refuses_bad_indexes(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   write_three_shards(fixture);
   for (size_t i = 0; i < sizeof bad_indexes / sizeof *bad_indexes; i++) {
     write_text(fixture, OMMAI_CHECKPOINT_INDEX, bad_indexes[i].text);
@@ -194,7 +175,7 @@ static void refuses_bad_indexes(void **state) {
 }
 
 static void too_many_shards_are_refused(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   size_t capacity = 200000, used;
   char *text = malloc(capacity);
   used = (size_t)snprintf(text, capacity, "{\"weight_map\":{\"x\":\"s\"");
@@ -210,7 +191,7 @@ static void too_many_shards_are_refused(void **state) {
 }
 
 static void missing_folders_and_files_are_named(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   struct ommai_checkpoint *checkpoint;
   assert_fails(ommai_checkpoint_open(fixture->folder, memory, &checkpoint, &fixture->error), OMMA_ERROR_IO,
                "found neither model.safetensors nor model.safetensors.index.json", &fixture->error);
@@ -247,13 +228,13 @@ static void survives_every_failing_allocation(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_official_shards),
-      cmocka_unit_test_setup_teardown(require_says_what_is_wrong, setup, teardown),
-      cmocka_unit_test_setup_teardown(single_file_wins_over_index, setup, teardown),
-      cmocka_unit_test_setup_teardown(an_empty_weight_map_is_an_empty_checkpoint, setup, teardown),
-      cmocka_unit_test_setup_teardown(unlisted_tensors_are_found, setup, teardown),
-      cmocka_unit_test_setup_teardown(refuses_bad_indexes, setup, teardown),
-      cmocka_unit_test_setup_teardown(too_many_shards_are_refused, setup, teardown),
-      cmocka_unit_test_setup_teardown(missing_folders_and_files_are_named, setup, teardown),
+      cmocka_unit_test_setup_teardown(require_says_what_is_wrong, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(single_file_wins_over_index, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(an_empty_weight_map_is_an_empty_checkpoint, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(unlisted_tensors_are_found, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(refuses_bad_indexes, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(too_many_shards_are_refused, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(missing_folders_and_files_are_named, test_folder_setup, test_folder_teardown),
       cmocka_unit_test(survives_every_failing_allocation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

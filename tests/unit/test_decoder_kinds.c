@@ -68,60 +68,12 @@ static void logits_match_double_precision(void **state) {
 
 static void cutting_does_not_change_a_bit(void **state) {
   (void)state;
-  const struct {
-    int64_t chunk, max_tasks;
-    int n_threads;
-    int32_t pages[5];
-  } cuts[] = {{N_TOKENS, 1, 1, {0, 1, 2, 3, 4}},
-              {64, 1000, 1, {5, 6, 7, 8, 9}},
-              {128, 3, 2, {20, 2, 11, 12, 7}},
-              {256, 1, 3, {N_PAGES - 1, 1, 0, 14, 3}},
-              {N_TOKENS, INT64_MAX, 3, {9, 8, 7, 6, 5}}};
-  const int32_t pages[5] = {3, 4, 5, 6, 7};
-  for (int f = 0; f < 2 * DECODER_KINDS; f++) {
-    float reference[DECODER_HIDDEN], last[DECODER_HIDDEN], reference_logits[DECODER_VOCAB], logits[DECODER_VOCAB];
-    struct decoder_bench bench = decoder_bench_make(&fixtures[f].decoder, &sizes, 1);
-    decoder_bench_prefill(&bench, pages, prompt, N_TOKENS, N_TOKENS, 1000, reference);
-    const struct ommai_decode_row row = decoder_bench_row(17, N_TOKENS, pages);
-    decoder_bench_decode(&bench, &row, 1, reference_logits);
-    decoder_bench_free(&bench);
-    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-      bench = decoder_bench_make(&fixtures[f].decoder, &sizes, cuts[i].n_threads);
-      decoder_bench_prefill(&bench, cuts[i].pages, prompt, N_TOKENS, cuts[i].chunk, cuts[i].max_tasks, last);
-      assert_memory_equal(last, reference, sizeof last);
-      const struct ommai_decode_row other = decoder_bench_row(17, N_TOKENS, cuts[i].pages);
-      decoder_bench_decode(&bench, &other, 1, logits);
-      assert_memory_equal(logits, reference_logits, sizeof logits);
-      decoder_bench_free(&bench);
-    }
-  }
+  for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_cutting(&fixtures[f].decoder, &sizes, prompt);
 }
 
-/* Four sequences of different lengths, decoded together and alone, in any order. */
 static void company_does_not_change_a_bit(void **state) {
   (void)state;
-  const int32_t lengths[MAX_ROWS] = {N_TOKENS, 1, 64, 127};
-  const int32_t pages[MAX_ROWS][5] = {{0, 5, 9, 12, 13}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
-  for (int f = 0; f < 2 * DECODER_KINDS; f++) {
-    struct decoder_bench bench = decoder_bench_make(&fixtures[f].decoder, &sizes, 2);
-    float last[DECODER_HIDDEN], together[MAX_ROWS][DECODER_VOCAB], alone[MAX_ROWS][DECODER_VOCAB];
-    float turned[MAX_ROWS][DECODER_VOCAB];
-    struct ommai_decode_row rows[MAX_ROWS], back[MAX_ROWS];
-    for (int i = 0; i < MAX_ROWS; i++) {
-      decoder_bench_prefill(&bench, pages[i], prompt + i, lengths[i], N_TOKENS + 42, 100, last);
-      rows[i] = decoder_bench_row(30 + i, lengths[i], pages[i]);
-      back[MAX_ROWS - 1 - i] = rows[i];
-    }
-    for (int i = 0; i < MAX_ROWS; i++) decoder_bench_decode(&bench, &rows[i], 1, alone[i]);
-    decoder_bench_decode(&bench, rows, MAX_ROWS, together[0]);
-    decoder_bench_decode(&bench, back, MAX_ROWS, turned[0]);
-    for (int i = 0; i < MAX_ROWS; i++) {
-      assert_memory_equal(together[i], alone[i], sizeof alone[i]);
-      assert_memory_equal(turned[MAX_ROWS - 1 - i], alone[i], sizeof alone[i]);
-      for (int j = 0; j < DECODER_VOCAB; j++) assert_true(alone[i][j] == alone[i][j]);
-    }
-    decoder_bench_free(&bench);
-  }
+  for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_company(&fixtures[f].decoder, &sizes, prompt);
 }
 
 static void small_workspaces_are_refused(void **state) {

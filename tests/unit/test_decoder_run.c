@@ -32,58 +32,12 @@ static int tear_down(void **state) {
 
 static void cutting_does_not_change_a_bit(void **state) {
   (void)state;
-  const struct {
-    int64_t chunk, max_tasks;
-    int n_threads;
-    int32_t pages[3];
-  } cuts[] = {{N_TOKENS, 1, 1, {0, 1, 2}},
-              {64, 1000, 1, {5, 6, 7}},
-              {128, 3, 2, {20, 2, 11}},
-              {64, 1, 3, {N_PAGES - 1, 1, 0}},
-              {N_TOKENS, INT64_MAX, 3, {9, 8, 7}}};
-  for (int m = 0; m < 2; m++) {
-    float reference[HIDDEN], last[HIDDEN], reference_logits[VOCAB], logits[VOCAB];
-    struct decoder_bench bench = decoder_bench_make(&models[m]->decoder, &sizes, 1);
-    const int32_t pages[3] = {3, 4, 5};
-    decoder_bench_prefill(&bench, pages, prompt, N_TOKENS, N_TOKENS, 1000, reference);
-    const struct ommai_decode_row row = decoder_bench_row(17, N_TOKENS, pages);
-    decoder_bench_decode(&bench, &row, 1, reference_logits);
-    decoder_bench_free(&bench);
-    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-      bench = decoder_bench_make(&models[m]->decoder, &sizes, cuts[i].n_threads);
-      decoder_bench_prefill(&bench, cuts[i].pages, prompt, N_TOKENS, cuts[i].chunk, cuts[i].max_tasks, last);
-      assert_memory_equal(last, reference, sizeof last);
-      const struct ommai_decode_row other = decoder_bench_row(17, N_TOKENS, cuts[i].pages);
-      decoder_bench_decode(&bench, &other, 1, logits);
-      assert_memory_equal(logits, reference_logits, sizeof logits);
-      decoder_bench_free(&bench);
-    }
-  }
+  for (int m = 0; m < 2; m++) decoder_bench_check_cutting(&models[m]->decoder, &sizes, prompt);
 }
 
-/* Four sequences of different lengths, decoded together and alone, in any order. */
 static void company_does_not_change_a_bit(void **state) {
   (void)state;
-  const int32_t lengths[MAX_ROWS] = {150, 1, 64, 127}, pages[MAX_ROWS][3] = {{0, 5, 9}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
-  for (int m = 0; m < 2; m++) {
-    struct decoder_bench bench = decoder_bench_make(&models[m]->decoder, &sizes, 2);
-    float last[HIDDEN], together[MAX_ROWS][VOCAB], alone[MAX_ROWS][VOCAB], turned[MAX_ROWS][VOCAB];
-    struct ommai_decode_row rows[MAX_ROWS], back[MAX_ROWS];
-    for (int i = 0; i < MAX_ROWS; i++) {
-      decoder_bench_prefill(&bench, pages[i], prompt + i, lengths[i], N_TOKENS + 42, 100, last);
-      rows[i] = decoder_bench_row(100 + i, lengths[i], pages[i]);
-      back[MAX_ROWS - 1 - i] = rows[i];
-    }
-    for (int i = 0; i < MAX_ROWS; i++) decoder_bench_decode(&bench, &rows[i], 1, alone[i]);
-    decoder_bench_decode(&bench, rows, MAX_ROWS, together[0]);
-    decoder_bench_decode(&bench, back, MAX_ROWS, turned[0]);
-    for (int i = 0; i < MAX_ROWS; i++) {
-      assert_memory_equal(together[i], alone[i], sizeof alone[i]);
-      assert_memory_equal(turned[MAX_ROWS - 1 - i], alone[i], sizeof alone[i]);
-      for (int j = 0; j < VOCAB; j++) assert_true(alone[i][j] == alone[i][j]);
-    }
-    decoder_bench_free(&bench);
-  }
+  for (int m = 0; m < 2; m++) decoder_bench_check_company(&models[m]->decoder, &sizes, prompt);
 }
 
 /* The end of a prompt and a decode step of the same token agree closely, but by design not in every bit. */

@@ -11,27 +11,6 @@
 
 static const struct omma_allocator *const memory = &ommai_default_allocator;
 
-struct fixture {
-  char folder[TEST_PATH_SIZE];
-  char path[TEST_PATH_SIZE]; /* of a file inside */
-  struct omma_error error;
-};
-
-static int setup(void **state) {
-  struct fixture *fixture = calloc(1, sizeof *fixture);
-  test_folder_create(fixture->folder);
-  test_path(fixture->path, fixture->folder, "t.safetensors");
-  *state = fixture;
-  return 0;
-}
-
-static int teardown(void **state) {
-  struct fixture *fixture = *state;
-  test_folder_remove(fixture->folder);
-  free(fixture);
-  return 0;
-}
-
 static void check_tensor(const struct ommai_safetensors *file, const char *name, enum ommai_tensor_type type, int n_dims,
                          const int64_t *shape) {
   const struct ommai_tensor *tensor = ommai_safetensors_find(file, name);
@@ -123,7 +102,7 @@ static void counts_nonfinite_values(void **state) {
 
 /* A header of odd length puts every value at an odd address; UBSan watches the loads. */
 static void reads_unaligned_data(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   static const char *const types[] = {"F32", "F16", "BF16", "F64"};
   static const size_t sizes[] = {4, 2, 2, 8};
   for (size_t t = 0; t < 4; t++) {
@@ -145,7 +124,7 @@ static void reads_unaligned_data(void **state) {
 }
 
 static void accepts_what_the_format_allows(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   static const struct {
     const char *header;
     size_t data_size;
@@ -237,7 +216,7 @@ static const struct lie {
 };
 
 static void refuses_lying_headers(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
     test_write_safetensors(fixture->path, lies[i].header, lies[i].data_size);
     struct test_allocator allocator;
@@ -253,7 +232,7 @@ static void refuses_lying_headers(void **state) {
 }
 
 static void refuses_lying_lengths(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   struct ommai_safetensors *file;
   static const uint64_t lengths[] = {3, 4, 100, INT64_MAX, UINT64_MAX - 8, UINT64_MAX - 7, UINT64_MAX};
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -275,7 +254,7 @@ static void refuses_lying_lengths(void **state) {
 
 /* A file with a hole instead of 100 MB of header: refused before a byte of it is parsed. */
 static void refuses_a_header_over_the_limit(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   uint64_t length = OMMAI_SAFETENSORS_MAX_HEADER_BYTES + 1;
   FILE *sparse = fopen(fixture->path, "wb");
   assert_int_equal(fwrite(&length, 1, 8, sparse), 8);
@@ -288,7 +267,7 @@ static void refuses_a_header_over_the_limit(void **state) {
 }
 
 static void refuses_every_truncation(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   char *bytes;
   size_t size;
   assert_ok(ommai_file_read(FIXTURE("types.safetensors"), 10000, memory, &bytes, &size, &fixture->error), &fixture->error);
@@ -303,7 +282,7 @@ static void refuses_every_truncation(void **state) {
 
 /* Any single byte of the header changed: opened or refused, never a read outside the file (under ASan). */
 static void survives_changed_bytes(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   char *bytes;
   size_t size;
   assert_ok(ommai_file_read(FIXTURE("types.safetensors"), 10000, memory, &bytes, &size, &fixture->error), &fixture->error);
@@ -345,7 +324,7 @@ static void survives_every_failing_allocation(void **state) {
 }
 
 static void released_tensors_can_be_read_again(void **state) {
-  struct fixture *fixture = *state;
+  struct test_folder *fixture = *state;
   const size_t size = 100000;
   test_write_safetensors(fixture->path, ENTRY("\"U8\"", "[100000]", "[0,100000]"), size);
   struct ommai_safetensors *file;
@@ -387,15 +366,15 @@ int main(void) {
       cmocka_unit_test(reads_official_file_of_all_common_types),
       cmocka_unit_test(converts_float_types_exactly),
       cmocka_unit_test(counts_nonfinite_values),
-      cmocka_unit_test_setup_teardown(reads_unaligned_data, setup, teardown),
-      cmocka_unit_test_setup_teardown(accepts_what_the_format_allows, setup, teardown),
-      cmocka_unit_test_setup_teardown(refuses_lying_headers, setup, teardown),
-      cmocka_unit_test_setup_teardown(refuses_lying_lengths, setup, teardown),
-      cmocka_unit_test_setup_teardown(refuses_a_header_over_the_limit, setup, teardown),
-      cmocka_unit_test_setup_teardown(refuses_every_truncation, setup, teardown),
-      cmocka_unit_test_setup_teardown(survives_changed_bytes, setup, teardown),
+      cmocka_unit_test_setup_teardown(reads_unaligned_data, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(accepts_what_the_format_allows, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(refuses_lying_headers, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(refuses_lying_lengths, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(refuses_a_header_over_the_limit, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(refuses_every_truncation, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(survives_changed_bytes, test_folder_setup, test_folder_teardown),
       cmocka_unit_test(survives_every_failing_allocation),
-      cmocka_unit_test_setup_teardown(released_tensors_can_be_read_again, setup, teardown),
+      cmocka_unit_test_setup_teardown(released_tensors_can_be_read_again, test_folder_setup, test_folder_teardown),
       cmocka_unit_test(sizes_of_shapes_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

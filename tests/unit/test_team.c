@@ -45,6 +45,13 @@ static void pool_runs_each_task_once(void **state) {
   assert_true(omma_team_cpu_count() >= 1);
 }
 
+static enum omma_status make_and_destroy(const struct omma_allocator *allocator, struct omma_error *error) {
+  const struct omma_team *team = NULL;
+  enum omma_status status = omma_team_create(2, false, allocator, &team, error);
+  if (status == OMMA_OK) omma_team_destroy(team);
+  return status;
+}
+
 static void pool_refuses_and_survives(void **state) {
   (void)state;
   struct omma_error error;
@@ -53,17 +60,7 @@ static void pool_refuses_and_survives(void **state) {
                &error);
   assert_fails(omma_team_create(1025, false, NULL, &team, &error), OMMA_ERROR_ARGUMENT, "found 1025", &error);
   assert_fails(omma_team_create(1, false, NULL, NULL, &error), OMMA_ERROR_ARGUMENT, "team: expected a pointer", &error);
-  struct test_allocator allocator;
-  for (int64_t n = 0;; n++) {
-    test_allocator_init(&allocator);
-    allocator.fail_at = n;
-    enum omma_status status = omma_team_create(2, false, &allocator.interface, &team, &error);
-    if (status == OMMA_OK) break;
-    assert_int_equal(status, OMMA_ERROR_MEMORY);
-    assert_int_equal(allocator.n_live, 0);
-  }
-  omma_team_destroy(team);
-  assert_int_equal(allocator.n_live, 0);
+  test_fail_every_allocation(make_and_destroy, 11);
 }
 
 struct body_call {

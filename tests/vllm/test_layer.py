@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import ommatidia
 import pytest
 import torch
 from towers import vllm_context
@@ -120,6 +121,14 @@ def test_says_once_that_it_is_active(messages: list[str]) -> None:
     assert len(messages) == 1
     assert messages[0].startswith("INFO: Ommatidia ") and "float32, heads of 64, kernel tile_f32" in messages[0]
     assert messages[0].endswith("on PyTorch's OpenMP threads")
+    assert "windows" not in messages[0]  # in float32 the tile kernel serves them
+
+
+def test_names_the_kernel_of_windows(messages: list[str]) -> None:
+    kernels = {form: ommatidia.info([72])["kernels"][form]["bfloat16"][72] for form in ("encoder", "windows")}
+    _layer._announce(torch.bfloat16, 72)
+    told = f" (windows of up to 64 tokens: {kernels['windows']})" if len({*kernels.values()}) == 2 else ""
+    assert f"kernel {kernels['encoder']}{told}, on " in messages[0]
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,22 @@ _LAYER_NAME = "MMEncoderAttention"
 def register() -> None:
     """Puts the operator under vLLM's encoder attention layer. vLLM calls this in each of its processes, in some repeatedly.
 
-    Does nothing on platforms other than the CPU. Where something that is needed is missing, says so and leaves vLLM as it is: a
-    server that is slower is better than one that does not start."""
-    from vllm.platforms import current_platform
+    Does nothing on platforms other than the CPU. Where something that is needed is missing or wrong, says so and leaves vLLM as it is: a
+    server that is slower is better than one that does not start. ImportError without any vLLM, for there is no server then."""
+    try:
+        from vllm.platforms import current_platform
+    except ModuleNotFoundError as error:
+        if error.name != "vllm":
+            raise
+        raise ImportError(
+            "vllm_ommatidia: vLLM is not installed; install its CPU build beside this package, which it then finds by itself"
+        ) from error
 
     if not current_platform.is_cpu():
         return
     try:
         _replace_layer()
-    except (ImportError, RuntimeError) as error:
+    except Exception as error:  # whatever it is, it must not stop the server
         _logger.warning("Ommatidia is not active: %s", error)
 
 

@@ -22,18 +22,20 @@ _logger = logging.getLogger("vllm.ommatidia")
 
 @cache
 def _announce(dtype: torch.dtype, head_dim: int) -> None:
-    """Says once per process, type and head dimension that the operator is active, and on which kernel."""
+    """Says once per process, type and head dimension that the operator is active, and on which kernels."""
     type_name = str(dtype).removeprefix("torch.")
     probe = torch.zeros(1, 1, 1, head_dim, dtype=dtype)
     reason = _operator.refusal(probe, probe, probe, None)
     if reason is not None:
         _warn_of_fallback(reason)
         return
-    kernel = ommatidia.info([head_dim])["kernels"]["encoder"][type_name][head_dim]
+    kernels = ommatidia.info([head_dim])["kernels"]
+    kernel, of_windows = (kernels[form][type_name][head_dim] for form in ("encoder", "windows"))
+    windows = "" if of_windows == kernel else f" (windows of up to 64 tokens: {of_windows})"
     threads = "PyTorch's OpenMP threads" if _operator.team() == "openmp" else "threads of its own"
     _logger.info(
-        "Ommatidia %s is active: encoder attention in %s, heads of %d, kernel %s, on %s",
-        ommatidia.__version__, type_name, head_dim, kernel, threads,
+        "Ommatidia %s is active: encoder attention in %s, heads of %d, kernel %s%s, on %s",
+        ommatidia.__version__, type_name, head_dim, kernel, windows, threads,
     )
 
 

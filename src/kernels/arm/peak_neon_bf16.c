@@ -1,65 +1,9 @@
 /* Twenty-four chains of sixteen bf16 multiply-adds (two rows by two columns by four) in registers. */
+#include "kernels/arm/peak_chains_neon.h"
 #include "kernels/peak.h"
 
 double ommai_peak_bf16_neon_bf16(int64_t rounds) {
   int64_t left = rounds;
-  __asm__ volatile(
-      "movi v0.4s, #0\n"
-      "movi v1.4s, #0\n"
-      "movi v2.4s, #0\n"
-      "movi v3.4s, #0\n"
-      "movi v4.4s, #0\n"
-      "movi v5.4s, #0\n"
-      "movi v6.4s, #0\n"
-      "movi v7.4s, #0\n"
-      "movi v8.4s, #0\n"
-      "movi v9.4s, #0\n"
-      "movi v10.4s, #0\n"
-      "movi v11.4s, #0\n"
-      "movi v12.4s, #0\n"
-      "movi v13.4s, #0\n"
-      "movi v14.4s, #0\n"
-      "movi v15.4s, #0\n"
-      "movi v16.4s, #0\n"
-      "movi v17.4s, #0\n"
-      "movi v18.4s, #0\n"
-      "movi v19.4s, #0\n"
-      "movi v20.4s, #0\n"
-      "movi v21.4s, #0\n"
-      "movi v22.4s, #0\n"
-      "movi v23.4s, #0\n"
-      "movi v30.4s, #0\n"
-      "movi v31.4s, #0\n"
-      "1:\n"
-      "bfmmla v0.4s, v30.8h, v31.8h\n"
-      "bfmmla v1.4s, v30.8h, v31.8h\n"
-      "bfmmla v2.4s, v30.8h, v31.8h\n"
-      "bfmmla v3.4s, v30.8h, v31.8h\n"
-      "bfmmla v4.4s, v30.8h, v31.8h\n"
-      "bfmmla v5.4s, v30.8h, v31.8h\n"
-      "bfmmla v6.4s, v30.8h, v31.8h\n"
-      "bfmmla v7.4s, v30.8h, v31.8h\n"
-      "bfmmla v8.4s, v30.8h, v31.8h\n"
-      "bfmmla v9.4s, v30.8h, v31.8h\n"
-      "bfmmla v10.4s, v30.8h, v31.8h\n"
-      "bfmmla v11.4s, v30.8h, v31.8h\n"
-      "bfmmla v12.4s, v30.8h, v31.8h\n"
-      "bfmmla v13.4s, v30.8h, v31.8h\n"
-      "bfmmla v14.4s, v30.8h, v31.8h\n"
-      "bfmmla v15.4s, v30.8h, v31.8h\n"
-      "bfmmla v16.4s, v30.8h, v31.8h\n"
-      "bfmmla v17.4s, v30.8h, v31.8h\n"
-      "bfmmla v18.4s, v30.8h, v31.8h\n"
-      "bfmmla v19.4s, v30.8h, v31.8h\n"
-      "bfmmla v20.4s, v30.8h, v31.8h\n"
-      "bfmmla v21.4s, v30.8h, v31.8h\n"
-      "bfmmla v22.4s, v30.8h, v31.8h\n"
-      "bfmmla v23.4s, v30.8h, v31.8h\n"
-      "subs %[left], %[left], #1\n"
-      "b.ne 1b\n"
-      : [left] "+r"(left)
-      :
-      : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16",
-        "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v30", "v31");
-  return (double)rounds * 24 * 32;
+  OMMAI_PEAK_LOOP_NEON("bfmmla", "8h", left);
+  return (double)rounds * OMMAI_PEAK_CHAINS_NEON * 32;
 }

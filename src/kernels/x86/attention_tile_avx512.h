@@ -196,7 +196,7 @@ OMMAI_INLINE void multiply_keys(const uint32_t *keys, const uint32_t *queries, i
           _mm512_store_ps(score, acc[i][v]);
         }
       }
-      if (SUM_PARTS == 1) break;
+      if (SUM_PARTS == 1) break; /* one piece has everything: tells the compiler that sums stay in registers */
     }
   }
 }

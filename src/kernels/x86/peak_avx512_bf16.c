@@ -1,65 +1,9 @@
 /* Twenty-four chains of thirty-two bf16 multiply-adds in registers. */
 #include "kernels/peak.h"
+#include "kernels/x86/peak_chains_avx512.h"
 
 double ommai_peak_bf16_avx512_bf16(int64_t rounds) {
   int64_t left = rounds;
-  __asm__ volatile(
-      "vpxor %%xmm0, %%xmm0, %%xmm0\n"
-      "vpxor %%xmm1, %%xmm1, %%xmm1\n"
-      "vpxor %%xmm2, %%xmm2, %%xmm2\n"
-      "vpxor %%xmm3, %%xmm3, %%xmm3\n"
-      "vpxor %%xmm4, %%xmm4, %%xmm4\n"
-      "vpxor %%xmm5, %%xmm5, %%xmm5\n"
-      "vpxor %%xmm6, %%xmm6, %%xmm6\n"
-      "vpxor %%xmm7, %%xmm7, %%xmm7\n"
-      "vpxor %%xmm8, %%xmm8, %%xmm8\n"
-      "vpxor %%xmm9, %%xmm9, %%xmm9\n"
-      "vpxor %%xmm10, %%xmm10, %%xmm10\n"
-      "vpxor %%xmm11, %%xmm11, %%xmm11\n"
-      "vpxor %%xmm12, %%xmm12, %%xmm12\n"
-      "vpxor %%xmm13, %%xmm13, %%xmm13\n"
-      "vpxor %%xmm14, %%xmm14, %%xmm14\n"
-      "vpxor %%xmm15, %%xmm15, %%xmm15\n"
-      "vpxord %%zmm16, %%zmm16, %%zmm16\n"
-      "vpxord %%zmm17, %%zmm17, %%zmm17\n"
-      "vpxord %%zmm18, %%zmm18, %%zmm18\n"
-      "vpxord %%zmm19, %%zmm19, %%zmm19\n"
-      "vpxord %%zmm20, %%zmm20, %%zmm20\n"
-      "vpxord %%zmm21, %%zmm21, %%zmm21\n"
-      "vpxord %%zmm22, %%zmm22, %%zmm22\n"
-      "vpxord %%zmm23, %%zmm23, %%zmm23\n"
-      "vpxord %%zmm30, %%zmm30, %%zmm30\n"
-      "vpxord %%zmm31, %%zmm31, %%zmm31\n"
-      "1:\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm0\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm1\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm2\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm3\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm4\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm5\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm6\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm7\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm8\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm9\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm10\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm11\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm12\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm13\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm14\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm15\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm16\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm17\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm18\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm19\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm20\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm21\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm22\n"
-      "vdpbf16ps %%zmm31, %%zmm30, %%zmm23\n"
-      "dec %[left]\n"
-      "jnz 1b\n"
-      : [left] "+r"(left)
-      :
-      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
-        "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm30", "xmm31");
-  return (double)rounds * 24 * 64;
+  OMMAI_PEAK_LOOP_AVX512("vdpbf16ps", left);
+  return (double)rounds * OMMAI_PEAK_CHAINS_AVX512 * 64;
 }

@@ -1,0 +1,31 @@
+"""What the programs of bench/ say on wrong use: one line, no traceback.
+
+Run with: pytest tests/cli --omma build/release/omma
+"""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+BENCH = pathlib.Path(__file__).resolve().parent.parent.parent / "bench"
+
+
+def refused(program, *words):
+    command = [sys.executable, "-B", BENCH / program, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and done.stdout == "" and "Traceback" not in done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("program", ["attention_peers.py", "encoder_bounds.py"])
+def test_missing_omma_is_named(program, tmp_path):
+    nowhere = str(tmp_path / "omma")
+    line = refused(program, "--omma", nowhere)
+    assert nowhere in line and "no such program" in line and "make" in line
+
+
+def test_unknown_case_lists_those_there_are(request):
+    line = refused("attention_peers.py", "--omma", request.config.getoption("--omma"), "--case", "64 windows", "--case", "nosuch")
+    assert "nosuch" in line and "256 windows of 64, D 80" in line and "one segment of 4096, D 72" in line

@@ -1,0 +1,59 @@
+#include <stdlib.h>
+
+#include "kernels/cpu.h"
+#include "support/test.h"
+
+static const char *reason_for(const char *isa, char *out, size_t size) {
+  enum ommai_cpu_level level;
+  struct omma_error error;
+  assert_ok(ommai_cpu_select(isa, &level, &error), &error);
+  return ommai_cpu_reason(isa, level, out, size);
+}
+
+static void best_level_is_the_last_that_lacks_nothing(void **state) {
+  (void)state;
+  enum ommai_cpu_level best = ommai_cpu_best();
+  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
+    assert_int_equal(ommai_cpu_has(level), ommai_cpu_lacks(level) == NULL);
+    if (level > (int)best) assert_non_null(ommai_cpu_lacks(level));
+  }
+  assert_null(ommai_cpu_lacks(OMMAI_CPU_SCALAR));
+  assert_null(ommai_cpu_lacks(best));
+}
+
+static void missing_level_is_refused_with_what_it_needs(void **state) {
+  (void)state;
+  for (int wanted = 0; wanted < OMMAI_CPU_LEVELS; wanted++) {
+    enum ommai_cpu_level level;
+    struct omma_error error;
+    if (ommai_cpu_has(wanted)) continue;
+    const char *name = ommai_cpu_level_name(wanted);
+    assert_fails(ommai_cpu_select(name, &level, &error), OMMA_ERROR_UNSUPPORTED, ommai_cpu_lacks(wanted), &error);
+  }
+}
+
+static void reason_names_what_decided(void **state) {
+  (void)state;
+  char text[96];
+  unsetenv("OMMA_ISA");
+  const char *best = ommai_cpu_level_name(ommai_cpu_best());
+  reason_for(NULL, text, sizeof text);
+  assert_true(strstr(text, "the highest there is") || strstr(text, "this CPU lacks "));
+  assert_non_null(strstr(reason_for("scalar", text, sizeof text), "forced by isa"));
+  assert_non_null(strstr(text, best));
+  setenv("OMMA_ISA", "scalar", 1);
+  assert_non_null(strstr(reason_for(NULL, text, sizeof text), "forced by OMMA_ISA"));
+  assert_non_null(strstr(text, best));
+  assert_non_null(strstr(reason_for(best, text, sizeof text), "forced by isa"));
+  assert_null(strstr(reason_for("", text, sizeof text), "forced"));
+  unsetenv("OMMA_ISA");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(best_level_is_the_last_that_lacks_nothing),
+      cmocka_unit_test(missing_level_is_refused_with_what_it_needs),
+      cmocka_unit_test(reason_names_what_decided),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
