@@ -35,7 +35,9 @@ def run(arguments, streams: int, events: int, gap: float, first: float = 0.0) ->
             command += ["--tokenizer", arguments.model, "--dataset-name", "random", "--random-input-len", "8"]
             command += ["--num-prompts", str(streams), "--save-result", "--save-detailed", "--result-filename", str(path)]
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            if done.returncode:
+                sys.exit(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr[-2000:]}")
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             result = json.loads(path.read_text())
     finally:
@@ -51,6 +53,8 @@ def main() -> None:
     parser.add_argument("--model", default="models/demo", help="a model directory, for its tokenizer (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=20, help="length of the longer run (default: %(default)s)")
     arguments = parser.parse_args()
+    if arguments.seconds < 2:
+        parser.error("--seconds must be 2 or more: the shorter run takes one")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     short, long = 100, 100 * arguments.seconds

@@ -48,6 +48,7 @@ struct omma_model_options {
   bool no_pinning;                      /* leave the threads to the scheduler instead of binding each to a CPU */
   bool config_only;                     /* read everything but the weights: enough for plans and tokens */
   int64_t max_model_len;                /* context limit in tokens; 0: the checkpoint's */
+  int64_t max_resized_bytes;            /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
   const struct omma_allocator *allocator;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
@@ -122,8 +123,8 @@ struct omma_image;
 /* Limits that are checked from the header before anything is decoded. 0: the default. */
 struct omma_image_limits {
   int64_t max_bytes;  /* of the file; default 64 MiB */
-  int64_t max_side;   /* pixels; default 32,768 */
-  int64_t max_pixels; /* width * height; default 128 Mi */
+  int64_t max_side;   /* pixels; default 65,500 */
+  int64_t max_pixels; /* width * height; default 178,956,970 */
 };
 
 /* Decodes a picture (JPEG, PNG, WebP, BMP, the first frame of a GIF; told by content) to 8-bit RGB: EXIF orientation applied, alpha
@@ -242,16 +243,20 @@ struct omma_sampling {
   int n_top_logprobs; /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
 };
 
+struct omma_engine;
+
 struct omma_request_options {
   struct omma_sampling sampling;
   bool continue_final_message; /* the last message is the beginning of the answer: not closed, no new turn opened */
+  /* A prompt that would never fit into its KV cache is refused (LIMIT "input_tokens") before pictures are resized; may be NULL. */
+  const struct omma_engine *engine;
 };
 
 struct omma_request;
 
 /* Makes a request ready: chat form, tokens, resized pictures as patches, positions. Thread-safe and lock-free beside the engine;
  * copies what it needs. Errors: ARGUMENT with `field` ("messages", "temperature", ...), LIMIT ("input_tokens": prompt and one
- * answer token do not fit into the context; "image": a picture), FORMAT, UNSUPPORTED, MEMORY. */
+ * answer token do not fit into the context; "image": a picture, or the pixels of all after the resize), FORMAT, UNSUPPORTED, MEMORY. */
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
                                               size_t n_messages, const struct omma_request_options *options,
                                               struct omma_request **request, struct omma_error *error);
@@ -260,14 +265,16 @@ OMMA_API enum omma_status omma_request_create(const struct omma_model *model, co
 OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                                      const struct omma_request_options *options, struct omma_request **request,
                                                      struct omma_error *error);
+/* The same prompt with another sampling (NULL: the defaults): resized pictures are shared, and either may be destroyed first.
+ * Thread-safe. Errors: ARGUMENT with `field`, MEMORY. */
+OMMA_API enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
+                                            struct omma_request **request, struct omma_error *error);
 /* Must not be called between a submit and its on_finish. */
 OMMA_API void omma_request_destroy(struct omma_request *request);
 /* The prompt's ids, picture tokens included; owned by the request. */
 OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, size_t *n_tokens);
 
 /* ---- engine ----------------------------------------------------------------------------------------------------------- */
-
-struct omma_engine;
 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
 

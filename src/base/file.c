@@ -17,6 +17,11 @@ bool ommai_path_join(char *out, size_t size, const char *directory, const char *
   return written >= 0 && (size_t)written < size;
 }
 
+bool ommai_path_ends_with(const char *path, const char *end) {
+  size_t size = strlen(path), end_size = strlen(end);
+  return size >= end_size && strcmp(path + size - end_size, end) == 0;
+}
+
 bool ommai_file_exists(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);

@@ -10,6 +10,9 @@
 /* Joins a directory and a file name. False when it does not fit into `size` bytes. */
 bool ommai_path_join(char *out, size_t size, const char *directory, const char *name);
 
+/* True when a path or file name has this ending. */
+bool ommai_path_ends_with(const char *path, const char *end);
+
 /* True when a regular file (or a link to one) is there. */
 bool ommai_file_exists(const char *path);
 

@@ -10,8 +10,7 @@
 #include "base/allocator.h"
 #include "cli/diagnostics.h"
 #include "cli/inputs.h"
-
-enum { MAX_PATH = 4096 };
+#include "cli/paths.h"
 
 /* A video with room for its frames. */
 struct frames {
@@ -75,11 +74,11 @@ static int list_folder(const char *folder, struct names *names) {
   if (!open) return ommai_failed("video: %s: %s", folder, strerror(errno));
   int code = OMMAI_EXIT_DONE;
   for (const struct dirent *entry; code == OMMAI_EXIT_DONE && (entry = readdir(open));) {
-    char path[MAX_PATH];
+    char path[OMMAI_MAX_PATH];
     struct stat status;
     if (entry->d_name[0] == '.') continue;
     int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-    if (length >= MAX_PATH) {
+    if (length >= OMMAI_MAX_PATH) {
       code = ommai_failed("video: %.100s...: the path is too long", folder);
     } else if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
       code = add_name(names, folder, path, (size_t)length);

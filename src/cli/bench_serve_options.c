@@ -3,6 +3,9 @@
 
 #include "cli/bench_serve.h"
 
+/* Of a prompt, its prefix or an answer of random data. */
+#define MAX_TOKENS 10000000
+
 #define AT(field) offsetof(struct ommai_bench_serve_values, field)
 
 const char *const ommai_bench_serve_backends[] = {"openai", "vllm", "openai-chat", NULL};
@@ -69,7 +72,7 @@ static const struct ommai_option server_table[] = {
      .type = OMMAI_OPTION_WORDS,
      .offset = AT(headers),
      .value = "KEY=VALUE",
-     .help = "headers of every request, such as Authorization=Bearer-KEY"},
+     .help = "headers of every request, such as \"Authorization=Bearer KEY\""},
     {.name = "insecure", .type = OMMAI_OPTION_FLAG, .offset = AT(insecure), .help = "do not check the server's certificate"},
     {.name = "request-timeout-sec",
      .type = OMMAI_OPTION_INTEGER,
@@ -131,7 +134,7 @@ static const struct ommai_option data_table[] = {
      .offset = AT(input_len),
      .value = "N",
      .low = 0,
-     .high = INT64_MAX,
+     .high = MAX_TOKENS,
      .unset = -1,
      .help = "as --random-input-len"},
     {.name = "output-len",
@@ -139,7 +142,7 @@ static const struct ommai_option data_table[] = {
      .offset = AT(output_len),
      .value = "N",
      .low = 0,
-     .high = INT64_MAX,
+     .high = MAX_TOKENS,
      .unset = -1,
      .help = "output tokens of any data set"},
     {.name = "disable-shuffle", .type = OMMAI_OPTION_FLAG, .offset = AT(keep_order), .help = "take files in their order"},
@@ -209,7 +212,7 @@ static const struct ommai_option random_table[] = {
      .offset = AT(random_input_len),
      .value = "N",
      .low = 0,
-     .high = 10000000,
+     .high = MAX_TOKENS,
      .help = "tokens of a prompt",
      .initial = "1024"},
     {.name = "random-output-len",
@@ -217,7 +220,7 @@ static const struct ommai_option random_table[] = {
      .offset = AT(random_output_len),
      .value = "N",
      .low = 1,
-     .high = 10000000,
+     .high = MAX_TOKENS,
      .help = "tokens of an answer",
      .initial = "128"},
     {.name = "random-range-ratio",
@@ -231,7 +234,7 @@ static const struct ommai_option random_table[] = {
      .offset = AT(prefix_len),
      .value = "N",
      .low = 0,
-     .high = 10000000,
+     .high = MAX_TOKENS,
      .help = "tokens that all prompts begin with, in addition",
      .initial = "0"},
     {.name = "random-mm-base-items-per-request",

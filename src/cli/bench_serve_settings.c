@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/file.h"
 #include "cli/bench_serve.h"
 #include "cli/diagnostics.h"
 
@@ -12,17 +13,12 @@ static int wrong(const char *option, const char *value, const char *why) {
   return ommai_wrong_use("bench serve: --%s '%s': %s", option, value, why);
 }
 
-static bool ends_with(const char *text, const char *end) {
-  size_t size = strlen(text), end_size = strlen(end);
-  return size >= end_size && strcmp(text + size - end_size, end) == 0;
-}
-
 static int make_urls(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings) {
   const char *backend = ommai_bench_serve_backends[values->backend];
   settings->chat = strcmp(backend, "openai-chat") == 0;
   const char *endpoint = values->endpoint ? values->endpoint : settings->chat ? "/v1/chat/completions" : "/v1/completions";
   const char *end = settings->chat ? "chat/completions" : "completions";
-  if (!ends_with(endpoint, end)) {
+  if (!ommai_path_ends_with(endpoint, end)) {
     return ommai_wrong_use("bench serve: --endpoint '%s': must end in %s with --backend %s", endpoint, end, backend);
   }
   size_t size;
@@ -311,7 +307,7 @@ static int check_results(const struct ommai_bench_serve_values *values) {
     const char *word = values->metadata.items[i];
     if (!strchr(word, '=') || word[0] == '=') return wrong("metadata", word, "must be KEY=VALUE");
   }
-  if (values->plot && !ends_with(values->plot, ".svg")) {
+  if (values->plot && !ommai_path_ends_with(values->plot, ".svg")) {
     return wrong("plot", values->plot, "the drawing is an SVG: the name must end in .svg");
   }
   return OMMAI_EXIT_DONE;

@@ -114,8 +114,11 @@ static int make_requests(struct bench *bench) {
                                  .ignore_eos = bench->settings.ignore_eos,
                                  .logprobs = bench->values->logprobs,
                                  .extra = bench->settings.extra};
-  struct ommai_server_tokenizer server = {
-      .http = bench->http, .base_url = bench->settings.base_url, .model = bench->name, .allocator = bench->allocator};
+  struct ommai_server_tokenizer server = {.http = bench->http,
+                                          .base_url = bench->settings.base_url,
+                                          .model = bench->name,
+                                          .headers = bench->settings.headers,
+                                          .allocator = bench->allocator};
   struct omma_error error;
   bench->settings.data.tokenizer = bench->tokenizer;
   if (bench->settings.data.kind == OMMAI_DATA_RANDOM) bench->settings.data.server_tokenizer = &server;

@@ -13,6 +13,8 @@
 
 /* What the engine takes as a chunk at most. */
 #define MAX_BATCHED_TOKENS 65536
+/* Resized pictures of all requests that are made ready or wait. */
+#define MAX_RESIZED_BYTES ((int64_t)4 << 30)
 
 struct values {
   struct ommai_common common;
@@ -144,6 +146,7 @@ static int start(const struct values *values, const struct ommai_common *common,
 static int run_serve(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
   struct ommai_common common = values->common;
+  common.max_resized_bytes = MAX_RESIZED_BYTES;
   if (arguments->count && common.model)
     return ommai_wrong_use("serve: %s: the model is given by --model already", arguments->items[0]);
   if (arguments->count) common.model = arguments->items[0];
@@ -185,10 +188,10 @@ static const struct ommai_option table[] = {
      .initial = "8000",
      .help = "port to listen on; 0: any free one"},
     {.name = "served-model-name",
-     .type = OMMAI_OPTION_STRINGS,
+     .type = OMMAI_OPTION_WORDS,
      .offset = AT(served_names),
      .value = "NAME",
-     .help = "name that clients use",
+     .help = "names that clients use",
      .otherwise = "the last part of the model's path"},
     {.name = "api-key",
      .type = OMMAI_OPTION_STRING,
@@ -232,10 +235,10 @@ static const struct ommai_option table[] = {
      .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
      .otherwise = "512 MiB"},
     {.name = "allowed-media-domains",
-     .type = OMMAI_OPTION_STRINGS,
+     .type = OMMAI_OPTION_WORDS,
      .offset = AT(media_domains),
      .value = "HOST",
-     .help = "host, by its exact name, whose pictures requests may name as http(s) URLs",
+     .help = "hosts, by exact names, whose pictures requests may name as http(s) URLs",
      .otherwise = "nothing is fetched"},
     {.name = "allow-private-media-addresses",
      .type = OMMAI_OPTION_FLAG,

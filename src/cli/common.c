@@ -157,6 +157,7 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
                                        .n_threads = (int)common->threads,
                                        .config_only = config_only,
                                        .max_model_len = common->max_model_len,
+                                       .max_resized_bytes = common->max_resized_bytes,
                                        .progress = ommai_progress_update,
                                        .progress_context = &progress};
   double start = ommai_clock_seconds();

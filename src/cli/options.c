@@ -285,9 +285,11 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
     } else if (!options_end && word[0] == '-' && word[1]) {
       const struct ommai_option *option;
       const char *value;
+      int at = i;
       parsed = read_option(command, argc, argv, &i, &option, &value);
       if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);
-      while (parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && i + 1 < argc && argv[i + 1][0] != '-') {
+      bool takes_more = parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && i > at;
+      while (takes_more && parsed == OMMAI_PARSED && i + 1 < argc && argv[i + 1][0] != '-') {
         parsed = set_option(command->name, option, argv[++i], values, (size_t)argc);
       }
     } else if (!add_string(arguments, word, (size_t)argc)) {

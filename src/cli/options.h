@@ -12,7 +12,7 @@ enum ommai_option_type {
   OMMAI_OPTION_FLAG,    /* bool */
   OMMAI_OPTION_STRING,  /* const char * */
   OMMAI_OPTION_STRINGS, /* struct ommai_strings; may be given several times */
-  OMMAI_OPTION_WORDS,   /* the same; each time takes all words up to the next option */
+  OMMAI_OPTION_WORDS,   /* the same; each time takes all words up to the next option, and as --name=value that one */
   OMMAI_OPTION_INTEGER, /* int64_t */
   OMMAI_OPTION_SIZE,    /* int64_t; a number with an optional unit: k, m, g, t = powers of 1,000; K, M, G, T of 1,024 */
   OMMAI_OPTION_NUMBER,  /* double */

@@ -47,8 +47,12 @@ void ommai_encode_batch_add(struct ommai_encode_batch *batch, const struct ommai
   batch->n++;
 }
 
-void ommai_encode_batch_invite(struct ommai_encode_batch *batch, const struct omma_request *request, int64_t patch_budget) {
-  for (size_t i = 0; i < request->n_pictures && batch->n < batch->capacity; i++) {
+static bool has_room(const struct ommai_encode_batch *batch, int64_t patch_budget) {
+  return batch->n < batch->capacity && batch->n_patches < patch_budget;
+}
+
+bool ommai_encode_batch_invite(struct ommai_encode_batch *batch, const struct omma_request *request, int64_t patch_budget) {
+  for (size_t i = 0; i < request->n_pictures && has_room(batch, patch_budget); i++) {
     const struct ommai_prepared_picture *picture = &request->pictures[i];
     size_t n_values = (size_t)ommai_encode_output_size(request->model, picture->plan.n_tokens);
     struct ommai_encoded_picture *encoded;
@@ -57,10 +61,11 @@ void ommai_encode_batch_invite(struct ommai_encode_batch *batch, const struct om
       continue;
     }
     /* Without memory the picture is encoded when its own request runs. */
-    if (ommai_encoder_cache_add(batch->cache, &request->keys[i], n_values, &encoded, NULL) != OMMA_OK) return;
+    if (ommai_encoder_cache_add(batch->cache, &request->keys[i], n_values, &encoded, NULL) != OMMA_OK) return false;
     ommai_encode_batch_add(batch, picture, encoded);
     ommai_encoder_cache_give_back(batch->cache, encoded);
   }
+  return has_room(batch, patch_budget);
 }
 
 void ommai_encode_batch_finish(struct ommai_encode_batch *batch) {

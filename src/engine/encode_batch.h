@@ -27,8 +27,9 @@ void ommai_encode_batch_free(struct ommai_encode_batch *batch);
 void ommai_encode_batch_add(struct ommai_encode_batch *batch, const struct ommai_prepared_picture *picture,
                             struct ommai_encoded_picture *encoded);
 
-/* Adds pictures of a request that waits, as far as the cache can keep them and the batch stays within patch_budget. */
-void ommai_encode_batch_invite(struct ommai_encode_batch *batch, const struct omma_request *request, int64_t patch_budget);
+/* Adds pictures of a request that waits, as far as the cache can keep them and the batch stays within patch_budget. False when the batch
+ * is full, or memory is out. */
+bool ommai_encode_batch_invite(struct ommai_encode_batch *batch, const struct omma_request *request, int64_t patch_budget);
 
 /* All went through the tower. */
 void ommai_encode_batch_finish(struct ommai_encode_batch *batch);

@@ -1,6 +1,7 @@
 /* The engine: a bounded queue of typed jobs and the one thread that computes.
  *
- * The thread owns the resources (team, KV pages, workspaces) and the job in progress; nobody else touches them. The queue, the
+ * The thread owns the resources (team, KV pages, workspaces) and the job in progress; nobody else touches them. It alone takes jobs out
+ * of the queue and ends them, so that a request seen there stays until the thread is done with it. The queue, the
  * counters and the cancel marks are shared under one mutex, which is never held while the thread computes or calls back. */
 #include <omma/omma.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "engine/encode_call.h"
 #include "engine/encode_job.h"
+#include "engine/engine_limits.h"
 #include "engine/resources.h"
 #include "engine/sequence.h"
 
@@ -32,6 +34,7 @@ struct omma_engine {
   struct ommai_sequence *sequence;  /* the thread's */
   pthread_t thread;
   bool has_thread;
+  const struct omma_request **waiting; /* the thread's: [queue_limit] */
 
   pthread_mutex_t mutex;
   pthread_cond_t work;     /* a job was queued, or stop */
@@ -135,19 +138,23 @@ static void count_pictures(struct omma_engine *engine, const struct ommai_encode
   engine->stats.images += encode->first;
   engine->stats.encoder_passes += encode->n_passes;
   for (int64_t i = 0; i < encode->first; i++) {
-    engine->stats.patches += encode->inputs[i].grid_rows * encode->inputs[i].grid_columns;
+    const struct ommai_vision_input *input = &encode->inputs[i];
+    int64_t n_planes = ommai_vision_input_planes(&engine->model->config.vision, input);
+    engine->stats.patches += n_planes * input->grid_rows * input->grid_columns;
   }
   pthread_mutex_unlock(&engine->mutex);
 }
 
 /* Pictures of waiting requests go through the tower with those of the first. */
 static void invite_waiting(struct omma_engine *engine) {
+  int64_t n = 0;
   pthread_mutex_lock(&engine->mutex);
   for (int64_t i = 0; i < engine->n_queued; i++) {
     const struct job *job = queued(engine, i);
-    if (job->kind == JOB_GENERATE && !job->cancelled) ommai_sequence_invite(engine->sequence, job->request);
+    if (job->kind == JOB_GENERATE && !job->cancelled) engine->waiting[n++] = job->request;
   }
   pthread_mutex_unlock(&engine->mutex);
+  for (int64_t i = 0; i < n && ommai_sequence_invite(engine->sequence, engine->waiting[i]); i++) continue;
 }
 
 static void run_generate(struct omma_engine *engine, const struct job *job) {
@@ -239,8 +246,9 @@ static void *engine_main(void *argument) {
 static enum omma_status set_up(struct omma_engine *engine, const struct ommai_engine_sizes *sizes, struct omma_error *error) {
   engine->queue_limit = sizes->queue_limit;
   engine->queue = ommai_allocate(&engine->allocator, (size_t)sizes->queue_limit, sizeof *engine->queue);
+  engine->waiting = ommai_allocate(&engine->allocator, (size_t)sizes->queue_limit, sizeof *engine->waiting);
   engine->sequence = ommai_allocate(&engine->allocator, 1, sizeof *engine->sequence);
-  if (!engine->queue || !engine->sequence)
+  if (!engine->queue || !engine->waiting || !engine->sequence)
     return ommai_fail_memory(error, "engine", (size_t)sizes->queue_limit * sizeof *engine->queue);
   OMMAI_TRY(ommai_resources_create(engine->model, sizes, &engine->resources, error));
   engine->stats.alive = true;
@@ -298,6 +306,7 @@ void omma_engine_destroy(struct omma_engine *engine) {
   pthread_cond_destroy(&engine->finished);
   struct omma_allocator allocator = engine->allocator;
   ommai_release(&allocator, engine->queue, (size_t)engine->queue_limit, sizeof *engine->queue);
+  ommai_release(&allocator, engine->waiting, (size_t)engine->queue_limit, sizeof *engine->waiting);
   ommai_release(&allocator, engine->sequence, 1, sizeof *engine->sequence);
   atomic_store(&engine->model->has_engine, false);
   ommai_release(&allocator, engine, 1, sizeof *engine);
@@ -323,17 +332,20 @@ static enum omma_status enqueue(struct omma_engine *engine, const struct job *jo
   return status;
 }
 
+enum omma_status ommai_engine_check_length(const struct omma_engine *engine, size_t n_tokens, struct omma_error *error) {
+  int64_t context = engine->resources.sizes.context;
+  if ((int64_t)n_tokens < context) return OMMA_OK;
+  return ommai_fail_field(
+      error, OMMA_ERROR_LIMIT, "input_tokens",
+      "This engine's KV cache holds %lld tokens. However, your prompt contains %zu input tokens. Please reduce "
+      "the length of the input prompt or raise kv_cache_bytes",
+      (long long)context, n_tokens);
+}
+
 enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
   static const struct omma_callbacks none = {0};
-  int64_t context = engine->resources.sizes.context;
-  if ((int64_t)request->n_tokens >= context) {
-    return ommai_fail_field(
-        error, OMMA_ERROR_LIMIT, "input_tokens",
-        "This engine's KV cache holds %lld tokens. However, your prompt contains %zu input tokens. Please reduce "
-        "the length of the input prompt or raise kv_cache_bytes",
-        (long long)context, request->n_tokens);
-  }
+  OMMAI_TRY(ommai_engine_check_length(engine, request->n_tokens, error));
   const struct job job = {
       .kind = JOB_GENERATE, .submitted = ommai_clock_ns(), .request = request, .callbacks = callbacks ? *callbacks : none};
   return enqueue(engine, &job, id, error);

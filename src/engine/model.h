@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "engine/picture_team.h"
+#include "engine/pixel_budget.h"
 #include "kernels/cpu.h"
 #include "models/family.h"
 #include "text/tokenizer.h"
@@ -20,6 +21,7 @@ struct omma_model {
   bool pin_threads, config_only;
   struct omma_allocator picture_allocator; /* of decoded and resized pictures */
   struct ommai_picture_team *picture_team;
+  struct ommai_pixel_budget *pixel_budget; /* of resized pictures */
   const struct ommai_family *family;
   struct ommai_model_config config;
   int64_t max_model_len;

@@ -248,6 +248,7 @@ struct ommai_shared_pixels {
   atomic_int n_owners;
   size_t size; /* of all */
   struct omma_allocator allocator;
+  struct ommai_pixel_budget *budget; /* that `size` was taken from */
   alignas(OMMAI_ALIGNMENT) uint8_t pixels[];
 };
 
@@ -259,11 +260,16 @@ static size_t frame_bytes(const struct omma_image_plan *plan) {
 static enum omma_status take_pixels(const struct omma_model *model, struct ommai_prepared_picture *picture,
                                     struct omma_error *error) {
   size_t size = sizeof(struct ommai_shared_pixels) + (size_t)picture->n_frames * frame_bytes(&picture->plan);
+  OMMAI_TRY(ommai_pixel_budget_take(model->pixel_budget, size, error));
   picture->shared = ommai_allocate_uninitialised(&model->picture_allocator, size, 1);
-  if (!picture->shared) return ommai_fail_memory(error, "resized picture", size);
+  if (!picture->shared) {
+    ommai_pixel_budget_give_back(model->pixel_budget, size);
+    return ommai_fail_memory(error, "resized picture", size);
+  }
   atomic_init(&picture->shared->n_owners, 1);
   picture->shared->size = size;
   picture->shared->allocator = model->picture_allocator;
+  picture->shared->budget = model->pixel_budget;
   picture->pixels = picture->shared->pixels;
   return OMMA_OK;
 }
@@ -331,6 +337,7 @@ void ommai_prepared_picture_free(struct ommai_prepared_picture *picture) {
   picture->pixels = NULL;
   if (!shared || atomic_fetch_sub(&shared->n_owners, 1) != 1) return;
   struct omma_allocator allocator = shared->allocator;
+  ommai_pixel_budget_give_back(shared->budget, shared->size);
   ommai_release(&allocator, shared, shared->size, 1);
 }
 

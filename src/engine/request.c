@@ -1,9 +1,13 @@
-/* From messages to a request: check -> chat form -> pictures and videos resized -> text between them tokenised -> positions; or from ids. */
+/* From messages to a request: check -> chat form -> pictures planned -> text between them counted -> pictures and videos resized ->
+ * tokens and positions; or from ids. */
 #include "engine/request.h"
+
+#include <string.h>
 
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/engine_limits.h"
 #include "engine/prompt_positions.h"
 #include "engine/sampling_check.h"
 #include "text/utf8.h"
@@ -45,6 +49,13 @@ static enum omma_status fail_too_long(const struct omma_model *model, size_t n_t
                           (long long)model->max_model_len, n_tokens);
 }
 
+/* Whether the model's context, and that of the engine that is to take the request, hold the whole prompt. */
+static enum omma_status check_length(const struct omma_model *model, const struct omma_request_options *options,
+                                     size_t n_tokens, struct omma_error *error) {
+  if (n_tokens >= (size_t)model->max_model_len) return fail_too_long(model, n_tokens, error);
+  return options->engine ? ommai_engine_check_length(options->engine, n_tokens, error) : OMMA_OK;
+}
+
 /* The next picture or video from run *at on, which moves behind it; NULL behind the last. */
 static const struct omma_part *next_part(const struct ommai_prompt_builder *prompt, size_t *at) {
   while (*at < prompt->n_pictures) {
@@ -52,6 +63,14 @@ static const struct omma_part *next_part(const struct ommai_prompt_builder *prom
     if (run->plane <= 0) return run->part;
   }
   return NULL;
+}
+
+static enum omma_status allocate_pictures(struct omma_request *request, size_t n, struct omma_error *error) {
+  request->pictures = ommai_allocate(&request->allocator, n, sizeof *request->pictures);
+  request->keys = ommai_allocate(&request->allocator, n, sizeof *request->keys);
+  request->n_pictures = n;
+  if (request->pictures && request->keys) return OMMA_OK;
+  return ommai_fail_memory(error, "pictures", n * sizeof *request->pictures);
 }
 
 static enum omma_status take_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
@@ -62,11 +81,7 @@ static enum omma_status take_pictures(struct omma_request *request, const struct
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: at most %d pictures in a request, found %zu",
                             OMMAI_REQUEST_MAX_PICTURES, n);
   }
-  request->pictures = ommai_allocate(&request->allocator, n, sizeof *request->pictures);
-  request->keys = ommai_allocate(&request->allocator, n, sizeof *request->keys);
-  request->n_pictures = n;
-  if (!request->pictures || !request->keys) return ommai_fail_memory(error, "pictures", n * sizeof *request->pictures);
-  return OMMA_OK;
+  return allocate_pictures(request, n, error);
 }
 
 static enum omma_status plan_part(const struct omma_model *model, const struct omma_part *part, struct omma_image_plan *plan,
@@ -88,16 +103,28 @@ static enum omma_status fail_part(const struct omma_part *part, size_t index, en
   return status;
 }
 
+static int64_t resized_pixels(const struct omma_part *part, const struct omma_image_plan *plan) {
+  return (int64_t)plan->resized_width * plan->resized_height * (part->video ? (int64_t)part->video->n_frames : 1);
+}
+
 /* What they become; a prompt that they make too long is refused before anything is resized. */
 static enum omma_status plan_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                       struct omma_error *error) {
   const struct omma_part *part;
   size_t n_tokens = 0;
+  int64_t n_pixels = 0;
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
     struct omma_image_plan *plan = &request->pictures[index].plan;
     enum omma_status status = plan_part(request->model, part, plan, error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
     n_tokens += (size_t)plan->n_tokens;
+    n_pixels += resized_pixels(part, plan);
+  }
+  if (n_pixels > OMMAI_REQUEST_MAX_RESIZED_PIXELS) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image",
+                            "the pictures and frames of a request may have at most %lld pixels together after the resize, "
+                            "found %lld: lower min_pixels or max_pixels",
+                            (long long)OMMAI_REQUEST_MAX_RESIZED_PIXELS, (long long)n_pixels);
   }
   return n_tokens < (size_t)request->model->max_model_len ? OMMA_OK : fail_too_long(request->model, n_tokens, error);
 }
@@ -129,16 +156,15 @@ static enum omma_status encode_piece(const struct omma_request *request, const s
 }
 
 static enum omma_status count_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
-                                     struct omma_error *error) {
+                                     const struct omma_request_options *options, struct omma_error *error) {
   size_t total = 0, count;
   for (size_t i = 0; i < request->n_pictures; i++) total += (size_t)request->pictures[i].plan.n_tokens;
   for (size_t i = 0; i <= prompt->n_pictures; i++) {
     OMMAI_TRY(encode_piece(request, prompt, i, NULL, 0, &count, error));
     total += count;
   }
-  if (total >= (size_t)request->model->max_model_len) return fail_too_long(request->model, total, error);
   request->n_tokens = total;
-  return OMMA_OK;
+  return check_length(request->model, options, total, error);
 }
 
 /* Places a run of a picture's or video's tokens from token `first` on; returns how many. */
@@ -207,11 +233,11 @@ static enum omma_status allocate_prompt(struct omma_request *request, struct omm
 }
 
 static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
-                                 struct omma_error *error) {
+                                 const struct omma_request_options *options, struct omma_error *error) {
   OMMAI_TRY(take_pictures(request, prompt, error));
   OMMAI_TRY(plan_pictures(request, prompt, error));
+  OMMAI_TRY(count_tokens(request, prompt, options, error));
   OMMAI_TRY(prepare_pictures(request, prompt, error));
-  OMMAI_TRY(count_tokens(request, prompt, error));
   OMMAI_TRY(allocate_prompt(request, error));
   return place_tokens(request, prompt, error);
 }
@@ -246,7 +272,7 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   OMMAI_TRY_GOTO(ommai_chat_form_render(model->family->chat, messages, n_messages, model->config.vision.temporal_patch_size,
                                         options->continue_final_message, &prompt, error),
                  done);
-  OMMAI_TRY_GOTO(assemble(request, &prompt, error), done);
+  OMMAI_TRY_GOTO(assemble(request, &prompt, options, error), done);
   *out = request;
   request = NULL;
 done:
@@ -257,11 +283,11 @@ done:
 
 /* Ids as they came, each at its own position. */
 static enum omma_status take_tokens(struct omma_request *request, const int32_t *tokens, size_t n_tokens,
-                                    struct omma_error *error) {
+                                    const struct omma_request_options *options, struct omma_error *error) {
   const struct omma_model *model = request->model;
   int32_t counter = 0;
   if (n_tokens == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
-  if (n_tokens >= (size_t)model->max_model_len) return fail_too_long(model, n_tokens, error);
+  OMMAI_TRY(check_length(model, options, n_tokens, error));
   request->n_tokens = n_tokens;
   OMMAI_TRY(allocate_prompt(request, error));
   for (size_t i = 0; i < n_tokens; i++) {
@@ -283,8 +309,37 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
                                             struct omma_error *error) {
   static const struct omma_request_options defaults = {0};
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(model, options ? &options->sampling : &defaults.sampling, &request, error));
-  enum omma_status status = take_tokens(request, tokens, n_tokens, error);
+  if (!options) options = &defaults;
+  OMMAI_TRY(create_empty(model, &options->sampling, &request, error));
+  enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
+  if (status == OMMA_OK) {
+    *out = request;
+  } else {
+    omma_request_destroy(request);
+  }
+  return status;
+}
+
+static enum omma_status copy_prompt(const struct omma_request *source, struct omma_request *request, struct omma_error *error) {
+  request->n_tokens = source->n_tokens;
+  OMMAI_TRY(allocate_prompt(request, error));
+  memcpy(request->ids, source->ids, source->n_tokens * sizeof *source->ids);
+  memcpy(request->tokens, source->tokens, source->n_tokens * sizeof *source->tokens);
+  request->next_position = source->next_position;
+  OMMAI_TRY(allocate_pictures(request, source->n_pictures, error));
+  for (size_t i = 0; i < source->n_pictures; i++) {
+    request->pictures[i] = ommai_prepared_picture_share(&source->pictures[i]);
+    request->keys[i] = source->keys[i];
+  }
+  return OMMA_OK;
+}
+
+enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
+                                   struct omma_request **out, struct omma_error *error) {
+  static const struct omma_sampling defaults = {0};
+  struct omma_request *request = NULL;
+  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, &request, error));
+  enum omma_status status = copy_prompt(source, request, error);
   if (status == OMMA_OK) {
     *out = request;
   } else {

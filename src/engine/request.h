@@ -10,6 +10,7 @@
 
 /* Limits of one request; a video counts as a picture. */
 #define OMMAI_REQUEST_MAX_PICTURES 1024
+#define OMMAI_REQUEST_MAX_RESIZED_PIXELS ((int64_t)512 << 20) /* of all pictures and frames, 1.5 GiB */
 #define OMMAI_REQUEST_MAX_STOP_BYTES 1024
 #define OMMAI_REQUEST_MAX_STOP_TOKENS 128
 

@@ -101,10 +101,11 @@ enum omma_status ommai_sequence_start(struct ommai_resources *resources, const s
   return OMMA_OK;
 }
 
-void ommai_sequence_invite(struct ommai_sequence *sequence, const struct omma_request *request) {
-  if (sequence->stage != OMMA_STAGE_ENCODE) return;
-  ommai_encode_batch_invite(&sequence->batch, request, sequence->resources->sizes.patch_budget);
+bool ommai_sequence_invite(struct ommai_sequence *sequence, const struct omma_request *request) {
+  if (sequence->stage != OMMA_STAGE_ENCODE) return false;
+  bool has_room = ommai_encode_batch_invite(&sequence->batch, request, sequence->resources->sizes.patch_budget);
   sequence->encode.n_inputs = sequence->batch.n;
+  return has_room;
 }
 
 void ommai_sequence_free(struct ommai_sequence *sequence) {

@@ -36,8 +36,8 @@ struct ommai_sequence {
 enum omma_status ommai_sequence_start(struct ommai_resources *resources, const struct omma_request *request,
                                       const struct omma_callbacks *callbacks, struct ommai_sequence *sequence,
                                       struct omma_error *error);
-/* Takes pictures of a request that waits along through the tower; before the first step. */
-void ommai_sequence_invite(struct ommai_sequence *sequence, const struct omma_request *request);
+/* Takes pictures of a request that waits along through the tower; before the first step. False when no more can be taken. */
+bool ommai_sequence_invite(struct ommai_sequence *sequence, const struct omma_request *request);
 /* Gives everything back; callable at any point after a start, failed ones included. */
 void ommai_sequence_free(struct ommai_sequence *sequence);
 

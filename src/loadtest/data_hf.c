@@ -18,13 +18,8 @@
 
 #define DEFAULT_OUTPUT_LEN 128
 
-static bool ends_with(const char *text, const char *end) {
-  size_t size = strlen(text), end_size = strlen(end);
-  return size >= end_size && strcmp(text + size - end_size, end) == 0;
-}
-
-static int is_jsonl(const struct dirent *entry) { return ends_with(entry->d_name, ".jsonl"); }
-static int is_parquet(const struct dirent *entry) { return ends_with(entry->d_name, ".parquet"); }
+static int is_jsonl(const struct dirent *entry) { return ommai_path_ends_with(entry->d_name, ".jsonl"); }
+static int is_parquet(const struct dirent *entry) { return ommai_path_ends_with(entry->d_name, ".parquet"); }
 
 static void release_names(struct dirent **names, int n) {
   for (int i = 0; i < n; i++) free(names[i]);
@@ -37,7 +32,8 @@ static bool has_parquet(const char *directory) {
   int n = scandir(directory, &names, is_parquet, NULL);
   if (n >= 0) release_names(names, n);
   if (n > 0) return true;
-  return !ends_with(directory, "/data") && ommai_path_join(data, sizeof data, directory, "data") && has_parquet(data);
+  return !ommai_path_ends_with(directory, "/data") && ommai_path_join(data, sizeof data, directory, "data") &&
+         has_parquet(data);
 }
 
 static enum omma_status no_files(const char *path, struct omma_error *error) {
@@ -163,7 +159,7 @@ enum omma_status ommai_data_hf(const struct ommai_data_settings *settings, struc
                                struct omma_error *error) {
   json_t *rows = json_array();
   if (!rows) return ommai_fail_memory(error, "the rows of a data set", 0);
-  bool is_file = ommai_file_exists(settings->path) && ends_with(settings->path, ".jsonl");
+  bool is_file = ommai_file_exists(settings->path) && ommai_path_ends_with(settings->path, ".jsonl");
   enum omma_status status =
       is_file ? ommai_json_lines_load(settings->path, rows, error) : load_directory(settings->path, rows, error);
   if (status == OMMA_OK) status = add_rows(settings, set, rows, error);

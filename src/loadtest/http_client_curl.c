@@ -189,6 +189,7 @@ static bool set_headers(struct call *call) {
 static void set_options(struct call *call) {
   const struct ommai_http_request *request = &call->request;
   const struct ommai_http_options *options = &call->http->options;
+  double seconds = request->timeout_seconds > 0 ? request->timeout_seconds : options->timeout_seconds;
   CURL *easy = call->easy;
   curl_easy_setopt(easy, CURLOPT_URL, request->url);
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -197,7 +198,7 @@ static void set_options(struct call *call) {
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(options->timeout_seconds * 1e3));
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(seconds * 1e3));
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->failure);
   curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);

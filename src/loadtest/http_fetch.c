@@ -42,6 +42,7 @@ enum omma_status ommai_http_fetch(struct ommai_http *http, const struct ommai_ht
                                   struct omma_error *error) {
   struct fetch fetch = {.allocator = allocator};
   struct ommai_http_request own = *request;
+  own.timeout_seconds = OMMAI_FETCH_SECONDS;
   own.on_data = take_data;
   own.on_end = take_end;
   own.context = &fetch;

@@ -31,7 +31,7 @@ struct run {
   struct omma_error *error;
   double start;
   size_t n_arrived, n_started;
-  double *arrivals; /* [n_requests]: when each was due to be sent */
+  double *arrivals; /* [n_requests]: when each was seen to be due; vLLM's client counts from there */
   struct ommai_load_progress progress;
 };
 

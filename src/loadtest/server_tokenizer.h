@@ -10,6 +10,7 @@ enum ommai_agreement { OMMAI_AGREEMENT_UNKNOWN, OMMAI_AGREEMENT_NOT_NEEDED, OMMA
 struct ommai_server_tokenizer {
   struct ommai_http *http;
   const char *base_url, *model;
+  const char *const *headers; /* of every question, as in struct ommai_http_request */
   const struct omma_allocator *allocator;
   enum ommai_agreement agreement; /* UNKNOWN in the beginning; the first prompt decides */
   bool unavailable;               /* the server has no /tokenize, so that prompts stay as they are */

@@ -255,6 +255,7 @@ static bool check_length(const struct answer *answer, const struct ommai_answer_
                         fields->max_tokens_field, wanted, limit, n_prompt_tokens, wanted, limit, n_prompt_tokens);
 }
 
+/* A prompt is made ready once: its further choices share it. */
 static bool make_request(struct answer *answer, const struct ommai_answer_source *source, struct choice *choice,
                          struct ommai_api_error *error) {
   int n = (int)source->fields->n, prompt = choice->index / n, repeat = choice->index % n;
@@ -262,7 +263,9 @@ static bool make_request(struct answer *answer, const struct ommai_answer_source
   struct omma_error cause = {0};
   size_t n_tokens = 0;
   sampling.seed += (uint64_t)repeat;
-  if (source->make_request(source->context, prompt, &sampling, &choice->request, &cause) != OMMA_OK) {
+  enum omma_status status = repeat ? omma_request_copy(choice[-repeat].request, &sampling, &choice->request, &cause)
+                                   : source->make_request(source->context, prompt, &sampling, &choice->request, &cause);
+  if (status != OMMA_OK) {
     ommai_api_fail_from(error, &cause);
     if (error->status == 500) ommai_server_log(answer->exchange->server, "preparing a request", &cause);
     return false;
@@ -346,7 +349,7 @@ void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answ
   struct ommai_api_error error;
   struct answer *answer = make_answer(exchange, source);
   if (!answer) {
-    ommai_api_fail(&error, 503, NULL, "The server has no memory for this request now.");
+    ommai_api_fail_memory(&error);
     ommai_exchange_fail(exchange, &error);
     return;
   }

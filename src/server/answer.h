@@ -11,7 +11,7 @@ struct ommai_answer_source {
   const struct ommai_answer_fields *fields;
   const struct ommai_reply_form *form;
   int n_prompts; /* each gets fields->n answers; at most OMMAI_MAX_CHOICES in all */
-  /* Makes a request of prompt `index`. */
+  /* Makes a request of prompt `index`, once; its further answers come from copies. */
   enum omma_status (*make_request)(const void *context, int index, const struct omma_sampling *sampling,
                                    struct omma_request **request, struct omma_error *error);
   /* Appends the text that comes before the answers to prompt `index`. False with *error filled; NULL: there is none. */

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *type_of(int status) {
   switch (status) {
@@ -41,17 +42,34 @@ bool ommai_api_fail_body(struct ommai_api_error *error, const char *param, const
   return false;
 }
 
+bool ommai_api_fail_memory(struct ommai_api_error *error) {
+  return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
+}
+
 bool ommai_api_fail_from(struct ommai_api_error *error, const struct omma_error *cause) {
   switch (cause->status) {
     case OMMA_ERROR_ARGUMENT:
     case OMMA_ERROR_FORMAT:
     case OMMA_ERROR_UNSUPPORTED:
     case OMMA_ERROR_LIMIT: return ommai_api_fail(error, 400, cause->field, "%s", cause->message);
-    case OMMA_ERROR_MEMORY: return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
+    case OMMA_ERROR_MEMORY: return ommai_api_fail_memory(error);
     case OMMA_ERROR_BUSY: return ommai_api_fail(error, 503, NULL, "The server is busy: its queue is full.");
     case OMMA_ERROR_CANCELLED: return ommai_api_fail(error, 503, NULL, "The server cancelled the request.");
     default: return ommai_api_fail(error, 500, NULL, "Internal server error.");
   }
+}
+
+bool ommai_api_error_prefix(struct ommai_api_error *error, const char *format, ...) {
+  char message[sizeof error->message];
+  va_list arguments;
+  if (error->status >= 500) return false;
+  memcpy(message, error->message, strlen(error->message) + 1);
+  va_start(arguments, format);
+  vsnprintf(error->message, sizeof error->message, format, arguments);
+  va_end(arguments);
+  size_t size = strlen(error->message);
+  snprintf(error->message + size, sizeof error->message - size, ": %s", message);
+  return false;
 }
 
 void ommai_api_error_write(const struct ommai_api_error *error, struct ommai_text *text) {

@@ -24,8 +24,14 @@ bool ommai_api_fail(struct ommai_api_error *error, int status, const char *param
 bool ommai_api_fail_body(struct ommai_api_error *error, const char *param, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Status 503: memory is out. */
+bool ommai_api_fail_memory(struct ommai_api_error *error);
+
 /* Translates a failure of omma.h. Messages of internal failures are replaced, since they may name files or addresses. */
 bool ommai_api_fail_from(struct ommai_api_error *error, const struct omma_error *cause);
+
+/* Puts "WHERE: " in front of the message, unless the server is to blame. Returns false. */
+bool ommai_api_error_prefix(struct ommai_api_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends {"error":{...}}. */
 void ommai_api_error_write(const struct ommai_api_error *error, struct ommai_text *text);

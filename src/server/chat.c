@@ -7,7 +7,7 @@
 #include "server/server_state.h"
 
 struct conversation {
-  const struct omma_model *model;
+  const struct ommai_server *server;
   const struct ommai_chat_request *request;
 };
 
@@ -16,8 +16,9 @@ static enum omma_status make_request(const void *context, int index, const struc
   (void)index;
   const struct conversation *conversation = context;
   const struct ommai_chat_request *source = conversation->request;
-  struct omma_request_options options = {.sampling = *sampling, .continue_final_message = source->continue_final_message};
-  return omma_request_create(conversation->model, source->messages, source->n_messages, &options, request, error);
+  struct omma_request_options options = {
+      .sampling = *sampling, .continue_final_message = source->continue_final_message, .engine = conversation->server->engine};
+  return omma_request_create(conversation->server->model, source->messages, source->n_messages, &options, request, error);
 }
 
 void ommai_endpoint_chat(struct ommai_exchange *exchange) {
@@ -29,7 +30,7 @@ void ommai_endpoint_chat(struct ommai_exchange *exchange) {
     ommai_exchange_fail(exchange, &error);
     return;
   }
-  struct conversation conversation = {exchange->server->model, &request};
+  struct conversation conversation = {exchange->server, &request};
   struct ommai_answer_source source = {.fields = &request.fields,
                                        .form = &ommai_chat_form,
                                        .n_prompts = 1,

@@ -209,9 +209,7 @@ static bool read_messages(const struct ommai_server *server, struct ommai_chat_r
   request->messages = ommai_allocate(request->allocator, n_messages, sizeof *request->messages);
   request->parts = ommai_allocate(request->allocator, n_parts, sizeof *request->parts);
   request->media = ommai_allocate(request->allocator, n_parts, sizeof *request->media);
-  if (!request->messages || !request->parts || !request->media) {
-    return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
-  }
+  if (!request->messages || !request->parts || !request->media) return ommai_api_fail_memory(error);
   for (size_t i = 0; i < n_messages; i++) {
     if (!read_message(server, request, i, error)) return false;
   }

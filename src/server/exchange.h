@@ -22,7 +22,7 @@ struct ommai_server;
 #define OMMAI_MAX_CHOICES 8 /* answers to one request, field `n` */
 #define OMMAI_REQUEST_ID_SIZE 129
 
-/* A piece of a stream, sent in one write. */
+/* A piece of a stream; what fits into one block is sent in one write. */
 struct ommai_event {
   struct ommai_event *next;
   size_t size, sent;

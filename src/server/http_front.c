@@ -102,7 +102,7 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
   MHD_add_response_header(response, name, value);
 }
 
-/* The next event for the socket: one call, one chunk, one write. */
+/* The next event for the socket: one call, one chunk, one write, unless it is longer than EVENT_BLOCK. */
 static ssize_t read_stream(void *context, uint64_t position, char *out, size_t capacity) {
   (void)position;
   struct ommai_exchange *exchange = context;

@@ -30,7 +30,7 @@ bool ommai_media_decode_base64(const struct ommai_server *server, const char *fi
                                struct omma_image **image, struct ommai_api_error *error) {
   size_t capacity = text_size / 4 * 3 + 3, size = 0;
   unsigned char *bytes = ommai_allocate(server->allocator, capacity, 1);
-  if (!bytes) return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
+  if (!bytes) return ommai_api_fail_memory(error);
   bool done =
       sodium_base642bin(bytes, capacity, text, text_size, IGNORED_IN_BASE64, &size, NULL, sodium_base64_VARIANT_ORIGINAL) == 0;
   if (done) {

@@ -16,14 +16,15 @@ struct ommai_fetch_rules {
       *hosts; /* exact names, upper and lower case alike, any port; all that redirects lead through must be among them */
   size_t n_hosts;
   bool private_addresses; /* connect to addresses that are not public as well */
-  int64_t timeout_ms;     /* from the first name's resolution to the last byte, redirects included */
+  int64_t timeout_ms;     /* of all that one request has fetched, redirects included: what its deadline comes from */
   size_t max_bytes;
 };
 
-/* Asked now and then during work that takes long, at least each second; true ends it. */
+/* What ends work that takes long. */
 struct ommai_stop {
-  bool (*ask)(void *context);
+  bool (*ask)(void *context); /* asked now and then, at least each second; true ends it */
   void *context;
+  int64_t deadline_ns; /* of ommai_clock_ns */
 };
 
 /* Once before and once after all fetches of the process. Errors: UNSUPPORTED (a build without libcurl), INTERNAL. */

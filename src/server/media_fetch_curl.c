@@ -24,7 +24,6 @@ struct fetch {
   const struct ommai_stop *stop;
   CURL *easy;
   CURLU *url;
-  int64_t deadline_ns;
   struct ommai_text *body;
   size_t body_start;
   size_t other_bytes; /* read and dropped */
@@ -131,13 +130,9 @@ static void set_options(struct fetch *fetch) {
   curl_easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)fetch->rules->max_bytes);
 }
 
-static bool fail_memory(struct ommai_api_error *error) {
-  return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
-}
-
 static bool explain(const struct fetch *fetch, CURLcode code, struct ommai_api_error *error) {
   static const char FIELD[] = "image_url";
-  if (fetch->body->failed || code == CURLE_OUT_OF_MEMORY) return fail_memory(error);
+  if (fetch->body->failed || code == CURLE_OUT_OF_MEMORY) return ommai_api_fail_memory(error);
   if (code == CURLE_COULDNT_CONNECT && fetch->refusal == REFUSED_ADDRESS) {
     return ommai_api_fail(error, 422, FIELD, "The host of the picture has an address that this server does not connect to.");
   }
@@ -146,7 +141,7 @@ static bool explain(const struct fetch *fetch, CURLcode code, struct ommai_api_e
                           fetch->rules->max_bytes);
   }
   if (code == CURLE_OPERATION_TIMEDOUT) {
-    return ommai_api_fail(error, 422, FIELD, "The picture did not arrive within %g seconds.",
+    return ommai_api_fail(error, 422, FIELD, "The picture did not arrive within %g seconds, the time for all of a request.",
                           (double)fetch->rules->timeout_ms * 1e-3);
   }
   return ommai_api_fail(error, 422, FIELD, "The picture cannot be fetched: %s.", curl_easy_strerror(code));
@@ -154,7 +149,7 @@ static bool explain(const struct fetch *fetch, CURLcode code, struct ommai_api_e
 
 /* One request. *redirected tells that fetch->url is the next one to ask. */
 static bool ask_once(struct fetch *fetch, bool *redirected, struct ommai_api_error *error) {
-  int64_t left_ms = (fetch->deadline_ns - ommai_clock_ns()) / 1000000;
+  int64_t left_ms = (fetch->stop->deadline_ns - ommai_clock_ns()) / 1000000;
   long status = 0;
   char *next = NULL;
   *redirected = false;
@@ -189,16 +184,11 @@ static bool parse(CURLU *parsed, const char *url, size_t url_size) {
 
 bool ommai_media_fetch(const struct ommai_fetch_rules *rules, const char *url, size_t url_size, const struct ommai_stop *stop,
                        struct ommai_text *body, struct ommai_api_error *error) {
-  struct fetch fetch = {.rules = rules,
-                        .stop = stop,
-                        .easy = curl_easy_init(),
-                        .url = curl_url(),
-                        .deadline_ns = ommai_clock_ns() + rules->timeout_ms * 1000000,
-                        .body = body,
-                        .body_start = body->size};
+  struct fetch fetch = {
+      .rules = rules, .stop = stop, .easy = curl_easy_init(), .url = curl_url(), .body = body, .body_start = body->size};
   bool done;
   if (!fetch.easy || !fetch.url) {
-    done = fail_memory(error);
+    done = ommai_api_fail_memory(error);
   } else if (!parse(fetch.url, url, url_size)) {
     done = ommai_api_fail(error, 400, "image_url", "The URL of the picture is not a valid http(s) URL.");
   } else {

@@ -28,7 +28,7 @@ struct omma_server_options {
   const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
   size_t n_allowed_media_domains;
   bool allow_private_media_addresses; /* those hosts may have private, loopback or link-local addresses */
-  int64_t media_timeout_ms;           /* of a picture's fetch, redirects included; 0: 10,000 */
+  int64_t media_timeout_ms;           /* of all of a request's fetches together; 0: 10,000 */
 
   int n_workers;             /* threads that parse, decode and prepare; 0: 2 */
   int64_t job_queue_limit;   /* requests that may wait for a worker, more gives 503; 0: 256 */

@@ -6,10 +6,6 @@
 #include "server/request_json.h"
 #include "server/server_state.h"
 
-static bool fail_memory(struct ommai_api_error *error) {
-  return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
-}
-
 bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, int32_t **tokens, size_t *n_tokens,
                          struct ommai_api_error *error) {
   const char *bytes = json_string_value(text);
@@ -17,7 +13,7 @@ bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, 
   struct omma_error cause = {0};
   if (omma_tokenize(server->model, bytes, size, NULL, 0, &count, &cause) != OMMA_OK) return ommai_api_fail_from(error, &cause);
   int32_t *made = ommai_allocate(server->allocator, count, sizeof *made);
-  if (!made) return fail_memory(error);
+  if (!made) return ommai_api_fail_memory(error);
   if (omma_tokenize(server->model, bytes, size, made, count, &again, &cause) != OMMA_OK) {
     ommai_release(server->allocator, made, count, sizeof *made);
     return ommai_api_fail_from(error, &cause);
@@ -31,7 +27,7 @@ bool ommai_token_array_read(const struct ommai_server *server, const json_t *arr
                             size_t *n_tokens, struct ommai_api_error *error) {
   size_t count = json_array_size(array);
   int32_t *made = ommai_allocate(server->allocator, count, sizeof *made);
-  if (!made) return fail_memory(error);
+  if (!made) return ommai_api_fail_memory(error);
   for (size_t i = 0; i < count; i++) {
     int64_t id;
     if (!ommai_json_whole(json_array_get(array, i), &id) || id < 0 || id >= server->info.vocab_size) {
@@ -53,7 +49,7 @@ bool ommai_token_text_add(const struct ommai_server *server, const int32_t *toke
   if (omma_detokenize(server->model, tokens, n_tokens, false, NULL, 0, &size, &cause) != OMMA_OK) {
     return ommai_api_fail_from(error, &cause);
   }
-  if (!ommai_text_reserve(out, size)) return fail_memory(error);
+  if (!ommai_text_reserve(out, size)) return ommai_api_fail_memory(error);
   if (omma_detokenize(server->model, tokens, n_tokens, false, out->data + out->size, size, &size, &cause) != OMMA_OK) {
     return ommai_api_fail_from(error, &cause);
   }

@@ -214,6 +214,17 @@ static void creating_a_request_without_memory(void **state) {
     assert_null(request);
   }
   assert_true(n > 8);
+  struct omma_request *copy = NULL;
+  for (n = 0, n_live = allocator.n_live;; n++) {
+    fail_from(n);
+    enum omma_status status = omma_request_copy(request, &options.sampling, &copy, &error);
+    if (status == OMMA_OK) break;
+    assert_int_equal(status, OMMA_ERROR_MEMORY);
+    assert_int_equal(allocator.n_live, n_live);
+    assert_null(copy);
+  }
+  assert_int_equal(n, 7);
+  omma_request_destroy(copy);
   omma_request_destroy(request);
   omma_image_destroy(image);
   omma_model_close(model);

@@ -18,7 +18,7 @@ from stub_server import StubServer, stream
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(REPOSITORY / "tests/server"))
 
-from server_process import ServerProcess  # noqa: E402
+from server_process import ServerProcess, check_output  # noqa: E402
 
 TOKENS = 5
 VLLM = [sys.executable, "-c", "from vllm.entrypoints.cli.main import main; main()"]
@@ -134,7 +134,7 @@ def pixels(body):
 
 
 def within_noise(figures, key, slack):
-    """Whether the medians of both clients' runs differ by no more than the runs themselves do."""
+    """Whether the medians of both clients' runs differ by less than the spans of their runs and `slack`, in the figure's unit, together."""
     ours, theirs = ([result[key] for result in figures[name]] for name in ("ours", "vllm"))
     difference = abs(np.median(ours) - np.median(theirs))
     assert difference < slack + np.ptp(ours) + np.ptp(theirs), (key, ours, theirs)
@@ -163,6 +163,7 @@ def test_figures_of_a_real_server(clients, model, request):
                 print(f"{concurrency} at once,", within_noise(figures, key, slack))
     finally:
         server.stop()
+    check_output(server)
 
 
 def test_arrivals_and_figures(clients):

@@ -46,6 +46,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif name == "truncated":
             self.reply(200, png(9, 8)[:30], length=len(png(9, 8)))
             self.close_connection = True
+        elif name == "late":  # /late/SECONDS
+            host.closing.wait(float(argument))
+            self.reply(200, png(9, 8))
         elif name == "slow":
             self.send_response(200)
             self.send_header("Content-Length", "1000")

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "engine/encode_batch.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
 
@@ -164,6 +165,29 @@ static void waiting_pictures_go_together(void **state) {
   fixture_gate_destroy(&gate);
 }
 
+/* A full batch looks at nothing more: neither pictures of that request nor the requests behind it. */
+static void a_full_batch_invites_nobody(void **state) {
+  (void)state;
+  struct omma_request *one = ask_about(0, 0, NULL), *other = ask_about(1, 0, NULL);
+  int64_t n_patches = one->pictures[0].plan.n_patches;
+  struct ommai_encoder_cache cache;
+  struct ommai_encode_batch batch;
+  struct omma_error error;
+  ommai_encoder_cache_init(&cache, 1 << 26, &ommai_default_allocator);
+  assert_ok(ommai_encode_batch_init(&batch, &cache, 2, &ommai_default_allocator, &error), &error);
+  assert_true(ommai_encode_batch_invite(&batch, one, n_patches + 1));
+  assert_true(ommai_encode_batch_invite(&batch, other, n_patches + 1)); /* too big, but a smaller one may come */
+  assert_int_equal(batch.n, 1);
+  assert_false(ommai_encode_batch_invite(&batch, other, n_patches)); /* of patches */
+  assert_int_equal(batch.n, 1);
+  assert_false(ommai_encode_batch_invite(&batch, other, 1 << 20)); /* of pictures */
+  assert_int_equal(batch.n, 2);
+  ommai_encode_batch_free(&batch);
+  ommai_encoder_cache_free(&cache);
+  omma_request_destroy(one);
+  omma_request_destroy(other);
+}
+
 static void an_invited_request_may_leave(void **state) {
   (void)state;
   static struct asker first, second;
@@ -209,6 +233,7 @@ int main(void) {
       cmocka_unit_test(a_name_stands_for_a_picture),
       cmocka_unit_test(without_a_cache_every_picture_is_encoded),
       cmocka_unit_test(waiting_pictures_go_together),
+      cmocka_unit_test(a_full_batch_invites_nobody),
       cmocka_unit_test(an_invited_request_may_leave),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -257,6 +257,99 @@ static void pictures_over_the_context_are_refused(void **state) {
   assert_null(request);
 }
 
+static void resized_pixels_of_a_request_are_bounded(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_request *request = NULL;
+  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_part parts[4];
+  for (int i = 0; i < 4; i++) parts[i] = (struct omma_part){.image = image, .image_options.min_pixels = 178000000};
+  const struct omma_message message = {OMMA_ROLE_USER, parts, 4};
+  assert_fails(ask(&message, 1, &request, &error), OMMA_ERROR_LIMIT, "at most 536870912 pixels together after the resize",
+               &error);
+  assert_string_equal(error.field, "image");
+  omma_image_destroy(image);
+  assert_null(request);
+}
+
+/* Room for one picture and a half. */
+static void resized_pictures_of_all_requests_are_bounded(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_image_plan plan;
+  struct omma_request *first, *second = NULL, *copy;
+  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  assert_ok(omma_model_plan_image(model, 163, 97, NULL, &plan, &error), &error);
+  struct omma_model_options options = {.config_only = true, .n_threads = 1, .max_model_len = 200};
+  options.max_resized_bytes = (int64_t)plan.resized_width * plan.resized_height * 3 * 3 / 2;
+  struct omma_model *tight = fixture_model("qwen3_vl_tied", &options);
+  const struct omma_part part = {.image = image};
+  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  assert_ok(omma_request_create(tight, &message, 1, NULL, &first, &error), &error);
+  assert_fails(omma_request_create(tight, &message, 1, NULL, &second, &error), OMMA_ERROR_MEMORY, "resized pictures", &error);
+  assert_null(second);
+  assert_ok(omma_request_copy(first, NULL, &copy, &error), &error); /* takes nothing */
+  omma_request_destroy(first);
+  assert_fails(omma_request_create(tight, &message, 1, NULL, &second, &error), OMMA_ERROR_MEMORY, "resized pictures", &error);
+  omma_request_destroy(copy);
+  assert_ok(omma_request_create(tight, &message, 1, NULL, &second, &error), &error);
+  omma_request_destroy(second);
+  omma_model_close(tight);
+  omma_image_destroy(image);
+}
+
+/* Nothing could be resized here: what is refused was not. */
+static void an_engine_refuses_before_pictures_are_resized(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_request *request = NULL;
+  struct omma_model_options options = {.n_threads = 1, .max_model_len = 1024, .max_resized_bytes = 1};
+  struct omma_model *tight = fixture_model("qwen3_vl_tied", &options);
+  struct omma_engine *engine = fixture_engine(tight, &(struct omma_engine_options){.kv_cache_bytes = 1 << 16});
+  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  const struct omma_part part = {.image = image, .image_options.min_pixels = 500000};
+  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  struct omma_request_options with = {.engine = engine};
+  assert_fails(omma_request_create(tight, &message, 1, &with, &request, &error), OMMA_ERROR_LIMIT,
+               "This engine's KV cache holds", &error);
+  assert_string_equal(error.field, "input_tokens");
+  assert_fails(omma_request_create(tight, &message, 1, NULL, &request, &error), OMMA_ERROR_MEMORY, "resized pictures", &error);
+  static const int32_t ids[1000] = {0};
+  assert_fails(omma_request_create_tokens(tight, ids, 1000, &with, &request, &error), OMMA_ERROR_LIMIT,
+               "This engine's KV cache", &error);
+  assert_null(request);
+  omma_image_destroy(image);
+  omma_engine_destroy(engine);
+  omma_model_close(tight);
+}
+
+static void copies_share_pictures(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct omma_request *copy = NULL;
+  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_request *request = fixture_request(model, (const struct omma_image *const[]){image}, 1, "hello", NULL);
+  size_t n_source, n_copy, size = request->n_tokens;
+  const struct omma_sampling other = {.temperature = 0.5, .seed = 3, .max_tokens = 7};
+  assert_ok(omma_request_copy(request, &other, &copy, &error), &error);
+  assert_memory_equal(omma_request_prompt(request, &n_source), omma_request_prompt(copy, &n_copy), size * sizeof(int32_t));
+  assert_memory_equal(request->tokens, copy->tokens, size * sizeof *copy->tokens);
+  assert_int_equal(n_source, n_copy);
+  assert_int_equal(request->next_position, copy->next_position);
+  assert_ptr_equal(request->pictures[0].pixels, copy->pictures[0].pixels);
+  assert_memory_equal(&request->keys[0], &copy->keys[0], sizeof copy->keys[0]);
+  assert_true(copy->sampler.temperature == 0.5 && copy->max_tokens == 7 && request->max_tokens == 0);
+  uint8_t before = copy->pictures[0].pixels[0];
+  omma_request_destroy(request);
+  assert_int_equal(copy->pictures[0].pixels[0], before);
+  struct omma_request *wrong = NULL;
+  assert_fails(omma_request_copy(copy, &(struct omma_sampling){.temperature = 3}, &wrong, &error), OMMA_ERROR_ARGUMENT,
+               "temperature", &error);
+  assert_null(wrong);
+  omma_request_destroy(copy);
+  omma_image_destroy(image);
+}
+
 static void picture_plans_refuse_what_cannot_be(void **state) {
   (void)state;
   struct omma_error error;
@@ -336,6 +429,10 @@ int main(void) {
       cmocka_unit_test(wrong_ids_are_named),
       cmocka_unit_test(prompts_leave_room_for_an_answer),
       cmocka_unit_test(pictures_over_the_context_are_refused),
+      cmocka_unit_test(resized_pixels_of_a_request_are_bounded),
+      cmocka_unit_test(resized_pictures_of_all_requests_are_bounded),
+      cmocka_unit_test(an_engine_refuses_before_pictures_are_resized),
+      cmocka_unit_test(copies_share_pictures),
       cmocka_unit_test(picture_plans_refuse_what_cannot_be),
   };
   return cmocka_run_group_tests(tests, open_model, close_model);

@@ -206,6 +206,8 @@ static void videos_are_encoded_once(void **state) {
   omma_engine_get_stats(engine, &stats);
   assert_int_equal(stats.encoder_passes, 1);
   assert_int_equal(stats.encoder_cache_hits, 1);
+  assert_int_equal(request->pictures[0].plan.grid_thw[0], 2);
+  assert_int_equal(stats.patches, request->pictures[0].plan.n_patches); /* of all planes */
   omma_request_destroy(request);
   omma_engine_destroy(engine);
   omma_model_close(model);

@@ -19,6 +19,7 @@
 #define VOCABULARY 256
 #define CONTEXT 4096
 #define IMAGE_TOKENS 16
+#define DEFAULT_PIXELS 178956970 /* as omma.h says */
 #define MAX_TEXT 65536
 #define MAX_RUNNING 64
 #define SECRET "/secret/checkpoint/model.safetensors"
@@ -35,6 +36,7 @@ struct omma_request {
   int32_t *prompt;
   size_t n_prompt;
   char text[MAX_TEXT];
+  char shown[8192]; /* prompt and pictures, with [[show=1]] */
   struct omma_sampling sampling;
   char *stop[OMMA_MAX_STOP_STRINGS];
   int32_t stop_tokens[256];
@@ -95,7 +97,7 @@ enum omma_status omma_image_decode(const void *data, size_t size, const struct o
   }
   bool whole = png ? size >= 45 && !memcmp(bytes + size - 8, "IEND", 4) : bytes[size - 2] == 0xff && bytes[size - 1] == 0xd9;
   if (png && size >= 24) found = (struct omma_image){big_endian(bytes + 16), big_endian(bytes + 20)};
-  int64_t max_pixels = limits && limits->max_pixels ? limits->max_pixels : 1 << 27;
+  int64_t max_pixels = limits && limits->max_pixels ? limits->max_pixels : DEFAULT_PIXELS;
   if ((int64_t)found.width * found.height > max_pixels) {
     return ommai_fail(error, OMMA_ERROR_LIMIT, "picture of %d x %d pixels: at most %" PRId64 " are allowed", found.width,
                       found.height, max_pixels);
@@ -145,25 +147,30 @@ static void copy_sampling(struct omma_request *request, const struct omma_sampli
 }
 
 /* What arrived, for tests of the fields' way through the server. */
-static void describe(struct omma_request *request, const struct omma_message *messages, size_t n_messages, bool continued) {
+static void describe(struct omma_request *request) {
   const struct omma_sampling *s = &request->sampling;
-  size_t used = (size_t)snprintf(request->text, sizeof request->text,
-                                 "t=%g p=%g m=%g k=%" PRId64 " seed=%" PRIu64 " r=%g pp=%g fp=%g min=%" PRId64 " eos=%d c=%d",
-                                 s->temperature, s->top_p, s->min_p, s->top_k, s->seed, s->repetition_penalty,
-                                 s->presence_penalty, s->frequency_penalty, s->min_tokens, s->ignore_eos, continued);
+  snprintf(request->text, sizeof request->text,
+           "t=%g p=%g m=%g k=%" PRId64 " seed=%" PRIu64 " r=%g pp=%g fp=%g min=%" PRId64 " eos=%d%s", s->temperature, s->top_p,
+           s->min_p, s->top_k, s->seed, s->repetition_penalty, s->presence_penalty, s->frequency_penalty, s->min_tokens,
+           s->ignore_eos, request->shown);
+}
+
+static void describe_prompt(struct omma_request *request, const struct omma_message *messages, size_t n_messages,
+                            bool continued) {
+  size_t used = (size_t)snprintf(request->shown, sizeof request->shown, " c=%d", continued);
   for (size_t i = 0; i < n_messages; i++) {
     for (size_t j = 0; j < messages[i].n_parts && used < 4096; j++) {
       const struct omma_part *part = &messages[i].parts[j];
-      used += (size_t)snprintf(request->text + used, 200, " role%d:", (int)messages[i].role);
+      used += (size_t)snprintf(request->shown + used, 200, " role%d:", (int)messages[i].role);
       if (part->image) {
-        used += (size_t)snprintf(request->text + used, 200, "image(%dx%d,%" PRId64 ",%" PRId64 ")", part->image->width,
+        used += (size_t)snprintf(request->shown + used, 200, "image(%dx%d,%" PRId64 ",%" PRId64 ")", part->image->width,
                                  part->image->height, part->image_options.min_pixels, part->image_options.max_pixels);
       } else if (part->video) {
-        used += (size_t)snprintf(request->text + used, 200, "video(%zux%dx%d,%g,%s)", part->video->n_frames,
+        used += (size_t)snprintf(request->shown + used, 200, "video(%zux%dx%d,%g,%s)", part->video->n_frames,
                                  part->video->frames[0]->width, part->video->frames[0]->height, part->video->fps,
                                  part->image_name ? part->image_name : "");
       } else {
-        used += (size_t)snprintf(request->text + used, 200, "text(%zu)", part->text_size);
+        used += (size_t)snprintf(request->shown + used, 200, "text(%zu)", part->text_size);
       }
     }
   }
@@ -208,7 +215,10 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   }
   read_directives(made, all);
   copy_sampling(made, &options->sampling);
-  if (made->show) describe(made, messages, n_messages, options->continue_final_message);
+  if (made->show) {
+    describe_prompt(made, messages, n_messages, options->continue_final_message);
+    describe(made);
+  }
   made->n_prompt = n_prompt;
   made->prompt = calloc(n_prompt + 1, sizeof *made->prompt);
   for (size_t i = 0; i < n_prompt; i++) made->prompt[i] = i < n_all ? (unsigned char)all[i] : 7;
@@ -219,6 +229,23 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
     omma_request_destroy(made);
   }
   return status;
+}
+
+enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
+                                   struct omma_request **request, struct omma_error *error) {
+  struct omma_request *made = malloc(sizeof *made);
+  (void)error;
+  *made = *source;
+  memset(made->stop, 0, sizeof made->stop);
+  copy_sampling(made, sampling);
+  made->prompt = calloc(made->n_prompt + 1, sizeof *made->prompt);
+  memcpy(made->prompt, source->prompt, made->n_prompt * sizeof *made->prompt);
+  if (made->show) {
+    strcat(made->shown, " copy");
+    describe(made);
+  }
+  *request = made;
+  return OMMA_OK;
 }
 
 /* A prompt of ids is the text of its bytes. */

@@ -1,0 +1,49 @@
+"""Options of `omma serve` that take several words, as `vllm serve` has them."""
+
+import pytest
+from media_host import MediaHost
+from server_process import ServerProcess, check_output
+
+
+@pytest.fixture
+def serve(request):
+    """serve(word, ...): the program with these words behind `omma serve`."""
+    omma, processes = request.config.getoption("--omma"), []
+    if not omma:
+        pytest.skip("needs the real program")
+
+    def run(*words):
+        processes.append(ServerProcess([omma, "serve", *words]))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.stop()
+        check_output(process)
+
+
+@pytest.fixture
+def model(request):
+    return request.config.getoption("--model")
+
+
+def names(server):
+    return [entry["id"] for entry in server.get("/v1/models").json["data"]]
+
+
+def test_several_names(serve, model):
+    assert names(serve(model, "--served-model-name", "a", "b", "--port", "0")) == ["a", "b"]
+    assert names(serve("--port=0", "--served-model-name", "a", "b", "--served-model-name", "c", "--", model)) == ["a", "b", "c"]
+
+
+def test_a_name_behind_an_equals_sign_is_one(serve, model):
+    assert names(serve("--port", "0", "--served-model-name=a", model)) == ["a"]
+
+
+def test_several_hosts(serve, model):
+    host = MediaHost()
+    server = serve(model, "--port", "0", "--allowed-media-domains", "example.org", "127.0.0.1", "--allow-private-media-addresses")
+    part = {"type": "image_url", "image_url": {"url": host.url("picture/64")}}
+    reply = server.chat(messages=[{"role": "user", "content": [part]}], max_tokens=1)
+    host.close()
+    assert reply.status == 200, reply.body
