@@ -98,7 +98,7 @@ fixtures: ## make the test fixtures anew (needs Python with torch, transformers,
 .PHONY: readme-pictures
 readme-pictures: release ## make the pictures of README.md anew: a recorded terminal, and boxes that the demo model finds
 	@tools/record_terminal.py
-	@build/release/omma chat --image models/demo/pictures/shapes.png --prompt "Where is the red circle?" --boxes docs/images/boxes.png
+	@build/release/omma chat --image models/demo/pictures/cross.png --prompt "Where is the orange cross?" --boxes docs/images/boxes.png
 
 .PHONY: format
 format: ## bring the C sources into the common form

@@ -92,11 +92,14 @@ measure omma
 
 if [ -x "$vllm_python" ]; then
   [ "$plugin" = yes ] || export VLLM_PLUGINS=
-  # Bound to cores, vLLM would leave one of them to its scheduler. Its start encodes as many pictures as a step may hold tokens.
+  # Bound to cores, vLLM would leave one of them to its scheduler. To profile, its start would encode the largest picture that the model
+  # takes, which lasts most of an hour. It refuses to start unless 0.92 of the machine's memory is free, which the last option lowers
+  # (it is the CPU's, whatever its name).
   VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=$threads "$vllm_python" -m vllm.entrypoints.cli.main serve "$model" \
     --served-model-name peer --host 127.0.0.1 --port "$port" --max-model-len "$max_model_len" --dtype bfloat16 \
     --limit-mm-per-prompt '{"image": 1, "video": 0}' --max-num-batched-tokens "$max_model_len" --max-num-seqs 1 \
-    --no-async-scheduling --no-enable-prefix-caching --mm-processor-cache-gb 0 > "$work/log" 2>&1 &
+    --no-async-scheduling --no-enable-prefix-caching --mm-processor-cache-gb 0 --skip-mm-profiling \
+    --gpu-memory-utilization 0.6 > "$work/log" 2>&1 &
   server=$!
   measure vllm
 else

@@ -435,7 +435,7 @@ SHIPPED: tuple[tuple[str, Scene, tuple[tuple[str, str], ...]], ...] = (
             ),
         ),
         (
-            ("How many stars are there?", "There are two stars."),
+            ("How many objects are there?", "There are three objects."),
             ("What color is the circle?", "The circle is purple."),
             ("Is there a red star?", "No, there is no red star."),
         ),

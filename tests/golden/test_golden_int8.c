@@ -66,14 +66,15 @@ static double cosine(const float *a, const float *b, int64_t n) {
 }
 
 struct nearness {
-  double worst, sum;
+  double worst_merged, worst_deepstack, sum;
   int64_t n;
 };
 
-static void add_tensor(struct nearness *nearness, const float *a, const float *b, int64_t n_tokens, int64_t width) {
+static void add_tensor(struct nearness *nearness, double *worst, const float *a, const float *b, int64_t n_tokens,
+                       int64_t width) {
   for (int64_t i = 0; i < n_tokens; i++) {
     double near = cosine(a + i * width, b + i * width, width);
-    if (!(near >= nearness->worst)) nearness->worst = near;
+    if (!(near >= *worst)) *worst = near;
     nearness->sum += near;
     nearness->n++;
   }
@@ -81,20 +82,22 @@ static void add_tensor(struct nearness *nearness, const float *a, const float *b
 
 /* Cosines between the tokens of the int8 tower and of the f32 one, deepstack's too. */
 static struct nearness compare(const char *model, const struct omma_image *const *images, size_t n) {
-  struct nearness nearness = {.worst = 1};
+  struct nearness nearness = {.worst_merged = 1, .worst_deepstack = 1};
   struct omma_embeddings *f32 = encode(model, OMMA_WEIGHTS_F32, 2, images, n, true),
                          *int8 = encode(model, OMMA_WEIGHTS_INT8, 2, images, n, true);
   for (size_t i = 0; i < n; i++) {
     struct omma_image_embeddings a, b;
     omma_embeddings_get(f32, i, &a);
     omma_embeddings_get(int8, i, &b);
-    add_tensor(&nearness, a.merged, b.merged, a.n_tokens, a.width);
-    for (int64_t d = 0; d < a.n_deepstack; d++) add_tensor(&nearness, a.deepstack[d], b.deepstack[d], a.n_tokens, a.width);
+    add_tensor(&nearness, &nearness.worst_merged, a.merged, b.merged, a.n_tokens, a.width);
+    for (int64_t d = 0; d < a.n_deepstack; d++) {
+      add_tensor(&nearness, &nearness.worst_deepstack, a.deepstack[d], b.deepstack[d], a.n_tokens, a.width);
+    }
   }
   omma_embeddings_destroy(f32);
   omma_embeddings_destroy(int8);
-  print_message("%s: cosine %.5f in the mean, %.5f for the worst token\n", model ? model : "demo",
-                nearness.sum / (double)nearness.n, nearness.worst);
+  print_message("%s: cosine %.5f in the mean, %.5f for the worst token, %.5f of deepstack\n", model ? model : "demo",
+                nearness.sum / (double)nearness.n, nearness.worst_merged, nearness.worst_deepstack);
   return nearness;
 }
 
@@ -107,7 +110,8 @@ static void golden_towers_stay_near_f32(void **state) {
   for (size_t m = 0; golden_models[m]; m++) {
     const struct omma_image *const all[N_PICTURES] = {images[0], images[1], images[2]};
     struct nearness near = compare(golden_models[m], all, N_PICTURES);
-    if (!(near.sum / (double)near.n >= 0.998 && near.worst >= 0.95)) fail_msg("%s is too far off", golden_models[m]);
+    if (!(near.sum / (double)near.n >= 0.998 && near.worst_merged >= 0.95 && near.worst_deepstack >= 0.95))
+      fail_msg("%s is too far off", golden_models[m]);
   }
   for (int i = 0; i < N_PICTURES; i++) omma_image_destroy(images[i]);
 }
@@ -147,7 +151,8 @@ static struct omma_image *demo_picture(const json_t *question) {
   return image;
 }
 
-/* On the shipped questions: every token's cosine, and the answers. */
+/* On the shipped questions: every token's cosine, and the answers. What deepstack adds to a token may be small beside what it adds to others,
+ * and then is less exact. */
 static void the_demo_model_answers_as_before(void **state) {
   (void)state;
   if (!has_int8 || access(DEMO "/model.safetensors", R_OK) != 0) skip();
@@ -168,7 +173,7 @@ static void the_demo_model_answers_as_before(void **state) {
     assert_int_equal(answer.text_size, strlen(expected));
     assert_memory_equal(answer.text, expected, answer.text_size);
     struct nearness near = compare(NULL, images, 1);
-    assert_true(near.worst >= 0.999);
+    assert_true(near.worst_merged >= 0.999 && near.worst_deepstack >= 0.998);
     omma_request_destroy(request);
     omma_image_destroy(image);
   }
