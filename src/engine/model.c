@@ -100,8 +100,9 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   int64_t most = model->config.text.max_positions;
   model->max_model_len = options->max_model_len ? options->max_model_len : most;
   if (model->max_model_len < 1 || model->max_model_len > most) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "max_model_len", "max_model_len: expected 1 to %lld, found %lld",
-                            (long long)most, (long long)options->max_model_len);
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "max_model_len",
+                            "max_model_len: expected 1 to %lld, the context of this checkpoint, found %lld", (long long)most,
+                            (long long)options->max_model_len);
   }
   model->n_threads = options->n_threads ? options->n_threads : ommai_team_cpu_count();
   if (model->n_threads < 1 || model->n_threads > 1024) {

@@ -112,7 +112,7 @@ bool ommai_server_has_model(const struct ommai_server *server, const char *name)
   for (size_t i = 0; i < server->n_model_names; i++) {
     if (!strcmp(server->model_names[i], name)) return true;
   }
-  return false;
+  return server->answers_to_path && server->info.directory && !strcmp(server->info.directory, name);
 }
 
 void ommai_server_log(struct ommai_server *server, const char *what, const struct omma_error *error) {
@@ -153,6 +153,7 @@ static enum omma_status take_names(struct ommai_server *server, const struct omm
     if (!name) return ommai_fail_memory(error, "model name", 1);
     server->model_names[server->n_model_names++] = name;
   }
+  server->answers_to_path = n_names == 0;
   return OMMA_OK;
 }
 

@@ -26,6 +26,7 @@ struct ommai_server {
   struct omma_model_info info;
   char *model_names[OMMAI_MAX_MODEL_NAMES];
   size_t n_model_names;
+  bool answers_to_path; /* no name was given, so that the path as given, vLLM's default, is a name too */
   char *api_key;
   char *media_path; /* resolved */
   char *media_hosts[OMMAI_MAX_MEDIA_HOSTS];

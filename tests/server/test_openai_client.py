@@ -1,5 +1,7 @@
 """The client library that most users have."""
 
+import asyncio
+
 import pytest
 from pictures import image_part, text_part
 
@@ -26,6 +28,26 @@ def test_stream(client):
     chunks = list(stream)
     assert chunks[0].choices[0].delta.role == "assistant" and chunks[-1].usage.total_tokens > 0
     assert chunks[-2].choices[0].finish_reason
+
+
+@pytest.mark.real_too
+def test_asynchronous(server):
+    """Two whole answers and a stream at the same time."""
+    messages = [{"role": "user", "content": [text_part("hello there"), image_part()]}]
+
+    async def run():
+        async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", max_retries=0) as client:
+            async def streamed():
+                stream = await client.chat.completions.create(model="test-model", messages=messages, max_tokens=3, temperature=0, stream=True)
+                return [chunk async for chunk in stream]
+
+            whole = [client.chat.completions.create(model="test-model", messages=messages, max_tokens=3, temperature=0) for _ in range(2)]
+            return await asyncio.gather(*whole, streamed())
+
+    first, second, chunks = asyncio.run(run())
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    assert first.choices[0].finish_reason and chunks[-1].choices[0].finish_reason
+    assert first.choices[0].message.content == second.choices[0].message.content == text
 
 
 @pytest.mark.real_too

@@ -39,6 +39,12 @@ def test_every_key_in_order(program):
     assert body["usage"]["prompt_tokens"] > len(program.post("/tokenize", {"prompt": "what is this?"}).json["tokens"])
 
 
+def test_the_path_is_a_name_too(program, request):
+    model = request.config.getoption("--model")
+    assert ask(program, model=model)["model"] == model and ask(program)["choices"] == ask(program, model=model)["choices"]
+    assert program.chat(**{"messages": messages(), "model": model + "x"}).status == 404
+
+
 def test_one_picture_at_most(program):
     reply = program.chat(messages=messages(image_part(), image_part()), max_tokens=1)
     assert reply.status == 400 and reply.error["param"] == "image" and "At most 1 image(s)" in reply.error["message"]
