@@ -102,7 +102,7 @@ static void options_out_of_range_are_named(void **state) {
   char path[1024];
   golden_path("qwen3_vl_tied", NULL, path, sizeof path);
   expect_refused(path, (struct omma_model_options){.max_model_len = 32769}, OMMA_ERROR_ARGUMENT,
-                 "expected 1 to 32768, found 32769");
+                 "expected 1 to 32768, the context of this checkpoint, found 32769");
   expect_refused(path, (struct omma_model_options){.max_model_len = -1}, OMMA_ERROR_ARGUMENT, "max_model_len");
   expect_refused(path, (struct omma_model_options){.n_threads = -1}, OMMA_ERROR_ARGUMENT,
                  "threads: expected 1 to 1024, found -1");
