@@ -20,7 +20,7 @@ struct ommai_connection_clock {
   int descriptor;
   int64_t idle_since_ns; /* 0 while a request is being received or served */
   int64_t hung_up_ns;    /* 0: not */
-  bool answering;        /* a request is complete, its reply not out yet */
+  bool answering;        /* a request for a worker is complete, its reply not out */
 };
 
 /* From libmicrohttpd's notifications: a connection was opened (NULL when memory is out), is about to be closed. */
