@@ -100,8 +100,11 @@ static void add_text(struct ommai_chat_request *request, const json_t *text) {
 }
 
 /* {"image_url": {"url", "detail"}} and {"image_url": "..."} are both in use; so with video_url. */
-static bool add_media(struct ommai_chat_request *request, const json_t *source, bool is_video, const char *where,
-                      struct ommai_api_error *error) {
+static bool add_media(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
+                      bool is_video, const char *where, struct ommai_api_error *error) {
+  const char *kind = is_video ? "video" : "image";
+  int64_t *count = is_video ? &request->n_videos : &request->n_images,
+          limit = is_video ? server->limit_videos : server->limit_images;
   const char *field = is_video ? "video_url" : "image_url";
   const json_t *holder = ommai_field_get(source, field), *url = holder;
   struct omma_image_options options = request->image_options;
@@ -118,23 +121,8 @@ static bool add_media(struct ommai_chat_request *request, const json_t *source, 
   struct omma_part *part = add_part(request);
   part->image_options = options;
   part->image_name = name;
-  return true;
-}
-
-static bool add_image(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
-                      const char *where, struct ommai_api_error *error) {
-  int64_t limit = server->limit_images;
-  if (!add_media(request, source, false, where, error)) return false;
-  return ++request->n_images <= limit ||
-         ommai_api_fail(error, 400, "image", "At most %" PRId64 " image(s) may be provided in one prompt.", limit);
-}
-
-static bool add_video(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
-                      const char *where, struct ommai_api_error *error) {
-  int64_t limit = server->limit_videos;
-  if (!add_media(request, source, true, where, error)) return false;
-  return ++request->n_videos <= limit ||
-         ommai_api_fail(error, 400, "video", "At most %" PRId64 " video(s) may be provided in one prompt.", limit);
+  return ++*count <= limit ||
+         ommai_api_fail(error, 400, kind, "At most %" PRId64 " %s(s) may be provided in one prompt.", limit, kind);
 }
 
 static bool add_content_part(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
@@ -145,8 +133,9 @@ static bool add_content_part(const struct ommai_server *server, struct ommai_cha
   }
   if (!ommai_field_string(source, "type", &type, error)) return false;
   if (!type) return ommai_api_fail(error, 400, "messages", "%s has no type.", where);
-  if (!strcmp(type, "image_url") || !strcmp(type, "input_image")) return add_image(server, request, source, where, error);
-  if (!strcmp(type, "video_url")) return add_video(server, request, source, where, error);
+  if (!strcmp(type, "image_url") || !strcmp(type, "input_image"))
+    return add_media(server, request, source, false, where, error);
+  if (!strcmp(type, "video_url")) return add_media(server, request, source, true, where, error);
   if (strcmp(type, "text") && strcmp(type, "input_text")) {
     return ommai_api_fail(error, 400, "messages",
                           "%s: unknown part type \"%.80s\"; known are text, input_text, image_url, input_image and video_url.",
