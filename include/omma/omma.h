@@ -57,8 +57,8 @@ struct omma_model_options {
 /* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json,
  * model.safetensors (or the index and its shards). Every key and every tensor's shape is checked before weights are packed.
  * Weights are packed once and the pages of their files released. With config_only all but config.json may be missing: the family's
- * published values stand for preprocessor_config.json (omma_model_info tells), and only plans are made then. Errors: IO, FORMAT, UNSUPPORTED, MEMORY; the message names file and
- * key or tensor. */
+ * published values stand for preprocessor_config.json (omma_model_info tells), and only plans are made then. Errors: IO, FORMAT,
+ * UNSUPPORTED, MEMORY; the message names file and key or tensor. */
 OMMA_API enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options,
                                           struct omma_model **model, struct omma_error *error);
 /* No engine, request or plan of the model may be in use any more. */
@@ -96,7 +96,8 @@ OMMA_API void omma_model_get_info(const struct omma_model *model, struct omma_mo
 typedef void (*omma_report)(void *context, bool ok, const char *what, const char *details);
 
 /* Reads all weights of an open model (also of one opened config_only) and reports each tensor that is missing, of a wrong shape or
- * type, unused, or holds NaN or infinity, and the files that config_only let it lack; one line per file when all is well. OK when nothing was wrong, else FORMAT. */
+ * type, unused, or holds NaN or infinity, and the files that config_only let it lack; one line per file when all is well. OK when
+ * nothing was wrong, else FORMAT. */
 OMMA_API enum omma_status omma_model_verify(const struct omma_model *model, omma_report report, void *context,
                                             struct omma_error *error);
 

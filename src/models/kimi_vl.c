@@ -75,7 +75,7 @@ static enum omma_status parse_config(const json_t *root, const char *path, struc
 static const struct ommai_published_processor published = {
     .name = "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)",
     .picture =
-        "{\"patch_size\": 14, \"merge_kernel_size\": [2, 2], \"in_token_limit\": 4096, \"pad_input\": true,"
+        "{\"in_token_limit\": 4096, \"pad_input\": true,"
         " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
 };
 

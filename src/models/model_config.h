@@ -55,7 +55,7 @@ struct ommai_model_config {
   int32_t image_token;
 };
 
-/* What the processor files of a family's released checkpoints say, as JSON. */
+/* What the processor files of a family's released checkpoints say, as JSON, beside the sizes that config.json has. */
 struct ommai_published_processor {
   const char *name;    /* whose values they are, for messages */
   const char *picture; /* preprocessor_config.json */

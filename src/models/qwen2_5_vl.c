@@ -73,8 +73,7 @@ static enum omma_status parse_config(const json_t *root, const char *path, struc
 static const struct ommai_published_processor published = {
     .name = "Qwen2.5-VL's published values",
     .picture =
-        "{\"patch_size\": 14, \"temporal_patch_size\": 2, \"merge_size\": 2,"
-        " \"min_pixels\": 3136, \"max_pixels\": 12845056,"
+        "{\"min_pixels\": 3136, \"max_pixels\": 12845056,"
         " \"image_mean\": [0.48145466, 0.4578275, 0.40821073],"
         " \"image_std\": [0.26862954, 0.26130258, 0.27577711]}",
 };

@@ -81,12 +81,10 @@ static enum omma_status parse_moe_config(const json_t *root, const char *path, s
 static const struct ommai_published_processor published = {
     .name = "Qwen3-VL's published values",
     .picture =
-        "{\"patch_size\": 16, \"temporal_patch_size\": 2, \"merge_size\": 2,"
-        " \"size\": {\"shortest_edge\": 65536, \"longest_edge\": 16777216},"
+        "{\"size\": {\"shortest_edge\": 65536, \"longest_edge\": 16777216},"
         " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
     .video =
-        "{\"patch_size\": 16, \"temporal_patch_size\": 2, \"merge_size\": 2,"
-        " \"size\": {\"shortest_edge\": 4096, \"longest_edge\": 25165824},"
+        "{\"size\": {\"shortest_edge\": 4096, \"longest_edge\": 25165824},"
         " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
 };
 
