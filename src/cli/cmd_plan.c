@@ -6,6 +6,8 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "base/file.h"
+#include "cli/bench_times.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
@@ -101,9 +103,8 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   bool int8 = strcmp(estimate->model.vision_weights, "int8") == 0;
   bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
   estimate->peak_type = bf16 ? "bf16" : "f32";
-  estimate->peak_gflops = bf16 ? machine.bf16_gflops : machine.f32_gflops;
   estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
-  return OMMAI_EXIT_DONE;
+  return ommai_measure_peak(ommai_common_isa(&values->common), estimate->model.n_threads, bf16, &estimate->peak_gflops);
 }
 
 /* What a picture and all of them together have. */
@@ -158,7 +159,7 @@ static void print_name(const char *name, int width) {
 static void print_row(const struct estimate *estimate, const char *size, const char *resized, const char *grid,
                       const struct omma_image_plan *plan) {
   char time[32];
-  printf(" %11s %11s %12s %9lld %8lld %8lld %8lld %9.4g %10s\n", size, resized, grid, (long long)plan->n_patches,
+  printf(" %9s %9s %9s %7lld %6lld %8lld %7lld %7.1f %7s\n", size, resized, grid, (long long)plan->n_patches,
          (long long)plan->n_tokens, (long long)plan->n_segments, (long long)plan->n_windows, plan->flops * 1e-9,
          ommai_show_seconds(expected_seconds(estimate, plan->flops), time, sizeof time));
 }
@@ -175,8 +176,8 @@ static void print_image(const struct estimate *estimate, const struct omma_image
 static int print_table(const struct estimate *estimate) {
   int width = name_width(&estimate->sources);
   print_name("picture", width);
-  printf(" %11s %11s %12s %9s %8s %8s %8s %9s %10s\n", "size", "resized", "grid", "patches", "tokens", "segments", "windows",
-         "GFLOP", "estimate");
+  printf(" %9s %9s %9s %7s %6s %8s %7s %7s %7s\n", "size", "resized", "grid", "patches", "tokens", "segments", "windows",
+         "GFLOP", "time");
   for (size_t i = 0; i < estimate->sources.count; i++) {
     print_name(estimate->sources.items[i], width);
     print_image(estimate, &estimate->images[i]);
@@ -186,9 +187,9 @@ static int print_table(const struct estimate *estimate) {
     print_row(estimate, "", "", "", &estimate->total);
   }
   printf(
-      "\nSizes are width x height, the grid is time x rows x columns of patches. Attention stays inside segments, in windowed\n"
-      "layers inside windows. The estimate is the tower's time at %.0f %% of the %.0f GFLOP/s that were just measured on\n"
-      "%d thread%s (%s).\n\n",
+      "\nSizes are width x height, the grid is time x rows x columns of patches. Attention stays inside segments,\n"
+      "in windowed layers inside windows. The time is an estimate: the tower's at %.0f %% of the %.0f GFLOP/s that\n"
+      "were just measured on %d thread%s (%s).\n\n",
       estimate->efficiency * 100, estimate->peak_gflops, estimate->model.n_threads,
       ommai_show_plural(estimate->model.n_threads), estimate->peak_type);
   ommai_show_model(stdout, &estimate->model);
@@ -196,7 +197,7 @@ static int print_table(const struct estimate *estimate) {
   return ommai_finish_output();
 }
 
-static int plan(const struct values *values, struct estimate *estimate) {
+static int plan_and_print(const struct values *values, struct estimate *estimate) {
   struct omma_model *model = NULL;
   size_t count = estimate->sources.count;
   estimate->images = ommai_allocate(&ommai_default_allocator, count, sizeof *estimate->images);
@@ -224,7 +225,7 @@ static bool is_model(const char *word) {
 /* The directory of a model that may be given as its config.json. */
 static const char *model_directory(const char *model, char *out, size_t size) {
   const char *name = file_name(model);
-  if (strcmp(name, CONFIG) != 0 || !is_model(model)) return model;
+  if (strcmp(name, CONFIG) != 0 || !ommai_file_exists(model)) return model;
   snprintf(out, size, "%.*s", (int)(name - model), model);
   return *out ? out : ".";
 }
@@ -245,7 +246,7 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
   }
   if (values.common.model) values.common.model = model_directory(values.common.model, directory, sizeof directory);
   if (!estimate.sources.count) estimate.sources = (struct ommai_strings){&usual, 1, 1};
-  return plan(&values, &estimate);
+  return plan_and_print(&values, &estimate);
 }
 
 static const struct ommai_option table[] = {
