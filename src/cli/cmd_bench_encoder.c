@@ -20,6 +20,7 @@
 #define MAX_SIZES 256
 #define MAX_BATCH 4096
 #define MAX_RUNS 1000
+#define MAX_SLICE_MS 60000
 #define SIZE_TEXT 32
 /* Peaks before and after that differ by more than this are both shown. */
 #define STEADY 0.05
@@ -27,7 +28,7 @@
 struct values {
   struct ommai_common common;
   const char *sizes;
-  int64_t batch, repeat, warmup, seed;
+  int64_t batch, repeat, warmup, seed, slice_ms;
   bool json;
 };
 
@@ -167,7 +168,8 @@ static int run_round(struct bench *bench, int64_t round) {
 /* Peak before and after, the better of the two, so that a clock that rose meanwhile does not flatter the tower. */
 static int measure(struct bench *bench) {
   struct omma_error error;
-  if (omma_engine_create(bench->model, NULL, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  const struct omma_engine_options engine = {.slice_ms = bench->values->slice_ms};
+  if (omma_engine_create(bench->model, &engine, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   int code = measure_peak(bench, &bench->peaks[0]);
   int64_t held = ommai_memory_watch();
   for (int64_t round = -bench->values->warmup; round < bench->values->repeat && code == OMMAI_EXIT_DONE; round++) {
@@ -182,9 +184,9 @@ static int measure(struct bench *bench) {
 /* ---- output ----------------------------------------------------------------------------------------------------------- */
 
 static json_t *parts_json(const struct omma_encode_timings *timings) {
-  return json_pack("{s:f, s:f, s:f, s:f, s:f}", "preprocess", timings->preprocess * 1e3, "patch_embed",
+  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "preprocess", timings->preprocess * 1e3, "patch_embed",
                    timings->patch_embed * 1e3, "attention", timings->attention * 1e3, "linear", timings->linear * 1e3, "rest",
-                   timings->rest * 1e3);
+                   timings->rest * 1e3, "longest_slice", timings->longest_slice * 1e3, "slices", (json_int_t)timings->n_slices);
 }
 
 static double median(const struct bench *bench, enum way way) {
@@ -223,6 +225,7 @@ static void print_parts(const struct omma_encode_timings *timings) {
   print_part("attention", timings->attention, timings->total);
   print_part("linear", timings->linear, timings->total);
   print_part("rest", timings->rest, timings->total);
+  printf("    %-24s%10.1f ms, of %lld\n", "longest slice", timings->longest_slice * 1e3, (long long)timings->n_slices);
 }
 
 static void print_memory(const struct bench *bench) {
@@ -329,6 +332,14 @@ static const struct ommai_option table[] = {
      .high = INT64_MAX,
      .initial = "0",
      .help = "of the noise in the pictures"},
+    {.name = "slice-ms",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(slice_ms),
+     .value = "MS",
+     .low = 1,
+     .high = MAX_SLICE_MS,
+     .initial = "400",
+     .help = "the tower stops that often, so that other work could be done in between; the longest slice is shown"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = AT(json), .help = "print one JSON object"},
 };
 static const struct ommai_option_group options = {"Work", table, sizeof table / sizeof *table};
