@@ -312,7 +312,7 @@ static bool has_ending(const char *path, const char *ending) {
 static int check_plot(const char *path, bool *is_png) {
   *is_png = has_ending(path, ".png");
   if (*is_png && !ommai_load_plot_has_png()) {
-    return wrong("plot", path, "this build has no librsvg: use a name that ends in .svg");
+    return wrong("plot", path, "there is no librsvg here: use a name that ends in .svg");
   }
   return *is_png || has_ending(path, ".svg") ? OMMAI_EXIT_DONE : wrong("plot", path, "the name must end in .svg or .png");
 }

@@ -153,7 +153,7 @@ def test_plot_as_png(bench, tmp_path):
     with StubServer(varied) as server:
         result = bench(server, *RANDOM, "--num-prompts", 9, "--plot", path)
     if result.returncode == 2:
-        assert "this build has no librsvg: use a name that ends in .svg" in result.stderr and not server.requests and not path.exists()
+        assert "there is no librsvg here: use a name that ends in .svg" in result.stderr and not server.requests and not path.exists()
     else:
         assert result.returncode == 0 and path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n", result.stderr
 
