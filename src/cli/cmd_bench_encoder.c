@@ -206,9 +206,13 @@ static int measure(struct bench *bench) {
 /* ---- output ----------------------------------------------------------------------------------------------------------- */
 
 static json_t *parts_json(const struct omma_encode_timings *timings) {
-  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "preprocess", timings->preprocess * 1e3, "patch_embed",
+  return json_pack("{s:f, s:f, s:f, s:f, s:f}", "preprocess", timings->preprocess * 1e3, "patch_embed",
                    timings->patch_embed * 1e3, "attention", timings->attention * 1e3, "linear", timings->linear * 1e3, "rest",
-                   timings->rest * 1e3, "longest_slice", timings->longest_slice * 1e3, "slices", (json_int_t)timings->n_slices);
+                   timings->rest * 1e3);
+}
+
+static json_t *slices_json(const struct omma_encode_timings *timings) {
+  return json_pack("{s:I, s:f}", "number", (json_int_t)timings->n_slices, "ms_longest", timings->longest_slice * 1e3);
 }
 
 static double median(const struct bench *bench, enum way way) {
@@ -233,14 +237,14 @@ static json_t *peaks_json(const struct bench *bench) {
 
 static int print_json(const struct bench *bench) {
   return ommai_json_print(json_pack(
-      "{s:f, s:f, s:o, s:f, s:f, s:o, s:s?, s:f, s:I, s:I, s:o, s:f, s:i, s:I, s:I, s:i, s:s, s:s, s:i, s:I}", "ms_min",
+      "{s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:s?, s:f, s:I, s:I, s:o, s:f, s:i, s:I, s:I, s:i, s:s, s:s, s:i, s:I}", "ms_min",
       bench->times[PACKED][0] * 1e3, "ms_median", median(bench, PACKED) * 1e3, "parts", parts_json(&bench->best[PACKED]),
-      "flops", bench->flops, "peak_gflops", peak_gflops(bench), "peaks", peaks_json(bench), "peak_note", peak_doubt(bench),
-      "times_peak", times_peak(bench), "planned_bytes", (json_int_t)bench->planned_bytes, "peak_bytes",
-      (json_int_t)bench->peak_bytes, "separate", separate_json(bench), "pictures_per_s", rate(bench, PACKED), "n_pictures",
-      (int)bench->n_pictures, "n_patches", (json_int_t)bench->n_patches, "n_tokens", (json_int_t)bench->n_tokens, "threads",
-      bench->info.n_threads, "isa", bench->info.isa, "vision_weights", bench->info.vision_weights, "runs",
-      (int)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
+      "slices", slices_json(&bench->best[PACKED]), "flops", bench->flops, "peak_gflops", peak_gflops(bench), "peaks",
+      peaks_json(bench), "peak_note", peak_doubt(bench), "times_peak", times_peak(bench), "planned_bytes",
+      (json_int_t)bench->planned_bytes, "peak_bytes", (json_int_t)bench->peak_bytes, "separate", separate_json(bench),
+      "pictures_per_s", rate(bench, PACKED), "n_pictures", (int)bench->n_pictures, "n_patches", (json_int_t)bench->n_patches,
+      "n_tokens", (json_int_t)bench->n_tokens, "threads", bench->info.n_threads, "isa", bench->info.isa, "vision_weights",
+      bench->info.vision_weights, "runs", (int)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
 }
 
 static void print_part(const char *name, double seconds, double total) {
