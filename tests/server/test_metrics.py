@@ -14,7 +14,7 @@ NAMES = (
     "vllm:request_queue_time_seconds vllm:request_prefill_time_seconds vllm:request_decode_time_seconds "
     "vllm:request_prompt_tokens vllm:request_generation_tokens omma:encoder_seconds omma:preprocess_seconds "
     "omma:encoder_cache_bytes omma:encoder_cache_hits_total omma:encoder_cache_misses_total "
-    "omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
+    "omma:pictures_prepared_ahead_total omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
     "omma:workspace_bytes"
 ).split()
 LINE = re.compile(r'^([a-z0-9_:]+)\{engine="0",model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
