@@ -29,3 +29,10 @@ def test_missing_omma_is_named(program, tmp_path):
 def test_unknown_case_lists_those_there_are(request):
     line = refused("attention_peers.py", "--omma", request.config.getoption("--omma"), "--case", "64 windows", "--case", "nosuch")
     assert "nosuch" in line and "256 windows of 64, D 80" in line and "one segment of 4096, D 72" in line
+
+
+@pytest.mark.parametrize("words, why", [
+    (["--size", "0x3"], "WIDTHxHEIGHT"), (["--rounds", "0"], "whole number from 1"), (["--base-url", "localhost:8000"], "http://HOST:PORT"),
+])
+def test_same_picture_wants_a_size_and_a_server(words, why):
+    assert why in refused("same_picture.py", *words)
