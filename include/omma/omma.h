@@ -285,6 +285,9 @@ struct omma_engine_options {
   int64_t queue_limit;    /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
+  /* How long the tower works before the engine looks at its queue again, aimed at from below; 0: 400. A tile of 128 rows on every
+   * thread is the least. Short slices cost a few per cent in waiting at their ends, and change no result. */
+  int64_t slice_ms;
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
@@ -404,11 +407,13 @@ OMMA_API void omma_embeddings_get(const struct omma_embeddings *embeddings, size
 /* Seconds that making the embeddings took. Parts of work that threads share are the mean of the threads; they add up to `total`. */
 struct omma_encode_timings {
   double total;
-  double preprocess;  /* resizing, and cutting into normalised patches */
-  double patch_embed; /* positions included */
-  double attention;   /* of all blocks */
-  double linear;      /* layers of all blocks and mergers, activations included */
-  double rest;        /* norms, rotary positions, waiting */
+  double preprocess;    /* resizing, and cutting into normalised patches */
+  double patch_embed;   /* positions included */
+  double attention;     /* of all blocks */
+  double linear;        /* layers of all blocks and mergers, activations included */
+  double rest;          /* norms, rotary positions, waiting */
+  double longest_slice; /* of n_slices: the tower stops that often to see whether somebody cancelled */
+  int64_t n_slices;
 };
 OMMA_API void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings);
 OMMA_API void omma_embeddings_destroy(struct omma_embeddings *embeddings);

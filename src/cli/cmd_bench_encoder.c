@@ -20,6 +20,7 @@
 #define MAX_SIZES 256
 #define MAX_BATCH 4096
 #define MAX_RUNS 1000
+#define MAX_SLICE_MS 60000
 #define SIZE_TEXT 32
 /* Peaks before and after that differ by more than this are both shown. */
 #define STEADY 0.05
@@ -27,7 +28,7 @@
 struct values {
   struct ommai_common common;
   const char *sizes;
-  int64_t batch, repeat, warmup, seed;
+  int64_t batch, repeat, warmup, seed, slice_ms;
   bool json;
 };
 
@@ -167,7 +168,8 @@ static int run_round(struct bench *bench, int64_t round) {
 /* Peak before and after, the better of the two, so that a clock that rose meanwhile does not flatter the tower. */
 static int measure(struct bench *bench) {
   struct omma_error error;
-  if (omma_engine_create(bench->model, NULL, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  const struct omma_engine_options engine = {.slice_ms = bench->values->slice_ms};
+  if (omma_engine_create(bench->model, &engine, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   int code = measure_peak(bench, &bench->peaks[0]);
   int64_t held = ommai_memory_watch();
   for (int64_t round = -bench->values->warmup; round < bench->values->repeat && code == OMMAI_EXIT_DONE; round++) {
@@ -187,6 +189,10 @@ static json_t *parts_json(const struct omma_encode_timings *timings) {
                    timings->rest * 1e3);
 }
 
+static json_t *slices_json(const struct omma_encode_timings *timings) {
+  return json_pack("{s:I, s:f}", "number", (json_int_t)timings->n_slices, "ms_longest", timings->longest_slice * 1e3);
+}
+
 static double median(const struct bench *bench, enum way way) {
   return ommai_times_median(bench->times[way], (size_t)bench->values->repeat);
 }
@@ -203,14 +209,14 @@ static json_t *separate_json(const struct bench *bench) {
 
 static int print_json(const struct bench *bench) {
   return ommai_json_print(json_pack(
-      "{s:f, s:f, s:o, s:f, s:f, s:[f,f], s:f, s:I, s:I, s:o, s:f, s:i, s:I, s:I, s:i, s:s, s:s, s:i, s:I}", "ms_min",
+      "{s:f, s:f, s:o, s:o, s:f, s:f, s:[f,f], s:f, s:I, s:I, s:o, s:f, s:i, s:I, s:I, s:i, s:s, s:s, s:i, s:I}", "ms_min",
       bench->times[PACKED][0] * 1e3, "ms_median", median(bench, PACKED) * 1e3, "parts", parts_json(&bench->best[PACKED]),
-      "flops", bench->flops, "peak_gflops", peak_gflops(bench), "peaks", bench->peaks[0], bench->peaks[1], "times_peak",
-      times_peak(bench), "planned_bytes", (json_int_t)bench->planned_bytes, "peak_bytes", (json_int_t)bench->peak_bytes,
-      "separate", separate_json(bench), "pictures_per_s", rate(bench, PACKED), "n_pictures", (int)bench->n_pictures,
-      "n_patches", (json_int_t)bench->n_patches, "n_tokens", (json_int_t)bench->n_tokens, "threads", bench->info.n_threads,
-      "isa", bench->info.isa, "vision_weights", bench->info.vision_weights, "runs", (int)bench->values->repeat, "weight_bytes",
-      (json_int_t)bench->info.weight_bytes));
+      "slices", slices_json(&bench->best[PACKED]), "flops", bench->flops, "peak_gflops", peak_gflops(bench), "peaks",
+      bench->peaks[0], bench->peaks[1], "times_peak", times_peak(bench), "planned_bytes", (json_int_t)bench->planned_bytes,
+      "peak_bytes", (json_int_t)bench->peak_bytes, "separate", separate_json(bench), "pictures_per_s", rate(bench, PACKED),
+      "n_pictures", (int)bench->n_pictures, "n_patches", (json_int_t)bench->n_patches, "n_tokens", (json_int_t)bench->n_tokens,
+      "threads", bench->info.n_threads, "isa", bench->info.isa, "vision_weights", bench->info.vision_weights, "runs",
+      (int)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
 }
 
 static void print_part(const char *name, double seconds, double total) {
@@ -223,6 +229,7 @@ static void print_parts(const struct omma_encode_timings *timings) {
   print_part("attention", timings->attention, timings->total);
   print_part("linear", timings->linear, timings->total);
   print_part("rest", timings->rest, timings->total);
+  printf("    %-24s%10.1f ms, of %lld\n", "longest slice", timings->longest_slice * 1e3, (long long)timings->n_slices);
 }
 
 static void print_memory(const struct bench *bench) {
@@ -329,6 +336,14 @@ static const struct ommai_option table[] = {
      .high = INT64_MAX,
      .initial = "0",
      .help = "of the noise in the pictures"},
+    {.name = "slice-ms",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(slice_ms),
+     .value = "MS",
+     .low = 1,
+     .high = MAX_SLICE_MS,
+     .initial = "400",
+     .help = "the tower stops that often, so that other work could be done in between; the longest slice is shown"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = AT(json), .help = "print one JSON object"},
 };
 static const struct ommai_option_group options = {"Work", table, sizeof table / sizeof *table};

@@ -45,9 +45,9 @@ static bool matches_letters(const struct ommai_foreign_option *option, const cha
   return true;
 }
 
-static bool find(const struct ommai_foreign_options *foreign, const char *word, struct given *given) {
-  if (!foreign || word[0] != '-' || !word[1]) return false;
-  for (const struct ommai_foreign_option *option = foreign->options; option->name; option++) {
+static bool find(const struct ommai_foreign_option *options, const char *word, struct given *given) {
+  if (!options || word[0] != '-' || !word[1]) return false;
+  for (const struct ommai_foreign_option *option = options; option->name; option++) {
     if (word[1] == '-' ? matches_name(option, word + 2, given) : matches_letters(option, word + 1, given)) return true;
   }
   return false;
@@ -77,25 +77,26 @@ static bool is_listed(const char *list, const char *value) {
   return false;
 }
 
-enum ommai_foreign_outcome ommai_foreign_option_pass(const char *command, const struct ommai_foreign_options *foreign, int argc,
-                                                     char **argv, int *index) {
+enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_options *foreign, int argc, char **argv,
+                                                     int *index) {
   struct given given;
-  if (!find(foreign, argv[*index], &given)) return OMMAI_FOREIGN_UNKNOWN;
+  if (!find(foreign->options, argv[*index], &given)) return OMMAI_FOREIGN_UNKNOWN;
   const struct ommai_foreign_option *option = given.option;
   take_values(&given, argc, argv, index);
   if (!option->refused || given.negated || (given.value && is_listed(option->but_for, given.value))) {
-    ommai_warn("%s: --%s%s: accepted, but it means nothing to this program", command, given.negated ? "no-" : "", option->name);
+    ommai_warn("%s: --%s%s: accepted, but it means nothing to this program", foreign->command, given.negated ? "no-" : "",
+               option->name);
     return OMMAI_FOREIGN_PASSED;
   }
-  ommai_wrong_use("%s: %s's flag --%s is not supported here: %s%s%s%s", command, foreign->program, option->name,
+  ommai_wrong_use("%s: %s's flag --%s is not supported here: %s%s%s%s", foreign->command, foreign->program, option->name,
                   option->refused, option->but_for ? " (accepted: " : "", option->but_for ? option->but_for : "",
                   option->but_for ? ")" : "");
   return OMMAI_FOREIGN_REFUSED;
 }
 
-void ommai_foreign_options_offer(const struct ommai_foreign_options *foreign, bool negated, struct ommai_nearest *search) {
-  if (!foreign) return;
-  for (const struct ommai_foreign_option *option = foreign->options; option->name; option++) {
+void ommai_foreign_options_offer(const struct ommai_foreign_option *options, bool negated, struct ommai_nearest *search) {
+  if (!options) return;
+  for (const struct ommai_foreign_option *option = options; option->name; option++) {
     if (!negated || option->form == OMMAI_FOREIGN_SWITCH) ommai_nearest_offer(search, option->name);
   }
 }

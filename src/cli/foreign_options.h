@@ -25,8 +25,9 @@ struct ommai_foreign_option {
 };
 
 struct ommai_foreign_options {
-  const char *program;                        /* whose they are */
-  const struct ommai_foreign_option *options; /* ends in a NULL name */
+  const char *command;                        /* that is given them */
+  const char *program;                        /* whose they are; NULL where none is refused */
+  const struct ommai_foreign_option *options; /* ends in a NULL name; NULL: there are none */
 };
 
 enum ommai_foreign_outcome { OMMAI_FOREIGN_UNKNOWN, OMMAI_FOREIGN_PASSED, OMMAI_FOREIGN_REFUSED };
@@ -36,10 +37,10 @@ bool ommai_option_spelled(const char *word, size_t size, const char *name);
 
 /* Passes over the option at argv[*index] and its values, of which *index is the last then, and says what came of it.
  * OMMAI_FOREIGN_UNKNOWN: the word is none of them, nothing was said. */
-enum ommai_foreign_outcome ommai_foreign_option_pass(const char *command, const struct ommai_foreign_options *foreign, int argc,
-                                                     char **argv, int *index);
+enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_options *foreign, int argc, char **argv,
+                                                     int *index);
 
 /* Offers all names to a search; with `negated`, those of switches, whose --no- form is looked for. */
-void ommai_foreign_options_offer(const struct ommai_foreign_options *foreign, bool negated, struct ommai_nearest *search);
+void ommai_foreign_options_offer(const struct ommai_foreign_option *options, bool negated, struct ommai_nearest *search);
 
 #endif

@@ -59,8 +59,10 @@ struct ommai_command {
   const char *details;   /* paragraph for the command's help */
   const char *example;
   const struct ommai_option_group *groups[OMMAI_MAX_OPTION_GROUPS];
-  const struct ommai_foreign_options *foreign; /* may be NULL */
-  size_t values_size;                          /* of the struct that the options fill */
+  const struct ommai_foreign_option
+      *ignored;           /* options of a related program, passed over or refused; ends in a NULL name; may be NULL */
+  const char *ignored_of; /* that program's name; NULL where none is refused */
+  size_t values_size;     /* of the struct that the options fill */
   size_t min_arguments, max_arguments;
   /* Returns the exit code. `values` is the filled struct, `arguments` what stood there beside the options. */
   int (*run)(const void *values, const struct ommai_strings *arguments);

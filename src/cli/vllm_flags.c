@@ -24,7 +24,7 @@
 
 /* Of 0.32, and what older versions had. First what changes no answer: scheduling, devices, logs, caches, compilation, loading. Then what
  * would change one, or what is served. */
-static const struct ommai_foreign_option options[] = {
+const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"api-server-count", VALUE, "asc", NULL, NULL},
     {"trust-request-mm-kwargs", SWITCH, NULL, NULL, NULL},
     {"exclude-tools-when-tool-choice-none", SWITCH, NULL, NULL, NULL},
@@ -347,5 +347,3 @@ static const struct ommai_foreign_option options[] = {
     {"kv-events-config", VALUE, NULL, "nobody is told of the cache's contents", NULL},
     {NULL, SWITCH, NULL, NULL, NULL},
 };
-
-const struct ommai_foreign_options ommai_vllm_flags = {"vLLM", options};

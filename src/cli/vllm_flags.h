@@ -4,6 +4,7 @@
 
 #include "cli/foreign_options.h"
 
-extern const struct ommai_foreign_options ommai_vllm_flags;
+/* Ends in a NULL name. */
+extern const struct ommai_foreign_option ommai_vllm_flags[];
 
 #endif

@@ -88,14 +88,17 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
 }
 
 /* `resized` seconds were over before the tower began. */
-static struct omma_encode_timings read_clocks(const struct ommai_vision_clock *clocks, int n_workers, double resized,
+static struct omma_encode_timings read_clocks(const struct ommai_encode_call *call, int n_workers, double resized,
                                               double total) {
+  const struct ommai_vision_clock *clocks = call->clocks;
   struct omma_encode_timings timings = {
       .total = total,
       .preprocess = resized + ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_CUT),
       .patch_embed = ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_EMBED),
       .attention = ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_ATTENTION),
       .linear = ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_LINEAR),
+      .longest_slice = (double)call->longest_slice_ns * 1e-9,
+      .n_slices = call->n_slices,
   };
   timings.rest = total - timings.preprocess - timings.patch_embed - timings.attention - timings.linear;
   return timings;
@@ -110,7 +113,7 @@ static enum omma_status encode(struct omma_engine *engine, struct ommai_encode_c
   call->clocks = ommai_allocate(&embeddings->allocator, n_workers, sizeof *call->clocks);
   if (!call->clocks) return ommai_fail_memory(error, "embeddings' clocks", n_workers * sizeof *call->clocks);
   enum omma_status status = ommai_engine_encode(engine, call, error);
-  embeddings->timings = read_clocks(call->clocks, (int)n_workers, resized, ommai_clock_seconds() - start);
+  embeddings->timings = read_clocks(call, (int)n_workers, resized, ommai_clock_seconds() - start);
   ommai_release(&embeddings->allocator, call->clocks, n_workers, sizeof *call->clocks);
   return status;
 }

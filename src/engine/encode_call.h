@@ -6,7 +6,7 @@
 
 #include "vision/vision_run.h"
 
-/* Lives in the caller's frame while it waits; the last three are the engine's answer. */
+/* Lives in the caller's frame while it waits; the last five are the engine's answer. */
 struct ommai_encode_call {
   const struct ommai_vision_input *inputs;
   int64_t n_inputs;
@@ -14,6 +14,7 @@ struct ommai_encode_call {
   struct ommai_vision_clock *clocks; /* [n_threads of the model], or NULL */
   omma_progress progress;
   void *progress_context;
+  int64_t n_slices, longest_slice_ns;
   bool finished;
   enum omma_status status;
   struct omma_error error;

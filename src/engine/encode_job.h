@@ -13,7 +13,8 @@ struct ommai_encode_job {
   bool separate;                     /* one picture a pass */
   struct ommai_vision_clock *clocks; /* [n_threads of the model], or NULL */
   int64_t first, n_in_pass, n_passes;
-  struct ommai_vision_run *run; /* of the pass in progress; NULL between passes */
+  int64_t n_slices, longest_slice_ns; /* so far */
+  struct ommai_vision_run *run;       /* of the pass in progress; NULL between passes */
 };
 
 /* Elements of a picture's output: [1 + n_deepstack, n_tokens, out_hidden_size]. */

@@ -207,6 +207,8 @@ static void run_encode(struct omma_engine *engine, const struct job *job) {
     }
   }
   count_pictures(engine, &encode);
+  call->n_slices = encode.n_slices;
+  call->longest_slice_ns = encode.longest_slice_ns;
   finish_encode(engine, call, status, &error);
 }
 

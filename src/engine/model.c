@@ -78,7 +78,12 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   loader.progress = options->progress;
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
-  OMMAI_TRY(load(model, &loader, &model->tower, &model->decoder, NULL, error));
+  const struct omma_team *team = ommai_picture_team_borrow(model->picture_team); /* no pictures yet */
+  ommai_linear_engine_pack_on(model->linear_engine, team);
+  enum omma_status status = load(model, &loader, &model->tower, &model->decoder, NULL, error);
+  ommai_linear_engine_pack_on(model->linear_engine, NULL);
+  ommai_picture_team_return(model->picture_team, team);
+  if (status != OMMA_OK) return status;
   /* Tensors that are only mapped, or that the model has no use for, were not counted. */
   if (loader.progress) loader.progress(loader.progress_context, loader.bytes_total, loader.bytes_total);
   return OMMA_OK;

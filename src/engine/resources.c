@@ -44,6 +44,7 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
                  error));
   OMMAI_TRY(
       pick("queue_limit", options->queue_limit, OMMAI_DEFAULT_QUEUE_LIMIT, OMMAI_MAX_QUEUE_LIMIT, &sizes->queue_limit, error));
+  OMMAI_TRY(pick("slice_ms", options->slice_ms, OMMAI_DEFAULT_SLICE_MS, OMMAI_MAX_SLICE_MS, &sizes->slice_ms, error));
   sizes->prefill_chunk = ommai_round_up(sizes->prefill_chunk, PAGE);
   if (options->encoder_cache_bytes >= 0) {
     OMMAI_TRY(pick("encoder_cache_bytes", options->encoder_cache_bytes, OMMAI_DEFAULT_ENCODER_CACHE_BYTES, INT64_MAX,

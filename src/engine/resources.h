@@ -12,12 +12,14 @@
 #define OMMAI_DEFAULT_PREFILL_CHUNK 512
 #define OMMAI_DEFAULT_QUEUE_LIMIT 256
 #define OMMAI_MAX_QUEUE_LIMIT 65536
+#define OMMAI_DEFAULT_SLICE_MS 400
+#define OMMAI_MAX_SLICE_MS 60000
 #define OMMAI_MAX_PATCH_BUDGET ((int64_t)1 << 22)
 
 /* The options with every default filled in, and what follows from them. */
 struct ommai_engine_sizes {
   int64_t n_pages, context; /* context: tokens of one sequence, at most */
-  int64_t patch_budget, prefill_chunk, queue_limit, encoder_cache_bytes;
+  int64_t patch_budget, prefill_chunk, queue_limit, slice_ms, encoder_cache_bytes;
   size_t page_bytes, language_workspace, vision_workspace, tables;
 };
 

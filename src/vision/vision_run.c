@@ -15,10 +15,15 @@ enum phase { PHASE_ENTER, PHASE_ATTEND, PHASE_LEAVE, PHASE_DONE };
 /* The two ways in which blocks attend. */
 enum reach { REACH_PLANE, REACH_WINDOW, N_REACHES };
 
+/* Rounds of tasks in one slice, whatever the clock says. */
+enum { MAX_ROUNDS = 1 << 20 };
+
 struct attention {
   struct omma_attention_plan *plan; /* NULL for windows where the tower has none */
   size_t workspace_size;
   int64_t n_steps;
+  double flops;
+  double round; /* see round_of */
 };
 
 struct ommai_vision_run {
@@ -29,7 +34,8 @@ struct ommai_vision_run {
 
   enum phase phase;
   int64_t block, next_task;
-  int64_t first_task; /* of the slice in progress */
+  int64_t first_task;              /* of the slice in progress */
+  double enter_round, leave_round; /* see round_of */
   ommai_stage_tap tap;
   void *tap_context;
 };
@@ -86,6 +92,7 @@ static enum omma_status plan_attention(struct attention *attention, const struct
   omma_attention_plan_get_info(attention->plan, &info);
   attention->workspace_size = omma_attention_plan_workspace_size(attention->plan, n_workers);
   attention->n_steps = info.n_steps;
+  attention->flops = info.flops;
   return OMMA_OK;
 }
 
@@ -144,7 +151,7 @@ void ommai_vision_run_set_tap(struct ommai_vision_run *run, ommai_stage_tap tap,
 static const struct ommai_vision_config *config_of(const struct ommai_vision_run *run) { return &run->rows.tower->config; }
 
 /* How the present block attends. */
-static const struct attention *attention_of(const struct ommai_vision_run *run) {
+static struct attention *attention_of(struct ommai_vision_run *run) {
   return &run->attention[config_of(run)->windowed[run->block] ? REACH_WINDOW : REACH_PLANE];
 }
 
@@ -201,21 +208,62 @@ static void next_phase(struct ommai_vision_run *run) {
   }
 }
 
-enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t max_tasks, struct omma_error *error) {
-  if (run->phase == PHASE_DONE) return OMMA_OK;
+/* At most max_tasks of the present phase; *count says how many. */
+static enum omma_status run_tasks(struct ommai_vision_run *run, int64_t max_tasks, int64_t *count, struct omma_error *error) {
   int64_t total = run->phase == PHASE_ATTEND ? attention_of(run)->n_steps : run->rows.tiles.n_tiles;
-  int64_t count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - run->next_task);
+  *count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - run->next_task);
   run->first_task = run->next_task;
   if (run->phase == PHASE_ATTEND) {
-    OMMAI_TRY(attend(run, count, error));
+    OMMAI_TRY(attend(run, *count, error));
   } else {
-    ommai_team_run(run->team, count, run->phase == PHASE_ENTER ? enter_tile : leave_tile, run);
+    ommai_team_run(run->team, *count, run->phase == PHASE_ENTER ? enter_tile : leave_tile, run);
     if (atomic_load(&run->rows.tiles.failed)) {
       return ommai_fail(error, OMMA_ERROR_INTERNAL, "vision tower: a linear layer failed");
     }
   }
-  run->next_task += count;
+  run->next_task += *count;
   if (run->next_task == total) next_phase(run);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t max_tasks, struct omma_error *error) {
+  int64_t count;
+  return run->phase == PHASE_DONE ? OMMA_OK : run_tasks(run, max_tasks, &count, error);
+}
+
+/* ---- slices by time --------------------------------------------------------------------------------------------------- */
+
+/* A plan's first steps pack keys and are far shorter than the mean, so the first slice of attention cannot be one to learn from:
+ * its mean step is taken to run at the rate of the entering tiles. */
+static double guess_round(const struct ommai_vision_run *run, const struct attention *attention) {
+  const struct ommai_vision_config *config = config_of(run);
+  double weights = (double)(config->hidden_size * (ommai_vision_patch_dim(config) + 3 * config->hidden_size));
+  double tile_flops = 2 * weights * (double)run->rows.tiles.tile_rows;
+  return run->enter_round * attention->flops / ((double)attention->n_steps * tile_flops);
+}
+
+/* Nanoseconds that a round takes, one task of the present phase on every worker; 0 before the first. */
+static double *round_of(struct ommai_vision_run *run) {
+  if (run->phase != PHASE_ATTEND) return run->phase == PHASE_ENTER ? &run->enter_round : &run->leave_round;
+  struct attention *attention = attention_of(run);
+  if (attention->round == 0) attention->round = guess_round(run, attention);
+  return &attention->round;
+}
+
+/* Steps of one kind are not all alike, and a slice of short ones must not make the next one long: the estimate rises at once and
+ * falls slowly. */
+static void learn(double *round, double seen) {
+  double kept = 0.9 * *round;
+  *round = seen > kept ? seen : kept;
+}
+
+enum omma_status ommai_vision_run_advance_for(struct ommai_vision_run *run, int64_t ns, struct omma_error *error) {
+  if (run->phase == PHASE_DONE) return OMMA_OK;
+  int64_t n_workers = run->team ? run->team->n_workers : 1, start = ommai_clock_ns(), count;
+  double *round = round_of(run), rounds = *round > 0 ? (double)ns / *round : 1;
+  int64_t n_rounds = rounds < MAX_ROUNDS ? (int64_t)rounds : MAX_ROUNDS;
+  OMMAI_TRY(run_tasks(run, ommai_max_i64(n_rounds, 1) * n_workers, &count, error));
+  learn(round, (double)(ommai_clock_ns() - start) / (double)ommai_div_up(count, n_workers));
   return OMMA_OK;
 }
 

@@ -41,6 +41,10 @@ void ommai_vision_run_set_tap(struct ommai_vision_run *run, ommai_stage_tap tap,
 /* Advances by at most max_tasks tiles or attention steps of the present phase. Allocates nothing. */
 enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t max_tasks, struct omma_error *error);
 
+/* Advances by as many of them as take `ns` nanoseconds, going by what earlier slices of the run took, and at least one for every
+ * worker: the first slice of a phase's kind is that small. Results do not depend on where slices end. */
+enum omma_status ommai_vision_run_advance_for(struct ommai_vision_run *run, int64_t ns, struct omma_error *error);
+
 bool ommai_vision_run_done(const struct ommai_vision_run *run);
 
 /* Work done and in all, in phases; for progress. */

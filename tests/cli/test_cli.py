@@ -691,7 +691,8 @@ def test_bench_attention_from_file(omma, tmp_path):
 def test_bench_encoder(omma, model, sizes, batch):
     words = ["--model", model, "--threads", "1"]
     plans = omma.json("plan", *sizes.split(","), *words, "--json")["total"]
-    result = omma.json("bench", "encoder", "--image-size", sizes, "--batch", batch, "--repeat", 2, *words, "--json")
+    result = omma.json("bench", "encoder", "--image-size", sizes, "--batch", batch, "--repeat", 2, "--slice-ms", 1, *words,
+                       "--json")
     assert result["n_patches"] == batch * plans["n_patches"] and result["n_tokens"] == batch * plans["n_tokens"]
     assert result["flops"] == pytest.approx(batch * plans["flops"])
     assert 0 < result["ms_min"] <= result["ms_median"] and result["runs"] == 2
@@ -699,6 +700,7 @@ def test_bench_encoder(omma, model, sizes, batch):
     assert set(result["parts"]) == {"preprocess", "patch_embed", "attention", "linear", "rest"}
     assert sum(result["parts"].values()) == pytest.approx(result["ms_min"]) and min(result["parts"].values()) >= 0
     assert result["peak_gflops"] == max(result["peaks"]) and result["planned_bytes"] > 0
+    assert result["slices"]["number"] > 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
     assert (result["separate"] is None) == (result["n_pictures"] == 1)
     if result["separate"]:
         ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]

@@ -218,3 +218,14 @@ void fixture_pass_run(const struct fixture_tower *fixture, struct fixture_pass *
   assert_ok(ommai_vision_run_advance(run, max_tasks, &error), &error); /* done stays done */
   assert_true(ommai_vision_run_done(run));
 }
+
+int64_t fixture_pass_run_by_time(const struct fixture_tower *fixture, struct fixture_pass *pass, int64_t ns,
+                                 const struct omma_team *team) {
+  struct ommai_vision_run *run;
+  struct omma_error error;
+  int64_t n_slices = 0;
+  assert_ok(fixture_pass_start(fixture, pass, pass->workspace_size, team, &run, &error), &error);
+  for (; !ommai_vision_run_done(run); n_slices++) assert_ok(ommai_vision_run_advance_for(run, ns, &error), &error);
+  assert_ok(ommai_vision_run_advance_for(run, ns, &error), &error); /* done stays done */
+  return n_slices;
+}

@@ -50,4 +50,8 @@ enum omma_status fixture_pass_start(const struct fixture_tower *fixture, struct 
 void fixture_pass_run(const struct fixture_tower *fixture, struct fixture_pass *pass, int64_t max_tasks,
                       const struct omma_team *team);
 
+/* Likewise in slices of about `ns`; their number. */
+int64_t fixture_pass_run_by_time(const struct fixture_tower *fixture, struct fixture_pass *pass, int64_t ns,
+                                 const struct omma_team *team);
+
 #endif

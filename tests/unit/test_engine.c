@@ -336,6 +336,8 @@ static void engine_options_out_of_range_are_named(void **state) {
       {{.prefill_chunk = 65537}, OMMA_ERROR_ARGUMENT, "prefill_chunk"},
       {{.queue_limit = -1}, OMMA_ERROR_ARGUMENT, "queue_limit: expected 1 to 65536, found -1"},
       {{.queue_limit = 65537}, OMMA_ERROR_ARGUMENT, "queue_limit"},
+      {{.slice_ms = -1}, OMMA_ERROR_ARGUMENT, "slice_ms: expected 1 to 60000, found -1"},
+      {{.slice_ms = 60001}, OMMA_ERROR_ARGUMENT, "slice_ms"},
       {{.kv_cache_bytes = 1}, OMMA_ERROR_LIMIT, "one page of 64 tokens takes"},
       {{.kv_cache_bytes = -1}, OMMA_ERROR_LIMIT, "found -1"},
       {{.kv_cache_bytes = INT64_MIN}, OMMA_ERROR_LIMIT, "kv_cache_bytes"},

@@ -58,6 +58,31 @@ static void slices_and_threads_do_not_change_a_bit(void **state) {
   }
 }
 
+/* By the clock: no time at all is one round of tasks a slice, endless time is the rest of a phase behind its first round. Neither
+ * changes a bit, nor does a mixture. */
+static void slices_by_time_do_not_change_a_bit(void **state) {
+  (void)state;
+  enum { MANY = 12 };
+  const int64_t times[] = {0, 20000, INT64_MAX};
+  int64_t many[MANY][3];
+  for (int i = 0; i < MANY; i++) memcpy(many[i], grids[i % N_INPUTS], sizeof many[i]);
+  for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
+    const struct fixture_tower *tower = &towers[kind][FIXTURE_BF16];
+    struct fixture_pass reference = fixture_pass_make(tower, many, MANY, 1);
+    fixture_pass_run(tower, &reference, INT64_MAX, NULL);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+      struct fixture_pass pass = fixture_pass_make(tower, many, MANY, N_WORKERS);
+      int64_t n_slices = fixture_pass_run_by_time(tower, &pass, times[i], ommai_team_interface(team));
+      int64_t depth = tower->tower.config.depth;
+      if (times[i] == 0) assert_true(n_slices > 1 + 4 * depth); /* more than two rounds in a phase */
+      if (times[i] == INT64_MAX) assert_int_equal(n_slices, 1 + 2 * depth + 2);
+      expect_same(pass.values, reference.values, reference.n_values);
+      fixture_pass_free(&pass);
+    }
+    fixture_pass_free(&reference);
+  }
+}
+
 /* Alone, in any order, and many times over (which makes other tiles of rows). */
 static void company_does_not_change_a_bit(void **state) {
   (void)state;
@@ -231,13 +256,10 @@ static void impossible_sizes_have_no_workspace(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(slices_and_threads_do_not_change_a_bit),
-      cmocka_unit_test(company_does_not_change_a_bit),
-      cmocka_unit_test(interleaved_passes_do_not_meet),
-      cmocka_unit_test(videos_are_stills_one_after_another),
-      cmocka_unit_test(small_workspaces_are_refused),
-      cmocka_unit_test(one_size_fits_all_of_these_sizes),
-      cmocka_unit_test(wrong_grids_are_named),
+      cmocka_unit_test(slices_and_threads_do_not_change_a_bit), cmocka_unit_test(slices_by_time_do_not_change_a_bit),
+      cmocka_unit_test(company_does_not_change_a_bit),          cmocka_unit_test(interleaved_passes_do_not_meet),
+      cmocka_unit_test(videos_are_stills_one_after_another),    cmocka_unit_test(small_workspaces_are_refused),
+      cmocka_unit_test(one_size_fits_all_of_these_sizes),       cmocka_unit_test(wrong_grids_are_named),
       cmocka_unit_test(impossible_sizes_have_no_workspace),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
