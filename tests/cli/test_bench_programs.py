@@ -1,8 +1,9 @@
-"""What the programs of bench/ say on wrong use: one line, no traceback.
+"""What the programs of bench/ say on wrong use: one line, no traceback; and their help.
 
 Run with: pytest tests/cli --omma build/release/omma
 """
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -36,3 +37,15 @@ def test_unknown_case_lists_those_there_are(request):
 ])
 def test_same_picture_wants_a_size_and_a_server(words, why):
     assert why in refused("same_picture.py", *words)
+
+
+def test_help_needs_no_packages():
+    command = [sys.executable, "-B", "-S", BENCH / "tower_peers.py", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stderr == "" and "--python-transformers" in done.stdout
+
+
+def test_peer_without_its_packages_says_so():
+    command = [sys.executable, "-B", "-S", BENCH / "tower_worker.py", "transformers", "model", "patches", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == "" and json.loads(done.stdout) == {"refused": "this Python has no torch"}
