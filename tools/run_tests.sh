@@ -120,6 +120,11 @@ run_pytest_in() {
 run_python() {
   make_venv || return
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo
+  # What depends on the model, on the families that the demo model is not of; connections and load are the same with any.
+  for model in qwen2_5_vl_tied kimi_vl; do
+    run_pytest "server on $model" tests/server --omma build/release/omma --model tests/golden/$model \
+      --ignore tests/server/test_connections.py --ignore tests/server/test_load.py
+  done
   run_pytest "command line" tests/cli --omma build/release/omma
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python

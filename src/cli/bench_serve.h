@@ -41,7 +41,7 @@ struct ommai_bench_serve_values {
 enum { OMMAI_BENCH_SERVE_GROUPS = 6 };
 extern const struct ommai_option_group ommai_bench_serve_options[OMMAI_BENCH_SERVE_GROUPS];
 extern const char *const ommai_bench_serve_backends[];
-extern const struct ommai_ignored_option
+extern const struct ommai_foreign_option
     ommai_bench_serve_ignored[]; /* of vLLM's client; without effect for what is measured here */
 
 /* What the values mean. Strings are the values' or in here. */

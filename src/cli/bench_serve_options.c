@@ -474,9 +474,13 @@ static const struct ommai_option report_table[] = {
 };
 
 /* The data sets here are not rendered by a chat template, nothing draws thresholds, and vLLM's client does nothing with beam search. */
-const struct ommai_ignored_option ommai_bench_serve_ignored[] = {
-    {"use-beam-search", false},        {"skip-chat-template", false}, {"chat-template-kwargs", true},
-    {"timeline-itl-thresholds", true}, {"lora-assignment", true},     {NULL, false},
+const struct ommai_foreign_option ommai_bench_serve_ignored[] = {
+    {.name = "use-beam-search"},
+    {.name = "skip-chat-template"},
+    {.name = "chat-template-kwargs", .form = OMMAI_FOREIGN_VALUE},
+    {.name = "timeline-itl-thresholds", .form = OMMAI_FOREIGN_VALUE},
+    {.name = "lora-assignment", .form = OMMAI_FOREIGN_VALUE},
+    {.name = NULL},
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))

@@ -23,6 +23,7 @@ struct values {
   struct ommai_strings served_names;
   const char *api_key;
   int64_t max_num_seqs, max_num_batched_tokens;
+  int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
   struct ommai_strings media_domains;
@@ -155,6 +156,8 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .served_model_names = values->served_names.items,
                                         .n_served_model_names = values->served_names.count,
                                         .api_key = values->api_key,
+                                        .seeded = values->seed >= 0,
+                                        .seed = (uint64_t)values->seed,
                                         .max_body_bytes = values->max_body_bytes,
                                         .allowed_local_media_path = values->local_media_path,
                                         .allowed_media_domains = values->media_domains.items,
@@ -214,6 +217,16 @@ static const struct ommai_option table[] = {
      .high = MAX_BATCHED_TOKENS,
      .help = "prompt tokens per step, in whole pages of 64",
      .otherwise = "512"},
+    {.name = "seed",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(seed),
+     .value = "N",
+     .unset = -1,
+     .low = 0,
+     .high = INT64_MAX,
+     .help = "what requests without a seed of their own draw by, each differently: the same requests in the same order get the "
+             "same answers",
+     .otherwise = "random"},
     {.name = "limit-mm-per-prompt",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(limit_mm_per_prompt),
@@ -267,13 +280,15 @@ const struct ommai_command ommai_command_serve = {
     .arguments = "[DIR]",
     .details =
         "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions and others). DIR is the model, as "
-        "--model. Ctrl-C ends the server after running requests. Flags of `vllm serve` that mean nothing here are accepted "
-        "with a "
-        "warning; others are refused.",
+        "--model. Ctrl-C ends the server after running requests. Flags of `vllm serve` that change "
+        "no answer (scheduling, devices, logs, caches) are accepted with a warning each, those that would change one are "
+        "refused "
+        "with the reason.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
     .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
                &ommai_machine_options},
     .ignored = ommai_vllm_flags,
+    .ignored_of = "vLLM",
     .values_size = sizeof(struct values),
     .max_arguments = 1,
     .run = run_serve,

@@ -30,34 +30,11 @@ static bool next_option(const struct ommai_command *command, struct cursor *curs
   return false;
 }
 
-/* Whether the word spells `name`; underscores count as dashes, as in programs whose flags are written both ways. */
-static bool spells(const char *word, size_t size, const char *name) {
-  if (strlen(name) != size) return false;
-  for (size_t i = 0; i < size; i++) {
-    if ((word[i] == '_' ? '-' : word[i]) != name[i]) return false;
-  }
-  return true;
-}
-
 static const struct ommai_option *find_option(const struct ommai_command *command, const char *name, size_t size) {
   for (struct cursor c = {0}; next_option(command, &c);) {
-    if (spells(name, size, c.option->name)) return c.option;
+    if (ommai_option_spelled(name, size, c.option->name)) return c.option;
   }
   return NULL;
-}
-
-/* Passes over an ignored option at argv[*index] and its value. False when the word is none. */
-static bool pass_ignored(const struct ommai_command *command, int argc, char **argv, int *index) {
-  const char *name = argv[*index] + 2, *equals = strchr(name, '=');
-  size_t size = equals ? (size_t)(equals - name) : strlen(name);
-  if (strncmp(argv[*index], "--", 2) != 0) return false;
-  for (const struct ommai_ignored_option *option = command->ignored; option && option->name; option++) {
-    if (!spells(name, size, option->name)) continue;
-    ommai_warn("%s: --%s: accepted, but it means nothing to this program", command->name, option->name);
-    if (option->takes_value && !equals && *index + 1 < argc) ++*index;
-    return true;
-  }
-  return false;
 }
 
 static const struct ommai_option *find_letter(const struct ommai_command *command, char letter) {
@@ -67,13 +44,27 @@ static const struct ommai_option *find_letter(const struct ommai_command *comman
   return NULL;
 }
 
-static enum ommai_parsed unknown_option(const struct ommai_command *command, const char *name, size_t size) {
-  struct ommai_nearest search = {.wanted = name, .wanted_size = size};
+/* The nearest of all names to word[size] as the user wrote it, and whether the --no- form of that option is meant. */
+static const char *nearest_option(const struct ommai_command *command, const char *word, size_t size, bool *negated) {
+  char dashed[OMMAI_NEAREST_MAX_NAME + 1];
+  if (size == 0 || size >= sizeof dashed) return NULL;
+  for (size_t i = 0; i < size; i++) dashed[i] = word[i] == '_' ? '-' : word[i];
+  dashed[size] = '\0';
+  struct ommai_nearest search = {.wanted = dashed}, opposite = {.wanted = dashed + 3};
   for (struct cursor c = {0}; next_option(command, &c);) ommai_nearest_offer(&search, c.option->name);
   ommai_nearest_offer(&search, "help");
-  if (search.best && size) {
-    ommai_wrong_use("%s: --%.*s: unknown option, did you mean --%s? (`omma %s --help` lists all)", command->name, (int)size,
-                    name, search.best, command->name);
+  ommai_foreign_options_offer(command->ignored, false, &search);
+  if (strncmp(dashed, "no-", 3) == 0 && dashed[3]) ommai_foreign_options_offer(command->ignored, true, &opposite);
+  *negated = opposite.best && (!search.best || opposite.distance < search.distance);
+  return *negated ? opposite.best : search.best;
+}
+
+static enum ommai_parsed unknown_option(const struct ommai_command *command, const char *name, size_t size) {
+  bool negated;
+  const char *nearest = nearest_option(command, name, size, &negated);
+  if (nearest) {
+    ommai_wrong_use("%s: --%.*s: unknown option, did you mean --%s%s? (`omma %s --help` lists all)", command->name, (int)size,
+                    name, negated ? "no-" : "", nearest, command->name);
   } else {
     ommai_wrong_use("%s: --%.*s: unknown option (`omma %s --help` lists all)", command->name, (int)size, name, command->name);
   }
@@ -270,6 +261,23 @@ static enum ommai_parsed check_arguments(const struct ommai_command *command, co
   return OMMAI_PARSED;
 }
 
+/* Takes the option at argv[*index] with its values, of which *index is the last then. */
+static enum ommai_parsed take_option(const struct ommai_command *command, int argc, char **argv, int *index, void *values) {
+  const struct ommai_option *option;
+  const char *value;
+  int at = *index;
+  const struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
+  enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  if (outcome != OMMAI_FOREIGN_UNKNOWN) return outcome == OMMAI_FOREIGN_PASSED ? OMMAI_PARSED : OMMAI_PARSED_WRONG;
+  enum ommai_parsed parsed = read_option(command, argc, argv, index, &option, &value);
+  if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);
+  bool takes_more = parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && *index > at;
+  while (takes_more && parsed == OMMAI_PARSED && *index + 1 < argc && argv[*index + 1][0] != '-') {
+    parsed = set_option(command->name, option, argv[++*index], values, (size_t)argc);
+  }
+  return parsed;
+}
+
 enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
                                       struct ommai_strings *arguments) {
   enum ommai_parsed parsed = set_defaults(command, values);
@@ -280,18 +288,8 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
       options_end = true;
     } else if (!options_end && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
       return OMMAI_PARSED_HELP;
-    } else if (!options_end && pass_ignored(command, argc, argv, &i)) {
-      continue;
     } else if (!options_end && word[0] == '-' && word[1]) {
-      const struct ommai_option *option;
-      const char *value;
-      int at = i;
-      parsed = read_option(command, argc, argv, &i, &option, &value);
-      if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);
-      bool takes_more = parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && i > at;
-      while (takes_more && parsed == OMMAI_PARSED && i + 1 < argc && argv[i + 1][0] != '-') {
-        parsed = set_option(command->name, option, argv[++i], values, (size_t)argc);
-      }
+      parsed = take_option(command, argc, argv, &i, values);
     } else if (!add_string(arguments, word, (size_t)argc)) {
       ommai_failed("%s: out of memory for the arguments", command->name);
       return OMMAI_PARSED_WRONG;

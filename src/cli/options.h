@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cli/foreign_options.h"
+
 /* The type of the field that an option fills is in the comment. */
 enum ommai_option_type {
   OMMAI_OPTION_FLAG,    /* bool */
@@ -47,12 +49,6 @@ struct ommai_option_group {
   size_t n_options;
 };
 
-/* An option of a related program that is accepted with a warning and does nothing. */
-struct ommai_ignored_option {
-  const char *name;
-  bool takes_value;
-};
-
 #define OMMAI_MAX_OPTION_GROUPS 8
 
 struct ommai_command {
@@ -63,8 +59,10 @@ struct ommai_command {
   const char *details;   /* paragraph for the command's help */
   const char *example;
   const struct ommai_option_group *groups[OMMAI_MAX_OPTION_GROUPS];
-  const struct ommai_ignored_option *ignored; /* ends in a NULL name; may be NULL */
-  size_t values_size;                         /* of the struct that the options fill */
+  const struct ommai_foreign_option
+      *ignored;           /* options of a related program, passed over or refused; ends in a NULL name; may be NULL */
+  const char *ignored_of; /* that program's name; NULL where none is refused */
+  size_t values_size;     /* of the struct that the options fill */
   size_t min_arguments, max_arguments;
   /* Returns the exit code. `values` is the filled struct, `arguments` what stood there beside the options. */
   int (*run)(const void *values, const struct ommai_strings *arguments);
@@ -72,10 +70,10 @@ struct ommai_command {
 
 enum ommai_parsed { OMMAI_PARSED, OMMAI_PARSED_HELP, OMMAI_PARSED_WRONG };
 
-/* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed). Forms: --name value, --name=value (underscores
- * in a name count as dashes),
- * -x value, `--` ends the options. OMMAI_PARSED_HELP: help was asked for, nothing more was read. OMMAI_PARSED_WRONG: what was wrong
- * has been said on stderr, with the nearest name for an unknown option. Release in every case. */
+/* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed). Forms: --name value, --name=value
+ * (underscores in a name count as dashes), -x value, `--` ends the options. OMMAI_PARSED_HELP: help was asked for, nothing more was
+ * read. OMMAI_PARSED_WRONG: what was wrong has been said on stderr, with the nearest name for an unknown option. Release in every
+ * case. */
 enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
                                       struct ommai_strings *arguments);
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments);

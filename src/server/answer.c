@@ -285,6 +285,14 @@ static bool make_requests(struct answer *answer, const struct ommai_answer_sourc
   return true;
 }
 
+/* Pictures are decoded and resized before their request is queued, by a worker: what the engine does meanwhile shows that. */
+static void count_pictures(const struct ommai_answer_source *source, struct ommai_server *server) {
+  struct omma_engine_stats stats;
+  if (source->n_pictures == 0) return;
+  omma_engine_get_stats(server->engine, &stats);
+  if (stats.n_running) ommai_metrics_count_prepared_ahead(&server->metrics, source->n_pictures);
+}
+
 /* Everything that the callbacks read is set before the first submit. */
 static void submit_all(struct answer *answer) {
   struct ommai_exchange *exchange = answer->exchange;
@@ -356,6 +364,7 @@ void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answ
   if (!make_requests(answer, source, &error)) {
     ommai_exchange_fail(exchange, &error);
   } else if (!ommai_exchange_is_gone(exchange)) {
+    count_pictures(source, exchange->server);
     submit_all(answer);
   }
   release_answer(answer);

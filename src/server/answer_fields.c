@@ -115,11 +115,19 @@ static bool read_max_tokens(const json_t *root, struct ommai_answer_fields *fiel
   return true;
 }
 
-static bool read_seed(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+/* Choices of a request have seeds that follow one another. */
+static uint64_t next_seed(struct ommai_server *server) {
+  uint64_t seed;
+  if (server->seeded) return server->seed + OMMAI_MAX_CHOICES * (uint64_t)atomic_fetch_add(&server->n_seeds, 1);
+  randombytes_buf(&seed, sizeof seed);
+  return seed;
+}
+
+static bool read_seed(struct ommai_server *server, const json_t *root, struct ommai_answer_fields *fields,
+                      struct ommai_api_error *error) {
   int64_t seed = 0;
   if (!ommai_field_integer(root, "seed", INT64_MIN, INT64_MAX, &seed, error)) return false;
-  if (!ommai_field_get(root, "seed")) randombytes_buf(&seed, sizeof seed);
-  fields->sampling.seed = (uint64_t)seed;
+  fields->sampling.seed = ommai_field_get(root, "seed") ? (uint64_t)seed : next_seed(server);
   return true;
 }
 
@@ -157,7 +165,7 @@ static bool read_stream_options(const json_t *root, struct ommai_answer_fields *
          ommai_field_boolean(options, "continuous_usage_stats", &fields->continuous_usage, error);
 }
 
-bool ommai_answer_fields_read(const struct ommai_server *server, const json_t *root, int64_t max_tokens,
+bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, int64_t max_tokens,
                               struct ommai_answer_fields *fields, struct ommai_api_error *error) {
   struct omma_sampling *sampling = &fields->sampling;
   *fields = (struct ommai_answer_fields){.n = 1, .sampling.max_tokens = max_tokens};
@@ -174,5 +182,6 @@ bool ommai_answer_fields_read(const struct ommai_server *server, const json_t *r
          ommai_field_number(root, "frequency_penalty", -2, 2, false, &sampling->frequency_penalty, error) &&
          ommai_field_boolean(root, "ignore_eos", &sampling->ignore_eos, error) &&
          ommai_field_integer(root, "n", 1, OMMAI_MAX_CHOICES, &fields->n, error) && read_max_tokens(root, fields, error) &&
-         read_seed(root, fields, error) && read_stop(root, fields, error) && read_stop_tokens(server, root, fields, error);
+         read_seed(server, root, fields, error) && read_stop(root, fields, error) &&
+         read_stop_tokens(server, root, fields, error);
 }

@@ -38,6 +38,7 @@ void ommai_endpoint_chat(struct ommai_exchange *exchange) {
                                        .context = &conversation};
   if (ommai_chat_request_read(exchange->server, root, false, &request, &error) &&
       ommai_chat_media_load(exchange, &request, &error)) {
+    source.n_pictures = request.n_images + request.n_videos;
     if (!ommai_exchange_is_gone(exchange)) ommai_answer_begin(exchange, &source);
   } else {
     ommai_exchange_fail(exchange, &error);

@@ -246,8 +246,8 @@ static bool refuse_echo(const json_t *root, struct ommai_api_error *error) {
   return !echo || ommai_api_fail(error, 400, "echo", "echo true is not supported.");
 }
 
-bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bool messages_only,
-                             struct ommai_chat_request *request, struct ommai_api_error *error) {
+bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool messages_only, struct ommai_chat_request *request,
+                             struct ommai_api_error *error) {
   *request = (struct ommai_chat_request){.allocator = server->allocator, .root = root, .image_options = server->image_options};
   struct ommai_answer_fields *fields = &request->fields;
   if (!read_processor_options(root, &request->image_options, error) || !read_media_options(root, &request->video, error) ||

@@ -46,8 +46,8 @@ struct ommai_chat_request {
 
 /* Reads and checks everything but the pictures and videos. `root` is taken over, also by a failing call. With messages_only, fields that
  * concern the answer are not read. False with *error filled; destroy in any case. */
-bool ommai_chat_request_read(const struct ommai_server *server, json_t *root, bool messages_only,
-                             struct ommai_chat_request *request, struct ommai_api_error *error);
+bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool messages_only, struct ommai_chat_request *request,
+                             struct ommai_api_error *error);
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request);
 

@@ -17,7 +17,7 @@ struct prompt {
 };
 
 struct completion {
-  const struct ommai_server *server;
+  struct ommai_server *server;
   struct ommai_answer_fields fields;
   bool echo;
   struct prompt prompts[OMMAI_MAX_CHOICES];

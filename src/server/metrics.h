@@ -30,16 +30,20 @@ struct ommai_histogram {
   double sum;
 };
 
-/* All histograms; any thread may observe. Zero-initialised memory and ommai_metrics_init make it ready. */
+/* Any thread may observe and count. Zero-initialised memory and ommai_metrics_init make it ready. */
 struct ommai_metrics {
   pthread_mutex_t lock;
   struct ommai_histogram histograms[OMMAI_N_HISTOGRAMS];
+  int64_t prepared_ahead;
 };
 
 void ommai_metrics_init(struct ommai_metrics *metrics);
 void ommai_metrics_destroy(struct ommai_metrics *metrics);
 
 void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value);
+
+/* Counts pictures that were made ready while the engine was at work on another request. */
+void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_pictures);
 
 /* Observes what a finished request tells. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
  * none. */

@@ -20,8 +20,8 @@
  * its thread may be in a callback that waits for the same lock.
  *
  * Sampling, as far as a request does not say otherwise: temperature, top_p, top_k and repetition_penalty as the checkpoint's
- * generation_config.json recommends (as vLLM does), else temperature 1, top_p 1, all tokens, no penalty; a random seed; as many
- * tokens as the context leaves. */
+ * generation_config.json recommends (as vLLM does), else temperature 1, top_p 1, all tokens, no penalty; a seed that is random or
+ * follows from the server's; as many tokens as the context leaves. */
 #include "server/server.h"
 
 #include <errno.h>
@@ -200,6 +200,8 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
     server->max_total_body_bytes = SIZE_MAX;
   }
   server->max_pending_bytes = (size_t)or_default(options->max_pending_bytes, DEFAULT_PENDING_BYTES);
+  server->seeded = options->seeded;
+  server->seed = options->seed;
   server->limit_images = limit_of_media(options->limit_images_per_prompt);
   server->limit_videos = limit_of_media(options->limit_videos_per_prompt);
   server->image_limits = options->image_limits;

@@ -36,6 +36,8 @@ struct ommai_server {
   int64_t limit_images, limit_videos;
   struct omma_image_limits image_limits;
   struct omma_image_options image_options;
+  bool seeded;
+  uint64_t seed;
   int64_t idle_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
   int64_t created; /* seconds of the calendar */
   void (*log)(void *context, const char *line);
@@ -47,6 +49,7 @@ struct ommai_server {
   struct ommai_metrics metrics;
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */
+  atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */
   atomic_int_least64_t n_active; /* requests handed to a worker and not answered yet */
 
   /* Under list_lock, which is never taken by a thread that holds an exchange's lock. */

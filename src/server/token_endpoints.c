@@ -43,7 +43,7 @@ static bool tokenize_messages(struct ommai_exchange *exchange, json_t *root, boo
                               struct ommai_api_error *error) {
   struct ommai_chat_request source;
   struct omma_request *request = NULL;
-  const struct ommai_server *server = exchange->server;
+  struct ommai_server *server = exchange->server;
   struct omma_error cause = {0};
   bool done = ommai_chat_request_read(server, root, true, &source, error) && ommai_chat_media_load(exchange, &source, error);
   struct omma_request_options options = {.continue_final_message = done && source.continue_final_message};

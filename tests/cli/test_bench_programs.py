@@ -32,6 +32,13 @@ def test_unknown_case_lists_those_there_are(request):
     assert "nosuch" in line and "256 windows of 64, D 80" in line and "one segment of 4096, D 72" in line
 
 
+@pytest.mark.parametrize("words, why", [
+    (["--size", "0x3"], "WIDTHxHEIGHT"), (["--rounds", "0"], "whole number from 1"), (["--base-url", "localhost:8000"], "http://HOST:PORT"),
+])
+def test_same_picture_wants_a_size_and_a_server(words, why):
+    assert why in refused("same_picture.py", *words)
+
+
 def test_help_needs_no_packages():
     command = [sys.executable, "-B", "-S", BENCH / "tower_peers.py", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -149,6 +149,9 @@ def test_unknown_command_unlike_any(omma):
         (["chat", "--max-token", "3"], "--max-tokens"),
         (["plan", "--jsno", "1x1"], "--json"),
         (["serve", "--max-model-length", "100"], "--max-model-len"),
+        (["serve", "--no-async-schedulng"], "--no-async-scheduling"),
+        (["serve", "--max_num_bached_tokens", "9"], "--max-num-batched-tokens"),
+        (["serve", "--tensor-paralel-size=1"], "--tensor-parallel-size"),
         (["bench", "attention", "--headdim", "64"], "--head-dim"),
     ],
 )
@@ -162,7 +165,7 @@ def test_flags_of_vllm_serve(omma):
     assert done.returncode == 0
     warnings = [line for line in done.stderr.decode().splitlines() if "means nothing" in line]
     assert len(warnings) == 3 and "--gpu-memory-utilization" in warnings[2]
-    refused(omma("serve", "--quantization", "fp8"), 2, "--quantization", "unknown option")
+    refused(omma("serve", "--quantization", "fp8"), 2, "vLLM's flag --quantization is not supported here: ")
     refused(omma("serve", "--max_model_len", "x"), 2, "--max-model-len", "whole number")
     refused(omma("chat", "--no-async-scheduling"), 2, "unknown option")
 

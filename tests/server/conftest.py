@@ -1,6 +1,8 @@
 """`--fake PATH` names the server over the scripted engine; `--omma PATH --model DIR` the real program. Tests marked `real_too` run on
-both (where given), the others on the fake alone."""
+both (where given), those marked `real_only` on the real program, the others on the fake alone. A test whose program is not given is
+deselected, which pytest counts."""
 
+import json
 import os
 import pathlib
 
@@ -9,6 +11,7 @@ import pytest
 from server_process import ServerProcess, check_output, make_command
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+NONE_GIVEN = "none given"
 
 
 def pytest_addoption(parser):
@@ -19,17 +22,64 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "real_too: makes sense with the real program as well")
+    config.addinivalue_line("markers", "real_only: makes sense with the real program alone")
 
 
 def pytest_generate_tests(metafunc):
     if "kind" not in metafunc.fixturenames:
         return
+    real_too, real_only = (metafunc.definition.get_closest_marker(name) for name in ("real_too", "real_only"))
     kinds = []
-    if metafunc.config.getoption("--fake"):
+    if metafunc.config.getoption("--fake") and not real_only:
         kinds.append("fake")
-    if metafunc.config.getoption("--omma") and metafunc.definition.get_closest_marker("real_too"):
+    if metafunc.config.getoption("--omma") and (real_too or real_only):
         kinds.append("real")
-    metafunc.parametrize("kind", kinds, scope="session")
+    metafunc.parametrize("kind", kinds or [NONE_GIVEN], scope="session")
+
+
+def can_run(item):
+    if hasattr(item, "callspec") and item.callspec.params.get("kind") == NONE_GIVEN:
+        return False
+    return bool(item.config.getoption("--omma")) or "omma" not in item.fixturenames
+
+
+def pytest_collection_modifyitems(config, items):
+    left_out = [item for item in items if not can_run(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if can_run(item)]
+
+
+@pytest.fixture(scope="session")
+def omma(request):
+    """The real program's path."""
+    return request.config.getoption("--omma")
+
+
+@pytest.fixture(scope="session")
+def model(request):
+    """The directory of the real program's model."""
+    return request.config.getoption("--model")
+
+
+class Abilities:
+    """What the families do not have in common."""
+
+    def __init__(self, model_type):
+        self.videos = model_type != "kimi_vl"
+        self.enlarges = model_type != "kimi_vl"  # small pictures, up to min_pixels
+
+
+@pytest.fixture(scope="session")
+def model_can(model):
+    """The abilities of the real program's model."""
+    return Abilities(json.loads((pathlib.Path(model) / "config.json").read_text())["model_type"])
+
+
+@pytest.fixture(scope="session")
+def server_can(request, kind):
+    """The abilities of the model behind `server`."""
+    return Abilities("scripted") if kind == "fake" else request.getfixturevalue("model_can")
 
 
 @pytest.fixture(scope="session")

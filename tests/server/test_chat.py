@@ -123,19 +123,22 @@ def test_videos_reach_the_engine(server):
     assert shown(frames, media_io_kwargs={}) == "video(4x9x7,1,)"
 
 
-@pytest.mark.real_too
-def test_videos_are_those_of_the_command_line(server, kind, request, tmp_path):
-    """The same tokens of prompt and answer as omma chat --video, which is compared with the official code."""
-    if kind != "real":
-        pytest.skip("needs the real program")
+@pytest.mark.real_only
+def test_videos_are_those_of_the_command_line(server, server_can, omma, model, tmp_path):
+    """The same tokens of prompt and answer as omma chat --video, which is compared with the official code, or the same refusal."""
     frames = [png(64, 64)] * 3
     for i, frame in enumerate(frames):
         (tmp_path / f"{i}.png").write_bytes(frame)
-    words = ["chat", "--model", request.config.getoption("--model"), "--prompt", "What?", "--video", tmp_path, "--fps", "4", "--json",
+    words = ["chat", "--model", model, "--prompt", "What?", "--video", tmp_path, "--fps", "4", "--json",
              "--max-tokens", "8", "--temperature", "0"]
-    said = json.loads(subprocess.run([request.config.getoption("--omma"), *map(str, words)], capture_output=True, check=True).stdout)
+    done = subprocess.run([omma, *map(str, words)], capture_output=True)
     reply = server.chat(messages=[{"role": "user", "content": [video_part(frames), text_part("What?")]}], max_tokens=8, temperature=0,
-                        media_io_kwargs={"video": {"fps": 4}}).json
+                        media_io_kwargs={"video": {"fps": 4}})
+    if not server_can.videos:
+        assert (done.returncode, reply.status) == (1, 400)
+        assert b"models take no videos" in done.stderr and "models take no videos" in reply.error["message"]
+        return
+    said, reply = json.loads(done.stdout), reply.json
     assert reply["choices"][0]["message"]["content"] == said["text"], (reply, said)
     assert reply["usage"]["prompt_tokens"] == said["usage"]["prompt_tokens"]
 

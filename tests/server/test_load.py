@@ -11,17 +11,7 @@ from test_metrics import read
 DEMO = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
 
 
-@pytest.fixture(scope="module")
-def omma(request):
-    path = request.config.getoption("--omma")
-    if not path:
-        pytest.skip("needs the real program")
-    if not path_has_curl(path):
-        pytest.skip("built without libcurl")
-    return path
-
-
-def path_has_curl(omma):
+def has_curl(omma):
     done = subprocess.run([omma, "bench", "serve", "--base-url", "http://127.0.0.1:1", "--model", "x", "--tokenizer", str(DEMO),
                            "--num-prompts", "1", "--ready-check-timeout-sec", "0"], capture_output=True, text=True)
     return "libcurl" not in done.stderr
@@ -29,6 +19,8 @@ def path_has_curl(omma):
 
 @pytest.fixture(scope="module")
 def server(omma):
+    if not has_curl(omma):
+        pytest.skip("built without libcurl")
     process = ServerProcess([omma, "serve", str(DEMO), "--host", "127.0.0.1", "--port", "0", "--max-model-len", "512"])
     yield process
     process.stop()

@@ -14,7 +14,7 @@ NAMES = (
     "vllm:request_queue_time_seconds vllm:request_prefill_time_seconds vllm:request_decode_time_seconds "
     "vllm:request_prompt_tokens vllm:request_generation_tokens omma:encoder_seconds omma:preprocess_seconds "
     "omma:encoder_cache_bytes omma:encoder_cache_hits_total omma:encoder_cache_misses_total "
-    "omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
+    "omma:pictures_prepared_ahead_total omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
     "omma:workspace_bytes"
 ).split()
 LINE = re.compile(r'^([a-z0-9_:]+)\{engine="0",model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
@@ -91,26 +91,19 @@ def test_length_and_abort_are_told_apart(server):
     assert after[key] == before[key] + 1
 
 
-def test_a_picture_seen_before_needs_no_encoder(request):
-    omma = request.config.getoption("--omma")
-    if not omma:
-        pytest.skip("needs the real program")
-    from server_process import ServerProcess, make_command
-
-    server = ServerProcess(make_command(request.config, "real", {}))
-    try:
-        parts = [{"type": "image_url", "image_url": {"url": data_url(png(64, 64))}}, {"type": "text", "text": "what?"}]
-        first = ask(server, parts, temperature=0)
-        one, _ = read(server)
-        again = ask(server, parts, temperature=0)
-        two, _ = read(server)
-        assert first["choices"] == again["choices"]
-        assert one["omma:encoder_images_total"] == two["omma:encoder_images_total"] == 1
-        assert two["omma:encoder_cache_hits_total"] == 1 and two["vllm:mm_cache_hits_total"] == 1
-        assert two["omma:encoder_cache_bytes"] > 0
-        named = [{**parts[0], "uuid": "my picture"}, parts[1]]
-        assert ask(server, named, temperature=0)["choices"] == first["choices"]
-        three, _ = read(server)
-        assert three["omma:encoder_images_total"] == 2
-    finally:
-        server.stop()
+@pytest.mark.real_only
+def test_a_picture_seen_before_needs_no_encoder(start):
+    server = start()
+    parts = [{"type": "image_url", "image_url": {"url": data_url(png(64, 64))}}, {"type": "text", "text": "what?"}]
+    first = ask(server, parts, temperature=0)
+    one, _ = read(server)
+    again = ask(server, parts, temperature=0)
+    two, _ = read(server)
+    assert first["choices"] == again["choices"]
+    assert one["omma:encoder_images_total"] == two["omma:encoder_images_total"] == 1
+    assert two["omma:encoder_cache_hits_total"] == 1 and two["vllm:mm_cache_hits_total"] == 1
+    assert two["omma:encoder_cache_bytes"] > 0
+    named = [{**parts[0], "uuid": "my picture"}, parts[1]]
+    assert ask(server, named, temperature=0)["choices"] == first["choices"]
+    three, _ = read(server)
+    assert three["omma:encoder_images_total"] == 2

@@ -31,15 +31,17 @@ def mutate(body, source):
 
 
 @pytest.mark.real_too
-def test_mutations(server, kind):
+def test_mutations(server, server_can):
     source = random.Random(SEED)
+    video = [video_part([JPEG, JPEG])] if server_can.videos else []
+    least = {"min_pixels": 1} if server_can.enlarges else {}
     body = json.dumps({"model": "test-model", "messages": [
         {"role": "system", "content": "be short"},
-        {"role": "user", "content": [text_part("what é is this?"), image_part(), video_part([JPEG, JPEG]),
+        {"role": "user", "content": [text_part("what é is this?"), image_part(), *video,
                                      {"type": "input_text", "text": "?"}]},
         {"role": "assistant", "content": "a"}, {"role": "user", "content": "why"}],
         "max_tokens": 2, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "n": 2, "seed": 7, "stop": ["x", "y"], "stop_token_ids": [1],
-        "logprobs": True, "top_logprobs": 2, "stream": False, "mm_processor_kwargs": {"min_pixels": 1, "max_pixels": 100000},
+        "logprobs": True, "top_logprobs": 2, "stream": False, "mm_processor_kwargs": {**least, "max_pixels": 100000},
         "media_io_kwargs": {"video": {"fps": 2, "num_frames": 2}}, "response_format": {"type": "text"}}).encode()
     seen = set()
     for number in range(N_MUTATIONS):

@@ -10,11 +10,7 @@ FLAGS = ["--dtype", "bfloat16", "--limit-mm-per-prompt", '{"image": 1}', "--max-
 
 
 @pytest.fixture(scope="module")
-def program(request):
-    omma = request.config.getoption("--omma")
-    if not omma:
-        pytest.skip("needs the real program")
-    model = request.config.getoption("--model")
+def program(omma, model):
     process = ServerProcess([omma, "serve", model, "--host", "127.0.0.1", "--port", "0", *FLAGS])
     yield process
     process.stop()
@@ -39,8 +35,7 @@ def test_every_key_in_order(program):
     assert body["usage"]["prompt_tokens"] > len(program.post("/tokenize", {"prompt": "what is this?"}).json["tokens"])
 
 
-def test_the_path_is_a_name_too(program, request):
-    model = request.config.getoption("--model")
+def test_the_path_is_a_name_too(program, model):
     assert ask(program, model=model)["model"] == model and ask(program)["choices"] == ask(program, model=model)["choices"]
     assert program.chat(**{"messages": messages(), "model": model + "x"}).status == 404
 
@@ -50,10 +45,16 @@ def test_one_picture_at_most(program):
     assert reply.status == 400 and reply.error["param"] == "image" and "At most 1 image(s)" in reply.error["message"]
 
 
-def test_pixels_of_one_request(program):
-    few = ask(program, mm_processor_kwargs={"max_pixels": 32 * 32}, messages=messages(image_part(png(128, 128))))
-    many = ask(program, mm_processor_kwargs={"min_pixels": 128 * 128}, messages=messages(image_part(png(128, 128))))
-    assert few["usage"]["prompt_tokens"] < many["usage"]["prompt_tokens"]
+def test_pixels_of_one_request(program, model_can):
+    fields = {"messages": messages(image_part(png(128, 128)))}
+    few = ask(program, mm_processor_kwargs={"max_pixels": 32 * 32}, **fields)
+    assert few["usage"]["prompt_tokens"] < ask(program, **fields)["usage"]["prompt_tokens"]
+    fields = {"messages": messages(image_part(png(32, 32))), "mm_processor_kwargs": {"min_pixels": 128 * 128}}
+    if model_can.enlarges:
+        assert few["usage"]["prompt_tokens"] < ask(program, **fields)["usage"]["prompt_tokens"]
+    else:
+        reply = program.chat(**fields)
+        assert reply.status == 400 and "never enlarges" in reply.error["message"]
 
 
 def test_length_fields(program):
@@ -61,15 +62,33 @@ def test_length_fields(program):
     assert ask(program, min_tokens=5, max_tokens=6)["usage"]["completion_tokens"] >= 5
 
 
+def first_whole_token(program, fields):
+    """The index, id and text of the first token of an answer that is a text of its own, not seen before in that answer."""
+    seen = ""
+    for index, entry in enumerate(ask(program, logprobs=True, **fields)["choices"][0]["logprobs"]["content"]):
+        ids = program.post("/tokenize", {"prompt": entry["token"], "add_special_tokens": False}).json["tokens"]
+        if len(ids) == 1 and entry["token"].isprintable() and "\ufffd" not in entry["token"] and entry["token"] not in seen:
+            return index, ids[0], entry["token"]
+        seen += entry["token"]
+    return None
+
+
 def test_stop_tokens_and_strings(program):
-    ids = [entry["token"] for entry in ask(program, ignore_eos=True, logprobs=True)["choices"][0]["logprobs"]["content"]]
-    first = program.post("/tokenize", {"prompt": ids[0]}).json["tokens"]
-    assert len(first) == 1, "the answer's first token is no whole character: ask something else"
-    choice = ask(program, stop_token_ids=first)["choices"][0]
-    assert (choice["finish_reason"], choice["stop_reason"]) == ("stop", first[0])
-    text = ask(program, ignore_eos=True)["choices"][0]["message"]["content"]
-    choice = ask(program, ignore_eos=True, stop=[text[:1]])["choices"][0]
-    assert (choice["message"]["content"], choice["finish_reason"], choice["stop_reason"]) == ("", "stop", text[:1])
+    questions = ["what is this?", "a cat", "1 2 3", "Hello!", "why", "x"]
+    for question in questions:
+        fields = {"messages": [{"role": "user", "content": question}], "ignore_eos": True, "max_tokens": 24}
+        found = first_whole_token(program, fields)
+        if found:
+            break
+    assert found, "no answer has a token that is a text of its own: ask something else"
+    index, token, text = found
+    body = ask(program, stop_token_ids=[token], **fields)
+    choice = body["choices"][0]
+    assert (choice["finish_reason"], choice["stop_reason"], body["usage"]["completion_tokens"]) == ("stop", token, index + 1)
+    whole = ask(program, **fields)["choices"][0]["message"]["content"]
+    choice = ask(program, stop=[text], **fields)["choices"][0]
+    assert (choice["finish_reason"], choice["stop_reason"]) == ("stop", text)
+    assert choice["message"]["content"] == whole[:whole.index(text)]
 
 
 def test_choices_and_seeds(program):

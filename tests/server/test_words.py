@@ -6,11 +6,9 @@ from server_process import ServerProcess, check_output
 
 
 @pytest.fixture
-def serve(request):
+def serve(omma):
     """serve(word, ...): the program with these words behind `omma serve`."""
-    omma, processes = request.config.getoption("--omma"), []
-    if not omma:
-        pytest.skip("needs the real program")
+    processes = []
 
     def run(*words):
         processes.append(ServerProcess([omma, "serve", *words]))
@@ -20,11 +18,6 @@ def serve(request):
     for process in processes:
         process.stop()
         check_output(process)
-
-
-@pytest.fixture
-def model(request):
-    return request.config.getoption("--model")
 
 
 def names(server):

@@ -1,0 +1,175 @@
+/* Each option of `vllm serve` is an option here, or accepted with one warning, or refused with a reason; none is unknown. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "support/test.h"
+
+#define MAX_SAID 4096
+
+struct outcome {
+  enum ommai_parsed parsed;
+  size_t n_arguments;
+  char said[MAX_SAID];
+};
+
+/* Parses argv[argc] as options of serve and keeps what is said on stderr. */
+static struct outcome parse(int argc, char **argv) {
+  struct outcome outcome = {0};
+  struct ommai_strings arguments = {0};
+  FILE *kept = tmpfile();
+  void *values = calloc(1, ommai_command_serve.values_size);
+  assert_non_null(kept);
+  assert_non_null(values);
+  int before = dup(STDERR_FILENO);
+  dup2(fileno(kept), STDERR_FILENO);
+  outcome.parsed = ommai_options_parse(&ommai_command_serve, argc, argv, 0, values, &arguments);
+  dup2(before, STDERR_FILENO);
+  close(before);
+  outcome.n_arguments = arguments.count;
+  rewind(kept);
+  outcome.said[fread(outcome.said, 1, MAX_SAID - 1, kept)] = '\0';
+  fclose(kept);
+  ommai_options_release(&ommai_command_serve, values, &arguments);
+  free(values);
+  return outcome;
+}
+
+static bool is_own(const char *name) {
+  for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && ommai_command_serve.groups[g]; g++) {
+    const struct ommai_option_group *group = ommai_command_serve.groups[g];
+    for (size_t i = 0; i < group->n_options; i++) {
+      if (strcmp(group->options[i].name, name) == 0) return true;
+    }
+  }
+  return false;
+}
+
+static int count_lines(const char *text) {
+  int n = 0;
+  for (; *text; text++) n += *text == '\n';
+  return n;
+}
+
+/* Reads the list's next option and what stands behind it. */
+static bool next_flag(FILE *list, char *option, char *form) {
+  char line[128];
+  do {
+    if (!fgets(line, sizeof line, list)) return false;
+  } while (line[0] == '#');
+  assert_int_equal(sscanf(line, "%63s %15s", option, form), 2);
+  return true;
+}
+
+static FILE *open_list(void) {
+  FILE *list = fopen(OMMA_TEST_DATA "/cli/vllm_serve_flags.txt", "r");
+  assert_non_null(list);
+  return list;
+}
+
+/* An option's own arguments are not taken for the model, and the model is not taken for its argument. */
+static void every_flag_has_an_outcome(void **state) {
+  (void)state;
+  int n_own = 0, n_accepted = 0, n_refused = 0;
+  char option[64], form[16], value[] = "7", model[] = "DIR", verbose[] = "-v";
+  FILE *list = open_list();
+  while (next_flag(list, option, form)) {
+    char *argv[8] = {option};
+    int argc = 1;
+    if (strcmp(form, "none") != 0) argv[argc++] = value;
+    if (strcmp(form, "many") == 0) argv[argc++] = value, argv[argc++] = verbose;
+    argv[argc++] = model;
+    if (is_own(option + 2)) {
+      n_own++;
+      continue;
+    }
+    struct outcome outcome = parse(argc, argv);
+    assert_int_equal(count_lines(outcome.said), 1);
+    if (strstr(outcome.said, "accepted, but it means nothing to this program")) {
+      n_accepted++;
+      assert_int_equal(outcome.parsed, OMMAI_PARSED);
+      assert_int_equal(outcome.n_arguments, 1);
+    } else {
+      n_refused++;
+      if (!strstr(outcome.said, "omma: serve: vLLM's flag --") || !strstr(outcome.said, " is not supported here: ")) {
+        fail_msg("%s: %s", option, outcome.said);
+      }
+      assert_int_equal(outcome.parsed, OMMAI_PARSED_WRONG);
+    }
+  }
+  fclose(list);
+  assert_int_equal(n_own, 14);
+  assert_true(n_accepted > 200 && n_refused > 80);
+}
+
+static void every_flag_is_suggested(void **state) {
+  (void)state;
+  char option[64], form[16], wanted[128];
+  FILE *list = open_list();
+  while (next_flag(list, option, form)) {
+    size_t size = strlen(option), middle = size / 2;
+    if (option[1] != '-' || size < 8) continue;
+    snprintf(wanted, sizeof wanted, "did you mean %s?", option);
+    while (option[middle] == option[middle + 1]) middle--;
+    char first = option[middle], *argv[] = {option};
+    option[middle] = option[middle + 1];
+    option[middle + 1] = first;
+    struct outcome outcome = parse(1, argv);
+    assert_int_equal(outcome.parsed, OMMAI_PARSED_WRONG);
+    if (!strstr(outcome.said, wanted)) fail_msg("%s: %s", option, outcome.said);
+  }
+  fclose(list);
+}
+
+static void spellings(void **state) {
+  (void)state;
+  static const struct {
+    const char *words[3], *said; /* NULL: accepted */
+  } cases[] = {
+      {{"--enforce_eager", "DIR"}, NULL},
+      {{"--no_async_scheduling", "DIR"}, NULL},
+      {{"--block_size=16", "DIR"}, NULL},
+      {{"-tp", "1", "DIR"}, NULL},
+      {{"-tp=1", "DIR"}, NULL},
+      {{"-tp", "2", "DIR"}, "vLLM's flag --tensor-parallel-size is not supported here"},
+      {{"--tensor_parallel_size=2", "DIR"}, "(accepted: 1)"},
+      {{"--tensor-parallel-size=", "DIR"}, "(accepted: 1)"},
+      {{"-dp", "1", "DIR"}, NULL},
+      {{"-pp", "10", "DIR"}, "--pipeline-parallel-size"},
+      {{"-O3", "DIR"}, NULL},
+      {{"-O", "3", "DIR"}, NULL},
+      {{"-O=3", "DIR"}, NULL},
+      {{"-n1", "DIR"}, NULL},
+      {{"-cc.mode=3", "DIR"}, NULL},
+      {{"--compilation-config.mode", "3", "DIR"}, NULL},
+      {{"--speculative_config.method=ngram", "DIR"}, "--speculative-config"},
+      {{"-q", "fp8", "DIR"}, "vLLM's flag --quantization is not supported here"},
+      {{"--hf-token", "-v", "DIR"}, NULL},
+      {{"--no-enable-lora", "DIR"}, NULL},
+      {{"--enable-lora", "DIR"}, "--enable-lora"},
+      {{"--load-format", "dummy", "DIR"}, "(accepted: auto safetensors"},
+      {{"--load-format", "safetensors", "DIR"}, NULL},
+      {{"--load-format", "safe", "DIR"}, "--load-format"},
+      {{"--no-block-size", "DIR"}, "unknown option"},
+      {{"-no-async-scheduling", "DIR"}, "unknown option"},
+      {{"-tpx", "1", "DIR"}, "unknown option"},
+      {{"--served_model_name=a", "DIR"}, NULL},
+      {{"--seed", "0", "DIR"}, NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *argv[3];
+    int argc = 0;
+    while (argc < 3 && cases[i].words[argc]) argv[argc] = (char *)cases[i].words[argc], argc++;
+    struct outcome outcome = parse(argc, argv);
+    bool good = cases[i].said ? outcome.parsed == OMMAI_PARSED_WRONG && strstr(outcome.said, cases[i].said)
+                              : outcome.parsed == OMMAI_PARSED && outcome.n_arguments == 1;
+    if (!good) fail_msg("%s: %s", argv[0], outcome.said);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_flag_has_an_outcome), cmocka_unit_test(every_flag_is_suggested),
+                                     cmocka_unit_test(spellings)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,40 @@
+"""Pictures of a request that waits for the engine are decoded and resized while the engine is at work on another one."""
+
+import pytest
+from pictures import image_part, png, text_part
+from test_metrics import ask, read
+from waiting import wait_for
+
+COUNTER = "omma:pictures_prepared_ahead_total"
+
+
+def ask_for_long(server):
+    """A connection on which a request has begun to run that takes as many tokens as there is room for, several times."""
+    limit = server.get("/v1/models").json["data"][0]["max_model_len"]
+    fields = {"messages": [{"role": "user", "content": "go on"}], "ignore_eos": True, "max_tokens": limit - 200, "n": 8}
+    connection = server.send_post("/v1/chat/completions", fields)
+    wait_for(lambda: read(server)[0]["vllm:num_requests_running"] == 1, "a running request")
+    return connection
+
+
+@pytest.mark.real_only
+def test_pictures_of_waiting_requests_are_prepared(start):
+    server = start()
+    ask(server, [image_part(png(32, 40)), text_part("what?")])
+    before, _ = read(server)
+    assert before[COUNTER] == 0 and before["omma:encoder_images_total"] == 1
+    parts = [image_part(png(48, 56)), image_part(png(64, 40)), text_part("what?")]
+    with ask_for_long(server), server.open_stream(parts, max_tokens=1):
+        wait_for(lambda: read(server)[0][COUNTER] > 0, "pictures of the waiting request")
+        during, _ = read(server)
+    # The encoder has not seen them: their request still waits.
+    assert during[COUNTER] == 2 and during["omma:encoder_images_total"] == 1
+    assert during["vllm:num_requests_running"] == 1 and during["vllm:num_requests_waiting"] >= 1
+
+
+@pytest.mark.real_only
+def test_pictures_of_running_requests_are_not_counted(start):
+    server = start()
+    for size in (32, 48):
+        ask(server, [image_part(png(size, size)), text_part("what?")])
+    assert read(server)[0][COUNTER] == 0
