@@ -116,10 +116,11 @@ static int print_json(const struct facts *facts) {
     ommai_json_append(&kernels, json_pack("{s:O, s:O}", "operation", json_object_get(finding, "what"), "kernel",
                                           json_object_get(finding, "details")));
   }
-  json_t *result = json_pack(
-      "{s:s, s:o, s:i, s:I, s:o, s:i, s:f, s:f, s:o}", "version", omma_version(), "cpu", ommai_json_text(facts->cpu), "cpus",
-      facts->n_cpus, "memory_bytes", (json_int_t)facts->memory_bytes, "levels", levels, "threads", facts->machine.n_threads,
-      "f32_gflops", facts->machine.f32_gflops, "bf16_gflops", facts->machine.bf16_gflops, "kernels", kernels);
+  json_t *result =
+      json_pack("{s:s, s:o, s:i, s:I, s:o, s:i, s:f, s:f, s:f, s:o}", "version", omma_version(), "cpu",
+                ommai_json_text(facts->cpu), "cpus", facts->n_cpus, "memory_bytes", (json_int_t)facts->memory_bytes, "levels",
+                levels, "threads", facts->machine.n_threads, "f32_gflops", facts->machine.f32_gflops, "bf16_gflops",
+                facts->machine.bf16_gflops, "read_gbps", facts->machine.read_gbps, "kernels", kernels);
   if (result && facts->has_model && json_object_set_new(result, "model", model_json(facts)) != 0) {
     json_decref(result);
     result = NULL;
@@ -139,6 +140,7 @@ static void print_machine(const struct facts *facts) {
   ommai_show_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d thread%s", facts->machine.f32_gflops, facts->machine.n_threads,
                   ommai_show_plural(facts->machine.n_threads));
   if (facts->machine.bf16_gflops > 0) ommai_show_fact(stdout, "bf16, measured", "%.0f GFLOP/s", facts->machine.bf16_gflops);
+  if (facts->machine.read_gbps > 0) ommai_show_fact(stdout, "memory, read", "%.1f GB/s", facts->machine.read_gbps);
   puts("Kernels");
   ommai_findings_print(&facts->kernels, false);
 }

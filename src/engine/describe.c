@@ -1,6 +1,7 @@
-/* What this machine and build can do: CPU level, kernels, self-test, peak. */
+/* What this machine and build can do: CPU level, kernels, self-test, peaks. */
 #include <omma/omma.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/allocator.h"
 #include "base/clock.h"
@@ -127,6 +128,37 @@ static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop lo
   return operations / best * 1e-9;
 }
 
+/* Memory that no cache holds, in slices for whoever is free. Written first: pages that never were are all one page of zeroes. */
+enum { SLICE_BYTES = 1 << 20, N_SLICES = 256 };
+
+static void write_slice(void *context, int64_t task, int worker) {
+  (void)worker;
+  memset((unsigned char *)context + task * SLICE_BYTES, 1, SLICE_BYTES);
+}
+
+static void read_slice(void *context, int64_t task, int worker) {
+  (void)worker;
+  int64_t n_words = SLICE_BYTES / (int64_t)sizeof(uint64_t);
+  ommai_peak_read((const uint64_t *)context + task * n_words, n_words);
+}
+
+/* Read at each pass from one end to the other, so that what a cache keeps of the end is gone when it comes round. */
+static double measure_reading(struct ommai_team *team) {
+  enum { REPEATS = 7 };
+  double best = 1e30;
+  uint64_t *memory = ommai_allocate_uninitialised(&ommai_huge_page_allocator, N_SLICES, SLICE_BYTES);
+  if (!memory) return 0;
+  ommai_team_run(ommai_team_interface(team), N_SLICES, write_slice, memory);
+  for (int i = 0; i < REPEATS; i++) {
+    int64_t start = ommai_clock_ns();
+    ommai_team_run(ommai_team_interface(team), N_SLICES, read_slice, memory);
+    double seconds = (double)(ommai_clock_ns() - start) * 1e-9;
+    if (seconds < best) best = seconds;
+  }
+  ommai_release(&ommai_huge_page_allocator, memory, N_SLICES, SLICE_BYTES);
+  return (double)N_SLICES * SLICE_BYTES / best * 1e-9;
+}
+
 enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine, struct omma_error *error) {
   enum ommai_cpu_level level;
   struct ommai_team *team;
@@ -135,7 +167,8 @@ enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omm
   OMMAI_TRY(ommai_team_create(n_threads, true, &ommai_default_allocator, &team, error));
   *machine = (struct omma_machine){.n_threads = n_threads,
                                    .f32_gflops = measure(team, n_threads, ommai_peak_f32(level)),
-                                   .bf16_gflops = measure(team, n_threads, ommai_peak_bf16(level))};
+                                   .bf16_gflops = measure(team, n_threads, ommai_peak_bf16(level)),
+                                   .read_gbps = measure_reading(team)};
   ommai_team_destroy(team);
   return OMMA_OK;
 }
