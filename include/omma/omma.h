@@ -107,7 +107,8 @@ OMMA_API enum omma_status omma_self_test(const char *isa, omma_report report, vo
 OMMA_API enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error);
 
 /* What this machine can do at a CPU level with so many threads: multiply-adds per second out of registers, times two, and 10^9 bytes
- * per second of a plain loop over 256 MiB. Measured on the spot in one or two tenths of a second. */
+ * per second of a plain loop over 256 MiB (in huge pages where the system gives them). Measured on the spot in about a tenth of a
+ * second. */
 struct omma_machine {
   int n_threads;
   double f32_gflops;

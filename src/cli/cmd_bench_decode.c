@@ -1,5 +1,6 @@
 /* omma bench decode: prompts of random tokens through a model's language part and tokens behind them: the prompt beside the peak of
  * the same threads, the tokens beside what the same threads read from memory, both measured in the same run. */
+#include <math.h>
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,11 +59,9 @@ static double peak_gflops(const struct bench *bench, int when) {
   return ommai_machine_gflops(&bench->machine[when], in_bf16(bench));
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double best_gflops(const struct bench *bench) { return fmax(peak_gflops(bench, 0), peak_gflops(bench, 1)); }
 
-static double best_gflops(const struct bench *bench) { return larger(peak_gflops(bench, 0), peak_gflops(bench, 1)); }
-
-static double best_read(const struct bench *bench) { return larger(bench->machine[0].read_gbps, bench->machine[1].read_gbps); }
+static double best_read(const struct bench *bench) { return fmax(bench->machine[0].read_gbps, bench->machine[1].read_gbps); }
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------------- */
 
@@ -264,7 +263,7 @@ static void print_context(const struct bench *bench, const struct context *conte
 
 /* One figure of the machine, or two where it was not steady. */
 static void print_machine(const char *name, double before, double after, const char *unit) {
-  double best = larger(before, after);
+  double best = fmax(before, after);
   if (before + after - best >= (1 - STEADY) * best) {
     ommai_show_fact(stdout, name, "%.1f %s", best, unit);
   } else {

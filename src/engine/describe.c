@@ -144,7 +144,7 @@ static void read_slice(void *context, int64_t task, int worker) {
 
 /* Read at each pass from one end to the other, so that what a cache keeps of the end is gone when it comes round. */
 static double measure_reading(struct ommai_team *team) {
-  enum { REPEATS = 7 };
+  enum { REPEATS = 3 };
   double best = 1e30;
   uint64_t *memory = ommai_allocate_uninitialised(&ommai_huge_page_allocator, N_SLICES, SLICE_BYTES);
   if (!memory) return 0;
