@@ -20,7 +20,10 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
+try:
+    import numpy as np
+except ModuleNotFoundError:
+    sys.exit("make_random_model.py: this Python has no NumPy: pip install numpy")
 from model_shapes import MODELS, Model, config, preprocessor_config, tensor_shapes, tower_only, with_depth
 
 POOL = 4_194_301  # noise made once and read in rounds; a prime, so that rows of tensors do not repeat each other

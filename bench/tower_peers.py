@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
 import statistics
 import struct
@@ -38,7 +39,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from omma_program import add_omma_option, program
 
 PEERS = ("transformers", "vllm", "zentorch", "openvino")
@@ -47,14 +47,14 @@ WORKER = Path(__file__).parent / "tower_worker.py"
 
 def write_noise_png(path: Path, width: int, height: int) -> None:
     """Eight bits of noise per channel; the first byte of a row says that it is not filtered."""
-    rows = np.random.default_rng(1).integers(0, 256, (height, 1 + 3 * width), dtype=np.uint8)
-    rows[:, 0] = 0
+    noise = random.Random(1)
+    rows = b"".join(b"\0" + noise.randbytes(3 * width) for _ in range(height))
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows.tobytes(), 1))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 1))
                      + chunk(b"IEND", b""))
 
 

@@ -19,9 +19,13 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
-import torch
-from safetensors import safe_open
-from safetensors.torch import load_file
+try:
+    import torch
+    from safetensors import safe_open
+    from safetensors.torch import load_file
+except ModuleNotFoundError as missing:
+    print(json.dumps({"refused": f"this Python has no {missing.name}"}))
+    sys.exit(1)
 
 PREFIXES = {"qwen3_vl": "model.visual.", "qwen2_5_vl": "visual."}
 Run = Callable[[], torch.Tensor]

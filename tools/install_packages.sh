@@ -5,7 +5,7 @@ set -eu
 
 build_packages="gcc g++ cmake ninja-build pkg-config libdnnl-dev libjansson-dev libjpeg-dev libpng-dev libwebp-dev libgif-dev
   libpcre2-dev libutf8proc-dev libsodium-dev libmicrohttpd-dev libcurl4-openssl-dev"
-optional_packages="libedit-dev"
+optional_packages="libedit-dev librsvg2-dev"
 test_packages="libcmocka-dev python3 python3-venv"
 aarch64_packages="cmake ninja-build gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 oldcpu_packages="$build_packages libcmocka-dev qemu-user"
@@ -65,5 +65,7 @@ if [ -n "$missing" ]; then
 fi
 if [ -n "$missing_optional" ]; then
   [ -n "$missing" ] || $as_root $quiet_apt update > /dev/null 2>&1 || true
-  install $missing_optional 2> /dev/null || echo "Going on without: $missing_optional"
+  for package in $missing_optional; do
+    install "$package" 2> /dev/null || echo "Going on without: $package"
+  done
 fi

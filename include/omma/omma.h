@@ -46,9 +46,9 @@ struct omma_model_options {
   const char *isa;                      /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
   int n_threads;                        /* 0: as many as the process may use CPUs */
   bool no_pinning;                      /* leave the threads to the scheduler instead of binding each to a CPU */
-  bool config_only;                     /* read everything but the weights: enough for plans and tokens */
-  int64_t max_model_len;                /* context limit in tokens; 0: the checkpoint's */
-  int64_t max_resized_bytes;            /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
+  bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
+  int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
+  int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
   const struct omma_allocator *allocator;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
@@ -56,8 +56,9 @@ struct omma_model_options {
 
 /* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json,
  * model.safetensors (or the index and its shards). Every key and every tensor's shape is checked before weights are packed.
- * Weights are packed once and the pages of their files released. Errors: IO, FORMAT, UNSUPPORTED, MEMORY; the message names file and
- * key or tensor. */
+ * Weights are packed once and the pages of their files released. With config_only all but config.json may be missing: the family's
+ * published values stand for preprocessor_config.json (omma_model_info tells), and only plans are made then. Errors: IO, FORMAT,
+ * UNSUPPORTED, MEMORY; the message names file and key or tensor. */
 OMMA_API enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options,
                                           struct omma_model **model, struct omma_error *error);
 /* No engine, request or plan of the model may be in use any more. */
@@ -83,7 +84,8 @@ struct omma_model_info {
   int64_t vision_hidden_size, vision_depth, vision_n_heads, vision_head_dim;
   int64_t patch_size, merge_size, patch_dim, n_deepstack;
   int64_t min_pixels, max_pixels;
-  enum omma_box_unit box_unit; /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
+  const char *published_values; /* what stands for a missing preprocessor_config.json, as "X's published values"; else NULL */
+  enum omma_box_unit box_unit;  /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
   /* What generation_config.json recommends for sampling; 0 where it says nothing. */
   double recommended_temperature, recommended_top_p, recommended_repetition_penalty;
   int64_t recommended_top_k;
@@ -94,7 +96,8 @@ OMMA_API void omma_model_get_info(const struct omma_model *model, struct omma_mo
 typedef void (*omma_report)(void *context, bool ok, const char *what, const char *details);
 
 /* Reads all weights of an open model (also of one opened config_only) and reports each tensor that is missing, of a wrong shape or
- * type, unused, or holds NaN or infinity; one line per file when all is well. OK when nothing was wrong, else FORMAT. */
+ * type, unused, or holds NaN or infinity, and the files that config_only let it lack; one line per file when all is well. OK when
+ * nothing was wrong, else FORMAT. */
 OMMA_API enum omma_status omma_model_verify(const struct omma_model *model, omma_report report, void *context,
                                             struct omma_error *error);
 
@@ -157,7 +160,9 @@ struct omma_image_plan {
   int32_t resized_width, resized_height; /* what the tower sees */
   int64_t grid_thw[3];                   /* patches: time, rows, columns */
   int64_t n_patches, n_tokens;
-  double flops; /* of the vision tower for this picture alone */
+  int64_t n_segments; /* stretches of patches that see each other: one per picture, or per temporal patch of a video */
+  int64_t n_windows;  /* stretches in the tower's windowed layers; 0: it has none */
+  double flops;       /* of the vision tower for this picture alone */
 };
 /* Errors: LIMIT (aspect ratio, size), ARGUMENT (sizes or options below 1). */
 OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,

@@ -33,13 +33,16 @@ struct ommai_bench_serve_values {
   const char *metrics, *percentiles, *label, *result_dir, *result_file, *plot;
   struct ommai_strings goodput, metadata;
   bool save, detailed, append, no_progress, json;
-  bool ignored; /* flags and texts of vLLM's client that change nothing here */
+  bool ignored; /* flags, texts and choices of vLLM's client that change nothing here */
   const char *ignored_text;
+  int ignored_choice;
 };
 
 enum { OMMAI_BENCH_SERVE_GROUPS = 6 };
 extern const struct ommai_option_group ommai_bench_serve_options[OMMAI_BENCH_SERVE_GROUPS];
 extern const char *const ommai_bench_serve_backends[];
+extern const struct ommai_ignored_option
+    ommai_bench_serve_ignored[]; /* of vLLM's client; without effect for what is measured here */
 
 /* What the values mean. Strings are the values' or in here. */
 struct ommai_bench_serve_settings {
@@ -55,10 +58,20 @@ struct ommai_bench_serve_settings {
   size_t n_percentiles;
   bool selected[OMMAI_METRIC_COUNT];
   double goodput[OMMAI_METRIC_COUNT]; /* seconds; NAN: not asked for */
+  bool plot_is_png;
 };
 
 /* Checks the values and translates them. Returns an exit code; what was wrong has been said. Release in every case. */
 int ommai_bench_serve_settings_make(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings);
 void ommai_bench_serve_settings_release(struct ommai_bench_serve_settings *settings);
+
+/* Makes the directory of results, and says before the run whether the files can be written as far as permissions show it. Returns an exit
+ * code. */
+int ommai_bench_serve_check_files(const struct ommai_bench_serve_values *values);
+
+/* Writes the result and the drawing where they are asked for. Returns an exit code; what went wrong has been said. */
+int ommai_bench_serve_write_files(const struct ommai_bench_serve_values *values,
+                                  const struct ommai_bench_serve_settings *settings, const struct ommai_load_report *report,
+                                  const struct omma_allocator *allocator);
 
 #endif

@@ -10,6 +10,7 @@
 
 const char *const ommai_bench_serve_backends[] = {"openai", "vllm", "openai-chat", NULL};
 static const char *const data_names[] = {"random", "random-mm", "custom_image", "sharegpt", "hf", NULL};
+static const char *const tokenizer_modes[] = {"auto", "hf", NULL};
 static const char *const ramp_names[] = {"linear", "exponential", NULL};
 
 static const struct ommai_option server_table[] = {
@@ -64,6 +65,13 @@ static const struct ommai_option server_table[] = {
      .value = "DIR",
      .help = "directory with the tokenizer that counts tokens and makes random prompts",
      .otherwise = "as --model"},
+    {.name = "tokenizer-mode",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(ignored_choice),
+     .value = "NAME",
+     .choices = tokenizer_modes,
+     .help = "accepted; the files of the directory decide",
+     .initial = "auto"},
     {.name = "skip-tokenizer-init",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(skip_tokenizer),
@@ -456,13 +464,19 @@ static const struct ommai_option report_table[] = {
     {.name = "plot",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(plot),
-     .value = "OUT.svg",
+     .value = "OUT.svg|OUT.png",
      .help = "draw time to first token, gaps between tokens and the requests over time"},
     {.name = "json",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(json),
      .help = "print the result as one JSON object instead of the table"},
     {.name = "disable-tqdm", .type = OMMAI_OPTION_FLAG, .offset = AT(no_progress), .help = "show no progress"},
+};
+
+/* The data sets here are not rendered by a chat template, nothing draws thresholds, and vLLM's client does nothing with beam search. */
+const struct ommai_ignored_option ommai_bench_serve_ignored[] = {
+    {"use-beam-search", false},        {"skip-chat-template", false}, {"chat-template-kwargs", true},
+    {"timeline-itl-thresholds", true}, {"lora-assignment", true},     {NULL, false},
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))

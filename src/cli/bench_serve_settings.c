@@ -3,11 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/allocator.h"
 #include "base/file.h"
 #include "cli/bench_serve.h"
 #include "cli/diagnostics.h"
+#include "loadtest/load_plot.h"
 
 static int wrong(const char *option, const char *value, const char *why) {
   return ommai_wrong_use("bench serve: --%s '%s': %s", option, value, why);
@@ -302,15 +304,25 @@ static int read_goodput(const struct ommai_strings *words, struct ommai_bench_se
   return OMMAI_EXIT_DONE;
 }
 
-static int check_results(const struct ommai_bench_serve_values *values) {
+static bool has_ending(const char *path, const char *ending) {
+  size_t size = strlen(path), tail = strlen(ending);
+  return size >= tail && strcasecmp(path + size - tail, ending) == 0;
+}
+
+static int check_plot(const char *path, bool *is_png) {
+  *is_png = has_ending(path, ".png");
+  if (*is_png && !ommai_load_plot_has_png()) {
+    return wrong("plot", path, "there is no librsvg here: use a name that ends in .svg");
+  }
+  return *is_png || has_ending(path, ".svg") ? OMMAI_EXIT_DONE : wrong("plot", path, "the name must end in .svg or .png");
+}
+
+static int check_results(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings) {
   for (size_t i = 0; i < values->metadata.count; i++) {
     const char *word = values->metadata.items[i];
     if (!strchr(word, '=') || word[0] == '=') return wrong("metadata", word, "must be KEY=VALUE");
   }
-  if (values->plot && !ommai_path_ends_with(values->plot, ".svg")) {
-    return wrong("plot", values->plot, "the drawing is an SVG: the name must end in .svg");
-  }
-  return OMMAI_EXIT_DONE;
+  return values->plot ? check_plot(values->plot, &settings->plot_is_png) : OMMAI_EXIT_DONE;
 }
 
 int ommai_bench_serve_settings_make(const struct ommai_bench_serve_values *values,
@@ -324,7 +336,7 @@ int ommai_bench_serve_settings_make(const struct ommai_bench_serve_values *value
   if (code == OMMAI_EXIT_DONE) code = read_percentiles(values->percentiles, settings);
   if (code == OMMAI_EXIT_DONE) code = read_metrics(values->metrics, settings);
   if (code == OMMAI_EXIT_DONE) code = read_goodput(&values->goodput, settings);
-  return code == OMMAI_EXIT_DONE ? check_results(values) : code;
+  return code == OMMAI_EXIT_DONE ? check_results(values, settings) : code;
 }
 
 void ommai_bench_serve_settings_release(struct ommai_bench_serve_settings *settings) {

@@ -1,10 +1,8 @@
 /* omma bench serve: loads a server with requests and tells how fast it answers. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include "base/allocator.h"
 #include "base/clock.h"
@@ -17,7 +15,6 @@
 #include "cli/paths.h"
 #include "cli/progress.h"
 #include "cli/show.h"
-#include "loadtest/load_plot.h"
 #include "loadtest/server_queries.h"
 
 #define RETRY_SECONDS 5
@@ -83,7 +80,8 @@ static bool has_file(const char *directory, const char *name) {
   return ommai_path_join(path, sizeof path, directory, name) && ommai_file_exists(path);
 }
 
-/* Random prompts cannot be made without a tokenizer, and conversations not chosen by length; other data can be sent without. */
+/* Random prompts cannot be made without a tokenizer, and conversations not chosen by length; other data can be sent without, and is then
+ * counted by the server. */
 static int open_tokenizer(struct bench *bench) {
   const struct ommai_bench_serve_values *values = bench->values;
   const char *directory = values->tokenizer ? values->tokenizer : bench->model;
@@ -95,14 +93,10 @@ static int open_tokenizer(struct bench *bench) {
   if (!found && needed) {
     return ommai_failed(
         "bench serve: %s: no tokenizer.json or tiktoken.model there, and nothing is downloaded: give a directory with "
-        "--tokenizer "
-        "DIR",
+        "--tokenizer DIR",
         directory);
   }
-  if (!found) {
-    ommai_note("%s is no directory with a tokenizer: tokens are counted by the server alone", directory);
-    return OMMAI_EXIT_DONE;
-  }
+  if (!found) return OMMAI_EXIT_DONE;
   if (ommai_tokenizer_load(directory, bench->allocator, &bench->tokenizer, &error) != OMMA_OK) return ommai_failed_call(&error);
   bench->tokenizer_id = directory;
   return OMMAI_EXIT_DONE;
@@ -290,6 +284,16 @@ static void tell_failures(const struct bench *bench) {
     n_told++;
   }
   if (n_told == MAX_REASONS) ommai_note("there may be further reasons; --save-detailed keeps all of them");
+  if (bench->metrics.completed == 0) ommai_note("no request to %s succeeded: there are no figures", bench->settings.url);
+}
+
+/* Figures of tokens that nobody counted are not what they seem. */
+static void tell_uncounted(const struct bench *bench) {
+  size_t n = bench->metrics.uncounted;
+  if (n == 0) return;
+  ommai_warn(
+      "%zu repl%s without a count of tokens: each counts as 1; give a directory with the model's tokenizer (--tokenizer DIR)",
+      n, n == 1 ? "y" : "ies");
 }
 
 static struct ommai_load_report make_report(const struct bench *bench) {
@@ -315,74 +319,19 @@ static struct ommai_load_report make_report(const struct bench *bench) {
   return report;
 }
 
-/* Makes a directory and those above it. */
-static int make_directories(const char *path) {
-  char part[OMMAI_MAX_PATH];
-  size_t size = strlen(path);
-  if (size >= sizeof part) return ommai_failed("bench serve: %s: the path is too long", path);
-  for (size_t i = 1; i <= size; i++) {
-    if (path[i] != '/' && path[i] != '\0') continue;
-    snprintf(part, sizeof part, "%.*s", (int)i, path);
-    if (mkdir(part, 0777) != 0 && errno != EEXIST) return ommai_failed("bench serve: %s: %s", part, strerror(errno));
-  }
-  return OMMAI_EXIT_DONE;
-}
-
-static int write_result(const struct bench *bench, const struct ommai_load_report *report, const char *path) {
-  FILE *file = fopen(path, bench->values->append ? "a" : "w");
-  if (!file) return ommai_failed("bench serve: %s: cannot write: %s", path, strerror(errno));
-  json_t *result = ommai_report_json(report, bench->values->detailed);
-  fseek(file, 0, SEEK_END);
-  if (ftell(file) > 0) fputc('\n', file);
-  int failed = result ? json_dumpf(result, file, 0) : 0;
-  failed |= fclose(file);
-  bool built = result != NULL;
-  json_decref(result);
-  if (!built) return out_of_memory("the result");
-  return failed ? ommai_failed("bench serve: %s: cannot write: %s", path, strerror(errno)) : OMMAI_EXIT_DONE;
-}
-
-static int save_result(const struct bench *bench, const struct ommai_load_report *report) {
-  const struct ommai_bench_serve_values *values = bench->values;
-  char name[OMMAI_MAX_PATH], path[OMMAI_MAX_PATH];
-  if (!values->save && !values->append) return OMMAI_EXIT_DONE;
-  ommai_report_file_name(report, name, sizeof name);
-  if (values->result_file) snprintf(name, sizeof name, "%s", values->result_file);
-  if (!values->result_dir || name[0] == '/') return write_result(bench, report, name);
-  int code = make_directories(values->result_dir);
-  if (code != OMMAI_EXIT_DONE) return code;
-  if (!ommai_path_join(path, sizeof path, values->result_dir, name)) {
-    return ommai_failed("bench serve: %s: the path is too long", values->result_dir);
-  }
-  return write_result(bench, report, path);
-}
-
-static int save_plot(const struct bench *bench, const struct ommai_load_report *report) {
-  const char *path = bench->values->plot;
-  struct omma_error error;
-  if (!path) return OMMAI_EXIT_DONE;
-  FILE *file = fopen(path, "w");
-  if (!file) return ommai_failed("bench serve: %s: cannot write: %s", path, strerror(errno));
-  enum omma_status status = ommai_load_plot(report, bench->allocator, file, &error);
-  int failed = ferror(file) | fclose(file);
-  if (status != OMMA_OK) return ommai_failed_call(&error);
-  return failed ? ommai_failed("bench serve: %s: cannot write: %s", path, strerror(errno)) : OMMAI_EXIT_DONE;
-}
-
 static int tell(const struct bench *bench) {
   struct ommai_load_report report = make_report(bench);
-  int code, saved, drawn;
+  int code = OMMAI_EXIT_DONE;
   tell_failures(bench);
+  tell_uncounted(bench);
   if (bench->values->json) {
     code = ommai_json_print(ommai_report_json(&report, bench->values->detailed));
-  } else {
+  } else if (bench->metrics.completed) {
     ommai_report_table(&report, stdout);
     code = ommai_finish_output();
   }
-  saved = save_result(bench, &report);
-  drawn = save_plot(bench, &report);
-  if (code == OMMAI_EXIT_DONE) code = saved;
-  if (code == OMMAI_EXIT_DONE) code = drawn;
+  int written = ommai_bench_serve_write_files(bench->values, &bench->settings, &report, bench->allocator);
+  if (code == OMMAI_EXIT_DONE) code = written;
   return code == OMMAI_EXIT_DONE && bench->metrics.failed ? OMMAI_EXIT_FAILED : code;
 }
 
@@ -404,6 +353,7 @@ static int run_bench_serve(const void *given, const struct ommai_strings *argume
   struct bench bench = {.values = given, .allocator = &ommai_default_allocator, .set.allocator = &ommai_default_allocator};
   (void)arguments;
   int code = ommai_bench_serve_settings_make(bench.values, &bench.settings);
+  if (code == OMMAI_EXIT_DONE) code = ommai_bench_serve_check_files(bench.values);
   if (code == OMMAI_EXIT_DONE) code = open_client(&bench);
   if (code == OMMAI_EXIT_DONE) code = find_model(&bench);
   if (code == OMMAI_EXIT_DONE) code = open_tokenizer(&bench);
@@ -429,6 +379,7 @@ const struct ommai_command ommai_command_bench_serve = {
     .example = "omma bench serve --backend openai-chat --tokenizer models/demo --dataset-name random-mm --num-prompts 16",
     .groups = {&ommai_bench_serve_options[0], &ommai_bench_serve_options[1], &ommai_bench_serve_options[2],
                &ommai_bench_serve_options[3], &ommai_bench_serve_options[4], &ommai_bench_serve_options[5]},
+    .ignored = ommai_bench_serve_ignored,
     .values_size = sizeof(struct ommai_bench_serve_values),
     .run = run_bench_serve,
 };

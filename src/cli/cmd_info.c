@@ -83,26 +83,8 @@ static int find_model(const struct values *values, const struct omma_model *mode
 }
 
 static json_t *model_json(const struct facts *facts) {
-  const struct omma_model_info *m = &facts->model;
-  json_t *model =
-      json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o}", "directory", ommai_json_text(m->directory),
-                "model_type", m->model_type, "isa", m->isa, "weights", m->weights, "vision_weights", m->vision_weights,
-                "linear", m->linear, "n_threads", m->n_threads, "n_parameters", (json_int_t)m->n_parameters,
-                "n_vision_parameters", (json_int_t)m->n_vision_parameters, "weight_bytes", (json_int_t)m->weight_bytes,
-                "max_model_len", (json_int_t)m->max_model_len, "memory", ommai_json_memory_plan(&facts->memory));
-  json_t *shape = json_pack(
-      "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab_size",
-      (json_int_t)m->vocab_size, "hidden_size", (json_int_t)m->hidden_size, "n_layers", (json_int_t)m->n_layers, "n_heads",
-      (json_int_t)m->n_heads, "n_kv_heads", (json_int_t)m->n_kv_heads, "head_dim", (json_int_t)m->head_dim,
-      "vision_hidden_size", (json_int_t)m->vision_hidden_size, "vision_depth", (json_int_t)m->vision_depth, "vision_n_heads",
-      (json_int_t)m->vision_n_heads, "vision_head_dim", (json_int_t)m->vision_head_dim, "patch_size", (json_int_t)m->patch_size,
-      "merge_size", (json_int_t)m->merge_size, "patch_dim", (json_int_t)m->patch_dim, "n_deepstack", (json_int_t)m->n_deepstack,
-      "min_pixels", (json_int_t)m->min_pixels, "max_pixels", (json_int_t)m->max_pixels);
-  if (model && shape && json_object_update(model, shape) == 0) {
-    json_decref(shape);
-    return model;
-  }
-  json_decref(shape);
+  json_t *model = ommai_json_model(&facts->model);
+  if (model && json_object_set_new(model, "memory", ommai_json_memory_plan(&facts->memory)) == 0) return model;
   json_decref(model);
   return NULL;
 }
@@ -145,30 +127,6 @@ static void print_machine(const struct facts *facts) {
   ommai_findings_print(&facts->kernels, false);
 }
 
-static void print_model(const struct facts *facts) {
-  const struct omma_model_info *m = &facts->model;
-  puts("Model");
-  ommai_show_fact(stdout, "directory", "%s", m->directory);
-  ommai_show_fact(stdout, "type", "%s", m->model_type);
-  ommai_show_fact(stdout, "parameters", "%.3g million, of these %.3g million in the vision tower",
-                  (double)m->n_parameters * 1e-6, (double)m->n_vision_parameters * 1e-6);
-  ommai_show_fact(stdout, "weights", "%s, vision %s", m->weights, m->vision_weights);
-  ommai_show_fact(stdout, "CPU level, threads", "%s, %d", m->isa, m->n_threads);
-  ommai_show_fact(stdout, "linear layers", "%s", m->linear);
-  ommai_show_fact(stdout, "language model", "%lld layers of width %lld, %lld heads (%lld for keys and values) of %lld",
-                  (long long)m->n_layers, (long long)m->hidden_size, (long long)m->n_heads, (long long)m->n_kv_heads,
-                  (long long)m->head_dim);
-  ommai_show_fact(stdout, "vocabulary", "%lld", (long long)m->vocab_size);
-  ommai_show_fact(stdout, "context limit", "%lld tokens", (long long)m->max_model_len);
-  ommai_show_fact(stdout, "vision tower", "%lld layers of width %lld, %lld heads of %lld, %lld deepstack outputs",
-                  (long long)m->vision_depth, (long long)m->vision_hidden_size, (long long)m->vision_n_heads,
-                  (long long)m->vision_head_dim, (long long)m->n_deepstack);
-  ommai_show_fact(stdout, "patches", "%lldx%lld pixels, %lldx%lld merged into a token", (long long)m->patch_size,
-                  (long long)m->patch_size, (long long)m->merge_size, (long long)m->merge_size);
-  ommai_show_fact(stdout, "picture area", "%lld to %lld pixels", (long long)m->min_pixels, (long long)m->max_pixels);
-  ommai_show_memory_plan(stdout, &facts->memory);
-}
-
 static int run_info(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
   (void)arguments;
@@ -182,7 +140,10 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
     code = print_json(&facts);
   } else if (code == OMMAI_EXIT_DONE) {
     print_machine(&facts);
-    if (facts.has_model) print_model(&facts);
+    if (facts.has_model) {
+      ommai_show_model(stdout, &facts.model);
+      ommai_show_memory_plan(stdout, &facts.memory);
+    }
     code = ommai_finish_output();
   }
   omma_model_close(model);

@@ -2,20 +2,27 @@
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "base/file.h"
+#include "cli/bench_times.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
 #include "cli/inputs.h"
 #include "cli/json_out.h"
+#include "cli/paths.h"
 #include "cli/show.h"
 
 /* Part of the measured peak that the estimate of the time assumes. */
 #define ASSUMED_EFFICIENCY 0.8
 /* The time of an int8 tower in that of a bf16 one, at the usual sizes of pictures: docs/performance.md. */
 #define INT8_TIME 0.7
+/* What is planned where only a model is given. */
+#define USUAL_SIZE "1024x1024"
+#define CONFIG "config.json"
 #define MIN_NAME_WIDTH 8
 #define MAX_NAME_WIDTH 40
 
@@ -27,13 +34,12 @@ struct values {
 
 /* Everything that is printed. */
 struct estimate {
-  const struct ommai_strings *sources;
+  struct ommai_strings sources;
   struct omma_image_plan *images;
   struct omma_memory_plan memory;
   struct omma_model_info model;
-  int64_t n_patches, n_tokens;
-  double flops;
-  const char *peak_type; /* that of int8 towers is what their attention computes in */
+  struct omma_image_plan total; /* its sums: no size, no grid */
+  const char *peak_type;        /* that of int8 towers is what their attention computes in */
   double peak_gflops;
   double efficiency;
 };
@@ -63,18 +69,20 @@ static enum omma_status plan_source(const struct omma_model *model, int64_t n_fr
 static int plan_images(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
   struct omma_image_options limits = ommai_common_image_options(&values->common);
   struct omma_error error;
-  for (size_t i = 0; i < estimate->sources->count; i++) {
+  for (size_t i = 0; i < estimate->sources.count; i++) {
     struct omma_image_plan *plan = &estimate->images[i];
     int32_t width, height;
-    int code = find_size(estimate->sources->items[i], &width, &height);
+    int code = find_size(estimate->sources.items[i], &width, &height);
     if (code != OMMAI_EXIT_DONE) return code;
     if (plan_source(model, values->frames, width, height, &limits, plan, &error) != OMMA_OK) {
-      ommai_error_prefix(&error, "%s", estimate->sources->items[i]);
+      ommai_error_prefix(&error, "%s", estimate->sources.items[i]);
       return ommai_failed_call(&error);
     }
-    estimate->n_patches += plan->n_patches;
-    estimate->n_tokens += plan->n_tokens;
-    estimate->flops += plan->flops;
+    estimate->total.n_patches += plan->n_patches;
+    estimate->total.n_tokens += plan->n_tokens;
+    estimate->total.n_segments += plan->n_segments;
+    estimate->total.n_windows += plan->n_windows;
+    estimate->total.flops += plan->flops;
   }
   return OMMAI_EXIT_DONE;
 }
@@ -84,7 +92,7 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   struct omma_machine machine;
   struct omma_error error;
   int64_t largest = 0;
-  for (size_t i = 0; i < estimate->sources->count; i++) {
+  for (size_t i = 0; i < estimate->sources.count; i++) {
     if (estimate->images[i].n_patches > largest) largest = estimate->images[i].n_patches;
   }
   omma_model_get_info(model, &estimate->model);
@@ -95,28 +103,39 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   bool int8 = strcmp(estimate->model.vision_weights, "int8") == 0;
   bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
   estimate->peak_type = bf16 ? "bf16" : "f32";
-  estimate->peak_gflops = bf16 ? machine.bf16_gflops : machine.f32_gflops;
   estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
-  return OMMAI_EXIT_DONE;
+  return ommai_measure_peak(ommai_common_isa(&values->common), estimate->model.n_threads, bf16, &estimate->peak_gflops);
+}
+
+/* What a picture and all of them together have. */
+static json_t *work_json(const struct estimate *estimate, const struct omma_image_plan *plan) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "n_patches", (json_int_t)plan->n_patches, "n_tokens",
+                   (json_int_t)plan->n_tokens, "n_segments", (json_int_t)plan->n_segments, "n_windows",
+                   (json_int_t)plan->n_windows, "flops", plan->flops, "expected_seconds",
+                   expected_seconds(estimate, plan->flops));
 }
 
 static json_t *image_json(const struct estimate *estimate, size_t index) {
   const struct omma_image_plan *plan = &estimate->images[index];
-  return json_pack("{s:o, s:i, s:i, s:i, s:i, s:[I,I,I], s:I, s:I, s:f, s:f}", "source",
-                   ommai_json_text(estimate->sources->items[index]), "width", (int)plan->width, "height", (int)plan->height,
-                   "resized_width", (int)plan->resized_width, "resized_height", (int)plan->resized_height, "grid_thw",
-                   (json_int_t)plan->grid_thw[0], (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2], "n_patches",
-                   (json_int_t)plan->n_patches, "n_tokens", (json_int_t)plan->n_tokens, "flops", plan->flops,
-                   "expected_seconds", expected_seconds(estimate, plan->flops));
+  json_t *work = work_json(estimate, plan);
+  json_t *image = json_pack("{s:o, s:i, s:i, s:i, s:i, s:[I,I,I]}", "source", ommai_json_text(estimate->sources.items[index]),
+                            "width", (int)plan->width, "height", (int)plan->height, "resized_width", (int)plan->resized_width,
+                            "resized_height", (int)plan->resized_height, "grid_thw", (json_int_t)plan->grid_thw[0],
+                            (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2]);
+  if (!work || !image || json_object_update(image, work) != 0) {
+    json_decref(image);
+    image = NULL;
+  }
+  json_decref(work);
+  return image;
 }
 
 static int print_json(const struct estimate *estimate) {
   json_t *images = json_array();
-  for (size_t i = 0; i < estimate->sources->count; i++) ommai_json_append(&images, image_json(estimate, i));
-  return ommai_json_print(json_pack("{s:o, s:{s:I, s:I, s:f, s:f}, s:o, s:f, s:f}", "images", images, "total", "n_patches",
-                                    (json_int_t)estimate->n_patches, "n_tokens", (json_int_t)estimate->n_tokens, "flops",
-                                    estimate->flops, "expected_seconds", expected_seconds(estimate, estimate->flops), "memory",
-                                    ommai_json_memory_plan(&estimate->memory), "peak_gflops", estimate->peak_gflops,
+  for (size_t i = 0; i < estimate->sources.count; i++) ommai_json_append(&images, image_json(estimate, i));
+  return ommai_json_print(json_pack("{s:o, s:o, s:o, s:o, s:f, s:f}", "images", images, "total",
+                                    work_json(estimate, &estimate->total), "model", ommai_json_model(&estimate->model),
+                                    "memory", ommai_json_memory_plan(&estimate->memory), "peak_gflops", estimate->peak_gflops,
                                     "assumed_efficiency", estimate->efficiency));
 }
 
@@ -137,11 +156,12 @@ static void print_name(const char *name, int width) {
   printf("%s%-*s", cut ? "..." : "", cut ? width - 3 : width, cut ? name + length - (size_t)(width - 3) : name);
 }
 
-static void print_row(const char *size, const char *resized, const char *grid, int64_t patches, int64_t tokens, double flops,
-                      double seconds) {
+static void print_row(const struct estimate *estimate, const char *size, const char *resized, const char *grid,
+                      const struct omma_image_plan *plan) {
   char time[32];
-  printf(" %11s %11s %12s %9lld %8lld %9.4g %10s\n", size, resized, grid, (long long)patches, (long long)tokens, flops * 1e-9,
-         ommai_show_seconds(seconds, time, sizeof time));
+  printf(" %9s %9s %9s %7lld %6lld %8lld %7lld %7.1f %7s\n", size, resized, grid, (long long)plan->n_patches,
+         (long long)plan->n_tokens, (long long)plan->n_segments, (long long)plan->n_windows, plan->flops * 1e-9,
+         ommai_show_seconds(expected_seconds(estimate, plan->flops), time, sizeof time));
 }
 
 static void print_image(const struct estimate *estimate, const struct omma_image_plan *plan) {
@@ -150,45 +170,83 @@ static void print_image(const struct estimate *estimate, const struct omma_image
   snprintf(resized, sizeof resized, "%dx%d", (int)plan->resized_width, (int)plan->resized_height);
   snprintf(grid, sizeof grid, "%lldx%lldx%lld", (long long)plan->grid_thw[0], (long long)plan->grid_thw[1],
            (long long)plan->grid_thw[2]);
-  print_row(size, resized, grid, plan->n_patches, plan->n_tokens, plan->flops, expected_seconds(estimate, plan->flops));
+  print_row(estimate, size, resized, grid, plan);
 }
 
 static int print_table(const struct estimate *estimate) {
-  int width = name_width(estimate->sources);
+  int width = name_width(&estimate->sources);
   print_name("picture", width);
-  printf(" %11s %11s %12s %9s %8s %9s %10s\n", "size", "resized", "grid", "patches", "tokens", "GFLOP", "estimate");
-  for (size_t i = 0; i < estimate->sources->count; i++) {
-    print_name(estimate->sources->items[i], width);
+  printf(" %9s %9s %9s %7s %6s %8s %7s %7s %7s\n", "size", "resized", "grid", "patches", "tokens", "segments", "windows",
+         "GFLOP", "time");
+  for (size_t i = 0; i < estimate->sources.count; i++) {
+    print_name(estimate->sources.items[i], width);
     print_image(estimate, &estimate->images[i]);
   }
-  if (estimate->sources->count > 1) {
+  if (estimate->sources.count > 1) {
     print_name("total", width);
-    print_row("", "", "", estimate->n_patches, estimate->n_tokens, estimate->flops,
-              expected_seconds(estimate, estimate->flops));
+    print_row(estimate, "", "", "", &estimate->total);
   }
   printf(
-      "\nSizes are width x height, the grid is time x rows x columns of patches. The estimate is the tower's time at %.0f %% "
-      "of\n"
-      "the %.0f GFLOP/s that were just measured on %d thread%s (%s).\n\n",
+      "\nSizes are width x height, the grid is time x rows x columns of patches. Attention stays inside segments,\n"
+      "in windowed layers inside windows. The time is an estimate: the tower's at %.0f %% of the %.0f GFLOP/s that\n"
+      "were just measured on %d thread%s (%s).\n\n",
       estimate->efficiency * 100, estimate->peak_gflops, estimate->model.n_threads,
       ommai_show_plural(estimate->model.n_threads), estimate->peak_type);
+  ommai_show_model(stdout, &estimate->model);
   ommai_show_memory_plan(stdout, &estimate->memory);
   return ommai_finish_output();
 }
 
-static int run_plan(const void *given, const struct ommai_strings *arguments) {
-  const struct values *values = given;
+static int plan_and_print(const struct values *values, struct estimate *estimate) {
   struct omma_model *model = NULL;
-  struct estimate estimate = {.sources = arguments};
-  estimate.images = ommai_allocate(&ommai_default_allocator, arguments->count, sizeof *estimate.images);
-  if (!estimate.images) return ommai_failed("plan: out of memory: a list of %zu pictures", arguments->count);
+  size_t count = estimate->sources.count;
+  estimate->images = ommai_allocate(&ommai_default_allocator, count, sizeof *estimate->images);
+  if (!estimate->images) return ommai_failed("plan: out of memory: a list of %zu pictures", count);
   int code = ommai_open_model(&values->common, true, &model);
-  if (code == OMMAI_EXIT_DONE) code = plan_images(model, values, &estimate);
-  if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, &estimate);
-  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(&estimate) : print_table(&estimate);
+  if (code == OMMAI_EXIT_DONE) code = plan_images(model, values, estimate);
+  if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, estimate);
+  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(estimate) : print_table(estimate);
   omma_model_close(model);
-  ommai_release(&ommai_default_allocator, estimate.images, arguments->count, sizeof *estimate.images);
+  ommai_release(&ommai_default_allocator, estimate->images, count, sizeof *estimate->images);
   return code;
+}
+
+static const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/* No picture is a directory or called so. */
+static bool is_model(const char *word) {
+  struct stat found;
+  return stat(word, &found) == 0 && (S_ISDIR(found.st_mode) || strcmp(file_name(word), CONFIG) == 0);
+}
+
+/* The directory of a model that may be given as its config.json. */
+static const char *model_directory(const char *model, char *out, size_t size) {
+  const char *name = file_name(model);
+  if (strcmp(name, CONFIG) != 0 || !ommai_file_exists(model)) return model;
+  snprintf(out, size, "%.*s", (int)(name - model), model);
+  return *out ? out : ".";
+}
+
+static int run_plan(const void *given, const struct ommai_strings *arguments) {
+  struct values values = *(const struct values *)given;
+  const char *usual = USUAL_SIZE;
+  char directory[OMMAI_MAX_PATH];
+  struct estimate estimate = {.sources = *arguments};
+  if (arguments->count && is_model(arguments->items[0])) {
+    if (values.common.model) return ommai_wrong_use("plan: %s: the model is given by --model already", arguments->items[0]);
+    values.common.model = arguments->items[0];
+    estimate.sources.items++;
+    estimate.sources.count--;
+  }
+  if (!values.common.model && !arguments->count) {
+    return ommai_wrong_use("plan: arguments are missing (usage: omma plan [options] [DIR] [IMAGE-or-WxH...])");
+  }
+  if (values.common.model) values.common.model = model_directory(values.common.model, directory, sizeof directory);
+  if (!estimate.sources.count) estimate.sources = (struct ommai_strings){&usual, 1, 1};
+  return plan_and_print(&values, &estimate);
 }
 
 static const struct ommai_option table[] = {
@@ -207,16 +265,19 @@ static const struct ommai_option_group options = {"Plan", table, sizeof table / 
 const struct ommai_command ommai_command_plan = {
     .name = "plan",
     .summary = "size, tokens, memory, work and expected time of pictures and videos",
-    .arguments = "IMAGE-or-WxH...",
+    .arguments = "[DIR] [IMAGE-or-WxH...]",
     .details =
-        "Says what pictures become before anything is run: size after resize, grid of patches, tokens, memory, floating-point "
-        "operations of the vision tower and an estimate of its time from a short measurement of this machine. A picture is a "
-        "file, a data: URL or just a size. Needs no weights.",
-    .example = "omma plan photo.jpg 1920x1080 --max-pixels 1M",
+        "Says what pictures become before anything is run: size after resize, grid of patches, tokens, segments and windows of "
+        "attention, the model's shape and memory, floating-point operations of the vision tower and an estimate of its time "
+        "from "
+        "a short measurement of this machine. A picture is a file, a data: URL or just a size; without any " USUAL_SIZE
+        " is planned. DIR is the model, as with --model; its " CONFIG
+        " is enough: where preprocessor_config.json is missing, the "
+        "values published with the family's checkpoints are taken, and the output says so.",
+    .example = "omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",
     .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
                &ommai_machine_options},
     .values_size = sizeof(struct values),
-    .min_arguments = 1,
     .max_arguments = SIZE_MAX,
     .run = run_plan,
 };

@@ -43,3 +43,31 @@ json_t *ommai_json_memory_plan(const struct omma_memory_plan *plan) {
                    "table_bytes", (json_int_t)plan->table_bytes, "encoder_cache_bytes", (json_int_t)plan->encoder_cache_bytes,
                    "request_bytes", (json_int_t)plan->request_bytes, "total_bytes", (json_int_t)plan->total_bytes);
 }
+
+static json_t *shape_json(const struct omma_model_info *m) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab_size",
+                   (json_int_t)m->vocab_size, "hidden_size", (json_int_t)m->hidden_size, "n_layers", (json_int_t)m->n_layers,
+                   "n_heads", (json_int_t)m->n_heads, "n_kv_heads", (json_int_t)m->n_kv_heads, "head_dim",
+                   (json_int_t)m->head_dim, "vision_hidden_size", (json_int_t)m->vision_hidden_size, "vision_depth",
+                   (json_int_t)m->vision_depth, "vision_n_heads", (json_int_t)m->vision_n_heads, "vision_head_dim",
+                   (json_int_t)m->vision_head_dim, "patch_size", (json_int_t)m->patch_size, "merge_size",
+                   (json_int_t)m->merge_size, "patch_dim", (json_int_t)m->patch_dim, "n_deepstack", (json_int_t)m->n_deepstack,
+                   "min_pixels", (json_int_t)m->min_pixels, "max_pixels", (json_int_t)m->max_pixels);
+}
+
+json_t *ommai_json_model(const struct omma_model_info *m) {
+  json_t *model =
+      json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:s?}", "directory", ommai_json_text(m->directory),
+                "model_type", m->model_type, "isa", m->isa, "weights", m->weights, "vision_weights", m->vision_weights,
+                "linear", m->linear, "n_threads", m->n_threads, "n_parameters", (json_int_t)m->n_parameters,
+                "n_vision_parameters", (json_int_t)m->n_vision_parameters, "weight_bytes", (json_int_t)m->weight_bytes,
+                "max_model_len", (json_int_t)m->max_model_len, "published_values", m->published_values);
+  json_t *shape = shape_json(m);
+  if (model && shape && json_object_update(model, shape) == 0) {
+    json_decref(shape);
+    return model;
+  }
+  json_decref(shape);
+  json_decref(model);
+  return NULL;
+}

@@ -16,6 +16,7 @@ json_t *ommai_json_text(const char *text);
  * reports in the end. */
 void ommai_json_append(json_t **array, json_t *value);
 
+json_t *ommai_json_model(const struct omma_model_info *model);
 json_t *ommai_json_memory_plan(const struct omma_memory_plan *plan);
 
 #endif

@@ -1,6 +1,9 @@
 #include "cli/memory_use.h"
 
 #include <stdio.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 /* A line of /proc/self/status in bytes; -1 when there is none. */
 static int64_t read_status(const char *format) {
@@ -10,6 +13,12 @@ static int64_t read_status(const char *format) {
   while (file && kilobytes < 0 && fgets(line, sizeof line, file)) sscanf(line, format, &kilobytes);
   if (file) fclose(file);
   return kilobytes < 0 ? -1 : kilobytes * 1024;
+}
+
+void ommai_memory_return_large(void) {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+#endif
 }
 
 int64_t ommai_memory_watch(void) {

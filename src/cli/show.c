@@ -38,6 +38,35 @@ void ommai_show_fact(FILE *out, const char *name, const char *format, ...) {
   fputc('\n', out);
 }
 
+static const char *show_count(int64_t count, char *out, size_t size) {
+  snprintf(out, size, count < 1000000000 ? "%.3g million" : "%.3g billion", (double)count * (count < 1000000000 ? 1e-6 : 1e-9));
+  return out;
+}
+
+void ommai_show_model(FILE *out, const struct omma_model_info *m) {
+  char all[32], vision[32];
+  fputs("Model\n", out);
+  ommai_show_fact(out, "directory", "%s", m->directory);
+  ommai_show_fact(out, "type", "%s", m->model_type);
+  ommai_show_fact(out, "parameters", "%s, of these %s in the vision tower", show_count(m->n_parameters, all, sizeof all),
+                  show_count(m->n_vision_parameters, vision, sizeof vision));
+  ommai_show_fact(out, "weights", "%s, vision %s", m->weights, m->vision_weights);
+  ommai_show_fact(out, "CPU level, threads", "%s, %d", m->isa, m->n_threads);
+  ommai_show_fact(out, "linear layers", "%s", m->linear);
+  ommai_show_fact(out, "language model", "%lld layers of width %lld, %lld heads (%lld for keys and values) of %lld",
+                  (long long)m->n_layers, (long long)m->hidden_size, (long long)m->n_heads, (long long)m->n_kv_heads,
+                  (long long)m->head_dim);
+  ommai_show_fact(out, "vocabulary", "%lld", (long long)m->vocab_size);
+  ommai_show_fact(out, "context limit", "%lld tokens", (long long)m->max_model_len);
+  ommai_show_fact(out, "vision tower", "%lld layers of width %lld, %lld heads of %lld, %lld deepstack outputs",
+                  (long long)m->vision_depth, (long long)m->vision_hidden_size, (long long)m->vision_n_heads,
+                  (long long)m->vision_head_dim, (long long)m->n_deepstack);
+  ommai_show_fact(out, "patches", "%lldx%lld pixels, %lldx%lld merged into a token", (long long)m->patch_size,
+                  (long long)m->patch_size, (long long)m->merge_size, (long long)m->merge_size);
+  ommai_show_fact(out, "picture area", "%lld to %lld pixels", (long long)m->min_pixels, (long long)m->max_pixels);
+  if (m->published_values) ommai_show_fact(out, "preprocessor_config.json", "not found: %s", m->published_values);
+}
+
 void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan) {
   char text[32];
   fputs("Memory\n", out);

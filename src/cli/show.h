@@ -18,6 +18,9 @@ const char *ommai_show_plural(int64_t count);
 /* A line of a list of facts: two blanks, the name padded to 26 columns, the text. */
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+struct omma_model_info;
+void ommai_show_model(FILE *out, const struct omma_model_info *model);
+
 struct omma_memory_plan;
 void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan);
 

@@ -80,13 +80,20 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   loader.progress = options->progress;
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
-  OMMAI_TRY(load(model, &loader, &model->tower, &model->decoder, NULL, error));
+  const struct omma_team *team = ommai_picture_team_borrow(model->picture_team); /* no pictures yet */
+  ommai_linear_engine_pack_on(model->linear_engine, team);
+  enum omma_status status = load(model, &loader, &model->tower, &model->decoder, NULL, error);
+  ommai_linear_engine_pack_on(model->linear_engine, NULL);
+  ommai_picture_team_return(model->picture_team, team);
+  if (status != OMMA_OK) return status;
   /* Tensors that are only mapped, or that the model has no use for, were not counted. */
   if (loader.progress) loader.progress(loader.progress_context, loader.bytes_total, loader.bytes_total);
   return OMMA_OK;
 }
 
+/* A plan needs no tokens. */
 static enum omma_status read_tokenizer(struct omma_model *model, struct omma_error *error) {
+  if (model->config_only && !ommai_tokenizer_exists(model->directory)) return OMMA_OK;
   OMMAI_TRY(ommai_tokenizer_load(model->directory, &model->allocator, &model->tokenizer, error));
   int32_t known = ommai_tokenizer_vocab_size(model->tokenizer);
   if (known > model->config.text.vocab_size) {
@@ -151,7 +158,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
                                    struct omma_error *error) {
   if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
   OMMAI_TRY(ommai_cpu_select(options->isa, &model->level, error));
-  OMMAI_TRY(ommai_model_config_read(model->directory, &model->allocator, &model->family, &model->config, error));
+  OMMAI_TRY(ommai_model_config_read(model->directory, options->config_only, &model->allocator, &model->family, &model->config,
+                                    error));
   OMMAI_TRY(choose_limits(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
   OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
@@ -164,6 +172,19 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
   ommai_linear_engine_describe(model->linear_engine, model->linear_description, sizeof model->linear_description);
   return OMMA_OK;
+}
+
+enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, struct omma_error *error) {
+  if (model->tokenizer) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_IO,
+                    "%s: neither tokenizer.json nor tiktoken.model is there: without one text has no tokens", model->directory);
+}
+
+enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error) {
+  if (!model->config.picture.published) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_IO,
+                    "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only plans are made without it",
+                    model->directory);
 }
 
 enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **out,
@@ -236,6 +257,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .n_deepstack = vision->n_deepstack,
       .min_pixels = model->config.picture.min_pixels,
       .max_pixels = model->config.picture.max_pixels,
+      .published_values = model->config.picture.published ? model->family->published->name : NULL,
       .box_unit = model->family->box_unit,
       .recommended_temperature = model->config.generation.temperature,
       .recommended_top_p = model->config.generation.top_p,

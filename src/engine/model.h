@@ -25,7 +25,7 @@ struct omma_model {
   const struct ommai_family *family;
   struct ommai_model_config config;
   int64_t max_model_len;
-  struct ommai_tokenizer *tokenizer;
+  struct ommai_tokenizer *tokenizer; /* NULL for a config_only model whose directory has none */
   struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;
   struct ommai_checkpoint *checkpoint; /* stays open: embedding rows are read from it */
@@ -42,5 +42,9 @@ struct omma_model {
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
                                       struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
                                       struct omma_error *error);
+
+/* What a config_only model may lack and a call needs: the tokenizer's file, preprocessor_config.json. Errors: IO. */
+enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, struct omma_error *error);
+enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error);
 
 #endif

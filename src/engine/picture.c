@@ -12,6 +12,7 @@
 #include "base/team.h"
 #include "image/fit_patches.h"
 #include "image/smart_resize.h"
+#include "vision/vision_layout.h"
 
 static struct ommai_image_limits effective_limits(const struct omma_image_limits *limits) {
   struct ommai_image_limits effective = ommai_image_default_limits;
@@ -164,6 +165,8 @@ static struct omma_image_plan make_plan(const struct omma_model *model, int32_t 
                                   .grid_thw = {n_planes, rows, columns},
                                   .n_patches = n_patches,
                                   .n_tokens = n_patches / ommai_vision_joined_patches(vision),
+                                  .n_segments = n_planes,
+                                  .n_windows = n_planes * ommai_vision_plane_windows(vision, rows, columns),
                                   .flops = (double)n_planes * ommai_vision_flops(vision, rows, columns)};
 }
 
@@ -365,6 +368,7 @@ enum omma_status omma_preprocess(const struct omma_model *model, const struct om
                                  const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                  struct omma_error *error) {
   struct ommai_prepared_picture picture = {0};
+  OMMAI_TRY(ommai_model_require_processor(model, error));
   OMMAI_TRY(ommai_prepare_picture(model, image, options, &picture, error));
   int64_t n_values = picture.plan.n_patches * ommai_vision_patch_dim(&model->config.vision);
   enum omma_status status = OMMA_OK;

@@ -263,6 +263,8 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
                                      struct omma_error *error) {
   static const struct omma_request_options defaults = {0};
   if (!options) options = &defaults;
+  OMMAI_TRY(ommai_model_require_tokenizer(model, error));
+  OMMAI_TRY(ommai_model_require_processor(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
   OMMAI_TRY(create_empty(model, &options->sampling, &request, error));

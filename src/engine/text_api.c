@@ -6,6 +6,7 @@
 
 enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens,
                                size_t capacity, size_t *n_tokens, struct omma_error *error) {
+  OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   return ommai_tokenizer_encode(model->tokenizer, text, text_size, true, capacity ? tokens : NULL, capacity, n_tokens, error);
 }
 
@@ -23,6 +24,7 @@ static enum omma_status check_tokens(const struct omma_model *model, const int32
 enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens, bool skip_special,
                                  char *text, size_t capacity, size_t *text_size, struct omma_error *error) {
   size_t n_bytes;
+  OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   OMMAI_TRY(check_tokens(model, tokens, n_tokens, error));
   OMMAI_TRY(ommai_tokenizer_decode(model->tokenizer, tokens, n_tokens, skip_special, NULL, 0, &n_bytes, error));
   char *bytes = ommai_allocate(&model->allocator, n_bytes, 1);

@@ -1,4 +1,4 @@
-/* omma_model_verify: every tensor of a checkpoint against what the model wants, and its values. */
+/* omma_model_verify: every tensor of a checkpoint against what the model wants, its values, and the files beside the weights. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,6 +43,14 @@ static enum omma_status check_tensor(void *context, const char *name, int n_dims
   return OMMA_OK;
 }
 
+/* Files that a model may lack that was opened without its weights. */
+static void check_files(struct check *check, const struct omma_model *model) {
+  struct omma_error missing;
+  if (ommai_model_require_processor(model, &missing) != OMMA_OK)
+    tell(check, false, "preprocessor_config.json", missing.message);
+  if (ommai_model_require_tokenizer(model, &missing) != OMMA_OK) tell(check, false, "tokenizer.json", missing.message);
+}
+
 static void check_unused(struct check *check) {
   int64_t count = ommai_checkpoint_count(check->checkpoint);
   for (int64_t i = 0; i < count; i++) {
@@ -66,10 +74,12 @@ enum omma_status omma_model_verify(const struct omma_model *model, omma_report r
     status = ommai_fail_memory(error, "verify", count);
     goto done;
   }
+  check_files(&check, model);
   OMMAI_TRY_GOTO(ommai_model_describe(model, checkpoint, &loader, check_tensor, &check, error), done);
   check_unused(&check);
   if (check.n_wrong) {
-    status = ommai_fail(error, OMMA_ERROR_FORMAT, "%s: %lld tensors are wrong", model->directory, (long long)check.n_wrong);
+    status =
+        ommai_fail(error, OMMA_ERROR_FORMAT, "%s: %lld tensors or files are wrong", model->directory, (long long)check.n_wrong);
   } else {
     char details[120];
     snprintf(details, sizeof details, "%zu tensors, %llu bytes, all finite", count,

@@ -59,8 +59,9 @@ static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma
                       (long long)packed->n_in);
   }
   const struct omma_allocator *allocator = &linear->engine->allocator;
-  linear->weights = ommai_allocate(allocator, linear->weight_bytes, 1);
+  linear->weights = ommai_allocate_uninitialised(allocator, linear->weight_bytes, 1);
   if (!linear->weights) return ommai_fail_memory(error, "packed weights", linear->weight_bytes);
+  ommai_linear_clear_padding(packed, linear->weights, linear->weight_bytes);
   linear->bias = ommai_allocate(allocator, bias_elements(packed->n_out), sizeof *linear->bias);
   if (!linear->bias) return ommai_fail_memory(error, "bias", bias_elements(packed->n_out) * sizeof *linear->bias);
   if (packed->layout != OMMAI_WEIGHTS_S8_PANELS) return OMMA_OK;
@@ -72,10 +73,11 @@ static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma
 
 static void pack_source(struct ommai_linear *linear, const struct ommai_linear_source *source, int64_t row) {
   const struct ommai_few_rows_weights *packed = &linear->packed;
+  const struct omma_team *team = linear->engine->packing_team;
   if (packed->layout == OMMAI_WEIGHTS_S8_PANELS) {
-    ommai_linear_pack_int8(source, packed->n_in, row, linear->weights, linear->scales, linear->weight_sums, linear->bias);
+    ommai_linear_pack_int8(source, packed->n_in, row, team, linear->weights, linear->scales, linear->weight_sums, linear->bias);
   } else {
-    ommai_linear_pack(source, packed->n_in, packed->x_type, packed->layout, row, linear->weights, linear->bias);
+    ommai_linear_pack(source, packed->n_in, packed->x_type, packed->layout, row, team, linear->weights, linear->bias);
   }
   linear->has_bias |= source->bias != NULL;
 }

@@ -39,6 +39,9 @@ enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_wo
                                             struct ommai_linear_engine **engine, struct omma_error *error);
 void ommai_linear_engine_destroy(struct ommai_linear_engine *engine);
 
+/* Weights of linears made from now on are packed on `team`, whatever its size; NULL, as in the beginning: by the caller alone. */
+void ommai_linear_engine_pack_on(struct ommai_linear_engine *engine, const struct omma_team *team);
+
 /* One line for people: oneDNN's version and instruction set, the layouts and ladders in use. */
 void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size);
 

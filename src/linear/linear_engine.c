@@ -62,6 +62,10 @@ fail:
   return status;
 }
 
+void ommai_linear_engine_pack_on(struct ommai_linear_engine *engine, const struct omma_team *team) {
+  engine->packing_team = team;
+}
+
 void ommai_linear_engine_destroy(struct ommai_linear_engine *engine) {
   if (!engine) return;
   struct omma_allocator allocator = engine->allocator;

@@ -35,6 +35,7 @@ struct ommai_linear_engine {
   struct omma_allocator allocator;
   enum ommai_cpu_level level;
   int n_workers;
+  const struct omma_team *packing_team; /* NULL: the caller alone */
   struct ommai_onednn *onednn;
   struct ommai_few_rows_kernels few_rows;
   enum ommai_weight_layout layouts[2]; /* by compute type: OMMA_F32, OMMA_BF16 */
@@ -100,13 +101,17 @@ enum omma_status ommai_int8_op_run(const struct ommai_int8_op *op, const void *x
 /* Elements of the packed weights; false when the sizes are out of bounds. */
 bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements);
 
-/* Writes rows first_row .. first_row + source->n_out - 1 of the stacked matrix, and their bias. Values round to bf16 where
- * `compute` says so, also in f32 layouts. weights and bias hold zeros before the first source. */
+/* Zeros wherever the packed weights have room that no source fills. */
+void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, void *weights, size_t weight_bytes);
+
+/* Writes rows first_row .. first_row + source->n_out - 1 of the stacked matrix, and their bias, on `team`. Values round to bf16 where
+ * `compute` says so, also in f32 layouts. The weights' padding is cleared and bias holds zeros before the first source. */
 void ommai_linear_pack(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
-                       enum ommai_weight_layout layout, int64_t first_row, void *weights, float *bias);
+                       enum ommai_weight_layout layout, int64_t first_row, const struct omma_team *team, void *weights,
+                       float *bias);
 
 /* The same for int8: weights [OMMAI_WEIGHTS_S8_PANELS], scales and weight_sums as in struct ommai_linear. */
-void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row, int8_t *weights,
-                            float *scales, int32_t *weight_sums, float *bias);
+void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row,
+                            const struct omma_team *team, int8_t *weights, float *scales, int32_t *weight_sums, float *bias);
 
 #endif

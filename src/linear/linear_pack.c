@@ -3,10 +3,12 @@
 
 #include "base/checked.h"
 #include "base/half.h"
+#include "base/team.h"
 #include "kernels/int8.h"
 #include "linear/linear_objects.h"
 
-#define CHUNK 64 /* values of one row that are converted at a time; even */
+#define CHUNK 64        /* values of one row that are converted at a time; even */
+#define DEEPEST_GROUP 4 /* inputs that a layout keeps together, at most; the last group is filled up */
 
 bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements) {
   if (n_out < 1 || n_out > OMMAI_LINEAR_MAX_SIZE || n_in < 1 || n_in > OMMAI_LINEAR_MAX_SIZE) return false;
@@ -81,6 +83,14 @@ static const void *row_values(const struct ommai_linear_source *source, int64_t 
   return gathered;
 }
 
+/* Asks for the next values of a row: a panel reads as many streams as it has columns, more than the machine follows by itself. */
+static void prefetch_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k) {
+  size_t bytes = type_bytes(source->type);
+  const char *values = (const char *)source->weight + (size_t)(row * n_in + k) * bytes;
+  if (source->transposed || k >= n_in) return;
+  for (size_t at = 0; at < CHUNK * bytes; at += 64) __builtin_prefetch(values + at);
+}
+
 /* Rows row .. end - 1 of the source, which lie in one panel from `column` on. */
 static void pack_panel(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
                        enum ommai_weight_layout layout, int64_t row, int64_t end, int64_t column, void *panel) {
@@ -89,31 +99,20 @@ static void pack_panel(const struct ommai_linear_source *source, int64_t n_in, e
     int n = (int)ommai_min_i64(CHUNK, n_in - k);
     for (int64_t r = row; r < end; r++) {
       const void *from = row_values(source, n_in, r, k, n, gathered);
+      prefetch_row(source, n_in, r, k + CHUNK);
       pack_chunk(source, from, compute, layout, n, column + r - row, k, panel);
     }
   }
 }
 
-static void pack_rows(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute, float *to) {
+static void pack_rows(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute, int64_t first,
+                      int64_t end, float *to) {
   char gathered[CHUNK * sizeof(float)];
-  for (int64_t row = 0; row < source->n_out; row++) {
+  for (int64_t row = first; row < end; row++) {
     for (int64_t k = 0; k < n_in; k += CHUNK) {
       int n = (int)ommai_min_i64(CHUNK, n_in - k);
       load_rounded(row_values(source, n_in, row, k, n, gathered), source->type, compute, n, to + row * n_in + k);
     }
-  }
-}
-
-static void pack_panels(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
-                        enum ommai_weight_layout layout, int64_t first_row, void *weights) {
-  size_t element = layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
-  size_t panel_bytes = (size_t)ommai_weights_panel_elements(layout, n_in) * element;
-  for (int64_t row = 0; row < source->n_out;) {
-    int64_t place = first_row + row, column = place % OMMAI_PANEL_COLUMNS;
-    int64_t end = ommai_min_i64(source->n_out, row + OMMAI_PANEL_COLUMNS - column);
-    char *panel = (char *)weights + (size_t)(place / OMMAI_PANEL_COLUMNS) * panel_bytes;
-    pack_panel(source, n_in, compute, layout, row, end, column, panel);
-    row = end;
   }
 }
 
@@ -125,13 +124,57 @@ static void pack_bias(const struct ommai_linear_source *source, int64_t first_ro
   }
 }
 
-void ommai_linear_pack(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
-                       enum ommai_weight_layout layout, int64_t first_row, void *weights, float *bias) {
-  if (layout == OMMAI_WEIGHTS_F32_ROWS) {
-    pack_rows(source, n_in, compute, (float *)weights + first_row * n_in);
-  } else {
-    pack_panels(source, n_in, compute, layout, first_row, weights);
+/* A source on its way into the packed weights, a task for each panel that it touches. */
+struct packing {
+  const struct ommai_linear_source *source;
+  int64_t n_in, first_row;
+  enum omma_dtype compute;
+  enum ommai_weight_layout layout;
+  void *weights;
+  float *scales;
+  int32_t *weight_sums;
+};
+
+/* Rows of the source that lie in one panel, of the source and in the panel. */
+struct panel_rows {
+  int64_t panel, first, end, column;
+};
+
+static struct panel_rows rows_of_task(const struct packing *packing, int64_t task) {
+  struct panel_rows rows = {.panel = packing->first_row / OMMAI_PANEL_COLUMNS + task};
+  int64_t first = rows.panel * OMMAI_PANEL_COLUMNS - packing->first_row;
+  rows.first = ommai_max_i64(first, 0);
+  rows.end = ommai_min_i64(first + OMMAI_PANEL_COLUMNS, packing->source->n_out);
+  rows.column = rows.first - first;
+  return rows;
+}
+
+static void run_packing(const struct packing *packing, const struct omma_team *team, omma_task task) {
+  int64_t first = packing->first_row / OMMAI_PANEL_COLUMNS;
+  int64_t end = ommai_div_up(packing->first_row + packing->source->n_out, OMMAI_PANEL_COLUMNS);
+  ommai_team_run(team, end - first, task, (void *)packing);
+}
+
+static void pack_task(void *context, int64_t task, int worker) {
+  const struct packing *packing = context;
+  struct panel_rows rows = rows_of_task(packing, task);
+  (void)worker;
+  if (packing->layout == OMMAI_WEIGHTS_F32_ROWS) {
+    float *to = (float *)packing->weights + packing->first_row * packing->n_in;
+    pack_rows(packing->source, packing->n_in, packing->compute, rows.first, rows.end, to);
+    return;
   }
+  size_t element = packing->layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
+  size_t panel_bytes = (size_t)ommai_weights_panel_elements(packing->layout, packing->n_in) * element;
+  pack_panel(packing->source, packing->n_in, packing->compute, packing->layout, rows.first, rows.end, rows.column,
+             (char *)packing->weights + (size_t)rows.panel * panel_bytes);
+}
+
+void ommai_linear_pack(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
+                       enum ommai_weight_layout layout, int64_t first_row, const struct omma_team *team, void *weights,
+                       float *bias) {
+  const struct packing packing = {source, n_in, first_row, compute, layout, weights, NULL, NULL};
+  run_packing(&packing, team, pack_task);
   pack_bias(source, first_row, bias);
 }
 
@@ -167,15 +210,35 @@ static int32_t pack_int8_row(const struct ommai_linear_source *source, int64_t n
   return sum;
 }
 
-void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row, int8_t *weights,
-                            float *scales, int32_t *weight_sums, float *bias) {
-  int64_t panel_elements = ommai_weights_panel_elements(OMMAI_WEIGHTS_S8_PANELS, n_in);
-  for (int64_t row = 0; row < source->n_out; row++) {
-    int64_t place = first_row + row, column = place % OMMAI_PANEL_COLUMNS;
-    int8_t *to = weights + place / OMMAI_PANEL_COLUMNS * panel_elements + 4 * column;
-    float most = most_of_row(source, n_in, row);
-    scales[place] = most / (float)OMMAI_INT8_MOST;
-    weight_sums[place] = pack_int8_row(source, n_in, row, ommai_int8_inverse(most, OMMAI_INT8_MOST), to);
+static void pack_int8_task(void *context, int64_t task, int worker) {
+  const struct packing *packing = context;
+  const struct ommai_linear_source *source = packing->source;
+  struct panel_rows rows = rows_of_task(packing, task);
+  int64_t panel_elements = ommai_weights_panel_elements(OMMAI_WEIGHTS_S8_PANELS, packing->n_in);
+  (void)worker;
+  for (int64_t row = rows.first; row < rows.end; row++) {
+    int64_t place = packing->first_row + row, column = place % OMMAI_PANEL_COLUMNS;
+    int8_t *to = (int8_t *)packing->weights + rows.panel * panel_elements + 4 * column;
+    float most = most_of_row(source, packing->n_in, row);
+    packing->scales[place] = most / (float)OMMAI_INT8_MOST;
+    packing->weight_sums[place] = pack_int8_row(source, packing->n_in, row, ommai_int8_inverse(most, OMMAI_INT8_MOST), to);
   }
+}
+
+void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row,
+                            const struct omma_team *team, int8_t *weights, float *scales, int32_t *weight_sums, float *bias) {
+  const struct packing packing = {source, n_in, first_row, OMMA_F32, OMMAI_WEIGHTS_S8_PANELS, weights, scales, weight_sums};
+  run_packing(&packing, team, pack_int8_task);
   pack_bias(source, first_row, bias);
+}
+
+void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, void *weights, size_t weight_bytes) {
+  int64_t n_panels = ommai_div_up(packed->n_out, OMMAI_PANEL_COLUMNS);
+  if (packed->layout == OMMAI_WEIGHTS_F32_ROWS) return;
+  if (packed->n_in % DEEPEST_GROUP) {
+    memset(weights, 0, weight_bytes);
+  } else if (packed->n_out % OMMAI_PANEL_COLUMNS) {
+    size_t panel_bytes = weight_bytes / (size_t)n_panels;
+    memset((char *)weights + weight_bytes - panel_bytes, 0, panel_bytes);
+  }
 }

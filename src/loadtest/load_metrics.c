@@ -91,6 +91,7 @@ static enum omma_status count_all(const struct ommai_metrics_settings *settings,
     }
     OMMAI_TRY(count_tokens(settings, reply, &metrics->output_lens[i], error));
     metrics->completed++;
+    metrics->uncounted += reply->output_tokens <= 0 && !settings->tokenizer;
     metrics->total_input += reply->prompt_len;
     metrics->total_output += metrics->output_lens[i];
     metrics->good += is_good(settings, reply, metrics->output_lens[i]);

@@ -45,6 +45,7 @@ struct ommai_metrics_settings {
 
 struct ommai_metrics {
   size_t completed, failed, good;
+  size_t uncounted; /* completed ones whose tokens neither the server nor a tokenizer counted */
   int64_t total_input, total_output;
   double duration;
   double peak_output; /* token events in the fullest second */

@@ -10,7 +10,7 @@
 #define HISTOGRAM_HEIGHT 150.0
 #define HISTOGRAM_BARS 60
 #define TIMELINE_HEIGHT 420.0
-#define PANEL_GAP 70.0
+#define PANEL_GAP 84.0
 #define TICKS 6
 /* Of a span, so that a request that failed at once is seen. */
 #define LEAST_WIDTH 2.0
@@ -32,30 +32,36 @@ static double tick_step(double end, int n) {
   return (lead >= 5 ? 5 : lead >= 2 ? 2 : 1) * power;
 }
 
-/* `top` and `bottom` are what stands at the ends of the y axis; `title` may hold tspan elements. */
+/* `top` and `bottom` are what stands at the ends of the y axis; `title` may hold tspan elements. The room between title and panel is for
+ * the name of a mark. */
 static void draw_axes(const struct panel *panel, const char *title, const char *x_name, const char *top, const char *bottom,
                       FILE *out) {
   double floor_y = panel->top + panel->height, step = tick_step(panel->x_end, TICKS);
-  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"title\">%s</text>\n", MARGIN, panel->top - 12, title);
-  fprintf(out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" class=\"axis\"/>\n", MARGIN, panel->top, floor_y, PLOT_WIDTH - MARGIN);
+  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"title\">%s</text>\n", MARGIN, panel->top - 26, title);
   for (double value = 0; value <= panel->x_end * (1 + 1e-9); value += step) {
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", x_of(panel, value), floor_y + 16, value);
+    double x = x_of(panel, value);
+    fprintf(out, "<path d=\"M%.1f %.1fV%.1f\" class=\"grid\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n",
+            x, panel->top, floor_y, x, floor_y + 16, value);
   }
+  fprintf(out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" class=\"axis\"/>\n", MARGIN, panel->top, floor_y, PLOT_WIDTH - MARGIN);
   fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", PLOT_WIDTH / 2, floor_y + 34, x_name);
   fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", MARGIN - 6, panel->top + 10, top);
   fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", MARGIN - 6, floor_y, bottom);
 }
 
-static void draw_line(const struct panel *panel, double value, const char *name, FILE *out) {
+/* A mark with its name above the panel, on the side where there is room. */
+static void draw_mark(const struct panel *panel, double value, const char *name, FILE *out) {
   double x = x_of(panel, value);
-  fprintf(out, "<path d=\"M%.1f %.1fV%.1f\" class=\"mark\"/><text x=\"%.1f\" y=\"%.1f\">%s %.4g ms</text>\n", x, panel->top,
-          panel->top + panel->height, x + 4, panel->top + 10, name, value);
+  bool on_left = x > PLOT_WIDTH / 2;
+  fprintf(out, "<path d=\"M%.1f %.1fV%.1f\" class=\"mark\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s %.4g ms</text>\n",
+          x, panel->top - 16, panel->top + panel->height, on_left ? x - 4 : x + 4, panel->top - 7, on_left ? "end" : "start",
+          name, value);
 }
 
 /* A histogram of `values`, in milliseconds, with the median marked. */
 static void draw_histogram(const double *values, size_t n, double median, double top, const char *title, FILE *out) {
   size_t counts[HISTOGRAM_BARS] = {0};
-  struct panel panel = {.top = top, .height = HISTOGRAM_HEIGHT, .x_end = 1e-3};
+  struct panel panel = {.top = top, .height = HISTOGRAM_HEIGHT, .x_end = n ? 1e-3 : 1};
   for (size_t i = 0; i < n; i++) panel.x_end = fmax(panel.x_end, values[i]);
   for (size_t i = 0; i < n; i++) {
     int bar = (int)(values[i] / panel.x_end * HISTOGRAM_BARS);
@@ -65,7 +71,7 @@ static void draw_histogram(const double *values, size_t n, double median, double
   if (n == 0) panel.y_end = 1;
   char most[24];
   snprintf(most, sizeof most, "%.0f", panel.y_end);
-  draw_axes(&panel, title, "ms", most, "count", out);
+  draw_axes(&panel, title, "ms", most, "0", out);
   double width = (PLOT_WIDTH - 2 * MARGIN) / HISTOGRAM_BARS;
   for (int bar = 0; bar < HISTOGRAM_BARS; bar++) {
     double height = (double)counts[bar] / panel.y_end * panel.height;
@@ -73,7 +79,7 @@ static void draw_histogram(const double *values, size_t n, double median, double
     fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", MARGIN + bar * width,
             panel.top + panel.height - height, width - 1, height, answering_colour);
   }
-  if (n) draw_line(&panel, median, "median", out);
+  if (n) draw_mark(&panel, median, "median", out);
 }
 
 static void draw_span(const struct panel *panel, double from, double to, double y, double height, const char *colour,
@@ -138,17 +144,20 @@ enum omma_status ommai_load_plot(const struct ommai_load_report *report, const s
   for (size_t i = 0; i < report->metrics->n; i++) room += report->replies[i].n_itls;
   double *values = ommai_allocate_uninitialised(allocator, room, sizeof *values);
   if (!values) return ommai_fail_memory(error, "the drawing", room * sizeof *values);
-  double top = 50, step = HISTOGRAM_HEIGHT + PANEL_GAP, height = top + 2 * step + TIMELINE_HEIGHT + PANEL_GAP;
+  double top = 56, step = HISTOGRAM_HEIGHT + PANEL_GAP, height = top + 2 * step + TIMELINE_HEIGHT + PANEL_GAP;
   fprintf(out,
           "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f "
           "%.0f\">\n<style>text{font:12px "
-          "sans-serif;fill:#222}.title{font-size:14px;font-weight:bold}.axis{fill:none;stroke:#888}.mark{stroke:#d55e00;"
+          "sans-serif;fill:#222}.title{font-size:14px;font-weight:bold}.more{font-weight:normal}.axis{fill:none;stroke:#888}"
+          ".grid{stroke:#e5e5e5}.mark{stroke:#d55e00;"
           "stroke-dasharray:4 3}</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
           PLOT_WIDTH, height, PLOT_WIDTH, height);
   size_t n = collect(report, false, values);
-  draw_histogram(values, n, statistics[OMMAI_METRIC_TTFT].median * 1e3, top, "Time to first token", out);
+  draw_histogram(values, n, statistics[OMMAI_METRIC_TTFT].median * 1e3, top,
+                 "Time to first token<tspan class=\"more\">, number of requests</tspan>", out);
   n = collect(report, true, values);
-  draw_histogram(values, n, statistics[OMMAI_METRIC_ITL].median * 1e3, top + step, "Inter-token latency", out);
+  draw_histogram(values, n, statistics[OMMAI_METRIC_ITL].median * 1e3, top + step,
+                 "Inter-token latency<tspan class=\"more\">, number of gaps</tspan>", out);
   draw_timeline(report, top + 2 * step, out);
   fputs("</svg>\n", out);
   ommai_release(allocator, values, room, sizeof *values);

@@ -11,4 +11,15 @@
 enum omma_status ommai_load_plot(const struct ommai_load_report *report, const struct omma_allocator *allocator, FILE *out,
                                  struct omma_error *error);
 
+/* Whether this build can write the drawing as a PNG. */
+bool ommai_load_plot_has_png(void);
+
+/* Pixels of the PNG per unit of the SVG. */
+#define OMMAI_PLOT_PNG_SCALE 2
+
+/* Writes the same drawing as a PNG; its words are set in whatever sans-serif font the system has. Errors: UNSUPPORTED (a build without
+ * librsvg), MEMORY, INTERNAL (with the library's message), IO. */
+enum omma_status ommai_load_plot_png(const struct ommai_load_report *report, const struct omma_allocator *allocator, FILE *out,
+                                     struct omma_error *error);
+
 #endif

@@ -18,6 +18,7 @@ struct ommai_family {
                                   struct omma_error *error);
   enum omma_status (*load_text)(struct ommai_weight_loader *loader, struct ommai_decoder *decoder, struct omma_error *error);
 
+  const struct ommai_published_processor *published;
   const struct ommai_chat_form *chat;
   enum omma_box_unit box_unit; /* of the boxes in its answers; NONE: it was not trained on a JSON form of them */
 };

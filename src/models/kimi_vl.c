@@ -69,6 +69,16 @@ static enum omma_status parse_config(const json_t *root, const char *path, struc
   return ommai_model_config_fit(root, path, "media_placeholder_token_id", NULL, config, error);
 }
 
+/* ---- released processor files ---- */
+
+/* Nothing in config.json tells Thinking-2506 from Instruct. */
+static const struct ommai_published_processor published = {
+    .name = "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)",
+    .picture =
+        "{\"in_token_limit\": 4096, \"pad_input\": true,"
+        " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
+};
+
 /* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
@@ -117,5 +127,6 @@ const struct ommai_family ommai_family_kimi_vl = {
     .parse_config = parse_config,
     .load_vision = load_vision,
     .load_text = load_text,
+    .published = &published,
     .chat = &chat,
 };

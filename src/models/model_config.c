@@ -10,7 +10,7 @@
 
 enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096 };
 
-static enum omma_status parse(const json_t *root, const char *directory, const char *path,
+static enum omma_status parse(const json_t *root, const char *directory, const char *path, bool may_assume,
                               const struct omma_allocator *allocator, const struct ommai_family **family,
                               struct ommai_model_config *config, struct omma_error *error) {
   const char *model_type = NULL;
@@ -22,8 +22,9 @@ static enum omma_status parse(const json_t *root, const char *directory, const c
   }
   snprintf(config->model_type, sizeof config->model_type, "%s", model_type);
   OMMAI_TRY((*family)->parse_config(root, path, config, error));
-  OMMAI_TRY(ommai_picture_config_read(directory, allocator, &config->vision, &config->picture, error));
-  if (config->video.token >= 0) OMMAI_TRY(ommai_video_config_read(directory, allocator, config, error));
+  const struct ommai_published_processor *published = may_assume ? (*family)->published : NULL;
+  OMMAI_TRY(ommai_picture_config_read(directory, allocator, published, &config->vision, &config->picture, error));
+  if (config->video.token >= 0) OMMAI_TRY(ommai_video_config_read(directory, allocator, published, config, error));
   return ommai_generation_config_read(directory, allocator, root, config->text.vocab_size, &config->generation, error);
 }
 
@@ -42,7 +43,7 @@ enum omma_status ommai_model_config_fit(const json_t *root, const char *path, co
                           (long long)config->vision.out_hidden_size, (long long)config->text.hidden_size);
 }
 
-enum omma_status ommai_model_config_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_model_config_read(const char *directory, bool may_assume, const struct omma_allocator *allocator,
                                          const struct ommai_family **family, struct ommai_model_config *config,
                                          struct omma_error *error) {
   char path[MAX_PATH];
@@ -52,7 +53,7 @@ enum omma_status ommai_model_config_read(const char *directory, const struct omm
   json_t *root;
   OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
   *config = (struct ommai_model_config){0};
-  enum omma_status status = parse(root, directory, path, allocator, family, config, error);
+  enum omma_status status = parse(root, directory, path, may_assume, allocator, family, config, error);
   json_decref(root);
   return status;
 }

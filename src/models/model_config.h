@@ -26,6 +26,7 @@ struct ommai_picture_config {
   int64_t min_pixels, max_pixels; /* of the resized area; min_pixels 0: never enlarged */
   struct ommai_patch_spec patches;
   bool raster_patches; /* the official processor gives patches row by row; false: by merge blocks, as the tower takes them */
+  bool published;      /* there is no preprocessor_config.json: the family's published values stand for it */
 };
 
 /* Videos: how large their frames become, and how their time counts. They are resized and cut as pictures are. */
@@ -54,11 +55,19 @@ struct ommai_model_config {
   int32_t image_token;
 };
 
+/* What the processor files of a family's released checkpoints say, as JSON, beside the sizes that config.json has. */
+struct ommai_published_processor {
+  const char *name;    /* whose values they are, for messages */
+  const char *picture; /* preprocessor_config.json */
+  const char *video;   /* video_preprocessor_config.json; NULL: there is none, the values for pictures hold */
+};
+
 struct ommai_family;
 
 /* Reads the configuration files of a directory. Every key that matters is checked; values that this program cannot honour are refused by
- * name. *family is the registry's entry for config.json's model_type. Errors: IO, FORMAT, UNSUPPORTED. */
-enum omma_status ommai_model_config_read(const char *directory, const struct omma_allocator *allocator,
+ * name. *family is the registry's entry for config.json's model_type. Where preprocessor_config.json is missing, the family's published
+ * values are taken if `may_assume`, which is told by config->picture.published. Errors: IO, FORMAT, UNSUPPORTED. */
+enum omma_status ommai_model_config_read(const char *directory, bool may_assume, const struct omma_allocator *allocator,
                                          const struct ommai_family **family, struct ommai_model_config *config,
                                          struct omma_error *error);
 

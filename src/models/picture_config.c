@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -180,25 +181,41 @@ static enum omma_status load_processor(const char *directory, const struct omma_
   return status;
 }
 
+/* A published file in place of one that is missing. */
+static enum omma_status load_published(const char *name, const char *text, json_t **root, json_t **object,
+                                       char where[MAX_WHERE], struct omma_error *error) {
+  snprintf(where, MAX_WHERE, "%s", name);
+  OMMAI_TRY(ommai_json_load(where, text, strlen(text), root, error));
+  *object = *root;
+  return OMMA_OK;
+}
+
 enum omma_status ommai_picture_config_read(const char *directory, const struct omma_allocator *allocator,
+                                           const struct ommai_published_processor *published,
                                            const struct ommai_vision_config *vision, struct ommai_picture_config *picture,
                                            struct omma_error *error) {
   json_t *root, *object;
   char where[MAX_WHERE];
-  OMMAI_TRY(
-      load_processor(directory, allocator, "preprocessor_config.json", "image_processor", true, &root, &object, where, error));
+  OMMAI_TRY(load_processor(directory, allocator, "preprocessor_config.json", "image_processor", !published, &root, &object,
+                           where, error));
+  picture->published = !root;
+  if (!root) OMMAI_TRY(load_published(published->name, published->picture, &root, &object, where, error));
   enum omma_status status = parse_picture(object, where, vision, picture, error);
   json_decref(root);
   return status;
 }
 
 enum omma_status ommai_video_config_read(const char *directory, const struct omma_allocator *allocator,
-                                         struct ommai_model_config *config, struct omma_error *error) {
+                                         const struct ommai_published_processor *published, struct ommai_model_config *config,
+                                         struct omma_error *error) {
   json_t *root, *object;
   char where[MAX_WHERE];
   OMMAI_TRY(load_processor(directory, allocator, "video_preprocessor_config.json", "video_processor", false, &root, &object,
                            where, error));
-  if (!root) {
+  if (!root && config->picture.published) {
+    const char *text = published->video ? published->video : published->picture;
+    OMMAI_TRY(load_published(published->name, text, &root, &object, where, error));
+  } else if (!root) {
     OMMAI_TRY(load_processor(directory, allocator, "preprocessor_config.json", "image_processor", true, &root, &object, where,
                              error));
   }

@@ -68,6 +68,16 @@ static enum omma_status parse_config(const json_t *root, const char *path, struc
   return ommai_model_config_fit(root, path, "image_token_id", "video_token_id", config, error);
 }
 
+/* ---- released processor files ---- */
+
+static const struct ommai_published_processor published = {
+    .name = "Qwen2.5-VL's published values",
+    .picture =
+        "{\"min_pixels\": 3136, \"max_pixels\": 12845056,"
+        " \"image_mean\": [0.48145466, 0.4578275, 0.40821073],"
+        " \"image_std\": [0.26862954, 0.26130258, 0.27577711]}",
+};
+
 /* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
@@ -114,6 +124,7 @@ const struct ommai_family ommai_family_qwen2_5_vl = {
     .parse_config = parse_config,
     .load_vision = load_vision,
     .load_text = load_text,
+    .published = &published,
     .chat = &chat,
     .box_unit = OMMA_BOX_UNIT_RESIZED_PIXELS,
 };

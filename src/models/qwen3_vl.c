@@ -76,6 +76,18 @@ static enum omma_status parse_moe_config(const json_t *root, const char *path, s
   return parse_variant(root, path, OMMAI_QWEN3_MOE, config, error);
 }
 
+/* ---- released processor files ---- */
+
+static const struct ommai_published_processor published = {
+    .name = "Qwen3-VL's published values",
+    .picture =
+        "{\"size\": {\"shortest_edge\": 65536, \"longest_edge\": 16777216},"
+        " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
+    .video =
+        "{\"size\": {\"shortest_edge\": 4096, \"longest_edge\": 25165824},"
+        " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
+};
+
 /* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
@@ -128,6 +140,7 @@ const struct ommai_family ommai_family_qwen3_vl = {
     .parse_config = parse_config,
     .load_vision = load_vision,
     .load_text = load_text,
+    .published = &published,
     .chat = &chat,
     .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
 };
@@ -137,6 +150,7 @@ const struct ommai_family ommai_family_qwen3_vl_moe = {
     .parse_config = parse_moe_config,
     .load_vision = load_vision,
     .load_text = load_moe_text,
+    .published = &published,
     .chat = &chat,
     .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
 };

@@ -29,6 +29,9 @@ enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_a
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error);
 void ommai_tokenizer_destroy(struct ommai_tokenizer *tokenizer);
 
+/* True where `directory` has a file that ommai_tokenizer_load reads tokens from. */
+bool ommai_tokenizer_exists(const char *directory);
+
 /* Encodes `size` bytes of UTF-8. *count becomes the number of ids, which is never more than 3 * size. ids may be NULL to ask
  * for it. parse_added false: added tokens in the text are plain text.
  * Errors: FORMAT (invalid UTF-8, with the byte offset), ARGUMENT (`capacity` ids are too few; the first ones are written and

@@ -181,6 +181,15 @@ static enum omma_status load_all(struct ommai_token_loader *common, const char *
   return status;
 }
 
+bool ommai_tokenizer_exists(const char *directory) {
+  static const char *const files[] = {"tokenizer.json", "tiktoken.model"};
+  char path[PATH_MAX];
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    if (ommai_path_join(path, sizeof path, directory, files[i]) && ommai_file_exists(path)) return true;
+  }
+  return false;
+}
+
 enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error) {
   struct ommai_token_loader loader = {.vocabulary_name = "model.vocab", .allocator = allocator, .error = error, .max_id = -1};

@@ -42,6 +42,11 @@ void ommai_vision_layout_place(struct ommai_vision_layout *layout, const struct 
   };
 }
 
+int64_t ommai_vision_plane_windows(const struct ommai_vision_config *config, int64_t rows, int64_t columns) {
+  int64_t side = config->window_size * config->merge_size;
+  return side ? ommai_div_up(rows, side) * ommai_div_up(columns, side) : 0;
+}
+
 /* Adds the borders of a plane's windows: window rows, and in them windows from the left. */
 static void add_windows(struct ommai_vision_layout *layout, int64_t block_rows, int64_t block_columns) {
   int64_t side = layout->config->window_size, joined = ommai_vision_joined_patches(layout->config);

@@ -35,6 +35,9 @@ enum omma_status ommai_vision_sizes_add(const struct ommai_vision_config *config
  * (T + window - 1) / window windows, and a plane one block high has as many. */
 int64_t ommai_vision_max_windows(const struct ommai_vision_config *config, const struct ommai_vision_sizes *sizes);
 
+/* The windows of one plane of rows x columns patches; 0 where the tower has none. */
+int64_t ommai_vision_plane_windows(const struct ommai_vision_config *config, int64_t rows, int64_t columns);
+
 struct ommai_vision_layout {
   const struct ommai_vision_config *config;
   const struct ommai_vision_input *inputs;

@@ -222,6 +222,7 @@ def test_missing_value(omma):
         (["tokenize", "text"], "unexpected argument"),
         (["serve", "one", "two"], "unexpected argument"),
         (["serve", "one", "--model", "two"], "--model"),
+        (["plan", ".", "--model", "two"], "--model"),
         (["chat", "--prompt", "x", "--logprobs", "1"], "--json"),
         (["chat", "--prompt", "x", "--boxes", "out.png"], "--boxes: needs --image"),
         (["chat", "--prompt", "x", "--stop", ""], "--stop"),
@@ -356,7 +357,8 @@ def test_plan_without_weights(omma, no_weights, pictures):
         assert time_ * rows * columns == image["n_patches"] > image["n_tokens"] > 0
         assert image["flops"] > 0 and image["expected_seconds"] > 0
     assert third["n_tokens"] > first["n_tokens"]
-    assert plan["total"]["n_tokens"] == sum(image["n_tokens"] for image in plan["images"])
+    for count in ("n_patches", "n_tokens", "n_segments", "n_windows"):
+        assert plan["total"][count] == sum(image[count] for image in plan["images"])
     memory = plan["memory"]
     parts = ["weight_bytes", "kv_cache_bytes", "vision_workspace_bytes", "language_workspace_bytes", "linear_scratch_bytes",
              "table_bytes"]
@@ -369,6 +371,73 @@ def test_plan_as_table(omma, no_weights):
     text = done.stdout.decode()
     assert done.returncode == 0 and done.stderr == b""
     assert "640x480" in text and "total" in text and "Memory" in text
+
+
+RELEASED = {  # family, layers, billions of parameters, whether embeddings and outputs share their weights
+    "qwen2.5-vl-3b": ("qwen2_5_vl", 36, 3.75, True),
+    "qwen2.5-vl-7b": ("qwen2_5_vl", 28, 8.29, False),
+    "qwen2.5-vl-32b": ("qwen2_5_vl", 64, 33.45, False),
+    "qwen2.5-vl-72b": ("qwen2_5_vl", 80, 73.4, False),
+    "qwen3-vl-2b": ("qwen3_vl", 28, 2.13, True),
+    "qwen3-vl-4b": ("qwen3_vl", 36, 4.44, True),
+    "qwen3-vl-8b": ("qwen3_vl", 36, 8.77, False),
+    "qwen3-vl-32b": ("qwen3_vl", 64, 33.36, False),
+    "qwen3-vl-30b-a3b": ("qwen3_vl_moe", 48, 31.07, False),
+    "qwen3-vl-235b-a22b": ("qwen3_vl_moe", 94, 235.7, False),
+    "kimi-vl-a3b-instruct": ("kimi_vl", 27, 16.4, False),
+    "kimi-vl-a3b-thinking-2506": ("kimi_vl", 27, 16.4, False),
+}
+CONFIGS = pathlib.Path(__file__).resolve().parent.parent / "data" / "configs"
+
+
+def test_every_stored_config_is_planned():
+    assert {file.stem for file in CONFIGS.glob("*.json")} == set(RELEASED)
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_plan_of_config_alone(omma, tmp_path, name):
+    family, n_layers, billions, tied = RELEASED[name]
+    shutil.copy(CONFIGS / f"{name}.json", tmp_path / "config.json")
+    plan = omma.json("plan", tmp_path, "1920x1080", "--dtype", "f32", "--json")
+    model, memory, (image,) = plan["model"], plan["memory"], plan["images"]
+    assert (model["model_type"], model["n_layers"]) == (family, n_layers)
+    assert model["n_parameters"] == pytest.approx(billions * 1e9, rel=2e-3)
+    kept = model["n_parameters"] - (0 if tied else model["vocab_size"] * model["hidden_size"])  # the rest stays in its file
+    assert 4 * kept <= memory["weight_bytes"] <= 1.02 * 4 * kept
+    assert memory["total_bytes"] > memory["weight_bytes"] and memory["kv_cache_tokens"] > 0
+    assert image["n_segments"] == 1 and (image["n_windows"] > 0) == (family == "qwen2_5_vl")
+    assert "published values" in model["published_values"]
+    done = omma("plan", tmp_path / "config.json")
+    text = done.stdout.decode()
+    assert done.returncode == 0 and done.stderr == b"" and "1024x1024" in text
+    for part in (family, f"{n_layers} layers", "segments", "windows", "keys and values", "total",
+                 f"preprocessor_config.json   not found: {model['published_values']}"):
+        assert part in text
+
+
+def test_plan_says_nothing_of_files_that_are_there(omma, no_weights):
+    assert omma.json("plan", no_weights, "--json")["model"]["published_values"] is None
+    assert b"not found" not in omma("plan", "--model", no_weights).stdout
+
+
+def test_plan_of_broken_config(omma, tmp_path):
+    config = tmp_path / "config.json"
+    for text, *words in (("", "config.json"), ("[]", "config.json"), ('{"model_type": "llava"}', "llava", "qwen3_vl"),
+                         ((CONFIGS / "qwen3-vl-8b.json").read_text()[:700], "config.json"),
+                         ((CONFIGS / "qwen3-vl-8b.json").read_text().replace("27", "-27"), "depth", "-27")):
+        config.write_text(text)
+        refused(omma("plan", tmp_path), 1, *words)
+        refused(omma("plan", config), 1, *words)
+
+
+def test_other_commands_on_config_alone(omma, tmp_path, pictures):
+    shutil.copy(CONFIGS / "qwen3-vl-2b.json", tmp_path / "config.json")
+    refused(omma("tokenize", "--text", "x", "--model", tmp_path), 1, "tokenizer.json")
+    picture, output = pictures / "tile_64x64.png", tmp_path / "o.safetensors"
+    refused(omma("preprocess", picture, "--output", output, "--model", tmp_path), 1, "preprocessor_config.json: no such file")
+    refused(omma("encode", picture, "--output", output, "--model", tmp_path), 1, "preprocessor_config.json: no such file")
+    assert not output.exists()
+    assert omma.json("info", "--model", tmp_path, "--json")["model"]["published_values"] == "Qwen3-VL's published values"
 
 
 def test_plan_limits(omma, no_weights):
@@ -505,7 +574,7 @@ def test_chat_wrong_video(omma, model, pictures, tmp_path):
 def test_plan_of_videos(omma, no_weights):
     words = ["plan", "118x54", "--model", no_weights, "--json"]
     still, video = (omma.json(*words, *more)["images"][0] for more in ([], ["--frames", "5"]))
-    assert still["grid_thw"][0] == 1 and video["grid_thw"][0] == 3
+    assert still["grid_thw"][0] == still["n_segments"] == 1 and video["grid_thw"][0] == video["n_segments"] == 3
     refused(omma(*words, "--frames", "1"), 1, "at least 2 frames")
 
 
@@ -690,14 +759,18 @@ def test_bench_attention_from_file(omma, tmp_path):
 def test_bench_encoder(omma, model, sizes, batch):
     words = ["--model", model, "--threads", "1"]
     plans = omma.json("plan", *sizes.split(","), *words, "--json")["total"]
-    result = omma.json("bench", "encoder", "--image-size", sizes, "--batch", batch, "--repeat", 2, *words, "--json")
+    result = omma.json("bench", "encoder", "--image-size", sizes, "--batch", batch, "--repeat", 2, "--slice-ms", 1, *words,
+                       "--json")
     assert result["n_patches"] == batch * plans["n_patches"] and result["n_tokens"] == batch * plans["n_tokens"]
     assert result["flops"] == pytest.approx(batch * plans["flops"])
     assert 0 < result["ms_min"] <= result["ms_median"] and result["runs"] == 2
     assert result["times_peak"] == pytest.approx(result["ms_min"] * 1e6 * result["peak_gflops"] / result["flops"])
     assert set(result["parts"]) == {"preprocess", "patch_embed", "attention", "linear", "rest"}
     assert sum(result["parts"].values()) == pytest.approx(result["ms_min"]) and min(result["parts"].values()) >= 0
-    assert result["peak_gflops"] == max(result["peaks"]) and result["planned_bytes"] > 0
+    assert result["peak_gflops"] == max(result["peaks"]) and len(result["peaks"]) == 4 and result["planned_bytes"] > 0
+    doubtful = result["times_peak"] < 1 or min(result["peaks"]) < 0.95 * max(result["peaks"])
+    assert (result["peak_note"] is not None) == doubtful
+    assert result["slices"]["number"] > 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
     assert (result["separate"] is None) == (result["n_pictures"] == 1)
     if result["separate"]:
         ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]

@@ -1,12 +1,16 @@
 """The client under test: `--omma PATH`; `--model DIR` has the tokenizer."""
 
 import json
+import os
 import pathlib
 import subprocess
 
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
+
+# For a program that was built with sanitizers and draws a PNG.
+os.environ.setdefault("LSAN_OPTIONS", f"suppressions={REPOSITORY}/tests/support/leaks.supp:print_suppressions=0")
 
 
 def pytest_addoption(parser):

@@ -1,6 +1,7 @@
 """Servers that fail: counted with their reason, exit code 1, and never a hang. Command lines that are wrong: exit code 2."""
 
 import asyncio
+import json
 import os
 import pathlib
 import pty
@@ -23,7 +24,12 @@ def check(result, n_failed, n_good, *parts):
     assert len([text for text in result.json["errors"] if text]) == n_failed
     for part in parts:
         assert part in result.stderr and any(part in text for text in result.json["errors"])
-    assert f"Failed requests:                         {n_failed} " in result.stdout
+    if n_good:
+        assert f"Failed requests:                         {n_failed} " in result.stdout
+    else:
+        lines = result.stderr.splitlines()
+        assert result.stdout == "" and re.search(r"no request to http://\S+ succeeded", lines[-1])
+        assert all(re.match(r"omma: \d+ of \d+ requests? failed: ", line) for line in lines[:-1]) and len(lines) > 1
 
 
 @pytest.mark.parametrize("status, body, part", [
@@ -103,6 +109,16 @@ def nobody():
 
 def test_nobody_there(bench, nobody):
     check(bench(nobody, *RANDOM, 3), 3, 0, "Failed to connect")
+
+
+def test_reasons_are_counted_and_no_table_of_zeros(bench):
+    """--json still prints an object, with the counts in it."""
+    script = lambda request: error("503 Service Unavailable" if request.index % 3 else "429 Too Many Requests", b"")  # noqa: E731
+    with StubServer(script) as server:
+        result, printed = bench(server, *RANDOM, 6), bench(server, *RANDOM, 3, "--json")
+    check(result, 6, 0, "HTTP 503", "HTTP 429")
+    assert {line.split(" failed")[0] for line in result.stderr.splitlines()[:-1]} == {"omma: 4 of 6 requests", "omma: 2 of 6 requests"}
+    assert printed.returncode == 1 and json.loads(printed.stdout)["completed"] == 0
 
 
 def test_nobody_there_for_the_model_or_the_ready_check(bench, request, nobody):
@@ -200,7 +216,10 @@ def test_too_many_open_files(bench, request, model):
     (["--ramp-up-strategy", "linear"], "--ramp-up-start-rps"),
     (["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "5", "--ramp-up-end-rps", "2"], "must not be above"),
     (["--ramp-up-strategy", "linear", "--request-rate", "3"], "give one of them"),
-    (["--plot", "run.png"], ".svg"),
+    (["--plot", "run.pdf"], "must end in .svg or .png"),
+    (["--plot", "png"], "must end in .svg or .png"),
+    (["--plot-timeline"], "did you mean --plot?"),
+    (["--tokenizer-mode", "mistral"], "must be one of auto, hf"),
     (["--skip-tokenizer-init"], "need a tokenizer"),
     (["--num-promts", "3"], "--num-prompts"),
 ])
@@ -243,17 +262,65 @@ def test_data_sets_that_are_not_here(bench, tmp_path):
 
 
 def test_no_tokenizer(bench, lines):
+    """Needed for random data; for pictures only where the server counts nothing."""
     result = bench(9, *RANDOM, 1, tokenizer=False)
     assert result.returncode == 1 and "--tokenizer DIR" in result.stderr
+    pictures = ["--dataset-name", "custom_image", "--dataset-path", lines({"prompt": "x", "image_files": ["a"]}), "--num-prompts", 1]
     with StubServer(lambda request: GOOD()) as server:
-        result = bench(server, "--dataset-name", "custom_image", "--dataset-path", lines({"prompt": "x", "image_files": ["a"]}),
-                       "--num-prompts", 1, tokenizer=False)
-    assert result.returncode == 0 and "counted by the server" in result.stderr and result.json["tokenizer_id"] is None
+        result = bench(server, *pictures, tokenizer=False)
+    assert result.returncode == 0 and result.stderr == "" and result.json["tokenizer_id"] is None
+    assert result.json["output_lens"] == [2]
+    with StubServer(lambda request: stream(["a", "b"], with_usage=False)) as server:
+        result = bench(server, *pictures, tokenizer=False)
+        counted = bench(server, *pictures)
+    assert result.returncode == 0 and "1 reply without a count of tokens" in result.stderr and "--tokenizer DIR" in result.stderr
+    assert result.json["output_lens"] == [1] and counted.returncode == 0 and counted.stderr == ""
 
 
-def test_result_that_cannot_be_written(bench, tmp_path):
-    blocked = pathlib.Path(tmp_path / "file")
-    blocked.write_text("")
+@pytest.mark.parametrize("words, part", [
+    (["--plot", "{tmp}/none/run.svg"], "No such file or directory"),
+    (["--plot", "{tmp}/file/run.svg"], "Not a directory"),
+    (["--plot", "{tmp}/folder.svg"], "it is a directory"),
+    (["--result-dir", "{tmp}/file/x"], "Not a directory"),
+    (["--result-filename", "{tmp}/none/r.json"], "No such file or directory"),
+    (["--result-dir", "{tmp}/new", "--result-filename", "none/r.json"], "No such file or directory"),
+    (["--result-dir", "{tmp}/new", "--result-filename", "", "--label", "none/mine"], "it is a directory"),
+    (["--result-dir", "/proc/none"], "No such file or directory"),
+])
+def test_files_that_cannot_be_written(bench, tmp_path, words, part):
+    """Found before anything is sent."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.svg").mkdir()
     with StubServer(lambda request: GOOD()) as server:
-        result = bench(server, *RANDOM, 1, "--result-dir", blocked / "x", "--result-filename", "r.json")
-    assert result.returncode == 1 and str(blocked) in result.stderr and "Successful requests" in result.stdout
+        result = bench(server, *RANDOM, 1, *[word.format(tmp=tmp_path) for word in words])
+    assert result.returncode == 1 and part in result.stderr and result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1 and not server.requests and not server.others
+
+
+def test_a_label_with_a_directory(request, model, tmp_path):
+    """The name that the client makes has it in it."""
+    command = [pathlib.Path(request.config.getoption("--omma")).resolve(), "bench", "serve", "--backend", "openai-chat", "--model", "m",
+               "--tokenizer", model, *RANDOM, "1", "--save-result", "--label", "runs/mine", "--port"]
+    with StubServer(lambda _: GOOD()) as server:
+        missing = subprocess.run([*command, str(server.port)], capture_output=True, text=True, cwd=tmp_path)
+        assert missing.returncode == 1 and "runs/mine" in missing.stderr and not server.requests
+        (tmp_path / "runs").mkdir()
+        assert subprocess.run([*command, str(server.port)], capture_output=True, cwd=tmp_path).returncode == 0
+    assert [path.name.split("-")[0] for path in (tmp_path / "runs").iterdir()] == ["mine"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_directories_without_permission(bench, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    with StubServer(lambda request: GOOD()) as server:
+        result = bench(server, *RANDOM, 1, "--plot", tmp_path / "locked/run.svg")
+    assert result.returncode == 1 and "Permission denied" in result.stderr and not server.requests
+
+
+def test_flags_without_effect(bench):
+    """Those of vLLM's client, with a warning for those that somebody might count on."""
+    with StubServer(lambda request: GOOD()) as server:
+        silent = bench(server, *RANDOM, 1, "--tokenizer-mode", "auto", "--trust-remote-code", "--no-stream")
+        warned = bench(server, *RANDOM, 1, "--use-beam-search", "--chat-template-kwargs", '{"thinking": true}')
+    assert silent.returncode == 0 and silent.stderr == ""
+    assert warned.returncode == 0 and len(warned.stderr.splitlines()) == 2 and "--chat-template-kwargs" in warned.stderr

@@ -147,6 +147,17 @@ def test_plot(bench, tmp_path):
     assert len(rectangles) >= 18 and not any(math.isnan(float(r.get("x", 0))) for r in rectangles)
 
 
+def test_plot_as_png(bench, tmp_path):
+    """Where the build has librsvg; else refused with the way out, before anything is sent."""
+    path = tmp_path / "run.PNG"
+    with StubServer(varied) as server:
+        result = bench(server, *RANDOM, "--num-prompts", 9, "--plot", path)
+    if result.returncode == 2:
+        assert "there is no librsvg here: use a name that ends in .svg" in result.stderr and not server.requests and not path.exists()
+    else:
+        assert result.returncode == 0 and path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n", result.stderr
+
+
 def test_ready_check_and_warm_up_are_not_measured(bench):
     with StubServer(varied) as server:
         result = bench(server, *RANDOM, "--num-prompts", 5, "--ready-check-timeout-sec", 5, "--num-warmups", 3)

@@ -60,7 +60,7 @@ static void unsound_weights_are_reported(void **state) {
   const unsigned char nan[2] = {0xc0, 0x7f}, last[2] = {bytes[size - 2], bytes[size - 1]};
   memcpy(bytes + size - 2, nan, 2);
   test_write_file(path, bytes, size);
-  assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "1 tensors are wrong", &error);
+  assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "1 tensors or files are wrong", &error);
   assert_int_equal(findings.n_bad, 1);
   assert_non_null(strstr(findings.last, "1 values are NaN or infinite"));
   memcpy(bytes + size - 2, last, 2);
@@ -68,7 +68,7 @@ static void unsound_weights_are_reported(void **state) {
   assert_non_null(name);
   name[28] = 'z';
   test_write_file(path, bytes, size);
-  assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "2 tensors are wrong", &error);
+  assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "2 tensors or files are wrong", &error);
   assert_int_equal(findings.n_bad, 2); /* one is missing, one has no use */
   test_write_file(path, bytes, size / 2);
   assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "model.safetensors", &error);

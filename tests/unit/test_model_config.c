@@ -14,7 +14,7 @@
 
 static enum omma_status read_folder(const char *folder, struct ommai_model_config *config, struct omma_error *error) {
   const struct ommai_family *family;
-  return ommai_model_config_read(folder, &ommai_default_allocator, &family, config, error);
+  return ommai_model_config_read(folder, false, &ommai_default_allocator, &family, config, error);
 }
 
 static void golden_config(const char *model, struct ommai_model_config *config) {

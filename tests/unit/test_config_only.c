@@ -1,0 +1,285 @@
+/* Models of which only config.json is there: every released size is planned, and what needs another file says so. */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "support/golden.h"
+#include "support/model_fixture.h"
+#include "support/test.h"
+
+#define CONFIG "config.json"
+
+static const struct omma_model_options planning = {.config_only = true, .n_threads = 1, .weights = OMMA_WEIGHTS_F32};
+
+/* A folder with a released config.json and nothing else. */
+static void make_folder(const char *name, char folder[TEST_PATH_SIZE]) {
+  char from[1024], to[TEST_PATH_SIZE];
+  snprintf(from, sizeof from, "%s/data/configs/%s.json", OMMA_TEST_DATA, name);
+  test_folder_create(folder);
+  fixture_copy_file(from, test_path(to, folder, CONFIG));
+}
+
+static struct omma_model *open_folder(const char *folder) {
+  struct omma_model *model;
+  struct omma_error error;
+  assert_ok(omma_model_open(folder, &planning, &model, &error), &error);
+  return model;
+}
+
+/* ---- every released size ---- */
+
+struct released {
+  const char *name, *model_type;
+  double published; /* billions of parameters, as the checkpoint's index has them */
+  int64_t n_parameters, n_vision_parameters;
+  int64_t n_layers, vision_depth;
+  int64_t n_embeddings; /* that stay in their file: those of untied models */
+  int64_t n_tokens, n_windows;
+  int64_t min_pixels, max_pixels;
+  const char *values;
+};
+
+#define QWEN2_5 "Qwen2.5-VL's published values"
+#define QWEN3 "Qwen3-VL's published values"
+#define KIMI "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)"
+
+/* Parameters: summed by hand from the shapes in docs/models. A picture of 1000 x 700 becomes 1008 x 700 where a token is 28 pixels wide,
+ * 36 x 25 tokens in 9 x 7 windows of 4 x 4 or padded to that, and 992 x 704 where it is 32, 31 x 22 tokens. */
+static const struct released released[] = {
+    {"qwen2.5-vl-3b", "qwen2_5_vl", 3.75, 3754622976, 668684288, 36, 32, 0, 900, 63, 3136, 12845056, QWEN2_5},
+    {"qwen2.5-vl-7b", "qwen2_5_vl", 8.29, 8292166656, 676550144, 28, 32, 152064 * 3584, 900, 63, 3136, 12845056, QWEN2_5},
+    {"qwen2.5-vl-32b", "qwen2_5_vl", 33.5, 33452718336, 688841984, 64, 32, 152064 * 5120, 900, 63, 3136, 12845056, QWEN2_5},
+    {"qwen2.5-vl-72b", "qwen2_5_vl", 73.4, 73410777344, 704573696, 80, 32, 152064 * 8192, 900, 63, 3136, 12845056, QWEN2_5},
+    {"qwen3-vl-2b", "qwen3_vl", 2.13, 2127532032, 406957056, 28, 24, 0, 682, 0, 65536, 16777216, QWEN3},
+    {"qwen3-vl-4b", "qwen3_vl", 4.44, 4437815808, 415347712, 36, 24, 0, 682, 0, 65536, 16777216, QWEN3},
+    {"qwen3-vl-8b", "qwen3_vl", 8.77, 8767123696, 576388336, 36, 27, 151936 * 4096, 682, 0, 65536, 16777216, QWEN3},
+    {"qwen3-vl-32b", "qwen3_vl", 33.4, 33357390064, 595266800, 64, 27, 151936 * 5120, 682, 0, 65536, 16777216, QWEN3},
+    {"qwen3-vl-30b-a3b", "qwen3_vl_moe", 31.1, 31070754032, 538631408, 48, 27, 151936 * 2048, 682, 0, 65536, 16777216, QWEN3},
+    {"qwen3-vl-235b-a22b", "qwen3_vl_moe", 236, 235670022896, 576388336, 94, 27, 151936 * 4096, 682, 0, 65536, 16777216, QWEN3},
+    {"kimi-vl-a3b-instruct", "kimi_vl", 16.4, 16407656048, 447545840, 27, 27, 163840 * 2048, 900, 0, 0, 802816, KIMI},
+    {"kimi-vl-a3b-thinking-2506", "kimi_vl", 16.4, 16407656048, 447545840, 27, 27, 163840 * 2048, 900, 0, 0, 802816, KIMI},
+};
+
+static void expect_model(const struct released *size, const struct omma_model_info *info) {
+  assert_string_equal(info->model_type, size->model_type);
+  assert_int_equal(info->n_layers, size->n_layers);
+  assert_int_equal(info->vision_depth, size->vision_depth);
+  assert_int_equal(info->n_parameters, size->n_parameters);
+  assert_int_equal(info->n_vision_parameters, size->n_vision_parameters);
+  assert_true(fabs((double)info->n_parameters * 1e-9 - size->published) < 0.01 * size->published);
+  assert_int_equal(info->min_pixels, size->min_pixels);
+  assert_int_equal(info->max_pixels, size->max_pixels);
+  assert_string_equal(info->published_values, size->values);
+}
+
+/* In f32: four bytes a parameter, and what panels are padded by. */
+static void expect_sums(const struct released *size, const struct omma_memory_plan *memory) {
+  double least = 4 * (double)(size->n_parameters - size->n_embeddings);
+  assert_true((double)memory->weight_bytes >= least && (double)memory->weight_bytes < 1.02 * least);
+  assert_int_equal(memory->total_bytes, memory->weight_bytes + memory->kv_cache_bytes + memory->vision_workspace_bytes +
+                                            memory->language_workspace_bytes + memory->linear_scratch_bytes +
+                                            memory->table_bytes + memory->request_bytes);
+}
+
+static void released_sizes_are_planned(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof released / sizeof *released; i++) {
+    const struct released *size = &released[i];
+    char folder[TEST_PATH_SIZE];
+    struct omma_error error;
+    struct omma_model_info info;
+    struct omma_image_plan plan;
+    struct omma_memory_plan memory;
+    make_folder(size->name, folder);
+    struct omma_model *model = open_folder(folder);
+    omma_model_get_info(model, &info);
+    expect_model(size, &info);
+    assert_ok(omma_model_plan_image(model, 1000, 700, NULL, &plan, &error), &error);
+    assert_int_equal(plan.n_tokens, size->n_tokens);
+    assert_int_equal(plan.n_segments, 1);
+    assert_int_equal(plan.n_windows, size->n_windows);
+    assert_ok(omma_plan_memory(model, NULL, plan.n_patches, &memory, &error), &error);
+    expect_sums(size, &memory);
+    omma_model_close(model);
+    test_folder_remove(folder);
+  }
+}
+
+static void videos_have_published_limits(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE];
+  struct omma_error error;
+  struct omma_image_plan plan;
+  make_folder("qwen3-vl-2b", folder);
+  struct omma_model *model = open_folder(folder);
+  /* All frames together: 25,165,824 pixels are 6 of 2048 x 2048. */
+  assert_ok(omma_model_plan_video(model, 2048, 2048, 6, NULL, &plan, &error), &error);
+  assert_int_equal(plan.resized_width, 2048);
+  assert_int_equal(plan.n_segments, 3);
+  assert_ok(omma_model_plan_video(model, 2048, 2048, 8, NULL, &plan, &error), &error);
+  assert_int_equal(plan.resized_width, 1760);
+  omma_model_close(model);
+  test_folder_remove(folder);
+  make_folder("qwen2.5-vl-7b", folder);
+  model = open_folder(folder);
+  assert_ok(omma_model_plan_video(model, 5600, 5600, 4, NULL, &plan, &error), &error); /* each frame as a picture */
+  assert_int_equal(plan.resized_width, 3584);
+  assert_int_equal(plan.n_windows, 2 * 32 * 32);
+  omma_model_close(model);
+  test_folder_remove(folder);
+}
+
+/* ---- files that are there, and files that are needed ---- */
+
+static void a_file_wins_over_published_values(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  static const char text[] =
+      "{\"patch_size\": 16, \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5],"
+      " \"size\": {\"shortest_edge\": 4096, \"longest_edge\": 40000}}";
+  struct omma_model_info info;
+  struct omma_error error;
+  struct omma_model *model;
+  make_folder("qwen3-vl-2b", folder);
+  test_write_file(test_path(path, folder, "preprocessor_config.json"), text, sizeof text - 1);
+  model = open_folder(folder);
+  omma_model_get_info(model, &info);
+  assert_null(info.published_values);
+  assert_int_equal(info.max_pixels, 40000);
+  omma_model_close(model);
+  fixture_set_key(folder, "preprocessor_config.json", "patch_size", "14");
+  assert_fails(omma_model_open(folder, &planning, &model, &error), OMMA_ERROR_FORMAT, "\"patch_size\"", &error);
+  test_folder_remove(folder);
+}
+
+/* Of sizes that no release has: published values say how large pictures may be, config.json how they are cut. */
+static void other_sizes_are_planned(void **state) {
+  (void)state;
+  for (size_t m = 0; golden_models[m]; m++) {
+    char folder[TEST_PATH_SIZE], from[1024], to[TEST_PATH_SIZE];
+    struct omma_error error;
+    struct omma_image_plan plan;
+    struct omma_model_info info;
+    test_folder_create(folder);
+    golden_path(golden_models[m], CONFIG, from, sizeof from);
+    fixture_copy_file(from, test_path(to, folder, CONFIG));
+    struct omma_model *model = open_folder(folder);
+    omma_model_get_info(model, &info);
+    assert_ok(omma_model_plan_image(model, 640, 480, NULL, &plan, &error), &error);
+    assert_int_equal(plan.n_patches, plan.resized_width / info.patch_size * (plan.resized_height / info.patch_size));
+    omma_model_close(model);
+    test_folder_remove(folder);
+  }
+}
+
+static void a_run_needs_the_files(void **state) {
+  (void)state;
+  const struct omma_model_options run = {.n_threads = 1};
+  char folder[TEST_PATH_SIZE];
+  struct omma_error error;
+  struct omma_model *model;
+  make_folder("qwen3-vl-2b", folder);
+  assert_fails(omma_model_open(folder, &run, &model, &error), OMMA_ERROR_IO, "preprocessor_config.json: no such file", &error);
+  test_folder_remove(folder);
+}
+
+static void what_a_plan_lacks_is_named(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE], text[16];
+  int32_t token = 1;
+  size_t count;
+  struct omma_error error;
+  struct omma_request *request;
+  const struct omma_part part = {.text = "x", .text_size = 1};
+  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  struct omma_image *image = fixture_picture("tile_64x64.png");
+  make_folder("qwen3-vl-2b", folder);
+  struct omma_model *model = open_folder(folder);
+  assert_fails(omma_tokenize(model, "x", 1, NULL, 0, &count, &error), OMMA_ERROR_IO, "neither tokenizer.json", &error);
+  assert_fails(omma_detokenize(model, &token, 1, false, text, sizeof text, &count, &error), OMMA_ERROR_IO,
+               "neither tokenizer.json", &error);
+  assert_fails(omma_request_create(model, &message, 1, NULL, &request, &error), OMMA_ERROR_IO, "neither tokenizer.json",
+               &error);
+  assert_fails(omma_preprocess(model, image, NULL, NULL, 0, &error), OMMA_ERROR_IO, "preprocessor_config.json: no such file",
+               &error);
+  omma_image_destroy(image);
+  omma_model_close(model);
+  test_folder_remove(folder);
+}
+
+static void count_missing(void *context, bool ok, const char *what, const char *details) {
+  int *n_missing = context;
+  if (ok) return;
+  assert_true(strcmp(what, "tokenizer.json") == 0 || strcmp(what, "preprocessor_config.json") == 0);
+  assert_non_null(strstr(details, what));
+  ++*n_missing;
+}
+
+static void a_check_of_the_files_reports_them(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  int n_missing = 0;
+  struct omma_error error;
+  fixture_copy_checkpoint("qwen3_vl_tied", folder);
+  unlink(test_path(path, folder, "tokenizer.json"));
+  unlink(test_path(path, folder, "preprocessor_config.json"));
+  struct omma_model *model = open_folder(folder);
+  assert_fails(omma_model_verify(model, count_missing, &n_missing, &error), OMMA_ERROR_FORMAT, "2 tensors or files are wrong",
+               &error);
+  assert_int_equal(n_missing, 2);
+  omma_model_close(model);
+  test_folder_remove(folder);
+}
+
+/* ---- a broken config.json ---- */
+
+static void broken_configs_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *key, *json;
+    enum omma_status status;
+    const char *part;
+  } cases[] = {{"model_type", "\"llava\"", OMMA_ERROR_UNSUPPORTED, CONFIG ": model_type \"llava\" is not supported"},
+               {"text_config.num_hidden_layers", NULL, OMMA_ERROR_FORMAT, "key \"num_hidden_layers\" is missing"},
+               {"vision_config.out_hidden_size", "64", OMMA_ERROR_FORMAT, "out_hidden_size 64 differs from"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char folder[TEST_PATH_SIZE];
+    struct omma_error error;
+    struct omma_model *model;
+    make_folder("qwen3-vl-8b", folder);
+    fixture_set_key(folder, CONFIG, cases[i].key, cases[i].json);
+    assert_fails(omma_model_open(folder, &planning, &model, &error), cases[i].status, cases[i].part, &error);
+    test_folder_remove(folder);
+  }
+}
+
+static void cut_configs_are_refused(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  struct omma_error error;
+  struct omma_model *model;
+  size_t size;
+  make_folder("kimi-vl-a3b-instruct", folder);
+  unsigned char *bytes = fixture_read(test_path(path, folder, CONFIG), &size);
+  for (size_t length = 0; length + 2 < size; length += 97) {
+    test_write_file(path, bytes, length);
+    assert_fails(omma_model_open(folder, &planning, &model, &error), OMMA_ERROR_FORMAT, CONFIG, &error);
+  }
+  free(bytes);
+  test_folder_remove(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(released_sizes_are_planned),
+      cmocka_unit_test(videos_have_published_limits),
+      cmocka_unit_test(a_file_wins_over_published_values),
+      cmocka_unit_test(other_sizes_are_planned),
+      cmocka_unit_test(a_run_needs_the_files),
+      cmocka_unit_test(what_a_plan_lacks_is_named),
+      cmocka_unit_test(a_check_of_the_files_reports_them),
+      cmocka_unit_test(broken_configs_are_refused),
+      cmocka_unit_test(cut_configs_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
