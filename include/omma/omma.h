@@ -109,17 +109,18 @@ OMMA_API enum omma_status omma_self_test(const char *isa, omma_report report, vo
  * operation, details = kernel). */
 OMMA_API enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error);
 
-/* What this machine can do at a CPU level with so many threads: multiply-adds per second out of registers, times two, and 10^9 bytes
- * per second of a plain loop over 256 MiB (in huge pages where the system gives them). Measured on the spot in about a tenth of a
- * second. */
+/* What this machine can do at a CPU level with so many threads: multiply-adds per second out of registers, times two. Measured
+ * on the spot in some hundredths of a second. */
 struct omma_machine {
   int n_threads;
   double f32_gflops;
   double bf16_gflops; /* 0 where the level has no bf16 dot product */
-  double read_gbps;   /* 0 where the memory for it is not to be had */
 };
 OMMA_API enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine,
                                                struct omma_error *error);
+/* 10^9 bytes a second that so many threads read from memory, in a plain loop over 256 MiB (in huge pages where the system gives them),
+ * in about a tenth of a second. n_threads 0: all. Errors: ARGUMENT, MEMORY. */
+OMMA_API enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error);
 
 /* ---- pictures --------------------------------------------------------------------------------------------------------- */
 

@@ -27,7 +27,18 @@ int ommai_measure_best(const char *isa, int n_threads, struct omma_machine *best
     if (omma_measure_machine(isa, n_threads, &machine, &error) != OMMA_OK) return ommai_failed_call(&error);
     best->f32_gflops = fmax(best->f32_gflops, machine.f32_gflops);
     best->bf16_gflops = fmax(best->bf16_gflops, machine.bf16_gflops);
-    best->read_gbps = fmax(best->read_gbps, machine.read_gbps);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+int ommai_measure_read(int n_threads, double *gbps) {
+  enum { MEASUREMENTS = 3 };
+  struct omma_error error;
+  double found;
+  *gbps = 0;
+  for (int i = 0; i < MEASUREMENTS; i++) {
+    if (omma_measure_read(n_threads, &found, &error) != OMMA_OK) return ommai_failed_call(&error);
+    *gbps = fmax(*gbps, found);
   }
   return OMMAI_EXIT_DONE;
 }

@@ -15,6 +15,9 @@ double ommai_times_median(const double *times, size_t n);
 /* The best that several measurements of omma_measure_machine find, each figure by itself. Returns an exit code. */
 int ommai_measure_best(const char *isa, int n_threads, struct omma_machine *best);
 
+/* Likewise of omma_measure_read. */
+int ommai_measure_read(int n_threads, double *gbps);
+
 /* The peak in products of bf16 numbers where `bf16` is set and the level has them, else in f32. */
 double ommai_machine_gflops(const struct omma_machine *machine, bool bf16);
 

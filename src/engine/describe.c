@@ -143,20 +143,29 @@ static void read_slice(void *context, int64_t task, int worker) {
 }
 
 /* Read at each pass from one end to the other, so that what a cache keeps of the end is gone when it comes round. */
-static double measure_reading(struct ommai_team *team) {
+static double measure_read(const struct omma_team *team, uint64_t *memory) {
   enum { REPEATS = 3 };
   double best = 1e30;
-  uint64_t *memory = ommai_allocate_uninitialised(&ommai_huge_page_allocator, N_SLICES, SLICE_BYTES);
-  if (!memory) return 0;
-  ommai_team_run(ommai_team_interface(team), N_SLICES, write_slice, memory);
+  ommai_team_run(team, N_SLICES, write_slice, memory);
   for (int i = 0; i < REPEATS; i++) {
     int64_t start = ommai_clock_ns();
-    ommai_team_run(ommai_team_interface(team), N_SLICES, read_slice, memory);
+    ommai_team_run(team, N_SLICES, read_slice, memory);
     double seconds = (double)(ommai_clock_ns() - start) * 1e-9;
     if (seconds < best) best = seconds;
   }
-  ommai_release(&ommai_huge_page_allocator, memory, N_SLICES, SLICE_BYTES);
   return (double)N_SLICES * SLICE_BYTES / best * 1e-9;
+}
+
+enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error) {
+  const struct omma_allocator *allocator = &ommai_huge_page_allocator;
+  struct ommai_team *team;
+  if (n_threads == 0) n_threads = ommai_team_cpu_count();
+  OMMAI_TRY(ommai_team_create(n_threads, true, &ommai_default_allocator, &team, error));
+  uint64_t *memory = ommai_allocate_uninitialised(allocator, N_SLICES, SLICE_BYTES);
+  if (memory) *gbps = measure_read(ommai_team_interface(team), memory);
+  ommai_release(allocator, memory, N_SLICES, SLICE_BYTES);
+  ommai_team_destroy(team);
+  return memory ? OMMA_OK : ommai_fail_memory(error, "what is read to measure the memory", (size_t)N_SLICES * SLICE_BYTES);
 }
 
 enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine, struct omma_error *error) {
@@ -167,8 +176,7 @@ enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omm
   OMMAI_TRY(ommai_team_create(n_threads, true, &ommai_default_allocator, &team, error));
   *machine = (struct omma_machine){.n_threads = n_threads,
                                    .f32_gflops = measure(team, n_threads, ommai_peak_f32(level)),
-                                   .bf16_gflops = measure(team, n_threads, ommai_peak_bf16(level)),
-                                   .read_gbps = measure_reading(team)};
+                                   .bf16_gflops = measure(team, n_threads, ommai_peak_bf16(level))};
   ommai_team_destroy(team);
   return OMMA_OK;
 }

@@ -173,8 +173,11 @@ static void kernels_are_described_and_tested(void **state) {
   struct omma_machine machine;
   assert_ok(omma_measure_machine("scalar", 1, &machine, &error), &error);
   assert_true(machine.f32_gflops > 0 && machine.n_threads == 1);
-  assert_true(machine.read_gbps > 0.01 && machine.read_gbps < 1e5);
   assert_fails(omma_measure_machine(NULL, -1, &machine, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
+  double gbps;
+  assert_ok(omma_measure_read(1, &gbps, &error), &error);
+  assert_true(gbps > 0.01 && gbps < 1e5);
+  assert_fails(omma_measure_read(-1, &gbps, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
 }
 
 /* Elements of matrices that a token goes through, by hand from the checkpoints' config.json. */
