@@ -118,6 +118,9 @@ struct omma_machine {
 };
 OMMA_API enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine,
                                                struct omma_error *error);
+/* 10^9 bytes a second that so many threads read from memory, in a plain loop over 256 MiB (in huge pages where the system gives them),
+ * in about a tenth of a second. n_threads 0: all. Errors: ARGUMENT, MEMORY. */
+OMMA_API enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error);
 
 /* ---- pictures --------------------------------------------------------------------------------------------------------- */
 
@@ -196,6 +199,17 @@ OMMA_API enum omma_status omma_tokenize(const struct omma_model *model, const ch
 OMMA_API enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                           bool skip_special, char *text, size_t capacity, size_t *text_size,
                                           struct omma_error *error);
+
+/* The language model's work, by its shapes. Linear layers count with the experts that a token is sent to, norms and biases do not. */
+struct omma_text_plan {
+  double prompt_flops;       /* of a prompt: 2 per multiply-add, causal attention, the output layer for the last token alone */
+  int64_t step_weight_bytes; /* that generating one token reads, the output layer's included */
+  int64_t step_kv_bytes;     /* keys and values that it reads */
+};
+/* For a prompt of n_tokens, and for a step that sees n_tokens, its own included. Works for config_only models. Errors: ARGUMENT
+ * (n_tokens not in 1 .. max_model_len). */
+OMMA_API enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
+                                               struct omma_error *error);
 
 /* ---- requests --------------------------------------------------------------------------------------------------------- */
 

@@ -149,3 +149,25 @@ int ommai_noise_picture(int32_t width, int32_t height, uint64_t seed, struct omm
   ommai_release(&ommai_default_allocator, pixels, count, 1);
   return status == OMMA_OK ? OMMAI_EXIT_DONE : ommai_failed_call(&error);
 }
+
+/* The ids that have a text and are no markers, into texts [vocab_size]; returns how many. */
+static size_t find_texts(const struct omma_model *model, int32_t vocab_size, int32_t *texts) {
+  size_t n = 0;
+  for (int32_t id = 0; id < vocab_size; id++) {
+    size_t size = 0;
+    if (omma_detokenize(model, &id, 1, true, NULL, 0, &size, NULL) == OMMA_OK && size > 0) texts[n++] = id;
+  }
+  return n;
+}
+
+int ommai_random_tokens(const struct omma_model *model, uint64_t seed, int32_t *tokens, size_t n) {
+  struct omma_model_info info;
+  omma_model_get_info(model, &info);
+  size_t vocab_size = (size_t)info.vocab_size;
+  int32_t *texts = ommai_allocate(&ommai_default_allocator, vocab_size, sizeof *texts);
+  if (!texts) return ommai_failed("bench: out of memory: %zu tokens", vocab_size);
+  size_t n_texts = find_texts(model, (int32_t)info.vocab_size, texts);
+  for (size_t i = 0; i < n && n_texts > 0; i++) tokens[i] = texts[next_random(&seed) % n_texts];
+  ommai_release(&ommai_default_allocator, texts, vocab_size, sizeof *texts);
+  return n_texts > 0 ? OMMAI_EXIT_DONE : ommai_failed("bench: %s: no token has a text", info.directory);
+}

@@ -1,6 +1,6 @@
 #include "cli/bench_times.h"
 
-#include <omma/omma.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli/diagnostics.h"
@@ -17,16 +17,39 @@ double ommai_times_median(const double *times, size_t n) {
   return n % 2 ? times[half] : (times[half - 1] + times[half]) / 2;
 }
 
-int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops) {
+int ommai_measure_best(const char *isa, int n_threads, struct omma_machine *best) {
   /* A measurement is short: where another process has the CPU meanwhile, it sees half of the peak. */
   enum { MEASUREMENTS = 4 };
   struct omma_machine machine;
   struct omma_error error;
-  *gflops = 0;
+  *best = (struct omma_machine){.n_threads = n_threads};
   for (int i = 0; i < MEASUREMENTS; i++) {
     if (omma_measure_machine(isa, n_threads, &machine, &error) != OMMA_OK) return ommai_failed_call(&error);
-    double found = bf16 && machine.bf16_gflops > 0 ? machine.bf16_gflops : machine.f32_gflops;
-    if (found > *gflops) *gflops = found;
+    best->f32_gflops = fmax(best->f32_gflops, machine.f32_gflops);
+    best->bf16_gflops = fmax(best->bf16_gflops, machine.bf16_gflops);
   }
   return OMMAI_EXIT_DONE;
+}
+
+int ommai_measure_read(int n_threads, double *gbps) {
+  enum { MEASUREMENTS = 3 };
+  struct omma_error error;
+  double found;
+  *gbps = 0;
+  for (int i = 0; i < MEASUREMENTS; i++) {
+    if (omma_measure_read(n_threads, &found, &error) != OMMA_OK) return ommai_failed_call(&error);
+    *gbps = fmax(*gbps, found);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+double ommai_machine_gflops(const struct omma_machine *machine, bool bf16) {
+  return bf16 && machine->bf16_gflops > 0 ? machine->bf16_gflops : machine->f32_gflops;
+}
+
+int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops) {
+  struct omma_machine best;
+  int code = ommai_measure_best(isa, n_threads, &best);
+  *gflops = ommai_machine_gflops(&best, bf16);
+  return code;
 }

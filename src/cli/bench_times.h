@@ -1,7 +1,8 @@
-/* What benchmarks have in common: times of runs, and the peak that they are held against. */
+/* What benchmarks have in common: times of runs, and what the machine can do, which they are held against. */
 #ifndef OMMAI_CLI_BENCH_TIMES_H
 #define OMMAI_CLI_BENCH_TIMES_H
 
+#include <omma/omma.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -11,8 +12,16 @@ void ommai_times_sort(double *times, size_t n);
 /* The middle of n (1 or more) sorted times. */
 double ommai_times_median(const double *times, size_t n);
 
-/* GFLOP/s that n_threads threads reach out of registers at the CPU level `isa` (NULL: the best): in products of bf16 numbers where
- * `bf16` is set and the level has them, else in f32. Returns an exit code. */
+/* The best that several measurements of omma_measure_machine find, each figure by itself. Returns an exit code. */
+int ommai_measure_best(const char *isa, int n_threads, struct omma_machine *best);
+
+/* Likewise of omma_measure_read. */
+int ommai_measure_read(int n_threads, double *gbps);
+
+/* The peak in products of bf16 numbers where `bf16` is set and the level has them, else in f32. */
+double ommai_machine_gflops(const struct omma_machine *machine, bool bf16);
+
+/* GFLOP/s that n_threads threads reach out of registers at the CPU level `isa` (NULL: the best), as above. Returns an exit code. */
 int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops);
 
 #endif

@@ -15,6 +15,7 @@ extern const struct ommai_command ommai_command_info;
 extern const struct ommai_command ommai_command_verify;
 extern const struct ommai_command ommai_command_bench_attention;
 extern const struct ommai_command ommai_command_bench_encoder;
+extern const struct ommai_command ommai_command_bench_decode;
 extern const struct ommai_command ommai_command_bench_serve;
 
 #endif

@@ -1,6 +1,7 @@
-/* What this machine and build can do: CPU level, kernels, self-test, peak. */
+/* What this machine and build can do: CPU level, kernels, self-test, peaks. */
 #include <omma/omma.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/allocator.h"
 #include "base/clock.h"
@@ -125,6 +126,46 @@ static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop lo
     if (seconds < best) best = seconds;
   }
   return operations / best * 1e-9;
+}
+
+/* Memory that no cache holds, in slices for whoever is free. Written first: pages that never were are all one page of zeroes. */
+enum { SLICE_BYTES = 1 << 20, N_SLICES = 256 };
+
+static void write_slice(void *context, int64_t task, int worker) {
+  (void)worker;
+  memset((unsigned char *)context + task * SLICE_BYTES, 1, SLICE_BYTES);
+}
+
+static void read_slice(void *context, int64_t task, int worker) {
+  (void)worker;
+  int64_t n_words = SLICE_BYTES / (int64_t)sizeof(uint64_t);
+  ommai_peak_read((const uint64_t *)context + task * n_words, n_words);
+}
+
+/* Read at each pass from one end to the other, so that what a cache keeps of the end is gone when it comes round. */
+static double measure_read(const struct omma_team *team, uint64_t *memory) {
+  enum { REPEATS = 3 };
+  double best = 1e30;
+  ommai_team_run(team, N_SLICES, write_slice, memory);
+  for (int i = 0; i < REPEATS; i++) {
+    int64_t start = ommai_clock_ns();
+    ommai_team_run(team, N_SLICES, read_slice, memory);
+    double seconds = (double)(ommai_clock_ns() - start) * 1e-9;
+    if (seconds < best) best = seconds;
+  }
+  return (double)N_SLICES * SLICE_BYTES / best * 1e-9;
+}
+
+enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error) {
+  const struct omma_allocator *allocator = &ommai_huge_page_allocator;
+  struct ommai_team *team;
+  if (n_threads == 0) n_threads = ommai_team_cpu_count();
+  OMMAI_TRY(ommai_team_create(n_threads, true, &ommai_default_allocator, &team, error));
+  uint64_t *memory = ommai_allocate_uninitialised(allocator, N_SLICES, SLICE_BYTES);
+  if (memory) *gbps = measure_read(ommai_team_interface(team), memory);
+  ommai_release(allocator, memory, N_SLICES, SLICE_BYTES);
+  ommai_team_destroy(team);
+  return memory ? OMMA_OK : ommai_fail_memory(error, "what is read to measure the memory", (size_t)N_SLICES * SLICE_BYTES);
 }
 
 enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine, struct omma_error *error) {

@@ -7,6 +7,8 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "language/decoder_work.h"
+#include "language/kv_cache.h"
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
@@ -262,4 +264,19 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .recommended_repetition_penalty = model->config.generation.repetition_penalty,
       .recommended_top_k = model->config.generation.top_k,
   };
+}
+
+enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
+                                      struct omma_error *error) {
+  const struct ommai_decoder_config *config = &model->config.text;
+  enum omma_dtype dtype = model->decoder.dtype;
+  if (n_tokens < 1 || n_tokens > model->max_model_len) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
+                            (long long)model->max_model_len, (long long)n_tokens);
+  }
+  int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
+  *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
+                                  .step_weight_bytes = ommai_decoder_step_weight_bytes(config, dtype),
+                                  .step_kv_bytes = n_tokens * token_bytes};
+  return OMMA_OK;
 }

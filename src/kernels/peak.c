@@ -33,3 +33,14 @@ ommai_peak_loop ommai_peak_bf16(enum ommai_cpu_level level) {
   (void)level;
   return 0;
 }
+
+/* Sums that do not wait for each other; the volatile sink keeps the loop. */
+void ommai_peak_read(const uint64_t *words, int64_t n_words) {
+  enum { SUMS = 8 };
+  uint64_t sums[SUMS] = {0};
+  for (int64_t at = 0; at < n_words; at += SUMS) {
+    for (int i = 0; i < SUMS; i++) sums[i] += words[at + i];
+  }
+  volatile uint64_t sink = 0;
+  for (int i = 0; i < SUMS; i++) sink = sink + sums[i];
+}

@@ -1,4 +1,4 @@
-/* What one core can do at best: multiply-adds that never leave the registers. The measure for every other figure. */
+/* What one core can do at best: multiply-adds that never leave the registers, and reading memory. The measure for every other figure. */
 #ifndef OMMAI_KERNELS_PEAK_H
 #define OMMAI_KERNELS_PEAK_H
 
@@ -12,6 +12,9 @@ typedef double (*ommai_peak_loop)(int64_t rounds);
 /* The loop for a level; for bf16 NULL where the level has no bf16 dot product. */
 ommai_peak_loop ommai_peak_f32(enum ommai_cpu_level level);
 ommai_peak_loop ommai_peak_bf16(enum ommai_cpu_level level);
+
+/* Reads n_words, a multiple of 8, and does as little as possible with them. */
+void ommai_peak_read(const uint64_t *words, int64_t n_words);
 
 #if defined(__x86_64__)
 double ommai_peak_f32_avx2(int64_t rounds);

@@ -8,6 +8,9 @@
 /* Row counts that give a row the same bits. oneDNN's AVX2 code for row-major weights works in blocks of six rows and ends with
  * other arithmetic where two are left over, so 32 and 128 are out. Unproven places use one count only. */
 static const struct ommai_ladder panels_ladder = {4, {16, 32, 64, 128}};
+/* For layers cut along their outputs, which get the few rows of a prompt in one call: filled up to eight rows and not to 16, in one
+ * product and not in three. As many for every layer would double the start of a small model. */
+static const struct ommai_ladder part_ladder = {15, {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128}};
 static const struct ommai_ladder rows_ladder = {2, {16, 64}};
 static const struct ommai_ladder unproven_panels_ladder = {1, {128}};
 static const struct ommai_ladder unproven_rows_ladder = {1, {64}};
@@ -30,7 +33,10 @@ static enum omma_status choose_layouts(struct ommai_linear_engine *engine, struc
   engine->layouts[OMMA_F32] = f32_panels ? OMMAI_WEIGHTS_F32_PANELS : OMMAI_WEIGHTS_F32_ROWS;
   engine->layouts[OMMA_BF16] = bf16_panels ? OMMAI_WEIGHTS_BF16_PANELS : engine->layouts[OMMA_F32];
   for (int compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
-    engine->ladders[compute] = choose_ladder(engine->onednn, engine->layouts[compute]);
+    enum ommai_weight_layout layout = engine->layouts[compute];
+    bool fine = layout != OMMAI_WEIGHTS_F32_ROWS && ommai_onednn_is_proven(engine->onednn, layout);
+    engine->ladders[compute] = choose_ladder(engine->onednn, layout);
+    engine->part_ladders[compute] = fine ? part_ladder : engine->ladders[compute];
   }
   return OMMA_OK;
 }

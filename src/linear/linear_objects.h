@@ -7,7 +7,7 @@
 #include "linear/linear.h"
 #include "linear/onednn.h"
 
-#define OMMAI_LADDER_STEPS 4
+#define OMMAI_LADDER_STEPS 15
 
 /* The row counts in use for one layout, rising; the last divides OMMAI_LINEAR_MAX_ROWS, and larger tiles take several. */
 struct ommai_ladder {
@@ -15,9 +15,10 @@ struct ommai_ladder {
   int64_t rows[OMMAI_LADDER_STEPS];
 };
 
-/* The products of one shape for the whole ladder. */
+/* The products of one shape for a whole ladder. */
 struct ommai_ladder_products {
   struct ommai_ladder_products *next;
+  const struct ommai_ladder *ladder;
   struct ommai_onednn_shape shape;                       /* n_rows is 0 */
   size_t scratch_bytes;                                  /* the most that a step takes */
   struct ommai_onednn_matmul *steps[OMMAI_LADDER_STEPS]; /* NULL until they are wanted */
@@ -40,6 +41,7 @@ struct ommai_linear_engine {
   struct ommai_few_rows_kernels few_rows;
   enum ommai_weight_layout layouts[2]; /* by compute type: OMMA_F32, OMMA_BF16 */
   struct ommai_ladder ladders[2];
+  struct ommai_ladder part_ladders[2]; /* of ops over a part of the outputs */
   bool has_int8;
   struct ommai_ladder_products *products;
   struct ommai_linear_scratch *scratch; /* [n_workers] */

@@ -63,7 +63,7 @@ enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engi
                                                 const struct ommai_ladder *ladder, struct ommai_ladder_products **out,
                                                 struct omma_error *error) {
   for (struct ommai_ladder_products *known = engine->products; known; known = known->next) {
-    if (same_shape(&known->shape, shape)) {
+    if (known->ladder == ladder && same_shape(&known->shape, shape)) {
       *out = known;
       return OMMA_OK;
     }
@@ -78,6 +78,7 @@ enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engi
   }
   struct ommai_ladder_products *made = ommai_allocate(&engine->allocator, 1, sizeof *made);
   if (!made) return ommai_fail_memory(error, "linear layer's products", sizeof *made);
+  made->ladder = ladder;
   made->shape = *shape;
   made->scratch_bytes = most;
   made->next = engine->products;
@@ -149,7 +150,7 @@ static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op)
 /* What follows from the layer's sizes and the form alone. */
 static void choose_columns(const struct ommai_linear_engine *engine, struct ommai_linear_op *op) {
   const struct ommai_few_rows_weights *packed = &op->linear->packed;
-  op->ladder = &engine->ladders[packed->x_type];
+  op->ladder = op->form.n_panels > 0 ? &engine->part_ladders[packed->x_type] : &engine->ladders[packed->x_type];
   op->expanded = packed->x_type == OMMA_BF16 && packed->layout != OMMAI_WEIGHTS_BF16_PANELS;
   op->n_columns = packed->n_out;
   if (op->form.n_panels > 0) {

@@ -17,7 +17,8 @@ import time
 import pytest
 
 COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
-            "bench encoder", "bench serve"]
+            "bench encoder", "bench decode", "bench serve"]
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
 
 
@@ -642,7 +643,7 @@ def test_int8_tower(omma, int8, model, no_weights, pictures, tmp_path):
 
 def test_info(omma, no_weights):
     info = omma.json("info", "--json")
-    assert "scalar" in info["levels"] and info["f32_gflops"] > 0 and info["kernels"] and "model" not in info
+    assert "scalar" in info["levels"] and info["f32_gflops"] > 0 and info["read_gbps"] > 0 and info["kernels"] and "model" not in info
     with_model = omma.json("info", "--json", "--model", no_weights)
     assert with_model["model"]["n_layers"] > 0 and with_model["model"]["memory"]["total_bytes"] > 0
     done = omma("info", "--model", no_weights)
@@ -738,6 +739,7 @@ def test_counts_of_one_are_no_plurals(omma, no_weights, model, threads, said):
         ["info"],
         ["plan", "64x64", "--verbose", "--model", no_weights],
         ["bench", "encoder", "--image-size", "64x64", "--repeat", 1, "--model", model],
+        ["bench", "decode", "--context", 1, "--tokens", 2, "--repeat", 1, "--model", model],
     ):
         done = omma(*command, *machine)
         told = (done.stdout + done.stderr).decode()
@@ -776,6 +778,38 @@ def test_bench_encoder(omma, model, sizes, batch):
     if result["separate"]:
         ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]
         assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize("name", ["qwen3_vl_tied", "qwen3_vl_moe", "kimi_vl"])
+def test_bench_decode(omma, name):
+    words = ["bench", "decode", "--model", GOLDEN / name, "--threads", 1, "--tokens", 4, "--repeat", 2, "--dtype", "f32", "--json"]
+    result = omma.json(*words, "--context", "9,65")
+    assert [context["context"] for context in result["contexts"]] == [9, 65]
+    assert (result["tokens"], result["runs"], result["threads"], result["weights"]) == (4, 2, 1, "f32")
+    assert result["peak_gflops"] == max(result["peaks"]) > 0 and result["read_gbps"] == max(result["reads"]) > 0
+    for found in result["contexts"]:
+        seconds, step = found["prefill_ms_min"] / 1e3, found["decode_ms_min"] / 1e3
+        assert 0 < seconds <= found["prefill_ms_median"] / 1e3 and 0 < step <= found["decode_ms_median"] / 1e3
+        assert found["prefill_tokens_per_s"] == pytest.approx(found["context"] / seconds)
+        assert found["prefill_times_peak"] == pytest.approx(seconds * 1e9 * result["peak_gflops"] / found["prefill_flops"])
+        assert found["prefill_fraction_of_peak"] == pytest.approx(1 / found["prefill_times_peak"])
+        assert found["decode_tokens_per_s"] == pytest.approx(1 / step)
+        assert found["decode_gbps"] == pytest.approx(found["bytes_per_step"] / step * 1e-9)
+        assert found["fraction_of_bandwidth"] == pytest.approx(found["decode_gbps"] / result["read_gbps"])
+    # 56 tokens of keys and values lie between the two; the elements of one are those of tests/unit/test_model_calls.c.
+    config = json.loads((GOLDEN / name / "config.json").read_text())["text_config"]
+    kept = 32 if name == "kimi_vl" else 2 * config["num_key_value_heads"] * config["head_dim"]
+    short, long = (found["bytes_per_step"] for found in result["contexts"])
+    assert long - short == 56 * config["num_hidden_layers"] * kept * 4
+
+
+def test_bench_decode_refuses(omma, no_weights):
+    words = ["bench", "decode", "--model", no_weights, "--context"]
+    for lengths in ("", "0", "7,", "7,x", "1x2", ",".join(["7"] * 65)):
+        refused(omma(*words, lengths), 2, "bench decode: --context: ")
+    refused(omma(*words, "7", "--tokens", 1), 2, "tokens")
+    limit = json.loads((no_weights / "config.json").read_text())["text_config"]["max_position_embeddings"]
+    refused(omma(*words, f"7,{limit - 3}", "--tokens", 4), 1, limit - 3, limit + 1, f"limit is {limit}")
 
 
 # ---- serve and signals

@@ -174,6 +174,47 @@ static void kernels_are_described_and_tested(void **state) {
   assert_ok(omma_measure_machine("scalar", 1, &machine, &error), &error);
   assert_true(machine.f32_gflops > 0 && machine.n_threads == 1);
   assert_fails(omma_measure_machine(NULL, -1, &machine, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
+  double gbps;
+  assert_ok(omma_measure_read(1, &gbps, &error), &error);
+  assert_true(gbps > 0.01 && gbps < 1e5);
+  assert_fails(omma_measure_read(-1, &gbps, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
+}
+
+/* Elements of matrices that a token goes through, by hand from the checkpoints' config.json. */
+static void work_is_that_of_the_shapes(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    int64_t layers, routers, lm_head; /* elements */
+    int64_t pair;                     /* operations for a token and one that it sees, all layers */
+    int64_t kept;                     /* elements of a token's keys and values, all layers */
+  } shapes[] = {
+      /* 2 layers: qkv 56 x (2 + 1 + 1) 64, o 128 x 56, feed-forward 3 x 56 x 96; 4 x 2 heads x 64 */
+      {"qwen3_vl_untied", 2 * (14336 + 7168 + 16128), 0, 56 * 544, 2 * 4 * 2 * 64, 2 * 2 * 64},
+      /* 3 layers: qkv 48 x (4 + 2 + 2) 16, o 64 x 48; one dense, 3 x 48 x 72; two with 2 experts of 3 x 48 x 20, router 8 x 48 */
+      {"qwen3_vl_moe", 3 * (6144 + 3072) + 10368 + 2 * 2 * 2880, 2 * 384, 48 * 544, 3 * 4 * 4 * 16, 3 * 2 * 2 * 16},
+      /* 3 layers: q and compressed row 48 x (4 x 24 + 24 + 8), heads 4 x 24 x (16 + 12), o 4 x 12 x 48; one dense, 3 x 48 x 72; two
+       * with 3 experts of 3 x 48 x 20 and a shared part of 3 x 48 x 40; a key has 24 values, a value 12 */
+      {"kimi_vl", 3 * (6144 + 2688 + 2304) + 10368 + 2 * (3 * 2880 + 5760), 2 * 384, 48 * 576, 3 * 2 * (24 + 12) * 4, 3 * 32},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+      const struct omma_model_options options = {
+          .config_only = true, .n_threads = 1, .weights = bf16 ? OMMA_WEIGHTS_BF16 : OMMA_WEIGHTS_F32, .max_model_len = 100};
+      struct omma_model *bare = fixture_model(shapes[i].model, &options);
+      struct omma_text_plan plan;
+      struct omma_error error;
+      int64_t element = bf16 ? 2 : 4, through = shapes[i].layers + shapes[i].routers;
+      assert_ok(omma_model_plan_text(bare, 5, &plan, &error), &error); /* 1 + 2 + 3 + 4 + 5 pairs */
+      assert_true(plan.prompt_flops == (double)(5 * 2 * through + 15 * shapes[i].pair + 2 * shapes[i].lm_head));
+      assert_int_equal(plan.step_weight_bytes, (shapes[i].layers + shapes[i].lm_head) * element + shapes[i].routers * 4);
+      assert_int_equal(plan.step_kv_bytes, 5 * shapes[i].kept * element);
+      assert_ok(omma_model_plan_text(bare, 100, &plan, &error), &error);
+      assert_fails(omma_model_plan_text(bare, 101, &plan, &error), OMMA_ERROR_ARGUMENT, "expected 1 to 100, found 101", &error);
+      assert_fails(omma_model_plan_text(bare, 0, &plan, &error), OMMA_ERROR_ARGUMENT, "n_tokens", &error);
+      omma_model_close(bare);
+    }
+  }
 }
 
 static void text_goes_there_and_back(void **state) {
@@ -243,10 +284,11 @@ static void tensors_are_saved_as_they_are(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sound_weights_are_verified),   cmocka_unit_test(unsound_weights_are_reported),
-      cmocka_unit_test(facts_are_those_of_the_files), cmocka_unit_test(int8_is_for_the_tower),
-      cmocka_unit_test(progress_counts_to_the_end),   cmocka_unit_test(kernels_are_described_and_tested),
-      cmocka_unit_test(text_goes_there_and_back),     cmocka_unit_test(tensors_are_saved_as_they_are),
+      cmocka_unit_test(sound_weights_are_verified),    cmocka_unit_test(unsound_weights_are_reported),
+      cmocka_unit_test(facts_are_those_of_the_files),  cmocka_unit_test(int8_is_for_the_tower),
+      cmocka_unit_test(progress_counts_to_the_end),    cmocka_unit_test(kernels_are_described_and_tested),
+      cmocka_unit_test(work_is_that_of_the_shapes),    cmocka_unit_test(text_goes_there_and_back),
+      cmocka_unit_test(tensors_are_saved_as_they_are),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,377 @@
+/* omma bench decode: prompts of random tokens through a model's language part and tokens behind them: the prompt beside the peak of
+ * the same threads, the tokens beside what the same threads read from memory, both measured in the same run. */
+#include <math.h>
+#include <omma/omma.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "cli/bench_inputs.h"
+#include "cli/bench_times.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/diagnostics.h"
+#include "cli/json_out.h"
+#include "cli/progress.h"
+#include "cli/show.h"
+
+#define MAX_CONTEXTS 64
+#define MAX_CONTEXT (1 << 24)
+#define MAX_TOKENS (1 << 20)
+#define MAX_RUNS 1000
+#define ENTRY_TEXT 32
+/* Figures of the machine before and after that differ by more than this are both shown. */
+#define STEADY 0.05
+
+struct values {
+  struct ommai_common common;
+  const char *contexts;
+  int64_t tokens, repeat, warmup, seed;
+  bool json;
+};
+
+/* One length of prompt, and the tokens behind it. */
+struct context {
+  int64_t n_tokens;
+  struct omma_request *request;
+  double flops;                             /* of the prompt */
+  double step_bytes;                        /* of the step in the middle of the answer */
+  double prefill[MAX_RUNS], step[MAX_RUNS]; /* seconds of the prompt, and of a token; sorted in the end */
+};
+
+/* What one run of the command owns. */
+struct bench {
+  const struct values *values;
+  struct context *contexts; /* [MAX_CONTEXTS] */
+  size_t n_contexts;
+  int64_t longest;
+  int32_t *tokens; /* [longest]; every prompt is the beginning of it */
+  struct omma_model *model;
+  struct omma_model_info info;
+  struct omma_engine *engine;
+  struct omma_machine machine[2]; /* before and after */
+  double reads[2];                /* GB/s, likewise */
+};
+
+static bool in_bf16(const struct bench *bench) { return strcmp(bench->info.weights, "bf16") == 0; }
+
+static double peak_gflops(const struct bench *bench, int when) {
+  return ommai_machine_gflops(&bench->machine[when], in_bf16(bench));
+}
+
+static double best_gflops(const struct bench *bench) { return fmax(peak_gflops(bench, 0), peak_gflops(bench, 1)); }
+
+static double best_read(const struct bench *bench) { return fmax(bench->reads[0], bench->reads[1]); }
+
+/* ---- inputs ----------------------------------------------------------------------------------------------------------- */
+
+/* The lengths of the command line, into `contexts`. */
+static int parse_contexts(struct bench *bench) {
+  for (const char *text = bench->values->contexts;; text++) {
+    char entry[ENTRY_TEXT];
+    size_t length = strcspn(text, ",");
+    int64_t n_tokens;
+    snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
+    if (!ommai_parse_integer(entry, false, &n_tokens) || n_tokens < 1 || n_tokens > MAX_CONTEXT) {
+      return ommai_wrong_use("bench decode: --context: '%s' is no length: expected 1 to %d", entry, MAX_CONTEXT);
+    }
+    bench->contexts[bench->n_contexts++].n_tokens = n_tokens;
+    bench->longest = ommai_max_i64(bench->longest, n_tokens);
+    text += length;
+    if (!*text) return OMMAI_EXIT_DONE;
+    if (bench->n_contexts == MAX_CONTEXTS) {
+      return ommai_wrong_use("bench decode: --context: more than %d lengths", MAX_CONTEXTS);
+    }
+  }
+}
+
+/* Whether the longest prompt and its answer fit into the checkpoint's context, before its weights are read. */
+static int check_longest(const struct bench *bench) {
+  struct ommai_common common = bench->values->common;
+  struct omma_model *model;
+  struct omma_model_info info;
+  common.verbose = false;
+  int code = ommai_open_model(&common, true, &model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  omma_model_get_info(model, &info);
+  omma_model_close(model);
+  int64_t length = bench->longest + bench->values->tokens;
+  if (length <= info.max_model_len) return OMMAI_EXIT_DONE;
+  return ommai_failed("bench decode: a context of %lld and %lld more tokens are %lld, this checkpoint's limit is %lld",
+                      (long long)bench->longest, (long long)bench->values->tokens, (long long)length,
+                      (long long)info.max_model_len);
+}
+
+static int open_model(struct bench *bench) {
+  struct ommai_common common = bench->values->common;
+  int code = check_longest(bench);
+  if (code != OMMAI_EXIT_DONE) return code;
+  common.max_model_len = bench->longest + bench->values->tokens;
+  code = ommai_open_model(&common, false, &bench->model);
+  if (code == OMMAI_EXIT_DONE) omma_model_get_info(bench->model, &bench->info);
+  return code;
+}
+
+/* The request of a length and its work. The first token comes from the prompt; the steps of the others see from one token more than
+ * the prompt to all but the last of the answer. */
+static int make_context(const struct bench *bench, struct context *context) {
+  struct omma_error error;
+  struct omma_text_plan prompt, middle;
+  int64_t n_tokens = context->n_tokens;
+  const struct omma_request_options options = {.sampling = {.max_tokens = bench->values->tokens, .ignore_eos = true}};
+  if (omma_request_create_tokens(bench->model, bench->tokens, (size_t)n_tokens, &options, &context->request, &error) !=
+          OMMA_OK ||
+      omma_model_plan_text(bench->model, n_tokens, &prompt, &error) != OMMA_OK ||
+      omma_model_plan_text(bench->model, n_tokens + bench->values->tokens / 2, &middle, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  context->flops = prompt.prompt_flops;
+  context->step_bytes = (double)(middle.step_weight_bytes + middle.step_kv_bytes);
+  return OMMAI_EXIT_DONE;
+}
+
+static int make_contexts(struct bench *bench) {
+  size_t longest = (size_t)bench->longest;
+  bench->tokens = ommai_allocate(&ommai_default_allocator, longest, sizeof *bench->tokens);
+  if (!bench->tokens) return ommai_failed("bench decode: out of memory: %zu tokens", longest);
+  int code = ommai_random_tokens(bench->model, (uint64_t)bench->values->seed, bench->tokens, longest);
+  for (size_t i = 0; i < bench->n_contexts && code == OMMAI_EXIT_DONE; i++) code = make_context(bench, &bench->contexts[i]);
+  return code;
+}
+
+/* With room for keys and values of the longest prompt and its answer, however large. */
+static int create_engine(struct bench *bench) {
+  struct omma_error error;
+  struct omma_text_plan plan;
+  struct omma_engine_options options = {0};
+  if (omma_model_plan_text(bench->model, 1, &plan, &error) != OMMA_OK) return ommai_failed_call(&error);
+  options.kv_cache_bytes = plan.step_kv_bytes * ommai_round_up(bench->info.max_model_len, OMMA_ATTENTION_PAGE_TOKENS);
+  if (omma_engine_create(bench->model, &options, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  return OMMAI_EXIT_DONE;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------------------- */
+
+/* Draws prompt and answer as one piece of work. */
+struct follower {
+  struct ommai_progress progress;
+  int64_t n_prompt, n_total;
+};
+
+static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
+  struct follower *follower = context;
+  (void)stage;
+  (void)total;
+  ommai_progress_update(&follower->progress, done, follower->n_total);
+}
+
+static bool on_token(void *context, const struct omma_token_event *event) {
+  struct follower *follower = context;
+  ommai_progress_update(&follower->progress, follower->n_prompt + event->index + 1, follower->n_total);
+  return true;
+}
+
+/* Runs a length; rounds from 0 on are noted. */
+static int run_once(const struct bench *bench, struct context *context, int64_t round) {
+  struct omma_error error;
+  struct omma_result result;
+  struct follower follower = {.n_prompt = context->n_tokens, .n_total = context->n_tokens + bench->values->tokens};
+  const struct omma_callbacks callbacks = {.context = &follower, .on_progress = on_progress, .on_token = on_token};
+  ommai_progress_begin(&follower.progress, "prompt and tokens");
+  enum omma_status status = omma_generate(bench->engine, context->request, &callbacks, &result, &error);
+  ommai_progress_end(&follower.progress);
+  if (status != OMMA_OK) return ommai_failed_call(&error);
+  if (round < 0) return OMMAI_EXIT_DONE;
+  context->prefill[round] = result.timings.prefill;
+  context->step[round] = result.timings.decode / (double)(bench->values->tokens - 1);
+  return OMMAI_EXIT_DONE;
+}
+
+/* One round: every length once. */
+static int run_round(const struct bench *bench, int64_t round) {
+  int code = OMMAI_EXIT_DONE;
+  for (size_t i = 0; i < bench->n_contexts && code == OMMAI_EXIT_DONE; i++) {
+    code = run_once(bench, &bench->contexts[i], round);
+  }
+  return code;
+}
+
+static int measure_machine(struct bench *bench, int when) {
+  int code = ommai_measure_best(bench->info.isa, bench->info.n_threads, &bench->machine[when]);
+  return code == OMMAI_EXIT_DONE ? ommai_measure_read(bench->info.n_threads, &bench->reads[when]) : code;
+}
+
+/* The machine before and after, the better of the two, so that a clock that rose meanwhile does not flatter the model. */
+static int measure(struct bench *bench) {
+  int code = measure_machine(bench, 0);
+  for (int64_t round = -bench->values->warmup; round < bench->values->repeat && code == OMMAI_EXIT_DONE; round++) {
+    code = run_round(bench, round);
+  }
+  if (code == OMMAI_EXIT_DONE) code = measure_machine(bench, 1);
+  for (size_t i = 0; i < bench->n_contexts; i++) {
+    ommai_times_sort(bench->contexts[i].prefill, (size_t)bench->values->repeat);
+    ommai_times_sort(bench->contexts[i].step, (size_t)bench->values->repeat);
+  }
+  return code;
+}
+
+/* ---- output ----------------------------------------------------------------------------------------------------------- */
+
+static double median(const struct bench *bench, const double *times) {
+  return ommai_times_median(times, (size_t)bench->values->repeat);
+}
+
+static double times_peak(const struct bench *bench, const struct context *context) {
+  return context->prefill[0] * best_gflops(bench) * 1e9 / context->flops;
+}
+
+static double step_gbps(const struct context *context) { return context->step_bytes / context->step[0] * 1e-9; }
+
+static double fraction_of_bandwidth(const struct bench *bench, const struct context *context) {
+  return best_read(bench) > 0 ? step_gbps(context) / best_read(bench) : 0;
+}
+
+static json_t *context_json(const struct bench *bench, const struct context *context) {
+  return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f}", "context",
+                   (json_int_t)context->n_tokens, "prefill_ms_min", context->prefill[0] * 1e3, "prefill_ms_median",
+                   median(bench, context->prefill) * 1e3, "prefill_flops", context->flops, "prefill_tokens_per_s",
+                   (double)context->n_tokens / context->prefill[0], "prefill_times_peak", times_peak(bench, context),
+                   "prefill_fraction_of_peak", 1 / times_peak(bench, context), "decode_ms_min", context->step[0] * 1e3,
+                   "decode_ms_median", median(bench, context->step) * 1e3, "decode_tokens_per_s", 1 / context->step[0],
+                   "bytes_per_step", (json_int_t)context->step_bytes, "decode_gbps", step_gbps(context),
+                   "fraction_of_bandwidth", fraction_of_bandwidth(bench, context));
+}
+
+static int print_json(const struct bench *bench) {
+  json_t *contexts = json_array();
+  for (size_t i = 0; i < bench->n_contexts; i++) ommai_json_append(&contexts, context_json(bench, &bench->contexts[i]));
+  return ommai_json_print(json_pack("{s:o, s:I, s:f, s:[f,f], s:f, s:[f,f], s:i, s:s, s:s, s:I, s:I}", "contexts", contexts,
+                                    "tokens", (json_int_t)bench->values->tokens, "peak_gflops", best_gflops(bench), "peaks",
+                                    peak_gflops(bench, 0), peak_gflops(bench, 1), "read_gbps", best_read(bench), "reads",
+                                    bench->reads[0], bench->reads[1], "threads", bench->info.n_threads, "isa", bench->info.isa,
+                                    "weights", bench->info.weights, "runs", (json_int_t)bench->values->repeat, "weight_bytes",
+                                    (json_int_t)bench->info.weight_bytes));
+}
+
+static void print_context(const struct bench *bench, const struct context *context) {
+  char prompt[40];
+  snprintf(prompt, sizeof prompt, "prompt of %lld", (long long)context->n_tokens);
+  ommai_show_fact(stdout, prompt, "%.1f ms at best, %.1f ms median, %.1f tokens a second", context->prefill[0] * 1e3,
+                  median(bench, context->prefill) * 1e3, (double)context->n_tokens / context->prefill[0]);
+  ommai_show_fact(stdout, "  against the peak", "%.2f times the time of %.4g GFLOP at the peak, a share of %.2f",
+                  times_peak(bench, context), context->flops * 1e-9, 1 / times_peak(bench, context));
+  ommai_show_fact(stdout, "  a token behind it", "%.2f ms at best, %.2f ms median, %.1f tokens a second",
+                  context->step[0] * 1e3, median(bench, context->step) * 1e3, 1 / context->step[0]);
+  ommai_show_fact(stdout, "  against the memory", "%.4g MB read, %.1f GB/s, a share of %.2f", context->step_bytes * 1e-6,
+                  step_gbps(context), fraction_of_bandwidth(bench, context));
+}
+
+/* One figure of the machine, or two where it was not steady. */
+static void print_machine(const char *name, double before, double after, const char *unit) {
+  double best = fmax(before, after);
+  if (before + after - best >= (1 - STEADY) * best) {
+    ommai_show_fact(stdout, name, "%.1f %s", best, unit);
+  } else {
+    ommai_show_fact(stdout, name, "%.1f %s; %.1f before, %.1f after: this machine is not steady", best, unit, before, after);
+  }
+}
+
+static int print_table(const struct bench *bench) {
+  ommai_show_fact(stdout, "language model", "%s in %s on %d thread%s, %s", bench->info.model_type, bench->info.weights,
+                  bench->info.n_threads, ommai_show_plural(bench->info.n_threads), bench->info.isa);
+  ommai_show_fact(stdout, "work", "%lld run%s, %lld tokens behind each prompt", (long long)bench->values->repeat,
+                  ommai_show_plural(bench->values->repeat), (long long)bench->values->tokens);
+  print_machine("peak", peak_gflops(bench, 0), peak_gflops(bench, 1), "GFLOP/s");
+  print_machine("memory, read", bench->reads[0], bench->reads[1], "GB/s");
+  for (size_t i = 0; i < bench->n_contexts; i++) print_context(bench, &bench->contexts[i]);
+  return ommai_finish_output();
+}
+
+/* ---- command ---------------------------------------------------------------------------------------------------------- */
+
+static void release(struct bench *bench) {
+  omma_engine_destroy(bench->engine);
+  for (size_t i = 0; i < bench->n_contexts; i++) omma_request_destroy(bench->contexts[i].request);
+  omma_model_close(bench->model);
+  ommai_release(&ommai_default_allocator, bench->tokens, (size_t)bench->longest, sizeof *bench->tokens);
+  ommai_release(&ommai_default_allocator, bench->contexts, MAX_CONTEXTS, sizeof *bench->contexts);
+}
+
+static int run_bench_decode(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  (void)arguments;
+  struct bench bench = {.values = values};
+  bench.contexts = ommai_allocate(&ommai_default_allocator, MAX_CONTEXTS, sizeof *bench.contexts);
+  if (!bench.contexts) return ommai_failed("bench decode: out of memory");
+  int code = parse_contexts(&bench);
+  if (code == OMMAI_EXIT_DONE) code = open_model(&bench);
+  if (code == OMMAI_EXIT_DONE) code = make_contexts(&bench);
+  if (code == OMMAI_EXIT_DONE) code = create_engine(&bench);
+  if (code == OMMAI_EXIT_DONE) code = measure(&bench);
+  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(&bench) : print_table(&bench);
+  release(&bench);
+  return code;
+}
+
+#define AT(field) offsetof(struct values, field)
+
+static const struct ommai_option table[] = {
+    {.name = "context",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(contexts),
+     .value = "N,...",
+     .initial = "128,1024",
+     .help = "lengths of the prompts, in tokens"},
+    {.name = "tokens",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(tokens),
+     .value = "M",
+     .low = 2,
+     .high = MAX_TOKENS,
+     .initial = "16",
+     .help = "tokens behind each prompt; the first comes from the prompt, the others are timed"},
+    {.name = "repeat",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(repeat),
+     .value = "N",
+     .low = 1,
+     .high = MAX_RUNS,
+     .initial = "3",
+     .help = "runs that are measured"},
+    {.name = "warmup",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(warmup),
+     .value = "N",
+     .low = 0,
+     .high = MAX_RUNS,
+     .initial = "1",
+     .help = "runs before them"},
+    {.name = "seed",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(seed),
+     .value = "S",
+     .low = 0,
+     .high = INT64_MAX,
+     .initial = "0",
+     .help = "of the tokens in the prompts"},
+    {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = AT(json), .help = "print one JSON object"},
+};
+static const struct ommai_option_group options = {"Work", table, sizeof table / sizeof *table};
+
+const struct ommai_command ommai_command_bench_decode = {
+    .name = "bench decode",
+    .summary = "speed of a model's language part beside this machine's peak and memory",
+    .arguments = "--model DIR [--context N,...] [--tokens M]",
+    .details =
+        "Reads prompts of random tokens and generates tokens behind them, greedily and past any end. Compares the best time of "
+        "a "
+        "prompt with that of its floating-point operations at the peak that the same threads reach out of registers, and what "
+        "a "
+        "token reads (weights, keys and values) with the rate at which the same threads read memory, both measured in the same "
+        "run.",
+    .example = "omma bench decode --model models/my-model --context 100,1024",
+    .groups = {&options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
+    .values_size = sizeof(struct values),
+    .run = run_bench_decode,
+};

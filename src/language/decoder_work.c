@@ -1,0 +1,43 @@
+#include "language/decoder_work.h"
+
+#include "kernels/dtype.h"
+
+/* Elements of matrices that one token goes through. */
+struct elements {
+  int64_t layers, routers, lm_head;
+};
+
+/* One layer without its router. Decoding multiplies a latent head's two products by the same elements as its expansion has. */
+static int64_t layer_elements(const struct ommai_decoder_config *config, int64_t layer) {
+  const struct ommai_latent_config *latent = &config->latent;
+  int64_t hidden = config->hidden_size, intermediate = ommai_decoder_dense_size(config, layer);
+  int64_t attention = hidden * (ommai_decoder_qkv_width(config) + ommai_decoder_attended_width(config));
+  if (config->attention == OMMAI_ATTENTION_LATENT) {
+    attention += config->n_heads * latent->kv_rank * (latent->nope_dim + config->v_head_dim);
+  }
+  if (config->routed[layer]) intermediate += config->experts.router.n_chosen * config->experts.intermediate_size;
+  return attention + 3 * hidden * intermediate;
+}
+
+static struct elements count_elements(const struct ommai_decoder_config *config) {
+  struct elements elements = {.lm_head = config->hidden_size * config->vocab_size};
+  for (int64_t layer = 0; layer < config->n_layers; layer++) {
+    elements.layers += layer_elements(config, layer);
+    if (config->routed[layer]) elements.routers += config->hidden_size * config->experts.router.n_experts;
+  }
+  return elements;
+}
+
+double ommai_decoder_prompt_flops(const struct ommai_decoder_config *config, int64_t n_tokens) {
+  struct elements elements = count_elements(config);
+  double n = (double)n_tokens, seen = n * (n + 1) / 2;
+  double pair = 2 * (double)(config->n_heads * (config->head_dim + config->v_head_dim));
+  return 2 * n * (double)(elements.layers + elements.routers) + seen * pair * (double)config->n_layers +
+         2 * (double)elements.lm_head;
+}
+
+int64_t ommai_decoder_step_weight_bytes(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
+  struct elements elements = count_elements(config);
+  return (elements.layers + elements.lm_head) * (int64_t)ommai_dtype_size(dtype) +
+         elements.routers * (int64_t)ommai_dtype_size(OMMA_F32);
+}
