@@ -8,7 +8,7 @@
 #include "linear/linear_objects.h"
 
 #define CHUNK 64        /* values of one row that are converted at a time; even */
-#define DEEPEST_GROUP 4 /* inputs that a layout keeps together, at most; the last group is filled up */
+#define DEEPEST_GROUP 4 /* inputs that a layout keeps together, at most; what follows the last whole group is filled up */
 
 bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements) {
   if (n_out < 1 || n_out > OMMAI_LINEAR_MAX_SIZE || n_in < 1 || n_in > OMMAI_LINEAR_MAX_SIZE) return false;
@@ -233,12 +233,14 @@ void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_
 }
 
 void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, void *weights, size_t weight_bytes) {
-  int64_t n_panels = ommai_div_up(packed->n_out, OMMAI_PANEL_COLUMNS);
   if (packed->layout == OMMAI_WEIGHTS_F32_ROWS) return;
-  if (packed->n_in % DEEPEST_GROUP) {
-    memset(weights, 0, weight_bytes);
-  } else if (packed->n_out % OMMAI_PANEL_COLUMNS) {
-    size_t panel_bytes = weight_bytes / (size_t)n_panels;
-    memset((char *)weights + weight_bytes - panel_bytes, 0, panel_bytes);
+  size_t n_panels = (size_t)ommai_div_up(packed->n_out, OMMAI_PANEL_COLUMNS);
+  size_t panel_elements = (size_t)ommai_weights_panel_elements(packed->layout, packed->n_in);
+  size_t panel_bytes = weight_bytes / n_panels, element = panel_bytes / panel_elements;
+  size_t whole = (size_t)(packed->n_in / DEEPEST_GROUP * DEEPEST_GROUP * OMMAI_PANEL_COLUMNS) * element;
+  size_t n_full = (size_t)(packed->n_out / OMMAI_PANEL_COLUMNS); /* the others have columns to spare */
+  for (size_t panel = 0; panel < n_panels; panel++) {
+    size_t first = panel < n_full ? whole : 0;
+    memset((char *)weights + panel * panel_bytes + first, 0, panel_bytes - first);
   }
 }
