@@ -118,8 +118,8 @@ struct omma_machine {
 };
 OMMA_API enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine,
                                                struct omma_error *error);
-/* 10^9 bytes a second that so many threads read from memory, in a plain loop over 256 MiB (in huge pages where the system gives them),
- * in about a tenth of a second. n_threads 0: all. Errors: ARGUMENT, MEMORY. */
+/* 10^9 bytes a second that so many threads read from memory, in a plain loop over 256 MiB, or twice the last cache where that
+ * is more (in huge pages where the system gives them), in about a tenth of a second. n_threads 0: all. Errors: ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error);
 
 /* ---- pictures --------------------------------------------------------------------------------------------------------- */
@@ -310,7 +310,8 @@ struct omma_engine_options {
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
- * is made and when it starts, never in between. */
+ * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, most of
+ * it code that oneDNN makes for the shapes of layers. */
 struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;

@@ -97,7 +97,8 @@ static int write_plot(const char *path, bool as_png, const struct ommai_load_rep
   if (!file) return cannot_write(path);
   enum omma_status status =
       as_png ? ommai_load_plot_png(report, allocator, file, &error) : ommai_load_plot(report, allocator, file, &error);
-  int failed = ferror(file) | fclose(file);
+  int failed = ferror(file);
+  failed |= fclose(file);
   if (status != OMMA_OK) return ommai_failed_call(&error);
   return failed ? cannot_write(path) : OMMAI_EXIT_DONE;
 }

@@ -73,7 +73,7 @@ static int parse_contexts(struct bench *bench) {
     size_t length = strcspn(text, ",");
     int64_t n_tokens;
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
-    if (!ommai_parse_integer(entry, false, &n_tokens) || n_tokens < 1 || n_tokens > MAX_CONTEXT) {
+    if (length >= sizeof entry || !ommai_parse_integer(entry, false, &n_tokens) || n_tokens < 1 || n_tokens > MAX_CONTEXT) {
       return ommai_wrong_use("bench decode: --context: '%s' is no length: expected 1 to %d", entry, MAX_CONTEXT);
     }
     bench->contexts[bench->n_contexts++].n_tokens = n_tokens;
@@ -92,6 +92,7 @@ static int check_longest(const struct bench *bench) {
   struct omma_model *model;
   struct omma_model_info info;
   common.verbose = false;
+  common.max_model_len = 0;
   int code = ommai_open_model(&common, true, &model);
   if (code != OMMAI_EXIT_DONE) return code;
   omma_model_get_info(model, &info);

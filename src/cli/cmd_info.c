@@ -27,7 +27,6 @@ struct facts {
   const char *levels[MAX_LEVELS]; /* that this machine can run */
   size_t n_levels;
   struct omma_machine machine;
-  double read_gbps;
   struct ommai_findings kernels;
   bool has_model;
   struct omma_model_info model;
@@ -68,9 +67,7 @@ static int find_machine(const struct values *values, struct facts *facts) {
     if (has_level(ommai_isa_names[i])) facts->levels[facts->n_levels++] = ommai_isa_names[i];
   }
   if (omma_describe_kernels(isa, ommai_findings_add, &facts->kernels, &error) != OMMA_OK) return ommai_failed_call(&error);
-  int n_threads = ommai_common_threads(&values->common);
-  if (omma_measure_machine(isa, n_threads, &facts->machine, &error) != OMMA_OK ||
-      omma_measure_read(n_threads, &facts->read_gbps, &error) != OMMA_OK) {
+  if (omma_measure_machine(isa, ommai_common_threads(&values->common), &facts->machine, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
   return OMMAI_EXIT_DONE;
@@ -101,11 +98,10 @@ static int print_json(const struct facts *facts) {
     ommai_json_append(&kernels, json_pack("{s:O, s:O}", "operation", json_object_get(finding, "what"), "kernel",
                                           json_object_get(finding, "details")));
   }
-  json_t *result =
-      json_pack("{s:s, s:o, s:i, s:I, s:o, s:i, s:f, s:f, s:f, s:o}", "version", omma_version(), "cpu",
-                ommai_json_text(facts->cpu), "cpus", facts->n_cpus, "memory_bytes", (json_int_t)facts->memory_bytes, "levels",
-                levels, "threads", facts->machine.n_threads, "f32_gflops", facts->machine.f32_gflops, "bf16_gflops",
-                facts->machine.bf16_gflops, "read_gbps", facts->read_gbps, "kernels", kernels);
+  json_t *result = json_pack(
+      "{s:s, s:o, s:i, s:I, s:o, s:i, s:f, s:f, s:o}", "version", omma_version(), "cpu", ommai_json_text(facts->cpu), "cpus",
+      facts->n_cpus, "memory_bytes", (json_int_t)facts->memory_bytes, "levels", levels, "threads", facts->machine.n_threads,
+      "f32_gflops", facts->machine.f32_gflops, "bf16_gflops", facts->machine.bf16_gflops, "kernels", kernels);
   if (result && facts->has_model && json_object_set_new(result, "model", model_json(facts)) != 0) {
     json_decref(result);
     result = NULL;
@@ -125,7 +121,6 @@ static void print_machine(const struct facts *facts) {
   ommai_show_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d thread%s", facts->machine.f32_gflops, facts->machine.n_threads,
                   ommai_show_plural(facts->machine.n_threads));
   if (facts->machine.bf16_gflops > 0) ommai_show_fact(stdout, "bf16, measured", "%.0f GFLOP/s", facts->machine.bf16_gflops);
-  ommai_show_fact(stdout, "memory, read", "%.1f GB/s", facts->read_gbps);
   puts("Kernels");
   ommai_findings_print(&facts->kernels, false);
 }

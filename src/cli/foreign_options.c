@@ -53,17 +53,19 @@ static bool find(const struct ommai_foreign_option *options, const char *word, s
   return false;
 }
 
-/* Moves over the values that stand in words of their own; the first of them becomes the value. */
-static void take_values(struct given *given, int argc, char **argv, int *index) {
+/* Moves over the values that stand in words of their own; the first of them becomes the value. False when a value is missing: the
+ * next option is none, or it would be lost. */
+static bool take_values(struct given *given, int argc, char **argv, int *index) {
   enum ommai_foreign_form form = given->option->form;
-  if (form == OMMAI_FOREIGN_SWITCH || given->value) return;
+  if (form == OMMAI_FOREIGN_SWITCH || given->value) return true;
   while (*index + 1 < argc) {
     const char *next = argv[*index + 1];
-    if (form != OMMAI_FOREIGN_VALUE && next[0] == '-') return;
+    if (next[0] == '-' && (form != OMMAI_FOREIGN_VALUE || next[1] == '-')) break;
     if (!given->value) given->value = next;
     ++*index;
-    if (form != OMMAI_FOREIGN_WORDS) return;
+    if (form != OMMAI_FOREIGN_WORDS) break;
   }
+  return given->value || form != OMMAI_FOREIGN_VALUE;
 }
 
 /* Whether `value` is one of the words of `list`. */
@@ -82,7 +84,10 @@ enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_
   struct given given;
   if (!find(foreign->options, argv[*index], &given)) return OMMAI_FOREIGN_UNKNOWN;
   const struct ommai_foreign_option *option = given.option;
-  take_values(&given, argc, argv, index);
+  if (!take_values(&given, argc, argv, index)) {
+    ommai_wrong_use("%s: --%s: a value is missing", foreign->command, option->name);
+    return OMMAI_FOREIGN_REFUSED;
+  }
   if (!option->refused || given.negated || (given.value && is_listed(option->but_for, given.value))) {
     ommai_warn("%s: --%s%s: accepted, but it means nothing to this program", foreign->command, given.negated ? "no-" : "",
                option->name);

@@ -7,6 +7,7 @@
 
 /* Reasons that several have. */
 #define TOOLS "answers are text, no calls of tools"
+#define QUEUE "as many requests wait as the queue has room for (256), more are answered with 503"
 #define REASONING "an answer is one text, its reasoning is not told apart"
 #define TLS "this server speaks plain HTTP: put a proxy in front of it that ends TLS"
 #define ORIGIN "no page of another origin is let in: put a proxy in front that adds the headers"
@@ -190,8 +191,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"jit-monitor-verbose", SWITCH, NULL, NULL, NULL},
     {"max-num-scheduled-tokens", VALUE, NULL, NULL, NULL},
     {"max-num-active-seqs", VALUE, NULL, NULL, NULL},
-    {"max-num-queued-reqs", VALUE, NULL, NULL, NULL},
-    {"max-num-queued-tokens", VALUE, NULL, NULL, NULL},
     {"long-prefill-token-threshold", VALUE, NULL, NULL, NULL},
     {"long-prefill-token-threshold-adaptive", SWITCH, NULL, NULL, NULL},
     {"scheduling-policy", VALUE, NULL, NULL, NULL},
@@ -326,6 +325,8 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"enable-mm-embeds", SWITCH, NULL, MEDIA, NULL},
     {"load-format", VALUE, NULL, "weights are read from *.safetensors",
      "auto safetensors hf fastsafetensors instanttensor runai_streamer"},
+    {"max-num-queued-reqs", VALUE, NULL, QUEUE, NULL},
+    {"max-num-queued-tokens", VALUE, NULL, QUEUE, NULL},
     {"reasoning-parser", VALUE, NULL, REASONING, NULL},
     {"reasoning-parser-plugin", VALUE, NULL, REASONING, NULL},
     {"reasoning-config", VALUE, NULL, REASONING, NULL},

@@ -274,9 +274,10 @@ enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
                             (long long)model->max_model_len, (long long)n_tokens);
   }
+  size_t element_bytes = ommai_linear_element_bytes(model->linear_engine, dtype);
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
   *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
-                                  .step_weight_bytes = ommai_decoder_step_weight_bytes(config, dtype),
+                                  .step_weight_bytes = ommai_decoder_step_weight_bytes(config, element_bytes),
                                   .step_kv_bytes = n_tokens * token_bytes};
   return OMMA_OK;
 }

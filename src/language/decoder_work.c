@@ -36,8 +36,7 @@ double ommai_decoder_prompt_flops(const struct ommai_decoder_config *config, int
          2 * (double)elements.lm_head;
 }
 
-int64_t ommai_decoder_step_weight_bytes(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
+int64_t ommai_decoder_step_weight_bytes(const struct ommai_decoder_config *config, size_t element_bytes) {
   struct elements elements = count_elements(config);
-  return (elements.layers + elements.lm_head) * (int64_t)ommai_dtype_size(dtype) +
-         elements.routers * (int64_t)ommai_dtype_size(OMMA_F32);
+  return (elements.layers + elements.lm_head) * (int64_t)element_bytes + elements.routers * (int64_t)ommai_dtype_size(OMMA_F32);
 }

@@ -9,7 +9,8 @@
  * those before it; the output layer for the last token. Latent attention expands a token's compressed row once. */
 double ommai_decoder_prompt_flops(const struct ommai_decoder_config *config, int64_t n_tokens);
 
-/* Bytes of the matrices that a generated token goes through, the output layer's with them: router f32, all others of `dtype`. */
-int64_t ommai_decoder_step_weight_bytes(const struct ommai_decoder_config *config, enum omma_dtype dtype);
+/* Bytes of the matrices that a generated token goes through, the output layer's with them: router f32, all others as they are
+ * packed (ommai_linear_element_bytes). */
+int64_t ommai_decoder_step_weight_bytes(const struct ommai_decoder_config *config, size_t element_bytes);
 
 #endif

@@ -168,6 +168,10 @@ static size_t bytes_for(enum ommai_weight_layout layout, int64_t n_out, int64_t 
   return elements * element_bytes(layout) + vector_bytes(layout, n_out);
 }
 
+size_t ommai_linear_element_bytes(const struct ommai_linear_engine *engine, enum omma_dtype compute) {
+  return element_bytes(engine->layouts[compute]);
+}
+
 size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, int64_t n_out, int64_t n_in, enum omma_dtype compute) {
   if (compute != OMMA_F32 && compute != OMMA_BF16) return 0;
   return bytes_for(engine->layouts[compute], n_out, n_in);

@@ -88,6 +88,9 @@ size_t ommai_linear_bytes(const struct ommai_linear *linear);
 size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, int64_t n_out, int64_t n_in, enum omma_dtype compute);
 size_t ommai_linear_bytes_for_int8(int64_t n_out, int64_t n_in);
 
+/* Bytes of one packed weight: bf16 weights are kept as f32 where the CPU has no bf16 products. */
+size_t ommai_linear_element_bytes(const struct ommai_linear_engine *engine, enum omma_dtype compute);
+
 /* ---- tiles of rows ---------------------------------------------------------------------------------------------------- */
 
 /* How a layer is called; fixed at load, so that everything exists before the first run. */

@@ -104,7 +104,8 @@ static enum omma_status draw(const struct ommai_load_report *report, const struc
   FILE *memory = open_memstream(text, size);
   if (!memory) return ommai_fail_memory(error, "the drawing", 0);
   enum omma_status status = ommai_load_plot(report, allocator, memory, error);
-  int failed = ferror(memory) | fclose(memory);
+  int failed = ferror(memory);
+  failed |= fclose(memory);
   return status == OMMA_OK && failed ? ommai_fail_memory(error, "the drawing", 0) : status;
 }
 

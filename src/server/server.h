@@ -24,9 +24,10 @@ struct omma_server_options {
   int64_t limit_videos_per_prompt; /* the same of videos */
   struct omma_image_limits image_limits;
   struct omma_image_options image_options; /* default min/max pixels; a request's mm_processor_kwargs win */
-  bool
-      seeded; /* requests without a seed of their own get one that follows from `seed` and from how many such came before; else a */
-  uint64_t seed;                            /* random one */
+  /* With `seeded`, requests without a seed of their own get one that follows from `seed` and from how many such came before; else a
+   * random one. */
+  bool seeded;
+  uint64_t seed;
   const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
   const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
   size_t n_allowed_media_domains;

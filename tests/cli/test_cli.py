@@ -643,7 +643,7 @@ def test_int8_tower(omma, int8, model, no_weights, pictures, tmp_path):
 
 def test_info(omma, no_weights):
     info = omma.json("info", "--json")
-    assert "scalar" in info["levels"] and info["f32_gflops"] > 0 and info["read_gbps"] > 0 and info["kernels"] and "model" not in info
+    assert "scalar" in info["levels"] and info["f32_gflops"] > 0 and info["kernels"] and "model" not in info
     with_model = omma.json("info", "--json", "--model", no_weights)
     assert with_model["model"]["n_layers"] > 0 and with_model["model"]["memory"]["total_bytes"] > 0
     done = omma("info", "--model", no_weights)

@@ -180,6 +180,13 @@ static void kernels_are_described_and_tested(void **state) {
   assert_fails(omma_measure_read(-1, &gbps, &error), OMMA_ERROR_ARGUMENT, "threads", &error);
 }
 
+static bool has_bf16_products(void) {
+  struct omma_machine machine;
+  struct omma_error error;
+  assert_ok(omma_measure_machine(NULL, 1, &machine, &error), &error);
+  return machine.bf16_gflops > 0;
+}
+
 /* Elements of matrices that a token goes through, by hand from the checkpoints' config.json. */
 static void work_is_that_of_the_shapes(void **state) {
   (void)state;
@@ -198,17 +205,22 @@ static void work_is_that_of_the_shapes(void **state) {
       {"kimi_vl", 3 * (6144 + 2688 + 2304) + 10368 + 2 * (3 * 2880 + 5760), 2 * 384, 48 * 576, 3 * 2 * (24 + 12) * 4, 3 * 32},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-    for (int bf16 = 0; bf16 < 2; bf16++) {
-      const struct omma_model_options options = {
-          .config_only = true, .n_threads = 1, .weights = bf16 ? OMMA_WEIGHTS_BF16 : OMMA_WEIGHTS_F32, .max_model_len = 100};
+    for (int way = 0; way < 3; way++) { /* f32, bf16, bf16 without products of it */
+      bool bf16 = way > 0;
+      const struct omma_model_options options = {.config_only = true,
+                                                 .n_threads = 1,
+                                                 .weights = bf16 ? OMMA_WEIGHTS_BF16 : OMMA_WEIGHTS_F32,
+                                                 .isa = way == 2 ? "scalar" : NULL,
+                                                 .max_model_len = 100};
       struct omma_model *bare = fixture_model(shapes[i].model, &options);
       struct omma_text_plan plan;
       struct omma_error error;
-      int64_t element = bf16 ? 2 : 4, through = shapes[i].layers + shapes[i].routers;
+      int64_t kept = bf16 ? 2 : 4, packed = way == 1 && has_bf16_products() ? 2 : 4,
+              through = shapes[i].layers + shapes[i].routers;
       assert_ok(omma_model_plan_text(bare, 5, &plan, &error), &error); /* 1 + 2 + 3 + 4 + 5 pairs */
       assert_true(plan.prompt_flops == (double)(5 * 2 * through + 15 * shapes[i].pair + 2 * shapes[i].lm_head));
-      assert_int_equal(plan.step_weight_bytes, (shapes[i].layers + shapes[i].lm_head) * element + shapes[i].routers * 4);
-      assert_int_equal(plan.step_kv_bytes, 5 * shapes[i].kept * element);
+      assert_int_equal(plan.step_weight_bytes, (shapes[i].layers + shapes[i].lm_head) * packed + shapes[i].routers * 4);
+      assert_int_equal(plan.step_kv_bytes, 5 * shapes[i].kept * kept);
       assert_ok(omma_model_plan_text(bare, 100, &plan, &error), &error);
       assert_fails(omma_model_plan_text(bare, 101, &plan, &error), OMMA_ERROR_ARGUMENT, "expected 1 to 100, found 101", &error);
       assert_fails(omma_model_plan_text(bare, 0, &plan, &error), OMMA_ERROR_ARGUMENT, "n_tokens", &error);
