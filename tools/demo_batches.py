@@ -124,15 +124,15 @@ class Row:
         self.positions: list[tuple[int, int, int]] = []
         self.counter = 0
 
-    def add(self, ids: list[int], branch: int, learn: bool = False) -> None:
-        if learn:  # the token before an answer predicts its first token
-            self.labels[-1] = ids[0]
+    def add(self, ids: list[int], branch: int, weights: list[float] | None = None) -> None:
+        """Appends tokens; with weights they are an answer to learn."""
+        if weights:  # the token before an answer predicts its first token
+            self.labels[-1], self.weights[-1] = ids[0], weights[0]
             self.labels += ids[1:] + [IGNORE]
+            self.weights += weights[1:] + [0.0]
         else:
             self.labels += [IGNORE] * len(ids)
-        self.weights += [len(ids) ** -0.5] * len(ids)
-        if learn:
-            self.weights[-len(ids) - 1] = self.weights[-1]
+            self.weights += [0.0] * len(ids)
         self.ids += ids
         self.branches += [branch] * len(ids)
         self.positions += [(p, p, p) for p in range(self.counter, self.counter + len(ids))]
@@ -157,6 +157,8 @@ class BatchMaker:
         self.patch_budget = patch_budget
         self.cache: dict[str, list[int]] = {}
         self.image_token = tokenizer.token_to_id("<|image_pad|>")
+        self.digits = {tokenizer.token_to_id(digit) for digit in "0123456789"}
+        self.close = self.encode('0],"')[1]
 
     def encode(self, text: str) -> list[int]:
         if text not in self.cache:
@@ -290,9 +292,21 @@ class BatchMaker:
     def answer(self, row: Row, question: demo_questions.Question, branch: int, index: int, spans: list) -> None:
         row.add(self.encode("<|im_end|>\n<|im_start|>assistant\n"), branch)
         first = len(row.ids) - 1
-        row.add(self.encode(question.answer + "<|im_end|>"), branch, learn=True)
+        ids = self.encode(question.answer + "<|im_end|>")
+        row.add(ids, branch, self.weights(question, ids))
         if question.kind:
             spans.append((question.kind, index, first, len(row.ids) - 1))
+
+    def weights(self, question: demo_questions.Question, ids: list[int]) -> list[float]:
+        """Of an answer's tokens: those of long answers weigh less, and in a box the coordinates count, most of all
+        their first digits."""
+        weights = [len(ids) ** -0.5] * len(ids)
+        if question.kind == "where":
+            end = ids.index(self.close)
+            for i in range(end):
+                if ids[i] in self.digits:
+                    weights[i] *= 2 if ids[i - 1] in self.digits else 4
+        return weights
 
     @staticmethod
     def collate(rows: list[Row], spans: list) -> dict:

@@ -32,6 +32,7 @@ class Question:
     kind: str
     text: str
     answer: str
+    box: tuple[float, float, float, float] | None = None  # what "where" asks for, in thousandths, not rounded
 
 
 # --- language -------------------------------------------------------------------------------------------------------
@@ -226,14 +227,20 @@ def _relation_question(rng: np.random.Generator, scene: Scene) -> Question | Non
     return Question("relation", text, f"The {noun(answer)}.")
 
 
-def boxes(scene: Scene, found: list[tuple[str, tuple[float, float, float, float]]]) -> str:
-    """The family's list of boxes: coordinates in thousandths of the picture."""
-    parts = []
-    for label, (x0, y0, x1, y1) in found:
-        ends = (x0 / scene.width, y0 / scene.height, x1 / scene.width, y1 / scene.height)
-        numbers = ",".join(str(round(1000 * min(max(v, 0.0), 1.0))) for v in ends)
-        parts.append(f'{{"bbox_2d":[{numbers}],"label":"{label}"}}')
-    return "[" + ",".join(parts) + "]"
+BOX_STEP = 20  # thousandths: the last digit of a coordinate would be a guess, and guesses are not worth learning
+
+
+def thousandths(scene: Scene, box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """A box in pixels as parts of the picture, inside of it."""
+    x0, y0, x1, y1 = box
+    ends = (x0 / scene.width, y0 / scene.height, x1 / scene.width, y1 / scene.height)
+    return tuple(1000 * min(max(v, 0.0), 1.0) for v in ends)
+
+
+def boxes(label: str, box: tuple[float, float, float, float]) -> str:
+    """The family's list of boxes, with one box, given in thousandths."""
+    numbers = ",".join(str(BOX_STEP * round(v / BOX_STEP)) for v in box)
+    return f'[{{"bbox_2d":[{numbers}],"label":"{label}"}}]'
 
 
 def _where_question(rng: np.random.Generator, scene: Scene) -> Question | None:
@@ -251,7 +258,8 @@ def _where_question(rng: np.random.Generator, scene: Scene) -> Question | None:
         label = kind if len(scene.texts) == 1 and rng.random() < 0.7 else f"{kind} {text.string}"
         box = text.box()
     text = _pick(rng, (f"Where is the {label}?", f"Where is the {label}?", f"Locate the {label}."))
-    return Question("where", text, boxes(scene, [(label, box)]))
+    box = thousandths(scene, box)
+    return Question("where", text, boxes(label, box), box)
 
 
 def _read_question(rng: np.random.Generator, scene: Scene) -> Question:
@@ -359,7 +367,7 @@ def pictures_question(rng: np.random.Generator, scenes: list[Scene]) -> Question
     inner = question(rng, scenes[i])
     if inner is None:
         return None
-    return Question("several", f"In the {ORDINALS[i]} picture: {inner.text}", inner.answer)
+    return Question("several", f"In the {ORDINALS[i]} picture: {inner.text}", inner.answer, inner.box)
 
 
 def ask(rng: np.random.Generator, scenes: list[Scene], n: int) -> list[Question]:

@@ -57,6 +57,7 @@ class Asked:
     question: str
     answer: str
     pictures: list[Image.Image] = field(repr=False)
+    box: tuple[float, float, float, float] | None = None
     got: str = ""
     score: float = 0.0
 
@@ -100,7 +101,7 @@ def make_question(rng: np.random.Generator, kind: str, unseen: bool) -> Asked:
             asked = demo_questions.question(rng, scenes[0], kind)
         if asked:
             pictures = [demo_data.draw(scene, rng, styles=styles) for scene in scenes]
-            return Asked(kind, "unseen" if unseen else "seen", asked.text, asked.answer, pictures)
+            return Asked(kind, "unseen" if unseen else "seen", asked.text, asked.answer, pictures, asked.box)
 
 
 def make_questions(seed: int, n_questions: int) -> list[Asked]:
@@ -134,10 +135,10 @@ def save_pictures(asked: Asked, folder: Path) -> list[Path]:
     return paths
 
 
-def intersection_over_union(wanted: str, got: str) -> float:
+def intersection_over_union(ours: tuple[float, float, float, float], got: str) -> float:
+    """Of the thing's box, in thousandths and not rounded, and the one in the answer."""
     try:
-        ours, theirs = json.loads(wanted)[0]["bbox_2d"], json.loads(got)[0]["bbox_2d"]
-        x0, y0, x1, y1 = (float(v) for v in theirs)
+        x0, y0, x1, y1 = (float(v) for v in json.loads(got)[0]["bbox_2d"])
     except (ValueError, TypeError, LookupError):
         return 0.0
     across = max(0.0, min(x1, ours[2]) - max(x0, ours[0]))
@@ -152,7 +153,7 @@ def ask_all(questions: list[Asked], omma: Omma) -> None:
             pictures = save_pictures(asked, Path(name))
             asked.got = omma(pictures, asked.question, "--max-tokens", "96")["text"]
             if asked.kind == "where":
-                asked.score = intersection_over_union(asked.answer, asked.got)
+                asked.score = intersection_over_union(asked.box, asked.got)
             else:
                 asked.score = float(asked.got == asked.answer)
 

@@ -81,7 +81,7 @@ def make_config(tokenizer: Tokenizer) -> Qwen3VLConfig:
             "vocab_size": 2048,
             "hidden_size": 192,
             "intermediate_size": 384,
-            "num_hidden_layers": 4,
+            "num_hidden_layers": 6,
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
             "head_dim": 64,
@@ -182,16 +182,23 @@ def hidden_states(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch
 
 
 class MapHead(torch.nn.Module):
-    """Reads the map of the drawing off the image tokens; used in training only."""
+    """Reads the map of the drawing off the image tokens; used in training only.
+
+    The ends of boxes are learnt as numbers and as classes: a number alone is one direction of a token, from which the
+    language model would have to make digits.
+    """
+
+    BINS = 26  # of an end of a box: 0, 40, ... 1000 thousandths
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
-        self.linear = torch.nn.Linear(hidden, MERGE * MERGE * (sum(MAP_CLASSES) + MAP_NUMBERS))
+        self.width = sum(MAP_CLASSES) + MAP_NUMBERS * (1 + self.BINS)
+        self.linear = torch.nn.Linear(hidden, MERGE * MERGE * self.width)
 
     def forward(self, tokens: torch.Tensor, classes: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Tensor, dict]:
         """Loss, and the parts of shapes and of characters that are right. tokens: [n_tokens, hidden]."""
-        flat = self.linear(tokens).view(-1, sum(MAP_CLASSES) + MAP_NUMBERS)
-        *scores, places = flat.split((*MAP_CLASSES, MAP_NUMBERS), -1)
+        flat = self.linear(tokens).view(-1, self.width)
+        *scores, places, bins = flat.split((*MAP_CLASSES, MAP_NUMBERS, MAP_NUMBERS * self.BINS), -1)
         loss = torch.zeros(())
         for i, score in enumerate(scores):  # most patches show nothing, which is soon learnt
             weight = torch.ones(score.shape[-1])
@@ -199,6 +206,8 @@ class MapHead(torch.nn.Module):
             loss = loss + F.cross_entropy(score, classes[:, i], weight=weight)
         covered = classes[:, 1] > 0
         loss = loss + 4 * F.smooth_l1_loss(places[covered], boxes[covered], beta=0.05)
+        wanted = (boxes[covered] * (self.BINS - 1)).round().long().clamp(0, self.BINS - 1)
+        loss = loss + 0.5 * F.cross_entropy(bins[covered].view(-1, self.BINS), wanted.view(-1))
         rates = {}
         for name, i in (("map_shape", 0), ("map_character", 3)):
             some = classes[:, i] > 0
@@ -261,13 +270,16 @@ def export(model: Qwen3VLForConditionalGeneration, folder: Path) -> None:
             os.replace(Path(temporary) / name, folder / name)
 
 
+ADDING = (".attn.proj.weight", ".mlp.linear_fc2.weight", ".self_attn.o_proj.weight", ".mlp.down_proj.weight")
+
+
 def load_fitting(model: Qwen3VLForConditionalGeneration, folder: Path) -> None:
-    """Take over every stored tensor that fits. A vision block that is not stored starts as one that adds nothing."""
+    """Take over every stored tensor that fits. A block that is not stored starts as one that adds nothing."""
     weights = model.state_dict()
     stored = load_file(folder / "model.safetensors")
     fitting = {n: value.float() for n, value in stored.items() if n in weights and weights[n].shape == value.shape}
     for name, value in weights.items():
-        if name not in stored and name.endswith((".attn.proj.weight", ".mlp.linear_fc2.weight")):
+        if name not in stored and name.endswith(ADDING):
             fitting[name] = torch.zeros_like(value)
     model.load_state_dict(fitting, strict=False)
     model.tie_weights()
