@@ -1,6 +1,8 @@
 #include "cli/paths.h"
 
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,4 +53,11 @@ bool ommai_find_demo_model(char *out, size_t size) {
     found = false;
   }
   return found;
+}
+
+const char *ommai_home_directory(void) {
+  const char *given = getenv("HOME");
+  if (given && *given) return given;
+  const struct passwd *user = getpwuid(getuid());
+  return user ? user->pw_dir : NULL;
 }

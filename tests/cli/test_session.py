@@ -174,6 +174,12 @@ def test_pictures_however_their_path_is_written(session, odd_names):
     assert terminal.tell("What is this?").strip()
 
 
+def test_a_tilde_is_home(session, odd_names, home):
+    shutil.copy(odd_names / "a.png", home)
+    terminal = session()
+    assert "(64x64, goes with the next question)" in terminal.tell("~/a.png")
+
+
 def test_pictures_that_are_not_there(session, tmp_path):
     terminal = session()
     assert "none.png" in terminal.tell(f"{tmp_path}/none.png")
