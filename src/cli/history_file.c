@@ -15,13 +15,6 @@
 
 #define MAX_BYTES ((size_t)16 << 20)
 
-bool ommai_history_path(char *out, size_t size) {
-  const char *state = getenv("XDG_STATE_HOME"), *home = ommai_home_directory();
-  /* The specification has relative paths ignored. */
-  if (state && *state == '/') return ommai_path_join(out, size, state, "omma/history");
-  return home && ommai_path_join(out, size, home, ".local/state/omma/history");
-}
-
 static bool failed(const char *path, const char *why) {
   ommai_note("history: %s: %s: lines are kept for this conversation alone", path, why);
   return false;

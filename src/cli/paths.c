@@ -61,3 +61,10 @@ const char *ommai_home_directory(void) {
   const struct passwd *user = getpwuid(getuid());
   return user ? user->pw_dir : NULL;
 }
+
+bool ommai_history_path(char *out, size_t size) {
+  const char *state = getenv("XDG_STATE_HOME"), *home = ommai_home_directory();
+  /* The specification has relative paths ignored. */
+  if (state && *state == '/') return ommai_path_join(out, size, state, "omma/history");
+  return home && ommai_path_join(out, size, home, ".local/state/omma/history");
+}

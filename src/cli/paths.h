@@ -14,4 +14,8 @@ bool ommai_find_demo_model(char *out, size_t size);
 /* The user's folder: $HOME, else what the system's list of users says. NULL when neither tells one. */
 const char *ommai_home_directory(void);
 
+/* The file of earlier lines: $XDG_STATE_HOME/omma/history, or ~/.local/state/omma/history (XDG Base Directory Specification 0.8). False
+ * when there is no home or the path does not fit. */
+bool ommai_history_path(char *out, size_t size);
+
 #endif
