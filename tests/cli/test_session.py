@@ -135,6 +135,23 @@ def test_commands(session):
     assert terminal.leave() == 0
 
 
+def test_commands_in_capitals(session, pictures):
+    terminal = session()
+    assert "goes with the next question" in terminal.tell(f"/IMAGE {pictures}/tile_64x64.png")
+    assert "a new conversation)" in terminal.tell("/Reset")
+    assert "no such command" in terminal.tell("/NONSENSE")
+
+
+@pytest.mark.parametrize("word", ["quit", "exit ", "Quit", "/exit", "/QUIT"])
+def test_words_that_leave(session, word):
+    terminal = session()
+    for question in (f"{word.strip('/ ')} now?", f"{word.strip('/ ')}ing"):
+        assert terminal.tell(question).strip()
+    assert "quit or exit alone on a line" in terminal.tell("/help")
+    terminal.write(word + "\n")
+    assert terminal.leave() == 0
+
+
 def test_end_of_input(session):
     terminal = session()
     terminal.write("\x04")
