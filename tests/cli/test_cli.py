@@ -464,6 +464,23 @@ def test_plan_limits(omma, no_weights):
     assert image["resized_width"] * image["resized_height"] <= 100_000
 
 
+@pytest.mark.parametrize(
+    "limits, said",
+    [
+        (["--min-pixels", "1000G"], "min_pixels: expected 1 to 178956970 pixels, found 1073741824000"),
+        (["--max-pixels", "1000G"], "max_pixels: expected 1 to 178956970 pixels, found 1073741824000"),
+        (["--min-pixels", "4", "--max-pixels", "1000G"], "max_pixels: expected 1 to 178956970"),
+        (["--min-pixels", "1000G", "--max-pixels", "4"], "min_pixels: expected 1 to 178956970"),
+        (["--min-pixels", "5000", "--max-pixels", "4000"], "min_pixels: expected at most max_pixels, which is 4000, found 5000"),
+    ],
+)
+def test_the_wrong_limit_is_named(omma, no_weights, limits, said):
+    for words in (["10x10"], ["10x10", "--frames", "4"]):
+        done = omma("plan", *words, "--model", no_weights, *limits)
+        refused(done, 1, said)
+        assert done.stderr.count(b"found") == 1
+
+
 @pytest.mark.parametrize("size", ["0x10", "10x0"])
 def test_plan_of_nothing(omma, no_weights, size):
     refused(omma("plan", size, "--model", no_weights), 1)
@@ -774,6 +791,25 @@ def test_verify_finds_a_broken_tensor(omma, model, tmp_path):
     found = json.loads(done.stdout)
     assert found["ok"] is False
     assert any(not check["ok"] and name in check["what"] + check["details"] for check in found["files"])
+
+
+@pytest.mark.parametrize("change, said", [({"shape": [-1]}, "expected shape"), ({"dtype": "I16"}, "expected type")])
+def test_verify_tells_a_wrong_tensor_once(omma, model, tmp_path, change, said):
+    folder = tmp_path / "wrong"
+    shutil.copytree(model, folder)
+    file = next(path for path in sorted(folder.glob("*.safetensors")) if path.name.startswith("model"))
+    header, data = read_safetensors(file)
+    # The same bytes as numbers of the same size, or all in one row.
+    name, entry = next((name, entry) for name, entry in header.items() if entry["dtype"] == "BF16" and len(entry["shape"]) > 1)
+    entry.update(change)
+    if entry["shape"] == [-1]:
+        entry["shape"] = [(entry["data_offsets"][1] - entry["data_offsets"][0]) // 2]
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    done = omma("verify", "--json", "--model", folder)
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+    wrong = [check for check in json.loads(done.stdout)["files"] if not check["ok"]]
+    assert [check["what"] for check in wrong] == [name] and said in wrong[0]["details"]
 
 
 @pytest.mark.parametrize("segments", ["96", "64x3", "20,7,33", "8x2,100"])
