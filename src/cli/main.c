@@ -7,7 +7,6 @@
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
-#include "cli/memory_use.h"
 #include "cli/nearest.h"
 
 static const struct ommai_command *const commands[] = {
@@ -108,7 +107,6 @@ static int run(const struct ommai_command *command, int argc, char **argv, int f
 }
 
 int main(int argc, char **argv) {
-  ommai_memory_return_large();
   if (!ommai_interrupt_install()) return ommai_failed("cannot prepare for signals");
   if (argc < 2) {
     print_help(stderr);
