@@ -70,6 +70,8 @@ static const struct ommai_option weight_table[] = {
      .initial = "auto"},
 };
 
+static const char *const checkpoint_length[] = {"auto", "-1", NULL};
+
 static const struct ommai_option engine_table[] = {
     {.name = "max-model-len",
      .type = OMMAI_OPTION_SIZE,
@@ -77,7 +79,8 @@ static const struct ommai_option engine_table[] = {
      .value = "N",
      .low = 1,
      .high = INT64_MAX,
-     .help = "context limit in tokens",
+     .unset_words = checkpoint_length,
+     .help = "context limit in tokens; auto or -1 is the default",
      .otherwise = "the checkpoint's"},
     {.name = "kv-cache-bytes",
      .type = OMMAI_OPTION_SIZE,

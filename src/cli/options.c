@@ -120,6 +120,11 @@ static enum ommai_parsed set_integer(const char *command, const struct ommai_opt
   char why[128];
   int64_t number;
   bool with_unit = option->type == OMMAI_OPTION_SIZE;
+  for (const char *const *word = option->unset_words; word && *word; word++) {
+    if (strcmp(*word, value) != 0) continue;
+    *field = option->unset;
+    return OMMAI_PARSED;
+  }
   if (!ommai_parse_integer(value, with_unit, &number)) {
     return wrong_value(
         command, option, value,

@@ -38,9 +38,10 @@ struct ommai_option {
   const char *otherwise; /* shown as the default where `initial` is NULL; may be NULL */
   int64_t unset;     /* integers, sizes, choices: the field's value when neither given nor `initial`; numbers are NAN then */
   int64_t low, high; /* inclusive range of integers and sizes */
-  double minimum, maximum;    /* maximum INFINITY: the word inf is a value */
-  bool above_minimum;         /* numbers: the minimum itself is excluded */
-  const char *const *choices; /* ends in NULL */
+  double minimum, maximum;        /* maximum INFINITY: the word inf is a value */
+  bool above_minimum;             /* numbers: the minimum itself is excluded */
+  const char *const *choices;     /* ends in NULL */
+  const char *const *unset_words; /* integers and sizes: values that mean `unset`, ends in NULL; NULL: none */
 };
 
 struct ommai_option_group {

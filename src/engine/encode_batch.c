@@ -62,6 +62,7 @@ bool ommai_encode_batch_invite(struct ommai_encode_batch *batch, const struct om
     }
     /* Without memory the picture is encoded when its own request runs. */
     if (ommai_encoder_cache_add(batch->cache, &request->keys[i], n_values, &encoded, NULL) != OMMA_OK) return false;
+    encoded->ahead = true;
     ommai_encode_batch_add(batch, picture, encoded);
     ommai_encoder_cache_give_back(batch->cache, encoded);
   }

@@ -52,7 +52,8 @@ struct ommai_encoded_picture *ommai_encoder_cache_take(struct ommai_encoder_cach
     cache->n_misses++;
     return NULL;
   }
-  cache->n_hits++;
+  *(picture->ahead ? &cache->n_misses : &cache->n_hits) += 1;
+  picture->ahead = false;
   picture->n_users++;
   unlink_picture(cache, picture);
   link_newest(cache, picture);

@@ -24,6 +24,7 @@ struct ommai_encoded_picture {
   float *values; /* [n_values] */
   size_t n_values;
   bool complete; /* the values are there */
+  bool ahead;    /* for a waiting request, which has not taken it yet */
   int64_t n_users;
   bool kept; /* by the cache; else it goes with its last user */
   struct ommai_encoded_picture *older, *newer;
@@ -45,7 +46,8 @@ void ommai_encoder_cache_free(struct ommai_encoder_cache *cache);
 struct ommai_encoded_picture *ommai_encoder_cache_find(const struct ommai_encoder_cache *cache,
                                                        const struct ommai_picture_key *key);
 
-/* The same with one user more, and counted as a hit or a miss. */
+/* The same with one user more, and counted: as a miss where there is none, or where the picture was encoded ahead and this is its
+ * first use, else as a hit. */
 struct ommai_encoded_picture *ommai_encoder_cache_take(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key);
 
 /* Whether values of this size would be kept: they fit beside what is in use. */

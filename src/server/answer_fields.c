@@ -8,13 +8,35 @@
 #include "server/request_json.h"
 #include "server/server_state.h"
 
+/* Whether a value asks for nothing. An empty object may be a wish, such as the schema that any JSON meets. */
+static bool is_neutral(const json_t *value) {
+  return !value || json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0);
+}
+
+/* Fields that mean nothing unless they are given. */
+static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
+  static const char *const keys[] = {
+      "structured_outputs",    "guided_choice",          "guided_json",     "guided_regex",      "guided_grammar", "bad_words",
+      "allowed_token_ids",     "truncate_prompt_tokens", "prompt_logprobs", "logprob_token_ids", "chat_template",  "documents",
+      "thinking_token_budget", "repetition_detection"};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    if (is_neutral(ommai_field_get(root, keys[i]))) continue;
+    return ommai_api_fail(error, 400, keys[i], "%s is not supported.", keys[i]);
+  }
+  return true;
+}
+
 /* Fields that clients send, that this server knows and cannot honour: the one value (or the absence) that changes nothing is
  * accepted, any other is refused instead of being ignored. */
 static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error) {
   static const struct {
     const char *key;
     bool standard;
-  } flags[] = {{"skip_special_tokens", true}, {"use_beam_search", false}, {"return_token_ids", false}};
+  } flags[] = {{"skip_special_tokens", true},
+               {"use_beam_search", false},
+               {"return_token_ids", false},
+               {"return_tokens_as_token_ids", false},
+               {"include_stop_str_in_output", false}};
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     bool value = flags[i].standard;
     if (!ommai_field_boolean(root, flags[i].key, &value, error)) return false;
@@ -30,7 +52,7 @@ static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error
   if (json_array_size(ommai_field_get(root, "tools")) && !tools_off) {
     return ommai_api_fail(error, 400, "tools", "tools are not supported.");
   }
-  return true;
+  return refuse_given(root, error);
 }
 
 static bool read_response_format(const json_t *root, struct ommai_api_error *error) {

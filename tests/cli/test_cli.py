@@ -181,6 +181,8 @@ def test_flags_of_vllm_serve(omma):
     assert len(warnings) == 3 and "--gpu-memory-utilization" in warnings[2]
     refused(omma("serve", "--quantization", "fp8"), 2, "vLLM's flag --quantization is not supported here: ")
     refused(omma("serve", "--max_model_len", "x"), 2, "--max-model-len", "whole number")
+    refused(omma("serve", "--max-model-len", "-2"), 2, "--max-model-len", "1 or more")
+    refused(omma("serve", "--dtype", "half"), 2, "--dtype", "f32", "bf16")
     refused(omma("chat", "--no-async-scheduling"), 2, "unknown option")
 
 

@@ -192,6 +192,29 @@ def test_wrong_fields(server, fields, param, parts):
     check(server.chat(**{"messages": HELLO, **fields}), 400, "BadRequestError", param, *parts)
 
 
+UNSUPPORTED = {
+    "structured_outputs": [{"choice": ["a", "b"]}, {}], "guided_choice": [["a", "b"]], "guided_json": [{"type": "object"}, {}, "{}"],
+    "guided_regex": ["a+"], "guided_grammar": ["root ::= 'a'"], "bad_words": [["a"]], "allowed_token_ids": [[1, 2]],
+    "truncate_prompt_tokens": [1, -1], "prompt_logprobs": [0, 1], "logprob_token_ids": [[1]], "chat_template": ["{{ messages }}", ""],
+    "documents": [[{"text": "a"}]], "thinking_token_budget": [0, 5], "repetition_detection": [{"max_pattern_size": 4}],
+    "return_tokens_as_token_ids": [True], "include_stop_str_in_output": [True], "return_token_ids": [True], "use_beam_search": [True],
+    "logit_bias": [{"5": 1}],
+}
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_fields(server, name):
+    """They would change the answer. What asks for nothing is accepted."""
+    requests = {CHAT: {"messages": HELLO}, "/v1/completions": {"prompt": "hello"}}
+    neutral = [None, False] if UNSUPPORTED[name] == [True] else [None, {}] if name == "logit_bias" else [None, False, []]
+    for path, fields in requests.items():
+        for value in UNSUPPORTED[name]:
+            check(server.post(path, {**fields, name: value}), 400, "BadRequestError", name, "not supported")
+        for value in neutral:
+            assert server.post(path, {**fields, "max_tokens": 1, name: value}).status == 200, value
+
+
 @pytest.mark.real_too
 @pytest.mark.parametrize("body, param, part", [
     (b"", "body", "empty"),

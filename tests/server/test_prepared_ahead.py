@@ -1,7 +1,10 @@
 """Pictures of a request that waits for the engine are decoded and resized while the engine is at work on another one."""
 
+from contextlib import ExitStack
+
 import pytest
 from pictures import image_part, png, text_part
+from server_process import read_until
 from test_metrics import ask, read
 from waiting import wait_for
 
@@ -38,3 +41,24 @@ def test_pictures_of_running_requests_are_not_counted(start):
     for size in (32, 48):
         ask(server, [image_part(png(size, size)), text_part("what?")])
     assert read(server)[0][COUNTER] == 0
+
+
+@pytest.mark.real_only
+def test_pictures_encoded_together_are_no_hits(start):
+    server = start()
+    sides = [32, 48, 64, 80]
+    fields = {"max_tokens": 1, "temperature": 0}
+    with ExitStack() as waiting:
+        with ask_for_long(server):
+            streams = [waiting.enter_context(server.open_stream([image_part(png(48, side)), text_part("what?")], **fields)) for side in sides]
+            wait_for(lambda: read(server)[0][COUNTER] == len(sides), "pictures of all waiting requests")
+        for stream in streams:
+            read_until(stream, b"[DONE]")
+    samples, _ = read(server)
+    assert samples["omma:encoder_images_total"] == samples["vllm:mm_cache_queries_total"] == len(sides)
+    assert samples["omma:encoder_batch_images_count"] < len(sides)
+    assert samples["vllm:mm_cache_hits_total"] == 0
+    for hits, side in enumerate(sides, 1):
+        ask(server, [image_part(png(48, side)), text_part("what?")], **fields)
+        samples, _ = read(server)
+        assert samples["vllm:mm_cache_hits_total"] == hits and samples["vllm:mm_cache_queries_total"] == len(sides) + hits

@@ -40,6 +40,17 @@ def test_the_path_is_a_name_too(program, model):
     assert program.chat(**{"messages": messages(), "model": model + "x"}).status == 404
 
 
+@pytest.mark.parametrize("word", ["auto", "-1"])
+def test_the_checkpoints_length(omma, model, word):
+    limits = []
+    for more in ([], ["--max-model-len", word]):
+        process = ServerProcess([omma, "serve", model, "--host", "127.0.0.1", "--port", "0", *more])
+        limits.append(process.get("/v1/models").json["data"][0]["max_model_len"])
+        process.stop()
+        check_output(process)
+    assert limits[0] == limits[1] >= 256
+
+
 def test_one_picture_at_most(program):
     reply = program.chat(messages=messages(image_part(), image_part()), max_tokens=1)
     assert reply.status == 400 and reply.error["param"] == "image" and "At most 1 image(s)" in reply.error["message"]

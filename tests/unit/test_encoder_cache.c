@@ -91,6 +91,25 @@ static void unfinished_pictures_are_forgotten(void **state) {
   assert_int_equal(allocator.n_live, 0);
 }
 
+static void the_first_use_of_what_was_encoded_ahead_is_a_miss(void **state) {
+  (void)state;
+  struct test_allocator allocator;
+  struct ommai_encoder_cache cache;
+  test_allocator_init(&allocator);
+  ommai_encoder_cache_init(&cache, 1000 * sizeof(float), &allocator.interface);
+  struct ommai_encoded_picture *picture = add(&cache, 1, 10);
+  picture->ahead = true;
+  ommai_encoder_cache_give_back(&cache, picture);
+  for (int64_t use = 0; use < 3; use++) {
+    assert_ptr_equal(take(&cache, 1), picture);
+    assert_int_equal(cache.n_misses, 1);
+    assert_int_equal(cache.n_hits, use);
+    ommai_encoder_cache_give_back(&cache, picture);
+  }
+  ommai_encoder_cache_free(&cache);
+  assert_int_equal(allocator.n_live, 0);
+}
+
 static void without_a_budget_nothing_is_kept(void **state) {
   (void)state;
   struct test_allocator allocator;
@@ -125,11 +144,9 @@ static void failing_allocations_leave_the_cache_as_it_was(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_was_used_last_stays),
-      cmocka_unit_test(what_is_in_use_is_never_evicted),
-      cmocka_unit_test(unfinished_pictures_are_forgotten),
-      cmocka_unit_test(without_a_budget_nothing_is_kept),
-      cmocka_unit_test(failing_allocations_leave_the_cache_as_it_was),
+      cmocka_unit_test(what_was_used_last_stays),          cmocka_unit_test(what_is_in_use_is_never_evicted),
+      cmocka_unit_test(unfinished_pictures_are_forgotten), cmocka_unit_test(the_first_use_of_what_was_encoded_ahead_is_a_miss),
+      cmocka_unit_test(without_a_budget_nothing_is_kept),  cmocka_unit_test(failing_allocations_leave_the_cache_as_it_was),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,7 +127,7 @@ static void without_a_cache_every_picture_is_encoded(void **state) {
 }
 
 /* Three requests wait behind a text; the first of them takes the pictures of the others along, those answers have the bits of a run
- * alone, and a request that is cancelled and destroyed meanwhile harms nobody. */
+ * alone, and no picture counts as found before it is asked for again. */
 static void waiting_pictures_go_together(void **state) {
   (void)state;
   enum { N = 3 };
@@ -156,6 +156,12 @@ static void waiting_pictures_go_together(void **state) {
   omma_engine_get_stats(engine, &stats);
   assert_int_equal(stats.images, N);
   assert_int_equal(stats.encoder_passes, 1);
+  assert_int_equal(stats.encoder_cache_hits, 0);
+  assert_int_equal(stats.encoder_cache_misses, N);
+  for (int i = 0; i < N; i++) fixture_ask(engine, requests[i], &alone[i]);
+  omma_engine_get_stats(engine, &stats);
+  assert_int_equal(stats.encoder_cache_hits, N);
+  assert_int_equal(stats.encoder_cache_misses, N);
   omma_engine_destroy(engine);
   for (int i = 0; i < N; i++) {
     omma_request_destroy(requests[i]);
