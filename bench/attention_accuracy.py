@@ -11,8 +11,12 @@ Needs NumPy and PyTorch.
 
 import argparse
 import itertools
+import sys
 
-import numpy as np
+try:
+    import numpy as np
+except ModuleNotFoundError:
+    sys.exit("attention_accuracy.py: this Python has no NumPy: pip install numpy")
 import ommatidia
 import torch
 from torch.nn.functional import scaled_dot_product_attention

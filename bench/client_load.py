@@ -17,7 +17,10 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
+try:
+    import numpy as np
+except ModuleNotFoundError:
+    sys.exit("client_load.py: this Python has no NumPy: pip install numpy")
 from omma_program import add_omma_option
 
 STUB = pathlib.Path(__file__).resolve().parent.parent / "tests/loadtest/stub_server.py"

@@ -22,7 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+try:
+    import numpy as np
+except ModuleNotFoundError:
+    sys.exit("preprocess_peers.py: this Python has no NumPy: pip install numpy")
 import torch
 import torchvision
 from omma_program import add_omma_option

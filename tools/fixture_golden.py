@@ -95,6 +95,11 @@ def make_cases(spec: ModelSpec) -> list[Case]:
             ],
         ),
     ]
+    if spec.form.merge_size == 1:
+        cases += [
+            Case("one_patch_high", [user(image("ribbon_150x9.png"), text("Describe the image."))], full=True),
+            Case("one_patch_wide", [user(text("Here: "), image("pole_9x150.png"), text("What is in this picture?"))]),
+        ]
     if spec.stop_question is not None:
         cases.append(Case("ends_early", [user(image("stamp_20x10.png"), text(spec.stop_question))]))
     return [case for case in cases if not spec.case_names or case.name in spec.case_names]

@@ -131,7 +131,7 @@ MODELS = (
         tied=False,
         form=SMALL_FORM,
         n_positions=36,
-        case_names=("one_image", "two_images", "three_images", "text_only"),
+        case_names=("one_image", "two_images", "three_images", "text_only", "one_patch_high", "one_patch_wide"),
     ),
     # Windows of 4 x 4 merged tokens in blocks 0 and 2.
     ModelSpec(

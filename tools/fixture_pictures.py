@@ -31,6 +31,13 @@ PICTURES = (
     Picture("stamp_20x10.png", 20, 10, seed=6, noise=50),
 )
 
+# One row and one column of patches of 8, for the model that does not merge. The merging ones take a merge block's two at least:
+# banner_150x40.png is 2 x 10 patches of 16 and of 14, tower_33x200.png 12 x 2 and 14 x 2, stamp_20x10.png 2 x 2 of Kimi-VL's.
+THIN = (
+    Picture("ribbon_150x9.png", 150, 9, seed=8, noise=30),
+    Picture("pole_9x150.png", 9, 150, seed=9, noise=30),
+)
+
 CLIP = tuple(Picture(f"clip_{index}_118x54.jpg", 118, 54, seed=7, noise=12) for index in range(5))
 
 
@@ -62,6 +69,6 @@ def write_pictures(folder: Path) -> None:
     """Writes every picture and the frames of the clip: JPEG as baseline 4:2:0, PNG as 8-bit RGB."""
     folder.mkdir(parents=True, exist_ok=True)
     moved = [(frame, 9 * index) for index, frame in enumerate(CLIP)]
-    for picture, shift in [(picture, 0) for picture in PICTURES] + moved:
+    for picture, shift in [(picture, 0) for picture in (*PICTURES, *THIN)] + moved:
         options = {"quality": 88, "subsampling": "4:2:0"} if picture.file.endswith(".jpg") else {"optimize": True}
         draw(picture, shift).save(folder / picture.file, **options)

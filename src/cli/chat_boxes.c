@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/allocator.h"
 #include "cli/box_draw.h"
@@ -33,6 +36,55 @@ int ommai_chat_boxes_check(const struct omma_model *model) {
   return ommai_failed("boxes: %s: the answers of %s models have no known form of boxes", info.directory, info.model_type);
 }
 
+static int cannot_write(const char *path, int reason) {
+  return ommai_failed("boxes: %s: cannot be written: %s", path, strerror(reason));
+}
+
+/* The path of a picture, from 0: "a/b.png", "a/b-2.png", ... */
+static int name_picture(const char *path, size_t picture, char *out, size_t size) {
+  const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+  size_t stem = dot && dot > (slash ? slash + 1 : path) ? (size_t)(dot - path) : strlen(path);
+  int length =
+      picture ? snprintf(out, size, "%.*s-%zu%s", (int)stem, path, picture + 1, path + stem) : snprintf(out, size, "%s", path);
+  if (length >= 0 && (size_t)length < size) return OMMAI_EXIT_DONE;
+  return ommai_failed("boxes: %.100s...: the path is too long", path);
+}
+
+/* As far as can be told without writing: the file, or the folder of one that is not there yet. */
+static int check_writable(const char *path, bool there, const struct stat *status) {
+  char folder[OMMAI_MAX_PATH];
+  const char *slash = strrchr(path, '/');
+  if (there && S_ISDIR(status->st_mode)) return cannot_write(path, EISDIR);
+  snprintf(folder, sizeof folder, "%.*s.", slash ? (int)(slash + 1 - path) : 0, path);
+  if (access(there ? path : folder, there ? W_OK : W_OK | X_OK) != 0) return cannot_write(path, errno);
+  return OMMAI_EXIT_DONE;
+}
+
+static int check_file(const char *path, const char *const *pictures, size_t n_pictures) {
+  struct stat status, picture;
+  bool there = stat(path, &status) == 0;
+  for (size_t i = 0; there && i < n_pictures; i++) {
+    if (stat(pictures[i], &picture) == 0 && picture.st_dev == status.st_dev && picture.st_ino == status.st_ino) {
+      return ommai_wrong_use("chat: --boxes: %s: is the picture %s itself: give another file", path, pictures[i]);
+    }
+  }
+  return check_writable(path, there, &status);
+}
+
+int ommai_chat_boxes_check_path(const char *path, const char *const *pictures, size_t n_pictures) {
+  char name[OMMAI_MAX_PATH];
+  const char *dot = strrchr(path, '.');
+  if (!dot || strcasecmp(dot, ".png") != 0) {
+    return ommai_wrong_use("chat: --boxes: %s: expected a name that ends in .png, the form of what is drawn", path);
+  }
+  int code = OMMAI_EXIT_DONE;
+  for (size_t i = 0; i < n_pictures && code == OMMAI_EXIT_DONE; i++) {
+    code = name_picture(path, i, name, sizeof name);
+    if (code == OMMAI_EXIT_DONE) code = check_file(name, pictures, n_pictures);
+  }
+  return code;
+}
+
 int ommai_chat_boxes(const struct omma_model *model, const struct omma_part *pictures, size_t n_pictures, const char *text,
                      size_t size, struct ommai_boxes *boxes) {
   struct omma_model_info info;
@@ -57,10 +109,10 @@ int ommai_chat_boxes(const struct omma_model *model, const struct omma_part *pic
 
 static int write_file(const char *path, const struct ommai_picture_bytes *bytes) {
   FILE *file = fopen(path, "wb");
-  if (!file) return ommai_failed("boxes: %s: cannot be written: %s", path, strerror(errno));
+  if (!file) return cannot_write(path, errno);
   bool written = fwrite(bytes->data, 1, bytes->size, file) == bytes->size;
   if (fclose(file) == 0 && written) return OMMAI_EXIT_DONE;
-  return ommai_failed("boxes: %s: cannot be written: %s", path, strerror(errno));
+  return cannot_write(path, errno);
 }
 
 static int save_picture(const struct ommai_boxes *boxes, const struct omma_image *image, size_t picture, const char *path) {
@@ -85,15 +137,6 @@ static int save_picture(const struct ommai_boxes *boxes, const struct omma_image
   return code;
 }
 
-/* The path of a picture, from 0: "a/b.png", "a/b-2.png", ... False when it is too long. */
-static bool name_picture(const char *path, size_t picture, char *out, size_t size) {
-  const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-  size_t stem = dot && dot > (slash ? slash + 1 : path) ? (size_t)(dot - path) : strlen(path);
-  int length =
-      picture ? snprintf(out, size, "%.*s-%zu%s", (int)stem, path, picture + 1, path + stem) : snprintf(out, size, "%s", path);
-  return length >= 0 && (size_t)length < size;
-}
-
 static bool has_box(const struct ommai_boxes *boxes, size_t picture) {
   for (size_t i = 0; i < boxes->count; i++) {
     if (boxes->items[i].picture == picture) return true;
@@ -107,8 +150,8 @@ int ommai_chat_boxes_save(const struct ommai_boxes *boxes, const struct omma_par
   if (!boxes->count) return ommai_failed("boxes: no box found in the answer: %s is not written", path);
   for (size_t i = 0; i < n_pictures; i++) {
     if (!has_box(boxes, i)) continue;
-    if (!name_picture(path, i, name, sizeof name)) return ommai_failed("boxes: %s: the path is too long", path);
-    int code = save_picture(boxes, pictures[i].image, i, name);
+    int code = name_picture(path, i, name, sizeof name);
+    if (code == OMMAI_EXIT_DONE) code = save_picture(boxes, pictures[i].image, i, name);
     if (code != OMMAI_EXIT_DONE) return code;
   }
   return OMMAI_EXIT_DONE;

@@ -9,6 +9,10 @@
 /* Fails when the model's family gives no boxes. */
 int ommai_chat_boxes_check(const struct omma_model *model);
 
+/* Checks, before anything is asked, what --boxes names: a PNG by its ending, whose files (of every picture, ommai_chat_boxes_save) can be
+ * written as far as can be told, and are none that a picture comes from. Returns an exit code. */
+int ommai_chat_boxes_check_path(const char *path, const char *const *pictures, size_t n_pictures);
+
 /* Finds the boxes of an answer about pictures, which are parts of the question. A model whose family gives no boxes has none. Returns an
  * exit code; release the boxes in every case. */
 int ommai_chat_boxes(const struct omma_model *model, const struct omma_part *pictures, size_t n_pictures, const char *text,

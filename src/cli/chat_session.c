@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -103,15 +104,15 @@ static void print_help(bool edits) {
       "/system TEXT    begin a new conversation with this system message; without TEXT, with none\n"
       "/reset          begin a new conversation\n"
       "/help           this text\n"
-      "/quit           leave; the end of input (Ctrl-D) does the same\n"
+      "/quit           leave; quit or exit alone on a line and the end of input (Ctrl-D) do the same\n"
       "Ctrl-C ends an answer; at the prompt it drops the line, and twice it leaves. Everything else is a question.");
   if (edits) puts("The arrow keys bring earlier lines back, Ctrl-R looks for one, Tab completes paths and commands.");
 }
 
-/* The text behind a command word, or NULL when the line is not that command. */
+/* The text behind a command word, in letters of either case, or NULL when the line is not that command. */
 static const char *command_argument(const char *line, const char *command) {
   size_t size = strlen(command);
-  if (strncmp(line, command, size) != 0 || (line[size] && line[size] != ' ')) return NULL;
+  if (strncasecmp(line, command, size) != 0 || (line[size] && line[size] != ' ')) return NULL;
   return line + size + strspn(line + size, " ");
 }
 
@@ -136,11 +137,19 @@ static void ask(struct session *session, const char *question) {
   ommai_answer_release(&answer);
 }
 
+/* Without a slash nothing may stand behind the word: a question could begin so. */
+static bool is_farewell(const char *line) {
+  if (command_argument(line, "/quit") || command_argument(line, "/exit")) return true;
+  const char *rest = command_argument(line, "quit");
+  if (!rest) rest = command_argument(line, "exit");
+  return rest && !*rest;
+}
+
 /* False when the session is over. */
 static bool handle_line(struct session *session, const char *line) {
   const char *argument;
   if (!*line) return true;
-  if (command_argument(line, "/quit") || command_argument(line, "/exit")) return false;
+  if (is_farewell(line)) return false;
   if ((argument = command_argument(line, "/image"))) {
     add_images(session, argument);
   } else if ((argument = command_argument(line, "/video"))) {

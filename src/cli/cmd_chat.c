@@ -55,6 +55,7 @@ static int check(const struct values *values) {
   for (size_t i = 0; i < values->stop.count; i++) {
     if (!values->stop.items[i][0]) return ommai_wrong_use("chat: --stop '': must not be empty");
   }
+  if (values->boxes) return ommai_chat_boxes_check_path(values->boxes, values->images.items, values->images.count);
   return OMMAI_EXIT_DONE;
 }
 

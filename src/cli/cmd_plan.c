@@ -1,8 +1,10 @@
 /* omma plan: what pictures become and what they cost, before anything is run. */
+#include <errno.h>
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
@@ -50,6 +52,10 @@ static double expected_seconds(const struct estimate *estimate, double flops) {
 
 static int find_size(const char *source, int32_t *width, int32_t *height) {
   if (ommai_parse_picture_size(source, width, height)) return OMMAI_EXIT_DONE;
+  /* Addresses have a colon. */
+  if (!strchr(source, ':') && access(source, F_OK) != 0 && errno == ENOENT) {
+    return ommai_failed("image: %s: neither a picture file (%s) nor a size WIDTHxHEIGHT", source, strerror(ENOENT));
+  }
   struct omma_image *image;
   int code = ommai_load_image(source, &image);
   if (code != OMMAI_EXIT_DONE) return code;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +14,6 @@
 #include "cli/paths.h"
 
 #define MAX_BYTES ((size_t)16 << 20)
-
-static const char *home(void) {
-  const char *given = getenv("HOME");
-  if (given && *given) return given;
-  const struct passwd *user = getpwuid(getuid());
-  return user ? user->pw_dir : NULL;
-}
-
-bool ommai_history_path(char *out, size_t size) {
-  const char *state = getenv("XDG_STATE_HOME"), *user = home();
-  /* The specification has relative paths ignored. */
-  if (state && *state == '/') return ommai_path_join(out, size, state, "omma/history");
-  return user && ommai_path_join(out, size, user, ".local/state/omma/history");
-}
 
 static bool failed(const char *path, const char *why) {
   ommai_note("history: %s: %s: lines are kept for this conversation alone", path, why);

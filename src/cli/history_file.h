@@ -8,10 +8,6 @@
 /* So many are kept. */
 #define OMMAI_HISTORY_LINES 1000
 
-/* $XDG_STATE_HOME/omma/history, or ~/.local/state/omma/history (XDG Base Directory Specification 0.8). False when there is no home or
- * the path does not fit. */
-bool ommai_history_path(char *out, size_t size);
-
 /* Hands out the last OMMAI_HISTORY_LINES lines, and cuts a file that has twice as many down to them. Without a file there are none.
  * False when it cannot be used. */
 bool ommai_history_load(const char *path, void (*take)(void *context, const char *line), void *context);

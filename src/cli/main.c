@@ -7,7 +7,6 @@
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
-#include "cli/memory_use.h"
 #include "cli/nearest.h"
 
 static const struct ommai_command *const commands[] = {
@@ -18,14 +17,15 @@ static const struct ommai_command *const commands[] = {
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
+static void print_summary(const struct ommai_command *command, FILE *out) {
+  char name[40];
+  snprintf(name, sizeof name, "%s%s%s", command->name, command->alias ? ", " : "", command->alias ? command->alias : "");
+  fprintf(out, "  %-18s %s\n", name, command->summary);
+}
+
 static void print_help(FILE *out) {
   fprintf(out, "Usage: omma COMMAND [options]\n\nRuns vision-language models on CPUs.\n\nCommands:\n");
-  for (size_t i = 0; i < N_COMMANDS; i++) {
-    char name[40];
-    snprintf(name, sizeof name, "%s%s%s", commands[i]->name, commands[i]->alias ? ", " : "",
-             commands[i]->alias ? commands[i]->alias : "");
-    fprintf(out, "  %-18s %s\n", name, commands[i]->summary);
-  }
+  for (size_t i = 0; i < N_COMMANDS; i++) print_summary(commands[i], out);
   fprintf(out, "  %-18s %s\n", "help [COMMAND]", "this text, or a command's options");
   fprintf(out,
           "\n`omma COMMAND --help` lists a command's options with their defaults and an example; `omma --version` tells the\n"
@@ -51,22 +51,48 @@ static const struct ommai_command *find_command(int argc, char **argv, int *n_wo
   return NULL;
 }
 
+/* The second word of a command of two, when its first is `word`; else NULL. */
+static const char *second_word(const struct ommai_command *command, const char *word) {
+  size_t size = strlen(word);
+  return size && strncmp(command->name, word, size) == 0 && command->name[size] == ' ' ? command->name + size + 1 : NULL;
+}
+
+static bool begins_commands(const char *word) {
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    if (second_word(commands[i], word)) return true;
+  }
+  return false;
+}
+
+static int group_help(const char *word) {
+  printf("Usage: omma %s COMMAND [options]\n\nCommands:\n", word);
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    if (second_word(commands[i], word)) print_summary(commands[i], stdout);
+  }
+  printf("\n`omma %s COMMAND --help` lists a command's options with their defaults and an example.\n", word);
+  return ommai_finish_output();
+}
+
+/* The first word alone: says which commands it begins. */
+static int say_second_words(const char *word) {
+  char list[128];
+  size_t length = 0;
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    const char *second = second_word(commands[i], word);
+    if (!second || length >= sizeof list) continue;
+    length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "", second);
+  }
+  return ommai_wrong_use("%s: say what to %s, one of: %s (`omma %s --help` tells more)", word, word, list, word);
+}
+
+static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
+
 /* Compares two words where the first is the first of a two-word command. */
 static int unknown_command(int argc, char **argv) {
   char wanted[64];
-  bool second = false;
-  for (size_t i = 0; i < N_COMMANDS; i++) {
-    const char *space = strchr(commands[i]->name, ' ');
-    size_t size = space ? (size_t)(space - commands[i]->name) : 0;
-    if (space && strlen(argv[0]) == size && memcmp(argv[0], commands[i]->name, size) == 0) second = true;
-  }
-  if (second && argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-    print_help(stdout);
-    return ommai_finish_output();
-  }
-  if (second && (argc < 2 || argv[1][0] == '-')) {
-    return ommai_wrong_use("%s: say what to %s: `omma help` lists the commands", argv[0], argv[0]);
-  }
+  bool second = begins_commands(argv[0]);
+  if (second && argc >= 2 && asks_for_help(argv[1])) return group_help(argv[0]);
+  if (second && (argc < 2 || argv[1][0] == '-')) return say_second_words(argv[0]);
   snprintf(wanted, sizeof wanted, "%s%s%s", argv[0], second ? " " : "", second ? argv[1] : "");
   struct ommai_nearest search = {.wanted = wanted};
   for (size_t i = 0; i < N_COMMANDS; i++) {
@@ -79,11 +105,12 @@ static int unknown_command(int argc, char **argv) {
 
 static int help(int argc, char **argv) {
   int n_words;
-  if (argc == 0 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
+  if (argc == 0 || asks_for_help(argv[0])) {
     print_help(stdout);
     return ommai_finish_output();
   }
   const struct ommai_command *command = find_command(argc, argv, &n_words);
+  if (!command && argc == 1 && begins_commands(argv[0])) return group_help(argv[0]);
   if (!command) return unknown_command(argc, argv);
   ommai_options_help(command, stdout);
   return ommai_finish_output();
@@ -108,7 +135,6 @@ static int run(const struct ommai_command *command, int argc, char **argv, int f
 }
 
 int main(int argc, char **argv) {
-  ommai_memory_return_large();
   if (!ommai_interrupt_install()) return ommai_failed("cannot prepare for signals");
   if (argc < 2) {
     print_help(stderr);
@@ -120,7 +146,7 @@ int main(int argc, char **argv) {
     return ommai_finish_output();
   }
   if (strcmp(word, "help") == 0) return help(argc - 2, argv + 2);
-  if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return help(0, NULL);
+  if (asks_for_help(word)) return help(0, NULL);
   if (word[0] == '-') return ommai_wrong_use("%s: a command comes first (`omma help` lists all)", word);
   int n_words;
   const struct ommai_command *command = find_command(argc - 1, argv + 1, &n_words);

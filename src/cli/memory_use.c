@@ -15,9 +15,9 @@ static int64_t read_status(const char *format) {
   return kilobytes < 0 ? -1 : kilobytes * 1024;
 }
 
-void ommai_memory_return_large(void) {
+void ommai_memory_return_freed(void) {
 #ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  malloc_trim(0);
 #endif
 }
 

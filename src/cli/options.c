@@ -100,7 +100,7 @@ bool ommai_parse_picture_size(const char *text, int32_t *width, int32_t *height)
   static const char digits[] = "0123456789";
   size_t first = strspn(text, digits);
   const char *second = text + first + 1;
-  if (first == 0 || text[first] != 'x' || !*second || second[strspn(second, digits)]) return false;
+  if (first == 0 || (text[first] != 'x' && text[first] != 'X') || !*second || second[strspn(second, digits)]) return false;
   errno = 0;
   long long w = strtoll(text, NULL, 10), h = strtoll(second, NULL, 10);
   if (errno || w > INT32_MAX || h > INT32_MAX) return false;

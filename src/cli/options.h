@@ -81,7 +81,7 @@ void ommai_options_release(const struct ommai_command *command, void *values, st
 /* A whole number with an optional unit as in OMMAI_OPTION_SIZE. False when it is none or does not fit. */
 bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out);
 
-/* "640x480": two whole numbers and nothing else. False when it is none; the numbers may be 0. */
+/* "640x480" or "640X480": two whole numbers and nothing else. False when it is none; the numbers may be 0. */
 bool ommai_parse_picture_size(const char *text, int32_t *width, int32_t *height);
 
 /* Writes the command's help. */

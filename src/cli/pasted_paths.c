@@ -1,10 +1,8 @@
 #include "cli/pasted_paths.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "cli/paths.h"
@@ -33,12 +31,12 @@ static void resolve_address(char *path) {
 
 /* False when the path with the user's home before it does not fit. */
 static bool enter_home(char *path, size_t size) {
-  const struct passwd *user = getpwuid(getuid());
-  if (!user) return true;
-  size_t home = strlen(user->pw_dir), rest = strlen(path + 1) + 1;
-  if (home + rest > size) return false;
-  memmove(path + home, path + 1, rest);
-  memcpy(path, user->pw_dir, home);
+  const char *home = ommai_home_directory();
+  if (!home) return true;
+  size_t length = strlen(home), rest = strlen(path + 1) + 1;
+  if (length + rest > size) return false;
+  memmove(path + length, path + 1, rest);
+  memcpy(path, home, length);
   return true;
 }
 

@@ -1,6 +1,8 @@
 #include "cli/paths.h"
 
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,4 +53,18 @@ bool ommai_find_demo_model(char *out, size_t size) {
     found = false;
   }
   return found;
+}
+
+const char *ommai_home_directory(void) {
+  const char *given = getenv("HOME");
+  if (given && *given) return given;
+  const struct passwd *user = getpwuid(getuid());
+  return user ? user->pw_dir : NULL;
+}
+
+bool ommai_history_path(char *out, size_t size) {
+  const char *state = getenv("XDG_STATE_HOME"), *home = ommai_home_directory();
+  /* The specification has relative paths ignored. */
+  if (state && *state == '/') return ommai_path_join(out, size, state, "omma/history");
+  return home && ommai_path_join(out, size, home, ".local/state/omma/history");
 }

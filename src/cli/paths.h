@@ -1,4 +1,4 @@
-/* Where the program's own files are. */
+/* Where the program's own files are, and the user's. */
 #ifndef OMMAI_CLI_PATHS_H
 #define OMMAI_CLI_PATHS_H
 
@@ -10,5 +10,12 @@
 /* The demo model's directory: beside the sources of a build tree (build/<variant>/omma) or in the installation (bin/omma). False
  * when it is in neither place; `out` then holds the places looked at, for a message. */
 bool ommai_find_demo_model(char *out, size_t size);
+
+/* The user's folder: $HOME, else what the system's list of users says. NULL when neither tells one. */
+const char *ommai_home_directory(void);
+
+/* The file of earlier lines: $XDG_STATE_HOME/omma/history, or ~/.local/state/omma/history (XDG Base Directory Specification 0.8). False
+ * when there is no home or the path does not fit. */
+bool ommai_history_path(char *out, size_t size);
 
 #endif

@@ -84,6 +84,12 @@ void omma_image_destroy(struct omma_image *image) {
   ommai_release(&ommai_default_allocator, image, 1, sizeof *image);
 }
 
+static enum omma_status check_limit(const char *limit, int64_t least, int64_t found, struct omma_error *error) {
+  if (found >= least && found <= OMMAI_IMAGE_MAX_PIXELS) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, limit, "%s: expected %lld to %lld pixels, found %lld", limit,
+                          (long long)least, (long long)OMMAI_IMAGE_MAX_PIXELS, (long long)found);
+}
+
 static enum omma_status area_limits(const struct omma_image_options *options, int64_t min_pixels, int64_t max_pixels,
                                     bool enlarges, int64_t *low, int64_t *high, struct omma_error *error) {
   *low = options && options->min_pixels ? options->min_pixels : min_pixels;
@@ -91,15 +97,17 @@ static enum omma_status area_limits(const struct omma_image_options *options, in
   if (!enlarges && *low > 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "min_pixels", "min_pixels: this model never enlarges pictures");
   }
-  /* One limit alone moves the other along. */
+  /* One limit alone moves the other along; the one that was given is the one to complain of. */
+  bool high_alone = options && options->max_pixels && !options->min_pixels;
   if (options && options->min_pixels && !options->max_pixels && *high < *low) *high = *low;
-  if (options && options->max_pixels && !options->min_pixels && *low > *high) *low = *high;
-  if (*low < enlarges || *high < *low || *high > OMMAI_IMAGE_MAX_PIXELS) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "min_pixels",
-                            "min_pixels, max_pixels: expected 1 <= min <= max <= %lld, found %lld and %lld",
-                            (long long)OMMAI_IMAGE_MAX_PIXELS, (long long)*low, (long long)*high);
-  }
-  return OMMA_OK;
+  if (high_alone && *low > *high) *low = *high;
+  if (high_alone) OMMAI_TRY(check_limit("max_pixels", 1, *high, error));
+  OMMAI_TRY(check_limit("min_pixels", enlarges, *low, error));
+  OMMAI_TRY(check_limit("max_pixels", 1, *high, error));
+  if (*low <= *high) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "min_pixels",
+                          "min_pixels: expected at most max_pixels, which is %lld, found %lld", (long long)*high,
+                          (long long)*low);
 }
 
 /* The size of the picture's content and of the canvas that is cut into patches. */

@@ -200,9 +200,21 @@ static void fill_logprobs(const struct ommai_sequence *sequence, int32_t token, 
   }
 }
 
-/* Draws a token from the logits, tells the client, and sees whether the answer ends. */
-static void take_token(struct ommai_sequence *sequence, bool *done) {
+/* NaN or infinity among the logits would be answered with token 0 for ever. x - x is 0 for every other x. */
+static enum omma_status check_logits(const struct ommai_resources *resources, struct omma_error *error) {
+  const float *logits = resources->logits;
+  float sum = 0;
+  for (int64_t i = 0; i < resources->model->config.text.vocab_size; i++) sum += logits[i] - logits[i];
+  if (sum == 0) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_FORMAT,
+                    "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
+                    resources->model->directory);
+}
+
+/* Draws a token from the logits, tells the client, and sees whether the answer ends. Errors: FORMAT. */
+static enum omma_status take_token(struct ommai_sequence *sequence, bool *done, struct omma_error *error) {
   struct ommai_resources *resources = sequence->resources;
+  OMMAI_TRY(check_logits(resources, error));
   const struct omma_request *request = sequence->request;
   int32_t banned[OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS];
   struct omma_top_logprob top[OMMA_MAX_TOP_LOGPROBS];
@@ -227,6 +239,7 @@ static void take_token(struct ommai_sequence *sequence, bool *done) {
     sequence->result.finish = OMMA_FINISH_CANCELLED;
     *done = true;
   }
+  return OMMA_OK;
 }
 
 /* ---- steps ---- */
@@ -263,8 +276,7 @@ static enum omma_status finish_prompt(struct ommai_sequence *sequence, int64_t l
   OMMAI_TRY(ommai_decode_logits(decoder, resources->last_row, resources->language_workspace,
                                 resources->sizes.language_workspace, resources->team_interface, resources->logits, error));
   enter_stage(sequence, OMMA_STAGE_DECODE);
-  take_token(sequence, done);
-  return OMMA_OK;
+  return take_token(sequence, done, error);
 }
 
 static enum omma_status prefill_step(struct ommai_sequence *sequence, bool *done, struct omma_error *error) {
@@ -289,8 +301,7 @@ static enum omma_status decode_step(struct ommai_sequence *sequence, bool *done,
       .token = sequence->last_token, .position = {position, position, position}, .index = index, .pages = sequence->pages};
   OMMAI_TRY(ommai_decode_run(&resources->model->decoder, resources->kv, &row, 1, resources->language_workspace,
                              resources->sizes.language_workspace, resources->team_interface, resources->logits, error));
-  take_token(sequence, done);
-  return OMMA_OK;
+  return take_token(sequence, done, error);
 }
 
 enum omma_status ommai_sequence_step(struct ommai_sequence *sequence, bool *done, struct omma_error *error) {

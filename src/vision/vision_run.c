@@ -34,8 +34,8 @@ struct ommai_vision_run {
 
   enum phase phase;
   int64_t block, next_task;
-  int64_t first_task;              /* of the slice in progress */
-  double enter_round, leave_round; /* see round_of */
+  int64_t first_task;                           /* of the slice in progress */
+  double enter_round, leave_round, merge_round; /* see round_of */
   ommai_stage_tap tap;
   void *tap_context;
 };
@@ -242,9 +242,20 @@ static double guess_round(const struct ommai_vision_run *run, const struct atten
   return run->enter_round * attention->flops / ((double)attention->n_steps * tile_flops);
 }
 
-/* Nanoseconds that a round takes, one task of the present phase on every worker; 0 before the first. */
+/* Whether tiles that leave `block` also go through a merger. */
+static bool merges(const struct ommai_vision_config *config, int64_t block) {
+  if (block == config->depth - 1) return true;
+  for (int64_t j = 0; j < config->n_deepstack; j++) {
+    if (config->deepstack_layers[j] == block) return true;
+  }
+  return false;
+}
+
+/* Nanoseconds that a round takes, one task of the present phase on every worker; 0 before the first. Tiles with a merger take up to
+ * twice as long as others. */
 static double *round_of(struct ommai_vision_run *run) {
-  if (run->phase != PHASE_ATTEND) return run->phase == PHASE_ENTER ? &run->enter_round : &run->leave_round;
+  if (run->phase == PHASE_ENTER) return &run->enter_round;
+  if (run->phase == PHASE_LEAVE) return merges(config_of(run), run->block) ? &run->merge_round : &run->leave_round;
   struct attention *attention = attention_of(run);
   if (attention->round == 0) attention->round = guess_round(run, attention);
   return &attention->round;

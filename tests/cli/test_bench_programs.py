@@ -39,10 +39,52 @@ def test_same_picture_wants_a_size_and_a_server(words, why):
     assert why in refused("same_picture.py", *words)
 
 
-def test_help_needs_no_packages():
-    command = [sys.executable, "-B", "-S", BENCH / "tower_peers.py", "--help"]
+@pytest.mark.parametrize("program, option", [("tower_peers.py", "--python-transformers"), ("encoder_accuracy.py", "--image-size")])
+def test_help_needs_no_packages(program, option):
+    command = [sys.executable, "-B", "-S", BENCH / program, "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0 and done.stderr == "" and "--python-transformers" in done.stdout
+    assert done.returncode == 0 and done.stderr == "" and option in done.stdout
+
+
+@pytest.mark.parametrize("program", [
+    "attention_accuracy.py", "client_load.py", "encoder_accuracy.py", "make_random_model.py", "preprocess_peers.py",
+])
+def test_missing_numpy_is_one_line(program, request):
+    words = ["--model", BENCH, "--omma", request.config.getoption("--omma")] if program == "encoder_accuracy.py" else []
+    command = [sys.executable, "-B", "-S", BENCH / program, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == f"{program}: this Python has no NumPy: pip install numpy\n"
+
+
+def test_encoder_accuracy_of_noise(request, model, tmp_path):
+    pytest.importorskip("numpy")
+    figures = tmp_path / "figures.json"
+    command = [sys.executable, "-B", BENCH / "encoder_accuracy.py", "--omma", request.config.getoption("--omma"), "--model", model,
+               "--image-size", "64x96", "--dtypes", "bf16", "--json", figures]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stderr == ""
+    result = json.loads(figures.read_text())
+    assert result["n_pictures"] == 1 and result["n_tokens"] == 6
+    outputs = result["cosines"]["bf16"]
+    assert list(outputs) == ["embeddings", "deepstack.0", "deepstack.1"]
+    for name, cosine in outputs.items():
+        assert 0.999 < cosine["worst"] <= cosine["mean"] < 1 and f"{name} " in done.stdout
+
+
+def test_encoder_accuracy_says_what_omma_said(request, tmp_path):
+    pytest.importorskip("numpy")
+    command = [sys.executable, "-B", BENCH / "encoder_accuracy.py", "--omma", request.config.getoption("--omma"), "--model", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("encoder_accuracy.py: f32: omma: ") and "config.json" in done.stderr
+
+
+@pytest.mark.parametrize("words, why", [
+    (["--dtypes", "bf16,int4"], "'int4'"), (["--image-size", "64"], "WIDTHxHEIGHT"), (["--image", "nosuch.png"], "nosuch.png"),
+])
+def test_encoder_accuracy_names_a_wrong_option(words, why, request):
+    assert why in refused("encoder_accuracy.py", "--omma", request.config.getoption("--omma"), "--model", BENCH, *words)
 
 
 def test_peer_without_its_packages_says_so():

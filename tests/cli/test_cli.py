@@ -93,6 +93,20 @@ def test_help_of_command(omma, command):
     assert omma("help", *command.split()).stdout == done.stdout
 
 
+@pytest.mark.parametrize("words", [["bench", "--help"], ["bench", "-h"], ["help", "bench"]])
+def test_help_of_bench_lists_its_commands(omma, words):
+    done = omma(*words)
+    assert done.returncode == 0 and done.stderr == b""
+    listed = re.findall(r"^  (\w+ \w+) +[a-z]", done.stdout.decode(), re.M)
+    assert listed == [command for command in COMMANDS if command.startswith("bench ")]
+    assert done.stdout.startswith(b"Usage: omma bench ") and b"chat" not in done.stdout
+
+
+def test_bench_alone_says_which_there_are(omma):
+    refused(omma("bench"), 2, "attention, encoder, decode, serve")
+    refused(omma("bench", "--json"), 2, "attention, encoder, decode, serve")
+
+
 def test_help_wins_over_missing_arguments(omma):
     assert omma("encode", "--help").returncode == 0
     assert omma("chat", "--prompt", "x", "--help").returncode == 0
@@ -138,7 +152,6 @@ def test_unknown_command_unlike_any(omma):
     done = omma("zzzzzzzz")
     refused(done, 2, "zzzzzzzz", "unknown command")
     assert b"did you mean" not in done.stderr
-    refused(omma("bench"), 2, "bench")
     refused(omma("--promt"), 2, "command")
 
 
@@ -451,14 +464,37 @@ def test_plan_limits(omma, no_weights):
     assert image["resized_width"] * image["resized_height"] <= 100_000
 
 
+@pytest.mark.parametrize(
+    "limits, said",
+    [
+        (["--min-pixels", "1000G"], "min_pixels: expected 1 to 178956970 pixels, found 1073741824000"),
+        (["--max-pixels", "1000G"], "max_pixels: expected 1 to 178956970 pixels, found 1073741824000"),
+        (["--min-pixels", "4", "--max-pixels", "1000G"], "max_pixels: expected 1 to 178956970"),
+        (["--min-pixels", "1000G", "--max-pixels", "4"], "min_pixels: expected 1 to 178956970"),
+        (["--min-pixels", "5000", "--max-pixels", "4000"], "min_pixels: expected at most max_pixels, which is 4000, found 5000"),
+    ],
+)
+def test_the_wrong_limit_is_named(omma, no_weights, limits, said):
+    for words in (["10x10"], ["10x10", "--frames", "4"]):
+        done = omma("plan", *words, "--model", no_weights, *limits)
+        refused(done, 1, said)
+        assert done.stderr.count(b"found") == 1
+
+
 @pytest.mark.parametrize("size", ["0x10", "10x0"])
 def test_plan_of_nothing(omma, no_weights, size):
     refused(omma("plan", size, "--model", no_weights), 1)
 
 
-@pytest.mark.parametrize("size", ["10x", "x10", "10x10x10", "99999999999x1"])
+@pytest.mark.parametrize("size", ["10x", "x10", "10x10x10", "100x100x", "1e9x10", "10Xx10", "99999999999x1"])
 def test_plan_of_no_size(omma, no_weights, size):
-    refused(omma("plan", size, "--model", no_weights), 1, size)
+    refused(omma("plan", size, "--model", no_weights), 1, f"{size}: neither a picture file (No such file", "a size WIDTHxHEIGHT")
+
+
+def test_plan_takes_a_large_x(omma, no_weights):
+    small, large = (omma.json("plan", f"192{x}108", "--model", no_weights, "--json")["images"][0] for x in "xX")
+    assert large.pop("source") == "192X108" and small.pop("source") == "192x108"
+    assert (large["width"], large["height"], large["n_tokens"]) == (192, 108, small["n_tokens"])
 
 
 def test_data_url(omma, no_weights, pictures):
@@ -609,6 +645,48 @@ def test_chat_without_a_box(omma, model, pictures, tmp_path):
     assert re.fullmatch(r"omma: boxes: no box found in the answer: .*/out\.png is not written\n", done.stderr.decode())
 
 
+@pytest.fixture
+def boxes(omma, tmp_path):
+    """omma chat --boxes of a model that is not there: what is refused before was refused before a model is opened."""
+
+    def boxes(output, *images):
+        words = [word for image in images for word in ("--image", image)]
+        return omma("chat", "--model", tmp_path / "none", *words, "--prompt", "Hello", "--boxes", output)
+
+    return boxes
+
+
+def test_boxes_go_to_a_file_that_can_be_written(boxes, pictures, tmp_path):
+    picture, whole = pictures / "tile_64x64.png", tmp_path / "taken.png"
+    whole.mkdir()
+    refused(boxes(tmp_path / "no/such/out.png", picture), 1, "no/such/out.png: cannot be written: No such file")
+    refused(boxes(whole, picture), 1, "taken.png: cannot be written: Is a directory")
+    refused(boxes(tmp_path / ("a" * 5000 + ".png"), picture), 1, "too long")
+    refused(boxes(tmp_path / "out.png", picture), 1, "no such directory: a model is")
+    if os.getuid():
+        whole.chmod(0o500)
+        refused(boxes(whole / "out.png", picture), 1, "cannot be written: Permission denied")
+    assert list(tmp_path.iterdir()) == [whole]
+
+
+def test_boxes_go_to_a_png(boxes, pictures, tmp_path):
+    for name in ("out.jpg", "out", "png", "out.png.bak"):
+        refused(boxes(tmp_path / name, pictures / "tile_64x64.png"), 2, f"{name}: expected a name that ends in .png")
+    refused(boxes(tmp_path / "OUT.PNG", pictures / "tile_64x64.png"), 1, "no such directory: a model is")
+
+
+def test_boxes_never_replace_the_picture(boxes, pictures, tmp_path):
+    mine, link, second = (tmp_path / name for name in ("mine.png", "link.png", "link-2.png"))
+    shutil.copy(pictures / "tile_64x64.png", mine)
+    link.symlink_to(mine)
+    refused(boxes(mine, mine), 2, "mine.png: is the picture")
+    refused(boxes(link, pictures / "tile_64x64.png", mine), 2, "link.png: is the picture")
+    link.unlink()
+    shutil.copy(mine, second)
+    refused(boxes(link, mine, second), 2, "link-2.png: is the picture")
+    assert mine.read_bytes() == second.read_bytes() == (pictures / "tile_64x64.png").read_bytes()
+
+
 def test_chat_threads_agree(omma, model):
     words = ["chat", "--model", model, "--max-tokens", "8", "--ignore-eos", "--json", "--prompt", "Hello"]
     assert omma.json(*words, "--threads", "1")["token_ids"] == omma.json(*words, "--threads", "2")["token_ids"]
@@ -713,6 +791,25 @@ def test_verify_finds_a_broken_tensor(omma, model, tmp_path):
     found = json.loads(done.stdout)
     assert found["ok"] is False
     assert any(not check["ok"] and name in check["what"] + check["details"] for check in found["files"])
+
+
+@pytest.mark.parametrize("change, said", [({"shape": [-1]}, "expected shape"), ({"dtype": "I16"}, "expected type")])
+def test_verify_tells_a_wrong_tensor_once(omma, model, tmp_path, change, said):
+    folder = tmp_path / "wrong"
+    shutil.copytree(model, folder)
+    file = next(path for path in sorted(folder.glob("*.safetensors")) if path.name.startswith("model"))
+    header, data = read_safetensors(file)
+    # The same bytes as numbers of the same size, or all in one row.
+    name, entry = next((name, entry) for name, entry in header.items() if entry["dtype"] == "BF16" and len(entry["shape"]) > 1)
+    entry.update(change)
+    if entry["shape"] == [-1]:
+        entry["shape"] = [(entry["data_offsets"][1] - entry["data_offsets"][0]) // 2]
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    done = omma("verify", "--json", "--model", folder)
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+    wrong = [check for check in json.loads(done.stdout)["files"] if not check["ok"]]
+    assert [check["what"] for check in wrong] == [name] and said in wrong[0]["details"]
 
 
 @pytest.mark.parametrize("segments", ["96", "64x3", "20,7,33", "8x2,100"])

@@ -1,5 +1,6 @@
 /* Paths in a line as terminals paste them. */
 #include <pwd.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/pasted_paths.h"
@@ -43,16 +44,32 @@ static void words_become_paths(void **state) {
 
 static void a_tilde_is_home(void **state) {
   (void)state;
+  char path[64], tight[8], open;
+  const char *line = "~/my\\ cat.png";
+  assert_int_equal(setenv("HOME", "/some/where", 1), 0);
+  assert_int_equal(ommai_pasted_path(&line, path, sizeof path), OMMAI_WORD_FOUND);
+  assert_string_equal(path, "/some/where/my cat.png");
+  assert_true(ommai_last_word("/image ~/my", path, sizeof path, &open));
+  assert_string_equal(path, "/some/where/my");
+  line = "~/a";
+  assert_int_equal(ommai_pasted_path(&line, tight, sizeof tight), OMMAI_WORD_BROKEN);
+  assert_int_equal(setenv("HOME", "/some", 1), 0);
+  line = "~/a";
+  assert_int_equal(ommai_pasted_path(&line, tight, sizeof tight), OMMAI_WORD_FOUND);
+}
+
+static void without_home_the_list_of_users_tells(void **state) {
+  (void)state;
   const struct passwd *user = getpwuid(getuid());
   if (!user) skip();
-  char path[512], expected[512], tight[8];
-  const char *line = "~/my\\ cat.png";
-  snprintf(expected, sizeof expected, "%s/my cat.png", user->pw_dir);
-  assert_int_equal(ommai_pasted_path(&line, path, sizeof path), OMMAI_WORD_FOUND);
-  assert_string_equal(path, expected);
-  line = "~/a";
-  enum ommai_word word = ommai_pasted_path(&line, tight, sizeof tight);
-  assert_int_equal(word, strlen(user->pw_dir) + 3 > sizeof tight ? OMMAI_WORD_BROKEN : OMMAI_WORD_FOUND);
+  char path[512], expected[512];
+  snprintf(expected, sizeof expected, "%s/a", user->pw_dir);
+  for (int empty = 0; empty < 2; empty++) {
+    const char *line = "~/a";
+    assert_int_equal(empty ? setenv("HOME", "", 1) : unsetenv("HOME"), 0);
+    assert_int_equal(ommai_pasted_path(&line, path, sizeof path), OMMAI_WORD_FOUND);
+    assert_string_equal(path, expected);
+  }
 }
 
 static void broken_words_are_told(void **state) {
@@ -84,6 +101,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(words_become_paths),
       cmocka_unit_test(a_tilde_is_home),
+      cmocka_unit_test(without_home_the_list_of_users_tells),
       cmocka_unit_test(broken_words_are_told),
       cmocka_unit_test(lines_of_pictures_are_told_from_questions),
   };

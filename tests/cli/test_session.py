@@ -135,6 +135,23 @@ def test_commands(session):
     assert terminal.leave() == 0
 
 
+def test_commands_in_capitals(session, pictures):
+    terminal = session()
+    assert "goes with the next question" in terminal.tell(f"/IMAGE {pictures}/tile_64x64.png")
+    assert "a new conversation)" in terminal.tell("/Reset")
+    assert "no such command" in terminal.tell("/NONSENSE")
+
+
+@pytest.mark.parametrize("word", ["quit", "exit ", "Quit", "/exit", "/QUIT"])
+def test_words_that_leave(session, word):
+    terminal = session()
+    for question in (f"{word.strip('/ ')} now?", f"{word.strip('/ ')}ing"):
+        assert terminal.tell(question).strip()
+    assert "quit or exit alone on a line" in terminal.tell("/help")
+    terminal.write(word + "\n")
+    assert terminal.leave() == 0
+
+
 def test_end_of_input(session):
     terminal = session()
     terminal.write("\x04")
@@ -172,6 +189,12 @@ def test_pictures_however_their_path_is_written(session, odd_names):
     assert terminal.tell(both).count(taken) == 2
     assert terminal.tell("/image " + both).count(taken) == 2
     assert terminal.tell("What is this?").strip()
+
+
+def test_a_tilde_is_home(session, odd_names, home):
+    shutil.copy(odd_names / "a.png", home)
+    terminal = session()
+    assert "(64x64, goes with the next question)" in terminal.tell("~/a.png")
 
 
 def test_pictures_that_are_not_there(session, tmp_path):

@@ -299,6 +299,50 @@ static void the_largest_config_can_be_planned(void **state) {
   test_folder_remove(folder);
 }
 
+/* Fills a tensor of 16-bit values in model.safetensors with NaN. */
+static void fill_with_nan(const char *folder, const char *tensor) {
+  char path[TEST_PATH_SIZE], quoted[300];
+  size_t size;
+  uint64_t header;
+  unsigned long long first, end;
+  unsigned char *bytes = fixture_read(test_path(path, folder, "model.safetensors"), &size);
+  memcpy(&header, bytes, 8);
+  snprintf(quoted, sizeof quoted, "\"%s\"", tensor);
+  char *at = memmem(bytes + 8, (size_t)header, quoted, strlen(quoted));
+  assert_non_null(at);
+  at = memmem(at, (size_t)((char *)bytes + 8 + header - at), "\"data_offsets\":[", 16);
+  assert_non_null(at);
+  assert_int_equal(sscanf(at + 16, "%llu,%llu", &first, &end), 2);
+  assert_true(first < end && 8 + header + end <= size);
+  memset(bytes + 8 + header + first, 0xff, (size_t)(end - first));
+  test_write_file(path, bytes, size);
+  free(bytes);
+}
+
+/* Weights that are no numbers: found when the first token is drawn, and no engine is harmed. */
+static void answers_that_are_no_numbers_are_errors(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE];
+  struct omma_error error;
+  struct omma_model *model;
+  struct omma_result result;
+  fixture_copy_checkpoint("qwen3_vl_tied", folder);
+  fill_with_nan(folder, "model.language_model.layers.2.mlp.down_proj.weight");
+  assert_ok(omma_model_open(folder, &(struct omma_model_options){.n_threads = 1, .max_model_len = 256}, &model, &error),
+            &error);
+  struct omma_engine *own = fixture_engine(model, NULL);
+  struct omma_request *request = fixture_request(model, NULL, 0, "hello", &(struct omma_sampling){.max_tokens = 5});
+  for (int i = 0; i < 2; i++) {
+    assert_fails(omma_generate(own, request, NULL, &result, &error), OMMA_ERROR_FORMAT, "omma verify --model", &error);
+    assert_int_equal(result.n_completion_tokens, 0);
+  }
+  omma_request_destroy(request);
+  omma_engine_destroy(own);
+  omma_model_close(model);
+  test_folder_remove(folder);
+  expect_undisturbed();
+}
+
 /* An open model does not need its directory any more. */
 static void a_removed_directory_does_not_matter(void **state) {
   (void)state;
@@ -331,6 +375,7 @@ int main(void) {
       cmocka_unit_test(header_lengths_that_lie_are_refused),
       cmocka_unit_test(configs_that_do_not_fit_the_weights_are_refused),
       cmocka_unit_test(the_largest_config_can_be_planned),
+      cmocka_unit_test(answers_that_are_no_numbers_are_errors),
       cmocka_unit_test(a_removed_directory_does_not_matter),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -126,6 +126,16 @@ static void check_pixels(const struct omma_request *request, const struct golden
   }
 }
 
+/* The fewest patch rows and columns of a picture so far. */
+static void find_least(const struct omma_request *request, const struct golden_case *c, int64_t least[2]) {
+  for (size_t i = 0; c->n_videos == 0 && i < c->n_pictures; i++) {
+    const int64_t *grid = &request->pictures[i].plan.grid_thw[1];
+    for (int axis = 0; axis < 2; axis++) {
+      if (grid[axis] < least[axis]) least[axis] = grid[axis];
+    }
+  }
+}
+
 /* ---- videos ---- */
 
 static struct ommai_vision_input make_input(const struct ommai_prepared_picture *picture) {
@@ -312,12 +322,14 @@ static void all_stages_equal_the_official_ones(void **state) {
     struct omma_model *model = open_model(golden_models[m], OMMA_WEIGHTS_F32);
     json_t *manifest = golden_manifest(golden_models[m]);
     struct golden_case c;
+    int64_t least[2] = {INT64_MAX, INT64_MAX};
     for (size_t i = 0; golden_any_case_open(golden_models[m], manifest, i, &c); i++) {
       struct omma_request *request = make_request(model, &c);
       struct ommai_vision_input inputs[GOLDEN_MAX_PICTURES];
       check_prompt(request, &c);
       if (c.n_videos == 0) check_pixels(request, &c);
       check_videos(model, request, &c);
+      find_least(request, &c, least);
       n_videos += c.n_videos;
       float *values = request->n_pictures ? check_tower(model, request, &c, inputs) : NULL;
       check_decoder(model, request, &c, inputs);
@@ -325,6 +337,8 @@ static void all_stages_equal_the_official_ones(void **state) {
       omma_request_destroy(request);
       golden_case_close(&c);
     }
+    /* One patch without merging; with it one merged row or column of two patches, the least that a tower takes. */
+    for (int axis = 0; axis < 2; axis++) assert_int_equal(least[axis], model->config.picture.patches.merge_size);
     json_decref(manifest);
     omma_model_close(model);
   }

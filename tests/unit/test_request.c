@@ -362,10 +362,21 @@ static void picture_plans_refuse_what_cannot_be(void **state) {
   assert_fails(omma_model_plan_image(model, 20100, 100, NULL, &plan, &error), OMMA_ERROR_LIMIT, "aspect ratio", &error);
   assert_string_equal(error.field, "image");
   assert_fails(omma_model_plan_image(model, 100000, 1000, NULL, &plan, &error), OMMA_ERROR_LIMIT, "too large", &error);
-  const struct omma_image_options wrong[] = {
-      {.min_pixels = -1}, {.max_pixels = -1}, {.min_pixels = 9000, .max_pixels = 8000}, {.max_pixels = INT64_MAX}};
-  for (size_t i = 0; i < 4; i++) {
-    assert_fails(omma_model_plan_image(model, 64, 64, &wrong[i], &plan, &error), OMMA_ERROR_ARGUMENT, "min_pixels", &error);
+  static const struct {
+    struct omma_image_options options;
+    const char *field;
+  } wrong[] = {
+      {{.min_pixels = -1}, "min_pixels"},
+      {{.min_pixels = INT64_MAX}, "min_pixels"},
+      {{.max_pixels = -1}, "max_pixels"},
+      {{.max_pixels = INT64_MAX}, "max_pixels"},
+      {{.min_pixels = 9000, .max_pixels = INT64_MAX}, "max_pixels"},
+      {{.min_pixels = 9000, .max_pixels = 8000}, "min_pixels"},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    assert_fails(omma_model_plan_image(model, 64, 64, &wrong[i].options, &plan, &error), OMMA_ERROR_ARGUMENT, wrong[i].field,
+                 &error);
+    assert_string_equal(error.field, wrong[i].field);
   }
   assert_int_equal(plan.n_tokens, -7);
   float values[10];
