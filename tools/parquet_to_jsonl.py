@@ -10,6 +10,11 @@ import json
 import pathlib
 import sys
 
+try:
+    import pyarrow.parquet
+except ImportError:
+    pyarrow = None
+
 
 def plain(value):
     """What JSON cannot hold, in a form that it can."""
@@ -25,8 +30,6 @@ def plain(value):
 
 
 def convert(source, target, limit):
-    import pyarrow.parquet
-
     n_rows = 0
     with target.open("w", encoding="utf-8") as out:
         for batch in pyarrow.parquet.ParquetFile(source).iter_batches(batch_size=64):
@@ -45,6 +48,8 @@ def main():
     parser.add_argument("--split", help="only files whose name begins with this, such as train")
     parser.add_argument("--limit", type=int, default=-1, help="rows per file at most")
     arguments = parser.parse_args()
+    if pyarrow is None:
+        sys.exit("parquet_to_jsonl: pyarrow is missing: python3 -m pip install pyarrow")
     files = [arguments.source] if arguments.source.is_file() else sorted(arguments.source.rglob("*.parquet"))
     files = [path for path in files if path.name.startswith(arguments.split or "")]
     if not files:

@@ -42,7 +42,7 @@ enum { OMMAI_BENCH_SERVE_GROUPS = 6 };
 extern const struct ommai_option_group ommai_bench_serve_options[OMMAI_BENCH_SERVE_GROUPS];
 extern const char *const ommai_bench_serve_backends[];
 extern const struct ommai_foreign_option
-    ommai_bench_serve_ignored[]; /* of vLLM's client; without effect for what is measured here */
+    ommai_bench_serve_ignored[]; /* of vLLM's client; without effect for what is measured here, or refused */
 
 /* What the values mean. Strings are the values' or in here. */
 struct ommai_bench_serve_settings {

@@ -473,13 +473,22 @@ static const struct ommai_option report_table[] = {
     {.name = "disable-tqdm", .type = OMMAI_OPTION_FLAG, .offset = AT(no_progress), .help = "show no progress"},
 };
 
-/* The data sets here are not rendered by a chat template, nothing draws thresholds, and vLLM's client does nothing with beam search. */
+/* First what changes nothing: the data sets here are not rendered by a chat template, nothing draws thresholds, and vLLM's client does
+ * nothing with beam search. Then what would change what is measured, or leaves a file. */
 const struct ommai_foreign_option ommai_bench_serve_ignored[] = {
     {.name = "use-beam-search"},
     {.name = "skip-chat-template"},
     {.name = "chat-template-kwargs", .form = OMMAI_FOREIGN_VALUE},
     {.name = "timeline-itl-thresholds", .form = OMMAI_FOREIGN_VALUE},
     {.name = "lora-assignment", .form = OMMAI_FOREIGN_VALUE},
+    {.name = "lora-modules",
+     .form = OMMAI_FOREIGN_WORDS,
+     .refused = "requests name one model: give an adapter's name with --model"},
+    {.name = "profile", .refused = "the server's profiler is not started and stopped from here"},
+    {.name = "probe-request-rate", .form = OMMAI_FOREIGN_VALUE, .refused = "no requests are sent beside the measured ones"},
+    {.name = "self-timed", .refused = "requests are sent by --request-rate or a ramp, not at times that a data set tells"},
+    {.name = "plot-timeline", .refused = "there is no HTML drawing: --plot OUT.svg draws the requests over time"},
+    {.name = "plot-dataset-stats", .refused = "lengths are not drawn: --save-result --save-detailed keeps them"},
     {.name = NULL},
 };
 

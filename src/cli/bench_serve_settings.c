@@ -209,7 +209,11 @@ static int make_arrivals(const struct ommai_bench_serve_values *values, struct o
                                       .start_rate = (double)values->ramp_start,
                                       .end_rate = (double)values->ramp_end,
                                       .seed = (uint32_t)values->seed};
-  if (arrivals->ramp == OMMAI_RAMP_NONE) return OMMAI_EXIT_DONE;
+  if (arrivals->ramp == OMMAI_RAMP_NONE) {
+    if (values->ramp_start < 0 && values->ramp_end < 0) return OMMAI_EXIT_DONE;
+    return ommai_wrong_use("bench serve: --ramp-up-%s-rps needs --ramp-up-strategy linear or exponential",
+                           values->ramp_start < 0 ? "end" : "start");
+  }
   if (!isinf(values->rate)) return ommai_wrong_use("bench serve: --request-rate and --ramp-up-strategy: give one of them");
   if (values->ramp_start < 0 || values->ramp_end < 0) {
     return ommai_wrong_use("bench serve: --ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps");
@@ -321,6 +325,9 @@ static int check_results(const struct ommai_bench_serve_values *values, struct o
   for (size_t i = 0; i < values->metadata.count; i++) {
     const char *word = values->metadata.items[i];
     if (!strchr(word, '=') || word[0] == '=') return wrong("metadata", word, "must be KEY=VALUE");
+  }
+  if (values->detailed && !values->save && !values->append && !values->json) {
+    ommai_warn("bench serve: --save-detailed writes no file without --save-result");
   }
   return values->plot ? check_plot(values->plot, &settings->plot_is_png) : OMMAI_EXIT_DONE;
 }

@@ -17,7 +17,9 @@
 #include "cli/show.h"
 #include "loadtest/server_queries.h"
 
-#define RETRY_SECONDS 5
+#define RETRY_SECONDS 5.0
+/* With less than this left the server is not asked once more whether it is ready. */
+#define LEAST_PROBE_SECONDS 0.5
 #define DEFAULT_PARALLEL 1024
 #define MAX_REASONS 10
 
@@ -102,6 +104,8 @@ static int open_tokenizer(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
+static void tell_waiting(const char *url) { ommai_note("waiting for %s, %d s at most", url, OMMAI_FETCH_SECONDS); }
+
 static int make_requests(struct bench *bench) {
   struct ommai_body_form form = {.chat = bench->settings.chat,
                                  .model = bench->name,
@@ -112,7 +116,8 @@ static int make_requests(struct bench *bench) {
                                           .base_url = bench->settings.base_url,
                                           .model = bench->name,
                                           .headers = bench->settings.headers,
-                                          .allocator = bench->allocator};
+                                          .allocator = bench->allocator,
+                                          .on_slow = tell_waiting};
   struct omma_error error;
   bench->settings.data.tokenizer = bench->tokenizer;
   if (bench->settings.data.kind == OMMAI_DATA_RANDOM) bench->settings.data.server_tokenizer = &server;
@@ -177,15 +182,16 @@ static int run_batch(struct bench *bench, const struct ommai_load_batch *batch, 
   return status == OMMA_OK ? OMMAI_EXIT_DONE : ommai_failed_call(&error);
 }
 
-/* One request that is not measured; *ready tells whether it succeeded. */
-static int try_server(struct bench *bench, bool is_last, bool *ready) {
+/* One request that is not measured and ends by `until`, when time is up; *ready tells whether it succeeded. */
+static int try_server(struct bench *bench, double until, bool *ready) {
   struct ommai_reply reply;
   struct ommai_load_batch batch = make_batch(bench, 1);
   double seconds;
+  batch.request_seconds = fmin(fmax(until - ommai_clock_seconds(), 1e-3), (double)bench->values->timeout);
   int code = run_batch(bench, &batch, "waiting for the server", &reply, &seconds);
   *ready = reply.success;
-  if (code == OMMAI_EXIT_DONE && !reply.success) {
-    if (is_last) {
+  if (code == OMMAI_EXIT_DONE && !reply.success && !ommai_interrupted()) {
+    if (until - ommai_clock_seconds() < LEAST_PROBE_SECONDS) {
       code = ommai_failed("bench serve: the server was not ready after %lld s: %s", (long long)bench->values->ready_timeout,
                           reply.error);
     } else {
@@ -208,11 +214,12 @@ static int sleep_until(const struct bench *bench, double end) {
 static int check_ready(struct bench *bench) {
   if (bench->values->ready_timeout == 0) return OMMAI_EXIT_DONE;
   double until = ommai_clock_seconds() + (double)bench->values->ready_timeout;
-  for (bool is_last = false; !ommai_interrupted(); is_last = ommai_clock_seconds() >= until) {
+  while (!ommai_interrupted()) {
     bool ready;
-    int code = try_server(bench, is_last, &ready);
+    int code = try_server(bench, until, &ready);
     if (ready || code != OMMAI_EXIT_DONE) return code;
-    code = sleep_until(bench, fmin(until, ommai_clock_seconds() + RETRY_SECONDS));
+    double now = ommai_clock_seconds();
+    code = sleep_until(bench, now + fmin(RETRY_SECONDS, (until - now) / 2));
     if (code != OMMAI_EXIT_DONE) return code;
   }
   return ommai_failed("bench serve: interrupted before the server was ready");
@@ -273,7 +280,7 @@ static bool same_reason(const struct bench *bench, size_t i, size_t k) {
 
 /* Every reason once, with how often it was; MAX_REASONS at most. */
 static void tell_failures(const struct bench *bench) {
-  size_t n_told = 0;
+  size_t n_told = 0, n_left = bench->metrics.failed;
   for (size_t i = 0; i < bench->n && n_told < MAX_REASONS; i++) {
     if (!bench->replies[i].error[0]) continue;
     size_t first = 0, n = 0;
@@ -282,8 +289,9 @@ static void tell_failures(const struct bench *bench) {
     for (size_t k = i; k < bench->n; k++) n += same_reason(bench, k, i);
     ommai_note("%zu of %zu request%s failed: %s", n, bench->n, ommai_show_plural((int64_t)bench->n), bench->replies[i].error);
     n_told++;
+    n_left -= n;
   }
-  if (n_told == MAX_REASONS) ommai_note("there may be further reasons; --save-detailed keeps all of them");
+  if (n_left) ommai_note("%zu more for other reasons; --save-result --save-detailed keeps all of them", n_left);
   if (bench->metrics.completed == 0) ommai_note("no request to %s succeeded: there are no figures", bench->settings.url);
 }
 
@@ -380,6 +388,7 @@ const struct ommai_command ommai_command_bench_serve = {
     .groups = {&ommai_bench_serve_options[0], &ommai_bench_serve_options[1], &ommai_bench_serve_options[2],
                &ommai_bench_serve_options[3], &ommai_bench_serve_options[4], &ommai_bench_serve_options[5]},
     .ignored = ommai_bench_serve_ignored,
+    .ignored_of = "vLLM",
     .values_size = sizeof(struct ommai_bench_serve_values),
     .run = run_bench_serve,
 };

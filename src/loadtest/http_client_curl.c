@@ -2,6 +2,7 @@
  * same with one stream and with a thousand. */
 #include <curl/curl.h>
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -16,7 +17,7 @@
 #define REASON_SIZE 64
 /* Descriptors beside those of connections: standard streams, files, epoll, timer, resolver. */
 #define OTHER_DESCRIPTORS 64
-#define CONNECT_SECONDS 60L
+#define CONNECT_SECONDS 60
 
 struct ommai_http {
   const struct omma_allocator *allocator;
@@ -37,6 +38,7 @@ struct call {
   struct curl_slist *headers;
   int status;
   char reason[REASON_SIZE];
+  double seconds; /* the limit */
   char failure[CURL_ERROR_SIZE];
 };
 
@@ -189,7 +191,6 @@ static bool set_headers(struct call *call) {
 static void set_options(struct call *call) {
   const struct ommai_http_request *request = &call->request;
   const struct ommai_http_options *options = &call->http->options;
-  double seconds = request->timeout_seconds > 0 ? request->timeout_seconds : options->timeout_seconds;
   CURL *easy = call->easy;
   curl_easy_setopt(easy, CURLOPT_URL, request->url);
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -197,8 +198,8 @@ static void set_options(struct call *call) {
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->headers);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
-  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(seconds * 1e3));
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)fmax(call->seconds * 1e3, 1));
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->failure);
   curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
@@ -220,6 +221,7 @@ enum omma_status ommai_http_send(struct ommai_http *http, const struct ommai_htt
   struct call *call = ommai_allocate(http->allocator, 1, sizeof *call);
   if (!call) return ommai_fail_memory(error, "a request", sizeof *call);
   *call = (struct call){.http = http, .request = *request, .next = http->calls, .easy = curl_easy_init()};
+  call->seconds = request->timeout_seconds > 0 ? request->timeout_seconds : http->options.timeout_seconds;
   if (!call->easy || !set_headers(call)) {
     curl_easy_cleanup(call->easy);
     curl_slist_free_all(call->headers);
@@ -238,6 +240,26 @@ enum omma_status ommai_http_send(struct ommai_http *http, const struct ommai_htt
   int running;
   curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
   return OMMA_OK;
+}
+
+/* Says why libcurl ended a call. Its own words hold times and counts where equal failures must read alike. */
+static void describe(struct call *call, CURLcode code) {
+  curl_off_t connected = 0;
+  long number = 0;
+  if (code == CURLE_OPERATION_TIMEDOUT) {
+    curl_easy_getinfo(call->easy, CURLINFO_PRETRANSFER_TIME_T, &connected);
+    bool by_connection = !connected && call->seconds > CONNECT_SECONDS;
+    snprintf(call->failure, sizeof call->failure, "no %s within %.10g s", by_connection ? "connection" : "end",
+             by_connection ? CONNECT_SECONDS : round(call->seconds * 10) / 10);
+  } else if (code == CURLE_COULDNT_CONNECT) {
+    curl_easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &number);
+    snprintf(call->failure, sizeof call->failure, "cannot connect%s%s", number ? ": " : "",
+             number ? strerror((int)number) : "");
+  } else if (code == CURLE_PARTIAL_FILE) {
+    snprintf(call->failure, sizeof call->failure, "the connection closed before the end of the reply");
+  } else if (!call->failure[0]) {
+    snprintf(call->failure, sizeof call->failure, "%s", curl_easy_strerror(code));
+  }
 }
 
 /* Reports the end of a call, which is gone then. The callback may start others. */
@@ -261,11 +283,8 @@ static bool finish_calls(struct ommai_http *http) {
     CURLcode code = message->data.result;
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
     struct call *call = (struct call *)(void *)private;
-    if (code == CURLE_OK) {
-      end_call(call, NULL);
-    } else {
-      end_call(call, call->failure[0] ? "" : curl_easy_strerror(code));
-    }
+    if (code != CURLE_OK) describe(call, code);
+    end_call(call, code == CURLE_OK ? NULL : "");
   }
   return any;
 }

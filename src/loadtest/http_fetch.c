@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "loadtest/growing.h"
 #include "loadtest/http_client.h"
 
@@ -47,7 +48,13 @@ enum omma_status ommai_http_fetch(struct ommai_http *http, const struct ommai_ht
   own.on_end = take_end;
   own.context = &fetch;
   enum omma_status result = ommai_http_send(http, &own, error);
-  while (result == OMMA_OK && !fetch.ended) result = ommai_http_wait(http, INFINITY, -1, error);
+  double slow = request->on_slow ? ommai_clock_seconds() + OMMAI_FETCH_SLOW_SECONDS : INFINITY;
+  while (result == OMMA_OK && !fetch.ended) {
+    result = ommai_http_wait(http, slow, -1, error);
+    if (fetch.ended || ommai_clock_seconds() < slow) continue;
+    request->on_slow(request->url);
+    slow = INFINITY;
+  }
   *status = fetch.status;
   *size = fetch.size;
   *body = result == OMMA_OK ? ommai_duplicate(allocator, fetch.body ? fetch.body : "", fetch.size) : NULL;

@@ -88,11 +88,16 @@ static void draw_span(const struct panel *panel, double from, double to, double 
           fmax(x_of(panel, to) - x_of(panel, from), LEAST_WIDTH), height, colour);
 }
 
+/* Seconds from the sending to the last token, or to the failure: a failed reply's latency ends with its last token, if it had any. */
+static double length_of(const struct ommai_reply *reply) {
+  return reply->success ? reply->latency : reply->end_time - reply->start_time;
+}
+
 static void draw_request(const struct panel *panel, const struct ommai_reply *reply, double start, double y, double height,
                          FILE *out) {
-  double first = start + reply->ttft, end = start + reply->latency;
+  double first = start + reply->ttft, end = start + length_of(reply);
   if (!reply->success) {
-    draw_span(panel, start, fmax(first, end), y, height, failed_colour, out);
+    draw_span(panel, start, end, y, height, failed_colour, out);
     return;
   }
   draw_span(panel, start, first, y, height, waiting_colour, out);
@@ -107,7 +112,8 @@ static void draw_timeline(const struct ommai_load_report *report, double top, FI
     if (report->replies[i].start_time > 0) first = fmin(first, report->replies[i].start_time);
   }
   for (size_t i = 0; i < n; i++) {
-    panel.x_end = fmax(panel.x_end, report->replies[i].start_time + report->replies[i].latency - first);
+    const struct ommai_reply *reply = &report->replies[i];
+    if (reply->start_time > 0) panel.x_end = fmax(panel.x_end, reply->start_time + length_of(reply) - first);
   }
   char title[400], last[24];
   snprintf(title, sizeof title,

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 
 #define COMPLAINT_SIZE 2048
+/* What is shown of a body without a message. */
+#define MAX_LINE_BYTES 120
 #define ID_SIZE 160
 /* How often progress is told when nothing happens. */
 #define TICK_SECONDS 0.1
@@ -49,13 +51,30 @@ static bool take_data(void *context, int status, const char *bytes, size_t size)
   return true;
 }
 
+/* The first line that is not empty, cut at a whole character; its size is returned. */
+static size_t find_line(const char *bytes, size_t size, const char **line) {
+  size_t n = 0;
+  while (size > 0 && (unsigned char)*bytes <= ' ') {
+    bytes++;
+    size--;
+  }
+  while (n < size && bytes[n] != '\n' && bytes[n] != '\r') n++;
+  if (n > MAX_LINE_BYTES) {
+    n = MAX_LINE_BYTES;
+    while (n > 0 && ((unsigned char)bytes[n] & 0xc0) == 0x80) n--;
+  }
+  *line = bytes;
+  return n;
+}
+
 /* "HTTP 404 Not Found: The model does not exist" */
 static void fail_by_status(const struct sent *sent, const struct ommai_http_end *end) {
   json_t *body = json_loadb(sent->complaint, sent->complaint_size, 0, NULL);
   const json_t *error = json_object_get(body, "error");
   const char *message = json_string_value(json_object_get(error ? error : body, "message"));
   if (!message) message = json_string_value(error);
-  ommai_reply_fail(sent->reply, "HTTP %d %s%s%s", end->status, end->reason, message ? ": " : "", message ? message : "");
+  size_t size = message ? strlen(message) : find_line(sent->complaint, sent->complaint_size, &message);
+  ommai_reply_fail(sent->reply, "HTTP %d %s%s%.*s", end->status, end->reason, size ? ": " : "", (int)size, message);
   json_decref(body);
 }
 
@@ -75,6 +94,7 @@ static void take_end(void *context, const struct ommai_http_end *end) {
   } else {
     ommai_reply_end(sent->reply);
   }
+  sent->reply->end_time = ommai_clock_seconds();
   ommai_event_stream_release(&sent->reply->events);
   sent->reply->token_counter = NULL;
   count_end(run, sent->reply);
@@ -92,6 +112,7 @@ static enum omma_status start(struct run *run, size_t index) {
                                        .headers = batch->target.headers,
                                        .body = sample->body,
                                        .body_size = sample->body_size,
+                                       .timeout_seconds = batch->request_seconds,
                                        .on_data = take_data,
                                        .on_end = take_end,
                                        .context = sent};

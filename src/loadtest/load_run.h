@@ -27,6 +27,7 @@ struct ommai_load_batch {
   size_t n_requests;
   const double *delays;           /* [n_requests], rising: when each is sent, in seconds from the start; NULL: all at once */
   size_t max_parallel;            /* 0: no limit */
+  double request_seconds;         /* after which a request has failed; 0: the client's */
   const char *id_prefix;          /* request i carries the id PREFIXi; NULL: none */
   int wake;                       /* a descriptor: when it is readable, `stopped` is asked; -1: none */
   bool (*stopped)(void *context); /* true: requests that run or wait are given up as failed; may be NULL */

@@ -24,6 +24,7 @@ struct ommai_reply {
   double queue_time; /* waited here for a free place before it was sent */
   double ttft, latency;
   double last_time; /* of the last token event, on the monotonic clock */
+  double end_time;  /* when the request was over, with or without success, on the monotonic clock; 0: it is not */
   double *itls;     /* [n_itls] */
   size_t n_itls, itls_capacity;
   bool started;          /* a token event has come */

@@ -4,6 +4,14 @@
 #include <stdio.h>
 
 #include "base/allocator.h"
+#include "base/file.h"
+
+/* What helps against a reply that is no list of models. */
+static const char *hint(const char *base_url, int status) {
+  if (status == 401 || status == 403) return "give the key with --header \"Authorization=Bearer KEY\"";
+  if (ommai_path_ends_with(base_url, "/v1")) return "give --base-url without /v1 at its end";
+  return "name the model with --model";
+}
 
 enum omma_status ommai_query_first_model(struct ommai_http *http, const char *base_url, const char *const *headers,
                                          const struct omma_allocator *allocator, json_t **model, struct omma_error *error) {
@@ -20,9 +28,9 @@ enum omma_status ommai_query_first_model(struct ommai_http *http, const char *ba
   if (status == 0) {
     result = ommai_fail(error, OMMA_ERROR_IO, "%s: %s: is the server running there?", url, body);
   } else if (status != 200) {
-    result = ommai_fail(error, OMMA_ERROR_IO, "%s: HTTP %d: name the model with --model", url, status);
+    result = ommai_fail(error, OMMA_ERROR_IO, "%s: HTTP %d: %s", url, status, hint(base_url, status));
   } else if (!json_is_string(json_object_get(first, "id"))) {
-    result = ommai_fail(error, OMMA_ERROR_FORMAT, "%s: the reply names no model: name it with --model", url);
+    result = ommai_fail(error, OMMA_ERROR_FORMAT, "%s: the reply names no model: %s", url, hint(base_url, status));
   } else {
     *model = json_incref(first);
   }

@@ -19,6 +19,7 @@ static enum omma_status ask(const struct ommai_server_tokenizer *tokenizer, cons
   if (!body) return ommai_fail_memory(error, "a prompt", 0);
   snprintf(url, sizeof url, "%s%s", tokenizer->base_url, path);
   struct ommai_http_request request = {.url = url, .body = body, .body_size = strlen(body), .headers = tokenizer->headers};
+  if (tokenizer->agreement == OMMAI_AGREEMENT_UNKNOWN) request.on_slow = tokenizer->on_slow;
   enum omma_status result = ommai_http_fetch(tokenizer->http, &request, tokenizer->allocator, &status, &text, &size, error);
   free(body);
   if (result != OMMA_OK) return result;

@@ -12,9 +12,10 @@ struct ommai_server_tokenizer {
   const char *base_url, *model;
   const char *const *headers; /* of every question, as in struct ommai_http_request */
   const struct omma_allocator *allocator;
-  enum ommai_agreement agreement; /* UNKNOWN in the beginning; the first prompt decides */
-  bool unavailable;               /* the server has no /tokenize, so that prompts stay as they are */
-  size_t n_found, n_expected;     /* tokens of the first prompt, there and here */
+  void (*on_slow)(const char *url); /* the first question takes OMMAI_FETCH_SLOW_SECONDS; may be NULL */
+  enum ommai_agreement agreement;   /* UNKNOWN in the beginning; the first prompt decides */
+  bool unavailable;                 /* the server has no /tokenize, so that prompts stay as they are */
+  size_t n_found, n_expected;       /* tokens of the first prompt, there and here */
 };
 
 /* Cuts one prompt of `size` bytes and n_tokens tokens if need be: *cut is then a new text of *cut_size bytes, released with

@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -36,7 +37,10 @@ def check(result, n_failed, n_good, *parts):
     ("400 Bad Request", {"error": {"message": "max_tokens is too large"}}, "HTTP 400 Bad Request: max_tokens is too large"),
     ("404 Not Found", {"object": "error", "message": "no such model"}, "HTTP 404 Not Found: no such model"),
     ("429 Too Many Requests", {"error": "slow down"}, "HTTP 429 Too Many Requests: slow down"),
-    ("500 Internal Server Error", b"<html>" + b"x" * 100_000, "HTTP 500 Internal Server Error"),
+    ("500 Internal Server Error", b"<html>" + b"x" * 100_000, "HTTP 500 Internal Server Error: <html>" + "x" * 114),
+    ("502 Bad Gateway", b"\r\n  no upstream\tleft\r\n<hr>", "HTTP 502 Bad Gateway: no upstream left"),
+    ("422 Unprocessable Entity", {"detail": "no such field"}, 'HTTP 422 Unprocessable Entity: {"detail": "no such field"}'),
+    ("500 Internal Server Error", ("x" + "é" * 100).encode(), "HTTP 500 Internal Server Error: x" + "é" * 59),
     ("503 Service Unavailable", b"", "HTTP 503 Service Unavailable"),
     ("302 Found", b"", "HTTP 302 Found"),
     ("204 No Content", b"", "HTTP 204 No Content"),
@@ -108,7 +112,9 @@ def nobody():
 
 
 def test_nobody_there(bench, nobody):
-    check(bench(nobody, *RANDOM, 3), 3, 0, "Failed to connect")
+    result = bench(nobody, *RANDOM, 3)
+    check(result, 3, 0, "cannot connect: Connection refused")
+    assert "3 of 3 requests failed" in result.stderr
 
 
 def test_reasons_are_counted_and_no_table_of_zeros(bench):
@@ -141,13 +147,41 @@ def test_server_that_becomes_ready(bench):
 def test_slow_server(bench):
     """The limit binds the good replies as well, so it is not near what they take."""
     with StubServer(lambda request: [head(), chunk(event(token("x"))), 600.0] if request.index % 2 else GOOD()) as server:
-        check(bench(server, *RANDOM, 4, "--request-timeout-sec", 6), 2, 2, "timed out")
+        check(bench(server, *RANDOM, 4, "--request-timeout-sec", 6), 2, 2, "no end within 6 s")
 
 
 def test_silent_server(bench):
     """Accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        check(bench(silent.getsockname()[1], *RANDOM, 2, "--request-timeout-sec", 1), 2, 0, "timed out")
+        result = bench(silent.getsockname()[1], *RANDOM, 2, "--request-timeout-sec", 1)
+    assert result.returncode == 1 and result.json["errors"] == ["no end within 1 s"] * 2
+    assert "/tokenize, 10 s at most" in result.stderr and "2 of 2 requests failed: no end within 1 s" in result.stderr
+
+
+def test_the_ready_check_ends_with_a_silent_server(bench):
+    """The limit of a request, hours, does not bind here."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        before = time.monotonic()
+        result = bench(silent.getsockname()[1], *RANDOM, 2, "--ready-check-timeout-sec", 2)
+    assert time.monotonic() - before > 1.5 and result.returncode == 1 and result.json is None
+    assert "not ready after 2 s: no end within 2 s" in result.stderr
+
+
+def test_equal_reasons_are_one_line(bench):
+    """Each reply broke off after another number of bytes."""
+    script = lambda request: [head(), chunk(event(token("x" * (10 * request.index + 1)))), 600.0]  # noqa: E731
+    with StubServer(script) as server:
+        result = bench(server, *RANDOM, 5, "--request-timeout-sec", 1)
+    assert "5 of 5 requests failed: no end within 1 s" in result.stderr and len(result.stderr.splitlines()) == 2
+
+
+def test_more_reasons_than_are_told(bench):
+    with StubServer(lambda request: error("400 Bad Request", {"message": f"no {request.index}"})) as server:
+        result = bench(server, *RANDOM, 13)
+        all_told = bench(server, *RANDOM, 10)
+    lines = result.stderr.splitlines()
+    assert len(lines) == 12 and lines[10].startswith("omma: 3 more for other reasons; --save-result --save-detailed")
+    assert len(all_told.stderr.splitlines()) == 11 and "other reasons" not in all_told.stderr
 
 
 def test_events_without_end(bench):
@@ -216,9 +250,16 @@ def test_too_many_open_files(bench, request, model):
     (["--ramp-up-strategy", "linear"], "--ramp-up-start-rps"),
     (["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "5", "--ramp-up-end-rps", "2"], "must not be above"),
     (["--ramp-up-strategy", "linear", "--request-rate", "3"], "give one of them"),
+    (["--ramp-up-start-rps", "1"], "--ramp-up-start-rps needs --ramp-up-strategy"),
+    (["--ramp-up-end-rps", "2"], "--ramp-up-end-rps needs --ramp-up-strategy"),
     (["--plot", "run.pdf"], "must end in .svg or .png"),
     (["--plot", "png"], "must end in .svg or .png"),
-    (["--plot-timeline"], "did you mean --plot?"),
+    (["--plot-timeline"], "--plot OUT.svg"),
+    (["--lora-modules", "a", "b"], "--model"),
+    (["--profile"], "profiler"),
+    (["--self-timed"], "--request-rate"),
+    (["--probe-request-rate", "1"], "beside the measured ones"),
+    (["--plot-dataset-stats"], "--save-detailed"),
     (["--tokenizer-mode", "mistral"], "must be one of auto, hf"),
     (["--skip-tokenizer-init"], "need a tokenizer"),
     (["--num-promts", "3"], "--num-prompts"),
@@ -324,3 +365,22 @@ def test_flags_without_effect(bench):
         warned = bench(server, *RANDOM, 1, "--use-beam-search", "--chat-template-kwargs", '{"thinking": true}')
     assert silent.returncode == 0 and silent.stderr == ""
     assert warned.returncode == 0 and len(warned.stderr.splitlines()) == 2 and "--chat-template-kwargs" in warned.stderr
+
+
+def test_details_without_a_result(request, model):
+    """Nothing would be written; with --json they are printed."""
+    with StubServer(lambda _: GOOD()) as server:
+        command = [request.config.getoption("--omma"), "bench", "serve", "--backend", "openai-chat", "--port", str(server.port), "--model",
+                   "m", "--tokenizer", model, *RANDOM, "1", "--save-detailed"]
+        warned = subprocess.run(command, capture_output=True, text=True)
+        printed = subprocess.run([*command, "--json"], capture_output=True, text=True)
+    assert warned.returncode == 0 and len(warned.stderr.splitlines()) == 1 and "without --save-result" in warned.stderr
+    assert printed.stderr == "" and json.loads(printed.stdout)["generated_texts"] == ["ab"]
+
+
+def test_converting_without_pyarrow(tmp_path):
+    (tmp_path / "pyarrow.py").write_text("raise ImportError")
+    tool = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/parquet_to_jsonl.py"
+    done = subprocess.run([sys.executable, tool, tmp_path, tmp_path / "out"], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1 and done.stderr.splitlines() == ["parquet_to_jsonl: pyarrow is missing: python3 -m pip install pyarrow"]

@@ -11,7 +11,7 @@
 
 static double gaps[] = {0.02, 0.03, 0.01};
 
-/* Two answers and a failure. */
+/* Two answers and a failure, which took three seconds. */
 static void make_replies(struct ommai_reply replies[N_REPLIES]) {
   for (int i = 0; i < N_REPLIES; i++) {
     ommai_reply_init(&replies[i], true, 10, &ommai_default_allocator);
@@ -24,6 +24,7 @@ static void make_replies(struct ommai_reply replies[N_REPLIES]) {
     replies[i].n_itls = 3;
     replies[i].output_tokens = 4;
   }
+  replies[2].end_time = replies[2].start_time + 3;
   ommai_reply_fail(&replies[2], "no");
 }
 
@@ -81,6 +82,18 @@ static void failures_alone_are_drawn(void **state) {
   assert_null(strstr(svg, "median"));
   assert_null(strstr(svg, "nan"));
   assert_null(strstr(svg, "inf"));
+  free(svg);
+}
+
+/* Without a token a failed reply's latency is 0. */
+static void a_failure_lasts_until_its_end(void **state) {
+  (void)state;
+  size_t size;
+  char *svg = draw_bytes(ommai_load_plot, 1, &size), *bar = strstr(svg, "fill=\"#d55e00\"/>");
+  assert_non_null(bar);
+  while (strncmp(bar, "width=", 6) != 0) bar--;
+  assert_true(strtod(bar + 7, NULL) > 800);
+  assert_non_null(strstr(svg, ">2.5</text>"));
   free(svg);
 }
 
@@ -150,11 +163,9 @@ static void an_allocation_fails(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_svg_has_its_parts),
-      cmocka_unit_test(failures_alone_are_drawn),
-      cmocka_unit_test(the_png_is_the_svg_twice_as_large),
-      cmocka_unit_test(a_png_that_cannot_be_written),
-      cmocka_unit_test(a_build_without_librsvg_says_so),
+      cmocka_unit_test(the_svg_has_its_parts),         cmocka_unit_test(failures_alone_are_drawn),
+      cmocka_unit_test(a_failure_lasts_until_its_end), cmocka_unit_test(the_png_is_the_svg_twice_as_large),
+      cmocka_unit_test(a_png_that_cannot_be_written),  cmocka_unit_test(a_build_without_librsvg_says_so),
       cmocka_unit_test(an_allocation_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

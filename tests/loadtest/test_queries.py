@@ -41,7 +41,23 @@ def test_a_silent_server_is_not_waited_for(request, model, words, path, code):
         before = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, timeout=50)
     assert 9 < time.monotonic() - before < 30
-    assert done.returncode == code and (path in done.stderr if code else done.stderr == ""), done.stderr
+    assert done.returncode == code and len(done.stderr.splitlines()) == 1, done.stderr
+    assert (f"{path}: no end within 10 s" if code else f"omma: waiting for http://127.0.0.1:{server.port}{path}, 10 s at most") in done.stderr
+
+
+@pytest.mark.parametrize("base, status, part", [
+    ("", "401 Unauthorized", 'HTTP 401: give the key with --header "Authorization=Bearer KEY"'),
+    ("/v1", "403 Forbidden", 'HTTP 403: give the key with --header "Authorization=Bearer KEY"'),
+    ("/v1", "404 Not Found", "HTTP 404: give --base-url without /v1 at its end"),
+    ("/v1/", "200 OK", "the reply names no model: give --base-url without /v1 at its end"),
+    ("", "404 Not Found", "HTTP 404: name the model with --model"),
+    ("", "200 OK", "the reply names no model: name the model with --model"),
+])
+def test_no_list_of_models(request, base, status, part):
+    with StubServer(lambda _: stream(["x"]), other=lambda _: error(status, b"")) as server:
+        command = [request.config.getoption("--omma"), "bench", "serve", "--base-url", f"http://127.0.0.1:{server.port}{base}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 1 and part in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
 @pytest.mark.parametrize("option", ["--input-len", "--output-len", "--random-input-len", "--random-output-len", "--random-prefix-len"])
