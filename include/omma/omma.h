@@ -304,7 +304,7 @@ struct omma_engine_options {
   int64_t queue_limit;    /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
-  /* How long the tower works before the engine looks at its queue again, aimed at from below; 0: 400. A tile of 128 rows on every
+  /* How long the tower works before the engine looks at its queue again, aimed at from below; 0: 1000. A tile of 128 rows on every
    * thread is the least. Short slices cost a few per cent in waiting at their ends, and change no result. */
   int64_t slice_ms;
 };

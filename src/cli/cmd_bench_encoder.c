@@ -372,7 +372,7 @@ static const struct ommai_option table[] = {
      .value = "MS",
      .low = 1,
      .high = MAX_SLICE_MS,
-     .initial = "400",
+     .initial = "1000",
      .help = "the tower stops that often, so that other work could be done in between; the longest slice is shown"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = AT(json), .help = "print one JSON object"},
 };
