@@ -46,9 +46,10 @@ def curve(rows: list[dict]) -> str:
         y = TOP + (1 - percent / 100) * (HEIGHT - TOP - BOTTOM)
         parts.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#dddddd"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{percent} %</text>')
-    for tick in range(int(hours * 4) + 1):
-        x = LEFT + tick / 4 / hours * (WIDTH - LEFT - RIGHT)
-        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick / 4:g} h</text>')
+    step = next(step for step in (0.25, 0.5, 1, 2, 5, 10, 1e9) if hours / step <= 10)
+    for tick in range(int(hours / step) + 1):
+        x = LEFT + tick * step / hours * (WIDTH - LEFT - RIGHT)
+        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick * step:g} h</text>')
     for i, (name, columns) in enumerate(LINES.items()):
         line = points(rows, columns, hours)
         if not line:
