@@ -412,7 +412,9 @@ static void sampling_counts_whatever_do_sample_says(void **state) {
   assert_ok(read_folder(folder, &config, &error), &error);
   expect_nothing(&config.generation);
   write_text(folder, GENERATION, all_values);
-  static const char *const do_sample[] = {NULL, "false", "true", "null"};
+  assert_ok(read_folder(folder, &config, &error), &error);
+  expect_all_values(&config.generation);
+  static const char *const do_sample[] = {"false", "true", "null"};
   for (size_t i = 0; i < sizeof do_sample / sizeof *do_sample; i++) {
     fixture_set_key(folder, GENERATION, "do_sample", do_sample[i]);
     assert_ok(read_folder(folder, &config, &error), &error);
