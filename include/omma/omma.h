@@ -143,7 +143,7 @@ struct omma_image_header {
 OMMA_API enum omma_status omma_image_probe(const void *bytes, size_t size, const struct omma_image_limits *limits,
                                            struct omma_image_header *header, struct omma_error *error);
 
-/* Decodes a picture (JPEG, PNG, WebP, BMP, the first frame of a GIF; told by content) to 8-bit RGB: EXIF orientation applied, alpha
+/* Decodes a picture (JPEG, PNG, WebP, BMP, the first frame of a GIF; HEIC, AVIF and TIFF where their libraries are; told by content) to 8-bit RGB: EXIF orientation applied, alpha
  * painted on white, 16 bits cut to the high byte, colour profiles ignored. The bytes are not kept. Errors: FORMAT (not a picture,
  * broken, truncated), UNSUPPORTED (a format this build lacks), LIMIT, MEMORY. */
 OMMA_API enum omma_status omma_image_decode(const void *bytes, size_t size, const struct omma_image_limits *limits,

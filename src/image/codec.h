@@ -50,6 +50,19 @@ enum omma_status ommai_bmp_read_header(const struct ommai_image_source *source, 
                                        struct omma_error *error);
 enum omma_status ommai_bmp_decode(const struct ommai_image_source *source, struct ommai_image *image, struct omma_error *error);
 
+/* HEIC and AVIF, and TIFF, by libraries that are loaded when they are wanted: false where the build or the machine lacks them. */
+bool ommai_heif_available(void);
+enum omma_status ommai_heif_read_header(const struct ommai_image_source *source, struct ommai_stored_header *header,
+                                        struct omma_error *error);
+enum omma_status ommai_heif_decode(const struct ommai_image_source *source, struct ommai_image *image,
+                                   struct omma_error *error);
+
+bool ommai_tiff_available(void);
+enum omma_status ommai_tiff_read_header(const struct ommai_image_source *source, struct ommai_stored_header *header,
+                                        struct omma_error *error);
+enum omma_status ommai_tiff_decode(const struct ommai_image_source *source, struct ommai_image *image,
+                                   struct omma_error *error);
+
 /* FORMAT for an empty picture, LIMIT for one over the limits. `name` is the format's. */
 enum omma_status ommai_image_check_size(const struct ommai_image_limits *limits, const char *name, int64_t width,
                                         int64_t height, struct omma_error *error);
@@ -65,5 +78,8 @@ enum omma_status ommai_image_fail_truncated(struct omma_error *error, const char
 
 /* Paints n RGBA pixels over white into n RGB pixels. */
 void ommai_image_paint_on_white(const uint8_t *rgba, uint8_t *rgb, int64_t n);
+
+/* The same where the colours are multiplied with alpha already: c + 255 - alpha. */
+void ommai_image_add_white(const uint8_t *rgba, uint8_t *rgb, int64_t n);
 
 #endif

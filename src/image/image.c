@@ -27,8 +27,12 @@ static const struct signature signatures[] = {
     {OMMAI_IMAGE_TIFF, 0, 4, "II*\0"},
     {OMMAI_IMAGE_TIFF, 0, 4, "MM\0*"},
     {OMMAI_IMAGE_HEIF, 4, 8, "ftypavif"},
+    {OMMAI_IMAGE_HEIF, 4, 8, "ftypavis"},
     {OMMAI_IMAGE_HEIF, 4, 8, "ftypheic"},
+    {OMMAI_IMAGE_HEIF, 4, 8, "ftypheix"},
+    {OMMAI_IMAGE_HEIF, 4, 8, "ftyphevc"},
     {OMMAI_IMAGE_HEIF, 4, 8, "ftypmif1"},
+    {OMMAI_IMAGE_HEIF, 4, 8, "ftypmsf1"},
     {OMMAI_IMAGE_JPEG2000, 0, 8, "\0\0\0\x0cjP  "},
     {OMMAI_IMAGE_BMP, 0, 2, "BM"},
 };
@@ -38,15 +42,18 @@ struct codec {
   enum ommai_image_format format;
   ommai_image_header_reader read_header;
   ommai_image_decoder decode;
-  int (*orientation)(const uint8_t *bytes, size_t size); /* NULL: the format has none */
+  int (*orientation)(const uint8_t *bytes, size_t size); /* NULL: the format has none, or its library applies it */
+  bool (*available)(void);                               /* NULL: always */
 };
 
 static const struct codec codecs[] = {
-    {OMMAI_IMAGE_JPEG, ommai_jpeg_read_header, ommai_jpeg_decode, ommai_jpeg_orientation},
-    {OMMAI_IMAGE_PNG, ommai_png_read_header, ommai_png_decode, ommai_png_orientation},
-    {OMMAI_IMAGE_WEBP, ommai_webp_read_header, ommai_webp_decode, ommai_webp_orientation},
-    {OMMAI_IMAGE_GIF, ommai_gif_read_header, ommai_gif_decode, NULL},
-    {OMMAI_IMAGE_BMP, ommai_bmp_read_header, ommai_bmp_decode, NULL},
+    {OMMAI_IMAGE_JPEG, ommai_jpeg_read_header, ommai_jpeg_decode, ommai_jpeg_orientation, NULL},
+    {OMMAI_IMAGE_PNG, ommai_png_read_header, ommai_png_decode, ommai_png_orientation, NULL},
+    {OMMAI_IMAGE_WEBP, ommai_webp_read_header, ommai_webp_decode, ommai_webp_orientation, NULL},
+    {OMMAI_IMAGE_GIF, ommai_gif_read_header, ommai_gif_decode, NULL, NULL},
+    {OMMAI_IMAGE_BMP, ommai_bmp_read_header, ommai_bmp_decode, NULL, NULL},
+    {OMMAI_IMAGE_TIFF, ommai_tiff_read_header, ommai_tiff_decode, ommai_tiff_orientation, ommai_tiff_available},
+    {OMMAI_IMAGE_HEIF, ommai_heif_read_header, ommai_heif_decode, NULL, ommai_heif_available},
 };
 
 const char *ommai_image_format_name(enum ommai_image_format format) {
@@ -117,6 +124,13 @@ void ommai_image_paint_on_white(const uint8_t *rgba, uint8_t *rgb, int64_t n) {
   }
 }
 
+void ommai_image_add_white(const uint8_t *rgba, uint8_t *rgb, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    int white = 255 - rgba[4 * i + 3];
+    for (int c = 0; c < 3; c++) rgb[3 * i + c] = (uint8_t)ommai_min_i64(rgba[4 * i + c] + white, 255);
+  }
+}
+
 /* Recognises the format and finds its codec, or says why there is none. */
 static enum omma_status find_codec(const struct ommai_image_source *source, const struct codec **codec,
                                    struct omma_error *error) {
@@ -131,7 +145,7 @@ static enum omma_status find_codec(const struct ommai_image_source *source, cons
                       source->size);
   }
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
-    if (codecs[i].format != format) continue;
+    if (codecs[i].format != format || (codecs[i].available && !codecs[i].available())) continue;
     *codec = &codecs[i];
     return OMMA_OK;
   }

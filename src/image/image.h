@@ -4,7 +4,7 @@
  * before any pixel is decoded. Colours follow Pillow's conversion to RGB (the loader that the official processors document),
  * with two exceptions, made on purpose:
  *   - transparency (alpha channel or tRNS) is painted over white: round(c * a / 255 + 255 * (1 - a / 255));
- *   - 16-bit samples give their high byte, for gray as for colour.
+ *   - 16-bit samples give their high byte, for gray as for colour (of TIFF, rounded by libtiff).
  * ICC profiles and gamma are ignored. The EXIF orientation is applied: width and height are those of the upright picture. */
 #ifndef OMMAI_IMAGE_IMAGE_H
 #define OMMAI_IMAGE_IMAGE_H
