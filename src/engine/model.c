@@ -23,26 +23,26 @@ static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_
 
 static struct ommai_weight_loader make_loader(const struct omma_model *model, enum ommai_loader_mode mode,
                                               const struct ommai_checkpoint *checkpoint) {
-  return (struct ommai_weight_loader){
-      .mode = mode, .allocator = model->allocator, .checkpoint = checkpoint, .linear_engine = model->linear_engine};
+  return (struct ommai_weight_loader){.mode = mode,
+                                      .allocator = model->allocator,
+                                      .checkpoint = checkpoint,
+                                      .linear_engine = model->linear_engine,
+                                      .policy = model->policy};
 }
 
 /* Runs the family's lists over a tower and a decoder. */
 static enum omma_status load(const struct omma_model *model, struct ommai_weight_loader *loader,
                              struct ommai_vision_tower *tower, struct ommai_decoder *decoder, int64_t *n_vision_parameters,
                              struct omma_error *error) {
-  loader->dtype = tower->dtype;
   OMMAI_TRY(model->family->load_vision(loader, tower, error));
   if (n_vision_parameters) *n_vision_parameters = loader->n_parameters;
-  loader->dtype = decoder->dtype;
-  loader->int8 = false;
   return model->family->load_text(loader, decoder, error);
 }
 
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
                                       struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
                                       struct omma_error *error) {
-  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype, .int8 = model->tower.int8};
+  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
   *loader = make_loader(model, OMMAI_LOADER_DESCRIBE, checkpoint);
   loader->visit = visit;
@@ -57,7 +57,7 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
 }
 
 static enum omma_status count_weights(struct omma_model *model, struct omma_error *error) {
-  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype, .int8 = model->tower.int8};
+  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
   struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE, NULL);
   OMMAI_TRY(load(model, &loader, &tower, &decoder, &model->n_vision_parameters, error));
@@ -141,13 +141,19 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   return OMMA_OK;
 }
 
+static struct ommai_weight_policy choose_weights(const struct omma_model *model, bool int8_tower) {
+  enum omma_dtype vision = model->tower.dtype, text = model->decoder.dtype;
+  struct ommai_weight_kind tower = {int8_tower ? OMMAI_FORMAT_INT8 : ommai_linear_dense_format(vision), vision};
+  return ommai_weight_policy_make(tower, model->config.vision.gated,
+                                  (struct ommai_weight_kind){ommai_linear_dense_format(text), text});
+}
+
 static enum omma_status set_up_networks(struct omma_model *model, const struct omma_model_options *options,
                                         struct omma_error *error) {
   enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
   const struct ommai_row_ops *ops = ommai_row_ops(model->level);
   model->tower = (struct ommai_vision_tower){.config = model->config.vision,
                                              .dtype = packed_type(vision, model->level),
-                                             .int8 = vision == OMMA_WEIGHTS_INT8,
                                              .ops = ops,
                                              .attention = model->attention,
                                              .linear_engine = model->linear_engine};
@@ -158,7 +164,8 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
                                           .linear_engine = model->linear_engine};
   ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
                    model->config.text.mrope_section, model->config.text.mrope_interleaved);
-  if (!model->tower.int8 || ommai_linear_has_int8(model->linear_engine)) return OMMA_OK;
+  model->policy = choose_weights(model, vision == OMMA_WEIGHTS_INT8);
+  if (vision != OMMA_WEIGHTS_INT8 || ommai_linear_has_format(model->linear_engine, OMMAI_FORMAT_INT8)) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "vision_weights",
                           "vision_weights: int8 needs AVX-512 VNNI, which CPU level %s does not have here",
                           ommai_cpu_level_name(model->level));
@@ -243,10 +250,8 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .directory = model->directory,
       .model_type = model->config.model_type,
       .isa = ommai_cpu_level_name(model->level),
-      .weights = model->decoder.dtype == OMMA_BF16 ? "bf16" : "f32",
-      .vision_weights = model->tower.int8                 ? "int8"
-                        : model->tower.dtype == OMMA_BF16 ? "bf16"
-                                                          : "f32",
+      .weights = ommai_weight_format_name(model->policy.kinds[OMMAI_ROLE_TEXT].format),
+      .vision_weights = ommai_weight_format_name(model->policy.kinds[OMMAI_ROLE_TOWER_QKV].format),
       .linear = model->linear_description,
       .n_threads = model->n_threads,
       .n_parameters = model->n_parameters,

@@ -88,6 +88,24 @@ void ommai_linear_engine_destroy(struct ommai_linear_engine *engine) {
   ommai_release(&allocator, engine, 1, sizeof *engine);
 }
 
+enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error) {
+  for (int worker = 0; worker < engine->n_workers; worker++) {
+    struct ommai_linear_scratch *scratch = &engine->scratch[worker];
+    if (scratch->size >= size) continue;
+    void *memory = ommai_allocate(&engine->allocator, size, 1);
+    if (!memory) return ommai_fail_memory(error, "linear layers' scratch", size);
+    ommai_release(&engine->allocator, scratch->memory, scratch->size, 1);
+    *scratch = (struct ommai_linear_scratch){memory, size};
+  }
+  return OMMA_OK;
+}
+
+size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engine) {
+  size_t bytes = 0;
+  for (int worker = 0; worker < engine->n_workers; worker++) bytes += engine->scratch[worker].size;
+  return bytes;
+}
+
 static void describe_ladder(const struct ommai_ladder *ladder, char *out, size_t size) {
   size_t at = 0;
   for (int step = 0; step < ladder->n_steps && at < size; step++) {
@@ -107,8 +125,6 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
            layouts[engine->layouts[OMMA_F32]], f32, layouts[engine->layouts[OMMA_BF16]], bf16,
            engine->has_int8 ? layouts[OMMAI_WEIGHTS_S8_PANELS] : "none (no VNNI)");
 }
-
-bool ommai_linear_has_int8(const struct ommai_linear_engine *engine) { return engine->has_int8; }
 
 int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {
   const struct ommai_ladder *ladder = &engine->ladders[compute];

@@ -30,6 +30,10 @@ struct problem {
   struct ommai_linear *linear;
 };
 
+static struct ommai_linear_spec dense(int64_t n_in, enum omma_dtype compute) {
+  return (struct ommai_linear_spec){.n_in = n_in, .format = ommai_linear_dense_format(compute), .compute = compute};
+}
+
 static float rounded(float value, enum omma_dtype type) {
   return type == OMMA_BF16 ? ommai_bf16_to_f32(ommai_bf16_from_f32(value)) : value;
 }
@@ -52,7 +56,8 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
   for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = scale * test_random_normal(&random);
   for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
   struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false};
-  assert_ok(ommai_linear_create(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
+  const struct ommai_linear_spec spec = dense(n_in, compute);
+  assert_ok(ommai_linear_create(engine, &spec, &source, 1, &p->linear, &error), &error);
   for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = rounded(p->w[i], compute);
   for (int64_t i = 0; i < ROWS * n_in; i++) p->x[i] = rounded(test_random_normal(&random), compute);
   for (int64_t row = 0; row < ROWS; row++) fill_row(p, row, p->x + row * n_in);
@@ -239,7 +244,7 @@ static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int6
   assert_ok(ommai_onednn_scratch_bytes(engine->onednn, &shape, &scratch_bytes, &error), &error);
   void *scratch = ommai_allocate(&ommai_default_allocator, scratch_bytes, 1);
   float *y = malloc((size_t)n_rows * bytes);
-  assert_int_equal(ommai_onednn_matmul_run(matmul, linear->operand, x, y, scratch, 0), OMMA_OK);
+  assert_int_equal(ommai_onednn_matmul_run(matmul, linear->own, x, y, scratch, 0), OMMA_OK);
   if (first) memcpy(one, y, bytes);
   bool equal = true;
   for (int64_t row = 0; row < n_rows; row++) equal = equal && memcmp(one, y + row * packed->n_out, bytes) == 0;
@@ -448,10 +453,12 @@ static void sources_stack(void **state) {
       if (s == 1) p.b[row] = 0;
     }
     ommai_linear_destroy(p.linear);
-    assert_ok(ommai_linear_create(engine, sources, 3, N_IN, compute, &p.linear, &error), &error);
+    struct ommai_linear_spec spec = dense(N_IN, compute);
+    assert_ok(ommai_linear_create(engine, &spec, sources, 3, &p.linear, &error), &error);
     assert_int_equal(ommai_linear_n_out(p.linear), 201);
     assert_int_equal(ommai_linear_n_in(p.linear), N_IN);
-    assert_int_equal(ommai_linear_bytes(p.linear), ommai_linear_bytes_for(engine, 201, N_IN, compute));
+    spec.n_out = 201;
+    assert_int_equal(ommai_linear_bytes(p.linear), ommai_linear_bytes_for(engine, &spec));
     check_form(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
     for (int s = 0; s < 3; s++) free(memory[s]);
     problem_free(&p);
@@ -468,16 +475,24 @@ static void bad_calls_are_refused(void **state) {
   struct ommai_linear_source source = {&error, OMMA_F32, 0, NULL, OMMA_F32, false};
   assert_fails(ommai_linear_engine_create(level, 0, &allocator.interface, &other, &error), OMMA_ERROR_ARGUMENT, "0 workers",
                &error);
-  assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0", &error);
+  struct ommai_linear_spec spec = dense(4, OMMA_F32);
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0", &error);
   source.n_out = OMMAI_LINEAR_MAX_SIZE + 1;
-  assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_LIMIT, "outputs", &error);
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "outputs", &error);
   source.n_out = 1;
-  assert_fails(ommai_linear_create(engine, &source, 1, 0, OMMA_F32, &linear, &error), OMMA_ERROR_ARGUMENT, "0 inputs", &error);
-  assert_fails(ommai_linear_create(engine, &source, 1, INT64_MAX, OMMA_F32, &linear, &error), OMMA_ERROR_LIMIT, "inputs",
+  spec.n_in = 0;
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "0 inputs", &error);
+  spec.n_in = INT64_MAX;
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "inputs", &error);
+  spec = (struct ommai_linear_spec){.n_in = 4, .format = OMMAI_FORMAT_F32, .compute = OMMA_F16};
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
+  spec.compute = OMMA_BF16;
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_UNSUPPORTED, "bf16 over f32",
                &error);
-  assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F16, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
-  assert_int_equal(ommai_linear_bytes_for(engine, 0, 5, OMMA_F32), 0);
-  assert_int_equal(ommai_linear_bytes_for(engine, INT64_MAX, INT64_MAX, OMMA_BF16), 0);
+  spec = dense(5, OMMA_F32);
+  assert_int_equal(ommai_linear_bytes_for(engine, &spec), 0);
+  spec.n_in = spec.n_out = INT64_MAX;
+  assert_int_equal(ommai_linear_bytes_for(engine, &spec), 0);
   struct problem p;
   problem_make(&p, 8, 9, OMMA_F32, false);
   struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 0};
@@ -510,13 +525,14 @@ static void bad_calls_are_refused(void **state) {
 static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
   static const float weight[20 * 10], bias[10];
   struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32, false};
+  const struct ommai_linear_spec spec = dense(20, OMMA_BF16);
   struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   struct ommai_linear_parts *parts = NULL;
   enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
-  if (status == OMMA_OK) status = ommai_linear_create(made, &source, 1, 20, OMMA_BF16, &linear, error);
+  if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, &linear, error);
   if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
   if (status == OMMA_OK) status = ommai_linear_parts_create(made, linear, &form, &parts, error);
   ommai_linear_parts_destroy(parts);
