@@ -59,14 +59,15 @@ static const struct ommai_option weight_table[] = {
      .offset = COMMON(dtype),
      .value = "TYPE",
      .choices = dtype_names,
-     .help = "type of the language model's weights; auto is bf16 where the CPU has a fast path for it, else f32",
+     .help = "what the language model computes in; auto is bf16 where the CPU has products for it, else f32; "
+             "weights stay in the 16 bits that a bf16 checkpoint has either way",
      .initial = "auto"},
     {.name = "vision-dtype",
      .type = OMMAI_OPTION_CHOICE,
      .offset = COMMON(vision_dtype),
      .value = "TYPE",
      .choices = vision_dtype_names,
-     .help = "type of the vision tower's weights; auto is as --dtype, int8 needs AVX-512 VNNI",
+     .help = "what the vision tower computes in; auto is as --dtype, int8 needs AVX-512 VNNI",
      .initial = "auto"},
 };
 
@@ -173,9 +174,9 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
   if (common->verbose) {
     struct omma_model_info info;
     omma_model_get_info(*model, &info);
-    ommai_note("%s: %s, weights %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
-               info.weights, info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads),
-               ommai_clock_seconds() - start);
+    ommai_note("%s: %s, in %s over %s weights, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
+               info.weights, info.kept_weights, info.vision_weights, info.isa, info.n_threads,
+               ommai_show_plural(info.n_threads), ommai_clock_seconds() - start);
   }
   return OMMAI_EXIT_DONE;
 }

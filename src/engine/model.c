@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "kernels/dtype.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
 #include "models/generation_config.h"
@@ -27,7 +28,8 @@ static struct ommai_weight_loader make_loader(const struct omma_model *model, en
                                       .allocator = model->allocator,
                                       .checkpoint = checkpoint,
                                       .linear_engine = model->linear_engine,
-                                      .policy = model->policy};
+                                      .policy = model->policy,
+                                      .stored_type = model->config.stored_type};
 }
 
 /* Runs the family's lists over a tower and a decoder. */
@@ -73,6 +75,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   struct ommai_weight_loader loader;
   OMMAI_TRY(ommai_checkpoint_open(model->directory, &model->allocator, &model->checkpoint, error));
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
+  model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
   if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);
@@ -87,6 +90,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   ommai_linear_engine_pack_on(model->linear_engine, NULL);
   ommai_picture_team_return(model->picture_team, team);
   if (status != OMMA_OK) return status;
+  model->config.stored_type = model->decoder.embedding_type;
   /* Tensors that are only mapped, or that the model has no use for, were not counted. */
   if (loader.progress) loader.progress(loader.progress_context, loader.bytes_total, loader.bytes_total);
   return OMMA_OK;
@@ -143,9 +147,8 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
 
 static struct ommai_weight_policy choose_weights(const struct omma_model *model, bool int8_tower) {
   enum omma_dtype vision = model->tower.dtype, text = model->decoder.dtype;
-  struct ommai_weight_kind tower = {int8_tower ? OMMAI_FORMAT_INT8 : ommai_linear_dense_format(vision), vision};
-  return ommai_weight_policy_make(tower, model->config.vision.gated,
-                                  (struct ommai_weight_kind){ommai_linear_dense_format(text), text});
+  struct ommai_weight_kind tower = {int8_tower ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16, vision};
+  return ommai_weight_policy_make(tower, model->config.vision.gated, ommai_weight_kind_dense(text));
 }
 
 static enum omma_status set_up_networks(struct omma_model *model, const struct omma_model_options *options,
@@ -242,16 +245,23 @@ void omma_model_close(struct omma_model *model) {
   ommai_release(&allocator, model, 1, sizeof *model);
 }
 
+/* How the language model's matrices are kept. */
+static enum ommai_weight_format kept_format(const struct omma_model *model) {
+  return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
+}
+
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   const struct ommai_decoder_config *text = &model->config.text;
   const struct ommai_vision_config *vision = &model->config.vision;
   const struct ommai_generation_config *generation = &model->config.generation;
+  bool int8_tower = model->policy.kinds[OMMAI_ROLE_TOWER_QKV].format == OMMAI_FORMAT_INT8;
   *info = (struct omma_model_info){
       .directory = model->directory,
       .model_type = model->config.model_type,
       .isa = ommai_cpu_level_name(model->level),
-      .weights = ommai_weight_format_name(model->policy.kinds[OMMAI_ROLE_TEXT].format),
-      .vision_weights = ommai_weight_format_name(model->policy.kinds[OMMAI_ROLE_TOWER_QKV].format),
+      .weights = ommai_dtype_name(model->decoder.dtype),
+      .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
+      .kept_weights = ommai_weight_format_name(kept_format(model)),
       .linear = model->linear_description,
       .n_threads = model->n_threads,
       .n_parameters = model->n_parameters,
@@ -296,7 +306,7 @@ enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
                             (long long)model->max_model_len, (long long)n_tokens);
   }
-  size_t element_bytes = ommai_linear_element_bytes(model->linear_engine, dtype);
+  size_t element_bytes = ommai_weight_format_bytes(kept_format(model));
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
   *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
                                   .step_weight_bytes = ommai_decoder_step_weight_bytes(config, element_bytes),

@@ -8,14 +8,12 @@
 /* Elements of the padded bias. */
 static size_t bias_elements(int64_t n_out) { return (size_t)ommai_round_up(n_out, OMMAI_PANEL_COLUMNS); }
 
-static size_t element_bytes(enum ommai_weight_layout layout) {
-  if (layout == OMMAI_WEIGHTS_S8_PANELS) return sizeof(int8_t);
-  return layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
+const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,
+                                                          const struct ommai_linear_spec *spec) {
+  if (spec->format == OMMAI_FORMAT_INT8) return &ommai_linear_int8;
+  bool in_bf16 = spec->format == OMMAI_FORMAT_BF16 && spec->compute == OMMA_BF16 && engine->has_bf16;
+  return in_bf16 ? &ommai_linear_bf16 : &ommai_linear_f32;
 }
-
-static const struct ommai_linear_format *const formats[OMMAI_WEIGHT_FORMATS] = {[OMMAI_FORMAT_F32] = &ommai_linear_dense,
-                                                                                [OMMAI_FORMAT_BF16] = &ommai_linear_dense,
-                                                                                [OMMAI_FORMAT_INT8] = &ommai_linear_int8};
 
 const char *ommai_weight_format_name(enum ommai_weight_format format) {
   static const char *const names[OMMAI_WEIGHT_FORMATS] = {"f32", "bf16", "int8"};
@@ -25,20 +23,17 @@ const char *ommai_weight_format_name(enum ommai_weight_format format) {
 bool ommai_linear_has_format(const struct ommai_linear_engine *engine, enum ommai_weight_format format) {
   struct ommai_linear_spec spec = {1, 1, format, format == OMMAI_FORMAT_F32 ? OMMA_F32 : OMMA_BF16, false};
   struct omma_error ignored;
-  return formats[format]->check(engine, &spec, &ignored) == OMMA_OK;
+  return ommai_linear_format_for(engine, &spec)->check(engine, &spec, &ignored) == OMMA_OK;
 }
 
 struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engine *engine,
                                                  const struct ommai_linear_spec *spec) {
-  const struct ommai_linear_format *format = formats[spec->format];
+  const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
   return (struct ommai_linear){
       .engine = engine,
       .format = format,
       .spec = *spec,
-      .packed = {.n_out = spec->n_out,
-                 .n_in = spec->n_in,
-                 .layout = format->layout(engine, spec->compute),
-                 .x_type = spec->compute},
+      .packed = {.n_out = spec->n_out, .n_in = spec->n_in, .layout = format->layout(spec), .x_type = spec->compute},
   };
 }
 
@@ -89,7 +84,7 @@ static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma
   struct ommai_few_rows_weights *packed = &linear->packed;
   size_t elements;
   if (!ommai_linear_packed_elements(packed->layout, packed->n_out, packed->n_in, &elements) ||
-      !ommai_mul_size(elements, element_bytes(packed->layout), &linear->weight_bytes)) {
+      !ommai_mul_size(elements, ommai_weight_format_bytes(linear->spec.format), &linear->weight_bytes)) {
     linear->weight_bytes = 0;
     return ommai_fail(error, OMMA_ERROR_LIMIT, "linear layer: %lld x %lld is too large", (long long)packed->n_out,
                       (long long)packed->n_in);
@@ -108,7 +103,7 @@ enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const s
                                      struct omma_error *error) {
   struct ommai_linear_spec spec = *wanted;
   OMMAI_TRY(check_sources(sources, n_sources, &spec, error));
-  OMMAI_TRY(formats[spec.format]->check(engine, &spec, error));
+  OMMAI_TRY(ommai_linear_format_for(engine, &spec)->check(engine, &spec, error));
   struct ommai_linear *linear = ommai_allocate(&engine->allocator, 1, sizeof *linear);
   if (!linear) return ommai_fail_memory(error, "linear layer", sizeof *linear);
   enum omma_status status;
@@ -140,17 +135,18 @@ enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear) { return
 size_t ommai_linear_bytes(const struct ommai_linear *linear) { return ommai_linear_bytes_for(linear->engine, &linear->spec); }
 
 size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec) {
-  const struct ommai_linear_format *format = formats[spec->format];
+  const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
   struct omma_error ignored;
   size_t elements;
   if (format->check(engine, spec, &ignored) != OMMA_OK) return 0;
-  enum ommai_weight_layout layout = format->layout(engine, spec->compute);
+  enum ommai_weight_layout layout = format->layout(spec);
   if (!ommai_linear_packed_elements(layout, spec->n_out, spec->n_in, &elements)) return 0;
-  return elements * element_bytes(layout) + bias_elements(spec->n_out) * (sizeof(float) + format->bytes_per_output);
+  return elements * ommai_weight_format_bytes(spec->format) +
+         bias_elements(spec->n_out) * (sizeof(float) + format->bytes_per_output);
 }
 
-size_t ommai_linear_element_bytes(const struct ommai_linear_engine *engine, enum omma_dtype compute) {
-  return element_bytes(engine->layouts[compute]);
+size_t ommai_weight_format_bytes(enum ommai_weight_format format) {
+  return format == OMMAI_FORMAT_F32 ? sizeof(float) : format == OMMAI_FORMAT_BF16 ? sizeof(ommai_bf16) : sizeof(int8_t);
 }
 
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
@@ -160,4 +156,10 @@ int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
 void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                            int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
   linear->format->few_rows(linear, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+}
+
+void ommai_linear_dense_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                                 int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
+  ommai_few_rows_run(&linear->engine->few_rows, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel,
+                     n_panels);
 }

@@ -1,16 +1,19 @@
 /* Linear layers: y = act(x W^T + b) or y += x W^T + b, over weights that are packed once.
  *
- * Two paths read the same packed copy: tiles of up to 128 rows through oneDNN (encoders, prefill), and few rows through own
- * kernels (decoding). In both, the bits of a row depend on the row and the layer alone: not on the number of rows, the row's
- * place, the worker, or what else runs. The two paths do not give each other's bits.
+ * Two paths read the same packed copy: tiles of up to 128 rows (encoders, prefill), and few rows (decoding). In both, the bits of a row
+ * depend on the row and the layer alone: not on the number of rows, the row's place, the worker, or what else runs. In f32 arithmetic, by
+ * own kernels, the two paths' sums have the same bits; in bf16 tiles run through oneDNN, and the two do not give each other's bits.
+ *
+ * How a computation in f32 rounds: x is f32, W is f32 or bf16, which is exact in f32; each sum is one chain over k.
  *
  * How a computation in bf16 rounds: x and W are bf16; products and sums are f32; bias, activation and the old y are applied in
- * f32; a bf16 y is rounded once, at the end. Where the CPU has no bf16 products, the bf16 values of W are kept expanded to f32
- * (twice the memory) and x is expanded tile by tile; the points of rounding are the same.
+ * f32; a bf16 y is rounded once, at the end. Where the CPU has no bf16 products, x and W are expanded to f32 block by block (W stays 16
+ * bits in memory); the points of rounding are the same.
  *
  * How a computation over int8 weights rounds: each output's weights are whole multiples, -127 to 127, of max|w| / 127, and
- * each row of x is whole multiples of (max x - min x) / 255, both to nearest even (kernels/int8.h); the sum of products is an exact whole number, hence the same whatever
- * computes it; scales, bias, activation and the old y are applied in f32; a bf16 y is rounded once, at the end. */
+ * each row of x is whole multiples of (max x - min x) / 255, both to nearest even (kernels/int8.h); the sum of products is an exact whole
+ * number, hence the same whatever computes it; scales, bias, activation and the old y are applied in f32; a bf16 y is rounded once, at the
+ * end. */
 #ifndef OMMAI_LINEAR_LINEAR_H
 #define OMMAI_LINEAR_LINEAR_H
 
@@ -101,8 +104,8 @@ enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear);
 size_t ommai_linear_bytes(const struct ommai_linear *linear);
 size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec);
 
-/* Bytes of one packed weight: bf16 weights are kept as f32 where the CPU has no bf16 products. */
-size_t ommai_linear_element_bytes(const struct ommai_linear_engine *engine, enum omma_dtype compute);
+/* Bytes of one packed weight. */
+size_t ommai_weight_format_bytes(enum ommai_weight_format format);
 
 /* ---- tiles of rows ---------------------------------------------------------------------------------------------------- */
 
@@ -135,7 +138,7 @@ enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, co
 /* Bytes of scratch that the engine holds by now, all workers together. */
 size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engine);
 
-/* oneDNN's name for the code that runs a tile of 128 rows, "brg:avx512_core_bf16". */
+/* oneDNN's name for the code that runs a tile of 128 rows, "brg:avx512_core_bf16"; or "own:f32". */
 const char *ommai_linear_op_name(const struct ommai_linear_op *op);
 
 /* The rows that x and y must have room for when n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) are run: the next step of the ladder. */

@@ -30,7 +30,6 @@ struct chunk {
 };
 
 struct int8_op {
-  const struct ommai_row_ops *ops;
   size_t product_bytes; /* the most that a chunk's products take */
   int64_t n_chunks;
   struct chunk *chunks; /* [n_chunks] */
@@ -60,9 +59,8 @@ static enum omma_status check(const struct ommai_linear_engine *engine, const st
   return OMMA_OK;
 }
 
-static enum ommai_weight_layout layout_for(const struct ommai_linear_engine *engine, enum omma_dtype compute) {
-  (void)engine;
-  (void)compute;
+static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
+  (void)spec;
   return OMMAI_WEIGHTS_S8_PANELS;
 }
 
@@ -159,7 +157,6 @@ static enum omma_status op_create(struct ommai_linear_engine *engine, struct omm
   int64_t chunk_panels, n_chunks = count_chunks(op->linear, &chunk_panels);
   struct int8_op *own = op->own = ommai_allocate(&engine->allocator, 1, sizeof *own);
   if (!own) return ommai_fail_memory(error, "int8 layer's form", sizeof *own);
-  own->ops = ommai_row_ops(engine->level);
   own->chunks = ommai_allocate(&engine->allocator, (size_t)n_chunks, sizeof *own->chunks);
   if (!own->chunks) return ommai_fail_memory(error, "int8 layer's chunks", (size_t)n_chunks * sizeof *own->chunks);
   own->n_chunks = n_chunks;
@@ -185,25 +182,16 @@ static const char *op_name(const struct ommai_linear_op *op) {
   return ommai_onednn_matmul_name(own->chunks[0].products->steps[int8_ladder.n_steps - 1]);
 }
 
-static void activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n) {
-  switch (activation) {
-    case OMMAI_ACTIVATION_GELU_TANH: ops->gelu_tanh(row, n); break;
-    case OMMAI_ACTIVATION_GELU_ERF: ops->gelu_erf(row, n); break;
-    case OMMAI_ACTIVATION_SILU: ops->silu(row, n); break;
-    default: break;
-  }
-}
-
 /* One row of a chunk's sums to y, which points at the chunk's first output. */
 static void finish_row(const struct ommai_linear_op *op, const struct chunk *chunk, const int32_t *sums,
                        struct ommai_uint8_row form, float *row, void *y) {
   const struct int8_weights *weights = op->linear->own;
-  const struct ommai_row_ops *ops = ((const struct int8_op *)op->own)->ops;
+  const struct ommai_row_ops *ops = op->engine->row_ops;
   int64_t first = chunk->first_column, n = chunk->n_columns;
   bool in_place = op->form.y_type == OMMA_F32 && !op->form.accumulate;
   float *to = in_place ? y : row;
   ops->dequantise(sums, weights->weight_sums + first, weights->scales + first, op->linear->bias + first, form, n, to);
-  activate(ops, op->form.activation, to, n);
+  ommai_linear_activate(ops, op->form.activation, to, n);
   if (op->form.accumulate) {
     ops->add(y, row, n);
   } else if (!in_place) {
@@ -225,7 +213,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   while (int8_ladder.rows[step] < n_rows) step++;
   for (int64_t row = 0; row < n_rows; row++) {
     const void *from = (const unsigned char *)x + (size_t)(row * form->x_stride) * ommai_dtype_size(spec->compute);
-    own->ops->quantise(from, spec->compute, spec->n_in, x_u8 + row * k_padded(op->linear), &forms[row]);
+    op->engine->row_ops->quantise(from, spec->compute, spec->n_in, x_u8 + row * k_padded(op->linear), &forms[row]);
   }
   for (const struct chunk *chunk = own->chunks; chunk < own->chunks + own->n_chunks; chunk++) {
     OMMAI_TRY(ommai_onednn_matmul_run(chunk->products->steps[step], chunk->operand, x_u8, sums, scratch, worker));
@@ -239,7 +227,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
 
 const struct ommai_linear_format ommai_linear_int8 = {
     .check = check,
-    .layout = layout_for,
+    .layout = layout_of,
     .bytes_per_output = sizeof(float) + sizeof(int32_t),
     .pack = pack,
     .release = release,

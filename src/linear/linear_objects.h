@@ -3,7 +3,8 @@
 #define OMMAI_LINEAR_LINEAR_OBJECTS_H
 
 #include "base/allocator.h"
-#include "kernels/few_rows.h"
+#include "kernels/f32_tile.h"
+#include "kernels/row_ops.h"
 #include "linear/linear.h"
 #include "linear/onednn.h"
 
@@ -36,9 +37,11 @@ struct ommai_linear_engine {
   const struct omma_team *packing_team; /* NULL: the caller alone */
   struct ommai_onednn *onednn;
   struct ommai_few_rows_kernels few_rows;
-  enum ommai_weight_layout layouts[2]; /* by compute type: OMMA_F32, OMMA_BF16 */
-  struct ommai_ladder ladders[2];
-  struct ommai_ladder part_ladders[2]; /* of ops over a part of the outputs */
+  const struct ommai_f32_tile_kernels *f32_tile;
+  const struct ommai_row_ops *row_ops;
+  bool has_bf16;                   /* oneDNN has products of bf16 here */
+  struct ommai_ladder ladder;      /* of bf16 layers */
+  struct ommai_ladder part_ladder; /* of their ops over a part of the outputs */
   bool has_int8;
   struct ommai_ladder_products *products;
   struct ommai_linear_scratch *scratch; /* [n_workers] */
@@ -73,7 +76,7 @@ struct ommai_linear_format {
   /* Refuses what this CPU or format has not. Errors: UNSUPPORTED, LIMIT. */
   enum omma_status (*check)(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                             struct omma_error *error);
-  enum ommai_weight_layout (*layout)(const struct ommai_linear_engine *engine, enum omma_dtype compute);
+  enum ommai_weight_layout (*layout)(const struct ommai_linear_spec *spec);
   size_t bytes_per_output; /* of what there is beside weights and bias, padding counted */
 
   /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY, INTERNAL. */
@@ -99,11 +102,22 @@ struct ommai_linear_format {
   enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
 };
 
-extern const struct ommai_linear_format ommai_linear_dense, ommai_linear_int8;
+extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_int8;
+
+/* What serves such layers on this CPU. */
+const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,
+                                                          const struct ommai_linear_spec *spec);
 
 /* A layer of these sizes in which nothing is made. */
 struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engine *engine,
                                                  const struct ommai_linear_spec *spec);
+
+/* x[n], in place. */
+void ommai_linear_activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n);
+
+/* Few rows of dense weights. */
+void ommai_linear_dense_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                                 int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
@@ -134,13 +148,10 @@ bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out
 /* Zeros wherever the packed weights have room that no source fills. */
 void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, void *weights, size_t weight_bytes);
 
-/* Writes rows first_row .. first_row + source->n_out - 1 of the stacked matrix, and their bias, on `team`. Values round to bf16 where
- * `compute` says so, also in f32 layouts. The weights' padding is cleared and bias holds zeros before the first source. */
-void ommai_linear_pack(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
-                       enum ommai_weight_layout layout, int64_t first_row, const struct omma_team *team, void *weights,
-                       float *bias);
+/* Packs stacked sources into f32 or bf16 panels, on the engine's team. The weights' padding is cleared and bias holds zeros before. */
+void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources);
 
-/* The same for int8: weights [OMMAI_WEIGHTS_S8_PANELS], scales and weight_sums [n_panels * 64] of the layer. */
+/* Writes rows first_row .. first_row + source->n_out - 1 of the stacked matrix, and their bias, on `team`: weights [OMMAI_WEIGHTS_S8_PANELS], scales and weight_sums [n_panels * 64] of the layer. */
 void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row,
                             const struct omma_team *team, int8_t *weights, float *scales, int32_t *weight_sums, float *bias);
 

@@ -84,6 +84,15 @@ void ommai_linear_op_destroy(struct ommai_linear_op *op) {
 
 const char *ommai_linear_op_name(const struct ommai_linear_op *op) { return op->linear->format->op_name(op); }
 
+void ommai_linear_activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n) {
+  switch (activation) {
+    case OMMAI_ACTIVATION_GELU_TANH: ops->gelu_tanh(row, n); break;
+    case OMMAI_ACTIVATION_GELU_ERF: ops->gelu_erf(row, n); break;
+    case OMMAI_ACTIVATION_SILU: ops->silu(row, n); break;
+    default: break;
+  }
+}
+
 /* How many of n rows go into the next product: all where a step of the ladder is but little larger, else a step that they fill. */
 static int64_t choose_rows(const struct ommai_ladder *ladder, int64_t n) {
   int64_t filled = 0;

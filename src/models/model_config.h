@@ -55,6 +55,7 @@ struct ommai_model_config {
   struct ommai_video_config video;
   struct ommai_generation_config generation;
   int32_t image_token;
+  enum omma_dtype stored_type; /* that config.json says the tensors have; bf16 where it says nothing */
 };
 
 /* What the processor files of a family's released checkpoints say, as JSON, beside the sizes that config.json has. */

@@ -57,9 +57,10 @@ enum omma_status ommai_loader_vector(struct ommai_weight_loader *loader, const c
 
 enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
                                    struct ommai_loader_tensor *out, struct omma_error *error) {
-  *out = (struct ommai_loader_tensor){0};
+  *out = (struct ommai_loader_tensor){.type = loader->stored_type};
   OMMAI_TRY(meet(loader, name, n_dims, shape, &out->tensor, error));
-  return out->tensor ? dtype_of(out->tensor, &out->type, error) : OMMA_OK;
+  const struct ommai_tensor *tensor = out->tensor ? out->tensor : ommai_loader_find(loader, name);
+  return tensor ? dtype_of(tensor, &out->type, error) : OMMA_OK;
 }
 
 void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_loader_tensor *tensor) {
@@ -85,7 +86,13 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    struct ommai_linear **out, struct omma_error *error) {
   struct ommai_linear_spec spec = ommai_loader_spec(loader, role, 0, n_in, false);
-  for (int i = 0; i < n_sources; i++) spec.n_out += sources[i].n_out;
+  for (int i = 0; i < n_sources; i++) {
+    spec.n_out += sources[i].n_out;
+    /* bf16 is what f32 arithmetic reads without loss where it is what the checkpoint has. */
+    if (spec.compute == OMMA_F32 && spec.format == OMMAI_FORMAT_BF16 && sources[i].type != OMMA_BF16) {
+      spec.format = OMMAI_FORMAT_F32;
+    }
+  }
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, &spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
   enum omma_status status = ommai_linear_create(loader->linear_engine, &spec, sources, n_sources, out, error);

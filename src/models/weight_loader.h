@@ -24,7 +24,8 @@ struct ommai_weight_loader {
   const struct ommai_checkpoint *checkpoint; /* PACK; may be NULL in DESCRIBE */
   struct ommai_linear_engine *linear_engine;
   struct ommai_weight_policy policy;
-  ommai_tensor_visitor visit; /* DESCRIBE; may be NULL */
+  enum omma_dtype stored_type; /* of tensors that no checkpoint is there to show */
+  ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
   void *visit_context;
   int64_t n_parameters;
   int64_t bytes;          /* in memory */
@@ -47,7 +48,8 @@ struct ommai_linear_part {
   bool has_bias;
 };
 
-/* The layer that the policy makes of these sizes. */
+/* The layer that the policy makes of these sizes. ommai_loader_pack may keep its weights in another format, which scratch does not depend
+ * on. */
 struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
                                            int64_t n_in, bool has_bias);
 
@@ -59,7 +61,7 @@ enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum om
 /* A tensor that several layers take their matrices from: several experts, or the heads of one projection. */
 struct ommai_loader_tensor {
   const struct ommai_tensor *tensor; /* NULL without packing */
-  enum omma_dtype type;
+  enum omma_dtype type;              /* without packing the checkpoint's where it is open, else what is expected */
 };
 /* Counts and shows the tensor, or finds it; ommai_loader_close lets go of its pages after the last matrix was packed. */
 enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,

@@ -18,6 +18,8 @@ enum ommai_weight_role {
   OMMAI_WEIGHT_ROLES
 };
 
+/* Dense weights for computing in f32 are asked for as BF16: those that the checkpoint has in bf16 stay so, which loses nothing; others are
+ * kept as f32. */
 struct ommai_weight_kind {
   enum ommai_weight_format format;
   enum omma_dtype compute;
@@ -26,6 +28,8 @@ struct ommai_weight_kind {
 struct ommai_weight_policy {
   struct ommai_weight_kind kinds[OMMAI_WEIGHT_ROLES];
 };
+
+struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute);
 
 /* `tower` and `text` are what was asked for; gated_tower: its blocks have gated layers. */
 struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tower, bool gated_tower,

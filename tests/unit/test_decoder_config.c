@@ -29,7 +29,7 @@ static struct ommai_weight_loader weigh(const struct ommai_decoder_config *confi
   struct ommai_decoder decoder = {.config = *config, .dtype = OMMA_BF16};
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
   assert_ok(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &engine, &error), &error);
-  const struct ommai_weight_kind plain = {OMMAI_FORMAT_BF16, OMMA_BF16};
+  const struct ommai_weight_kind plain = ommai_weight_kind_dense(OMMA_BF16);
   struct ommai_weight_loader loader = {.mode = OMMAI_LOADER_DESCRIBE,
                                        .allocator = ommai_default_allocator,
                                        .linear_engine = engine,

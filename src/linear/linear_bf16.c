@@ -1,5 +1,5 @@
-/* Dense weights, f32 or bf16: oneDNN's products for tiles of rows, own kernels for few. oneDNN's fast code wants rows without gaps,
- * and bf16 only where the CPU has bf16 products: else x and y go through copies. */
+/* Layers in bf16 on CPUs with bf16 products: oneDNN's for tiles of rows, own kernels for few. oneDNN's fast code wants rows without gaps:
+ * others go through copies. */
 #include <string.h>
 
 #include "base/allocator.h"
@@ -8,16 +8,14 @@
 #include "kernels/dtype.h"
 #include "linear/linear_objects.h"
 
-struct dense_op {
+struct bf16_op {
   const struct ommai_ladder_products *products;
   struct ommai_onednn_operand *part; /* of some of the outputs, else NULL */
 };
 
 /* How x and y reach the product, and where in a worker's scratch their copies are; the product's own scratch is at 0. */
 struct passage {
-  enum omma_dtype x_type, y_type; /* as oneDNN sees them */
-  bool copy_x;                    /* expanded, or its rows have gaps */
-  bool copy_y;                    /* rounded at the end, or its rows have gaps */
+  bool copy_x, copy_y; /* its rows have gaps */
   size_t x_at, y_at, size;
 };
 
@@ -26,25 +24,22 @@ struct passage {
 static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                               struct omma_error *error) {
   (void)engine;
-  if (spec->format == ommai_linear_dense_format(spec->compute)) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "format", "linear layer: no computing in %s over %s weights",
-                          ommai_dtype_name(spec->compute), spec->compute == OMMA_F32 ? "bf16" : "f32");
+  (void)spec;
+  (void)error;
+  return OMMA_OK;
 }
 
-static enum ommai_weight_layout layout_for(const struct ommai_linear_engine *engine, enum omma_dtype compute) {
-  return engine->layouts[compute];
+static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
+  (void)spec;
+  return OMMAI_WEIGHTS_BF16_PANELS;
 }
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
   const struct ommai_few_rows_weights *packed = &linear->packed;
   struct ommai_onednn_operand *operand;
-  int64_t row = 0;
-  for (int i = 0; i < n_sources; i++) {
-    ommai_linear_pack(&sources[i], packed->n_in, packed->x_type, packed->layout, row, linear->engine->packing_team,
-                      linear->weights, linear->bias);
-    row += sources[i].n_out;
-  }
+  linear->packed.arithmetic = OMMA_BF16;
+  ommai_linear_pack_dense(linear, sources, n_sources);
   OMMAI_TRY(ommai_onednn_operand_create(linear->engine->onednn, packed->layout, packed->n_out, packed->n_in, linear->weights,
                                         linear->spec.has_bias ? linear->bias : NULL, &operand, error));
   linear->own = operand;
@@ -53,31 +48,21 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
 
 static void release(struct ommai_linear *linear) { ommai_onednn_operand_destroy(linear->own); }
 
-static void few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
-                     int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  ommai_few_rows_run(&linear->engine->few_rows, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel,
-                     n_panels);
-}
-
 /* ---- ops -------------------------------------------------------------------------------------------------------------- */
 
 static const struct ommai_ladder *ladder_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
-  enum omma_dtype compute = op->linear->spec.compute;
-  return op->form.n_panels > 0 ? &engine->part_ladders[compute] : &engine->ladders[compute];
+  return op->form.n_panels > 0 ? &engine->part_ladder : &engine->ladder;
 }
 
 /* Rows and columns are within OMMAI_LINEAR_MAX_*, so nothing overflows. */
 static struct passage find_passage(const struct ommai_linear_op *op, size_t product_bytes) {
   const struct ommai_few_rows_weights *packed = &op->linear->packed;
-  bool expanded = packed->x_type == OMMA_BF16 && packed->layout != OMMAI_WEIGHTS_BF16_PANELS;
-  struct passage passage = {.x_type = expanded ? OMMA_F32 : packed->x_type, .y_type = expanded ? OMMA_F32 : op->form.y_type};
+  struct passage passage = {.copy_x = op->form.x_stride != packed->n_in, .copy_y = op->form.y_stride != op->n_columns};
   size_t rows = (size_t)op->ladder->rows[op->ladder->n_steps - 1];
-  passage.copy_x = expanded || op->form.x_stride != packed->n_in;
-  passage.copy_y = op->form.y_type != passage.y_type || op->form.y_stride != op->n_columns;
   passage.size = passage.x_at = ommai_linear_align(product_bytes);
-  if (passage.copy_x) passage.size += ommai_linear_align(rows * (size_t)packed->n_in * ommai_dtype_size(passage.x_type));
+  if (passage.copy_x) passage.size += ommai_linear_align(rows * (size_t)packed->n_in * sizeof(ommai_bf16));
   passage.y_at = passage.size;
-  if (passage.copy_y) passage.size += ommai_linear_align(rows * (size_t)op->n_columns * ommai_dtype_size(passage.y_type));
+  if (passage.copy_y) passage.size += ommai_linear_align(rows * (size_t)op->n_columns * ommai_dtype_size(op->form.y_type));
   return passage;
 }
 
@@ -87,7 +72,7 @@ static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op)
       .n_in = packed->n_in,
       .n_out = op->n_columns,
       .layout = packed->layout,
-      .y_type = find_passage(op, 0).y_type,
+      .y_type = op->form.y_type,
       .activation = op->form.activation,
       .bias = op->linear->spec.has_bias,
       .accumulate = op->form.accumulate,
@@ -104,85 +89,76 @@ static enum omma_status op_scratch(struct ommai_linear_engine *engine, const str
 }
 
 /* Names the part of the weights that the form's outputs need to oneDNN. */
-static enum omma_status name_part(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, struct dense_op *own,
+static enum omma_status name_part(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, struct bf16_op *own,
                                   struct omma_error *error) {
   const struct ommai_linear *linear = op->linear;
   const struct ommai_few_rows_weights *packed = &linear->packed;
   if (op->form.n_panels == 0) return OMMA_OK;
-  size_t element = packed->layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
   int64_t at = op->form.first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in);
   return ommai_onednn_operand_create(engine->onednn, packed->layout, op->n_columns, packed->n_in,
-                                     (char *)linear->weights + (size_t)at * element,
+                                     (ommai_bf16 *)linear->weights + at,
                                      linear->spec.has_bias ? linear->bias + op->first_column : NULL, &own->part, error);
 }
 
 static enum omma_status op_create(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
   struct ommai_onednn_shape shape = product_shape(op);
-  struct dense_op *own = op->own = ommai_allocate(&engine->allocator, 1, sizeof *own);
+  struct bf16_op *own = op->own = ommai_allocate(&engine->allocator, 1, sizeof *own);
   if (!own) return ommai_fail_memory(error, "linear layer's form", sizeof *own);
   OMMAI_TRY(name_part(engine, op, own, error));
   return ommai_linear_find_products(engine, &shape, op->ladder, &own->products, error);
 }
 
 static void op_release(struct ommai_linear_op *op) {
-  struct dense_op *own = op->own;
+  struct bf16_op *own = op->own;
   if (!own) return;
   ommai_onednn_operand_destroy(own->part);
   ommai_release(&op->engine->allocator, own, 1, sizeof *own);
 }
 
 static const char *op_name(const struct ommai_linear_op *op) {
-  const struct dense_op *own = op->own;
+  const struct bf16_op *own = op->own;
   return ommai_onednn_matmul_name(own->products->steps[op->ladder->n_steps - 1]);
 }
 
-/* Rows of n values, from one stride and type to another; only bf16 to f32 and back, or no change. */
-static void copy_rows(const void *from, enum omma_dtype from_type, int64_t from_stride, void *to, enum omma_dtype to_type,
-                      int64_t to_stride, int64_t n_rows, int64_t n) {
+/* Rows of n elements, from one stride to another. */
+static void copy_rows(const void *from, int64_t from_stride, void *to, int64_t to_stride, int64_t n_rows, int64_t n,
+                      size_t element) {
   for (int64_t row = 0; row < n_rows; row++) {
-    const char *source = (const char *)from + (size_t)(row * from_stride) * ommai_dtype_size(from_type);
-    char *target = (char *)to + (size_t)(row * to_stride) * ommai_dtype_size(to_type);
-    if (from_type == to_type) {
-      memcpy(target, source, (size_t)n * ommai_dtype_size(to_type));
-    } else if (to_type == OMMA_F32) {
-      for (int64_t i = 0; i < n; i++)
-        ((float *)(void *)target)[i] = ommai_bf16_to_f32(((const ommai_bf16 *)(const void *)source)[i]);
-    } else {
-      for (int64_t i = 0; i < n; i++)
-        ((ommai_bf16 *)(void *)target)[i] = ommai_bf16_from_f32(((const float *)(const void *)source)[i]);
-    }
+    memcpy((char *)to + (size_t)(row * to_stride) * element, (const char *)from + (size_t)(row * from_stride) * element,
+           (size_t)n * element);
   }
 }
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
   const struct ommai_few_rows_weights *packed = &op->linear->packed;
   const struct ommai_linear_form *form = &op->form;
-  const struct dense_op *own = op->own;
+  const struct bf16_op *own = op->own;
   const struct passage passage = find_passage(op, own->products->scratch_bytes);
   char *scratch = op->engine->scratch[worker].memory;
   void *product_x = scratch + passage.x_at, *product_y = passage.copy_y ? scratch + passage.y_at : y;
+  size_t y_element = ommai_dtype_size(form->y_type);
   int step = 0;
   while (op->ladder->rows[step] < n_rows) step++;
   if (passage.copy_x) {
-    copy_rows(x, packed->x_type, form->x_stride, product_x, passage.x_type, packed->n_in, n_rows, packed->n_in);
+    copy_rows(x, form->x_stride, product_x, packed->n_in, n_rows, packed->n_in, sizeof(ommai_bf16));
   }
   if (passage.copy_y && form->accumulate) {
-    copy_rows(y, form->y_type, form->y_stride, product_y, passage.y_type, op->n_columns, n_rows, op->n_columns);
+    copy_rows(y, form->y_stride, product_y, op->n_columns, n_rows, op->n_columns, y_element);
   }
   OMMAI_TRY(ommai_onednn_matmul_run(own->products->steps[step], own->part ? own->part : op->linear->own,
                                     passage.copy_x ? product_x : x, product_y, scratch, worker));
   if (passage.copy_y) {
-    copy_rows(product_y, passage.y_type, op->n_columns, y, form->y_type, form->y_stride, n_rows, op->n_columns);
+    copy_rows(product_y, op->n_columns, y, form->y_stride, n_rows, op->n_columns, y_element);
   }
   return OMMA_OK;
 }
 
-const struct ommai_linear_format ommai_linear_dense = {
+const struct ommai_linear_format ommai_linear_bf16 = {
     .check = check,
-    .layout = layout_for,
+    .layout = layout_of,
     .pack = pack,
     .release = release,
-    .few_rows = few_rows,
+    .few_rows = ommai_linear_dense_few_rows,
     .in_parts = true,
     .ladder = ladder_of,
     .op_scratch = op_scratch,
