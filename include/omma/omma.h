@@ -228,8 +228,10 @@ struct omma_part {
   size_t text_size;
   const struct omma_image *image;
   struct omma_image_options image_options; /* of the picture, or of the video's frames: see omma_model_plan_video */
-  /* A name that stands for the picture or video in the encoder's cache, where the caller answers for it; NULL: its pixels. */
+  /* A name of the picture or video, NULL: none. What is kept of it is found again by its pixels and this name together, or by the name
+   * alone where `image_name_suffices`: the caller then answers for the name never meaning two pictures. */
   const char *image_name;
+  bool image_name_suffices;
   const struct omma_video *video;
 };
 

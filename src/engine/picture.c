@@ -290,16 +290,21 @@ struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_pr
   return *picture;
 }
 
-struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_picture *picture, const char *name) {
+struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_picture *picture, const char *name,
+                                                    bool name_suffices) {
   struct ommai_picture_key key;
   crypto_generichash_state state;
-  unsigned char kind = name ? 1 : 0;
+  bool by_name = name && name_suffices;
+  unsigned char kind = by_name ? 2 : name ? 1 : 0;
+  uint64_t name_size = name ? strlen(name) : 0; /* so that no name goes on into the pixels */
   size_t n_pixels = (size_t)picture->n_frames * frame_bytes(&picture->plan);
   crypto_generichash_init(&state, NULL, 0, sizeof key.bytes);
   crypto_generichash_update(&state, &kind, sizeof kind);
   crypto_generichash_update(&state, (const unsigned char *)picture->plan.grid_thw, sizeof picture->plan.grid_thw);
   crypto_generichash_update(&state, (const unsigned char *)&picture->n_frames, sizeof picture->n_frames);
-  crypto_generichash_update(&state, name ? (const unsigned char *)name : picture->pixels, name ? strlen(name) : n_pixels);
+  crypto_generichash_update(&state, (const unsigned char *)&name_size, sizeof name_size);
+  if (name) crypto_generichash_update(&state, (const unsigned char *)name, name_size);
+  if (!by_name) crypto_generichash_update(&state, picture->pixels, n_pixels);
   crypto_generichash_final(&state, key.bytes, sizeof key.bytes);
   return key;
 }
