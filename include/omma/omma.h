@@ -131,9 +131,19 @@ struct omma_image_limits {
   int64_t max_bytes;  /* of the file; default 64 MiB */
   int64_t max_side;   /* pixels; default 65,500 */
   int64_t max_pixels; /* width * height; default 178,956,970 */
+  int64_t max_cpu_ms; /* processor time that decoding may take, looked at between rows; default 30,000 */
 };
 
-/* Decodes a picture (JPEG, PNG, WebP, BMP, the first frame of a GIF; told by content) to 8-bit RGB: EXIF orientation applied, alpha
+/* What decoding a picture would give, and the memory it takes at its worst moment: the pixels, and what grows with them inside the codec. */
+struct omma_image_header {
+  int32_t width, height; /* after EXIF orientation */
+  int64_t decode_bytes;
+};
+/* The same from the file's headers alone. Errors: as omma_image_decode, as far as the headers show them. */
+OMMA_API enum omma_status omma_image_probe(const void *bytes, size_t size, const struct omma_image_limits *limits,
+                                           struct omma_image_header *header, struct omma_error *error);
+
+/* Decodes a picture (JPEG, PNG, WebP, BMP, the first frame of a GIF; HEIC, AVIF and TIFF where their libraries are; told by content) to 8-bit RGB: EXIF orientation applied, alpha
  * painted on white, 16 bits cut to the high byte, colour profiles ignored. The bytes are not kept. Errors: FORMAT (not a picture,
  * broken, truncated), UNSUPPORTED (a format this build lacks), LIMIT, MEMORY. */
 OMMA_API enum omma_status omma_image_decode(const void *bytes, size_t size, const struct omma_image_limits *limits,

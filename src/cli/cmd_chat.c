@@ -298,7 +298,8 @@ static const struct ommai_option question_table[] = {
      .offset = AT(images),
      .value = "FILE",
      .takes = ommai_is_image_source,
-     .help = "images (JPEG, PNG, WebP, GIF, BMP): files, file:// addresses, data: URLs, or - for standard input; images stand "
+     .help = "images (JPEG, PNG, WebP, GIF, BMP; HEIC, AVIF, TIFF where built with them): files, file:// addresses, data: "
+             "URLs, or - for standard input; images stand "
              "before the text"},
     {.name = "video",
      .type = OMMAI_OPTION_STRINGS,

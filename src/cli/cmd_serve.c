@@ -29,7 +29,7 @@ struct values {
   struct ommai_strings media_domains;
   bool private_media_addresses;
   const char *local_media_path;
-  int64_t max_body_bytes;
+  int64_t max_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
 };
 
 /* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
@@ -159,6 +159,10 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .seeded = values->seed >= 0,
                                         .seed = (uint64_t)values->seed,
                                         .max_body_bytes = values->max_body_bytes,
+                                        .image_limits = {.max_pixels = values->max_image_pixels},
+                                        .max_media_bytes = values->max_decode_bytes,
+                                        .media_cpu_ms = values->max_decode_seconds * 1000,
+                                        .n_workers = (int)values->request_workers,
                                         .allowed_local_media_path = values->local_media_path,
                                         .allowed_media_domains = values->media_domains.items,
                                         .n_allowed_media_domains = values->media_domains.count,
@@ -271,6 +275,40 @@ static const struct ommai_option table[] = {
      .high = (int64_t)1 << 40,
      .help = "largest request body, pictures included",
      .otherwise = "64 MiB"},
+    {.name = "max-image-pixels",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_image_pixels),
+     .value = "N",
+     .low = 1,
+     .high = INT32_MAX,
+     .help = "largest image as it is sent, before it is resized",
+     .otherwise = "178956970"},
+    {.name = "max-decode-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_decode_bytes),
+     .value = "SIZE",
+     .low = 1 << 20,
+     .high = (int64_t)1 << 40,
+     .help = "memory for images of all requests while they are decoded, codecs included; requests wait for their share, and "
+             "one that "
+             "needs more is refused",
+     .otherwise = "1.5 GiB"},
+    {.name = "max-decode-seconds",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(max_decode_seconds),
+     .value = "N",
+     .low = 1,
+     .high = 86400,
+     .help = "processor time for decoding the images of one request",
+     .otherwise = "30"},
+    {.name = "request-workers",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(request_workers),
+     .value = "N",
+     .low = 2,
+     .high = 64,
+     .help = "threads that read requests and decode images; one of them is kept for requests without images",
+     .otherwise = "3"},
 };
 static const struct ommai_option_group options = {"Server", table, sizeof table / sizeof *table};
 
