@@ -52,7 +52,10 @@ struct omma_server_options {
    * tells apart what is the same. */
   bool trust_media_uuids;
 
-  int n_workers;           /* threads that parse, decode and prepare; 0: 2 */
+  int64_t max_media_bytes; /* memory that images of all requests take while they are decoded, codecs included; 0: 1.5 GiB */
+  int64_t media_cpu_ms;    /* processor time for decoding the images of one request; 0: 30,000 */
+
+  int n_workers;           /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
   int64_t job_queue_limit; /* requests that may wait for a worker, more gives 503; 0: 256 */
   /* Open connections; 0: 512. When there are more, the slowest one without a complete request is closed; where all have one, the new
    * one gets 503 from all but the endpoints that say how the server is. */

@@ -1,6 +1,6 @@
 /* The directory whose files requests may name, and files below it. */
-#ifndef OMMAI_SERVER_MEDIA_FILE_H
-#define OMMAI_SERVER_MEDIA_FILE_H
+#ifndef OMMAI_SERVER_MEDIA_ROOT_H
+#define OMMAI_SERVER_MEDIA_ROOT_H
 
 #include <omma/status.h>
 #include <stdbool.h>

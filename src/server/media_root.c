@@ -1,4 +1,4 @@
-#include "server/media_file.h"
+#include "server/media_root.h"
 
 #include <errno.h>
 #include <fcntl.h>
