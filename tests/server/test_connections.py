@@ -406,13 +406,14 @@ def test_a_clean_end_and_a_quick_one(request, kind):
     assert server.stop() == 0
     assert b"[DONE]" in data + read_all(stream)
     server = ServerProcess(command)
-    stream = [server.open_stream("hello", n=8, ignore_eos=True) for _ in range(8)]
-    read_until(stream[0], b'"content":')
+    stream = server.open_stream("hello", n=8, ignore_eos=True)
+    read_until(stream, b'"content":')
     server.process.terminate()
     wait_for(lambda: server.get("/health").status == 503, "a health check that fails")
     server.process.terminate()
     assert server.process.wait(60) != 0
     server.process.stdout.close()
+    stream.close()
 
 
 @pytest.mark.real_too

@@ -1,7 +1,5 @@
 """Heads that a proxy in front could read otherwise, and heads of unusual size or form."""
 
-import socket
-
 import pytest
 from server_process import read_all, read_until
 
@@ -12,8 +10,7 @@ SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 
 def ask(server, head):
     with server.connect() as connection:
-        connection.sendall(head + b"\r\n\r\n")
-        connection.shutdown(socket.SHUT_WR)
+        connection.sendall(head + b"\r\nConnection: close\r\n\r\n")
         return read_all(connection)
 
 
