@@ -24,6 +24,8 @@ struct settings {
   struct omma_server_options server;
   struct omma_engine_options engine;
   const char *names[8], *media_hosts[8], *keys[8], *origins[8], *methods[8], *headers[8], *model;
+  char *lists[8];
+  size_t n_lists;
 };
 
 static void print_line(void *context, const char *line) {
@@ -43,18 +45,18 @@ static void release(void *context, void *pointer, size_t size) {
 }
 
 /* The words of ["a", "b"], at most 8. */
-static size_t read_words(const char *text, const char **words) {
+static size_t read_words(struct settings *s, const char *text, const char **words) {
   size_t n_words = 0;
-  char *at = strdup(text); /* for as long as the program runs */
+  char *at = s->lists[s->n_lists++] = strdup(text);
   for (char *word = strtok(at, "[], \""); word && n_words < 8; word = strtok(NULL, "[], \"")) words[n_words++] = word;
   return n_words;
 }
 
 static bool set_cross_origin(struct settings *s, const char *key, const char *value) {
   struct omma_cross_origin_options *options = &s->server.cross_origin;
-  if (!strcmp(key, "--allowed-origins")) return options->n_origins = read_words(value, s->origins), true;
-  if (!strcmp(key, "--allowed-methods")) return options->n_methods = read_words(value, s->methods), true;
-  if (!strcmp(key, "--allowed-headers")) return options->n_headers = read_words(value, s->headers), true;
+  if (!strcmp(key, "--allowed-origins")) return options->n_origins = read_words(s, value, s->origins), true;
+  if (!strcmp(key, "--allowed-methods")) return options->n_methods = read_words(s, value, s->methods), true;
+  if (!strcmp(key, "--allowed-headers")) return options->n_headers = read_words(s, value, s->headers), true;
   if (!strcmp(key, "--allow-credentials")) return options->credentials = true, true;
   return false;
 }
@@ -138,6 +140,7 @@ int main(int argc, char **argv) {
   omma_engine_destroy(engine);
   omma_model_close(model);
   close(stop);
+  for (size_t i = 0; i < settings.n_lists; i++) free(settings.lists[i]);
   printf("stop=%" PRId64 " length=%" PRId64 " cancelled=%" PRId64 " error=%" PRId64 " running=%" PRId64 "\n",
          stats.n_finished[0], stats.n_finished[1], stats.n_finished[2], stats.n_finished[3], stats.n_running);
   return failed;
