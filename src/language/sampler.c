@@ -330,38 +330,56 @@ static double weight_of(const struct ommai_sampler_row *row, const struct scratc
   return exp(((double)scratch->values[token] - scratch->highest) / row->settings->temperature);
 }
 
-/* Takes the tokens that top-k leaves into popped, up to `most`; returns how many. *mass: what they weigh together. */
-static int64_t pop_top_k(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, struct scratch *scratch,
-                         int64_t most, int32_t *popped, double *mass) {
-  int64_t n = 0;
+/* Takes the tokens that min-p and top-k leave into popped; returns how many. *mass: what they weigh together. */
+static int64_t pop_ranked(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, struct scratch *scratch,
+                          int32_t *popped, double *mass) {
+  int64_t top_k = row->settings->top_k, most = top_k > 0 ? ommai_min_i64(top_k, sampler->vocab_size) : sampler->vocab_size,
+          n = 0;
   *mass = 0;
   for (int32_t token; n < most && (token = pop(sampler, scratch)) >= 0; n++) {
+    double weight = weight_of(row, scratch, token);
+    if (weight < row->settings->min_p) break;
+    popped[n] = token;
+    *mass += weight;
+  }
+  return n;
+}
+
+/* Takes tokens into popped until they weigh their share of all; returns how many. *mass likewise. */
+static int64_t pop_share(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, struct scratch *scratch,
+                         int32_t *popped, double *mass) {
+  double total = 0;
+  int64_t n = 0;
+  for (int64_t i = 0; i < sampler->n_parts; i++) total += scratch->parts[i].sum;
+  *mass = 0;
+  for (int32_t token; (n == 0 || *mass < row->settings->top_p * total) && (token = pop(sampler, scratch)) >= 0; n++) {
     popped[n] = token;
     *mass += weight_of(row, scratch, token);
   }
   return n;
 }
 
-/* Draws from the tokens that top-k, top-p and min-p leave, in falling order of probability. top-p counts the mass of what top-k leaves. */
+/* Of n tokens in falling order, those before which there is less than top-p's share of *mass, which becomes theirs. */
+static int64_t cut_share(const struct ommai_sampler_row *row, const struct scratch *scratch, const int32_t *popped, int64_t n,
+                         double *mass) {
+  double share = row->settings->top_p * *mass, kept = 0;
+  int64_t count = 0;
+  while (count < n && (count == 0 || kept < share)) kept += weight_of(row, scratch, popped[count++]);
+  *mass = kept;
+  return count;
+}
+
+/* Draws from the tokens that min-p, top-k and top-p leave, in falling order of probability. */
 static int32_t draw_from_best(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, struct scratch *scratch,
                               double random, int32_t *popped) {
   const struct ommai_sampler_settings *settings = row->settings;
-  bool ranked = settings->top_k > 0 && settings->top_k < sampler->vocab_size;
-  double total = 0, kept = 0, sum = 0;
-  int64_t n_ranked = ranked ? pop_top_k(sampler, row, scratch, settings->top_k, popped, &total) : 0, n = 0;
-  for (int64_t i = 0; i < sampler->n_parts && !ranked; i++) total += scratch->parts[i].sum;
-  while (!ranked || n < n_ranked) {
-    if (n > 0 && settings->top_p < 1 && kept >= settings->top_p * total) break;
-    int32_t token = ranked ? popped[n] : pop(sampler, scratch);
-    if (token < 0) break;
-    double weight = weight_of(row, scratch, token);
-    if (n > 0 && weight < settings->min_p) break;
-    popped[n++] = token;
-    kept += weight;
-  }
+  bool ranked = settings->top_k > 0 || settings->min_p > 0;
+  double mass, sum = 0;
+  int64_t n = ranked ? pop_ranked(sampler, row, scratch, popped, &mass) : pop_share(sampler, row, scratch, popped, &mass);
+  if (ranked && settings->top_p < 1) n = cut_share(row, scratch, popped, n, &mass);
   for (int64_t i = 0; i < n; i++) {
     sum += weight_of(row, scratch, popped[i]);
-    if (sum > random * kept) return popped[i];
+    if (sum > random * mass) return popped[i];
   }
   return row->token;
 }

@@ -1,9 +1,12 @@
 /* From logits to tokens, many rows at a time: greedy, or drawn with temperature, top-k, top-p and min-p from a seeded generator;
  * penalties; the log-probabilities that clients ask for.
  *
- * Order of steps and meaning of the settings as in vLLM: log-probabilities are the model's own (before everything else); then
- * repetition, presence and frequency penalties; temperature; top-k; top-p; min-p. Ties go to the lower id. The vocabulary is cut into
- * parts of a fixed length that a thread pool shares, so that a row's result depends neither on the threads nor on the other rows. */
+ * Order of steps and meaning of the settings as in vLLM 0.32 (v1/sample): log-probabilities are the model's own (before everything
+ * else); then bans; repetition, frequency and presence penalties; temperature; min-p, against the likeliest token; top-k; top-p,
+ * a share of what these two leave. Ties go to the lower id, and top-k leaves k tokens at most (as vLLM's GPU kernels do; its
+ * plain form keeps all that equal the k-th). A temperature below 1e-5 is greedy, as there; one below 0.01, which vLLM raises to that, is
+ * taken as it is. The vocabulary is cut into parts of a fixed length that a thread pool shares, so that a row's result depends neither on
+ * the threads nor on the other rows. */
 #ifndef OMMAI_LANGUAGE_SAMPLER_H
 #define OMMAI_LANGUAGE_SAMPLER_H
 
@@ -15,7 +18,7 @@
 #include "kernels/row_ops.h"
 
 #define OMMAI_SAMPLER_MAX_TOP 20
-/* Below this temperature a row is greedy, as in vLLM. */
+/* Below this temperature a row is greedy. */
 #define OMMAI_SAMPLER_MIN_TEMPERATURE 1e-5
 
 struct ommai_sampler_settings {
