@@ -340,6 +340,10 @@ struct omma_engine_options {
   /* A request is begun when there is room for its prompt and this many tokens of its answer, or all of them; 0: 512, -1: none. Where room
    * runs out later, the youngest request gives its own up and goes on afterwards, with the same answer. */
   int64_t reserve_tokens;
+  /* Tokens of an answer that are guessed from what prompt and answer have said before, and checked in one step with the last one: at most
+   * draft_tokens (up to 15; 0: none), found by the last lookup_max to lookup_min tokens (up to 64; 0: the other one, or 5). No answer
+   * changes; where guesses are mostly wrong they pause. */
+  int64_t draft_tokens, lookup_min, lookup_max;
   bool no_prefix_cache; /* keep no keys and values of prompts for later ones that begin alike */
   bool by_priority;     /* requests go by their priority, then by age; else by age alone */
 };
@@ -442,6 +446,7 @@ struct omma_engine_stats {
   int64_t kv_pages, kv_pages_used;                 /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
   int64_t kv_pages_kept;                           /* of earlier prompts, for later ones; given up when pages run out */
   int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
+  int64_t n_drafts, draft_tokens, accepted_tokens; /* guesses, their tokens, and how many of these were right */
   int64_t n_preemptions, n_preempted;              /* requests that lost their pages for a while: in all, and now */
   int64_t workspace_bytes;
   bool alive; /* false after an internal failure: nothing is accepted any more */

@@ -50,6 +50,9 @@ static void publish(struct omma_engine *engine) {
   stats->kv_pages_kept = pages.n_kept;
   stats->prefix_cache_queries = engine->resources.prefix_queries;
   stats->prefix_cache_hits = engine->resources.prefix_hits;
+  stats->n_drafts = engine->resources.n_drafts;
+  stats->draft_tokens = engine->resources.n_draft_tokens;
+  stats->accepted_tokens = engine->resources.n_accepted_tokens;
   stats->n_preemptions = engine->scheduler.n_preemptions;
   stats->n_preempted = ommai_scheduler_n_preempted(&engine->scheduler);
   stats->images = encode->n_images;

@@ -10,7 +10,7 @@
 #include "language/prefill.h"
 #include "vision/vision_run.h"
 
-enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536 };
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536, DEFAULT_LOOKUP_TOKENS = 5 };
 
 static enum omma_status pick(const char *field, int64_t value, int64_t fallback, int64_t most, int64_t *out,
                              struct omma_error *error) {
@@ -35,6 +35,18 @@ static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache
   return OMMA_OK;
 }
 
+/* Rows of logits in a decode step. */
+static int64_t logits_rows(const struct ommai_engine_sizes *sizes) { return sizes->max_sequences * (1 + sizes->draft_tokens); }
+
+static enum omma_status pick_drafts(const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
+                                    struct omma_error *error) {
+  int64_t longest = options->lookup_max ? options->lookup_max : options->lookup_min;
+  if (options->draft_tokens == 0) return OMMA_OK;
+  OMMAI_TRY(pick("draft_tokens", options->draft_tokens, 1, OMMAI_MAX_DRAFT_TOKENS, &sizes->draft_tokens, error));
+  OMMAI_TRY(pick("lookup_max", longest, DEFAULT_LOOKUP_TOKENS, OMMAI_MAX_LOOKUP_TOKENS, &sizes->lookup_max, error));
+  return pick("lookup_min", options->lookup_min, sizes->lookup_max, sizes->lookup_max, &sizes->lookup_min, error);
+}
+
 static enum omma_status pick_limits(const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
                                     struct omma_error *error) {
   OMMAI_TRY(pick("patch_budget", options->patch_budget, OMMA_DEFAULT_PATCH_BUDGET, OMMAI_MAX_PATCH_BUDGET, &sizes->patch_budget,
@@ -57,7 +69,8 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
                    error));
   }
   sizes->prefill_chunk = ommai_round_up(sizes->prefill_chunk, PAGE);
-  sizes->max_rows = ommai_max_i64(sizes->max_sequences, OMMAI_REPLAY_ROWS);
+  OMMAI_TRY(pick_drafts(options, sizes, error));
+  sizes->max_rows = ommai_max_i64(logits_rows(sizes), OMMAI_REPLAY_ROWS);
   sizes->prefix_cache = !options->no_prefix_cache;
   sizes->by_priority = options->by_priority;
   return OMMA_OK;
@@ -66,8 +79,8 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
 /* Everything with a row for each sequence or page. */
 static size_t size_tables(const struct omma_model *model, const struct ommai_engine_sizes *sizes, size_t sampler) {
   size_t vocab = (size_t)model->config.text.vocab_size, n = (size_t)sizes->max_sequences;
-  return sampler + n * vocab * (sizeof(float) + sizeof(int32_t) + sizeof(bool)) + ommai_page_pool_bytes(sizes->n_pages) +
-         ommai_scheduler_bytes(sizes);
+  return sampler + (size_t)logits_rows(sizes) * vocab * sizeof(float) + n * vocab * (sizeof(int32_t) + sizeof(bool)) +
+         ommai_page_pool_bytes(sizes->n_pages) + ommai_scheduler_bytes(sizes);
 }
 
 enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct omma_engine_options *options,
@@ -139,11 +152,12 @@ static enum omma_status allocate(struct ommai_resources *resources, struct omma_
   const struct omma_model *model = resources->model;
   const struct omma_allocator *allocator = &model->allocator;
   const struct ommai_engine_sizes *sizes = &resources->sizes;
-  size_t cells = (size_t)model->config.text.vocab_size * (size_t)sizes->max_sequences;
+  size_t vocab = (size_t)model->config.text.vocab_size, cells = vocab * (size_t)sizes->max_sequences;
+  size_t logits = vocab * (size_t)logits_rows(sizes);
   resources->prefill_workspace = ommai_allocate_uninitialised(allocator, sizes->prefill_workspace, 1);
   resources->decode_workspace = ommai_allocate_uninitialised(allocator, sizes->decode_workspace, 1);
   resources->vision_workspace = ommai_allocate_uninitialised(allocator, sizes->vision_workspace, 1);
-  resources->logits = ommai_allocate_uninitialised(allocator, cells, sizeof(float));
+  resources->logits = ommai_allocate_uninitialised(allocator, logits, sizeof(float));
   resources->sampler_memory = ommai_allocate_uninitialised(allocator, sampler_size(resources), 1);
   resources->answer_counts = ommai_allocate_uninitialised(allocator, cells, sizeof(int32_t));
   resources->in_prompt = ommai_allocate_uninitialised(allocator, cells, sizeof(bool));
@@ -180,12 +194,13 @@ void ommai_resources_free(struct ommai_resources *resources) {
   if (!resources->model) return;
   const struct omma_allocator *allocator = &resources->model->allocator;
   const struct ommai_engine_sizes *sizes = &resources->sizes;
-  size_t cells = (size_t)resources->model->config.text.vocab_size * (size_t)sizes->max_sequences;
+  size_t vocab = (size_t)resources->model->config.text.vocab_size, cells = vocab * (size_t)sizes->max_sequences;
+  size_t logits = vocab * (size_t)logits_rows(sizes);
   ommai_release(allocator, resources->prefill_workspace, sizes->prefill_workspace, 1);
   ommai_release(allocator, resources->decode_workspace, sizes->decode_workspace, 1);
   ommai_release(allocator, resources->vision_workspace,
                 resources->vision_workspace_size ? resources->vision_workspace_size : sizes->vision_workspace, 1);
-  ommai_release(allocator, resources->logits, cells, sizeof(float));
+  ommai_release(allocator, resources->logits, logits, sizeof(float));
   ommai_release(allocator, resources->sampler_memory, sampler_size(resources), 1);
   ommai_release(allocator, resources->answer_counts, cells, sizeof(int32_t));
   ommai_release(allocator, resources->in_prompt, cells, sizeof(bool));

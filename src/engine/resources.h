@@ -24,8 +24,9 @@ struct ommai_engine_sizes {
   int64_t n_pages, context; /* context: tokens of one sequence, at most */
   int64_t patch_budget, prefill_chunk, queue_limit, slice_ms, slice_percent, encoder_cache_bytes;
   int64_t max_sequences;
-  int64_t max_rows;       /* of a decode step */
-  int64_t reserve_tokens; /* of an answer, that admission finds room for */
+  int64_t max_rows;                             /* of a decode step */
+  int64_t draft_tokens, lookup_min, lookup_max; /* guesses for each sequence and step, 0: none; what they are looked up by */
+  int64_t reserve_tokens;                       /* of an answer, that admission finds room for */
   bool prefix_cache, by_priority;
   size_t page_bytes, prefill_workspace, decode_workspace, vision_workspace, tables;
 };
@@ -44,12 +45,13 @@ struct ommai_resources {
   struct ommai_encoder_cache encoder_cache;
   void *prefill_workspace, *decode_workspace, *vision_workspace;
   size_t vision_workspace_size;
-  float *logits; /* [max_sequences, vocab] */
+  float *logits; /* [max_sequences * (1 + draft_tokens), vocab] */
   void *sampler_memory;
   struct ommai_sampler *sampler;
-  int32_t *answer_counts;              /* [max_sequences, vocab], for penalties */
-  bool *in_prompt;                     /* [max_sequences, vocab] */
-  int64_t prefix_queries, prefix_hits; /* prompt tokens looked up among published pages, and found; counters */
+  int32_t *answer_counts;                              /* [max_sequences, vocab], for penalties */
+  bool *in_prompt;                                     /* [max_sequences, vocab] */
+  int64_t n_drafts, n_draft_tokens, n_accepted_tokens; /* guesses, and those that were right; counters */
+  int64_t prefix_queries, prefix_hits;                 /* prompt tokens looked up among published pages, and found; counters */
 };
 
 enum omma_status ommai_resources_create(const struct omma_model *model, const struct ommai_engine_sizes *sizes,

@@ -217,41 +217,52 @@ static struct ommai_sequence *first_in(const struct ommai_scheduler *scheduler, 
   return NULL;
 }
 
-/* Hands a drawn token to its sequence. */
-static void take_token(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
+/* Hands a drawn token to its sequence; true when that has ended. */
+static bool take_token(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
                        const struct ommai_sampler_row *row) {
   struct omma_error error;
   bool done = false;
   if (ommai_sequence_take_token(sequence, row, &done, &error) != OMMA_OK) {
     fail(scheduler, sequence, &error);
-  } else if (done) {
-    finish(scheduler, sequence);
+    return true;
   }
+  if (done) finish(scheduler, sequence);
+  return done;
 }
 
-static void decode_step(struct ommai_scheduler *scheduler) {
-  struct ommai_decode_lane *lane = &scheduler->decode;
-  struct omma_error error;
-  int64_t start = ommai_clock_ns(), n = 0;
+/* The sequences that decode, their pages in place, into the lane's entries; how many. */
+static int64_t collect_entries(struct ommai_scheduler *scheduler) {
+  int64_t n = 0;
   for (int64_t i = 0; i < scheduler->n_live; i++) { /* may preempt those behind */
     struct ommai_sequence *sequence = scheduler->live[i];
     if (sequence->stage != OMMA_STAGE_DECODE) continue;
     (void)cover(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_generated);
   }
   for (int64_t i = 0; i < scheduler->n_live; i++) {
-    if (scheduler->live[i]->stage == OMMA_STAGE_DECODE) lane->sequences[n++] = scheduler->live[i];
+    if (scheduler->live[i]->stage == OMMA_STAGE_DECODE) scheduler->decode.entries[n++].sequence = scheduler->live[i];
   }
+  return n;
+}
+
+/* A token for every sequence, then for those whose next one was guessed, and so on. */
+static void decode_step(struct ommai_scheduler *scheduler) {
+  struct ommai_decode_lane *lane = &scheduler->decode;
+  struct omma_error error;
+  int64_t start = ommai_clock_ns(), n = collect_entries(scheduler), n_drawn;
   if (n == 0) return;
-  enum omma_status status = ommai_decode_lane_step(lane, n, &error);
-  scheduler->load.step_ns = ommai_clock_ns() - start;
-  scheduler->load.since_step_ns = 0;
-  for (int64_t i = 0; i < n; i++) {
-    if (status == OMMA_OK) {
-      take_token(scheduler, lane->sequences[i], &lane->sampler_rows[i]);
-    } else {
-      fail(scheduler, lane->sequences[i], &error);
+  if (ommai_decode_lane_step(lane, n, &error) != OMMA_OK) {
+    for (int64_t i = 0; i < n; i++) fail(scheduler, lane->entries[i].sequence, &error);
+    return;
+  }
+  for (int64_t round = 0; (n_drawn = ommai_decode_lane_draw(lane, n, round)) > 0; round++) {
+    for (int64_t i = 0; i < n_drawn; i++) {
+      struct ommai_decode_entry *entry = &lane->entries[lane->drawn[i]];
+      bool ended = take_token(scheduler, entry->sequence, &lane->sampler_rows[i]);
+      ommai_decode_lane_close(lane, entry, round, lane->sampler_rows[i].token, ended);
     }
   }
+  scheduler->load.step_ns = ommai_clock_ns() - start;
+  scheduler->load.since_step_ns = 0;
 }
 
 /* The whole prompt is there: the first token, or after a preemption the tokens that were drawn before. */
@@ -260,7 +271,7 @@ static enum omma_status end_prompt(struct ommai_scheduler *scheduler, struct omm
   if (sequence->n_generated) return OMMA_OK;
   OMMAI_TRY(ommai_decode_lane_first(&scheduler->decode, sequence, last_row, error));
   ommai_sequence_begin_decode(sequence);
-  take_token(scheduler, sequence, &scheduler->decode.sampler_rows[0]);
+  (void)take_token(scheduler, sequence, &scheduler->decode.sampler_rows[0]);
   return OMMA_OK;
 }
 
@@ -312,13 +323,13 @@ static void fail_pass(struct ommai_scheduler *scheduler, enum omma_status status
     scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_drop_call(lane), status, error);
     return;
   }
-  struct ommai_sequence **served = scheduler->decode.sequences; /* free between two steps */
+  struct ommai_decode_entry *served = scheduler->decode.entries; /* free between two steps */
   int64_t n = 0;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
-    if (ommai_encode_lane_serves(lane, scheduler->live[i])) served[n++] = scheduler->live[i];
+    if (ommai_encode_lane_serves(lane, scheduler->live[i])) served[n++].sequence = scheduler->live[i];
   }
   ommai_encode_lane_end(lane, false);
-  for (int64_t i = 0; i < n; i++) fail(scheduler, served[i], error);
+  for (int64_t i = 0; i < n; i++) fail(scheduler, served[i].sequence, error);
 }
 
 static void report_pass(const struct ommai_scheduler *scheduler) {

@@ -5,6 +5,7 @@
 #define OMMAI_ENGINE_SEQUENCE_H
 
 #include "engine/answer_text.h"
+#include "engine/draft.h"
 #include "engine/job_ring.h"
 #include "engine/request.h"
 #include "engine/resources.h"
@@ -30,6 +31,7 @@ struct ommai_sequence {
 
   int32_t *generated; /* [max_generated] */
   int64_t n_generated, max_generated;
+  struct ommai_draft_record draft;
   struct ommai_token_counts counts; /* tables of the slot, for penalties */
   int32_t *answer_counts;
   bool *in_prompt;

@@ -247,7 +247,7 @@ static void check_model(const char *name, bool videos, int n, uint64_t seed) {
   answer_alone(models[0], requests[0], alone, n);
   const int64_t page = page_bytes(models[0]), few = (MIN_CONTEXT / 64 + 2) * page;
   const struct omma_engine_options settings[] = {
-      {.max_sequences = 8, .slice_ms = 1},
+      {.max_sequences = 8, .slice_ms = 1, .draft_tokens = 2, .lookup_max = 2},
       {.max_sequences = 5,
        .kv_cache_bytes = few,
        .prefill_chunk = 64,
@@ -255,19 +255,28 @@ static void check_model(const char *name, bool videos, int n, uint64_t seed) {
        .reserve_tokens = -1,
        .encoder_cache_bytes = -1},
       {.max_sequences = 19, .kv_cache_bytes = 3 * few, .slice_percent = 90, .encoder_cache_bytes = 40000, .patch_budget = 64},
-      {.max_sequences = 4, .no_prefix_cache = true, .slice_percent = 5, .kv_cache_bytes = few, .reserve_tokens = -1},
+      {.max_sequences = 4,
+       .no_prefix_cache = true,
+       .slice_percent = 5,
+       .kv_cache_bytes = few,
+       .reserve_tokens = -1,
+       .draft_tokens = 4,
+       .lookup_min = 1,
+       .lookup_max = 3},
   };
-  int64_t n_preemptions = 0, n_hits = 0;
+  int64_t n_preemptions = 0, n_hits = 0, n_accepted = 0;
   struct test_random random = {seed + 1};
   for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
     int m = s % 2 == 0;
     struct omma_engine_stats stats = answer_together(models[m], &settings[s], requests[m], alone, clients, n, &random);
     n_preemptions += stats.n_preemptions;
     n_hits += stats.prefix_cache_hits;
+    n_accepted += stats.accepted_tokens;
     assert_true(!settings[s].no_prefix_cache || stats.prefix_cache_hits == 0);
   }
-  print_message("%s: %d requests, %d preemptions, %d tokens found\n", name, n, (int)n_preemptions, (int)n_hits);
-  assert_true(n_hits > 0 && n_preemptions > 0);
+  print_message("%s: %d requests, %d preemptions, %d tokens found, %d guessed\n", name, n, (int)n_preemptions, (int)n_hits,
+                (int)n_accepted);
+  assert_true(n_hits > 0 && n_preemptions > 0 && n_accepted > 0);
   for (int m = 0; m < 2; m++) {
     for (int i = 0; i < n; i++) omma_request_destroy(requests[m][i]);
     omma_model_close(models[m]);
