@@ -3,6 +3,8 @@
 #include <omma/omma.h>
 #include <stdarg.h>
 
+#include "cli/plain_text.h"
+
 const char *ommai_show_bytes(int64_t bytes, char *out, size_t size) {
   static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
   if (bytes < 1024) {
@@ -30,12 +32,13 @@ const char *ommai_show_seconds(double seconds, char *out, size_t size) {
 const char *ommai_show_plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) {
+  enum { MAX_FACT = 8192 };
+  char text[MAX_FACT];
   va_list arguments;
-  fprintf(out, "  %-26s ", name);
   va_start(arguments, format);
-  vfprintf(out, format, arguments);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  fputc('\n', out);
+  fprintf(out, "  %-26s %s\n", name, ommai_plain_text(text));
 }
 
 static const char *show_count(int64_t count, char *out, size_t size) {
