@@ -396,7 +396,7 @@ const struct ommai_command ommai_command_chat = {
         "a terminal, a conversation begins (/help lists its commands). Ctrl-C ends an answer.",
     .example = "omma chat --image photo.jpg --prompt \"What is in this picture?\"",
     .groups = {&question_options, &sampling_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options,
-               &ommai_engine_options, &ommai_machine_options},
+               &ommai_engine_options, &ommai_template_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_chat,
 };

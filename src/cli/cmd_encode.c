@@ -102,6 +102,7 @@ static int run_encode(const void *given, const struct ommai_strings *arguments) 
   struct results results = {.sources = arguments};
   /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
+  common.no_chat = true;
   int code = ommai_load_images(arguments->items, arguments->count, &images);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &model);
   if (code == OMMAI_EXIT_DONE) code = encode(model, values, images, &results);

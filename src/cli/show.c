@@ -67,6 +67,11 @@ void ommai_show_model(FILE *out, const struct omma_model_info *m) {
   ommai_show_fact(out, "patches", "%lldx%lld pixels, %lldx%lld merged into a token", (long long)m->patch_size,
                   (long long)m->patch_size, (long long)m->merge_size, (long long)m->merge_size);
   ommai_show_fact(out, "picture area", "%lld to %lld pixels", (long long)m->min_pixels, (long long)m->max_pixels);
+  if (m->chat_template_difference) {
+    ommai_show_fact(out, "chat template", "not known: %s", m->chat_template_difference);
+  } else {
+    ommai_show_fact(out, "chat template", "that of %s", m->chat_template);
+  }
   if (m->published_values) ommai_show_fact(out, "preprocessor_config.json", "not found: %s", m->published_values);
 }
 
