@@ -1,4 +1,4 @@
-/* preprocessor_config.json, video_preprocessor_config.json and generation_config.json: the same form in all families. */
+/* preprocessor_config.json and video_preprocessor_config.json: the same form in all families. */
 #ifndef OMMAI_MODELS_PICTURE_CONFIG_H
 #define OMMAI_MODELS_PICTURE_CONFIG_H
 
@@ -21,10 +21,5 @@ enum omma_status ommai_video_config_read(const char *directory, const struct omm
                                          const struct ommai_published_processor *published,
                                          const struct ommai_processor_defaults *defaults, struct ommai_model_config *config,
                                          struct omma_error *error);
-
-/* Reads generation_config.json; where it is missing, the stop token of config.json's text part. */
-enum omma_status ommai_generation_config_read(const char *directory, const struct omma_allocator *allocator,
-                                              const json_t *config, int64_t vocab_size,
-                                              struct ommai_generation_config *generation, struct omma_error *error);
 
 #endif
