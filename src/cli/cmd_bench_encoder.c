@@ -305,6 +305,7 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
   struct ommai_common common = values->common;
   /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
+  common.no_chat = true;
   bench->values = values;
   int code = parse_sizes(bench);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &bench->model);

@@ -16,6 +16,7 @@
 #include "cli/inputs.h"
 #include "cli/json_out.h"
 #include "cli/paths.h"
+#include "cli/plain_text.h"
 #include "cli/show.h"
 
 /* Part of the measured peak that the estimate of the time assumes. */
@@ -167,7 +168,8 @@ static int name_width(const struct ommai_strings *sources) {
 static void print_name(const char *name, int width) {
   size_t length = strlen(name);
   bool cut = length > (size_t)width;
-  printf("%s%-*s", cut ? "..." : "", cut ? width - 3 : width, cut ? name + length - (size_t)(width - 3) : name);
+  if (cut) fputs("...", stdout);
+  ommai_print_plain(stdout, cut ? name + length - (size_t)(width - 3) : name, cut ? width - 3 : width);
 }
 
 static void print_row(const struct estimate *estimate, const char *size, const char *resized, const char *grid,

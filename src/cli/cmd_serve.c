@@ -559,7 +559,7 @@ const struct ommai_command ommai_command_serve = {
         "with the reason.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
     .groups = {&options, &access_options, &limit_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options,
-               &ommai_engine_options, &ommai_machine_options},
+               &ommai_engine_options, &ommai_template_options, &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .ignored_of = "vLLM",
     .values_size = sizeof(struct values),

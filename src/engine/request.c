@@ -260,15 +260,17 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   if (!options) options = &defaults;
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   OMMAI_TRY(ommai_model_require_processor(model, error));
+  OMMAI_TRY(ommai_model_require_chat(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
   OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_chat_form_render(model->family->chat, messages, n_messages, model->config.vision.temporal_patch_size,
-                                        options->continue_final_message, &prompt, error),
-                 done);
+  OMMAI_TRY_GOTO(
+      ommai_chat_form_render(model->chat.variant->form, messages, n_messages, model->config.vision.temporal_patch_size,
+                             options->continue_final_message, &prompt, error),
+      done);
   OMMAI_TRY_GOTO(assemble(request, &prompt, options, error), done);
   *out = request;
   request = NULL;

@@ -812,6 +812,67 @@ def test_verify_tells_a_wrong_tensor_once(omma, model, tmp_path, change, said):
     assert [check["what"] for check in wrong] == [name] and said in wrong[0]["details"]
 
 
+def test_verify_shows_names_without_what_terminals_obey(omma, model, tmp_path):
+    folder = tmp_path / "named"
+    shutil.copytree(model, folder)
+    file = next(path for path in sorted(folder.glob("*.safetensors")) if path.name.startswith("model"))
+    header, data = read_safetensors(file)
+    name = next(name for name in header if name != "__metadata__")
+    header["\x1b[2Jevil\x9b5m\u202etensor"] = header.pop(name)
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    done = omma("verify", "--model", folder)
+    assert done.returncode == 1
+    assert b" [2Jevil  5m   tensor" in done.stdout and b"\x1b" not in done.stdout and b"\xc2\x9b" not in done.stdout
+
+
+def changed_config(model, tmp_path, change):
+    folder = tmp_path / "changed"
+    shutil.copytree(model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize("command", [["plan"], ["verify"], ["info"], ["chat", "--prompt", "x"]])
+def test_quantized_checkpoints_are_refused(omma, model, tmp_path, command):
+    folder = changed_config(model, tmp_path, lambda config: config.update(quantization_config={"quant_method": "awq"}))
+    done = omma(*command, "--model", folder)
+    refused(done, 1, "quantization_config: awq is not supported", "take the checkpoint that it was made from")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "link"])
+@pytest.mark.parametrize("name", ["generation_config.json", "tokenizer_config.json", "chat_template.jinja", "tokenizer.json"])
+def test_what_is_no_file_is_not_missing(omma, model, tmp_path, kind, name):
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    path = folder / name
+    path.unlink(missing_ok=True)
+    {"fifo": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to("nowhere")}[kind](path)
+    refused(omma("plan", "--model", folder), 1, name)
+
+
+def test_another_chat_template(omma, model, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}\n{{ m.content }}\x1b[2J{% endfor %}")
+    words = ["chat", "--model", folder, "--prompt", "x", "--max-tokens", "1", "--threads", "1"]
+    refused(omma(*words), 1, "chat_template.jinja: line ", "--trust-family-chat-template")
+    done = omma(*words, "--trust-family-chat-template")
+    assert done.returncode == 0 and b"omma: warning: " in done.stderr and b"prompts are rendered in the form of" in done.stderr
+    assert b"\x1b" not in done.stderr
+    found = omma.json("info", "--model", folder, "--json")["model"]
+    assert "line " in found["chat_template_difference"]
+    (folder / "chat_template.jinja").unlink()
+    if "chat_template" not in json.loads((folder / "tokenizer_config.json").read_text()):
+        refused(omma(*words), 1, "no chat template", "--trust-family-chat-template")
+    # What asks nothing of a chat does not care.
+    assert omma("plan", "--model", folder).returncode == 0
+    bench = omma("bench", "decode", "--model", folder, "--threads", "1", "--context", "8", "--tokens", "2", "--json")
+    assert bench.returncode == 0 and b"template" not in bench.stderr
+
+
 @pytest.mark.parametrize("segments", ["96", "64x3", "20,7,33", "8x2,100"])
 def test_bench_attention(omma, segments):
     words = ["bench", "attention", "--head-dim", "32", "--heads", "4", "--kv-heads", "2", "--segments", segments]
