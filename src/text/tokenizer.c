@@ -36,7 +36,7 @@ static int32_t whole_piece(const struct ommai_tokenizer *tokenizer, const char *
 
 static enum omma_status encode_plain(struct encoding *encoding, const char *text, size_t size) {
   const struct ommai_tokenizer *tokenizer = encoding->tokenizer;
-  ommai_split_text(&encoding->split, text, size);
+  OMMAI_TRY(ommai_split_text(&encoding->split, text, size, encoding->error));
   for (;;) {
     size_t first, last;
     OMMAI_TRY(ommai_split_next(&encoding->split, &first, &last, encoding->error));
@@ -95,7 +95,7 @@ enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer,
   }
   struct encoding encoding = {.tokenizer = tokenizer, .parse_added = parse_added, .error = error};
   encoding.sink = (struct ommai_id_sink){.ids = ids, .capacity = ids ? capacity : 0};
-  OMMAI_TRY(ommai_split_begin(&encoding.split, tokenizer->splitter, error));
+  OMMAI_TRY(ommai_split_begin(&encoding.split, tokenizer->splitter, &tokenizer->allocator, error));
   enum omma_status status = cut_added(&encoding, false, text, size, encode_between);
   ommai_split_end(&encoding.split);
   OMMAI_TRY(status);
