@@ -40,6 +40,12 @@ enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer,
                                         bool parse_added, int32_t *ids, size_t capacity, size_t *count,
                                         struct omma_error *error);
 
+/* Counts ids as ommai_tokenizer_encode with added tokens makes them, but no further than to `limit`: where there are so many or
+ * more, *count is at least `limit` and at most what there are. A text too long for fewer is not looked at: a token covers at most
+ * the longest one's bytes, and form C is at least a quarter as long as the text. Errors: as there. */
+enum omma_status ommai_tokenizer_count(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t limit,
+                                       size_t *count, struct omma_error *error);
+
 /* The bytes of n ids, one after the other; cut-off characters are left as they are (utf8.h replaces them). *size becomes the
  * number of bytes; out may be NULL to ask for it. Ids past the known tokens have no text. skip_special leaves out special
  * tokens. Errors: ARGUMENT (a negative id, or `capacity` is too small; *size is then set). */
