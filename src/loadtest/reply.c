@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "loadtest/growing.h"
 #include "text/utf8.h"
 
@@ -95,11 +96,14 @@ static enum omma_status take_event(void *context, const char *data, size_t size)
   if (strcmp(data, "[DONE]") == 0) return OMMA_OK;
   double now = ommai_clock_seconds();
   json_error_t wrong;
-  json_t *event = json_loadb(data, size, JSON_ALLOW_NUL, &wrong);
+  bool no_memory;
+  json_t *event = ommai_json_parse(data, size, JSON_ALLOW_NUL, &wrong, &no_memory);
   enum omma_status status = OMMA_OK;
   const json_t *choices = json_object_get(event, "choices"), *usage = json_object_get(event, "usage");
   const json_t *error = json_object_get(event, "error");
-  if (!json_is_object(event)) {
+  if (no_memory) {
+    status = OMMA_ERROR_MEMORY;
+  } else if (!json_is_object(event)) {
     ommai_reply_fail(reply, "an event is no JSON object: %s: %.80s", event ? "another value" : wrong.text, data);
     status = OMMA_ERROR_FORMAT;
   } else if (json_array_size(choices)) {
