@@ -10,7 +10,7 @@ enum omma_status ommai_json_lines_load(const char *path, json_t *rows, struct om
   struct ommai_file_map map;
   enum omma_status status = OMMA_OK;
   OMMAI_TRY(ommai_file_map_open(path, &map, error));
-  const char *at = (const char *)map.data, *end = at + map.size;
+  const char *at = map.size ? (const char *)map.data : "", *end = at + map.size;
   for (size_t line = 1; at < end && status == OMMA_OK; line++) {
     const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
     size_t size = (size_t)(stop - at), blank = 0;
