@@ -224,6 +224,11 @@ OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const 
 OMMA_API enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens,
                                         size_t capacity, size_t *n_tokens, struct omma_error *error);
 
+/* The number of tokens that omma_tokenize makes, counted no further than to `limit`: where it is so large or larger, *n_tokens is at least
+ * `limit` and at most the number, and the time bounded by the limit: a text that is too long for fewer is not looked at. Errors: as there. */
+OMMA_API enum omma_status omma_count_tokens(const struct omma_model *model, const char *text, size_t text_size, size_t limit,
+                                            size_t *n_tokens, struct omma_error *error);
+
 /* The text of token ids, invalid UTF-8 replaced by U+FFFD; sizes as in omma_tokenize, no NUL added. Errors: ARGUMENT (an id out of
  * range, with its index). */
 OMMA_API enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
