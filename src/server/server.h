@@ -1,4 +1,4 @@
-/* The OpenAI-compatible HTTP server over one model and one engine. It uses nothing of the engine but omma.h.
+/* The OpenAI-compatible server over one model and one engine. It uses nothing of the engine but omma.h.
  *
  * Usual order: ommai_server_create (listens at once) -> ommai_server_port -> ommai_server_run until a descriptor becomes readable
  * -> ommai_server_destroy -> omma_engine_destroy. */
@@ -11,6 +11,7 @@ struct ommai_server;
 
 /* Zero-initialised: the defaults. All strings are copied. */
 struct omma_server_options {
+  bool offline;     /* no socket: requests come from server/batch_request.h alone; what concerns connections has no meaning */
   const char *host; /* address or name to listen on; NULL: 127.0.0.1 */
   int port;         /* 0: any free one */
 
@@ -58,7 +59,7 @@ struct omma_server_options {
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
                                      struct omma_engine *engine, struct ommai_server **server, struct omma_error *error);
 
-/* The port listened on. */
+/* The port listened on; 0: none. */
 int ommai_server_port(const struct ommai_server *server);
 
 /* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. Errors: IO. */
