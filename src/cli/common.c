@@ -183,6 +183,8 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
                                        .config_only = config_only,
                                        .max_model_len = common->max_model_len,
                                        .max_resized_bytes = common->max_resized_bytes,
+                                       .generation_config = common->generation_config,
+                                       .override_generation_config = common->override_generation_config,
                                        .progress = ommai_progress_update,
                                        .progress_context = &progress};
   double start = ommai_clock_seconds();

@@ -19,9 +19,9 @@
  * Locks: list_lock (server) before an exchange's lock before libmicrohttpd's own. The engine is never called with one of ours held:
  * its thread may be in a callback that waits for the same lock.
  *
- * Sampling, as far as a request does not say otherwise: temperature, top_p, top_k and repetition_penalty as the checkpoint's
- * generation_config.json recommends (as vLLM does), else temperature 1, top_p 1, all tokens, no penalty; a seed that is random or
- * follows from the server's; as many tokens as the context leaves. */
+ * Sampling, as far as a request does not say otherwise: what omma_model_info recommends (generation_config.json, as vLLM reads it),
+ * else temperature 1, top_p 1, all tokens, no penalty, as many tokens as the context leaves; a seed that is random or follows from
+ * the server's. */
 #include "server/server.h"
 
 #include <errno.h>

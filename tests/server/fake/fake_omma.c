@@ -78,7 +78,8 @@ void omma_model_close(struct omma_model *model) { (void)model; }
 
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   (void)model;
-  *info = (struct omma_model_info){.directory = "/secret/checkpoint/", .max_model_len = CONTEXT, .vocab_size = VOCABULARY};
+  *info = (struct omma_model_info){
+      .directory = "/secret/checkpoint/", .max_model_len = CONTEXT, .vocab_size = VOCABULARY, .recommended_temperature = -1};
 }
 
 /* ---- pictures: the header alone ---- */
