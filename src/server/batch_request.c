@@ -90,9 +90,13 @@ int ommai_batch_request_status(const struct ommai_batch_request *request) {
 bool ommai_batch_request_is_bad(const struct ommai_batch_request *request) { return request->is_bad; }
 
 static void drop_exchange(struct ommai_batch_request *request) {
-  if (!request->exchange) return;
-  if (!ommai_exchange_has_reply(request->exchange)) ommai_exchange_leave(request->exchange);
-  ommai_exchange_release(request->exchange);
+  struct ommai_exchange *exchange = request->exchange;
+  if (!exchange) return;
+  pthread_mutex_lock(&exchange->lock);
+  exchange->on_reply = NULL;
+  pthread_mutex_unlock(&exchange->lock);
+  if (!ommai_exchange_has_reply(exchange)) ommai_exchange_leave(exchange);
+  ommai_exchange_release(exchange);
   request->exchange = NULL;
 }
 

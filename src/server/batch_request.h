@@ -32,14 +32,15 @@ int ommai_batch_request_status(const struct ommai_batch_request *request);
 /* True when the line itself is bad; it is not to be started. */
 bool ommai_batch_request_is_bad(const struct ommai_batch_request *request);
 
-/* Begins to answer; drops an earlier reply, so that a failed request may be started again. on_reply must return at once. False when
+/* Begins to answer; drops an earlier reply, so that a failed request may be started again. on_reply must return at once and
+ * call nothing of this file. False when
  * memory is out or too many requests wait; the request has failed then, and on_reply is not called. */
 bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_reply)(void *context), void *context);
 
 /* The line that comes of it, with its end; release with free(). NULL when memory is out. */
 char *ommai_batch_request_write(const struct ommai_batch_request *request, size_t *size);
 
-/* Also while it runs: it is cancelled, and on_reply may still be called until the server is destroyed. NULL is allowed. */
+/* Also while it runs: it is cancelled, and on_reply is not called any more. NULL is allowed. */
 void ommai_batch_request_destroy(struct ommai_batch_request *request);
 
 #endif

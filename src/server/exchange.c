@@ -77,9 +77,9 @@ void ommai_exchange_reply(struct ommai_exchange *exchange, int status, const cha
     exchange->waiting = false;
     resume(exchange);
   }
+  if (taken && exchange->on_reply) exchange->on_reply(exchange->on_reply_context);
   pthread_mutex_unlock(&exchange->lock);
   ommai_text_free(body);
-  if (taken && exchange->on_reply) exchange->on_reply(exchange->on_reply_context);
 }
 
 static struct ommai_event *make_event(struct ommai_exchange *exchange, const char *data, size_t size) {

@@ -66,7 +66,7 @@ struct ommai_exchange {
     bool close;
     struct ommai_text body;
   } reply;
-  void (*on_reply)(void *context); /* set before the job is pushed: called once, when a whole reply is there; NULL: nobody */
+  void (*on_reply)(void *context); /* called once, under the lock, when a whole reply is there; NULL: nobody */
   void *on_reply_context;
   struct ommai_event *head, *tail;
   size_t pending_bytes;
