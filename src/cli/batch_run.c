@@ -216,6 +216,7 @@ int ommai_batch_run(const struct ommai_batch_job *job, struct ommai_batch_counts
   }
   for (size_t i = 0; run.slots && i < job->n_parallel; i++) ommai_batch_request_destroy(run.slots[i].request);
   counts->seconds = ommai_clock_seconds() - run.started;
+  ommai_release(&ommai_default_allocator, run.slots, job->n_parallel, sizeof *run.slots);
   ommai_text_lines_release(&run.lines);
   json_decref(run.seen);
   return code;
