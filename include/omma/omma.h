@@ -181,9 +181,10 @@ struct omma_image_plan {
   int32_t resized_width, resized_height; /* what the tower sees */
   int64_t grid_thw[3];                   /* patches: time, rows, columns */
   int64_t n_patches, n_tokens;
-  int64_t n_segments; /* stretches of patches that see each other: one per picture, or per temporal patch of a video */
-  int64_t n_windows;  /* stretches in the tower's windowed layers; 0: it has none */
-  double flops;       /* of the vision tower for this picture alone */
+  int64_t n_segments;   /* stretches of patches that see each other: one per picture, or per temporal patch of a video */
+  int64_t n_windows;    /* stretches in the tower's windowed layers; 0: it has none */
+  double flops;         /* of the vision tower for this picture alone */
+  int64_t resize_bytes; /* taken beside the pixels while it, or one frame, is resized */
 };
 /* Errors: LIMIT (aspect ratio, size), ARGUMENT (sizes or options below 1). */
 OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
@@ -248,8 +249,10 @@ struct omma_part {
   size_t text_size;
   const struct omma_image *image;
   struct omma_image_options image_options; /* of the picture, or of the video's frames: see omma_model_plan_video */
-  /* A name that stands for the picture or video in the encoder's cache, where the caller answers for it; NULL: its pixels. */
+  /* A name of the picture or video, NULL: none. What is kept of it is found again by its pixels and this name together, or by the name
+   * alone where `image_name_suffices`: the caller then answers for the name never meaning two pictures. */
   const char *image_name;
+  bool image_name_suffices;
   const struct omma_video *video;
 };
 
@@ -350,7 +353,7 @@ struct omma_engine_options {
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
  * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, most of
- * it code that oneDNN makes for the shapes of layers. */
+ * it code that oneDNN makes for the shapes of layers; and omma_image_plan.resize_bytes. */
 struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;

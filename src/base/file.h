@@ -21,6 +21,10 @@ bool ommai_file_exists(const char *path);
 enum omma_status ommai_file_read(const char *path, size_t limit, const struct omma_allocator *allocator, char **data,
                                  size_t *size, struct omma_error *error);
 
+/* The same of an open file, which the caller closes; `name` is for messages. */
+enum omma_status ommai_file_read_open(int descriptor, const char *name, size_t limit, const struct omma_allocator *allocator,
+                                      char **data, size_t *size, struct omma_error *error);
+
 /* A file mapped read-only. Pages are the kernel's (page cache), not the process's. */
 struct ommai_file_map {
   const unsigned char *data;

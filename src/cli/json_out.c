@@ -36,6 +36,12 @@ void ommai_json_append(json_t **array, json_t *value) {
   *array = NULL;
 }
 
+json_t *ommai_json_numbers(const double *numbers, size_t n) {
+  json_t *array = json_array();
+  for (size_t i = 0; i < n; i++) ommai_json_append(&array, json_real(numbers[i]));
+  return array;
+}
+
 json_t *ommai_json_memory_plan(const struct omma_memory_plan *plan) {
   return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "weight_bytes", (json_int_t)plan->weight_bytes,
                    "kv_cache_bytes", (json_int_t)plan->kv_cache_bytes, "kv_cache_tokens", (json_int_t)plan->kv_cache_tokens,

@@ -137,7 +137,7 @@ static enum omma_status prepare_pictures(struct omma_request *request, const str
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
     enum omma_status status = prepare_part(request->model, part, &request->pictures[index], error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
-    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name);
+    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name, part->image_name_suffices);
   }
   request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
   return OMMA_OK;

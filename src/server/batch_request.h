@@ -32,9 +32,8 @@ int ommai_batch_request_status(const struct ommai_batch_request *request);
 /* True when the line itself is bad; it is not to be started. */
 bool ommai_batch_request_is_bad(const struct ommai_batch_request *request);
 
-/* Begins to answer; drops an earlier reply, so that a failed request may be started again. on_reply must return at once and
- * call nothing of this file. False when
- * memory is out or too many requests wait; the request has failed then, and on_reply is not called. */
+/* Begins to answer; drops an earlier reply, so that a failed request may be started again. on_reply must return at once and call nothing of
+ * this file. False when memory is out or too many requests wait; the request has failed then, and on_reply is not called. */
 bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_reply)(void *context), void *context);
 
 /* The line that comes of it, with its end; release with free(). NULL when memory is out. */

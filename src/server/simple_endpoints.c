@@ -14,7 +14,8 @@ void ommai_endpoint_health(struct ommai_exchange *exchange) {
   struct ommai_text body;
   omma_engine_get_stats(exchange->server->engine, &stats);
   ommai_text_init(&body, exchange->allocator);
-  ommai_exchange_reply(exchange, stats.alive ? 200 : 503, "text/plain", &body);
+  bool serving = stats.alive && !atomic_load(&exchange->server->stopping);
+  ommai_exchange_reply(exchange, serving ? 200 : 503, "text/plain", &body);
 }
 
 void ommai_endpoint_version(struct ommai_exchange *exchange) {

@@ -378,7 +378,8 @@ def test_plan_without_weights(omma, no_weights, pictures):
     parts = ["weight_bytes", "kv_cache_bytes", "vision_workspace_bytes", "language_workspace_bytes", "linear_scratch_bytes",
              "table_bytes"]
     assert memory["total_bytes"] >= max(memory[part] for part in parts) > 0
-    assert plan["peak_gflops"] > 0
+    assert plan["peak_gflops"] == max(plan["peaks"]) > 0 and len(plan["peaks"]) == 3
+    assert (plan["peak_note"] is not None) == (min(plan["peaks"]) < 0.95 * max(plan["peaks"]))
 
 
 def test_plan_as_table(omma, no_weights):
@@ -874,6 +875,28 @@ def test_bench_encoder(omma, model, sizes, batch):
     if result["separate"]:
         ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]
         assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize("level", ["scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16"])
+def test_bench_encoder_holds_its_plan(omma, level):
+    demo = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
+    if level not in omma.json("info", "--json")["levels"]:
+        pytest.skip(f"this CPU lacks the level {level}")
+    if omma.is_instrumented():
+        pytest.skip("a sanitizer's shadow memory counts as taken")
+    words = ["--model", demo, "--image-size", "700x1024", "--isa", level, "--threads", 2]
+    result = omma.json("bench", "encoder", *words, "--repeat", 1, "--json")
+    # oneDNN's objects and the C library's heap have no plan either, and the kernel counts pages in lots of 64 for each thread.
+    assert 0 < result["peak_bytes"] <= result["planned_bytes"] + (1 << 20) and result["code_bytes"] >= 0
+    done = omma("bench", "encoder", *words, "--repeat", 1)
+    assert re.search(rb"memory beside weights .* planned .*\n  code, not planned ", done.stdout)
+
+
+def test_plan_tells_the_resize(omma, no_weights):
+    plan = omma.json("plan", "--model", no_weights, "--json", "64x64", "1024x64", "--max-pixels", 4096)
+    same, smaller = plan["images"]
+    assert (same["resized_width"], same["resized_height"]) == (64, 64) and same["resize_bytes"] == 0
+    assert smaller["resized_width"] < 1024 and smaller["resize_bytes"] > 0
 
 
 @pytest.mark.parametrize("name", ["qwen3_vl_tied", "qwen3_vl_moe", "kimi_vl"])
