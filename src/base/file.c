@@ -27,6 +27,25 @@ bool ommai_file_exists(const char *path) {
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+enum omma_status ommai_file_find(char *path, size_t size, const char *directory, const char *name, bool *found,
+                                 struct omma_error *error) {
+  struct stat info;
+  *found = false;
+  if (!ommai_path_join(path, size, directory, name)) {
+    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
+  }
+  if (lstat(path, &info) != 0) {
+    if (errno == ENOENT) return OMMA_OK;
+    return ommai_fail(error, OMMA_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
+  }
+  if (stat(path, &info) != 0) {
+    return ommai_fail(error, OMMA_ERROR_IO, "%s: a link that cannot be followed: %s", path, strerror(errno));
+  }
+  if (!S_ISREG(info.st_mode)) return ommai_fail(error, OMMA_ERROR_IO, "%s: not a regular file", path);
+  *found = true;
+  return OMMA_OK;
+}
+
 /* The size of an open regular file. */
 static enum omma_status size_of_regular(int descriptor, const char *path, size_t *size, struct omma_error *error) {
   struct stat info;

@@ -14,6 +14,7 @@
 #include "cli/pasted_paths.h"
 #include "cli/paths.h"
 #include "cli/question.h"
+#include "cli/text_lines.h"
 
 #define MAX_PENDING 64
 
@@ -153,8 +154,6 @@ static bool is_farewell(const char *line) {
   return rest && !*rest;
 }
 
-static bool is_blank(const char *text) { return !text[strspn(text, " \t\r\n")]; }
-
 /* A line that may be a command, a list of paths, or a question. False when the session is over. */
 static bool handle_line(struct session *session, const char *line) {
   const char *argument;
@@ -181,7 +180,7 @@ static bool handle_line(struct session *session, const char *line) {
 static bool handle(struct session *session, const struct ommai_question *question) {
   const char *text = question->text, *argument = command_argument(text, "/system");
   bool several_lines = question->quoted || strchr(text, '\n');
-  if (is_blank(text)) return true;
+  if (ommai_text_is_blank(text, strlen(text))) return true;
   if (argument) {
     set_system(session, argument);
   } else if (several_lines && !ommai_pasted_pictures(text)) {
@@ -258,7 +257,8 @@ static void converse(struct session *session) {
     struct ommai_question question;
     go_on = read_question(session, &question);
     if (!go_on) return;
-    if (session->editor && !is_blank(question.text)) ommai_line_editor_remember(session->editor, question.text);
+    if (session->editor && !ommai_text_is_blank(question.text, question.size))
+      ommai_line_editor_remember(session->editor, question.text);
     go_on = handle(session, &question);
     ommai_question_release(&question);
     if (go_on && ommai_interrupt_terminates()) {

@@ -17,6 +17,7 @@
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/json_out.h"
+#include "cli/text_lines.h"
 
 /* What top_k is where it is not given. */
 enum { NO_TOP_K = -2 };
@@ -70,12 +71,6 @@ static int check(const struct chat *chat) {
   return OMMAI_EXIT_DONE;
 }
 
-static bool is_blank(const char *text, size_t size) {
-  size_t i = 0;
-  while (i < size && strchr(" \t\r\n", text[i]) && text[i]) i++;
-  return i == size;
-}
-
 static int read_prompt(struct chat *chat) {
   int code = ommai_read_input(&chat->input, &chat->prompt_size);
   if (code != OMMAI_EXIT_DONE) return code;
@@ -101,7 +96,7 @@ static int find_prompt(struct chat *chat, size_t n_from_standard_input) {
     int code = read_prompt(chat);
     if (code != OMMAI_EXIT_DONE) return code;
   }
-  if (!is_blank(chat->prompt, chat->prompt_size)) return OMMAI_EXIT_DONE;
+  if (!ommai_text_is_blank(chat->prompt, chat->prompt_size)) return OMMAI_EXIT_DONE;
   return ommai_wrong_use("%s: nothing to ask: the question is empty (--prompt \"What is in this picture?\")", chat->command);
 }
 
@@ -454,7 +449,7 @@ static const struct ommai_option_group sampling_options = {"Answer", sampling_ta
 #define QUESTION_GROUPS                                                                                        \
   {                                                                                                            \
     &question_options, &sampling_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, \
-        &ommai_engine_options, &ommai_machine_options                                                          \
+        &ommai_engine_options, &ommai_template_options, &ommai_machine_options                                 \
   }
 
 const struct ommai_command ommai_command_chat = {

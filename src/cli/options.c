@@ -55,6 +55,7 @@ static const char *nearest_option(const struct ommai_command *command, const cha
   for (struct cursor c = {0}; next_option(command, &c);) ommai_nearest_offer(&search, c.option->name);
   ommai_nearest_offer(&search, "help");
   ommai_foreign_options_offer(command->ignored, false, &search);
+  ommai_foreign_options_offer(command->also_ignored, false, &search);
   if (strncmp(dashed, "no-", 3) == 0 && dashed[3]) ommai_foreign_options_offer(command->ignored, true, &opposite);
   *negated = opposite.best && (!search.best || opposite.distance < search.distance);
   return *negated ? opposite.best : search.best;
@@ -297,8 +298,10 @@ static enum ommai_parsed take_option(const struct ommai_command *command, int ar
   const struct ommai_option *option;
   const char *value;
   int at = *index;
-  const struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
+  struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
   enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  foreign.options = command->also_ignored;
+  if (outcome == OMMAI_FOREIGN_UNKNOWN) outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
   if (outcome != OMMAI_FOREIGN_UNKNOWN) return outcome == OMMAI_FOREIGN_PASSED ? OMMAI_PARSED : OMMAI_PARSED_WRONG;
   enum ommai_parsed parsed = read_option(command, argc, argv, index, &option, &value);
   if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);

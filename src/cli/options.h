@@ -61,8 +61,8 @@ struct ommai_command {
   const char *details;   /* paragraph for the command's help */
   const char *example;
   const struct ommai_option_group *groups[OMMAI_MAX_OPTION_GROUPS];
-  const struct ommai_foreign_option
-      *ignored;           /* options of a related program, passed over or refused; ends in a NULL name; may be NULL */
+  const struct ommai_foreign_option *ignored,
+      *also_ignored;      /* options of a related program, passed over or refused; end in a NULL name; may be NULL */
   const char *ignored_of; /* that program's name; NULL where none is refused */
   size_t values_size;     /* of the struct that the options fill */
   size_t min_arguments, max_arguments;

@@ -13,7 +13,7 @@
 #define ONE "one process on one machine serves: --threads says on how many cores"
 #define PYTHON "no Python runs here"
 #define LORA "adapters are not read: merge them into the checkpoint"
-#define TEMPLATE "the model family's own chat form is used"
+#define TEMPLATE "the checkpoint's own chat template is rendered, see --trust-family-chat-template"
 #define CONFIG "the model is what its directory says"
 #define WEIGHTS "weights are used as --dtype and --vision-dtype say"
 #define SPEC "no draft model guesses tokens"

@@ -171,21 +171,27 @@ static enum omma_status check_size(int32_t width, int32_t height, struct omma_er
   return OMMA_OK;
 }
 
-static struct omma_image_plan make_plan(const struct omma_model *model, int32_t width, int32_t height, int64_t n_planes,
-                                        const struct ommai_fitted_size *size) {
+static enum omma_status make_plan(const struct omma_model *model, int32_t width, int32_t height, int64_t n_planes,
+                                  const struct ommai_fitted_size *size, struct omma_image_plan *plan,
+                                  struct omma_error *error) {
   const struct ommai_vision_config *vision = &model->config.vision;
+  size_t resize_bytes;
+  OMMAI_TRY(ommai_resize_workspace(model->config.picture.resize_rule, width, height, size->width, size->height, &resize_bytes,
+                                   error));
   int64_t rows = size->padded_height / vision->patch_size, columns = size->padded_width / vision->patch_size;
   int64_t n_patches = n_planes * rows * columns;
-  return (struct omma_image_plan){.width = width,
-                                  .height = height,
-                                  .resized_width = size->padded_width,
-                                  .resized_height = size->padded_height,
-                                  .grid_thw = {n_planes, rows, columns},
-                                  .n_patches = n_patches,
-                                  .n_tokens = n_patches / ommai_vision_joined_patches(vision),
-                                  .n_segments = n_planes,
-                                  .n_windows = n_planes * ommai_vision_plane_windows(vision, rows, columns),
-                                  .flops = (double)n_planes * ommai_vision_flops(vision, rows, columns)};
+  *plan = (struct omma_image_plan){.width = width,
+                                   .height = height,
+                                   .resized_width = size->padded_width,
+                                   .resized_height = size->padded_height,
+                                   .grid_thw = {n_planes, rows, columns},
+                                   .n_patches = n_patches,
+                                   .n_tokens = n_patches / ommai_vision_joined_patches(vision),
+                                   .n_segments = n_planes,
+                                   .n_windows = n_planes * ommai_vision_plane_windows(vision, rows, columns),
+                                   .flops = (double)n_planes * ommai_vision_flops(vision, rows, columns),
+                                   .resize_bytes = (int64_t)resize_bytes};
+  return OMMA_OK;
 }
 
 enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
@@ -194,12 +200,11 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
   struct ommai_fitted_size size;
   OMMAI_TRY(check_size(width, height, error));
   OMMAI_TRY(choose_size(model, width, height, options, &size, error));
-  *plan = make_plan(model, width, height, 1, &size);
-  return OMMA_OK;
+  return make_plan(model, width, height, 1, &size, plan, error);
 }
 
 static enum omma_status check_frames(const struct omma_model *model, size_t n_frames, struct omma_error *error) {
-  if (model->family->chat->video == OMMAI_VIDEO_NONE) {
+  if (model->chat.variant->form->video == OMMAI_VIDEO_NONE) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video", "%s models take no videos", model->config.model_type);
   }
   if (model->config.video.token < 0) {
@@ -220,8 +225,7 @@ enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t w
   OMMAI_TRY(check_size(width, height, error));
   OMMAI_TRY(choose_frame_size(model, width, height, (int64_t)n_frames, options, &size, error));
   int64_t n_planes = ommai_div_up((int64_t)n_frames, model->config.vision.temporal_patch_size);
-  *plan = make_plan(model, width, height, n_planes, &size);
-  return OMMA_OK;
+  return make_plan(model, width, height, n_planes, &size, plan, error);
 }
 
 enum omma_status ommai_check_video(const struct omma_model *model, const struct omma_video *video, struct omma_error *error) {

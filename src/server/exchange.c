@@ -1,6 +1,7 @@
 #include "server/exchange.h"
 
 #include <microhttpd.h>
+#include <sodium.h>
 #include <string.h>
 
 #include "base/allocator.h"
@@ -23,6 +24,12 @@ struct ommai_exchange *ommai_exchange_create(struct ommai_server *server) {
   ommai_text_init(&exchange->reply.body, server->allocator);
   ommai_server_count_exchange(server, 1);
   return exchange;
+}
+
+void ommai_exchange_make_id(struct ommai_exchange *exchange) {
+  unsigned char random[16];
+  randombytes_buf(random, sizeof random);
+  sodium_bin2hex(exchange->request_id, sizeof exchange->request_id, random, sizeof random);
 }
 
 void ommai_exchange_retain(struct ommai_exchange *exchange) { atomic_fetch_add(&exchange->references, 1); }
@@ -56,7 +63,8 @@ static void resume(struct ommai_exchange *exchange) {
 
 void ommai_exchange_reply(struct ommai_exchange *exchange, int status, const char *content_type, struct ommai_text *body) {
   pthread_mutex_lock(&exchange->lock);
-  if (!exchange->replied && !exchange->streaming) {
+  bool taken = !exchange->replied && !exchange->streaming;
+  if (taken) {
     if (body->failed) { /* an empty 503 needs no memory */
       ommai_text_free(body);
       status = 503;
@@ -69,6 +77,7 @@ void ommai_exchange_reply(struct ommai_exchange *exchange, int status, const cha
     exchange->waiting = false;
     resume(exchange);
   }
+  if (taken && exchange->on_reply) exchange->on_reply(exchange->on_reply_context);
   pthread_mutex_unlock(&exchange->lock);
   ommai_text_free(body);
 }

@@ -295,14 +295,17 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   init_locks(made);
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
-  OMMAI_TRY_GOTO(
-      ommai_listener_open(options->host ? options->host : "127.0.0.1", options->port, &made->listener, &made->port, error),
-      failed);
+  const char *host = options->host ? options->host : "127.0.0.1";
+  if (!options->offline) {
+    OMMAI_TRY_GOTO(ommai_listener_open(host, options->port, &made->listener, &made->port, error), failed);
+  }
   OMMAI_TRY_GOTO(
       ommai_job_queue_create(n_workers, or_default(options->job_queue_limit, DEFAULT_JOBS), allocator, &made->jobs, error),
       failed);
-  OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
-  OMMAI_TRY_GOTO(ommai_http_start(made, error), failed);
+  if (!options->offline) {
+    OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
+    OMMAI_TRY_GOTO(ommai_http_start(made, error), failed);
+  }
   *server = made;
   return OMMA_OK;
 failed:
@@ -386,10 +389,10 @@ void ommai_server_destroy(struct ommai_server *server) {
     ommai_http_quiesce(server);
     end_requests(server);
     ommai_http_stop(server);
-    pthread_mutex_lock(&server->list_lock);
-    wait_for_zero(server, &server->n_exchanges, 0);
-    pthread_mutex_unlock(&server->list_lock);
   }
+  pthread_mutex_lock(&server->list_lock);
+  wait_for_zero(server, &server->n_exchanges, 0);
+  pthread_mutex_unlock(&server->list_lock);
   ommai_watcher_destroy(server->watcher);
   ommai_job_queue_destroy(server->jobs);
   if (server->listener >= 0) close(server->listener);

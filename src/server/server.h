@@ -1,4 +1,4 @@
-/* The OpenAI-compatible HTTP server over one model and one engine. It uses nothing of the engine but omma.h.
+/* The OpenAI-compatible server over one model and one engine. It uses nothing of the engine but omma.h.
  *
  * Usual order: ommai_server_create (listens at once) -> ommai_server_port -> ommai_server_run until a descriptor becomes readable
  * -> ommai_server_destroy -> omma_engine_destroy. */
@@ -18,6 +18,7 @@ struct omma_cross_origin_options {
 
 /* Zero-initialised: the defaults. All strings are copied. */
 struct omma_server_options {
+  bool offline;     /* no socket: requests come from server/batch_request.h alone; what concerns connections has no meaning */
   const char *host; /* address or name to listen on; NULL: 127.0.0.1 */
   int port;         /* 0: any free one */
 
@@ -85,7 +86,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
 /* Whether create would take these keys, for those who want to know before a model is loaded. Errors: ARGUMENT (field "api_key"). */
 enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error);
 
-/* The port listened on. */
+/* The port listened on; 0: none. */
 int ommai_server_port(const struct ommai_server *server);
 
 /* True when only programs of this machine can connect: the address listened on is a loopback one. */
