@@ -13,6 +13,10 @@
 #include "server/server_state.h"
 #include "server/token_text.h"
 
+static struct ommai_media_root *opened_root;
+
+static void close_root(void) { ommai_media_root_close(opened_root); }
+
 static struct ommai_server *server(void) {
   static char name[] = "m";
   static struct ommai_server made = {.allocator = &ommai_default_allocator,
@@ -22,7 +26,11 @@ static struct ommai_server *server(void) {
                                      .limit_images = 4,
                                      .limit_videos = 2,
                                      .image_limits = {.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16}};
-  if (!made.media_path) made.media_path = (char *)(uintptr_t)fuzz_folder();
+  if (!made.media_root.opened) {
+    FUZZ_CHECK(ommai_media_root_open(fuzz_folder(), &made.media_root, NULL) == OMMA_OK);
+    opened_root = &made.media_root;
+    atexit(close_root);
+  }
   return &made;
 }
 
@@ -78,7 +86,11 @@ static void try_url(const char *url, size_t size) {
   struct omma_image *image = NULL;
   struct ommai_api_error error = {.status = 0};
   struct ommai_stop stop = {.ask = NULL};
-  if (ommai_media_load(server(), url, size, &stop, &image, &error)) {
+  struct ommai_media_file file = {.bytes = NULL};
+  bool done =
+      ommai_media_read(server(), url, size, &stop, &file, &error) && ommai_media_decode(server(), &file, 10000, &image, &error);
+  ommai_media_file_free(server(), &file);
+  if (done) {
     FUZZ_CHECK(image && (int64_t)omma_image_width(image) * omma_image_height(image) <= 1 << 16);
   } else {
     FUZZ_CHECK(!image);

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Fuzzes what reads hostile input: specs of the attention operator, requests, model directories, pictures, tokenizers, texts, replies. With clang the targets
-# are built for libFuzzer under the address and undefined behaviour sanitizers; without, with gcc's and a driver that mutates at
+# Fuzzes what reads hostile input: specs of the attention operator, requests, model directories, pictures, tokenizers, texts, replies,
+# chat templates. With clang the targets are built for libFuzzer under the address and undefined behaviour sanitizers; without, with gcc's and a driver that mutates at
 # random. New inputs that reach new code are kept in build/fuzz/corpus. Ends with one line 'N passed, N failed'.
 set -u
 cd "$(dirname "$0")/.."
-targets="attention_plan attention_run chat loadtest model picture request safetensors sampler terminal text tokenizer"
+targets="attention_plan attention_run chat chat_template loadtest model picture request safetensors sampler terminal text tokenizer"
 usage="usage: tools/fuzz.sh [--seconds N] [TARGET...]
   --seconds N  for each target (default 600); two targets run at a time
   TARGET       $targets (default: all)"
@@ -39,7 +39,8 @@ else
   flags=-DOMMA_TESTS=ON
 fi
 {
-  cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined -DOMMA_TESTS=OFF $flags &&
+  tools/check_build_folder.sh build/fuzz &&
+    cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined -DOMMA_TESTS=OFF $flags &&
     ninja -C build/fuzz $(printf ' fuzz_%s' "$@")
 } > build/log-fuzz 2>&1 || { cat build/log-fuzz; echo "0 passed, 1 failed"; exit 1; }
 echo "$kind, seed $seed, $seconds s for each of: $*"

@@ -3,6 +3,8 @@
 #include <omma/omma.h>
 #include <stdarg.h>
 
+#include "cli/plain_text.h"
+
 const char *ommai_show_bytes(int64_t bytes, char *out, size_t size) {
   static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
   if (bytes < 1024) {
@@ -30,16 +32,47 @@ const char *ommai_show_seconds(double seconds, char *out, size_t size) {
 const char *ommai_show_plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) {
+  enum { MAX_FACT = 8192 };
+  char text[MAX_FACT];
   va_list arguments;
-  fprintf(out, "  %-26s ", name);
   va_start(arguments, format);
-  vfprintf(out, format, arguments);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  fputc('\n', out);
+  fprintf(out, "  %-26s %s\n", name, ommai_plain_text(text));
 }
 
 static const char *show_count(int64_t count, char *out, size_t size) {
   snprintf(out, size, count < 1000000000 ? "%.3g million" : "%.3g billion", (double)count * (count < 1000000000 ? 1e-6 : 1e-9));
+  return out;
+}
+
+size_t ommai_sampling_facts(const struct omma_model_info *m, struct ommai_sampling_fact facts[OMMAI_MAX_SAMPLING_FACTS]) {
+  const struct {
+    struct ommai_sampling_fact fact;
+    double nothing;
+  } all[OMMAI_MAX_SAMPLING_FACTS] = {{{"temperature", m->recommended_temperature}, -1},
+                                     {{"top_p", m->recommended_top_p}, 0},
+                                     {{"top_k", (double)m->recommended_top_k}, 0},
+                                     {{"min_p", m->recommended_min_p}, 0},
+                                     {{"repetition_penalty", m->recommended_repetition_penalty}, 0},
+                                     {{"presence_penalty", m->recommended_presence_penalty}, 0},
+                                     {{"frequency_penalty", m->recommended_frequency_penalty}, 0},
+                                     {{"max_tokens", (double)m->recommended_max_tokens}, 0},
+                                     {{"max_tokens_limit", (double)m->max_tokens_limit}, 0}};
+  size_t n = 0;
+  for (size_t i = 0; i < OMMAI_MAX_SAMPLING_FACTS; i++) {
+    if (all[i].fact.value != all[i].nothing) facts[n++] = all[i].fact;
+  }
+  return n;
+}
+
+const char *ommai_show_sampling(const struct omma_model_info *m, char *out, size_t size) {
+  struct ommai_sampling_fact facts[OMMAI_MAX_SAMPLING_FACTS];
+  size_t n = ommai_sampling_facts(m, facts), used = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < n && used < size; i++) {
+    used += (size_t)snprintf(out + used, size - used, "%s%s %.10g", used ? ", " : "", facts[i].name, facts[i].value);
+  }
   return out;
 }
 
@@ -64,6 +97,13 @@ void ommai_show_model(FILE *out, const struct omma_model_info *m) {
   ommai_show_fact(out, "patches", "%lldx%lld pixels, %lldx%lld merged into a token", (long long)m->patch_size,
                   (long long)m->patch_size, (long long)m->merge_size, (long long)m->merge_size);
   ommai_show_fact(out, "picture area", "%lld to %lld pixels", (long long)m->min_pixels, (long long)m->max_pixels);
+  if (m->chat_template_difference) {
+    ommai_show_fact(out, "chat template", "not known: %s", m->chat_template_difference);
+  } else {
+    ommai_show_fact(out, "chat template", "that of %s", m->chat_template);
+  }
+  char sampling[320];
+  if (ommai_show_sampling(m, sampling, sizeof sampling)[0]) ommai_show_fact(out, "sampling", "%s", sampling);
   if (m->published_values) ommai_show_fact(out, "preprocessor_config.json", "not found: %s", m->published_values);
 }
 

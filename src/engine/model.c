@@ -9,6 +9,7 @@
 #include "base/team.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
+#include "models/generation_config.h"
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
@@ -93,7 +94,11 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
 
 /* A plan needs no tokens. */
 static enum omma_status read_tokenizer(struct omma_model *model, struct omma_error *error) {
-  if (model->config_only && !ommai_tokenizer_exists(model->directory)) return OMMA_OK;
+  bool found;
+  if (model->config_only) {
+    OMMAI_TRY(ommai_tokenizer_present(model->directory, &found, error));
+    if (!found) return OMMA_OK;
+  }
   OMMAI_TRY(ommai_tokenizer_load(model->directory, &model->allocator, &model->tokenizer, error));
   int32_t known = ommai_tokenizer_vocab_size(model->tokenizer);
   if (known > model->config.text.vocab_size) {
@@ -102,6 +107,27 @@ static enum omma_status read_tokenizer(struct omma_model *model, struct omma_err
                             (long long)model->config.text.vocab_size);
   }
   return OMMA_OK;
+}
+
+static enum omma_status read_chat_template(struct omma_model *model, const struct omma_model_options *options,
+                                           struct omma_error *error) {
+  if (options->chat_template < OMMA_CHAT_TEMPLATE_KNOWN || options->chat_template > OMMA_CHAT_TEMPLATE_UNUSED) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "chat_template", "chat_template: no such use: %d",
+                            (int)options->chat_template);
+  }
+  model->chat_use = options->chat_template;
+  OMMAI_TRY(ommai_chat_template_read(model->directory, &model->allocator, model->family, &model->chat, error));
+  bool later = model->config_only || model->chat_use == OMMA_CHAT_TEMPLATE_UNUSED;
+  return later ? OMMA_OK : ommai_model_require_chat(model, error);
+}
+
+static enum omma_status choose_generation(struct omma_model *model, const struct omma_model_options *options,
+                                          struct omma_error *error) {
+  struct ommai_generation_config *generation = &model->config.generation;
+  OMMAI_TRY(ommai_generation_config_choose(options->generation_config, options->override_generation_config, &model->allocator,
+                                           model->config.text.vocab_size, generation, error));
+  if (!model->tokenizer) return OMMA_OK;
+  return ommai_generation_config_add_eos(model->directory, &model->allocator, model->tokenizer, generation, error);
 }
 
 static enum omma_status choose_limits(struct omma_model *model, const struct omma_model_options *options,
@@ -147,7 +173,7 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
                                           .attention = model->attention,
                                           .linear_engine = model->linear_engine};
   ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
-                   model->config.text.mrope_section, model->config.text.mrope_interleaved);
+                   &model->config.text.rope_scaling, model->config.text.mrope_section, model->config.text.mrope_interleaved);
   if (!model->tower.int8 || ommai_linear_has_int8(model->linear_engine)) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "vision_weights",
                           "vision_weights: int8 needs AVX-512 VNNI, which CPU level %s does not have here",
@@ -161,7 +187,9 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_model_config_read(model->directory, options->config_only, &model->allocator, &model->family, &model->config,
                                     error));
   OMMAI_TRY(choose_limits(model, options, error));
+  OMMAI_TRY(read_chat_template(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
+  OMMAI_TRY(choose_generation(model, options, error));
   OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
@@ -185,6 +213,12 @@ enum omma_status ommai_model_require_processor(const struct omma_model *model, s
   return ommai_fail(error, OMMA_ERROR_IO,
                     "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only plans are made without it",
                     model->directory);
+}
+
+enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error) {
+  if (!model->chat.difference[0] || model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "chat_template",
+                          "%s; prompts in another form than the model's own make it worse", model->chat.difference);
 }
 
 enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **out,
@@ -227,6 +261,7 @@ void omma_model_close(struct omma_model *model) {
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   const struct ommai_decoder_config *text = &model->config.text;
   const struct ommai_vision_config *vision = &model->config.vision;
+  const struct ommai_generation_config *generation = &model->config.generation;
   *info = (struct omma_model_info){
       .directory = model->directory,
       .model_type = model->config.model_type,
@@ -258,11 +293,18 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .min_pixels = model->config.picture.min_pixels,
       .max_pixels = model->config.picture.max_pixels,
       .published_values = model->config.picture.published ? model->family->published->name : NULL,
+      .chat_template = model->chat.variant->name,
+      .chat_template_difference = model->chat.difference[0] ? model->chat.difference : NULL,
       .box_unit = model->family->box_unit,
-      .recommended_temperature = model->config.generation.temperature,
-      .recommended_top_p = model->config.generation.top_p,
-      .recommended_repetition_penalty = model->config.generation.repetition_penalty,
-      .recommended_top_k = model->config.generation.top_k,
+      .recommended_temperature = generation->temperature,
+      .recommended_top_p = generation->top_p,
+      .recommended_min_p = generation->min_p,
+      .recommended_repetition_penalty = generation->repetition_penalty,
+      .recommended_presence_penalty = generation->presence_penalty,
+      .recommended_frequency_penalty = generation->frequency_penalty,
+      .recommended_top_k = generation->top_k > 0 ? generation->top_k : 0,
+      .recommended_max_tokens = generation->max_tokens,
+      .max_tokens_limit = generation->max_tokens_limit,
   };
 }
 

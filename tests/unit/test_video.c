@@ -131,7 +131,7 @@ static void times_are_those_of_the_official_code(void **state) {
   }
 }
 
-/* Planes of 2 x 4 tokens, 4 apart in time; the text goes on behind their width, the answer behind everything. */
+/* Planes of 2 x 4 tokens, 40 apart in time; the text goes on behind their width, and the answer behind the text. */
 static void slow_videos_reach_behind_the_text(void **state) {
   (void)state;
   const struct omma_image *frames[] = {frame, frame, frame, frame, frame, frame, frame, frame, frame, frame,
@@ -152,13 +152,15 @@ static void slow_videos_reach_behind_the_text(void **state) {
   }
   assert_int_equal(first[80].picture, -1);
   assert_int_equal(first[80].position[0], begin + 4);
-  assert_int_equal(request->next_position, begin + 360 + 1);
+  assert_int_equal(request->next_position, request->tokens[request->n_tokens - 1].position[0] + 1);
+  assert_int_equal(request->next_position, begin + 4 + (int32_t)(request->tokens + request->n_tokens - (first + 80)));
   omma_request_destroy(request);
 }
 
 /* The key that a video has in the encoder's cache. */
-static struct ommai_picture_key key_of(const struct omma_model *model, const struct omma_video *video, const char *name) {
-  const struct omma_part part = {.video = video, .image_name = name};
+static struct ommai_picture_key key_of(const struct omma_model *model, const struct omma_video *video, const char *name,
+                                       bool suffices) {
+  const struct omma_part part = {.video = video, .image_name = name, .image_name_suffices = suffices};
   struct omma_error error;
   struct omma_request *request;
   assert_ok(ask(model, &part, &request, &error), &error);
@@ -173,13 +175,18 @@ static void keys_tell_videos_apart(void **state) {
   const struct omma_image *still[] = {frame, frame, frame, frame}, *moved[] = {frame, frame, frame, last};
   const struct omma_video videos[] = {{still, 4, 2}, {still, 4, 1}, {moved, 4, 2}, {still, 3, 2}};
   struct ommai_picture_key keys[4];
-  for (int i = 0; i < 4; i++) keys[i] = key_of(timed, &videos[i], NULL);
+  for (int i = 0; i < 4; i++) keys[i] = key_of(timed, &videos[i], NULL, i % 2);
   assert_memory_equal(&keys[0], &keys[1], sizeof keys[0]); /* the tower knows no rate */
   assert_memory_not_equal(&keys[0], &keys[2], sizeof keys[0]);
   assert_memory_not_equal(&keys[0], &keys[3], sizeof keys[0]);
-  keys[1] = key_of(timed, &videos[2], "a");
-  keys[2] = key_of(timed, &videos[0], "a");
-  keys[3] = key_of(timed, &videos[0], "b");
+  /* A name alone counts only where it is said to suffice. */
+  keys[1] = key_of(timed, &videos[0], "a", false);
+  keys[2] = key_of(timed, &videos[2], "a", false);
+  assert_memory_not_equal(&keys[1], &keys[0], sizeof keys[0]);
+  assert_memory_not_equal(&keys[1], &keys[2], sizeof keys[0]);
+  keys[1] = key_of(timed, &videos[2], "a", true);
+  keys[2] = key_of(timed, &videos[0], "a", true);
+  keys[3] = key_of(timed, &videos[0], "b", true);
   assert_memory_equal(&keys[1], &keys[2], sizeof keys[0]);
   assert_memory_not_equal(&keys[1], &keys[3], sizeof keys[0]);
   omma_image_destroy(last);
