@@ -47,7 +47,7 @@ test-onednn3: packages test-packages ## test the linear layers and the golden mo
 	@tools/test_onednn3.sh
 
 .PHONY: fuzz
-fuzz: ## fuzz what reads hostile input, 10 minutes for each of five targets (with clang: libFuzzer)
+fuzz: ## fuzz what reads hostile input, 10 minutes for each of thirteen targets (with clang: libFuzzer)
 	@tools/fuzz.sh
 
 .PHONY: bench-kernels
@@ -110,6 +110,7 @@ format: ## bring the C sources into the common form
 .PHONY: check
 check: ## the rules that a script can check: layers, names, banned functions, headers
 	tools/check_layers.sh
+	tools/check_fuzz.sh
 
 .PHONY: clean
 clean: ## remove all builds
