@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
+#include "cli/room.h"
 #include "cli/vllm_flags.h"
 #include "server/server.h"
 
@@ -120,19 +122,42 @@ static int serve(const struct values *values, const struct omma_server_options *
   return code;
 }
 
+static struct omma_engine_options engine_options(const struct values *values) {
+  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes,
+                                        .prefill_chunk = values->max_num_batched_tokens};
+  /* The engine takes 0 for its default and -1 for none. */
+  if (values->encoder_cache_bytes >= 0) {
+    options.encoder_cache_bytes = values->encoder_cache_bytes ? values->encoder_cache_bytes : -1;
+  }
+  return options;
+}
+
+/* What a server is started with. */
+struct starting {
+  const struct omma_server_options *options;
+  struct omma_engine_options engine;
+};
+
+/* Says what fits before time goes into packing weights; the engine gets that much. */
+static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
+  struct starting *starting = context;
+  struct omma_memory_plan plan;
+  OMMAI_TRY(omma_plan_memory(model, &starting->engine, 0, &plan, error));
+  starting->engine.kv_cache_bytes = plan.kv_cache_bytes;
+  ommai_room_note(model, &plan);
+  ommai_room_warn_of_largest(model, &plan, &starting->options->image_options);
+  return OMMA_OK;
+}
+
 static int start(const struct values *values, const struct ommai_common *common, const struct omma_server_options *options) {
   struct omma_model *model;
   struct omma_engine *engine;
   struct omma_error error;
-  struct omma_engine_options engine_options = {.kv_cache_bytes = common->kv_cache_bytes,
-                                               .prefill_chunk = values->max_num_batched_tokens};
-  /* The engine takes 0 for its default and -1 for none. */
-  if (values->encoder_cache_bytes >= 0) {
-    engine_options.encoder_cache_bytes = values->encoder_cache_bytes ? values->encoder_cache_bytes : -1;
-  }
-  int code = ommai_open_model(common, false, &model);
+  struct starting starting = {options, engine_options(values)};
+  struct ommai_check check = {check_room, &starting};
+  int code = ommai_open_model_checked(common, false, &check, &model);
   if (code != OMMAI_EXIT_DONE) return code;
-  if (omma_engine_create(model, &engine_options, &engine, &error) == OMMA_OK) {
+  if (omma_engine_create(model, &starting.engine, &engine, &error) == OMMA_OK) {
     ommai_interrupt_defer();
     code = serve(values, options, model, engine);
     ommai_interrupt_resume();

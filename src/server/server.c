@@ -253,6 +253,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   made->engine = engine;
   made->listener = -1;
   omma_model_get_info(model, &made->info);
+  made->info.max_model_len = omma_engine_max_model_len(engine);
   init_locks(made);
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
   OMMAI_TRY_GOTO(

@@ -171,7 +171,8 @@ static void a_prompt_over_the_cache_is_refused(void **state) {
   text[sizeof text - 1] = '\0';
   struct omma_request *request = fixture_request(own_model, NULL, 0, text, NULL);
   struct omma_result result;
-  assert_fails(omma_generate(own, request, NULL, &result, &error), OMMA_ERROR_LIMIT, "KV cache holds 128 tokens", &error);
+  assert_fails(omma_generate(own, request, NULL, &result, &error), OMMA_ERROR_LIMIT, "maximum context length is 128 tokens",
+               &error);
   assert_string_equal(error.field, "input_tokens");
   omma_request_destroy(request);
   struct fixture_answer answer;

@@ -311,12 +311,12 @@ static void an_engine_refuses_before_pictures_are_resized(void **state) {
   const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
   struct omma_request_options with = {.engine = engine};
   assert_fails(omma_request_create(tight, &message, 1, &with, &request, &error), OMMA_ERROR_LIMIT,
-               "This engine's KV cache holds", &error);
+               "as many as the memory for keys and values holds", &error);
   assert_string_equal(error.field, "input_tokens");
   assert_fails(omma_request_create(tight, &message, 1, NULL, &request, &error), OMMA_ERROR_MEMORY, "resized pictures", &error);
   static const int32_t ids[1000] = {0};
-  assert_fails(omma_request_create_tokens(tight, ids, 1000, &with, &request, &error), OMMA_ERROR_LIMIT,
-               "This engine's KV cache", &error);
+  assert_fails(omma_request_create_tokens(tight, ids, 1000, &with, &request, &error), OMMA_ERROR_LIMIT, "as many as the memory",
+               &error);
   assert_null(request);
   omma_image_destroy(image);
   omma_engine_destroy(engine);
