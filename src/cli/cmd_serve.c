@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -9,12 +10,15 @@
 #include "cli/common.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
+#include "cli/log_writer.h"
 #include "cli/room.h"
 #include "cli/vllm_flags.h"
 #include "server/server.h"
 
 /* What the engine takes as a chunk at most. */
 #define MAX_BATCHED_TOKENS 65536
+/* Of the log, that are not written yet. */
+#define LOG_BYTES ((size_t)256 << 10)
 /* Resized pictures of all requests that are made ready or wait. */
 #define MAX_RESIZED_BYTES ((int64_t)4 << 30)
 
@@ -32,7 +36,16 @@ struct values {
   bool private_media_addresses;
   const char *local_media_path;
   int64_t max_body_bytes;
+  bool enable_log_requests, disable_log_requests, disable_access_log;
+  int log_level, log_format;
+  const char *unlogged_paths;
 };
+
+/* Those of uvicorn, whose access lines are of level info. */
+static const char *const log_levels[] = {"critical", "error", "warning", "info", "debug", "trace", NULL};
+enum { LEVEL_INFO = 3 };
+static const char *const log_formats[] = {"text", "json", NULL};
+enum { FORMAT_JSON = 1 };
 
 /* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
 static int check_keys(const json_t *object, const char *flag, const char *const *known) {
@@ -102,10 +115,7 @@ static void warn_without_effect(const struct values *values) {
   }
 }
 
-static void log_line(void *context, const char *line) {
-  (void)context;
-  ommai_note("serve: %s", line);
-}
+static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
 
 static int serve(const struct values *values, const struct omma_server_options *options, struct omma_model *model,
                  struct omma_engine *engine) {
@@ -188,14 +198,23 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .allowed_media_domains = values->media_domains.items,
                                         .n_allowed_media_domains = values->media_domains.count,
                                         .allow_private_media_addresses = values->private_media_addresses,
-                                        .log = log_line};
+                                        .log = log_line,
+                                        .log_json = values->log_format == FORMAT_JSON,
+                                        .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
+                                        .unlogged_paths = values->unlogged_paths,
+                                        .log_requests = values->enable_log_requests && !values->disable_log_requests};
   int code = read_media_limits(values->limit_mm_per_prompt, &options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(values, &options.image_options);
   if (code != OMMAI_EXIT_DONE) return code;
   warn_without_effect(values);
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
-  return start(values, &common, &options);
+  struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
+  if (!log) return ommai_failed("serve: out of memory: the log");
+  options.log_context = log;
+  code = start(values, &common, &options);
+  ommai_log_writer_destroy(log);
+  return code;
 }
 
 #define AT(field) offsetof(struct values, field)
@@ -262,7 +281,7 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(mm_processor_kwargs),
      .value = "JSON",
-     .help = "such as {\"max_pixels\": 1000000}; a request's own win"},
+     .help = "such as {\"max_pixels\": 1000000}; a request may ask for less, not for more"},
     {.name = "encoder-cache-bytes",
      .type = OMMAI_OPTION_SIZE,
      .offset = AT(encoder_cache_bytes),
@@ -296,6 +315,40 @@ static const struct ommai_option table[] = {
      .high = (int64_t)1 << 40,
      .help = "largest request body, pictures included",
      .otherwise = "64 MiB"},
+    {.name = "log-format",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(log_format),
+     .value = "FORMAT",
+     .choices = log_formats,
+     .initial = "text",
+     .help = "lines about requests and failures on stderr: text, or a JSON object each"},
+    {.name = "uvicorn-log-level",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(log_level),
+     .value = "LEVEL",
+     .choices = log_levels,
+     .initial = "info",
+     .help = "a line per request is of level info: warning, error and critical leave it out"},
+    {.name = "disable-uvicorn-access-log",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(disable_access_log),
+     .negatable = true,
+     .help = "no line per request"},
+    {.name = "disable-access-log-for-endpoints",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(unlogged_paths),
+     .value = "PATHS",
+     .help = "no such line for these paths, with commas between, such as /health,/metrics"},
+    {.name = "enable-log-requests",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(enable_log_requests),
+     .negatable = true,
+     .help = "a line with id and settings when a request comes, without its text and pictures"},
+    {.name = "disable-log-requests",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(disable_log_requests),
+     .negatable = true,
+     .help = "take --enable-log-requests back"},
 };
 static const struct ommai_option_group options = {"Server", table, sizeof table / sizeof *table};
 

@@ -75,7 +75,7 @@ static bool load_part(struct loading *loading, size_t index, struct ommai_api_er
   return media->is_video ? load_video(loading, media, part, error) : load_image(loading, media, part, error);
 }
 
-bool ommai_chat_media_load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
+static bool load_parts(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
   struct loading loading = {.exchange = exchange, .request = request};
   loading.stop = (struct ommai_stop){.ask = client_is_gone,
                                      .context = exchange,
@@ -86,6 +86,13 @@ bool ommai_chat_media_load(struct ommai_exchange *exchange, struct ommai_chat_re
     }
   }
   return true;
+}
+
+bool ommai_chat_media_load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
+  int64_t start = ommai_clock_ns();
+  bool done = load_parts(exchange, request, error);
+  if (request->n_images + request->n_videos) ommai_access_set_decode(exchange, (double)(ommai_clock_ns() - start) * 1e-9);
+  return done;
 }
 
 void ommai_chat_media_destroy(const struct ommai_chat_request *request, struct ommai_media_part *media) {

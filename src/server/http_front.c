@@ -239,7 +239,7 @@ static enum MHD_Result receive(struct ommai_exchange *exchange, const char *data
 
 /* The headers are there. */
 static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection *connection, const char *path,
-                             const char *method, void **context) {
+                             const char *method, const char *version, void **context) {
   struct ommai_api_error error;
   struct ommai_connection_clock *clock = ommai_connection_clock_of(connection);
   struct ommai_exchange *exchange = clock ? ommai_exchange_create(server) : NULL;
@@ -247,6 +247,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   exchange->connection = connection;
   exchange->clock = clock;
   ommai_connection_clock_stop(server, clock);
+  ommai_access_begin(exchange, connection, path, method, version);
   set_request_id(exchange, header(connection, "x-request-id"));
   bool accepted = ommai_server_enlist(server, exchange);
   *context = exchange;
@@ -263,9 +264,8 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
 
 static enum MHD_Result handle_access(void *server, struct MHD_Connection *connection, const char *path, const char *method,
                                      const char *version, const char *data, size_t *size, void **context) {
-  (void)version;
   struct ommai_exchange *exchange = *context;
-  if (!exchange) return begin(server, connection, path, method, context);
+  if (!exchange) return begin(server, connection, path, method, version, context);
   if (*size) {
     enum MHD_Result result = receive(exchange, data, *size);
     *size = 0;
@@ -280,12 +280,12 @@ static enum MHD_Result handle_access(void *server, struct MHD_Connection *connec
 static void handle_completed(void *context, struct MHD_Connection *connection, void **exchange_context,
                              enum MHD_RequestTerminationCode code) {
   (void)connection;
-  (void)code;
   struct ommai_server *server = context;
   struct ommai_exchange *exchange = *exchange_context;
   if (!exchange) return;
   *exchange_context = NULL;
   if (exchange->active) atomic_fetch_sub(&server->n_active, 1);
+  ommai_access_end(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
   pthread_mutex_lock(&exchange->lock);
   exchange->connection = NULL;
   exchange->gone = true;

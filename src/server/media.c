@@ -92,7 +92,10 @@ static bool load_file_url(const struct ommai_server *server, const char *url, si
                           struct ommai_api_error *error) {
   char path[PATH_MAX], *data;
   size_t size, limit = server->fetch_rules.max_bytes;
-  if (!server->media_path) return ommai_api_fail(error, 400, "image_url", "file:// URLs are not allowed on this server.");
+  if (!server->media_path)
+    return ommai_api_fail(
+        error, 400, "image_url",
+        "file:// URLs are not allowed on this server: --allowed-local-media-path DIR allows those of a directory.");
   char *resolved = path_of_url(url, url_size, path, sizeof path) ? realpath(path, NULL) : NULL;
   bool allowed = resolved && is_below(server->media_path, resolved);
   bool read = allowed && ommai_file_read(resolved, limit, server->allocator, &data, &size, NULL) == OMMA_OK;
@@ -109,7 +112,9 @@ static bool load_remote_url(const struct ommai_server *server, const char *url, 
                             struct omma_image **image, struct ommai_api_error *error) {
   struct ommai_text body;
   if (!server->fetch_rules.n_hosts) {
-    return ommai_api_fail(error, 400, "image_url", "This server fetches no pictures: send them as data: URLs.");
+    return ommai_api_fail(
+        error, 400, "image_url",
+        "This server fetches no pictures: send them as data: URLs, or start it with --allowed-media-domains HOST.");
   }
   ommai_text_init(&body, server->allocator);
   bool done = ommai_media_fetch(&server->fetch_rules, url, url_size, stop, &body, error) &&

@@ -14,10 +14,15 @@ struct ommai_route {
   unsigned methods;
   bool needs_json; /* a body of type application/json; handled by a worker. Others are handled on the IO thread, at once */
   void (*handle)(struct ommai_exchange *exchange);
+  bool uncounted; /* for probes and scrapers: not in the counts of requests */
 };
 
 /* The route of a path, NULL where there is none. */
 const struct ommai_route *ommai_route_find(const char *path);
+
+/* Places in the table, from 0 on; NULL behind the last. */
+size_t ommai_route_index(const struct ommai_route *route);
+const struct ommai_route *ommai_route_at(size_t index);
 
 /* True for paths that the API key protects, whether or not they exist. */
 bool ommai_route_needs_key(const char *path);
