@@ -165,6 +165,7 @@ static void a_prompt_over_the_cache_is_refused(void **state) {
   assert_ok(omma_plan_memory(own_model, NULL, 0, &plan, &error), &error);
   const struct omma_engine_options options = {.kv_cache_bytes = 2 * plan.kv_cache_bytes / (plan.kv_cache_tokens / 64)};
   struct omma_engine *own = fixture_engine(own_model, &options);
+  assert_int_equal(omma_engine_max_model_len(own), 128);
   char text[600];
   memset(text, '~', sizeof text - 1);
   for (size_t i = 0; i < sizeof text; i += 2) text[i] = '@';
