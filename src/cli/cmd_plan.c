@@ -226,7 +226,10 @@ static int plan_and_print(const struct values *values, struct estimate *estimate
   if (code == OMMAI_EXIT_DONE) code = plan_images(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(estimate) : print_table(estimate);
-  if (code == OMMAI_EXIT_DONE) warn_of_pictures(model, estimate);
+  if (code == OMMAI_EXIT_DONE) {
+    ommai_room_warn_of_weights(model);
+    warn_of_pictures(model, estimate);
+  }
   omma_model_close(model);
   ommai_release(&ommai_default_allocator, estimate->images, count, sizeof *estimate->images);
   return code;

@@ -29,14 +29,15 @@ static int64_t request_bytes(const struct omma_model *model, int64_t n_patches) 
          ommai_encode_output_size(model, n_tokens) * (int64_t)sizeof(float);
 }
 
-/* What the KV cache of an engine with these sizes gets by default, at least a page. Weights that are packed already are not in `room`. */
-static int64_t default_kv_bytes(const struct omma_model *model, const struct ommai_engine_sizes *sizes, int64_t room) {
+/* What the KV cache of an engine with these sizes gets by default for n_sequences at once, at least a page. Weights that are packed already
+ * are not in `room`. */
+static int64_t default_kv_bytes(const struct omma_model *model, const struct ommai_engine_sizes *sizes, int64_t n_sequences,
+                                int64_t room) {
   int64_t page_bytes = (int64_t)sizes->page_bytes, needed;
-  int64_t n_pages = N_SEQUENCES * ommai_div_up(model->max_model_len, PAGE);
-  if (!ommai_mul_i64(n_pages, page_bytes, &needed)) needed = INT64_MAX;
+  int64_t n_pages = ommai_div_up(model->max_model_len, PAGE);
+  if (!ommai_mul_i64(n_pages, n_sequences, &n_pages) || !ommai_mul_i64(n_pages, page_bytes, &needed)) needed = INT64_MAX;
   int64_t taken = (int64_t)(sizes->language_workspace + sizes->vision_workspace + sizes->tables) +
-                  ommai_min_i64(sizes->encoder_cache_bytes, OMMAI_DEFAULT_ENCODER_CACHE_BYTES) +
-                  request_bytes(model, sizes->patch_budget);
+                  ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) + request_bytes(model, sizes->patch_budget);
   if (!model->weights_packed) taken += model->weight_bytes + model->linear_scratch_bytes;
   return ommai_max_i64(ommai_kv_budget(needed, room, taken), page_bytes);
 }
@@ -50,7 +51,7 @@ static void set_pages(const struct omma_model *model, int64_t bytes, struct omma
 static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, int64_t room,
                                 struct ommai_engine_sizes *sizes, struct omma_error *error) {
   sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.dtype);
-  set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, sizes, room), sizes);
+  set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, sizes, N_SEQUENCES, room), sizes);
   if (kv_cache_bytes >= 0 && sizes->n_pages >= 1) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
                           "kv_cache_bytes: one page of %d tokens takes %lld bytes, found %lld", PAGE,
@@ -98,7 +99,7 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   OMMAI_TRY(size_kv(model, options->kv_cache_bytes, room, sizes, error));
   OMMAI_TRY(size_workspaces(model, sizes, error));
   if (options->kv_cache_bytes) return OMMA_OK;
-  set_pages(model, default_kv_bytes(model, sizes, room), sizes);
+  set_pages(model, default_kv_bytes(model, sizes, N_SEQUENCES, room), sizes);
   return size_workspaces(model, sizes, error);
 }
 

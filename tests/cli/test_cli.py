@@ -428,7 +428,9 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     assert "published values" in model["published_values"]
     done = omma("plan", tmp_path / "config.json")
     text = done.stdout.decode()
-    assert done.returncode == 0 and done.stderr == b"" and "1024x1024" in text
+    assert done.returncode == 0 and "1024x1024" in text
+    # The larger ones may not fit into the memory of the machine that this runs on.
+    assert all("fit" in line or "the weights take" in line for line in done.stderr.decode().splitlines())
     for part in (family, f"{n_layers} layers", "segments", "windows", "keys and values", "total",
                  f"preprocessor_config.json   not found: {model['published_values']}"):
         assert part in text
@@ -662,6 +664,14 @@ def test_plan_warns_of_pictures_that_do_not_fit(omma, no_weights):
     bytes_needed = re.search(r"--kv-cache-bytes (\d+M)", warnings[0])[1]
     assert not omma("plan", no_weights, "1000x1000", "--max-pixels", "1M", "--kv-cache-bytes", bytes_needed).stderr
     assert not omma("plan", no_weights, "1000x1000", "--max-pixels", "1M").stderr
+
+
+def test_plan_warns_of_weights_that_do_not_fit(omma, tmp_path):
+    shutil.copy(GOLDEN.parent / "data/configs/qwen3-vl-235b-a22b.json", tmp_path / "config.json")
+    warnings = omma("plan", tmp_path, "--dtype", "f32").stderr.decode()
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    if free < 900e9:
+        assert re.search(r"the weights take 8\d\d GiB, and [0-9.]+ [MG]iB of memory are free", warnings), warnings
 
 
 def test_plan_tells_what_is_free(omma, no_weights):
