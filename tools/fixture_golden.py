@@ -29,11 +29,12 @@ PICTURE_FOLDER = "pictures"
 
 @dataclass(frozen=True)
 class Case:
-    """One request. `full` keeps the output of every block and layer."""
+    """One request. `full` keeps the output of every block and layer; `continued`: the last message is the answer's beginning."""
 
     name: str
     messages: list[dict[str, Any]]
     full: bool = False
+    continued: bool = False
 
     @property
     def pictures(self) -> list[str]:
@@ -55,11 +56,16 @@ def image(file: str) -> dict[str, str]:
 
 
 def video(n_frames: int, fps: float) -> dict[str, Any]:
-    return {"type": "video", "video": [frame.file for frame in CLIP[:n_frames]], "fps": fps}
+    """The clip, from its beginning again where it is too short."""
+    return {"type": "video", "video": [CLIP[index % len(CLIP)].file for index in range(n_frames)], "fps": fps}
 
 
 def user(*parts: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": list(parts)}
+
+
+def assistant(value: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": value}
 
 
 def make_cases(spec: ModelSpec) -> list[Case]:
@@ -90,7 +96,7 @@ def make_cases(spec: ModelSpec) -> list[Case]:
             [
                 {"role": "system", "content": "You answer in one short sentence."},
                 user(image("banner_150x40.png"), text("Describe the image.")),
-                {"role": "assistant", "content": "A wide banner with 3 shapes."},
+                assistant("A wide banner with 3 shapes."),
                 user(text("And this one?\n\n"), image("tile_64x64.png")),
             ],
         ),
@@ -108,7 +114,8 @@ def make_cases(spec: ModelSpec) -> list[Case]:
 def make_video_cases(spec: ModelSpec) -> list[Case]:
     """Requests with videos. Of 5 frames the last one counts twice.
 
-    At 2.5 frames a second the temporal positions of Qwen2.5-VL go in unequal steps, and end where the columns end.
+    At 2.5 frames a second the temporal positions of Qwen2.5-VL go in unequal steps, and end where the columns end. The last three
+    videos go on beyond them and beyond the text: the answer goes on behind the text all the same.
     """
     if not spec.video:
         return []
@@ -119,6 +126,12 @@ def make_video_cases(spec: ModelSpec) -> list[Case]:
             "video_and_image",
             [user(text("First "), video(4, 3.0), text("then "), image("stamp_20x10.png"), question)],
         ),
+        Case("long_video", [user(video(20, 2.0), question)]),
+        Case(
+            "two_videos_and_image",
+            [user(video(3, 0.1), text(" and "), video(6, 0.25), image("stamp_20x10.png"), question)],
+        ),
+        Case("continued", [user(video(4, 0.05), question), assistant("The scene")], continued=True),
     ]
 
 
@@ -185,10 +198,9 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
     input_ids = inputs["input_ids"][0]
     answer, step_logits = generate(official, inputs)
     check_answer(case, official, inputs, answer, step_logits)
-    positions = tensors["language.position_ids"]
     tensors |= answer
     tensors["language.input_ids"] = input_ids
-    tensors["language.rope_delta"] = positions.max()[None] + 1 - len(input_ids)
+    tensors["language.rope_delta"] = torch.tensor([official.answer_position(inputs) - len(input_ids)])
     tensors["language.logits"] = logits
     for kind in ("image", "video"):
         for index, grid in enumerate(inputs.get(f"{kind}_grid_thw", ())):
@@ -210,6 +222,8 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
         "decoded_text": official.decode(tokens),
         "finish_reason": "stop" if tokens[-1] in official.stops else "length",
     }
+    if case.continued:
+        entry["continue_final_message"] = True
     if case.videos:
         entry["videos"] = case.videos
     if case.videos and official.stamps_videos:
@@ -254,7 +268,6 @@ def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[s
         "picture_tensors_file": f"../{PICTURE_FOLDER}/{picture_tensors.name}",
         "max_new_tokens": NEW_TOKENS,
         "row_stride": ROW_STRIDE,
-        "pixel_tolerance": spec.form.pixel_tolerance,
         "cases": [run_case(official, case, folder) for case in cases],
         "video_cases": [run_case(official, case, folder) for case in make_video_cases(spec)],
     }

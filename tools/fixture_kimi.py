@@ -316,6 +316,9 @@ class KimiOfficial:
         ids = torch.cat([inputs["input_ids"], tokens[None]], dim=1)
         return {**inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
+    def answer_position(self, inputs: dict[str, torch.Tensor]) -> int:
+        return inputs["input_ids"].shape[1]
+
     def decode(self, tokens: list[int]) -> str:
         return decode(tokens)
 

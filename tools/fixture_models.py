@@ -38,7 +38,7 @@ PROCESSOR_CLASSES = {
 @dataclass(frozen=True)
 class PictureForm:
     """How a model's pictures become patches. Qwen's limits are the edges, which are areas in pixels despite the names;
-    Kimi's is patch_limit. pixel_tolerance: 8-bit units that a preprocessing may be off."""
+    Kimi's is patch_limit."""
 
     name: str
     patch_size: int
@@ -46,7 +46,6 @@ class PictureForm:
     shortest_edge: int = 0
     longest_edge: int = 0
     patch_limit: int = 0
-    pixel_tolerance: int = 0
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
 
@@ -55,8 +54,8 @@ WIDE_FORM = PictureForm("patch16", patch_size=16, merge_size=2, shortest_edge=40
 SMALL_FORM = PictureForm("patch8", patch_size=8, merge_size=1, shortest_edge=1024, longest_edge=3072)
 CLIP_FORM = PictureForm("patch14", patch_size=14, merge_size=2, shortest_edge=3136, longest_edge=20_000,
                         mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
-# The limit shrinks the largest picture. Pillow's versions resize in different orders, so a unit or two is no error.
-PADDED_FORM = PictureForm("padded14", patch_size=14, merge_size=2, patch_limit=96, pixel_tolerance=2)
+# The limit shrinks the largest picture.
+PADDED_FORM = PictureForm("padded14", patch_size=14, merge_size=2, patch_limit=96)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,8 @@ class QwenOfficial:
         self.forbidden = range(config.vision_start_token_id, config.video_token_id + 1)
 
     def prompt_text(self, case: Any) -> str:
-        return self.processor.apply_chat_template(case.messages, tokenize=False, add_generation_prompt=True)
+        options = {"continue_final_message" if case.continued else "add_generation_prompt": True}
+        return self.processor.apply_chat_template(case.messages, tokenize=False, **options)
 
     def inputs(self, case: Any, prompt: str | None = None) -> dict[str, torch.Tensor]:
         options: dict[str, Any] = {}
@@ -90,6 +91,18 @@ class QwenOfficial:
         ids = torch.cat([inputs["input_ids"], tokens[None]], dim=1)
         types = torch.nn.functional.pad(inputs["mm_token_type_ids"], (0, len(tokens)))
         return {**inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids), "mm_token_type_ids": types}
+
+    def answer_position(self, inputs: dict[str, torch.Tensor]) -> int:
+        """Where generate puts the first token of an answer, in all three axes."""
+        seen: list[list[int]] = []
+        rotary = self.model.model.language_model.rotary_emb
+        handle = rotary.register_forward_pre_hook(lambda _module, args: seen.append(args[1][:, 0, -1].tolist()))
+        self.model.generate(**inputs, do_sample=False, min_new_tokens=2, max_new_tokens=2)
+        handle.remove()
+        _, answer = seen
+        if len(set(answer)) != 1:
+            raise RuntimeError(f"the first token of an answer is at {answer}")
+        return answer[0]
 
     def decode(self, tokens: list[int]) -> str:
         return self.processor.tokenizer.decode(tokens, skip_special_tokens=True)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Draws the test pictures of tests/data/image and writes what the official Python code makes of them.
 
-    python tools/make_image_fixtures.py            (needs numpy, Pillow, torch, torchvision, transformers)
+    python tools/make_image_fixtures.py            (needs numpy, Pillow 13, torch, torchvision, transformers)
 
 Written, next to the pictures:
   manifest.txt      file width height hash        RGB pixels after decoding (upright, transparency on white)
-  resize.txt        rule sw sh dw dh seed hash    bicubic; rule int16 = torchvision, precise22 = Pillow; input by noise()
+  resize.txt        rule sw sh dw dh seed hash    bicubic; rule int16 = torchvision, precise22 = Pillow 13; input by noise()
   smart_resize.txt  height width factor min max   new height, new width
   patches.txt       width height seed set         grid height, grid width, hash of f32 values, hash of bf16 values
 A hash is FNV-1a, 64 bits, of the bytes. Pixels come from Pillow, transparency painted over white; only PNG pixels are computed here from the samples (Pillow
@@ -377,9 +377,8 @@ def resize_torchvision(rgb, width, height):
 
 
 def resize_pillow(rgb, width, height):
-    """One pass at a time, so that newer versions cannot swap them."""
-    image = Image.fromarray(rgb).resize((width, rgb.shape[0]), Image.Resampling.BICUBIC)
-    return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
+    """Pillow 13, which takes some shapes vertical first; older versions never do."""
+    return np.asarray(Image.fromarray(rgb).resize((width, height), Image.Resampling.BICUBIC))
 
 
 def resize_lines():
@@ -388,6 +387,10 @@ def resize_lines():
     sizes = [(1, 2, 5, 3), (7, 5, 1, 2), (64, 64, 64, 64), (50, 40, 50, 33), (50, 40, 61, 40), (300, 2, 9, 70), (2, 300, 70, 9)]
     sizes += [tuple(rng.randint(1, 90) for _ in range(4)) for _ in range(140)]
     sizes += [tuple(rng.randint(100, 400) for _ in range(4)) for _ in range(10)]
+    # On both sides of Pillow's border between the orders, sh - dh = 2 (sw - dw).
+    for sw, dw in ((60, 40), (40, 60), (50, 50), (50, 49)):
+        sizes += [(sw, 30 + max(0, 2 * (sw - dw)) + more, dw, 30) for more in (-1, 0, 1)]
+    sizes += [tuple(rng.randint(10, 160) for _ in range(4)) for _ in range(90)]
     for seed, (sw, sh, dw, dh) in enumerate(sizes):
         rgb = noise(sw, sh, seed)
         yield f"int16 {sw} {sh} {dw} {dh} {seed} {fnv(resize_torchvision(rgb, dw, dh).tobytes())}"

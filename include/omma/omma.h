@@ -49,6 +49,13 @@ struct omma_model_options {
   bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
   int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
   int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
+  /* Whose generation_config.json says what omma_model_info recommends. NULL or "auto": the checkpoint's; "vllm": nobody's, the
+   * checkpoint's stop tokens remain; else a directory with that file, whose stop tokens count as well, where it has some, and whose
+   * max_new_tokens is max_tokens_limit. */
+  const char *generation_config;
+  /* A JSON object with keys of that file that count before it, such as {"temperature": 0.5}; null as a value: as if the file did not
+   * have the key. A max_new_tokens here is max_tokens_limit as well. NULL: none. */
+  const char *override_generation_config;
   const struct omma_allocator *allocator;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
@@ -90,9 +97,12 @@ struct omma_model_info {
   int64_t min_pixels, max_pixels;
   const char *published_values; /* what stands for a missing preprocessor_config.json, as "X's published values"; else NULL */
   enum omma_box_unit box_unit;  /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
-  /* What generation_config.json recommends for sampling; 0 where it says nothing. */
-  double recommended_temperature, recommended_top_p, recommended_repetition_penalty;
-  int64_t recommended_top_k;
+  /* What generation_config.json says of sampling, with do_sample or without, for requests that do not say it themselves; 0 where it
+   * says nothing, but temperature -1. The library itself samples as struct omma_sampling says. */
+  double recommended_temperature, recommended_top_p, recommended_min_p;
+  double recommended_repetition_penalty, recommended_presence_penalty, recommended_frequency_penalty;
+  int64_t recommended_top_k, recommended_max_tokens;
+  int64_t max_tokens_limit; /* no answer should be longer (omma_model_options.generation_config); 0: none */
 };
 OMMA_API void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info);
 
@@ -135,9 +145,19 @@ struct omma_image_limits {
   int64_t max_bytes;  /* of the file; default 64 MiB */
   int64_t max_side;   /* pixels; default 65,500 */
   int64_t max_pixels; /* width * height; default 178,956,970 */
+  int64_t max_cpu_ms; /* processor time that decoding may take, looked at between rows; default 30,000 */
 };
 
-/* Decodes a picture (JPEG, PNG, WebP, BMP, the first frame of a GIF; told by content) to 8-bit RGB: EXIF orientation applied, alpha
+/* What decoding a picture would give, and the memory it takes at its worst moment: the pixels, and what grows with them inside the codec. */
+struct omma_image_header {
+  int32_t width, height; /* after EXIF orientation */
+  int64_t decode_bytes;
+};
+/* The same from the file's headers alone. Errors: as omma_image_decode, as far as the headers show them. */
+OMMA_API enum omma_status omma_image_probe(const void *bytes, size_t size, const struct omma_image_limits *limits,
+                                           struct omma_image_header *header, struct omma_error *error);
+
+/* Decodes a picture (JPEG, PNG, WebP, BMP, the first frame of a GIF; HEIC, AVIF and TIFF where their libraries are; told by content) to 8-bit RGB: EXIF orientation applied, alpha
  * painted on white, 16 bits cut to the high byte, colour profiles ignored. The bytes are not kept. Errors: FORMAT (not a picture,
  * broken, truncated), UNSUPPORTED (a format this build lacks), LIMIT, MEMORY. */
 OMMA_API enum omma_status omma_image_decode(const void *bytes, size_t size, const struct omma_image_limits *limits,

@@ -1,4 +1,5 @@
 /* omma chat: asks a model about pictures, videos and texts. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,9 @@
 #include "cli/inputs.h"
 #include "cli/json_out.h"
 #include "cli/room.h"
+
+/* What top_k is where it is not given. */
+enum { NO_TOP_K = -2 };
 
 struct values {
   struct ommai_common common;
@@ -89,18 +93,22 @@ static struct ommai_attachment_options attachment_options(const struct values *v
   return (struct ommai_attachment_options){.sizes = ommai_common_image_options(&values->common), .fps = values->fps};
 }
 
+static double given_or(double given, double recommended) { return isnan(given) ? recommended : given; }
+
 static struct ommai_answer_options answer_options(const struct chat *chat) {
   const struct values *values = chat->values;
+  struct omma_model_info model;
+  omma_model_get_info(chat->model, &model);
   struct omma_sampling sampling = {
-      .temperature = values->temperature,
-      .top_p = values->top_p,
-      .min_p = values->min_p,
-      .top_k = values->top_k,
+      .temperature = given_or(values->temperature, fmax(model.recommended_temperature, 0)),
+      .top_p = given_or(values->top_p, model.recommended_top_p),
+      .min_p = given_or(values->min_p, model.recommended_min_p),
+      .top_k = values->top_k != NO_TOP_K ? values->top_k : model.recommended_top_k,
       .seed = (uint64_t)values->seed,
-      .repetition_penalty = values->repetition_penalty,
-      .presence_penalty = values->presence_penalty,
-      .frequency_penalty = values->frequency_penalty,
-      .max_tokens = values->max_tokens,
+      .repetition_penalty = given_or(values->repetition_penalty, model.recommended_repetition_penalty),
+      .presence_penalty = given_or(values->presence_penalty, model.recommended_presence_penalty),
+      .frequency_penalty = given_or(values->frequency_penalty, model.recommended_frequency_penalty),
+      .max_tokens = values->max_tokens ? values->max_tokens : model.recommended_max_tokens,
       .min_tokens = values->min_tokens,
       .stop = values->stop.items,
       .n_stop = values->stop.count,
@@ -334,7 +342,7 @@ static const struct ommai_option sampling_table[] = {
      .low = 1,
      .high = INT32_MAX,
      .help = "longest answer",
-     .otherwise = "what the context leaves"},
+     .otherwise = "the model's, else what the context leaves"},
     {.name = "min-tokens",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(min_tokens),
@@ -349,8 +357,8 @@ static const struct ommai_option sampling_table[] = {
      .value = "T",
      .minimum = 0,
      .maximum = 2,
-     .initial = "0",
-     .help = "how freely tokens are drawn; 0 always takes the likeliest"},
+     .help = "how freely tokens are drawn; 0 always takes the likeliest",
+     .otherwise = "the model's, else 0"},
     {.name = "top-p",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(top_p),
@@ -358,24 +366,25 @@ static const struct ommai_option sampling_table[] = {
      .minimum = 0,
      .above_minimum = true,
      .maximum = 1,
-     .initial = "1",
-     .help = "draw from the likeliest tokens that together have this probability"},
+     .help = "draw from the likeliest tokens that together have this probability",
+     .otherwise = "the model's, else 1"},
     {.name = "top-k",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(top_k),
      .value = "K",
      .low = -1,
      .high = INT32_MAX,
-     .initial = "0",
-     .help = "draw from the K likeliest tokens; 0 or -1: from all"},
+     .unset = NO_TOP_K,
+     .help = "draw from the K likeliest tokens; 0 or -1: from all",
+     .otherwise = "the model's, else 0"},
     {.name = "min-p",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(min_p),
      .value = "P",
      .minimum = 0,
      .maximum = 1,
-     .initial = "0",
-     .help = "leave out tokens less likely than P times the likeliest"},
+     .help = "leave out tokens less likely than P times the likeliest",
+     .otherwise = "the model's, else 0"},
     {.name = "seed",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(seed),
@@ -391,24 +400,24 @@ static const struct ommai_option sampling_table[] = {
      .minimum = 0,
      .above_minimum = true,
      .maximum = 100,
-     .initial = "1",
-     .help = "above 1: avoid tokens of prompt and answer"},
+     .help = "above 1: avoid tokens of prompt and answer",
+     .otherwise = "the model's, else 1"},
     {.name = "presence-penalty",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(presence_penalty),
      .value = "R",
      .minimum = -2,
      .maximum = 2,
-     .initial = "0",
-     .help = "above 0: avoid tokens that the answer has"},
+     .help = "above 0: avoid tokens that the answer has",
+     .otherwise = "the model's, else 0"},
     {.name = "frequency-penalty",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(frequency_penalty),
      .value = "R",
      .minimum = -2,
      .maximum = 2,
-     .initial = "0",
-     .help = "above 0: avoid tokens the more often the answer has them"},
+     .help = "above 0: avoid tokens the more often the answer has them",
+     .otherwise = "the model's, else 0"},
     {.name = "stop",
      .type = OMMAI_OPTION_STRINGS,
      .offset = AT(stop),
@@ -427,7 +436,8 @@ const struct ommai_command ommai_command_chat = {
     .details =
         "Asks a model and writes its answer as it comes. Without --prompt the question is read from standard input; where that "
         "is "
-        "a terminal, a conversation begins (/help lists its commands). Ctrl-C ends an answer.",
+        "a terminal, a conversation begins (/help lists its commands). Ctrl-C ends an answer. Tokens are drawn as the model's "
+        "generation_config.json says, as far as the options do not; where it says nothing, the likeliest is taken.",
     .example = "omma chat --image photo.jpg --prompt \"What is in this picture?\"",
     .groups = {&question_options, &sampling_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options,
                &ommai_engine_options, &ommai_machine_options},

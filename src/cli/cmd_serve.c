@@ -12,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/log_writer.h"
 #include "cli/room.h"
+#include "cli/show.h"
 #include "cli/vllm_flags.h"
 #include "server/server.h"
 
@@ -35,10 +36,10 @@ struct values {
   struct ommai_strings media_domains;
   bool private_media_addresses;
   const char *local_media_path;
-  int64_t max_body_bytes;
   bool enable_log_requests, disable_log_requests, disable_access_log;
   int log_level, log_format;
   const char *unlogged_paths;
+  int64_t max_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
 };
 
 /* Those of uvicorn, whose access lines are of level info. */
@@ -107,6 +108,26 @@ static int read_processor_options(const struct values *values, struct omma_image
   return code;
 }
 
+/* Other keys of generation_config.json mean nothing here, as in vLLM. */
+static int check_overrides(const char *text) {
+  static const char flag[] = "--override-generation-config";
+  static const char *const known[] = {
+      "temperature",       "top_p",          "top_k", "min_p", "repetition_penalty", "presence_penalty",
+      "frequency_penalty", "max_new_tokens", NULL};
+  struct omma_error error;
+  json_t *root, *value;
+  const char *key;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(&error);
+  json_object_foreach(root, key, value) {
+    size_t i = 0;
+    while (known[i] && strcmp(known[i], key) != 0) i++;
+    if (!known[i]) ommai_warn("serve: %s: \"%s\" changes nothing here", flag, key);
+  }
+  json_decref(root);
+  return OMMAI_EXIT_DONE;
+}
+
 static void warn_without_effect(const struct values *values) {
   static const char format[] = "serve: --%s: accepted, but without effect in this version: %s";
   if (values->max_num_seqs) ommai_warn(format, "max-num-seqs", "requests run one after another");
@@ -117,12 +138,23 @@ static void warn_without_effect(const struct values *values) {
 
 static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
 
+static void tell_sampling(const struct omma_model *model) {
+  struct omma_model_info info;
+  char text[320];
+  omma_model_get_info(model, &info);
+  if (!ommai_show_sampling(&info, text, sizeof text)[0]) return;
+  ommai_note(
+      "serve: requests that do not say it are sampled as generation_config.json says: %s (--generation-config vllm: not so)",
+      text);
+}
+
 static int serve(const struct values *values, const struct omma_server_options *options, struct omma_model *model,
                  struct omma_engine *engine) {
   struct ommai_server *server;
   struct omma_error error;
   int code = OMMAI_EXIT_DONE;
   if (ommai_server_create(options, model, engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
+  tell_sampling(model);
   bool bracket = strchr(values->host, ':') != NULL;
   ommai_note("serving at http://%s%s%s:%d/v1 (Ctrl-C ends it)", bracket ? "[" : "", values->host, bracket ? "]" : "",
              ommai_server_port(server));
@@ -194,6 +226,10 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .seeded = values->seed >= 0,
                                         .seed = (uint64_t)values->seed,
                                         .max_body_bytes = values->max_body_bytes,
+                                        .image_limits = {.max_pixels = values->max_image_pixels},
+                                        .max_media_bytes = values->max_decode_bytes,
+                                        .media_cpu_ms = values->max_decode_seconds * 1000,
+                                        .n_workers = (int)values->request_workers,
                                         .allowed_local_media_path = values->local_media_path,
                                         .allowed_media_domains = values->media_domains.items,
                                         .n_allowed_media_domains = values->media_domains.count,
@@ -205,6 +241,7 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .log_requests = values->enable_log_requests && !values->disable_log_requests};
   int code = read_media_limits(values->limit_mm_per_prompt, &options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(values, &options.image_options);
+  if (code == OMMAI_EXIT_DONE) code = check_overrides(common.override_generation_config);
   if (code != OMMAI_EXIT_DONE) return code;
   warn_without_effect(values);
   /* A client that hangs up must not end the program. */
@@ -282,6 +319,20 @@ static const struct ommai_option table[] = {
      .offset = AT(mm_processor_kwargs),
      .value = "JSON",
      .help = "such as {\"max_pixels\": 1000000}; a request may ask for less, not for more"},
+    {.name = "generation-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(common.generation_config),
+     .value = "DIR",
+     .help =
+         "whose generation_config.json says how requests are sampled that do not say it: auto is the model's, vllm is none, or "
+         "a directory, whose max_new_tokens bounds every answer",
+     .otherwise = "auto"},
+    {.name = "override-generation-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(common.override_generation_config),
+     .value = "JSON",
+     .help = "values in place of that file's, such as {\"temperature\": 0.5}; max_new_tokens bounds every answer",
+     .otherwise = "none"},
     {.name = "encoder-cache-bytes",
      .type = OMMAI_OPTION_SIZE,
      .offset = AT(encoder_cache_bytes),
@@ -315,6 +366,40 @@ static const struct ommai_option table[] = {
      .high = (int64_t)1 << 40,
      .help = "largest request body, pictures included",
      .otherwise = "64 MiB"},
+    {.name = "max-image-pixels",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_image_pixels),
+     .value = "N",
+     .low = 1,
+     .high = INT32_MAX,
+     .help = "largest image as it is sent, before it is resized",
+     .otherwise = "178956970"},
+    {.name = "max-decode-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_decode_bytes),
+     .value = "SIZE",
+     .low = 1 << 20,
+     .high = (int64_t)1 << 40,
+     .help = "memory for images of all requests while they are decoded, codecs included; requests wait for their share, and "
+             "one that "
+             "needs more is refused",
+     .otherwise = "1.5 GiB"},
+    {.name = "max-decode-seconds",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(max_decode_seconds),
+     .value = "N",
+     .low = 1,
+     .high = 86400,
+     .help = "processor time for decoding the images of one request",
+     .otherwise = "30"},
+    {.name = "request-workers",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(request_workers),
+     .value = "N",
+     .low = 2,
+     .high = 64,
+     .help = "threads that read requests and decode images; one of them is kept for requests without images",
+     .otherwise = "3"},
     {.name = "log-format",
      .type = OMMAI_OPTION_CHOICE,
      .offset = AT(log_format),

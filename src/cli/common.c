@@ -174,6 +174,8 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .config_only = config_only,
                                        .max_model_len = common->max_model_len,
                                        .max_resized_bytes = common->max_resized_bytes,
+                                       .generation_config = common->generation_config,
+                                       .override_generation_config = common->override_generation_config,
                                        .progress = ommai_progress_update,
                                        .progress_context = &progress,
                                        .before_weights = config_only ? NULL : before_weights,

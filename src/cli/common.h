@@ -16,7 +16,8 @@ struct ommai_common {
   int64_t max_model_len;
   int64_t kv_cache_bytes;
   int64_t min_pixels, max_pixels;
-  int64_t max_resized_bytes; /* of all requests together, not an option; 0: no limit */
+  int64_t max_resized_bytes;                                  /* of all requests together, not an option; 0: no limit */
+  const char *generation_config, *override_generation_config; /* NULL: as omma_model_options */
 };
 
 extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose */

@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "cli/diagnostics.h"
+#include "cli/show.h"
 
 int ommai_json_print(json_t *value) {
   if (!value) return ommai_failed("out of memory: the result as JSON");
@@ -56,13 +57,21 @@ static json_t *shape_json(const struct omma_model_info *m) {
                    "min_pixels", (json_int_t)m->min_pixels, "max_pixels", (json_int_t)m->max_pixels);
 }
 
+static json_t *sampling_json(const struct omma_model_info *m) {
+  struct ommai_sampling_fact facts[OMMAI_MAX_SAMPLING_FACTS];
+  size_t n = ommai_sampling_facts(m, facts);
+  json_t *object = json_object();
+  for (size_t i = 0; i < n; i++) json_object_set_new(object, facts[i].name, json_real(facts[i].value));
+  return object;
+}
+
 json_t *ommai_json_model(const struct omma_model_info *m) {
-  json_t *model =
-      json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:s?}", "directory", ommai_json_text(m->directory),
-                "model_type", m->model_type, "isa", m->isa, "weights", m->weights, "vision_weights", m->vision_weights,
-                "linear", m->linear, "n_threads", m->n_threads, "n_parameters", (json_int_t)m->n_parameters,
-                "n_vision_parameters", (json_int_t)m->n_vision_parameters, "weight_bytes", (json_int_t)m->weight_bytes,
-                "max_model_len", (json_int_t)m->max_model_len, "published_values", m->published_values);
+  json_t *model = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:s?, s:o}", "directory",
+                            ommai_json_text(m->directory), "model_type", m->model_type, "isa", m->isa, "weights", m->weights,
+                            "vision_weights", m->vision_weights, "linear", m->linear, "n_threads", m->n_threads, "n_parameters",
+                            (json_int_t)m->n_parameters, "n_vision_parameters", (json_int_t)m->n_vision_parameters,
+                            "weight_bytes", (json_int_t)m->weight_bytes, "max_model_len", (json_int_t)m->max_model_len,
+                            "published_values", m->published_values, "sampling", sampling_json(m));
   json_t *shape = shape_json(m);
   if (model && shape && json_object_update(model, shape) == 0) {
     json_decref(shape);

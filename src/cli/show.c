@@ -45,6 +45,36 @@ static const char *show_count(int64_t count, char *out, size_t size) {
   return out;
 }
 
+size_t ommai_sampling_facts(const struct omma_model_info *m, struct ommai_sampling_fact facts[OMMAI_MAX_SAMPLING_FACTS]) {
+  const struct {
+    struct ommai_sampling_fact fact;
+    double nothing;
+  } all[OMMAI_MAX_SAMPLING_FACTS] = {{{"temperature", m->recommended_temperature}, -1},
+                                     {{"top_p", m->recommended_top_p}, 0},
+                                     {{"top_k", (double)m->recommended_top_k}, 0},
+                                     {{"min_p", m->recommended_min_p}, 0},
+                                     {{"repetition_penalty", m->recommended_repetition_penalty}, 0},
+                                     {{"presence_penalty", m->recommended_presence_penalty}, 0},
+                                     {{"frequency_penalty", m->recommended_frequency_penalty}, 0},
+                                     {{"max_tokens", (double)m->recommended_max_tokens}, 0},
+                                     {{"max_tokens_limit", (double)m->max_tokens_limit}, 0}};
+  size_t n = 0;
+  for (size_t i = 0; i < OMMAI_MAX_SAMPLING_FACTS; i++) {
+    if (all[i].fact.value != all[i].nothing) facts[n++] = all[i].fact;
+  }
+  return n;
+}
+
+const char *ommai_show_sampling(const struct omma_model_info *m, char *out, size_t size) {
+  struct ommai_sampling_fact facts[OMMAI_MAX_SAMPLING_FACTS];
+  size_t n = ommai_sampling_facts(m, facts), used = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < n && used < size; i++) {
+    used += (size_t)snprintf(out + used, size - used, "%s%s %.10g", used ? ", " : "", facts[i].name, facts[i].value);
+  }
+  return out;
+}
+
 void ommai_show_model(FILE *out, const struct omma_model_info *m) {
   char all[32], vision[32];
   fputs("Model\n", out);
@@ -66,6 +96,8 @@ void ommai_show_model(FILE *out, const struct omma_model_info *m) {
   ommai_show_fact(out, "patches", "%lldx%lld pixels, %lldx%lld merged into a token", (long long)m->patch_size,
                   (long long)m->patch_size, (long long)m->merge_size, (long long)m->merge_size);
   ommai_show_fact(out, "picture area", "%lld to %lld pixels", (long long)m->min_pixels, (long long)m->max_pixels);
+  char sampling[320];
+  if (ommai_show_sampling(m, sampling, sizeof sampling)[0]) ommai_show_fact(out, "sampling", "%s", sampling);
   if (m->published_values) ommai_show_fact(out, "preprocessor_config.json", "not found: %s", m->published_values);
 }
 

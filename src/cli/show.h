@@ -19,6 +19,16 @@ const char *ommai_show_plural(int64_t count);
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 struct omma_model_info;
+/* One thing that the model's generation_config.json says of sampling. */
+struct ommai_sampling_fact {
+  const char *name;
+  double value;
+};
+enum { OMMAI_MAX_SAMPLING_FACTS = 9 };
+/* Takes them all; returns how many. */
+size_t ommai_sampling_facts(const struct omma_model_info *model, struct ommai_sampling_fact facts[OMMAI_MAX_SAMPLING_FACTS]);
+/* The same as a text: "temperature 0.7, top_k 20"; empty where it says nothing. */
+const char *ommai_show_sampling(const struct omma_model_info *model, char *out, size_t size);
 void ommai_show_model(FILE *out, const struct omma_model_info *model);
 
 struct omma_memory_plan;

@@ -304,8 +304,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"skip-tokenizer-init", SWITCH, NULL, CONFIG, NULL},
     {"config-format", VALUE, NULL, CONFIG, "auto hf"},
     {"hf-overrides", VALUE, NULL, CONFIG, NULL},
-    {"generation-config", VALUE, NULL, CONFIG, "auto"},
-    {"override-generation-config", VALUE, NULL, CONFIG, NULL},
     {"rope-scaling", VALUE, NULL, CONFIG, NULL},
     {"rope-theta", VALUE, NULL, CONFIG, NULL},
     {"quantization", VALUE, "q", WEIGHTS, NULL},

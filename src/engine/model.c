@@ -9,6 +9,7 @@
 #include "base/team.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
+#include "models/generation_config.h"
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
@@ -104,6 +105,15 @@ static enum omma_status read_tokenizer(struct omma_model *model, struct omma_err
   return OMMA_OK;
 }
 
+static enum omma_status choose_generation(struct omma_model *model, const struct omma_model_options *options,
+                                          struct omma_error *error) {
+  struct ommai_generation_config *generation = &model->config.generation;
+  OMMAI_TRY(ommai_generation_config_choose(options->generation_config, options->override_generation_config, &model->allocator,
+                                           model->config.text.vocab_size, generation, error));
+  if (!model->tokenizer) return OMMA_OK;
+  return ommai_generation_config_add_eos(model->directory, &model->allocator, model->tokenizer, generation, error);
+}
+
 static enum omma_status choose_limits(struct omma_model *model, const struct omma_model_options *options,
                                       struct omma_error *error) {
   int64_t most = model->config.text.max_positions;
@@ -162,6 +172,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
                                     error));
   OMMAI_TRY(choose_limits(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
+  OMMAI_TRY(choose_generation(model, options, error));
   OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
@@ -229,6 +240,7 @@ void omma_model_close(struct omma_model *model) {
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   const struct ommai_decoder_config *text = &model->config.text;
   const struct ommai_vision_config *vision = &model->config.vision;
+  const struct ommai_generation_config *generation = &model->config.generation;
   *info = (struct omma_model_info){
       .directory = model->directory,
       .model_type = model->config.model_type,
@@ -261,10 +273,15 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .max_pixels = model->config.picture.max_pixels,
       .published_values = model->config.picture.published ? model->family->published->name : NULL,
       .box_unit = model->family->box_unit,
-      .recommended_temperature = model->config.generation.temperature,
-      .recommended_top_p = model->config.generation.top_p,
-      .recommended_repetition_penalty = model->config.generation.repetition_penalty,
-      .recommended_top_k = model->config.generation.top_k,
+      .recommended_temperature = generation->temperature,
+      .recommended_top_p = generation->top_p,
+      .recommended_min_p = generation->min_p,
+      .recommended_repetition_penalty = generation->repetition_penalty,
+      .recommended_presence_penalty = generation->presence_penalty,
+      .recommended_frequency_penalty = generation->frequency_penalty,
+      .recommended_top_k = generation->top_k > 0 ? generation->top_k : 0,
+      .recommended_max_tokens = generation->max_tokens,
+      .max_tokens_limit = generation->max_tokens_limit,
   };
 }
 

@@ -19,7 +19,17 @@ static struct ommai_image_limits effective_limits(const struct omma_image_limits
   if (limits && limits->max_bytes) effective.max_bytes = limits->max_bytes;
   if (limits && limits->max_side) effective.max_side = limits->max_side;
   if (limits && limits->max_pixels) effective.max_pixels = limits->max_pixels;
+  if (limits && limits->max_cpu_ms) effective.max_cpu_ms = limits->max_cpu_ms;
   return effective;
+}
+
+enum omma_status omma_image_probe(const void *bytes, size_t size, const struct omma_image_limits *limits,
+                                  struct omma_image_header *header, struct omma_error *error) {
+  struct ommai_image_limits effective = effective_limits(limits);
+  struct ommai_image_header found;
+  OMMAI_TRY(ommai_image_probe(bytes, size, &effective, &found, error));
+  *header = (struct omma_image_header){found.width, found.height, found.decode_bytes};
+  return OMMA_OK;
 }
 
 enum omma_status omma_image_decode(const void *bytes, size_t size, const struct omma_image_limits *limits,

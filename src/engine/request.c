@@ -194,17 +194,6 @@ static size_t place_run(struct omma_request *request, const struct ommai_prompt_
   return (size_t)count;
 }
 
-/* Behind the largest position of the prompt, which may be a video's time. */
-static int32_t position_behind(const struct omma_request *request) {
-  int32_t largest = -1;
-  for (size_t i = 0; i < request->n_tokens; i++) {
-    for (int axis = 0; axis < 3; axis++) {
-      if (request->tokens[i].position[axis] > largest) largest = request->tokens[i].position[axis];
-    }
-  }
-  return largest + 1;
-}
-
 static enum omma_status place_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      struct omma_error *error) {
   int32_t counter = 0;
@@ -220,7 +209,7 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
     n_placed += prompt->pictures[i].plane <= 0;
     at += place_run(request, &prompt->pictures[i], n_placed - 1, at, &counter);
   }
-  request->next_position = position_behind(request);
+  request->next_position = counter;
   return OMMA_OK;
 }
 

@@ -233,12 +233,11 @@ static enum omma_status read_runs(const struct bitmap *bitmap, uint8_t *pixels, 
   return OMMA_OK;
 }
 
-enum omma_status ommai_bmp_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
-                                     struct omma_error *error) {
+enum omma_status ommai_bmp_read_header(const struct ommai_image_source *source, struct ommai_stored_header *header,
+                                       struct omma_error *error) {
   struct bitmap bitmap;
   OMMAI_TRY(read_header(&bitmap, source, error));
-  *width = bitmap.width;
-  *height = bitmap.height;
+  *header = (struct ommai_stored_header){.width = bitmap.width, .height = bitmap.height};
   return OMMA_OK;
 }
 

@@ -105,6 +105,7 @@ static enum omma_status read_rows(struct reader *reader, const uint8_t colours[2
   const GifImageDesc *frame = &reader->gif->Image;
   for (int pass = 0; pass < (frame->Interlace ? 4 : 1); pass++) {
     for (int y = frame->Interlace ? first[pass] : 0; y < frame->Height; y += frame->Interlace ? step[pass] : 1) {
+      OMMAI_TRY(ommai_image_check_time(reader->source, "GIF", error));
       if (DGifGetLine(reader->gif, row, frame->Width) == GIF_ERROR) return fail_gif(reader, error);
       uint8_t *to = pixels + ((int64_t)(frame->Top + y) * reader->width + frame->Left) * 3;
       for (int x = 0; x < frame->Width; x++) memcpy(to + 3 * x, colours[row[x]], 3);
@@ -127,14 +128,11 @@ static enum omma_status read_pixels(struct reader *reader, struct ommai_image *i
   return status;
 }
 
-enum omma_status ommai_gif_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
-                                     struct omma_error *error) {
+enum omma_status ommai_gif_read_header(const struct ommai_image_source *source, struct ommai_stored_header *header,
+                                       struct omma_error *error) {
   struct reader reader = {.source = source};
   enum omma_status status = open_reader(&reader, error);
-  if (status == OMMA_OK) {
-    *width = reader.width;
-    *height = reader.height;
-  }
+  if (status == OMMA_OK) *header = (struct ommai_stored_header){.width = reader.width, .height = reader.height};
   close_reader(&reader);
   return status;
 }

@@ -4,12 +4,13 @@
 
 #include "base/allocator.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "image/codec.h"
 #include "image/orientation.h"
 
 const struct ommai_image_limits ommai_image_default_limits = {OMMAI_IMAGE_MAX_BYTES, OMMAI_IMAGE_MAX_SIDE,
-                                                              OMMAI_IMAGE_MAX_PIXELS};
+                                                              OMMAI_IMAGE_MAX_PIXELS, OMMAI_IMAGE_MAX_CPU_MS};
 
 struct signature {
   enum ommai_image_format format;
@@ -26,8 +27,12 @@ static const struct signature signatures[] = {
     {OMMAI_IMAGE_TIFF, 0, 4, "II*\0"},
     {OMMAI_IMAGE_TIFF, 0, 4, "MM\0*"},
     {OMMAI_IMAGE_HEIF, 4, 8, "ftypavif"},
+    {OMMAI_IMAGE_HEIF, 4, 8, "ftypavis"},
     {OMMAI_IMAGE_HEIF, 4, 8, "ftypheic"},
+    {OMMAI_IMAGE_HEIF, 4, 8, "ftypheix"},
+    {OMMAI_IMAGE_HEIF, 4, 8, "ftyphevc"},
     {OMMAI_IMAGE_HEIF, 4, 8, "ftypmif1"},
+    {OMMAI_IMAGE_HEIF, 4, 8, "ftypmsf1"},
     {OMMAI_IMAGE_JPEG2000, 0, 8, "\0\0\0\x0cjP  "},
     {OMMAI_IMAGE_BMP, 0, 2, "BM"},
 };
@@ -35,17 +40,20 @@ static const struct signature signatures[] = {
 /* A format that can be read, and how. */
 struct codec {
   enum ommai_image_format format;
-  ommai_image_size_reader read_size;
+  ommai_image_header_reader read_header;
   ommai_image_decoder decode;
-  int (*orientation)(const uint8_t *bytes, size_t size); /* NULL: the format has none */
+  int (*orientation)(const uint8_t *bytes, size_t size); /* NULL: the format has none, or its library applies it */
+  bool (*available)(void);                               /* NULL: always */
 };
 
 static const struct codec codecs[] = {
-    {OMMAI_IMAGE_JPEG, ommai_jpeg_read_size, ommai_jpeg_decode, ommai_jpeg_orientation},
-    {OMMAI_IMAGE_PNG, ommai_png_read_size, ommai_png_decode, ommai_png_orientation},
-    {OMMAI_IMAGE_WEBP, ommai_webp_read_size, ommai_webp_decode, ommai_webp_orientation},
-    {OMMAI_IMAGE_GIF, ommai_gif_read_size, ommai_gif_decode, NULL},
-    {OMMAI_IMAGE_BMP, ommai_bmp_read_size, ommai_bmp_decode, NULL},
+    {OMMAI_IMAGE_JPEG, ommai_jpeg_read_header, ommai_jpeg_decode, ommai_jpeg_orientation, NULL},
+    {OMMAI_IMAGE_PNG, ommai_png_read_header, ommai_png_decode, ommai_png_orientation, NULL},
+    {OMMAI_IMAGE_WEBP, ommai_webp_read_header, ommai_webp_decode, ommai_webp_orientation, NULL},
+    {OMMAI_IMAGE_GIF, ommai_gif_read_header, ommai_gif_decode, NULL, NULL},
+    {OMMAI_IMAGE_BMP, ommai_bmp_read_header, ommai_bmp_decode, NULL, NULL},
+    {OMMAI_IMAGE_TIFF, ommai_tiff_read_header, ommai_tiff_decode, ommai_tiff_orientation, ommai_tiff_available},
+    {OMMAI_IMAGE_HEIF, ommai_heif_read_header, ommai_heif_decode, NULL, ommai_heif_available},
 };
 
 const char *ommai_image_format_name(enum ommai_image_format format) {
@@ -93,6 +101,12 @@ enum omma_status ommai_image_fail_truncated(struct omma_error *error, const char
   return ommai_fail(error, OMMA_ERROR_FORMAT, "image file is truncated: the %s data breaks off after %zu bytes", name, size);
 }
 
+enum omma_status ommai_image_check_time(const struct ommai_image_source *source, const char *name, struct omma_error *error) {
+  if (!source->deadline_ns || ommai_clock_thread_ns() < source->deadline_ns) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_LIMIT, "%s takes too long to decode: at most %lld ms of processor time are allowed", name,
+                    (long long)source->limits->max_cpu_ms);
+}
+
 enum omma_status ommai_image_take_pixels(struct ommai_image *image, int32_t width, int32_t height, struct omma_error *error) {
   size_t n_pixels = (size_t)width * (size_t)height;
   image->pixels = ommai_allocate(&image->allocator, n_pixels, 3);
@@ -110,6 +124,13 @@ void ommai_image_paint_on_white(const uint8_t *rgba, uint8_t *rgb, int64_t n) {
   }
 }
 
+void ommai_image_add_white(const uint8_t *rgba, uint8_t *rgb, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    int white = 255 - rgba[4 * i + 3];
+    for (int c = 0; c < 3; c++) rgb[3 * i + c] = (uint8_t)ommai_min_i64(rgba[4 * i + c] + white, 255);
+  }
+}
+
 /* Recognises the format and finds its codec, or says why there is none. */
 static enum omma_status find_codec(const struct ommai_image_source *source, const struct codec **codec,
                                    struct omma_error *error) {
@@ -124,7 +145,7 @@ static enum omma_status find_codec(const struct ommai_image_source *source, cons
                       source->size);
   }
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
-    if (codecs[i].format != format) continue;
+    if (codecs[i].format != format || (codecs[i].available && !codecs[i].available())) continue;
     *codec = &codecs[i];
     return OMMA_OK;
   }
@@ -136,17 +157,26 @@ static int stored_orientation(const struct codec *codec, const struct ommai_imag
   return codec->orientation ? codec->orientation(source->bytes, source->size) : 1;
 }
 
-enum omma_status ommai_image_probe(const void *bytes, size_t size, const struct ommai_image_limits *limits, int32_t *width,
-                                   int32_t *height, enum ommai_image_format *format, struct omma_error *error) {
-  struct ommai_image_source source = {bytes, size, limits ? limits : &ommai_image_default_limits};
+/* Decoding holds the pixels and the scratch memory; turning them upright, the pixels twice. */
+static int64_t most_bytes(const struct ommai_stored_header *stored, int orientation) {
+  int64_t pixels = (int64_t)stored->width * stored->height * 3;
+  int64_t second = orientation == 1 ? 0 : pixels;
+  return pixels + ommai_max_i64(stored->scratch_bytes, second);
+}
+
+enum omma_status ommai_image_probe(const void *bytes, size_t size, const struct ommai_image_limits *limits,
+                                   struct ommai_image_header *header, struct omma_error *error) {
+  struct ommai_image_source source = {.bytes = bytes, .size = size, .limits = limits ? limits : &ommai_image_default_limits};
   const struct codec *codec;
+  struct ommai_stored_header stored = {0};
   OMMAI_TRY(find_codec(&source, &codec, error));
-  int32_t w, h;
-  OMMAI_TRY(codec->read_size(&source, &w, &h, error));
-  bool turned = ommai_orientation_swaps_sides(stored_orientation(codec, &source));
-  *width = turned ? h : w;
-  *height = turned ? w : h;
-  if (format) *format = codec->format;
+  OMMAI_TRY(codec->read_header(&source, &stored, error));
+  int orientation = stored_orientation(codec, &source);
+  bool turned = ommai_orientation_swaps_sides(orientation);
+  *header = (struct ommai_image_header){.format = codec->format,
+                                        .width = turned ? stored.height : stored.width,
+                                        .height = turned ? stored.width : stored.height,
+                                        .decode_bytes = most_bytes(&stored, orientation)};
   return OMMA_OK;
 }
 
@@ -165,9 +195,10 @@ static enum omma_status turn_upright(struct ommai_image *image, int orientation,
 enum omma_status ommai_image_decode(const void *bytes, size_t size, const struct ommai_image_limits *limits,
                                     const struct omma_allocator *allocator, struct ommai_image **out,
                                     struct omma_error *error) {
-  struct ommai_image_source source = {bytes, size, limits ? limits : &ommai_image_default_limits};
+  struct ommai_image_source source = {.bytes = bytes, .size = size, .limits = limits ? limits : &ommai_image_default_limits};
   const struct codec *codec;
   OMMAI_TRY(find_codec(&source, &codec, error));
+  source.deadline_ns = ommai_clock_thread_ns() + source.limits->max_cpu_ms * 1000000;
   struct ommai_image *image = ommai_allocate(allocator, 1, sizeof *image);
   if (!image) return ommai_fail_memory(error, "a picture", sizeof *image);
   image->allocator = *allocator;

@@ -4,7 +4,7 @@
  * before any pixel is decoded. Colours follow Pillow's conversion to RGB (the loader that the official processors document),
  * with two exceptions, made on purpose:
  *   - transparency (alpha channel or tRNS) is painted over white: round(c * a / 255 + 255 * (1 - a / 255));
- *   - 16-bit samples give their high byte, for gray as for colour.
+ *   - 16-bit samples give their high byte, for gray as for colour (of TIFF, rounded by libtiff).
  * ICC profiles and gamma are ignored. The EXIF orientation is applied: width and height are those of the upright picture. */
 #ifndef OMMAI_IMAGE_IMAGE_H
 #define OMMAI_IMAGE_IMAGE_H
@@ -31,15 +31,19 @@ enum ommai_image_format {
 #define OMMAI_IMAGE_MAX_BYTES ((int64_t)64 << 20)
 #define OMMAI_IMAGE_MAX_SIDE ((int64_t)65500)
 #define OMMAI_IMAGE_MAX_PIXELS ((int64_t)178956970)
+/* Default limit of the processor time that decoding one image may take, in milliseconds. */
+#define OMMAI_IMAGE_MAX_CPU_MS ((int64_t)30000)
 
-/* What a picture may be at most. max_side may be at most INT32_MAX. */
+/* What a picture may be at most. max_side may be at most INT32_MAX. max_cpu_ms bounds the decoding thread's processor time; it is looked at
+ * between rows. libwebp decodes in one call, whose time max_pixels bounds. */
 struct ommai_image_limits {
   int64_t max_bytes;
   int64_t max_side;
   int64_t max_pixels;
+  int64_t max_cpu_ms;
 };
 
-/* The three constants above. */
+/* The four constants above. */
 extern const struct ommai_image_limits ommai_image_default_limits;
 
 /* A decoded picture: pixels is [height][width][3], red first, rows without padding. Immutable once made; any thread may read
@@ -66,9 +70,15 @@ enum omma_status ommai_image_decode(const void *bytes, size_t size, const struct
 /* NULL is allowed. */
 void ommai_image_destroy(struct ommai_image *image);
 
-/* Width and height that decoding would give, from the headers alone, and the format (NULL: not wanted). Errors as for
- * decoding, as far as the headers show them. */
-enum omma_status ommai_image_probe(const void *bytes, size_t size, const struct ommai_image_limits *limits, int32_t *width,
-                                   int32_t *height, enum ommai_image_format *format, struct omma_error *error);
+/* What decoding would give and take. */
+struct ommai_image_header {
+  enum ommai_image_format format;
+  int32_t width, height; /* of the upright image */
+  int64_t decode_bytes;  /* memory at the worst moment of decoding: the pixels, and what grows with them in the codec library */
+};
+
+/* The same from the headers alone; allocates no more than headers need. Errors as for decoding, as far as the headers show them. */
+enum omma_status ommai_image_probe(const void *bytes, size_t size, const struct ommai_image_limits *limits,
+                                   struct ommai_image_header *header, struct omma_error *error);
 
 #endif

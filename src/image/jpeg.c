@@ -13,9 +13,10 @@
 #include "image/codec.h"
 
 /* A progressive file may hold any number of scans, each of a few bytes, and each goes over all pixels. What encoders write has
- * some ten. The work is bounded by scans * pixels, with room left at both ends. */
-enum { JPEG_LEAST_SCANS = 24, JPEG_MOST_SCANS = 500 };
-#define JPEG_SCAN_PIXELS ((int64_t)1 << 32)
+ * some ten; the most that could make sense (each component's coefficients bit by bit) is about 100. The work is bounded by scans * pixels,
+ * with room left at both ends. */
+enum { JPEG_LEAST_SCANS = 24, JPEG_MOST_SCANS = 100 };
+#define JPEG_SCAN_PIXELS ((int64_t)1 << 30)
 
 struct reader {
   struct jpeg_decompress_struct jpeg;
@@ -27,6 +28,7 @@ struct reader {
   struct ommai_image *image; /* NULL: only the size is wanted */
   uint8_t *cmyk_row;         /* [width][4], where the file holds four components */
   int scan_limit;
+  int64_t coefficient_bytes; /* that libjpeg keeps between scans */
   struct omma_error *error;
   enum omma_status status;
 };
@@ -70,6 +72,8 @@ static void on_output(j_common_ptr jpeg) { (void)jpeg; }
 
 static void on_progress(j_common_ptr common) {
   struct reader *reader = common->client_data;
+  enum omma_status status = ommai_image_check_time(reader->source, "JPEG", reader->error);
+  if (status != OMMA_OK) leave(reader, status);
   if (reader->jpeg.input_scan_number <= reader->scan_limit) return;
   leave(reader,
         ommai_fail(reader->error, OMMA_ERROR_LIMIT, "JPEG has too many scans: at most %d are allowed for %u x %u pixels",
@@ -105,6 +109,19 @@ static void open_reader(struct reader *reader) {
   reader->jpeg.progress = &reader->progress;
 }
 
+/* A file of several scans has all its coefficients in memory, 16 bits each, in whole blocks and whole groups of blocks. */
+static int64_t coefficient_bytes(struct jpeg_decompress_struct *jpeg) {
+  int64_t bytes = 0;
+  if (!jpeg_has_multiple_scans(jpeg)) return 0;
+  for (int i = 0; i < jpeg->num_components; i++) {
+    const jpeg_component_info *component = &jpeg->comp_info[i];
+    int64_t columns = ommai_round_up(component->width_in_blocks, component->h_samp_factor);
+    int64_t rows = ommai_round_up(component->height_in_blocks, component->v_samp_factor);
+    bytes += columns * rows * (int64_t)sizeof(JBLOCK);
+  }
+  return bytes;
+}
+
 static enum omma_status read_header(struct reader *reader) {
   jpeg_read_header(&reader->jpeg, TRUE);
   int64_t width = reader->jpeg.image_width, height = reader->jpeg.image_height;
@@ -115,6 +132,7 @@ static enum omma_status read_header(struct reader *reader) {
   }
   int64_t scans = ommai_min_i64(JPEG_SCAN_PIXELS / (width * height), JPEG_MOST_SCANS);
   reader->scan_limit = (int)ommai_max_i64(scans, JPEG_LEAST_SCANS);
+  reader->coefficient_bytes = coefficient_bytes(&reader->jpeg);
   return OMMA_OK;
 }
 
@@ -175,12 +193,13 @@ static enum omma_status read_jpeg(struct reader *reader) {
   return status;
 }
 
-enum omma_status ommai_jpeg_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
-                                      struct omma_error *error) {
+enum omma_status ommai_jpeg_read_header(const struct ommai_image_source *source, struct ommai_stored_header *header,
+                                        struct omma_error *error) {
   struct reader reader = {.source = source, .error = error};
   OMMAI_TRY(read_jpeg(&reader));
-  *width = (int32_t)reader.jpeg.image_width;
-  *height = (int32_t)reader.jpeg.image_height;
+  header->width = (int32_t)reader.jpeg.image_width;
+  header->height = (int32_t)reader.jpeg.image_height;
+  header->scratch_bytes = reader.coefficient_bytes;
   return OMMA_OK;
 }
 

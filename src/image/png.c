@@ -16,11 +16,12 @@ struct reader {
   const struct ommai_image_source *source;
   size_t at; /* bytes read so far */
   struct ommai_image *image;
-  uint8_t *rgba; /* [height][width][4], where the picture is transparent */
-  size_t n_pixels;
+  uint8_t *rgba; /* where the picture is transparent: one row, or all of them where it is interlaced; [.][width][4] */
+  size_t rgba_pixels;
   struct omma_error *error;
   enum omma_status status;
   int32_t width, height;
+  int64_t scratch_bytes;
 };
 
 /* Chunks that do not change the pixels we want. They are skipped unread: some are compressed without a bound. */
@@ -62,6 +63,20 @@ static enum omma_status open_reader(struct reader *reader) {
   return OMMA_OK;
 }
 
+static bool is_transparent(const struct reader *reader) {
+  bool transparent = (png_get_color_type(reader->png, reader->info) & PNG_COLOR_MASK_ALPHA) != 0;
+  return transparent || png_get_valid(reader->png, reader->info, PNG_INFO_tRNS) != 0;
+}
+
+static bool is_interlaced(const struct reader *reader) {
+  return png_get_interlace_type(reader->png, reader->info) != PNG_INTERLACE_NONE;
+}
+
+/* Pixels of the RGBA buffer that a transparent picture needs. */
+static size_t rgba_pixels_of(const struct reader *reader) {
+  return (size_t)reader->width * (is_interlaced(reader) ? (size_t)reader->height : 1);
+}
+
 static enum omma_status read_header(struct reader *reader) {
   png_read_info(reader->png, reader->info);
   png_uint_32 width = png_get_image_width(reader->png, reader->info);
@@ -69,39 +84,63 @@ static enum omma_status read_header(struct reader *reader) {
   OMMAI_TRY(ommai_image_check_size(reader->source->limits, "PNG", width, height, reader->error));
   reader->width = (int32_t)width;
   reader->height = (int32_t)height;
+  reader->scratch_bytes = is_transparent(reader) && is_interlaced(reader) ? (int64_t)rgba_pixels_of(reader) * 4 : 0;
   return OMMA_OK;
 }
 
-/* Asks libpng for 8-bit RGB, or RGBA where the file has any transparency. True for RGBA. */
-static bool set_transformations(struct reader *reader) {
+/* Asks libpng for 8-bit RGB, or RGBA where the file has any transparency. */
+static void set_transformations(struct reader *reader) {
   png_set_expand(reader->png);
   png_set_strip_16(reader->png);
   png_set_gray_to_rgb(reader->png);
-  bool transparent = (png_get_color_type(reader->png, reader->info) & PNG_COLOR_MASK_ALPHA) != 0;
-  return transparent || png_get_valid(reader->png, reader->info, PNG_INFO_tRNS) != 0;
 }
 
-static void read_rows(struct reader *reader, uint8_t *pixels, size_t row_size) {
-  int n_passes = png_set_interlace_handling(reader->png);
+static void start_rows(struct reader *reader, size_t row_size) {
   png_read_update_info(reader->png, reader->info);
   if (png_get_rowbytes(reader->png, reader->info) != row_size) png_error(reader->png, "unexpected size of a row");
+}
+
+static void read_row(struct reader *reader, uint8_t *row) {
+  enum omma_status status = ommai_image_check_time(reader->source, "PNG", reader->error);
+  if (status != OMMA_OK) leave(reader, status);
+  png_read_row(reader->png, row, NULL);
+}
+
+/* All rows, in as many passes as the file has. */
+static void read_rows(struct reader *reader, uint8_t *pixels, size_t row_size) {
+  int n_passes = png_set_interlace_handling(reader->png);
+  start_rows(reader, row_size);
   for (int pass = 0; pass < n_passes; pass++) {
-    for (int32_t y = 0; y < reader->height; y++) png_read_row(reader->png, pixels + (size_t)y * row_size, NULL);
+    for (int32_t y = 0; y < reader->height; y++) read_row(reader, pixels + (size_t)y * row_size);
+  }
+}
+
+static void read_transparent_rows(struct reader *reader) {
+  size_t width = (size_t)reader->width;
+  uint8_t *pixels = reader->image->pixels;
+  if (is_interlaced(reader)) {
+    read_rows(reader, reader->rgba, width * 4);
+    ommai_image_paint_on_white(reader->rgba, pixels, (int64_t)reader->rgba_pixels);
+    return;
+  }
+  start_rows(reader, width * 4);
+  for (int32_t y = 0; y < reader->height; y++) {
+    read_row(reader, reader->rgba);
+    ommai_image_paint_on_white(reader->rgba, pixels + (size_t)y * width * 3, reader->width);
   }
 }
 
 static enum omma_status read_pixels(struct reader *reader) {
   OMMAI_TRY(ommai_image_take_pixels(reader->image, reader->width, reader->height, reader->error));
-  size_t width = (size_t)reader->width;
-  if (!set_transformations(reader)) {
-    read_rows(reader, reader->image->pixels, width * 3);
+  set_transformations(reader);
+  if (!is_transparent(reader)) {
+    read_rows(reader, reader->image->pixels, (size_t)reader->width * 3);
     return OMMA_OK;
   }
-  reader->n_pixels = width * (size_t)reader->height;
-  reader->rgba = ommai_allocate(&reader->image->allocator, reader->n_pixels, 4);
-  if (!reader->rgba) return ommai_fail_memory(reader->error, "a transparent PNG", reader->n_pixels * 4);
-  read_rows(reader, reader->rgba, width * 4);
-  ommai_image_paint_on_white(reader->rgba, reader->image->pixels, (int64_t)reader->n_pixels);
+  reader->rgba_pixels = rgba_pixels_of(reader);
+  reader->rgba = ommai_allocate(&reader->image->allocator, reader->rgba_pixels, 4);
+  if (!reader->rgba) return ommai_fail_memory(reader->error, "a transparent PNG", reader->rgba_pixels * 4);
+  read_transparent_rows(reader);
   return OMMA_OK;
 }
 
@@ -115,17 +154,16 @@ static enum omma_status guarded(struct reader *reader) {
 
 static enum omma_status read_png(struct reader *reader) {
   enum omma_status status = guarded(reader);
-  if (reader->rgba) ommai_release(&reader->image->allocator, reader->rgba, reader->n_pixels, 4);
+  if (reader->rgba) ommai_release(&reader->image->allocator, reader->rgba, reader->rgba_pixels, 4);
   png_destroy_read_struct(&reader->png, &reader->info, NULL);
   return status;
 }
 
-enum omma_status ommai_png_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
-                                     struct omma_error *error) {
+enum omma_status ommai_png_read_header(const struct ommai_image_source *source, struct ommai_stored_header *header,
+                                       struct omma_error *error) {
   struct reader reader = {.source = source, .error = error};
   OMMAI_TRY(read_png(&reader));
-  *width = reader.width;
-  *height = reader.height;
+  *header = (struct ommai_stored_header){reader.width, reader.height, reader.scratch_bytes};
   return OMMA_OK;
 }
 

@@ -25,7 +25,8 @@ struct pass {
 
 struct resize {
   struct pass horizontal, vertical;
-  uint8_t *middle; /* [sh][dw][3], between the passes; NULL where only one pass is run */
+  bool vertical_first;
+  uint8_t *middle; /* [sh][dw][3], vertical first [dh][sw][3], between the passes; NULL where only one pass is run */
 };
 
 static double cubic(double x) {
@@ -106,12 +107,21 @@ static void pass_fill(struct pass *pass, enum ommai_resize_rule rule) {
   }
 }
 
+/* Pillow 13: the height loses more than twice as many pixels as the width. */
+static bool is_vertical_first(enum ommai_resize_rule rule, int32_t sw, int32_t sh, int32_t dw, int32_t dh) {
+  int64_t lower = (int64_t)sh - dh, narrower = (int64_t)sw - dw;
+  return rule == OMMAI_RESIZE_PRECISE22 && lower > 0 && lower > 2 * narrower;
+}
+
 static void resize_place(struct resize *resize, enum ommai_resize_rule rule, int32_t sw, int32_t sh, int32_t dw, int32_t dh,
                          struct ommai_arena *arena) {
   pass_place(&resize->horizontal, rule, sw, dw, arena);
   pass_place(&resize->vertical, rule, sh, dh, arena);
+  resize->vertical_first = is_vertical_first(rule, sw, sh, dw, dh);
   resize->middle = NULL;
-  if (sw != dw && sh != dh) resize->middle = ommai_arena_take(arena, (size_t)sh * 3, (size_t)dw);
+  if (sw == dw || sh == dh) return;
+  int32_t height = resize->vertical_first ? dh : sh, width = resize->vertical_first ? sw : dw;
+  resize->middle = ommai_arena_take(arena, (size_t)height * 3, (size_t)width);
 }
 
 /* What the tasks of one pass share. */
@@ -168,21 +178,36 @@ enum omma_status ommai_resize_workspace(enum ommai_resize_rule rule, int32_t sw,
   return OMMA_OK;
 }
 
+/* From in [n_rows][n][3] to out [n_rows][m][3]. */
+static void run_horizontal(const struct ommai_resample_pass *pass, enum ommai_cpu_level level, const uint8_t *in, uint8_t *out,
+                           int64_t n_rows, const struct omma_team *team) {
+  struct pass_run run = {pass, {0}, in, out, n_rows, 0};
+  ommai_resample_select(level, pass, &run.kernels);
+  ommai_team_run(team, ommai_div_up(n_rows, ROWS_PER_TASK), horizontal_task, &run);
+}
+
+/* From in [n][width][3] to out [m][width][3]. */
+static void run_vertical(const struct ommai_resample_pass *pass, enum ommai_cpu_level level, const uint8_t *in, uint8_t *out,
+                         int64_t width, const struct omma_team *team) {
+  struct pass_run run = {pass, {0}, in, out, pass->m, width * 3};
+  ommai_resample_select(level, pass, &run.kernels);
+  ommai_team_run(team, ommai_div_up(run.n_rows, ROWS_PER_TASK), vertical_task, &run);
+}
+
 static void run_passes(const struct resize *resize, enum ommai_cpu_level level, const uint8_t *src, uint8_t *dst,
                        const struct omma_team *team) {
   const struct ommai_resample_pass *across = &resize->horizontal.taps, *down = &resize->vertical.taps;
-  const uint8_t *in = src;
-  if (across->n != across->m) {
-    struct pass_run run = {across, {0}, src, resize->middle ? resize->middle : dst, down->n, 0};
-    ommai_resample_select(level, across, &run.kernels);
-    ommai_team_run(team, ommai_div_up(run.n_rows, ROWS_PER_TASK), horizontal_task, &run);
-    in = run.out;
-  }
-  if (down->n != down->m) {
-    struct pass_run run = {down, {0}, in, dst, down->m, (int64_t)across->m * 3};
-    ommai_resample_select(level, down, &run.kernels);
-    ommai_team_run(team, ommai_div_up(run.n_rows, ROWS_PER_TASK), vertical_task, &run);
-  } else if (in == src) {
+  if (resize->middle && resize->vertical_first) {
+    run_vertical(down, level, src, resize->middle, across->n, team);
+    run_horizontal(across, level, resize->middle, dst, down->m, team);
+  } else if (resize->middle) {
+    run_horizontal(across, level, src, resize->middle, down->n, team);
+    run_vertical(down, level, resize->middle, dst, across->m, team);
+  } else if (pass_is_needed(&resize->horizontal)) {
+    run_horizontal(across, level, src, dst, down->m, team);
+  } else if (pass_is_needed(&resize->vertical)) {
+    run_vertical(down, level, src, dst, across->m, team);
+  } else {
     memcpy(dst, src, (size_t)across->m * 3 * (size_t)down->m);
   }
 }

@@ -1,10 +1,10 @@
 /* Bicubic resampling of 8-bit RGB with antialiasing, equal bit for bit to what the official processors run.
  *
- * Two passes, horizontal first, each rounding and clamping to 8 bits; a pass whose size does not change is left out. The
- * kernel is the cubic one with a = -0.5, widened by the scale when shrinking; weights are normalised in double and then
- * rounded to fixed point with p fraction bits. The rules differ in p.
- * Source: torchvision's antialiased uint8 interpolate; Pillow's Image.resize. (Pillow from 13 on runs some shapes vertical
- * first; this is always horizontal first, as older versions are.) */
+ * Two passes, each rounding and clamping to 8 bits; a pass whose size does not change is left out. The kernel is the cubic
+ * one with a = -0.5, widened by the scale when shrinking; weights are normalised in double and then rounded to fixed point
+ * with p fraction bits. The rules differ in p and in which pass goes first.
+ * Source: torchvision's antialiased uint8 interpolate; Image.resize of Pillow 13 (older versions are always horizontal
+ * first). */
 #ifndef OMMAI_IMAGE_RESIZE_H
 #define OMMAI_IMAGE_RESIZE_H
 
@@ -16,8 +16,8 @@
 #include "kernels/cpu.h"
 
 enum ommai_resize_rule {
-  OMMAI_RESIZE_INT16,    /* each pass has the largest p <= 22 whose weights still fit int16: torchvision */
-  OMMAI_RESIZE_PRECISE22 /* p = 22: Pillow */
+  OMMAI_RESIZE_INT16,    /* each pass has the largest p <= 22 whose weights still fit int16; horizontal first: torchvision */
+  OMMAI_RESIZE_PRECISE22 /* p = 22; vertical first where sh - dh > max(0, 2 (sw - dw)): Pillow */
 };
 
 /* Bytes of workspace that a resize from sw x sh to dw x dh pixels needs. Errors: ARGUMENT for a side below 1; LIMIT. */

@@ -12,10 +12,15 @@
 struct reader {
   const struct ommai_image_source *source;
   WebPDemuxer *demuxer;
-  WebPIterator frame; /* the first one */
+  WebPIterator frame;             /* the first one */
+  WebPBitstreamFeatures features; /* of the frame */
   int32_t width, height;
   bool transparent;
 };
+
+/* Bytes that libwebp keeps for each pixel: a lossless image as 32-bit pixels and, at a fraction of the size, its codes and predictors; an
+ * alpha plane as it is decoded, of 8 bits, and before that like a lossless image. */
+enum { LOSSLESS_BYTES = 5, ALPHA_BYTES = 6, RGBA_BYTES = 4 };
 
 static enum omma_status fail_broken(struct omma_error *error, const char *what) {
   return ommai_fail(error, OMMA_ERROR_FORMAT, "broken WebP: %s", what);
@@ -42,6 +47,9 @@ static enum omma_status open_reader(struct reader *reader, struct omma_error *er
   reader->height = (int32_t)height;
   reader->transparent = (WebPDemuxGetI(reader->demuxer, WEBP_FF_FORMAT_FLAGS) & ALPHA_FLAG) != 0;
   if (!WebPDemuxGetFrame(reader->demuxer, 1, &reader->frame)) return fail_broken(error, "it holds no picture");
+  if (WebPGetFeatures(reader->frame.fragment.bytes, reader->frame.fragment.size, &reader->features) != VP8_STATUS_OK) {
+    return fail_broken(error, "its first frame cannot be read");
+  }
   return OMMA_OK;
 }
 
@@ -90,14 +98,27 @@ static enum omma_status decode_onto_canvas(const struct reader *reader, struct o
   return status;
 }
 
-enum omma_status ommai_webp_read_size(const struct ommai_image_source *source, int32_t *width, int32_t *height,
-                                      struct omma_error *error) {
+/* True where the frame is the canvas and nothing shows through: it is decoded straight into the image. */
+static bool is_plain(const struct reader *reader) {
+  return reader->frame.width == reader->width && reader->frame.height == reader->height && !reader->transparent;
+}
+
+static int64_t scratch_bytes(const struct reader *reader) {
+  enum { LOSSLESS = 2 }; /* WebPBitstreamFeatures.format */
+  int64_t bytes = is_plain(reader) ? 0 : RGBA_BYTES;
+  if (reader->features.format == LOSSLESS) {
+    bytes += LOSSLESS_BYTES;
+  } else if (reader->features.has_alpha) {
+    bytes += ALPHA_BYTES;
+  }
+  return bytes * reader->frame.width * reader->frame.height;
+}
+
+enum omma_status ommai_webp_read_header(const struct ommai_image_source *source, struct ommai_stored_header *header,
+                                        struct omma_error *error) {
   struct reader reader = {.source = source};
   enum omma_status status = open_reader(&reader, error);
-  if (status == OMMA_OK) {
-    *width = reader.width;
-    *height = reader.height;
-  }
+  if (status == OMMA_OK) *header = (struct ommai_stored_header){reader.width, reader.height, scratch_bytes(&reader)};
   close_reader(&reader);
   return status;
 }
@@ -108,9 +129,7 @@ enum omma_status ommai_webp_decode(const struct ommai_image_source *source, stru
   enum omma_status status;
   OMMAI_TRY_GOTO(open_reader(&reader, error), done);
   OMMAI_TRY_GOTO(ommai_image_take_pixels(image, reader.width, reader.height, error), done);
-  bool whole = reader.frame.width == reader.width && reader.frame.height == reader.height;
-  status =
-      whole && !reader.transparent ? decode_frame(&reader, image->pixels, 3, error) : decode_onto_canvas(&reader, image, error);
+  status = is_plain(&reader) ? decode_frame(&reader, image->pixels, 3, error) : decode_onto_canvas(&reader, image, error);
 done:
   close_reader(&reader);
   return status;

@@ -105,36 +105,68 @@ static void apply_penalties(const struct ommai_sampler_settings *settings, const
   }
 }
 
-/* Draws from the tokens that top-k, top-p and min-p leave, in falling order of probability. */
+/* Tokens in falling order of weight, exp((value - highest) / temperature), as far as they were asked for. */
+struct ranking {
+  const float *values;
+  int32_t *heap; /* [n], the ranked tokens at its end, the first one last */
+  int64_t n, n_ranked;
+  double highest, temperature;
+};
+
+static int32_t ranked(struct ranking *ranking, int64_t rank) {
+  while (ranking->n_ranked <= rank) {
+    int64_t left = ranking->n - ranking->n_ranked++;
+    heap_pop(ranking->values, ranking->heap, &left);
+  }
+  return ranking->heap[ranking->n - 1 - rank];
+}
+
+static double weight_of(const struct ranking *ranking, int32_t token) {
+  return exp((ranking->values[token] - ranking->highest) / ranking->temperature);
+}
+
+/* How many tokens min-p and top-k leave, and the sum of their weights. */
+static int64_t filter_weights(const struct ommai_sampler_settings *settings, struct ranking *ranking, double *total) {
+  int64_t n = ranking->n, limit = settings->top_k > 0 && settings->top_k < n ? settings->top_k : n, count = 0;
+  *total = 0;
+  if (limit == n && settings->min_p == 0) {
+    for (int64_t i = 0; i < n; i++) *total += weight_of(ranking, (int32_t)i);
+    return n;
+  }
+  while (count < limit) {
+    double weight = weight_of(ranking, ranked(ranking, count));
+    if (weight < settings->min_p) break;
+    *total += weight;
+    count++;
+  }
+  return count;
+}
+
+/* How many of the first n tokens, which weigh *total, top-p leaves: those before which there is less than its share. */
+static int64_t filter_share(double top_p, struct ranking *ranking, int64_t n, double *total) {
+  if (top_p >= 1) return n;
+  double kept = 0, share = top_p * *total;
+  int64_t count = 0;
+  while (count < n && (count == 0 || kept < share)) kept += weight_of(ranking, ranked(ranking, count++));
+  *total = kept;
+  return count;
+}
+
+/* Draws from the tokens that min-p, top-k and top-p leave. */
 static int32_t draw(const struct ommai_sampler_settings *settings, const float *values, int64_t n, double random,
                     int32_t *heap) {
-  double temperature = settings->temperature, highest = values[argmax(values, n)], total = 0;
-  for (int64_t i = 0; i < n; i++) total += exp((values[i] - highest) / temperature);
+  struct ranking ranking = {.values = values, .heap = heap, .n = n, .temperature = settings->temperature};
   heap_make(values, heap, n);
-  int64_t left = n, limit = settings->top_k > 0 && settings->top_k < n ? settings->top_k : n;
-  if (limit < n) { /* top-p counts the mass of what top-k leaves */
-    total = 0;
-    for (int64_t i = 0; i < limit; i++) total += exp((values[heap_pop(values, heap, &left)] - highest) / temperature);
-    heap_make(values, heap, n);
-    left = n;
-  }
-  double kept = 0;
-  int64_t n_kept = 0;
-  while (n_kept < limit) {
-    if (n_kept > 0 && kept >= settings->top_p * total) break;
-    double weight = exp((values[heap[0]] - highest) / temperature);
-    if (n_kept > 0 && weight < settings->min_p) break;
-    heap_pop(values, heap, &left);
-    kept += weight;
-    n_kept++;
-  }
-  double target = random * kept, sum = 0;
+  ranking.highest = values[heap[0]];
+  double total;
+  int64_t n_kept = filter_weights(settings, &ranking, &total);
+  n_kept = filter_share(settings->top_p, &ranking, n_kept, &total);
+  double target = random * total, sum = 0;
   for (int64_t i = 0; i < n_kept; i++) {
-    int32_t token = heap[n - 1 - i];
-    sum += exp((values[token] - highest) / temperature);
-    if (sum > target) return token;
+    sum += weight_of(&ranking, ranked(&ranking, i));
+    if (sum > target) return ranked(&ranking, i);
   }
-  return heap[n - 1];
+  return ranked(&ranking, 0);
 }
 
 int32_t ommai_sample(const struct ommai_sampler_settings *settings, const float *logits, int64_t vocab_size, int64_t step,

@@ -1,8 +1,10 @@
 /* From logits to a token: greedy, or drawn with temperature, top-k, top-p and min-p from a seeded generator; penalties; the
  * log-probabilities that clients ask for.
  *
- * Order of steps and meaning of the settings as in vLLM: log-probabilities are the model's own (before everything else); then
- * repetition, presence and frequency penalties; temperature; top-k; top-p; min-p. Ties go to the lower id. */
+ * Order of steps and meaning of the settings as in vLLM 0.32 (v1/sample): log-probabilities are the model's own (before everything
+ * else); then bans; repetition, frequency and presence penalties; temperature; min-p, against the likeliest token; top-k; top-p,
+ * a share of what these two leave. Ties go to the lower id, and top-k leaves k tokens at most (as vLLM's GPU kernels do; its
+ * plain form keeps all that equal the k-th). A temperature below 0.01, which vLLM raises to that, is taken as it is. */
 #ifndef OMMAI_LANGUAGE_SAMPLER_H
 #define OMMAI_LANGUAGE_SAMPLER_H
 

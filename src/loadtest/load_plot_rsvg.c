@@ -1,7 +1,6 @@
 /* The drawing as a PNG: the SVG, painted by librsvg on a cairo surface. Both take their memory from malloc. They are loaded when a
  * drawing is wanted: linked, they and three dozen libraries behind them would double the time in which every command starts. */
 #include <cairo.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <librsvg/rsvg.h>
 #include <math.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/shared_library.h"
 #include "loadtest/load_plot.h"
 
 #define LIBRARY "librsvg-2.so.2"
@@ -34,18 +34,11 @@ struct painter {
 #undef MEMBER
 };
 
-/* A function's address as dlsym gives it, an object pointer: POSIX wants that to be enough, ISO C does not. */
-static bool find(void *library, const char *name, void *function) {
-  void *address = dlsym(library, name);
-  memcpy(function, &address, sizeof address);
-  return address != NULL;
-}
-
 /* The library stays loaded: GLib cannot be unloaded. */
 static bool load(struct painter *painter) {
   void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
   bool found = library != NULL;
-#define FIND(name) found = found && find(library, #name, &painter->name);
+#define FIND(name) found = found && ommai_library_find(library, #name, &painter->name);
   FUNCTIONS(FIND)
 #undef FIND
   return found;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "models/family.h"
+#include "models/generation_config.h"
 #include "models/picture_config.h"
 
 enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096 };

@@ -11,7 +11,7 @@
 #include "language/decoder.h"
 #include "vision/vision_tower.h"
 
-#define OMMAI_MAX_STOP_TOKENS 16
+#define OMMAI_MAX_STOP_TOKENS 17
 
 /* How a picture's size is chosen. */
 enum ommai_picture_sizing {
@@ -37,12 +37,14 @@ struct ommai_video_config {
   double tokens_per_second;       /* what a second counts for in the time position of planes that stand in one run */
 };
 
-/* What generation_config.json recommends; 0 where it says nothing. */
+/* What generation_config.json says (generation_config.h); 0 where it says nothing. */
 struct ommai_generation_config {
   int32_t stop_tokens[OMMAI_MAX_STOP_TOKENS];
   size_t n_stop_tokens;
-  double temperature, top_p, repetition_penalty;
-  int64_t top_k;
+  double temperature; /* -1 where it says nothing: 0 is greedy */
+  double top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+  int64_t top_k, max_tokens;
+  int64_t max_tokens_limit; /* no answer is longer, whatever its request says */
 };
 
 struct ommai_model_config {

@@ -1,4 +1,4 @@
-/* preprocessor_config.json, video_preprocessor_config.json and generation_config.json: the same form in all families. */
+/* preprocessor_config.json and video_preprocessor_config.json: the same form in all families. */
 #ifndef OMMAI_MODELS_PICTURE_CONFIG_H
 #define OMMAI_MODELS_PICTURE_CONFIG_H
 
@@ -18,10 +18,5 @@ enum omma_status ommai_picture_config_read(const char *directory, const struct o
 enum omma_status ommai_video_config_read(const char *directory, const struct omma_allocator *allocator,
                                          const struct ommai_published_processor *published, struct ommai_model_config *config,
                                          struct omma_error *error);
-
-/* Reads generation_config.json; where it is missing, the stop token of config.json's text part. */
-enum omma_status ommai_generation_config_read(const char *directory, const struct omma_allocator *allocator,
-                                              const json_t *config, int64_t vocab_size,
-                                              struct ommai_generation_config *generation, struct omma_error *error);
 
 #endif

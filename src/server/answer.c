@@ -259,7 +259,7 @@ static void on_finish(void *context, const struct omma_result *result) {
 static bool check_length(const struct answer *answer, const struct ommai_answer_fields *fields, int64_t n_prompt_tokens,
                          struct ommai_api_error *error) {
   int64_t limit = answer->exchange->server->info.max_model_len, wanted = fields->sampling.max_tokens;
-  if (wanted <= limit - n_prompt_tokens) return true;
+  if (fields->default_max_tokens || wanted <= limit - n_prompt_tokens) return true;
   return ommai_api_fail(error, 400, fields->max_tokens_field,
                         "%s is too large: %" PRId64 ". This model's maximum context length is %" PRId64
                         " tokens and your request has %" PRId64 " input tokens (%" PRId64 " > %" PRId64 " - %" PRId64 ").",

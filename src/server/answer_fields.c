@@ -56,6 +56,13 @@ static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error
   return refuse_given(root, error);
 }
 
+static bool refuse_best_of(const json_t *root, int64_t n, struct ommai_api_error *error) {
+  int64_t best_of = n;
+  if (!ommai_field_integer(root, "best_of", INT64_MIN, INT64_MAX, &best_of, error)) return false;
+  if (best_of == n) return true;
+  return ommai_api_fail(error, 400, "best_of", "best_of must equal n, %" PRId64 ", got %" PRId64 ".", n, best_of);
+}
+
 static bool read_response_format(const json_t *root, struct ommai_api_error *error) {
   const json_t *format = ommai_field_get(root, "response_format");
   const char *type = NULL;
@@ -120,8 +127,17 @@ static bool read_stop_tokens(const struct ommai_server *server, const json_t *ro
   return true;
 }
 
+/* What counts where the request has no limit, and the server's own bound. */
+static void bound_max_tokens(const struct omma_model_info *info, struct ommai_answer_fields *fields) {
+  int64_t *max_tokens = &fields->sampling.max_tokens, bound = info->max_tokens_limit;
+  fields->default_max_tokens = *max_tokens == 0;
+  if (*max_tokens == 0) *max_tokens = info->recommended_max_tokens;
+  if (bound && (*max_tokens == 0 || *max_tokens > bound)) *max_tokens = bound;
+}
+
 /* max_completion_tokens wins; the other is checked all the same. */
-static bool read_max_tokens(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+static bool read_max_tokens(const struct ommai_server *server, const json_t *root, struct ommai_answer_fields *fields,
+                            struct ommai_api_error *error) {
   int64_t old_name = fields->sampling.max_tokens, new_name = 0;
   if (!ommai_field_integer(root, "max_tokens", 1, INT32_MAX, &old_name, error) ||
       !ommai_field_integer(root, "max_completion_tokens", 1, INT32_MAX, &new_name, error)) {
@@ -129,6 +145,7 @@ static bool read_max_tokens(const json_t *root, struct ommai_answer_fields *fiel
   }
   fields->max_tokens_field = new_name ? "max_completion_tokens" : "max_tokens";
   fields->sampling.max_tokens = new_name ? new_name : old_name;
+  bound_max_tokens(&server->info, fields);
   struct omma_sampling *sampling = &fields->sampling;
   if (!ommai_field_integer(root, "min_tokens", 0, INT32_MAX, &sampling->min_tokens, error)) return false;
   if (sampling->max_tokens && sampling->min_tokens > sampling->max_tokens) {
@@ -157,11 +174,14 @@ static bool read_seed(struct ommai_server *server, const json_t *root, struct om
 static double recommended_or(double recommended, double standard) { return recommended > 0 ? recommended : standard; }
 
 /* What the checkpoint recommends, as vLLM does, else what OpenAI's interface defines. */
-static void set_defaults(const struct ommai_server *server, struct omma_sampling *sampling) {
-  sampling->temperature = recommended_or(server->info.recommended_temperature, 1);
-  sampling->top_p = recommended_or(server->info.recommended_top_p, 1);
-  sampling->top_k = server->info.recommended_top_k;
-  sampling->repetition_penalty = recommended_or(server->info.recommended_repetition_penalty, 1);
+static void set_defaults(const struct omma_model_info *info, struct omma_sampling *sampling) {
+  sampling->temperature = info->recommended_temperature >= 0 ? info->recommended_temperature : 1;
+  sampling->top_p = recommended_or(info->recommended_top_p, 1);
+  sampling->min_p = info->recommended_min_p;
+  sampling->top_k = info->recommended_top_k;
+  sampling->repetition_penalty = recommended_or(info->recommended_repetition_penalty, 1);
+  sampling->presence_penalty = info->recommended_presence_penalty;
+  sampling->frequency_penalty = info->recommended_frequency_penalty;
 }
 
 /* The message names those there are, as far as it has room. */
@@ -208,7 +228,7 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
                               struct ommai_answer_fields *fields, struct ommai_api_error *error) {
   struct omma_sampling *sampling = &fields->sampling;
   *fields = (struct ommai_answer_fields){.n = 1, .sampling.max_tokens = max_tokens};
-  set_defaults(server, sampling);
+  set_defaults(&server->info, sampling);
   return ommai_model_read(server, root, &fields->model, error) &&
          ommai_field_string(root, "request_id", &fields->request_id, error) && read_stream_options(root, fields, error) &&
          refuse_unsupported(root, error) && read_response_format(root, error) &&
@@ -220,7 +240,8 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
          ommai_field_number(root, "presence_penalty", -2, 2, false, &sampling->presence_penalty, error) &&
          ommai_field_number(root, "frequency_penalty", -2, 2, false, &sampling->frequency_penalty, error) &&
          ommai_field_boolean(root, "ignore_eos", &sampling->ignore_eos, error) &&
-         ommai_field_integer(root, "n", 1, OMMAI_MAX_CHOICES, &fields->n, error) && read_max_tokens(root, fields, error) &&
-         read_seed(server, root, fields, error) && read_stop(root, fields, error) &&
-         read_stop_tokens(server, root, fields, error);
+         ommai_field_integer(root, "n", 1, OMMAI_MAX_CHOICES, &fields->n, error) &&
+         read_max_tokens(server, root, fields, error) && read_seed(server, root, fields, error) &&
+         read_stop(root, fields, error) && read_stop_tokens(server, root, fields, error) &&
+         refuse_best_of(root, fields->n, error);
 }

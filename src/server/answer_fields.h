@@ -20,12 +20,13 @@ struct ommai_answer_fields {
   const char *stop[OMMA_MAX_STOP_STRINGS];
   int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
   const char *max_tokens_field; /* the one that was given */
+  bool default_max_tokens;      /* none was: as many as the context leaves, or the checkpoint's default if that is fewer */
   int64_t n;
   bool stream, include_usage, continuous_usage;
 };
 
-/* Reads and checks all of them but those on log-probabilities, whose form differs. `max_tokens` is the default, 0: what the context
- * leaves. The fields stay where they are: the sampling points into them. */
+/* Reads and checks all of them but those on log-probabilities, whose form differs. `max_tokens` is the default, 0: the checkpoint's, or what
+ * the context leaves. The fields stay where they are: the sampling points into them. */
 bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, int64_t max_tokens,
                               struct ommai_answer_fields *fields, struct ommai_api_error *error);
 

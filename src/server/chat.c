@@ -1,7 +1,6 @@
 /* POST /v1/chat/completions. */
 #include "server/answer.h"
-#include "server/chat_media.h"
-#include "server/chat_request.h"
+#include "server/chat_job.h"
 #include "server/endpoints.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
@@ -21,27 +20,24 @@ static enum omma_status make_request(const void *context, int index, const struc
   return omma_request_create(conversation->server->model, source->messages, source->n_messages, &options, request, error);
 }
 
-void ommai_endpoint_chat(struct ommai_exchange *exchange) {
-  struct ommai_api_error error;
-  struct ommai_chat_request request;
-  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
-  ommai_server_release_body(exchange);
-  if (!root) {
-    ommai_exchange_fail(exchange, &error);
-    return;
-  }
-  struct conversation conversation = {exchange->server, &request};
-  struct ommai_answer_source source = {.fields = &request.fields,
+static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *request) {
+  struct conversation conversation = {exchange->server, request};
+  struct ommai_answer_source source = {.fields = &request->fields,
                                        .form = &ommai_chat_form,
                                        .n_prompts = 1,
+                                       .n_pictures = request->n_images + request->n_videos,
                                        .make_request = make_request,
                                        .context = &conversation};
-  if (ommai_chat_request_read(exchange->server, root, false, &request, &error) &&
-      ommai_chat_media_load(exchange, &request, &error)) {
-    source.n_pictures = request.n_images + request.n_videos;
-    if (!ommai_exchange_is_gone(exchange)) ommai_answer_begin(exchange, &source);
+  ommai_answer_begin(exchange, &source);
+}
+
+void ommai_endpoint_chat(struct ommai_exchange *exchange) {
+  struct ommai_api_error error;
+  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
+  ommai_text_free(&exchange->body);
+  if (root) {
+    ommai_chat_job_start(exchange, root, false, answer);
   } else {
     ommai_exchange_fail(exchange, &error);
   }
-  ommai_chat_request_destroy(&request);
 }

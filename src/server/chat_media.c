@@ -1,53 +1,68 @@
+/* Images are loaded in three rounds over the parts: files and headers; what the headers promise is planned as a whole and refused or given
+ * its memory; then pixels. So nothing is decoded for a request that could not be answered. */
 #include "server/chat_media.h"
 
 #include <inttypes.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "server/media.h"
 #include "server/media_video.h"
 #include "server/server_state.h"
 
-/* Decoded pixels of all pictures and frames of one request: 1.5 GiB at 3 bytes each. */
-#define MAX_DECODED_PIXELS (INT64_C(512) << 20)
+/* Image files of one request that are read from files or fetched; those in its body are bounded with it. */
+#define MAX_FILE_BYTES (INT64_C(256) << 20)
+/* How long a request waits for memory to decode its images in. */
+#define BUDGET_WAIT_NS INT64_C(60000000000)
 
-/* Where a request's pictures are loaded to. */
+/* Where a request's images are loaded to. */
 struct loading {
   struct ommai_exchange *exchange;
+  struct ommai_server *server;
   struct ommai_chat_request *request;
   struct ommai_stop stop;
-  int64_t pixels; /* decoded so far */
+  int64_t file_bytes;                 /* read so far */
+  int64_t n_tokens;                   /* of the prompt, at least */
+  int64_t pixel_bytes, scratch_bytes; /* kept until the request is made; more at the worst moment of one decoding */
+  int64_t cpu_end_ns;                 /* of ommai_clock_thread_ns */
 };
+
+typedef bool (*part_step)(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
+                          struct ommai_api_error *error);
 
 static bool client_is_gone(void *exchange) { return ommai_exchange_is_gone(exchange); }
 
-static bool count_pixels(struct loading *loading, const struct omma_image *image, struct ommai_api_error *error) {
-  loading->pixels += (int64_t)omma_image_width(image) * omma_image_height(image);
-  return loading->pixels <= MAX_DECODED_PIXELS ||
-         ommai_api_fail(error, 400, "image",
-                        "The pictures and frames of a request may have at most %" PRId64 " pixels together.",
-                        MAX_DECODED_PIXELS);
-}
-
-static bool make_room(struct loading *loading, struct ommai_media_part *media, size_t n_images, struct ommai_api_error *error) {
-  media->images = ommai_allocate(loading->request->allocator, n_images, sizeof *media->images);
-  if (!media->images) return ommai_api_fail_memory(error);
-  media->n_images = n_images;
+/* One step for all parts that name media, until the client leaves. */
+static bool for_each_part(struct loading *loading, part_step step, struct ommai_api_error *error) {
+  struct ommai_chat_request *request = loading->request;
+  for (size_t i = 0, index = 0; i < request->n_messages; i++) {
+    for (size_t j = 0; j < request->messages[i].n_parts; j++, index++) {
+      if (!request->media[index].url || ommai_exchange_is_gone(loading->exchange)) continue;
+      if (!step(loading, &request->media[index], &request->parts[index], error)) {
+        return ommai_api_error_prefix(error, "messages[%zu].content[%zu]", i, j);
+      }
+    }
+  }
   return true;
 }
 
-static bool load_image(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
-                       struct ommai_api_error *error) {
-  if (!make_room(loading, media, 1, error) ||
-      !ommai_media_load(loading->exchange->server, media->url, media->url_size, &loading->stop, &media->images[0], error)) {
-    return false;
-  }
-  part->image = media->images[0];
-  return count_pixels(loading, part->image, error);
+static bool make_room(struct loading *loading, struct ommai_media_part *media, size_t n_images, struct ommai_api_error *error) {
+  const struct omma_allocator *allocator = loading->request->allocator;
+  media->images = ommai_allocate(allocator, n_images, sizeof *media->images);
+  media->files = ommai_allocate(allocator, n_images, sizeof *media->files);
+  media->n_images = n_images;
+  return (media->images && media->files) || ommai_api_fail_memory(error);
 }
 
-static bool load_video(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
-                       struct ommai_api_error *error) {
+static bool count_file(struct loading *loading, const struct ommai_media_file *file, struct ommai_api_error *error) {
+  loading->file_bytes += (int64_t)file->size;
+  return loading->file_bytes <= MAX_FILE_BYTES ||
+         ommai_api_fail(error, 400, "image", "The image files of a request may have at most %" PRId64 " bytes together.",
+                        MAX_FILE_BYTES);
+}
+
+static bool read_frames(struct loading *loading, struct ommai_media_part *media, struct ommai_api_error *error) {
   const struct ommai_video_fields *fields = &loading->request->video;
   size_t max_frames = fields->max_frames < 0 ? 0 : (size_t)fields->max_frames;
   struct ommai_video_frames frames;
@@ -55,47 +70,116 @@ static bool load_video(struct loading *loading, struct ommai_media_part *media, 
       !make_room(loading, media, frames.n_left, error)) {
     return false;
   }
-  for (size_t i = 0; frames.n_left; i++) {
-    if (ommai_exchange_is_gone(loading->exchange)) return true;
-    if (!ommai_video_frames_next(loading->exchange->server, &frames, &media->images[i], error) ||
-        !count_pixels(loading, media->images[i], error)) {
+  for (size_t i = 0; frames.n_left && !ommai_exchange_is_gone(loading->exchange); i++) {
+    if (!ommai_video_frames_next(loading->server, &frames, &media->files[i], error) ||
+        !count_file(loading, &media->files[i], error)) {
       return ommai_api_error_prefix(error, "frame %zu", i);
     }
   }
-  media->video = (struct omma_video){
-      .frames = (const struct omma_image *const *)media->images, .n_frames = media->n_images, .fps = fields->fps};
+  return true;
+}
+
+static bool read_files(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
+                       struct ommai_api_error *error) {
+  (void)part;
+  if (media->is_video) return read_frames(loading, media, error);
+  return make_room(loading, media, 1, error) &&
+         ommai_media_read(loading->server, media->url, media->url_size, &loading->stop, &media->files[0], error) &&
+         count_file(loading, &media->files[0], error);
+}
+
+/* Adds what the headers promise: memory, and tokens of the prompt. */
+static bool plan(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
+                 struct ommai_api_error *error) {
+  const struct omma_image_header *first = &media->files[0].header;
+  struct omma_error cause = {0};
+  struct omma_image_plan size;
+  for (size_t i = 0; i < media->n_images; i++) {
+    const struct omma_image_header *header = &media->files[i].header;
+    int64_t pixel_bytes = (int64_t)header->width * header->height * 3;
+    loading->pixel_bytes += pixel_bytes;
+    loading->scratch_bytes = ommai_max_i64(loading->scratch_bytes, header->decode_bytes - pixel_bytes);
+  }
+  enum omma_status status = media->is_video ? omma_model_plan_video(loading->server->model, first->width, first->height,
+                                                                    media->n_images, &part->image_options, &size, &cause)
+                                            : omma_model_plan_image(loading->server->model, first->width, first->height,
+                                                                    &part->image_options, &size, &cause);
+  if (status != OMMA_OK) return ommai_api_fail_from(error, &cause);
+  loading->n_tokens += size.n_tokens;
+  return true;
+}
+
+static bool check_context(const struct loading *loading, struct ommai_api_error *error) {
+  int64_t limit = loading->server->info.max_model_len;
+  return loading->n_tokens < limit || ommai_api_fail(error, 400, "input_tokens",
+                                                     "This model's maximum context length is %" PRId64
+                                                     " tokens. However, the images of your prompt alone are %" PRId64
+                                                     " tokens. Please send fewer or smaller images, or lower max_pixels.",
+                                                     limit, loading->n_tokens);
+}
+
+static bool take_memory(struct loading *loading, struct ommai_api_error *error) {
+  struct ommai_stop stop = loading->stop;
+  int64_t bytes = loading->pixel_bytes + loading->scratch_bytes;
+  stop.deadline_ns = ommai_clock_ns() + BUDGET_WAIT_NS;
+  if (!ommai_media_budget_take(&loading->server->media_budget, bytes, &stop, error)) return false;
+  loading->request->media_bytes = bytes;
+  return true;
+}
+
+static bool decode_one(struct loading *loading, struct ommai_media_file *file, struct omma_image **image,
+                       struct ommai_api_error *error) {
+  int64_t left_ms = (loading->cpu_end_ns - ommai_clock_thread_ns()) / 1000000;
+  return ommai_media_decode(loading->server, file, ommai_max_i64(left_ms, 1), image, error);
+}
+
+static bool decode(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
+                   struct ommai_api_error *error) {
+  for (size_t i = 0; i < media->n_images; i++) {
+    if (ommai_exchange_is_gone(loading->exchange)) return true;
+    if (!decode_one(loading, &media->files[i], &media->images[i], error)) {
+      return media->is_video ? ommai_api_error_prefix(error, "frame %zu", i) : false;
+    }
+  }
+  if (!media->is_video) {
+    part->image = media->images[0];
+    return true;
+  }
+  media->video = (struct omma_video){.frames = (const struct omma_image *const *)media->images,
+                                     .n_frames = media->n_images,
+                                     .fps = loading->request->video.fps};
   part->video = &media->video;
   return true;
 }
 
-static bool load_part(struct loading *loading, size_t index, struct ommai_api_error *error) {
-  struct ommai_media_part *media = &loading->request->media[index];
-  struct omma_part *part = &loading->request->parts[index];
-  if (!media->url || ommai_exchange_is_gone(loading->exchange)) return true;
-  return media->is_video ? load_video(loading, media, part, error) : load_image(loading, media, part, error);
-}
-
-static bool load_parts(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
-  struct loading loading = {.exchange = exchange, .request = request};
-  loading.stop = (struct ommai_stop){.ask = client_is_gone,
-                                     .context = exchange,
-                                     .deadline_ns = ommai_clock_ns() + exchange->server->fetch_rules.timeout_ms * 1000000};
-  for (size_t i = 0, index = 0; i < request->n_messages; i++) {
-    for (size_t j = 0; j < request->messages[i].n_parts; j++) {
-      if (!load_part(&loading, index++, error)) return ommai_api_error_prefix(error, "messages[%zu].content[%zu]", i, j);
-    }
-  }
-  return true;
+static bool load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
+  struct ommai_server *server = exchange->server;
+  struct loading loading = {.exchange = exchange, .server = server, .request = request};
+  loading.stop = (struct ommai_stop){
+      .ask = client_is_gone, .context = exchange, .deadline_ns = ommai_clock_ns() + server->fetch_rules.timeout_ms * 1000000};
+  if (!for_each_part(&loading, read_files, error)) return false;
+  if (ommai_exchange_is_gone(exchange)) return true;
+  if (!for_each_part(&loading, plan, error) || !check_context(&loading, error) || !take_memory(&loading, error)) return false;
+  loading.cpu_end_ns = ommai_clock_thread_ns() + server->media_cpu_ms * 1000000;
+  return for_each_part(&loading, decode, error);
 }
 
 bool ommai_chat_media_load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
   int64_t start = ommai_clock_ns();
-  bool done = load_parts(exchange, request, error);
+  bool done = load(exchange, request, error);
   if (request->n_images + request->n_videos) ommai_access_set_decode(exchange, (double)(ommai_clock_ns() - start) * 1e-9);
   return done;
 }
 
-void ommai_chat_media_destroy(const struct ommai_chat_request *request, struct ommai_media_part *media) {
-  for (size_t i = 0; i < media->n_images; i++) omma_image_destroy(media->images[i]);
-  ommai_release(request->allocator, media->images, media->n_images, sizeof *media->images);
+void ommai_chat_media_destroy(struct ommai_chat_request *request) {
+  for (size_t i = 0; i < request->n_parts_used; i++) {
+    struct ommai_media_part *media = &request->media[i];
+    for (size_t j = 0; j < media->n_images; j++) {
+      if (media->images) omma_image_destroy(media->images[j]);
+      if (media->files) ommai_media_file_free(request->server, &media->files[j]);
+    }
+    ommai_release(request->allocator, media->images, media->n_images, sizeof *media->images);
+    ommai_release(request->allocator, media->files, media->n_images, sizeof *media->files);
+  }
+  if (request->media_bytes) ommai_media_budget_give_back(&request->server->media_budget, request->media_bytes);
 }

@@ -1,14 +1,15 @@
-/* The pictures and videos that a chat request names. */
+/* The images and videos that a chat request names. */
 #ifndef OMMAI_SERVER_CHAT_MEDIA_H
 #define OMMAI_SERVER_CHAT_MEDIA_H
 
 #include "server/chat_request.h"
 
-/* Fetches and decodes them, for the parts that the request was read into. When the client leaves meanwhile, either true is returned with
- * some missing or false. False with *error filled otherwise. */
+/* Reads their files and headers, refuses what cannot fit into the context or into the server's memory for decoding, waits for that memory,
+ * and decodes them, for the parts that the request was read into. The memory is given back with the images, by ommai_chat_media_destroy.
+ * When the client leaves meanwhile, either true is returned with some missing or false. False with *error filled otherwise. */
 bool ommai_chat_media_load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error);
 
-/* Frees what has been decoded of one part. */
-void ommai_chat_media_destroy(const struct ommai_chat_request *request, struct ommai_media_part *media);
+/* Frees what has been read and decoded of all parts. */
+void ommai_chat_media_destroy(struct ommai_chat_request *request);
 
 #endif

@@ -260,7 +260,8 @@ static bool refuse_echo(const json_t *root, struct ommai_api_error *error) {
 
 bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool messages_only, struct ommai_chat_request *request,
                              struct ommai_api_error *error) {
-  *request = (struct ommai_chat_request){.allocator = server->allocator, .root = root, .image_options = server->image_options};
+  *request = (struct ommai_chat_request){
+      .allocator = server->allocator, .server = server, .root = root, .image_options = server->image_options};
   struct ommai_answer_fields *fields = &request->fields;
   if (!read_processor_options(server, root, &request->image_options, error) ||
       !read_media_options(root, &request->video, error) || !read_messages(server, request, error) ||
@@ -273,10 +274,10 @@ bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool mes
 }
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request) {
-  for (size_t i = 0; i < request->n_parts_used; i++) ommai_chat_media_destroy(request, &request->media[i]);
+  ommai_chat_media_destroy(request);
   ommai_release(request->allocator, request->media, request->n_parts, sizeof *request->media);
   ommai_release(request->allocator, request->parts, request->n_parts, sizeof *request->parts);
   ommai_release(request->allocator, request->messages, request->n_messages, sizeof *request->messages);
   json_decref(request->root);
-  *request = (struct ommai_chat_request){.allocator = request->allocator};
+  *request = (struct ommai_chat_request){.allocator = request->allocator, .server = request->server};
 }

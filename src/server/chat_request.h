@@ -9,6 +9,7 @@
 #include "server/answer_fields.h"
 
 struct ommai_exchange;
+struct ommai_media_file;
 struct ommai_server;
 
 /* What a part of a message names by a URL: a picture or a video. url is NULL for text. */
@@ -16,7 +17,8 @@ struct ommai_media_part {
   const char *url;
   size_t url_size;
   bool is_video;
-  struct omma_image **images; /* [n_images]: the picture or the frames, NULL until decoded */
+  struct ommai_media_file *files; /* [n_images]: the image or the frames, as they were sent, until decoded */
+  struct omma_image **images;     /* [n_images], NULL until decoded */
   size_t n_images;
   struct omma_video video;
 };
@@ -39,6 +41,8 @@ struct ommai_chat_request {
   size_t n_parts_used;
   int64_t n_images, n_videos;
   struct ommai_video_fields video;
+  struct ommai_server *server;
+  int64_t media_bytes; /* taken of the server's budget for its images */
   struct omma_image_options image_options;
   bool continue_final_message;
   struct ommai_answer_fields fields;

@@ -25,16 +25,10 @@ struct completion {
 };
 
 /* What is known and cannot be honoured, unless it changes nothing. */
-static bool refuse_unsupported(const json_t *root, const struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+static bool refuse_suffix(const json_t *root, struct ommai_api_error *error) {
   const char *suffix = NULL;
-  int64_t best_of = fields->n;
-  if (!ommai_field_string(root, "suffix", &suffix, error) ||
-      !ommai_field_integer(root, "best_of", INT64_MIN, INT64_MAX, &best_of, error)) {
-    return false;
-  }
-  if (suffix && suffix[0]) return ommai_api_fail(error, 400, "suffix", "suffix is not supported.");
-  if (best_of == fields->n) return true;
-  return ommai_api_fail(error, 400, "best_of", "best_of must equal n, %" PRId64 ", got %" PRId64 ".", fields->n, best_of);
+  if (!ommai_field_string(root, "suffix", &suffix, error)) return false;
+  return !suffix || !suffix[0] || ommai_api_fail(error, 400, "suffix", "suffix is not supported.");
 }
 
 /* A number of likeliest tokens, where the chat has two fields. */
@@ -87,8 +81,8 @@ static bool read_prompts(struct completion *completion, const json_t *root, stru
 
 static bool read_completion(struct completion *completion, const json_t *root, struct ommai_api_error *error) {
   struct ommai_answer_fields *fields = &completion->fields;
-  return ommai_answer_fields_read(completion->server, root, DEFAULT_MAX_TOKENS, fields, error) &&
-         refuse_unsupported(root, fields, error) && ommai_field_boolean(root, "echo", &completion->echo, error) &&
+  return ommai_answer_fields_read(completion->server, root, DEFAULT_MAX_TOKENS, fields, error) && refuse_suffix(root, error) &&
+         ommai_field_boolean(root, "echo", &completion->echo, error) &&
          read_logprobs(root, completion->echo, &fields->sampling, error) && read_prompts(completion, root, error);
 }
 

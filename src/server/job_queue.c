@@ -14,8 +14,9 @@ struct ommai_job_queue {
   const struct omma_allocator *allocator;
   pthread_mutex_t lock;
   pthread_cond_t filled;
-  struct job_list urgent, normal;
-  int64_t n_normal, limit;
+  struct job_list urgent, media, normal;
+  int64_t n_waiting, limit; /* media and normal */
+  int n_media;              /* being run */
   bool stopping;
   pthread_t *threads;
   int n_workers, n_started;
@@ -39,25 +40,44 @@ static struct ommai_job *take_first(struct job_list *list) {
   return job;
 }
 
-/* The next job, or NULL when there is none and the queue is going down. */
-static struct ommai_job *wait_for_job(struct ommai_job_queue *queue) {
+/* The next job, and whether it is one of media; or NULL when there is none and the queue is going down. */
+static struct ommai_job *wait_for_job(struct ommai_job_queue *queue, bool *media) {
   struct ommai_job *job;
   pthread_mutex_lock(&queue->lock);
   for (;;) {
+    *media = false;
     job = take_first(&queue->urgent);
     if (job) break;
-    job = take_first(&queue->normal);
-    if (job) queue->n_normal--;
-    if (job || queue->stopping) break;
+    *media = queue->n_media < queue->n_workers - 1;
+    job = *media ? take_first(&queue->media) : NULL;
+    if (!job) {
+      *media = false;
+      job = take_first(&queue->normal);
+    }
+    queue->n_waiting -= job != NULL;
+    queue->n_media += *media;
+    if (job || (queue->stopping && !queue->media.head)) break;
     pthread_cond_wait(&queue->filled, &queue->lock);
   }
   pthread_mutex_unlock(&queue->lock);
   return job;
 }
 
+/* A worker that was kept from media may go on with them. */
+static void end_media(struct ommai_job_queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  queue->n_media--;
+  pthread_cond_broadcast(&queue->filled);
+  pthread_mutex_unlock(&queue->lock);
+}
+
 static void *work(void *context) {
   struct ommai_job *job;
-  while ((job = wait_for_job(context))) job->run(job);
+  bool media;
+  while ((job = wait_for_job(context, &media))) {
+    job->run(job);
+    if (media) end_media(context);
+  }
   return NULL;
 }
 
@@ -106,14 +126,22 @@ void ommai_job_queue_destroy(struct ommai_job_queue *queue) {
 
 bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job) {
   pthread_mutex_lock(&queue->lock);
-  bool accepted = queue->n_normal < queue->limit;
+  bool accepted = queue->n_waiting < queue->limit;
   if (accepted) {
     append(&queue->normal, job);
-    queue->n_normal++;
+    queue->n_waiting++;
     pthread_cond_signal(&queue->filled);
   }
   pthread_mutex_unlock(&queue->lock);
   return accepted;
+}
+
+void ommai_job_queue_push_media(struct ommai_job_queue *queue, struct ommai_job *job) {
+  pthread_mutex_lock(&queue->lock);
+  append(&queue->media, job);
+  queue->n_waiting++;
+  pthread_cond_signal(&queue->filled);
+  pthread_mutex_unlock(&queue->lock);
 }
 
 void ommai_job_queue_push_urgent(struct ommai_job_queue *queue, struct ommai_job *job) {

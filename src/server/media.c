@@ -17,33 +17,48 @@ static bool has_prefix(const char *text, size_t size, const char *prefix) {
   return size >= length && !strncasecmp(text, prefix, length);
 }
 
-static bool decode_picture(const struct ommai_server *server, const void *bytes, size_t size, struct omma_image **image,
-                           struct ommai_api_error *error) {
-  struct omma_error cause = {0};
-  if (omma_image_decode(bytes, size, &server->image_limits, image, &cause) == OMMA_OK) return true;
-  ommai_api_fail_from(error, &cause);
+/* An error of the codecs, about the image. */
+static bool fail_image(struct ommai_api_error *error, const struct omma_error *cause) {
+  ommai_api_fail_from(error, cause);
   if (error->status == 400) memcpy(error->param, "image", sizeof "image");
   return false;
 }
 
-bool ommai_media_decode_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
-                               struct omma_image **image, struct ommai_api_error *error) {
-  size_t capacity = text_size / 4 * 3 + 3, size = 0;
-  unsigned char *bytes = ommai_allocate(server->allocator, capacity, 1);
-  if (!bytes) return ommai_api_fail_memory(error);
-  bool done =
-      sodium_base642bin(bytes, capacity, text, text_size, IGNORED_IN_BASE64, &size, NULL, sodium_base64_VARIANT_ORIGINAL) == 0;
-  if (done) {
-    done = decode_picture(server, bytes, size, image, error);
-  } else {
-    ommai_api_fail(error, 400, field, "The data URL is not valid base64 (wrong character, length or padding).");
+static bool probe(const struct ommai_server *server, struct ommai_media_file *file, struct ommai_api_error *error) {
+  struct omma_error cause = {0};
+  if (omma_image_probe(file->bytes, file->size, &server->image_limits, &file->header, &cause) == OMMA_OK) return true;
+  return fail_image(error, &cause);
+}
+
+bool ommai_media_decode(const struct ommai_server *server, struct ommai_media_file *file, int64_t max_cpu_ms,
+                        struct omma_image **image, struct ommai_api_error *error) {
+  struct omma_error cause = {0};
+  struct omma_image_limits limits = server->image_limits;
+  limits.max_cpu_ms = max_cpu_ms;
+  enum omma_status status = omma_image_decode(file->bytes, file->size, &limits, image, &cause);
+  ommai_media_file_free(server, file);
+  return status == OMMA_OK || fail_image(error, &cause);
+}
+
+void ommai_media_file_free(const struct ommai_server *server, struct ommai_media_file *file) {
+  ommai_release(server->allocator, file->bytes, file->capacity, 1);
+  *file = (struct ommai_media_file){.bytes = NULL};
+}
+
+bool ommai_media_read_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
+                             struct ommai_media_file *file, struct ommai_api_error *error) {
+  file->capacity = text_size / 4 * 3 + 3;
+  file->bytes = ommai_allocate(server->allocator, file->capacity, 1);
+  if (!file->bytes) return ommai_api_fail_memory(error);
+  if (sodium_base642bin((unsigned char *)file->bytes, file->capacity, text, text_size, IGNORED_IN_BASE64, &file->size, NULL,
+                        sodium_base64_VARIANT_ORIGINAL) != 0) {
+    return ommai_api_fail(error, 400, field, "The data URL is not valid base64 (wrong character, length or padding).");
   }
-  ommai_release(server->allocator, bytes, capacity, 1);
-  return done;
+  return probe(server, file, error);
 }
 
 /* "data:image/png;base64,AAAA": what stands before the comma decides the encoding; the media type is not believed. */
-static bool load_data_url(const struct ommai_server *server, const char *url, size_t url_size, struct omma_image **image,
+static bool read_data_url(const struct ommai_server *server, const char *url, size_t url_size, struct ommai_media_file *file,
                           struct ommai_api_error *error) {
   static const char BASE64[] = ";base64";
   const char *comma = memchr(url, ',', url_size);
@@ -52,7 +67,7 @@ static bool load_data_url(const struct ommai_server *server, const char *url, si
   if (head < sizeof BASE64 - 1 || strncasecmp(comma - (sizeof BASE64 - 1), BASE64, sizeof BASE64 - 1)) {
     return ommai_api_fail(error, 400, "image_url", "Only base64 data URLs are supported.");
   }
-  return ommai_media_decode_base64(server, "image_url", comma + 1, url_size - head - 1, image, error);
+  return ommai_media_read_base64(server, "image_url", comma + 1, url_size - head - 1, file, error);
 }
 
 static int hex_digit(char c) {
@@ -88,28 +103,28 @@ static bool is_below(const char *directory, const char *file) {
   return !strncmp(directory, file, length) && file[length] == '/';
 }
 
-static bool load_file_url(const struct ommai_server *server, const char *url, size_t url_size, struct omma_image **image,
+static bool read_file_url(const struct ommai_server *server, const char *url, size_t url_size, struct ommai_media_file *file,
                           struct ommai_api_error *error) {
-  char path[PATH_MAX], *data;
-  size_t size, limit = server->fetch_rules.max_bytes;
-  if (!server->media_path)
+  char path[PATH_MAX];
+  size_t limit = server->fetch_rules.max_bytes;
+  if (!server->media_path) {
     return ommai_api_fail(
         error, 400, "image_url",
         "file:// URLs are not allowed on this server: --allowed-local-media-path DIR allows those of a directory.");
+  }
   char *resolved = path_of_url(url, url_size, path, sizeof path) ? realpath(path, NULL) : NULL;
   bool allowed = resolved && is_below(server->media_path, resolved);
-  bool read = allowed && ommai_file_read(resolved, limit, server->allocator, &data, &size, NULL) == OMMA_OK;
+  bool read = allowed && ommai_file_read(resolved, limit, server->allocator, &file->bytes, &file->size, NULL) == OMMA_OK;
   free(resolved);
   if (!read) {
     return ommai_api_fail(error, 400, "image_url", "The file of this file:// URL cannot be read, or is not one that may be.");
   }
-  bool done = decode_picture(server, data, size, image, error);
-  ommai_release(server->allocator, data, size + 1, 1);
-  return done;
+  file->capacity = file->size + 1;
+  return probe(server, file, error);
 }
 
-static bool load_remote_url(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
-                            struct omma_image **image, struct ommai_api_error *error) {
+static bool read_remote_url(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
+                            struct ommai_media_file *file, struct ommai_api_error *error) {
   struct ommai_text body;
   if (!server->fetch_rules.n_hosts) {
     return ommai_api_fail(
@@ -117,18 +132,17 @@ static bool load_remote_url(const struct ommai_server *server, const char *url, 
         "This server fetches no pictures: send them as data: URLs, or start it with --allowed-media-domains HOST.");
   }
   ommai_text_init(&body, server->allocator);
-  bool done = ommai_media_fetch(&server->fetch_rules, url, url_size, stop, &body, error) &&
-              decode_picture(server, body.size ? body.data : "", body.size, image, error);
-  ommai_text_free(&body);
-  return done;
+  bool fetched = ommai_media_fetch(&server->fetch_rules, url, url_size, stop, &body, error);
+  *file = (struct ommai_media_file){.bytes = body.data, .size = body.size, .capacity = body.capacity};
+  return fetched && probe(server, file, error);
 }
 
-bool ommai_media_load(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
-                      struct omma_image **image, struct ommai_api_error *error) {
-  if (has_prefix(url, url_size, "data:")) return load_data_url(server, url, url_size, image, error);
-  if (has_prefix(url, url_size, "file://")) return load_file_url(server, url, url_size, image, error);
+bool ommai_media_read(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
+                      struct ommai_media_file *file, struct ommai_api_error *error) {
+  if (has_prefix(url, url_size, "data:")) return read_data_url(server, url, url_size, file, error);
+  if (has_prefix(url, url_size, "file://")) return read_file_url(server, url, url_size, file, error);
   if (has_prefix(url, url_size, "http://") || has_prefix(url, url_size, "https://")) {
-    return load_remote_url(server, url, url_size, stop, image, error);
+    return read_remote_url(server, url, url_size, stop, file, error);
   }
   int shown = url_size < 40 ? (int)url_size : 40;
   return ommai_api_fail(error, 400, "image_url", "The URL must begin with data:, http(s):// or file://, got \"%.*s\".", shown,

@@ -1,4 +1,4 @@
-/* Pictures named by a URL in a request. */
+/* Images named by a URL in a request: their files, and their pixels. */
 #ifndef OMMAI_SERVER_MEDIA_H
 #define OMMAI_SERVER_MEDIA_H
 
@@ -11,13 +11,27 @@
 
 struct ommai_server;
 
-/* Decodes the picture of a data: URL (base64), of a file:// URL below the allowed directory, or of an http(s) URL of an allowed host.
- * False with *error filled; its message never names a file of the server. `url` need not end in NUL. */
-bool ommai_media_load(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
-                      struct omma_image **image, struct ommai_api_error *error);
+/* An image as it was sent, and what its headers say. Zero-initialised: none. */
+struct ommai_media_file {
+  char *bytes;
+  size_t size, capacity;
+  struct omma_image_header header;
+};
 
-/* Decodes a picture from base64, in which white space is allowed. False with *error filled; `field` is named where it is no base64. */
-bool ommai_media_decode_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
-                               struct omma_image **image, struct ommai_api_error *error);
+/* Reads the image file of a data: URL (base64), of a file:// URL below the allowed directory, or of an http(s) URL of an allowed host,
+ * and its headers; decodes nothing. False with *error filled; its message never names a file of the server. `url` need not end in NUL.
+ * The file is to be freed in any case. */
+bool ommai_media_read(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
+                      struct ommai_media_file *file, struct ommai_api_error *error);
+
+/* The same from base64, in which white space is allowed. `field` is named where it is no base64. */
+bool ommai_media_read_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
+                             struct ommai_media_file *file, struct ommai_api_error *error);
+
+/* Decodes the image and frees the file. max_cpu_ms: processor time that may be used, at least 1. False with *error filled. */
+bool ommai_media_decode(const struct ommai_server *server, struct ommai_media_file *file, int64_t max_cpu_ms,
+                        struct omma_image **image, struct ommai_api_error *error);
+
+void ommai_media_file_free(const struct ommai_server *server, struct ommai_media_file *file);
 
 #endif

@@ -3,8 +3,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/media.h"
-
 #define FIELD "video_url"
 
 bool ommai_video_frames_open(const char *url, size_t url_size, size_t max_frames, struct ommai_video_frames *frames,
@@ -26,11 +24,11 @@ bool ommai_video_frames_open(const char *url, size_t url_size, size_t max_frames
                         frames->n_left);
 }
 
-bool ommai_video_frames_next(const struct ommai_server *server, struct ommai_video_frames *frames, struct omma_image **image,
-                             struct ommai_api_error *error) {
+bool ommai_video_frames_next(const struct ommai_server *server, struct ommai_video_frames *frames,
+                             struct ommai_media_file *file, struct ommai_api_error *error) {
   const char *comma = memchr(frames->at, ',', (size_t)(frames->end - frames->at));
   const char *end = comma ? comma : frames->end;
-  bool done = ommai_media_decode_base64(server, FIELD, frames->at, (size_t)(end - frames->at), image, error);
+  bool done = ommai_media_read_base64(server, FIELD, frames->at, (size_t)(end - frames->at), file, error);
   frames->at = comma ? comma + 1 : frames->end;
   frames->n_left--;
   return done;

@@ -7,10 +7,11 @@
 #include <stddef.h>
 
 #include "server/api_error.h"
+#include "server/media.h"
 
 struct ommai_server;
 
-/* Frames that are not decoded yet; the text is borrowed. */
+/* Frames that are not read yet; the text is borrowed. */
 struct ommai_video_frames {
   const char *at, *end;
   size_t n_left;
@@ -21,8 +22,9 @@ struct ommai_video_frames {
 bool ommai_video_frames_open(const char *url, size_t url_size, size_t max_frames, struct ommai_video_frames *frames,
                              struct ommai_api_error *error);
 
-/* Decodes the next frame, of which there must be one; its format is told by its content. False with *error filled. */
-bool ommai_video_frames_next(const struct ommai_server *server, struct ommai_video_frames *frames, struct omma_image **image,
-                             struct ommai_api_error *error);
+/* Reads the next frame's file, of which there must be one; its format is told by its content. False with *error filled. The file is to
+ * be freed in any case. */
+bool ommai_video_frames_next(const struct ommai_server *server, struct ommai_video_frames *frames,
+                             struct ommai_media_file *file, struct ommai_api_error *error);
 
 #endif

@@ -19,9 +19,9 @@
  * Locks: list_lock (server) before an exchange's lock before libmicrohttpd's own. The engine is never called with one of ours held:
  * its thread may be in a callback that waits for the same lock.
  *
- * Sampling, as far as a request does not say otherwise: temperature, top_p, top_k and repetition_penalty as the checkpoint's
- * generation_config.json recommends (as vLLM does), else temperature 1, top_p 1, all tokens, no penalty; a seed that is random or
- * follows from the server's; as many tokens as the context leaves. */
+ * Sampling, as far as a request does not say otherwise: what omma_model_info recommends (generation_config.json, as vLLM reads it),
+ * else temperature 1, top_p 1, all tokens, no penalty, as many tokens as the context leaves; a seed that is random or follows from
+ * the server's. */
 #include "server/server.h"
 
 #include <errno.h>
@@ -45,7 +45,8 @@
 #define DEFAULT_BODY_BYTES (INT64_C(64) << 20)
 #define DEFAULT_BODIES 8
 #define DEFAULT_MEDIA 64
-#define DEFAULT_WORKERS 2
+#define DEFAULT_WORKERS 3
+#define MIN_WORKERS 2
 #define MAX_WORKERS 64
 #define DEFAULT_JOBS 256
 #define DEFAULT_PENDING_BYTES (INT64_C(4) << 20)
@@ -54,6 +55,8 @@
 #define DEFAULT_KEEP_ALIVE_MS 5000
 #define DEFAULT_DRAIN_MS 5000
 #define DEFAULT_MEDIA_MS 10000
+#define DEFAULT_MEDIA_CPU_MS 30000
+#define DEFAULT_MEDIA_BYTES (INT64_C(1536) << 20)
 #define DEFAULT_IMAGE_BYTES (INT64_C(64) << 20)
 #define FLUSH_NS INT64_C(1000000000) /* for the last replies to reach their sockets */
 #define MILLISECOND INT64_C(1000000)
@@ -211,6 +214,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->limit_videos = limit_of_media(options->limit_videos_per_prompt);
   server->image_limits = options->image_limits;
   server->image_options = options->image_options;
+  server->media_cpu_ms = or_default(options->media_cpu_ms, DEFAULT_MEDIA_CPU_MS);
   server->idle_timeout_ns = or_default(options->idle_timeout_seconds, DEFAULT_IDLE_SECONDS) * 1000 * MILLISECOND;
   server->body_timeout_ns = or_default(options->body_timeout_seconds, DEFAULT_BODY_SECONDS) * 1000 * MILLISECOND;
   server->keep_alive_ns = or_default(options->keep_alive_ms, DEFAULT_KEEP_ALIVE_MS) * MILLISECOND;
@@ -257,6 +261,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   const struct omma_allocator *allocator = options->allocator ? options->allocator : &ommai_default_allocator;
   int n_workers = (int)or_default(options->n_workers, DEFAULT_WORKERS);
   if (n_workers > MAX_WORKERS) n_workers = MAX_WORKERS;
+  if (n_workers < MIN_WORKERS) n_workers = MIN_WORKERS;
   if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
   enum omma_status status;
   struct ommai_server *made = ommai_allocate(allocator, 1, sizeof *made);
@@ -268,6 +273,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   omma_model_get_info(model, &made->info);
   made->info.max_model_len = omma_engine_max_model_len(engine);
   init_locks(made);
+  ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
   OMMAI_TRY_GOTO(
       ommai_listener_open(options->host ? options->host : "127.0.0.1", options->port, &made->listener, &made->port, error),
@@ -365,5 +371,6 @@ void ommai_server_destroy(struct ommai_server *server) {
   pthread_mutex_destroy(&server->list_lock);
   ommai_metrics_destroy(&server->metrics);
   ommai_http_metrics_destroy(&server->http_metrics);
+  ommai_media_budget_destroy(&server->media_budget);
   ommai_release(server->allocator, server, 1, sizeof *server);
 }

@@ -34,7 +34,10 @@ struct omma_server_options {
   bool allow_private_media_addresses; /* those hosts may have private, loopback or link-local addresses */
   int64_t media_timeout_ms;           /* of all of a request's fetches together; 0: 10,000 */
 
-  int n_workers;             /* threads that parse, decode and prepare; 0: 2 */
+  int64_t max_media_bytes; /* memory that images of all requests take while they are decoded, codecs included; 0: 1.5 GiB */
+  int64_t media_cpu_ms;    /* processor time for decoding the images of one request; 0: 30,000 */
+
+  int n_workers;             /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
   int64_t job_queue_limit;   /* requests that may wait for a worker, more gives 503; 0: 256 */
   int max_connections;       /* 0: 512 */
   int64_t max_pending_bytes; /* events a slow reader may leave unread before its request is cancelled; 0: 4 MiB */

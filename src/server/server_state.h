@@ -9,6 +9,7 @@
 #include "server/exchange.h"
 #include "server/http_metrics.h"
 #include "server/job_queue.h"
+#include "server/media_budget.h"
 #include "server/media_fetch.h"
 #include "server/metrics.h"
 #include "server/server.h"
@@ -37,6 +38,7 @@ struct ommai_server {
   int64_t limit_images, limit_videos;
   struct omma_image_limits image_limits;
   struct omma_image_options image_options;
+  int64_t media_cpu_ms; /* processor time for the images of one request */
   bool seeded;
   uint64_t seed;
   int64_t idle_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
@@ -51,6 +53,7 @@ struct ommai_server {
   struct ommai_watcher *watcher;
   struct ommai_metrics metrics;
   struct ommai_http_metrics http_metrics;
+  struct ommai_media_budget media_budget;
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */
   atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */

@@ -3,8 +3,7 @@
 
 #include "base/allocator.h"
 #include "base/json.h"
-#include "server/chat_media.h"
-#include "server/chat_request.h"
+#include "server/chat_job.h"
 #include "server/endpoints.h"
 #include "server/reply_form.h"
 #include "server/request_json.h"
@@ -38,26 +37,33 @@ static bool tokenize_text(const struct ommai_server *server, const json_t *promp
   return true;
 }
 
-/* Takes root over. */
-static bool tokenize_messages(struct ommai_exchange *exchange, json_t *root, bool with_texts, struct ommai_text *out,
-                              struct ommai_api_error *error) {
-  struct ommai_chat_request source;
-  struct omma_request *request = NULL;
-  struct ommai_server *server = exchange->server;
+static bool write_message_tokens(const struct ommai_server *server, const struct ommai_chat_request *source,
+                                 struct ommai_text *out, struct ommai_api_error *error) {
+  struct omma_request *request;
   struct omma_error cause = {0};
-  bool done = ommai_chat_request_read(server, root, true, &source, error) && ommai_chat_media_load(exchange, &source, error);
-  struct omma_request_options options = {.continue_final_message = done && source.continue_final_message};
-  if (done && omma_request_create(server->model, source.messages, source.n_messages, &options, &request, &cause)) {
-    done = ommai_api_fail_from(error, &cause);
+  struct omma_request_options options = {.continue_final_message = source->continue_final_message};
+  bool with_texts = false;
+  if (!ommai_field_boolean(source->root, "return_token_strs", &with_texts, error)) return false;
+  if (omma_request_create(server->model, source->messages, source->n_messages, &options, &request, &cause) != OMMA_OK) {
+    return ommai_api_fail_from(error, &cause);
   }
-  if (done) {
-    size_t n_tokens = 0;
-    const int32_t *tokens = omma_request_prompt(request, &n_tokens);
-    write_tokens(server, tokens, n_tokens, with_texts, out);
-  }
+  size_t n_tokens = 0;
+  const int32_t *tokens = omma_request_prompt(request, &n_tokens);
+  write_tokens(server, tokens, n_tokens, with_texts, out);
   omma_request_destroy(request);
-  ommai_chat_request_destroy(&source);
-  return done;
+  return true;
+}
+
+static void tokenize_messages(struct ommai_exchange *exchange, struct ommai_chat_request *source) {
+  struct ommai_api_error error;
+  struct ommai_text out;
+  ommai_text_init(&out, exchange->allocator);
+  if (write_message_tokens(exchange->server, source, &out, &error)) {
+    ommai_exchange_reply(exchange, 200, "application/json", &out);
+  } else {
+    ommai_exchange_fail(exchange, &error);
+  }
+  ommai_text_free(&out);
 }
 
 /* Takes root over. */
@@ -67,7 +73,6 @@ static bool tokenize(struct ommai_exchange *exchange, json_t *root, struct ommai
   bool with_texts = false, done = false;
   const char *model;
   if (!ommai_field_boolean(root, "return_token_strs", &with_texts, error)) goto end;
-  if (ommai_field_get(root, "messages")) return tokenize_messages(exchange, root, with_texts, out, error);
   if (!ommai_model_read(server, root, &model, error)) goto end;
   if (!prompt) {
     ommai_api_fail_body(error, "body.prompt", "Field required: prompt or messages.");
@@ -120,21 +125,39 @@ end:
   return done;
 }
 
-static void serve(struct ommai_exchange *exchange, bool (*work)(struct ommai_exchange *exchange, json_t *root,
-                                                                struct ommai_text *out, struct ommai_api_error *error)) {
-  struct ommai_api_error error;
+/* Takes root, which may be NULL with *error filled, over. */
+static void reply(struct ommai_exchange *exchange, json_t *root,
+                  bool (*work)(struct ommai_exchange *exchange, json_t *root, struct ommai_text *out,
+                               struct ommai_api_error *error),
+                  struct ommai_api_error *error) {
   struct ommai_text out;
   ommai_text_init(&out, exchange->allocator);
-  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
-  ommai_server_release_body(exchange);
-  if (root && work(exchange, root, &out, &error)) {
+  if (root && work(exchange, root, &out, error)) {
     ommai_exchange_reply(exchange, 200, "application/json", &out);
   } else {
-    ommai_exchange_fail(exchange, &error);
+    ommai_exchange_fail(exchange, error);
   }
   ommai_text_free(&out);
 }
 
-void ommai_endpoint_tokenize(struct ommai_exchange *exchange) { serve(exchange, tokenize); }
+static json_t *parse(struct ommai_exchange *exchange, struct ommai_api_error *error) {
+  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, error);
+  ommai_text_free(&exchange->body);
+  return root;
+}
 
-void ommai_endpoint_detokenize(struct ommai_exchange *exchange) { serve(exchange, detokenize); }
+void ommai_endpoint_tokenize(struct ommai_exchange *exchange) {
+  struct ommai_api_error error;
+  json_t *root = parse(exchange, &error);
+  if (root && ommai_field_get(root, "messages")) {
+    ommai_chat_job_start(exchange, root, true, tokenize_messages);
+  } else {
+    reply(exchange, root, tokenize, &error);
+  }
+}
+
+void ommai_endpoint_detokenize(struct ommai_exchange *exchange) {
+  struct ommai_api_error error;
+  json_t *root = parse(exchange, &error);
+  reply(exchange, root, detokenize, &error);
+}

@@ -9,7 +9,7 @@
 #include "support/image_fixture.h"
 #include "support/test.h"
 
-static const struct ommai_image_limits small_limits = {1 << 20, 2048, 1 << 20};
+static const struct ommai_image_limits small_limits = {1 << 20, 2048, 1 << 20, 10000};
 
 /* Decoding keeps the picture, a second one while it is turned upright, and rows; libraries' own memory is not counted here. */
 static int64_t bytes_allowed(const struct ommai_image_limits *limits) { return 8 * limits->max_pixels + (1 << 20); }

@@ -89,7 +89,7 @@ def test_accepted(server):
     for fields in ({"unknown": {"deep": [1, 2]}}, {"user": "me"}, {"stop": None}, {"temperature": None}, {"top_k": -1}, {"top_k": 0},
                    {"max_tokens": 2.0}, {"response_format": {"type": "text"}}, {"tools": []}, {"logit_bias": {}}, {"priority": 3},
                    {"tools": [{}], "tool_choice": "none"}, {"seed": -5}, {"seed": 1 << 62}, {"stream": None}, {"n": 1},
-                   {"chat_template_kwargs": {"enable_thinking": False}}, {"model": "test-model"}, {"add_generation_prompt": True}):
+                   {"best_of": 1}, {"chat_template_kwargs": {"enable_thinking": False}}, {"model": "test-model"}, {"add_generation_prompt": True}):
         assert server.chat(**{"max_tokens": 1, **fields}).status == 200, fields
 
 

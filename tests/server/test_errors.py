@@ -119,12 +119,12 @@ def test_wrong_media_numbers(server, field, value):
     check(server.chat("x", media_io_kwargs={"video": {field: value}}), 400, "BadRequestError", field, field)
 
 
-def test_pixels_of_all_pictures_together(server):
-    """Each is within the limit of one picture, and five are not within that of a request."""
+def test_memory_of_all_images_together(server):
+    """Each is within the limit of one picture, and five are not within what the server has for decoding."""
     big = bytearray(png())
     big[16:24] = (11584).to_bytes(4, "big") * 2
     for parts in ([image_part(bytes(big))] * 5, [video_part([bytes(big)] * 5)]):
-        check(server.chat(messages=[{"role": "user", "content": parts}]), 400, "BadRequestError", "image", "at most 536870912 pixels")
+        check(server.chat(messages=[{"role": "user", "content": parts}]), 400, "BadRequestError", "image", "of memory, but this server allows 1610612736")
 
 
 @pytest.mark.real_too
@@ -145,6 +145,8 @@ def test_prompt_too_long(server):
     ({"max_tokens": "many"}, "max_tokens", ["many"]),
     ({"n": 0}, "n", ["n must be at least 1, got 0"]),
     ({"n": 1000}, "n", ["1000"]),
+    ({"best_of": 2}, "best_of", ["best_of must equal n, 1, got 2"]),
+    ({"n": 2, "best_of": 1}, "best_of", ["2", "1"]),
     ({"temperature": -1}, "temperature", ["temperature", "-1"]),
     ({"temperature": 2.5}, "temperature", ["2.5"]),
     ({"top_p": 0}, "top_p", ["top_p", "0"]),

@@ -95,7 +95,7 @@ static bool open_entry(const char *model, const json_t *manifest, const char *li
   c->name = json_string_value(json_object_get(c->json, "name"));
   c->row_stride = json_integer_value(json_object_get(manifest, "row_stride"));
   assert_true(c->row_stride > 0);
-  c->pixel_tolerance = json_integer_value(json_object_get(manifest, "pixel_tolerance"));
+  c->continued = json_is_true(json_object_get(c->json, "continue_final_message"));
   c->tensors = open_tensors(model, c->json, "tensors_file");
   c->picture_tensors = open_tensors(model, manifest, "picture_tensors_file");
   return true;

@@ -7,7 +7,7 @@
 
 #include "weights/safetensors.h"
 
-enum { GOLDEN_MAX_MESSAGES = 8, GOLDEN_MAX_PARTS = 8, GOLDEN_MAX_PICTURES = 8 }; /* a video's frames are pictures */
+enum { GOLDEN_MAX_MESSAGES = 8, GOLDEN_MAX_PARTS = 8, GOLDEN_MAX_PICTURES = 24 }; /* a video's frames are pictures */
 
 /* The models that fixtures exist for; ends with NULL. */
 extern const char *const golden_models[];
@@ -24,8 +24,8 @@ struct golden_case {
   size_t n_pictures;
   struct omma_video videos[GOLDEN_MAX_PARTS];
   size_t n_videos;
-  int64_t pixel_tolerance; /* 8-bit units that preprocessing may be off */
-  int64_t row_stride;      /* stages keep every row_stride-th row and the last one */
+  bool continued;     /* the last message is the beginning of the answer */
+  int64_t row_stride; /* stages keep every row_stride-th row and the last one */
 };
 
 /* Path of a model's directory, in a static buffer per call site's copy. */

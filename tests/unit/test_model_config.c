@@ -8,6 +8,7 @@
 
 #include "base/allocator.h"
 #include "models/family.h"
+#include "models/generation_config.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -200,7 +201,15 @@ static const struct change refused[] = {
     {GENERATION, "eos_token_id", "[522, -1]", FORMAT, "entry 1: expected 0 to 543, found -1"},
     {GENERATION, "eos_token_id", "\"522\"", FORMAT, "expected an integer, found a string"},
     {GENERATION, "eos_token_id", "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]", FORMAT, "at most 16 entries, found 17"},
-    {GENERATION, "do_sample", "\"no\"", FORMAT, "expected true or false"},
+    {GENERATION, "temperature", "2.5", FORMAT, "\"temperature\": expected 0 to 2, found 2.5"},
+    {GENERATION, "temperature", "-1", FORMAT, "expected 0 to 2, found -1"},
+    {GENERATION, "top_p", "1.1", FORMAT, "\"top_p\": expected 0 to 1"},
+    {GENERATION, "min_p", "-0.1", FORMAT, "\"min_p\": expected 0 to 1"},
+    {GENERATION, "top_k", "-2", FORMAT, "found -2"},
+    {GENERATION, "top_k", "2.5", FORMAT, "expected an integer"},
+    {GENERATION, "presence_penalty", "3", FORMAT, "expected -2 to 2, found 3"},
+    {GENERATION, "frequency_penalty", "[]", FORMAT, "expected a number"},
+    {GENERATION, "max_new_tokens", "0", FORMAT, "\"max_new_tokens\": expected 1 to"},
     {GENERATION, "repetition_penalty", "\"1\"", FORMAT, "expected a number"},
     {GENERATION, "repetition_penalty", "-1", FORMAT, "expected 0 to 100, found -1"},
 };
@@ -369,32 +378,171 @@ static void processor_config_serves_as_well(void **state) {
   test_folder_remove(folder);
 }
 
-static void recommendations_count_only_with_sampling(void **state) {
+/* ---- generation_config.json ---- */
+
+static void write_text(const char *folder, const char *file, const char *text) {
+  char path[TEST_PATH_SIZE];
+  test_write_file(test_path(path, folder, file), text, strlen(text));
+}
+
+static const char all_values[] =
+    "{\"eos_token_id\": [1], \"temperature\": 0.7, \"top_p\": 0.8, \"top_k\": 20, \"min_p\": 0.05, \"max_new_tokens\": 300,"
+    " \"repetition_penalty\": 1.05, \"presence_penalty\": 1.5, \"frequency_penalty\": -0.5, \"num_beams\": 4}";
+
+static void expect_all_values(const struct ommai_generation_config *g) {
+  assert_true(g->temperature == 0.7 && g->top_p == 0.8 && g->min_p == 0.05 && g->repetition_penalty == 1.05);
+  assert_true(g->presence_penalty == 1.5 && g->frequency_penalty == -0.5);
+  assert_int_equal(g->top_k, 20);
+  assert_int_equal(g->max_tokens, 300);
+  assert_int_equal(g->max_tokens_limit, 0);
+}
+
+static void expect_nothing(const struct ommai_generation_config *g) {
+  assert_true(g->temperature == -1 && g->top_p == 0 && g->min_p == 0 && g->repetition_penalty == 0);
+  assert_true(g->presence_penalty == 0 && g->frequency_penalty == 0);
+  assert_true(g->top_k == 0 && g->max_tokens == 0 && g->max_tokens_limit == 0);
+}
+
+static void sampling_counts_whatever_do_sample_says(void **state) {
   (void)state;
-  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  char folder[TEST_PATH_SIZE];
   struct ommai_model_config config;
   struct omma_error error;
   fixture_copy_config("qwen3_vl_tied", folder);
-  const char text[] =
-      "{\"eos_token_id\": [1], \"do_sample\": true, \"temperature\": 0.7, \"top_p\": 0.8, \"top_k\": 20,"
-      " \"repetition_penalty\": 1.05}";
-  test_write_file(test_path(path, folder, GENERATION), text, sizeof text - 1);
   assert_ok(read_folder(folder, &config, &error), &error);
-  assert_true(config.generation.temperature == 0.7 && config.generation.top_p == 0.8);
-  assert_true(config.generation.repetition_penalty == 1.05);
-  assert_int_equal(config.generation.top_k, 20);
-  fixture_set_key(folder, GENERATION, "do_sample", "false");
+  expect_nothing(&config.generation);
+  write_text(folder, GENERATION, all_values);
+  assert_ok(read_folder(folder, &config, &error), &error);
+  expect_all_values(&config.generation);
+  static const char *const do_sample[] = {"false", "true", "null"};
+  for (size_t i = 0; i < sizeof do_sample / sizeof *do_sample; i++) {
+    fixture_set_key(folder, GENERATION, "do_sample", do_sample[i]);
+    assert_ok(read_folder(folder, &config, &error), &error);
+    expect_all_values(&config.generation);
+  }
+  fixture_set_key(folder, GENERATION, "temperature", "0"); /* greedy, which is something */
+  fixture_set_key(folder, GENERATION, "top_k", "null");
   assert_ok(read_folder(folder, &config, &error), &error);
   assert_true(config.generation.temperature == 0 && config.generation.top_k == 0);
   test_folder_remove(folder);
 }
 
+/* The root's eos_token_id goes before that of text_config, as in transformers. */
+static void without_a_file_config_says_where_to_stop(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  struct ommai_model_config config;
+  struct omma_error error;
+  fixture_copy_config("qwen3_vl_tied", folder);
+  unlink(test_path(path, folder, GENERATION));
+  fixture_set_key(folder, CONFIG, "temperature", "0.3"); /* means nothing there */
+  fixture_set_key(folder, CONFIG, "eos_token_id", "[7, 9]");
+  fixture_set_key(folder, CONFIG, "text_config.eos_token_id", "8");
+  assert_ok(read_folder(folder, &config, &error), &error);
+  assert_int_equal(config.generation.n_stop_tokens, 2);
+  assert_int_equal(config.generation.stop_tokens[1], 9);
+  expect_nothing(&config.generation);
+  fixture_set_key(folder, CONFIG, "eos_token_id", "null");
+  assert_ok(read_folder(folder, &config, &error), &error);
+  assert_int_equal(config.generation.n_stop_tokens, 1);
+  assert_int_equal(config.generation.stop_tokens[0], 8);
+  test_folder_remove(folder);
+}
+
+static enum omma_status choose(const char *source, const char *overrides, struct ommai_generation_config *g,
+                               struct omma_error *error) {
+  return ommai_generation_config_choose(source, overrides, &ommai_default_allocator, 544, g, error);
+}
+
+static void another_source_may_be_chosen(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE];
+  struct ommai_model_config config;
+  struct omma_error error;
+  fixture_copy_config("qwen3_vl_tied", folder);
+  write_text(folder, GENERATION, all_values);
+  assert_ok(read_folder(folder, &config, &error), &error);
+  struct ommai_generation_config g = config.generation;
+  assert_ok(choose("auto", NULL, &g, &error), &error);
+  expect_all_values(&g);
+  assert_ok(choose("vllm", NULL, &g, &error), &error);
+  expect_nothing(&g);
+  assert_int_equal(g.n_stop_tokens, 1);
+  g = (struct ommai_generation_config){.n_stop_tokens = 1, .stop_tokens = {5}, .top_p = 0.1};
+  assert_ok(choose(folder, NULL, &g, &error), &error);
+  assert_int_equal(g.max_tokens_limit, 300);
+  assert_int_equal(g.stop_tokens[0], 1);
+  g.max_tokens_limit = 0;
+  expect_all_values(&g);
+  fixture_set_key(folder, GENERATION, "eos_token_id", NULL);
+  g.stop_tokens[0] = 5;
+  assert_ok(choose(folder, "{\"max_new_tokens\": null}", &g, &error), &error);
+  assert_int_equal(g.stop_tokens[0], 5);
+  assert_int_equal(g.max_tokens_limit, 0);
+  test_folder_remove(folder);
+  assert_fails(choose(folder, NULL, &g, &error), OMMA_ERROR_ARGUMENT, "expected auto, vllm, or a directory with", &error);
+}
+
+static void overrides_go_before_the_file(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct ommai_generation_config g = {.temperature = 0.7, .top_k = 20, .top_p = 0.8, .n_stop_tokens = 1, .stop_tokens = {5}};
+  const char overrides[] = "{\"temperature\": 0.5, \"top_k\": null, \"eos_token_id\": 3, \"num_beams\": 2}";
+  assert_ok(choose(NULL, overrides, &g, &error), &error);
+  assert_true(g.temperature == 0.5 && g.top_k == 0 && g.top_p == 0.8 && g.stop_tokens[0] == 5 && g.max_tokens_limit == 0);
+  assert_ok(choose("vllm", "{\"min_p\": 0.1, \"max_new_tokens\": 9, \"temperature\": null}", &g, &error), &error);
+  assert_true(g.temperature == -1 && g.top_p == 0 && g.min_p == 0.1 && g.max_tokens == 9 && g.max_tokens_limit == 9);
+  assert_fails(choose(NULL, "{\"min_p\": 2}", &g, &error), OMMA_ERROR_FORMAT,
+               "override_generation_config: key \"min_p\": expected 0 to 1, found 2", &error);
+  assert_fails(choose(NULL, "[1]", &g, &error), OMMA_ERROR_FORMAT, "override_generation_config", &error);
+  assert_fails(choose(NULL, "{\"min_p\"", &g, &error), OMMA_ERROR_FORMAT, "override_generation_config", &error);
+}
+
+static void the_tokenizers_eos_ends_answers_too(void **state) {
+  (void)state;
+  char path[1024], folder[TEST_PATH_SIZE];
+  struct omma_error error;
+  struct ommai_tokenizer *tokenizer;
+  int32_t end, other;
+  golden_path("qwen3_vl_tied", NULL, path, sizeof path);
+  assert_ok(ommai_tokenizer_load(path, &ommai_default_allocator, &tokenizer, &error), &error);
+  assert_true(ommai_tokenizer_find(tokenizer, "<|im_end|>", &end) && ommai_tokenizer_find(tokenizer, "<|endoftext|>", &other));
+  struct ommai_generation_config g = {0};
+  fixture_copy_config("qwen3_vl_tied", folder); /* without tokenizer_config.json */
+  assert_ok(ommai_generation_config_add_eos(folder, &ommai_default_allocator, tokenizer, &g, &error), &error);
+  assert_int_equal(g.n_stop_tokens, 0);
+  static const char *const texts[] = {"{\"eos_token\": \"<|im_end|>\"}", "{\"eos_token\": {\"content\": \"<|im_end|>\"}}",
+                                      "{\"eos_token\": \"no such\"}", "{\"eos_token\": 3}", "{\"eos_token\": null}"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    g = (struct ommai_generation_config){.n_stop_tokens = 1, .stop_tokens = {other}};
+    write_text(folder, "tokenizer_config.json", texts[i]);
+    for (int twice = 0; twice < 2; twice++) {
+      assert_ok(ommai_generation_config_add_eos(folder, &ommai_default_allocator, tokenizer, &g, &error), &error);
+      assert_int_equal(g.n_stop_tokens, i < 2 ? 2 : 1);
+      assert_int_equal(g.stop_tokens[g.n_stop_tokens - 1], i < 2 ? end : other);
+    }
+  }
+  write_text(folder, "tokenizer_config.json", "{");
+  assert_fails(ommai_generation_config_add_eos(folder, &ommai_default_allocator, tokenizer, &g, &error), OMMA_ERROR_FORMAT,
+               "tokenizer_config.json", &error);
+  test_folder_remove(folder);
+  ommai_tokenizer_destroy(tokenizer);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(both_dialects_are_read),           cmocka_unit_test(wrong_keys_are_refused_by_name),
-      cmocka_unit_test(unusual_but_valid_keys_are_taken), cmocka_unit_test(broken_files_are_refused),
-      cmocka_unit_test(truncated_files_are_refused),      cmocka_unit_test(missing_files_are_named),
-      cmocka_unit_test(processor_config_serves_as_well),  cmocka_unit_test(recommendations_count_only_with_sampling),
+      cmocka_unit_test(both_dialects_are_read),
+      cmocka_unit_test(wrong_keys_are_refused_by_name),
+      cmocka_unit_test(unusual_but_valid_keys_are_taken),
+      cmocka_unit_test(broken_files_are_refused),
+      cmocka_unit_test(truncated_files_are_refused),
+      cmocka_unit_test(missing_files_are_named),
+      cmocka_unit_test(processor_config_serves_as_well),
+      cmocka_unit_test(sampling_counts_whatever_do_sample_says),
+      cmocka_unit_test(without_a_file_config_says_where_to_stop),
+      cmocka_unit_test(another_source_may_be_chosen),
+      cmocka_unit_test(overrides_go_before_the_file),
+      cmocka_unit_test(the_tokenizers_eos_ends_answers_too),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,6 +143,9 @@ static void filters_leave_exactly_their_sets(void **state) {
       {2, 0.56, 0, A} /* 0.4 of the 0.7 that top-k leaves */,
       {2, 0.58, 0, A | B},
       {3, 0.99, 0.6, A | B},
+      {0, 0.77, 0.7, A | B} /* 0.4 is 0.57 of the 0.7 that min-p leaves */,
+      {0, 0.56, 0.7, A},
+      {3, 0.56, 0.7, A},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct ommai_sampler_settings settings = {.temperature = 1,
@@ -253,6 +256,116 @@ static void penalties_by_hand(void **state) {
   free(bench.memory);
 }
 
+/* ---- a plain reference of it all ---- */
+
+enum { N_PLAIN = 120, DRAWS_PLAIN = 3000 };
+
+struct plain_case {
+  struct ommai_sampler_settings settings;
+  float logits[N_PLAIN];
+  int32_t answer[N_PLAIN];
+  bool prompt[N_PLAIN];
+  int32_t banned[3];
+  size_t n_banned;
+};
+
+static struct plain_case plain_case_of(struct test_random *random, const struct ommai_sampler_settings *settings) {
+  struct plain_case c = {.settings = *settings, .n_banned = (size_t)test_random_range(random, 0, 3)};
+  for (int i = 0; i < N_PLAIN; i++) {
+    c.logits[i] = 2 * test_random_normal(random);
+    c.answer[i] = test_random_range(random, 0, 4) ? 0 : (int32_t)test_random_range(random, 1, 3);
+    c.prompt[i] = test_random_range(random, 0, 3) == 0;
+  }
+  for (size_t i = 0; i < c.n_banned; i++) c.banned[i] = (int32_t)test_random_range(random, 0, N_PLAIN - 1);
+  return c;
+}
+
+/* p[i] = exp(x[i]) over their sum. */
+static void softmax(const double *x, double *p) {
+  double highest = -INFINITY, sum = 0;
+  for (int i = 0; i < N_PLAIN; i++) highest = fmax(highest, x[i]);
+  for (int i = 0; i < N_PLAIN; i++) sum += p[i] = exp(x[i] - highest);
+  for (int i = 0; i < N_PLAIN; i++) p[i] /= sum;
+}
+
+/* The token with the smallest (or largest) x among those that `taken` does not have. */
+static int extreme(const double *x, const bool *taken, bool largest) {
+  int best = -1;
+  for (int i = 0; i < N_PLAIN; i++) {
+    if (!taken[i] && (best < 0 || (largest ? x[i] > x[best] : x[i] < x[best]))) best = i;
+  }
+  return best;
+}
+
+/* The probability of every token, as vLLM's sampler goes about it: masks and a softmax after each step, top-p by the sum from the
+ * least likely token on. */
+static void plain_probabilities(const struct plain_case *c, double *p) {
+  const struct ommai_sampler_settings *s = &c->settings;
+  double x[N_PLAIN], highest = 0, sum = 0;
+  bool taken[N_PLAIN] = {false};
+  for (int i = 0; i < N_PLAIN; i++) x[i] = penalised(c->logits[i], c->answer[i], c->prompt[i], s) / s->temperature;
+  for (size_t i = 0; i < c->n_banned; i++) x[c->banned[i]] = -INFINITY;
+  softmax(x, p);
+  for (int i = 0; i < N_PLAIN; i++) highest = fmax(highest, p[i]);
+  for (int i = 0; i < N_PLAIN; i++) x[i] = p[i] < s->min_p * highest ? -INFINITY : x[i];
+  for (int64_t k = 0; k < s->top_k && k < N_PLAIN; k++) taken[extreme(x, taken, true)] = true;
+  for (int i = 0; i < N_PLAIN; i++) x[i] = s->top_k > 0 && !taken[i] ? -INFINITY : x[i];
+  softmax(x, p);
+  memset(taken, 0, sizeof taken);
+  for (int k = 0; k < N_PLAIN - 1; k++) {
+    int i = extreme(p, taken, false);
+    taken[i] = true;
+    sum += p[i];
+    if (sum <= 1 - s->top_p) x[i] = -INFINITY;
+  }
+  softmax(x, p);
+}
+
+/* No draw outside the reference's set, every token of it that is due ten times, and the right proportions. */
+static void check_plain(const struct plain_case *c, const struct bench *bench, int trial) {
+  double p[N_PLAIN], statistic = 0;
+  int counts[N_PLAIN] = {0}, freedom = 0;
+  const struct ommai_token_counts token_counts = {c->answer, c->prompt};
+  plain_probabilities(c, p);
+  for (int step = 0; step < DRAWS_PLAIN; step++) {
+    counts[ommai_sample(&c->settings, c->logits, N_PLAIN, step, &token_counts, c->banned, c->n_banned, &bench->scratch)]++;
+  }
+  for (int i = 0; i < N_PLAIN; i++) {
+    double expected = p[i] * DRAWS_PLAIN;
+    if (p[i] == 0 && counts[i]) fail_msg("trial %d: token %d was drawn %d times, it is filtered out", trial, i, counts[i]);
+    if (expected < 10) continue;
+    if (!counts[i]) fail_msg("trial %d: token %d is never drawn, its probability is %g", trial, i, p[i]);
+    statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+    freedom++;
+  }
+  /* Five standard deviations; the seeds are fixed. */
+  if (statistic > freedom + 5 * sqrt(2.0 * freedom) + 5) fail_msg("trial %d: chi-square %g of %d", trial, statistic, freedom);
+}
+
+static void draws_are_those_of_a_plain_reference(void **state) {
+  (void)state;
+  static const double top_p[] = {1, 0.95, 0.6, 0.999, 0.2}, min_p[] = {0, 0.05, 0.3, 0.01, 0.9}, hot[] = {0.8, 1.2, 0.3, 1.9};
+  static const int64_t top_k[] = {0, 50, 8, 1, 3, N_PLAIN + 9};
+  struct bench bench = make_bench(N_PLAIN);
+  struct test_random random = {2026};
+  for (int trial = 0; trial < 5 * 5 * 6; trial++) {
+    struct ommai_sampler_settings settings = {.temperature = hot[trial % 4],
+                                              .top_p = top_p[trial % 5],
+                                              .min_p = min_p[trial / 5 % 5],
+                                              .top_k = top_k[trial / 25],
+                                              .seed = (uint64_t)trial,
+                                              .repetition_penalty = 1};
+    if (trial % 3) {
+      settings.repetition_penalty = 0.8 + 0.1 * (double)test_random_range(&random, 0, 5);
+      settings.presence_penalty = 0.25 * (double)test_random_range(&random, -4, 4);
+      settings.frequency_penalty = 0.25 * (double)test_random_range(&random, -4, 4);
+    }
+    struct plain_case c = plain_case_of(&random, &settings);
+    check_plain(&c, &bench, trial);
+  }
+  free(bench.memory);
+}
+
 static void banned_tokens_never_come(void **state) {
   (void)state;
   const float logits[5] = {9, 1, 8, 1, 0};
@@ -324,6 +437,7 @@ int main(void) {
       cmocka_unit_test(a_tiny_temperature_is_greedy),
       cmocka_unit_test(penalties_equal_the_formula),
       cmocka_unit_test(penalties_by_hand),
+      cmocka_unit_test(draws_are_those_of_a_plain_reference),
       cmocka_unit_test(banned_tokens_never_come),
       cmocka_unit_test(log_sum_exp_is_exact_and_safe),
       cmocka_unit_test(top_tokens_are_sorted_with_ties_by_id),

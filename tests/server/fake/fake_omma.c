@@ -78,7 +78,8 @@ void omma_model_close(struct omma_model *model) { (void)model; }
 
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   (void)model;
-  *info = (struct omma_model_info){.directory = "/secret/checkpoint/", .max_model_len = CONTEXT, .vocab_size = VOCABULARY};
+  *info = (struct omma_model_info){
+      .directory = "/secret/checkpoint/", .max_model_len = CONTEXT, .vocab_size = VOCABULARY, .recommended_temperature = -1};
 }
 
 /* ---- pictures: the header alone ---- */
@@ -87,26 +88,55 @@ static int32_t big_endian(const uint8_t *bytes) {
   return (int32_t)((uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3]);
 }
 
-enum omma_status omma_image_decode(const void *data, size_t size, const struct omma_image_limits *limits,
-                                   struct omma_image **image, struct omma_error *error) {
+static bool is_png(const uint8_t *bytes, size_t size) { return size >= 4 && !memcmp(bytes, "\x89PNG", 4); }
+
+enum omma_status omma_image_probe(const void *data, size_t size, const struct omma_image_limits *limits,
+                                  struct omma_image_header *header, struct omma_error *error) {
   const uint8_t *bytes = data;
   struct omma_image found = {8, 8};
-  bool png = size >= 4 && !memcmp(bytes, "\x89PNG", 4), jpeg = size >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8;
+  bool png = is_png(bytes, size), jpeg = size >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8;
   if (!png && !jpeg) {
     return ommai_fail(error, OMMA_ERROR_FORMAT, "cannot identify image: its %zu bytes are in no known picture format", size);
   }
-  bool whole = png ? size >= 45 && !memcmp(bytes + size - 8, "IEND", 4) : bytes[size - 2] == 0xff && bytes[size - 1] == 0xd9;
   if (png && size >= 24) found = (struct omma_image){big_endian(bytes + 16), big_endian(bytes + 20)};
   int64_t max_pixels = limits && limits->max_pixels ? limits->max_pixels : DEFAULT_PIXELS;
   if ((int64_t)found.width * found.height > max_pixels) {
     return ommai_fail(error, OMMA_ERROR_LIMIT, "picture of %d x %d pixels: at most %" PRId64 " are allowed", found.width,
                       found.height, max_pixels);
   }
+  *header = (struct omma_image_header){found.width, found.height, (int64_t)found.width * found.height * 3};
+  return OMMA_OK;
+}
+
+enum omma_status omma_image_decode(const void *data, size_t size, const struct omma_image_limits *limits,
+                                   struct omma_image **image, struct omma_error *error) {
+  const uint8_t *bytes = data;
+  struct omma_image_header header = {.width = 0};
+  enum omma_status status = omma_image_probe(data, size, limits, &header, error);
+  if (status != OMMA_OK) return status;
+  bool whole = is_png(bytes, size) ? size >= 45 && !memcmp(bytes + size - 8, "IEND", 4)
+                                   : bytes[size - 2] == 0xff && bytes[size - 1] == 0xd9;
   if (!whole) return ommai_fail(error, OMMA_ERROR_FORMAT, "image file is truncated: the data breaks off after %zu bytes", size);
   *image = malloc(sizeof **image);
   if (!*image) return ommai_fail_memory(error, "picture", sizeof **image);
-  **image = found;
+  **image = (struct omma_image){header.width, header.height};
   return OMMA_OK;
+}
+
+/* An image is a token, as in requests. */
+enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
+                                       const struct omma_image_options *options, struct omma_image_plan *plan,
+                                       struct omma_error *error) {
+  (void)model, (void)options, (void)error;
+  *plan = (struct omma_image_plan){.width = width, .height = height, .n_tokens = 1};
+  return OMMA_OK;
+}
+
+enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
+                                       const struct omma_image_options *options, struct omma_image_plan *plan,
+                                       struct omma_error *error) {
+  (void)n_frames;
+  return omma_model_plan_image(model, width, height, options, plan, error);
 }
 
 void omma_image_destroy(struct omma_image *image) { free(image); }

@@ -1,0 +1,61 @@
+#include "server/chat_job.h"
+
+#include "base/allocator.h"
+#include "server/chat_media.h"
+#include "server/server_state.h"
+
+struct chat_job {
+  struct ommai_job job; /* first: a job is its chat_job */
+  struct ommai_exchange *exchange;
+  struct ommai_chat_request request;
+  ommai_chat_handler handle;
+  size_t body_bytes; /* of the server's budget for bodies: the JSON is as large */
+};
+
+static void destroy(struct chat_job *job) {
+  struct ommai_exchange *exchange = job->exchange;
+  ommai_chat_request_destroy(&job->request);
+  atomic_fetch_sub(&exchange->server->body_bytes, job->body_bytes);
+  ommai_release(exchange->allocator, job, 1, sizeof *job);
+  ommai_exchange_release(exchange);
+}
+
+static void run(struct ommai_job *queued) {
+  struct chat_job *job = (struct chat_job *)queued;
+  struct ommai_exchange *exchange = job->exchange;
+  struct ommai_api_error error;
+  if (!ommai_exchange_is_gone(exchange)) {
+    if (!ommai_chat_media_load(exchange, &job->request, &error)) {
+      ommai_exchange_fail(exchange, &error);
+    } else if (!ommai_exchange_is_gone(exchange)) {
+      job->handle(exchange, &job->request);
+    }
+  }
+  destroy(job);
+}
+
+void ommai_chat_job_start(struct ommai_exchange *exchange, json_t *root, bool messages_only, ommai_chat_handler handle) {
+  struct ommai_server *server = exchange->server;
+  struct ommai_api_error error;
+  struct chat_job *job = ommai_allocate(exchange->allocator, 1, sizeof *job);
+  if (!job) {
+    json_decref(root);
+    ommai_api_fail_memory(&error);
+    ommai_exchange_fail(exchange, &error);
+    return;
+  }
+  job->job.run = run;
+  job->exchange = exchange;
+  job->handle = handle;
+  job->body_bytes = exchange->body_reserved;
+  exchange->body_reserved = 0;
+  ommai_exchange_retain(exchange);
+  if (!ommai_chat_request_read(server, root, messages_only, &job->request, &error)) {
+    ommai_exchange_fail(exchange, &error);
+    destroy(job);
+  } else if (job->request.n_images + job->request.n_videos == 0) {
+    run(&job->job);
+  } else {
+    ommai_job_queue_push_media(server->jobs, &job->job);
+  }
+}
