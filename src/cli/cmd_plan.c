@@ -54,7 +54,7 @@ static double expected_seconds(const struct estimate *estimate, double flops) {
 static int find_size(const char *source, int32_t *width, int32_t *height) {
   if (ommai_parse_picture_size(source, width, height)) return OMMAI_EXIT_DONE;
   /* Addresses have a colon. */
-  if (!strchr(source, ':') && access(source, F_OK) != 0 && errno == ENOENT) {
+  if (!ommai_is_image_source(source) && !strchr(source, ':') && access(source, F_OK) != 0 && errno == ENOENT) {
     return ommai_failed("image: %s: neither a picture file (%s) nor a size WIDTHxHEIGHT", source, strerror(ENOENT));
   }
   struct omma_image *image;
@@ -294,8 +294,8 @@ const struct ommai_command ommai_command_plan = {
         "Says what pictures become before anything is run: size after resize, grid of patches, tokens, segments and windows of "
         "attention, the model's shape and memory, floating-point operations of the vision tower and an estimate of its time "
         "from "
-        "a short measurement of this machine. A picture is a file, a data: URL or just a size; without any " USUAL_SIZE
-        " is planned. DIR is the model, as with --model; its " CONFIG
+        "a short measurement of this machine. A picture is a file, a data: URL, - for standard input, or just a size; without "
+        "any " USUAL_SIZE " is planned. DIR is the model, as with --model; its " CONFIG
         " is enough: where preprocessor_config.json is missing, the "
         "values published with the family's checkpoints are taken, and the output says so.",
     .example = "omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",

@@ -1,5 +1,6 @@
 #include "cli/common.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -131,6 +132,29 @@ int ommai_common_threads(const struct ommai_common *common) {
   return common->threads ? (int)common->threads : ommai_team_cpu_count();
 }
 
+static bool is_gguf(const char *path) {
+  char magic[4] = "";
+  FILE *file = fopen(path, "rb");
+  bool read = file && fread(magic, sizeof magic, 1, file) == 1;
+  if (file) fclose(file);
+  return read && memcmp(magic, "GGUF", sizeof magic) == 0;
+}
+
+/* Says why `path`, which is no directory, is no model. */
+static void refuse_model(const char *path, const struct stat *found) {
+  static const char wanted[] = "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors";
+  if (!found) {
+    ommai_failed("model: %s: no such directory: %s; nothing is downloaded", path, wanted);
+  } else if (S_ISREG(found->st_mode) && is_gguf(path)) {
+    ommai_failed(
+        "model: %s: a GGUF file, the format of llama.cpp and ollama, which is not read here: %s: download the original "
+        "that the GGUF file was made from",
+        path, wanted);
+  } else {
+    ommai_failed("model: %s: not a directory: %s", path, wanted);
+  }
+}
+
 /* The directory to open; NULL when there is none, which has been said then. `demo` holds the demo model's path. */
 static const char *model_directory(const struct ommai_common *common, char *demo, size_t size) {
   struct stat found;
@@ -141,11 +165,9 @@ static const char *model_directory(const struct ommai_common *common, char *demo
         demo);
     return NULL;
   }
-  if (stat(common->model, &found) == 0 && S_ISDIR(found.st_mode)) return common->model;
-  ommai_failed(
-      "model: %s: no such directory: a model is a directory with config.json, tokenizer.json and *.safetensors; nothing is "
-      "downloaded",
-      common->model);
+  bool there = stat(common->model, &found) == 0;
+  if (there && S_ISDIR(found.st_mode)) return common->model;
+  refuse_model(common->model, there ? &found : NULL);
   return NULL;
 }
 

@@ -17,30 +17,12 @@ import urllib.request
 
 import pytest
 
-COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
+from omma_program import refused
+
+COMMANDS = ["chat", "run", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
             "bench encoder", "bench decode", "bench serve"]
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
-
-
-class Omma:
-    def __init__(self, path):
-        self.path = os.path.abspath(path)
-
-    def __call__(self, *arguments, stdin=b"", timeout=120):
-        words = [str(word) for word in arguments]
-        return subprocess.run([self.path, *words], input=stdin, capture_output=True, timeout=timeout, check=False)
-
-    def json(self, *arguments, stdin=b""):
-        done = self(*arguments, stdin=stdin)
-        assert done.returncode == 0, done.stderr.decode()
-        assert done.stdout.count(b"\n") == 1 and done.stdout.endswith(b"\n")
-        return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="session")
-def omma(request):
-    return Omma(request.config.getoption("--omma"))
 
 
 @pytest.fixture(scope="session")
@@ -51,16 +33,6 @@ def no_weights(model, tmp_path_factory):
         if file.is_file() and not file.name.startswith("model"):
             shutil.copy(file, folder / file.name)
     return folder
-
-
-def refused(done, code, *words):
-    """One line of error, nothing on stdout, the exit code, and all of the words in the line."""
-    error = done.stderr.decode()
-    assert done.returncode == code, error
-    assert done.stdout == b""
-    assert error.startswith("omma: ") and error.endswith("\n") and error.count("\n") == 1, error
-    for word in words:
-        assert str(word) in error, error
 
 
 def read_safetensors(path):
@@ -123,6 +95,7 @@ def test_defaults_are_shown(omma):
 
 
 def test_version(omma):
+    assert omma("-V").stdout == omma("--version").stdout
     done = omma("--version")
     assert done.returncode == 0 and re.fullmatch(rb"omma \d+\.\d+\.\d+\n", done.stdout)
 
@@ -232,13 +205,37 @@ def test_missing_value(omma):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["serve", "--api-key", "--port", "1"],
+        ["chat", "--prompt", "--json"],
+        ["chat", "--prompt", "--anything"],
+        ["chat", "--prompt", "-v"],
+        ["chat", "-p", "--", "x"],
+        ["chat", "--image", "--prompt", "x"],
+        ["chat", "--max-tokens", "--seed", "1"],
+    ],
+)
+def test_an_option_is_no_value(omma, words):
+    refused(omma(*words), 2, "a value is missing", f"{words[2]}, is an option", f"={words[2]} gives it")
+
+
+@pytest.mark.parametrize("words", [["--prompt=--json"], ["--prompt", "-5 or 5?"], ["--prompt", "- a list"], ["--prompt", "---\na diff"]])
+def test_values_that_begin_with_dashes(omma, no_weights, words):
+    """They come as far as the weights that are not there."""
+    refused(omma("chat", "--model", no_weights, *words), 1, "model.safetensors")
+
+
+@pytest.mark.parametrize(
     "words, why",
     [
         (["encode", "x.png"], "--output"),
         (["preprocess", "x.png"], "--output"),
         (["encode", "--output", "o"], "arguments are missing"),
         (["plan"], "arguments are missing"),
-        (["tokenize", "text"], "unexpected argument"),
+        (["tokenize", "one", "two"], "in quotes"),
+        (["tokenize", "one", "--text", "two"], "--text"),
+        (["detokenize", "1", "--tokens", "2"], "--tokens"),
         (["serve", "one", "two"], "unexpected argument"),
         (["serve", "one", "--model", "two"], "--model"),
         (["plan", ".", "--model", "two"], "--model"),
@@ -304,7 +301,7 @@ def test_no_picture(omma, model, tmp_path):
     refused(omma("plan", text, "--model", model), 1, text)
 
 
-@pytest.mark.parametrize("source", ["https://example.org/a.png", "http://127.0.0.1/a.png", "ftp://x/y", "file:///etc/passwd"])
+@pytest.mark.parametrize("source", ["https://example.org/a.png", "http://127.0.0.1/a.png", "ftp://x/y"])
 def test_addresses_are_refused(omma, model, source):
     refused(omma("chat", "--image", source, "--prompt", "x", "--model", model), 2, source, "not fetched")
 
@@ -1016,4 +1013,4 @@ def test_interrupt_ends_an_answer(omma, model):
         process.stdout.read()
         code = process.wait(timeout=30)
         error = process.stderr.read().decode()
-    assert (code, error) == (1, "omma: interrupted\n")
+    assert (code, error) == (130, "omma: interrupted\n")
