@@ -72,6 +72,7 @@ test-packages:
 
 .PHONY: $(VARIANTS)
 $(VARIANTS):
+	@tools/check_build_folder.sh build/$@
 	@cmake -S . -B build/$@ -G Ninja $(BUILD_FLAGS_$@) -DOMMA_TESTS=$(TESTS) > build-$@.log 2>&1 || { cat build-$@.log; rm -f build-$@.log; exit 1; }
 	@rm -f build-$@.log
 	@ninja -C build/$@ $(TARGETS)

@@ -36,7 +36,8 @@ else
   flags=-DOMMA_TESTS=ON
 fi
 {
-  cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined -DOMMA_TESTS=OFF $flags &&
+  tools/check_build_folder.sh build/fuzz &&
+    cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined -DOMMA_TESTS=OFF $flags &&
     ninja -C build/fuzz $(printf ' fuzz_%s' "$@")
 } > build/log-fuzz 2>&1 || { cat build/log-fuzz; echo "0 passed, 1 failed"; exit 1; }
 echo "$kind, seed $seed, $seconds s for each of: $*"

@@ -293,6 +293,10 @@ struct omma_request_options {
   bool continue_final_message; /* the last message is the beginning of the answer: not closed, no new turn opened */
   /* A prompt that would never fit into its KV cache is refused (LIMIT "input_tokens") before pictures are resized; may be NULL. */
   const struct omma_engine *engine;
+  int64_t priority; /* lower goes first, in an engine that goes by priority */
+  /* Prompts with different salts share no keys and values, so that nobody can tell from the time of an answer what others asked; NULL:
+   * none. */
+  const char *cache_salt;
 };
 
 struct omma_request;
@@ -313,7 +317,7 @@ OMMA_API enum omma_status omma_count_prompt_tokens(const struct omma_model *mode
 OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                                      const struct omma_request_options *options, struct omma_request **request,
                                                      struct omma_error *error);
-/* The same prompt with another sampling (NULL: the defaults): resized pictures are shared, and either may be destroyed first.
+/* The same prompt and priority with another sampling (NULL: the defaults): resized pictures are shared, and either may be destroyed first.
  * Thread-safe. Errors: ARGUMENT with `field`, MEMORY. */
 OMMA_API enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
                                             struct omma_request **request, struct omma_error *error);
@@ -325,9 +329,10 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 /* ---- engine ----------------------------------------------------------------------------------------------------------- */
 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
+#define OMMA_DEFAULT_MAX_SEQUENCES 8
 
 struct omma_engine_options {
-  /* Pages of keys and values. 0: room for max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
+  /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
    * at that moment beside the rest and a reserve. Pages take memory when they are first written. */
   int64_t kv_cache_bytes;
   int64_t patch_budget;  /* patches the tower takes at once (a bigger picture still runs, alone); 0: the default above */
@@ -335,9 +340,23 @@ struct omma_engine_options {
   int64_t queue_limit;   /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
-  /* How long the tower works before the engine looks at its queue again, aimed at from below; 0: 1000. A tile of 128 rows on every
-   * thread is the least. Short slices cost a few per cent in waiting at their ends, and change no result. */
+  /* How long the tower or a prompt is worked on before the engine looks at its queue again, while no answer is being written, aimed at
+   * from below; 0: 1000. A tile of 128 rows on every thread is the least. Short slices cost a few per cent in waiting at their ends,
+   * and change no result. */
   int64_t slice_ms;
+  /* While answers are being written: per cent of the time that images and prompts of others get, 1 to 90; 0: 50, which at most doubles
+   * the time between two tokens. */
+  int64_t slice_percent;
+  int64_t max_sequences; /* requests that are worked on at the same time, at most 1024; 0: the default above */
+  /* A request is begun when there is room for its prompt and this many tokens of its answer, or all of them; 0: 512, -1: none. Where room
+   * runs out later, the youngest request gives its own up and goes on afterwards, with the same answer. */
+  int64_t reserve_tokens;
+  /* Tokens of an answer that are guessed from what prompt and answer have said before, and checked in one step with the last one: at most
+   * draft_tokens (up to 15; 0: none), found by the last lookup_max to lookup_min tokens (up to 64; 0: the other one, or 5). No answer
+   * changes; where guesses are mostly wrong they pause. */
+  int64_t draft_tokens, lookup_min, lookup_max;
+  bool no_prefix_cache; /* keep no keys and values of prompts for later ones that begin alike */
+  bool by_priority;     /* requests go by their priority, then by age; else by age alone */
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
@@ -347,13 +366,14 @@ struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
   int64_t kv_cache_tokens;
-  int64_t max_model_len;          /* prompt and answer of one request: the model's, or what the KV cache holds of it */
-  int64_t vision_workspace_bytes; /* for the patch budget; enlarged once for a picture that is over it */
-  int64_t language_workspace_bytes;
-  int64_t linear_scratch_bytes; /* the linear layers' own, of all threads */
-  int64_t table_bytes;          /* logits, sampler and penalty tables */
-  int64_t encoder_cache_bytes;  /* the most that kept pictures may take; grows in use and is not in total_bytes */
-  int64_t request_bytes;        /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t max_model_len;            /* prompt and answer of one request: the model's, or what the KV cache holds of it */
+  int64_t vision_workspace_bytes;   /* for the patch budget; enlarged once for a picture that is over it */
+  int64_t language_workspace_bytes; /* for prompts and for generated tokens */
+  int64_t linear_scratch_bytes;     /* the linear layers' own, of all threads */
+  int64_t table_bytes;              /* logits, sampler and penalty tables of all sequences, the scheduler's and the pages' */
+  int64_t encoder_cache_bytes;      /* the most that kept pictures may take; grows in use and is not in total_bytes */
+  int64_t request_bytes;            /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t max_sequences;            /* such requests at the same time, which total_bytes has */
   int64_t total_bytes;
 };
 /* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
@@ -398,13 +418,17 @@ struct omma_timings { /* seconds */
 struct omma_result {
   enum omma_finish finish;
   int64_t n_prompt_tokens, n_completion_tokens;
+  int64_t n_cached_tokens; /* of the prompt's, whose keys and values an earlier prompt had left */
   int32_t stop_token;      /* the id that ended it, or -1 */
   const char *stop_string; /* the string that ended it, or NULL */
   struct omma_timings timings;
   struct omma_error error; /* with OMMA_FINISH_ERROR */
 };
 
-/* Called on the engine's thread; must be quick and must not call the engine, but for omma_engine_cancel. Each may be NULL.
+/* An engine works on up to max_sequences requests at the same time and takes a step of each in turn; the tokens of a request and its
+ * log-probabilities are bit-identical to those of the request alone.
+ *
+ * Called on the engine's thread; must be quick and must not call the engine, but for omma_engine_cancel. Each may be NULL.
  * on_token returning false cancels the request. on_finish comes exactly once per submitted request, last. */
 struct omma_callbacks {
   void *context;
@@ -414,7 +438,8 @@ struct omma_callbacks {
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: BUSY (queue
- * full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is going down). */
+ * full), LIMIT (would never fit into the KV cache), ARGUMENT ("priority": set, though the engine does not go by it), CANCELLED (the engine is
+ * going down). */
 OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                              const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
 /* Ends a request at its next step; on_finish follows with OMMA_FINISH_CANCELLED. Unknown and finished ids are ignored. */
@@ -427,12 +452,16 @@ OMMA_API enum omma_status omma_generate(struct omma_engine *engine, const struct
 
 /* Counters since creation, for dashboards. */
 struct omma_engine_stats {
-  int64_t n_waiting, n_running;
-  int64_t n_finished[4]; /* by enum omma_finish */
+  int64_t n_waiting, n_running; /* waiting: those too that lost their pages to older ones and will go on */
+  int64_t n_finished[4];        /* by enum omma_finish */
   int64_t prompt_tokens, generation_tokens;
   int64_t images, patches, encoder_passes; /* through the tower; a pass takes several pictures */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
-  int64_t kv_pages, kv_pages_used;
+  int64_t kv_pages, kv_pages_used;                 /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
+  int64_t kv_pages_kept;                           /* of earlier prompts, for later ones; given up when pages run out */
+  int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
+  int64_t n_drafts, draft_tokens, accepted_tokens; /* guesses, their tokens, and how many of these were right */
+  int64_t n_preemptions, n_preempted;              /* requests that lost their pages for a while: in all, and now */
   int64_t workspace_bytes;
   bool alive; /* false after an internal failure: nothing is accepted any more */
 };

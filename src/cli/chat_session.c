@@ -148,7 +148,7 @@ static int64_t count_tokens(const struct session *session) {
 /* A question that does not fit behind those before it: its pictures wait again, and what helps is said. */
 static void take_back(struct session *session) {
   const struct ommai_conversation *conversation = session->conversation;
-  const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes};
+  const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
   const struct omma_message question = conversation->messages[conversation->count - 1];
   struct omma_memory_plan plan;
   struct omma_error error;

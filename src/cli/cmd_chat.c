@@ -273,7 +273,7 @@ static int start(struct chat *chat) {
   const struct values *values = chat->values;
   struct ommai_check check = {check_room, chat};
   struct omma_error error;
-  chat->engine_options.kv_cache_bytes = values->common.kv_cache_bytes;
+  chat->engine_options = (struct omma_engine_options){.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = 1};
   int code = load_attachments(chat);
   if (code == OMMAI_EXIT_DONE) code = begin_conversation(chat);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&values->common, false, &check, &chat->model);

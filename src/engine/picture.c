@@ -295,6 +295,10 @@ static enum omma_status take_pixels(const struct omma_model *model, struct ommai
   return OMMA_OK;
 }
 
+int64_t ommai_encode_output_size(const struct omma_model *model, int64_t n_tokens) {
+  return (1 + model->config.vision.n_deepstack) * n_tokens * model->config.vision.out_hidden_size;
+}
+
 struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_prepared_picture *picture) {
   atomic_fetch_add(&picture->shared->n_owners, 1);
   return *picture;

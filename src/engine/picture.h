@@ -38,6 +38,9 @@ enum omma_status ommai_prepare_video(const struct omma_model *model, const struc
                                      const struct omma_image_options *options, struct ommai_prepared_picture *picture,
                                      struct omma_error *error);
 
+/* Elements of a picture's output of the tower: [1 + n_deepstack, n_tokens, out_hidden_size]. */
+int64_t ommai_encode_output_size(const struct omma_model *model, int64_t n_tokens);
+
 /* Another owner of the same pixels. Thread-safe while the picture has an owner. */
 struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_prepared_picture *picture);
 

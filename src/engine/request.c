@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine_limits.h"
+#include "engine/prefix_key.h"
 #include "engine/prompt_positions.h"
 #include "engine/sampling_check.h"
 #include "text/utf8.h"
@@ -217,7 +218,9 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
 static enum omma_status allocate_prompt(struct omma_request *request, struct omma_error *error) {
   request->ids = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->ids);
   request->tokens = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->tokens);
-  if (request->ids && request->tokens) return OMMA_OK;
+  request->n_page_keys = ommai_prefix_key_count(request->n_tokens);
+  request->page_keys = ommai_allocate(&request->allocator, request->n_page_keys, sizeof *request->page_keys);
+  if (request->ids && request->tokens && request->page_keys) return OMMA_OK;
   return ommai_fail_memory(error, "prompt", request->n_tokens * sizeof *request->tokens);
 }
 
@@ -234,16 +237,19 @@ static enum omma_status assemble(struct omma_request *request, const struct omma
   OMMAI_TRY(measure(request, prompt, options, error));
   OMMAI_TRY(prepare_pictures(request, prompt, error));
   OMMAI_TRY(allocate_prompt(request, error));
-  return place_tokens(request, prompt, error);
+  OMMAI_TRY(place_tokens(request, prompt, error));
+  ommai_prefix_keys(request, options->cache_salt, request->page_keys);
+  return OMMA_OK;
 }
 
 /* A request without a prompt. */
-static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling,
+static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling, int64_t priority,
                                      struct omma_request **out, struct omma_error *error) {
   struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
   if (!request) return ommai_fail_memory(error, "request", sizeof *request);
   request->allocator = model->allocator;
   request->model = model;
+  request->priority = priority;
   enum omma_status status = ommai_request_set_sampling(request, sampling, error);
   if (status == OMMA_OK) {
     *out = request;
@@ -266,7 +272,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   OMMAI_TRY(ommai_model_require_processor(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(model, &options->sampling, &request, error));
+  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
@@ -318,6 +324,7 @@ static enum omma_status take_tokens(struct omma_request *request, const int32_t 
     ommai_position_text(&counter, request->tokens[i].position);
   }
   request->next_position = counter;
+  ommai_prefix_keys(request, options->cache_salt, request->page_keys);
   return OMMA_OK;
 }
 
@@ -327,7 +334,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   static const struct omma_request_options defaults = {0};
   struct omma_request *request = NULL;
   if (!options) options = &defaults;
-  OMMAI_TRY(create_empty(model, &options->sampling, &request, error));
+  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
   if (status == OMMA_OK) {
     *out = request;
@@ -342,6 +349,7 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
   OMMAI_TRY(allocate_prompt(request, error));
   memcpy(request->ids, source->ids, source->n_tokens * sizeof *source->ids);
   memcpy(request->tokens, source->tokens, source->n_tokens * sizeof *source->tokens);
+  memcpy(request->page_keys, source->page_keys, source->n_page_keys * sizeof *source->page_keys);
   request->next_position = source->next_position;
   OMMAI_TRY(allocate_pictures(request, source->n_pictures, error));
   for (size_t i = 0; i < source->n_pictures; i++) {
@@ -355,7 +363,7 @@ enum omma_status omma_request_copy(const struct omma_request *source, const stru
                                    struct omma_request **out, struct omma_error *error) {
   static const struct omma_sampling defaults = {0};
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, &request, error));
+  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, source->priority, &request, error));
   enum omma_status status = copy_prompt(source, request, error);
   if (status == OMMA_OK) {
     *out = request;
@@ -373,6 +381,7 @@ void omma_request_destroy(struct omma_request *request) {
   ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
   ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);
   ommai_release(&allocator, request->tokens, request->n_tokens, sizeof *request->tokens);
+  ommai_release(&allocator, request->page_keys, request->n_page_keys, sizeof *request->page_keys);
   for (size_t i = 0; i < request->n_stop; i++) ommai_release(&allocator, request->stop[i], request->stop_size[i] + 1, 1);
   ommai_release(&allocator, request, 1, sizeof *request);
 }

@@ -314,7 +314,7 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
   struct step_attention attention;
   OMMAI_TRY(place_attention(&step, team ? team->n_workers : 1, &arena, &attention, error));
   for (int64_t layer = 0; layer < decoder->config.n_layers; layer++) OMMAI_TRY(run_layer(&step, &attention, layer, error));
-  project_logits(&step, logits);
+  if (logits) project_logits(&step, logits);
   return OMMA_OK;
 }
 

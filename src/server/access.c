@@ -111,11 +111,17 @@ static void log_access(struct ommai_exchange *exchange) {
   write_line(server, &line);
 }
 
+/* Under the lock. What was sent, or would have been; a request that was cancelled because its client left has a reply too, that nobody gets. */
+static int status_of(const struct ommai_exchange *exchange) {
+  if (!exchange->responded && (exchange->gone || !exchange->replied)) return OMMAI_ACCESS_CLOSED;
+  return exchange->streaming ? 200 : exchange->reply.status;
+}
+
 void ommai_access_end(struct ommai_exchange *exchange, bool complete) {
   struct ommai_access *access = &exchange->access;
   pthread_mutex_lock(&exchange->lock);
   access->aborted = !complete || !exchange->ended;
-  access->status = exchange->streaming ? 200 : exchange->replied ? exchange->reply.status : OMMAI_ACCESS_CLOSED;
+  access->status = status_of(exchange);
   access->seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
   pthread_mutex_unlock(&exchange->lock);
   ommai_http_metrics_observe(&exchange->server->http_metrics, exchange->route, access->method, access->status, access->seconds);
