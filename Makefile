@@ -94,7 +94,9 @@ fixtures: ## make the test fixtures anew (needs Python with torch, transformers,
 	python3 tools/make_fixtures.py --out tests/golden
 	python3 tools/make_image_fixtures.py
 	python3 tools/make_text_fixtures.py
+	python3 tools/make_unicode_tables.py
 	python3 tools/make_weights_fixtures.py
+	python3 tools/make_config_fixtures.py
 
 .PHONY: readme-pictures
 readme-pictures: release ## make the pictures of README.md anew: a recorded terminal, and boxes that the demo model finds

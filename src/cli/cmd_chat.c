@@ -488,7 +488,7 @@ static const struct ommai_option_group sampling_options = {"Answer", sampling_ta
 #define QUESTION_GROUPS                                                                                        \
   {                                                                                                            \
     &question_options, &sampling_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, \
-        &ommai_engine_options, &ommai_machine_options                                                          \
+        &ommai_engine_options, &ommai_template_options, &ommai_machine_options                                 \
   }
 
 const struct ommai_command ommai_command_chat = {

@@ -52,7 +52,7 @@ struct ommai_option_group {
   size_t n_options;
 };
 
-#define OMMAI_MAX_OPTION_GROUPS 8
+#define OMMAI_MAX_OPTION_GROUPS 10
 
 struct ommai_command {
   const char *name; /* one word, or two ("bench attention") */

@@ -137,17 +137,22 @@ static enum omma_status prepare_pictures(struct omma_request *request, const str
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
     enum omma_status status = prepare_part(request->model, part, &request->pictures[index], error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
-    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name);
+    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name, part->image_name_suffices);
   }
   request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
   return OMMA_OK;
 }
 
-/* Ids of the text before picture `index` (or after the last one), into ids; counts only when ids is NULL. */
+/* The text before picture `index` (or after the last one) is [*begin, the result). */
+static size_t piece_end(const struct ommai_prompt_builder *prompt, size_t index, size_t *begin) {
+  *begin = index ? prompt->pictures[index - 1].at : 0;
+  return index < prompt->n_pictures ? prompt->pictures[index].at : prompt->size;
+}
+
+/* Ids of one piece of text, into ids. */
 static enum omma_status encode_piece(const struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      size_t index, int32_t *ids, size_t capacity, size_t *count, struct omma_error *error) {
-  size_t begin = index ? prompt->pictures[index - 1].at : 0;
-  size_t end = index < prompt->n_pictures ? prompt->pictures[index].at : prompt->size;
+  size_t begin, end = piece_end(prompt, index, &begin);
   *count = 0;
   if (end == begin) return OMMA_OK;
   enum omma_status status =
@@ -156,12 +161,17 @@ static enum omma_status encode_piece(const struct omma_request *request, const s
   return status;
 }
 
+/* A prompt that does not fit is counted no further than that takes: its text may be much longer than the context. */
 static enum omma_status count_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      const struct omma_request_options *options, struct omma_error *error) {
-  size_t total = 0, count;
+  size_t total = 0, count, limit = (size_t)request->model->max_model_len;
   for (size_t i = 0; i < request->n_pictures; i++) total += (size_t)request->pictures[i].plan.n_tokens;
-  for (size_t i = 0; i <= prompt->n_pictures; i++) {
-    OMMAI_TRY(encode_piece(request, prompt, i, NULL, 0, &count, error));
+  for (size_t i = 0; i <= prompt->n_pictures && total < limit; i++) {
+    size_t begin, end = piece_end(prompt, i, &begin);
+    enum omma_status status =
+        ommai_tokenizer_count(request->model->tokenizer, prompt->text + begin, end - begin, limit - total, &count, error);
+    if (status != OMMA_OK) ommai_error_prefix(error, "messages");
+    OMMAI_TRY(status);
     total += count;
   }
   request->n_tokens = total;
@@ -270,15 +280,17 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   if (!options) options = &defaults;
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   OMMAI_TRY(ommai_model_require_processor(model, error));
+  OMMAI_TRY(ommai_model_require_chat(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
   OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_chat_form_render(model->family->chat, messages, n_messages, model->config.vision.temporal_patch_size,
-                                        options->continue_final_message, &prompt, error),
-                 done);
+  OMMAI_TRY_GOTO(
+      ommai_chat_form_render(model->chat.variant->form, messages, n_messages, model->config.vision.temporal_patch_size,
+                             options->continue_final_message, &prompt, error),
+      done);
   OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
   request = NULL;

@@ -43,7 +43,7 @@ void ommai_http_metrics_observe(struct ommai_http_metrics *metrics, const struct
                                 int status, double seconds) {
   size_t handler = handler_of(route), verb = method_of(method);
   int class = status / 100 - 1;
-  if ((route && route->uncounted) || class < 0 || class >= OMMAI_HTTP_CLASSES) return;
+  if ((route && ommai_route_is_for_checks(route)) || class < 0 || class >= OMMAI_HTTP_CLASSES) return;
   pthread_mutex_lock(&metrics->lock);
   metrics->counts[handler][verb][class]++;
   metrics->durations[handler][verb].buckets[bucket_of(few_bounds, OMMAI_HTTP_FEW_BUCKETS - 1, seconds)]++;

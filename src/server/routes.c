@@ -5,17 +5,17 @@
 #include "server/endpoints.h"
 
 static const struct ommai_route routes[] = {
-    {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat, false},
-    {"/v1/completions", OMMAI_METHOD_POST, true, ommai_endpoint_completions, false},
-    {"/v1/models", OMMAI_METHOD_GET, false, ommai_endpoint_models, false},
-    {"/tokenize", OMMAI_METHOD_POST, true, ommai_endpoint_tokenize, false},
-    {"/detokenize", OMMAI_METHOD_POST, true, ommai_endpoint_detokenize, false},
-    {"/health", OMMAI_METHOD_GET, false, ommai_endpoint_health, true},
-    {"/ping", OMMAI_METHOD_GET | OMMAI_METHOD_POST, false, ommai_endpoint_health, true},
-    {"/version", OMMAI_METHOD_GET, false, ommai_endpoint_version, true},
-    {"/load", OMMAI_METHOD_GET, false, ommai_endpoint_load, true},
-    {"/metrics", OMMAI_METHOD_GET, false, ommai_endpoint_metrics, true},
-    {"/", OMMAI_METHOD_GET, false, ommai_endpoint_page, false},
+    {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat},
+    {"/v1/completions", OMMAI_METHOD_POST, true, ommai_endpoint_completions},
+    {"/v1/models", OMMAI_METHOD_GET, false, ommai_endpoint_models},
+    {"/tokenize", OMMAI_METHOD_POST, true, ommai_endpoint_tokenize},
+    {"/detokenize", OMMAI_METHOD_POST, true, ommai_endpoint_detokenize},
+    {"/health", OMMAI_METHOD_GET, false, ommai_endpoint_health},
+    {"/ping", OMMAI_METHOD_GET | OMMAI_METHOD_POST, false, ommai_endpoint_health},
+    {"/version", OMMAI_METHOD_GET, false, ommai_endpoint_version},
+    {"/load", OMMAI_METHOD_GET, false, ommai_endpoint_load},
+    {"/metrics", OMMAI_METHOD_GET, false, ommai_endpoint_metrics},
+    {"/", OMMAI_METHOD_GET, false, ommai_endpoint_page},
 };
 
 const struct ommai_route *ommai_route_find(const char *path) {
@@ -31,7 +31,18 @@ const struct ommai_route *ommai_route_at(size_t index) {
   return index < sizeof routes / sizeof routes[0] ? &routes[index] : NULL;
 }
 
-bool ommai_route_needs_key(const char *path) { return !strcmp(path, "/v1") || !strncmp(path, "/v1/", 4); }
+bool ommai_route_needs_key(const char *path, bool metrics_open) {
+  static const char *const open_paths[] = {"/health", "/ping", "/version"};
+  for (size_t i = 0; i < sizeof open_paths / sizeof open_paths[0]; i++) {
+    if (!strcmp(path, open_paths[i])) return false;
+  }
+  return !metrics_open || strcmp(path, "/metrics") != 0;
+}
+
+bool ommai_route_is_for_checks(const struct ommai_route *route) {
+  return route->handle == ommai_endpoint_health || route->handle == ommai_endpoint_version ||
+         route->handle == ommai_endpoint_metrics || route->handle == ommai_endpoint_load;
+}
 
 const char *ommai_route_allow(const struct ommai_route *route) {
   switch (route->methods) {

@@ -19,6 +19,12 @@ class Omma:
         assert done.stdout.count(b"\n") == 1 and done.stdout.endswith(b"\n")
         return json.loads(done.stdout)
 
+    def is_instrumented(self):
+        """Whether it was built with a sanitizer that keeps memory of its own."""
+        with open(self.path, "rb") as program:
+            code = program.read()
+        return b"__asan_init" in code or b"__tsan_init" in code
+
 
 def refused(done, code, *words):
     """One line of error, nothing on stdout, the exit code, and all of the words in the line."""

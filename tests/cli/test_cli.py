@@ -379,7 +379,8 @@ def test_plan_without_weights(omma, no_weights, pictures):
     parts = ["weight_bytes", "kv_cache_bytes", "vision_workspace_bytes", "language_workspace_bytes", "linear_scratch_bytes",
              "table_bytes"]
     assert memory["total_bytes"] >= max(memory[part] for part in parts) > 0
-    assert plan["peak_gflops"] > 0
+    assert plan["peak_gflops"] == max(plan["peaks"]) > 0 and len(plan["peaks"]) == 3
+    assert (plan["peak_note"] is not None) == (min(plan["peaks"]) < 0.95 * max(plan["peaks"]))
 
 
 def test_plan_as_table(omma, no_weights):
@@ -876,6 +877,67 @@ def test_verify_tells_a_wrong_tensor_once(omma, model, tmp_path, change, said):
     assert [check["what"] for check in wrong] == [name] and said in wrong[0]["details"]
 
 
+def test_verify_shows_names_without_what_terminals_obey(omma, model, tmp_path):
+    folder = tmp_path / "named"
+    shutil.copytree(model, folder)
+    file = next(path for path in sorted(folder.glob("*.safetensors")) if path.name.startswith("model"))
+    header, data = read_safetensors(file)
+    name = next(name for name in header if name != "__metadata__")
+    header["\x1b[2Jevil\x9b5m\u202etensor"] = header.pop(name)
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    done = omma("verify", "--model", folder)
+    assert done.returncode == 1
+    assert b" [2Jevil  5m   tensor" in done.stdout and b"\x1b" not in done.stdout and b"\xc2\x9b" not in done.stdout
+
+
+def changed_config(model, tmp_path, change):
+    folder = tmp_path / "changed"
+    shutil.copytree(model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize("command", [["plan"], ["verify"], ["info"], ["chat", "--prompt", "x"]])
+def test_quantized_checkpoints_are_refused(omma, model, tmp_path, command):
+    folder = changed_config(model, tmp_path, lambda config: config.update(quantization_config={"quant_method": "awq"}))
+    done = omma(*command, "--model", folder)
+    refused(done, 1, "quantization_config: awq is not supported", "take the checkpoint that it was made from")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "link"])
+@pytest.mark.parametrize("name", ["generation_config.json", "tokenizer_config.json", "chat_template.jinja", "tokenizer.json"])
+def test_what_is_no_file_is_not_missing(omma, model, tmp_path, kind, name):
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    path = folder / name
+    path.unlink(missing_ok=True)
+    {"fifo": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to("nowhere")}[kind](path)
+    refused(omma("plan", "--model", folder), 1, name)
+
+
+def test_another_chat_template(omma, model, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}\n{{ m.content }}\x1b[2J{% endfor %}")
+    words = ["chat", "--model", folder, "--prompt", "x", "--max-tokens", "1", "--threads", "1"]
+    refused(omma(*words), 1, "chat_template.jinja: line ", "--trust-family-chat-template")
+    done = omma(*words, "--trust-family-chat-template")
+    assert done.returncode == 0 and b"omma: warning: " in done.stderr and b"prompts are rendered in the form of" in done.stderr
+    assert b"\x1b" not in done.stderr
+    found = omma.json("info", "--model", folder, "--json")["model"]
+    assert "line " in found["chat_template_difference"]
+    (folder / "chat_template.jinja").unlink()
+    if "chat_template" not in json.loads((folder / "tokenizer_config.json").read_text()):
+        refused(omma(*words), 1, "no chat template", "--trust-family-chat-template")
+    # What asks nothing of a chat does not care.
+    assert omma("plan", "--model", folder).returncode == 0
+    bench = omma("bench", "decode", "--model", folder, "--threads", "1", "--context", "8", "--tokens", "2", "--json")
+    assert bench.returncode == 0 and b"template" not in bench.stderr
+
+
 @pytest.mark.parametrize("segments", ["96", "64x3", "20,7,33", "8x2,100"])
 def test_bench_attention(omma, segments):
     words = ["bench", "attention", "--head-dim", "32", "--heads", "4", "--kv-heads", "2", "--segments", segments]
@@ -939,6 +1001,28 @@ def test_bench_encoder(omma, model, sizes, batch):
     if result["separate"]:
         ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]
         assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize("level", ["scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16"])
+def test_bench_encoder_holds_its_plan(omma, level):
+    demo = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
+    if level not in omma.json("info", "--json")["levels"]:
+        pytest.skip(f"this CPU lacks the level {level}")
+    if omma.is_instrumented():
+        pytest.skip("a sanitizer's shadow memory counts as taken")
+    words = ["--model", demo, "--image-size", "700x1024", "--isa", level, "--threads", 2]
+    result = omma.json("bench", "encoder", *words, "--repeat", 1, "--json")
+    # oneDNN's objects and the C library's heap have no plan either, and the kernel counts pages in lots of 64 for each thread.
+    assert 0 < result["peak_bytes"] <= result["planned_bytes"] + (1 << 20) and result["code_bytes"] >= 0
+    done = omma("bench", "encoder", *words, "--repeat", 1)
+    assert re.search(rb"memory beside weights .* planned .*\n  code, not planned ", done.stdout)
+
+
+def test_plan_tells_the_resize(omma, no_weights):
+    plan = omma.json("plan", "--model", no_weights, "--json", "64x64", "1024x64", "--max-pixels", 4096)
+    same, smaller = plan["images"]
+    assert (same["resized_width"], same["resized_height"]) == (64, 64) and same["resize_bytes"] == 0
+    assert smaller["resized_width"] < 1024 and smaller["resize_bytes"] > 0
 
 
 @pytest.mark.parametrize("name", ["qwen3_vl_tied", "qwen3_vl_moe", "kimi_vl"])

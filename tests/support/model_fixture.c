@@ -159,7 +159,8 @@ void fixture_copy_config(const char *model, char folder[TEST_PATH_SIZE]) {
 }
 
 void fixture_copy_checkpoint(const char *model, char folder[TEST_PATH_SIZE]) {
-  static const char *const weights[] = {"tokenizer.json",
+  static const char *const weights[] = {"chat_template.jinja",
+                                        "tokenizer.json",
                                         "tokenizer_config.json",
                                         "model.safetensors",
                                         "model.safetensors.index.json",
