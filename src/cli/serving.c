@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/diagnostics.h"
+#include "cli/room.h"
 
 /* What the engine takes as a chunk at most. */
 #define MAX_BATCHED_TOKENS 65536
@@ -122,23 +124,46 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
   return code;
 }
 
-int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct ommai_strings *arguments,
-                       struct omma_model **model, struct omma_engine **engine) {
-  struct ommai_common common = serving->common;
-  struct omma_error error;
-  struct omma_engine_options options = {.kv_cache_bytes = common.kv_cache_bytes,
+static struct omma_engine_options engine_options(const struct ommai_serving *serving) {
+  struct omma_engine_options options = {.kv_cache_bytes = serving->common.kv_cache_bytes,
                                         .prefill_chunk = serving->max_num_batched_tokens};
-  common.max_resized_bytes = MAX_RESIZED_BYTES;
-  if (arguments->count && common.model)
-    return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
-  if (arguments->count) common.model = arguments->items[0];
   /* The engine takes 0 for its default and -1 for none. */
   if (serving->encoder_cache_bytes >= 0) {
     options.encoder_cache_bytes = serving->encoder_cache_bytes ? serving->encoder_cache_bytes : -1;
   }
-  int code = ommai_open_model(&common, false, model);
+  return options;
+}
+
+/* What an engine is made with. */
+struct opening {
+  const struct omma_image_options *image_options;
+  struct omma_engine_options engine;
+};
+
+/* Says what fits before time goes into packing weights; the engine gets that much. */
+static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
+  struct opening *opening = context;
+  struct omma_memory_plan plan;
+  OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, &plan, error));
+  opening->engine.kv_cache_bytes = plan.kv_cache_bytes;
+  ommai_room_note(model, &plan);
+  ommai_room_warn_of_largest(model, &plan, opening->image_options);
+  return OMMA_OK;
+}
+
+int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
+                       const struct ommai_strings *arguments, struct omma_model **model, struct omma_engine **engine) {
+  struct ommai_common common = serving->common;
+  struct omma_error error;
+  struct opening opening = {&server->image_options, engine_options(serving)};
+  struct ommai_check check = {check_room, &opening};
+  common.max_resized_bytes = MAX_RESIZED_BYTES;
+  if (arguments->count && common.model)
+    return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
+  if (arguments->count) common.model = arguments->items[0];
+  int code = ommai_open_model_checked(&common, false, &check, model);
   if (code != OMMAI_EXIT_DONE) return code;
-  if (omma_engine_create(*model, &options, engine, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
+  if (omma_engine_create(*model, &opening.engine, engine, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
   omma_model_close(*model);
   return ommai_failed_call(&error);
 }
@@ -187,7 +212,7 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(mm_processor_kwargs),
      .value = "JSON",
-     .help = "such as {\"max_pixels\": 1000000}; a request's own win"},
+     .help = "such as {\"max_pixels\": 1000000}; a request may ask for less, not for more"},
     {.name = "generation-config",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(common.generation_config),

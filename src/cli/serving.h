@@ -25,8 +25,9 @@ extern const struct ommai_option_group ommai_serving_options;
  * the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
-/* Opens the model, which an argument may name instead of --model, and its engine. */
-int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct ommai_strings *arguments,
-                       struct omma_model **model, struct omma_engine **engine);
+/* Opens the model, which an argument may name instead of --model, and its engine; says how much fits into its memory before weights are
+ * packed. `server` is as ommai_serving_read left it. */
+int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
+                       const struct ommai_strings *arguments, struct omma_model **model, struct omma_engine **engine);
 
 #endif
