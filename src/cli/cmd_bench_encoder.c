@@ -190,7 +190,7 @@ static int run_round(struct bench *bench, int64_t round) {
 /* The peak is read again and again, so that neither a clock that rose meanwhile nor another program flatters the tower. */
 static int measure(struct bench *bench) {
   struct omma_error error;
-  const struct omma_engine_options engine = {.slice_ms = bench->values->slice_ms};
+  const struct omma_engine_options engine = {.slice_ms = bench->values->slice_ms, .max_sequences = 1};
   if (omma_engine_create(bench->model, &engine, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   int code = read_peak(bench);
   int64_t held = ommai_memory_watch();

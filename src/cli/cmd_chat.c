@@ -214,7 +214,7 @@ static int load_attachments(struct chat *chat) {
 
 static int start(struct chat *chat) {
   const struct values *values = chat->values;
-  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
+  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = 1};
   struct omma_error error;
   int code = load_attachments(chat);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, false, &chat->model);

@@ -23,7 +23,10 @@ struct values {
   int64_t port;
   struct ommai_strings served_names;
   const char *api_key;
-  int64_t max_num_seqs, max_num_batched_tokens;
+  int64_t max_num_seqs, max_num_batched_tokens, prefill_percent;
+  bool prefix_caching, no_prefix_caching;
+  int policy; /* index into `policies` */
+  const char *speculative;
   int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
@@ -93,6 +96,31 @@ static int read_processor_options(const struct values *values, struct omma_image
   return code;
 }
 
+static const char *const policies[] = {"fcfs", "priority", NULL};
+
+/* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min": N} */
+static int read_speculation(const char *text, struct omma_engine_options *options) {
+  static const char flag[] = "--speculative-config";
+  static const char *const known[] = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min", NULL};
+  struct omma_error error;
+  json_t *root;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(&error);
+  const char *method = json_string_value(json_object_get(root, "method"));
+  int code = check_keys(root, flag, known);
+  if (code == OMMAI_EXIT_DONE && (!method || strcmp(method, "ngram") != 0)) {
+    code = ommai_wrong_use("serve: %s: method: expected \"ngram\"; no draft model guesses tokens here", flag);
+  }
+  if (code == OMMAI_EXIT_DONE &&
+      (ommai_json_integer(root, flag, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "prompt_lookup_min", false, 1, 64, &options->lookup_min, &error) != OMMA_OK)) {
+    code = wrong_json(&error);
+  }
+  json_decref(root);
+  return code;
+}
+
 /* Other keys of generation_config.json mean nothing here, as in vLLM. */
 static int check_overrides(const char *text) {
   static const char flag[] = "--override-generation-config";
@@ -114,8 +142,6 @@ static int check_overrides(const char *text) {
 }
 
 static void warn_without_effect(const struct values *values) {
-  static const char format[] = "serve: --%s: accepted, but without effect in this version: %s";
-  if (values->max_num_seqs) ommai_warn(format, "max-num-seqs", "requests run one after another");
   if (values->private_media_addresses && !values->media_domains.count) {
     ommai_warn("serve: --allow-private-media-addresses: nothing is fetched without --allowed-media-domains");
   }
@@ -157,12 +183,17 @@ static int start(const struct values *values, const struct ommai_common *common,
   struct omma_engine *engine;
   struct omma_error error;
   struct omma_engine_options engine_options = {.kv_cache_bytes = common->kv_cache_bytes,
-                                               .prefill_chunk = values->max_num_batched_tokens};
+                                               .prefill_chunk = values->max_num_batched_tokens,
+                                               .max_sequences = values->max_num_seqs,
+                                               .slice_percent = values->prefill_percent,
+                                               .no_prefix_cache = values->no_prefix_caching,
+                                               .by_priority = values->policy == 1};
   /* The engine takes 0 for its default and -1 for none. */
   if (values->encoder_cache_bytes >= 0) {
     engine_options.encoder_cache_bytes = values->encoder_cache_bytes ? values->encoder_cache_bytes : -1;
   }
-  int code = ommai_open_model(common, false, &model);
+  int code = read_speculation(values->speculative, &engine_options);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(common, false, &model);
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(model, &engine_options, &engine, &error) == OMMA_OK) {
     ommai_interrupt_defer();
@@ -244,16 +275,47 @@ static const struct ommai_option table[] = {
      .offset = AT(max_num_seqs),
      .value = "N",
      .low = 1,
-     .high = INT64_MAX,
-     .help = "without effect in this version"},
+     .high = 1024,
+     .help = "requests that are worked on at the same time; each costs memory, see omma plan",
+     .otherwise = "8"},
     {.name = "max-num-batched-tokens",
      .type = OMMAI_OPTION_SIZE,
      .offset = AT(max_num_batched_tokens),
      .value = "N",
      .low = 1,
      .high = MAX_BATCHED_TOKENS,
-     .help = "prompt tokens per step, in whole pages of 64",
+     .help = "prompt tokens that are computed together, in whole pages of 64",
      .otherwise = "512"},
+    {.name = "prefill-percent",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(prefill_percent),
+     .value = "N",
+     .low = 1,
+     .high = 90,
+     .help = "share of the time that images and prompts get while answers are being written; 50 at most doubles the time "
+             "between two "
+             "tokens",
+     .otherwise = "50"},
+    {.name = "enable-prefix-caching",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(prefix_caching),
+     .help = "keep keys and values of prompts for later ones that begin alike (the default)"},
+    {.name = "no-enable-prefix-caching", .type = OMMAI_OPTION_FLAG, .offset = AT(no_prefix_caching), .help = "keep none"},
+    {.name = "scheduling-policy",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(policy),
+     .value = "POLICY",
+     .initial = "fcfs",
+     .choices = policies,
+     .help = "who goes first: the oldest request (fcfs), or the one with the lowest field priority (priority)"},
+    {.name = "speculative-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(speculative),
+     .value = "JSON",
+     .help = "guess tokens from what prompt and answer have said before, such as {\"method\": \"ngram\", "
+             "\"num_speculative_tokens\": 4, "
+             "\"prompt_lookup_max\": 4}; no answer changes",
+     .otherwise = "no guesses"},
     {.name = "seed",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(seed),

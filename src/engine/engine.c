@@ -140,6 +140,7 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_en
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));
   engine->stats.alive = true;
   engine->stats.kv_pages = sizes->n_pages;
+  engine->stats.prefix_cache = sizes->prefix_cache;
   if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0) {
     return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
   }
@@ -209,16 +210,9 @@ enum omma_status ommai_engine_check_length(const struct omma_engine *engine, siz
 enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
   static const struct omma_callbacks none = {0};
-  bool by_priority = engine->resources.sizes.by_priority;
   OMMAI_TRY(ommai_engine_check_length(engine, request->n_tokens, error));
-  if (request->priority && !by_priority) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "priority",
-                            "priority: found %lld, but requests are served in the order in which they come: serve with "
-                            "--scheduling-policy priority",
-                            (long long)request->priority);
-  }
   const struct ommai_job job = {.submitted = ommai_clock_ns(),
-                                .priority = request->priority,
+                                .priority = engine->resources.sizes.by_priority ? request->priority : 0,
                                 .request = request,
                                 .callbacks = callbacks ? *callbacks : none};
   return ommai_job_ring_push(&engine->ring, &job, id, error);

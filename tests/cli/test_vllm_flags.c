@@ -99,7 +99,7 @@ static void every_flag_has_an_outcome(void **state) {
     }
   }
   fclose(list);
-  assert_int_equal(n_own, 14);
+  assert_int_equal(n_own, 20);
   assert_true(n_accepted > 200 && n_refused > 80);
 }
 

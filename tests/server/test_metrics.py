@@ -15,7 +15,8 @@ NAMES = (
     "vllm:request_prompt_tokens vllm:request_generation_tokens omma:encoder_seconds omma:preprocess_seconds "
     "omma:encoder_cache_bytes omma:encoder_cache_hits_total omma:encoder_cache_misses_total "
     "omma:pictures_prepared_ahead_total omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
-    "omma:workspace_bytes"
+    "omma:workspace_bytes vllm:cache_config_info vllm:spec_decode_num_drafts_total vllm:spec_decode_num_draft_tokens_total "
+    "vllm:spec_decode_num_accepted_tokens_total"
 ).split()
 LINE = re.compile(r'^([a-z0-9_:]+)\{engine="0",model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
 
