@@ -448,7 +448,10 @@ struct omma_engine_stats {
   bool prefix_cache;                               /* keys and values of prompts are kept */
   int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
   int64_t n_drafts, draft_tokens, accepted_tokens; /* guesses, their tokens, and how many of these were right */
-  int64_t n_preemptions, n_preempted;              /* requests that lost their pages for a while: in all, and now */
+  int64_t decode_steps;
+  double decode_seconds,
+      decode_model_seconds;           /* of these steps in all, and of the network in them: the rest draws tokens and tells */
+  int64_t n_preemptions, n_preempted; /* requests that lost their pages for a while: in all, and now */
   int64_t workspace_bytes;
   bool alive; /* false after an internal failure: nothing is accepted any more */
 };

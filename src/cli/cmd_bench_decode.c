@@ -31,6 +31,7 @@ struct values {
   struct ommai_common common;
   const char *contexts;
   int64_t tokens, repeat, warmup, seed, batch;
+  double temperature, top_p;
   bool json;
 };
 
@@ -123,7 +124,10 @@ static int make_context(const struct bench *bench, struct context *context) {
   struct omma_error error;
   struct omma_text_plan prompt, middle;
   int64_t n_tokens = context->n_tokens;
-  const struct omma_request_options options = {.sampling = {.max_tokens = bench->values->tokens, .ignore_eos = true}};
+  const struct omma_request_options options = {.sampling = {.max_tokens = bench->values->tokens,
+                                                            .ignore_eos = true,
+                                                            .temperature = bench->values->temperature,
+                                                            .top_p = bench->values->top_p}};
   if (omma_request_create_tokens(bench->model, bench->tokens, (size_t)n_tokens, &options, &context->request, &error) !=
           OMMA_OK ||
       omma_model_plan_text(bench->model, n_tokens, &prompt, &error) != OMMA_OK ||
@@ -290,6 +294,13 @@ static json_t *prefill_json(const struct bench *bench, const struct context *con
                    "prefill_fraction_of_peak", 1 / times_peak(bench, context));
 }
 
+/* Of the time of all decode steps, what was not the network's. */
+static double other_share(const struct bench *bench) {
+  struct omma_engine_stats stats;
+  omma_engine_get_stats(bench->engine, &stats);
+  return stats.decode_seconds > 0 ? 1 - stats.decode_model_seconds / stats.decode_seconds : 0;
+}
+
 static json_t *context_json(const struct bench *bench, const struct context *context) {
   json_t *prefill = prefill_json(bench, context);
   json_t *object =
@@ -309,11 +320,11 @@ static int print_json(const struct bench *bench) {
   json_t *contexts = json_array();
   for (size_t i = 0; i < bench->n_contexts; i++) ommai_json_append(&contexts, context_json(bench, &bench->contexts[i]));
   return ommai_json_print(json_pack(
-      "{s:o, s:I, s:I, s:f, s:[f,f], s:f, s:[f,f], s:i, s:s, s:s, s:I, s:I}", "contexts", contexts, "batch",
-      (json_int_t)bench->values->batch, "tokens", (json_int_t)bench->values->tokens, "peak_gflops", best_gflops(bench), "peaks",
-      peak_gflops(bench, 0), peak_gflops(bench, 1), "read_gbps", best_read(bench), "reads", bench->reads[0], bench->reads[1],
-      "threads", bench->info.n_threads, "isa", bench->info.isa, "weights", bench->info.weights, "runs",
-      (json_int_t)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
+      "{s:o, s:f, s:I, s:I, s:f, s:[f,f], s:f, s:[f,f], s:i, s:s, s:s, s:I, s:I}", "contexts", contexts, "draw_and_schedule_share",
+      other_share(bench), "batch", (json_int_t)bench->values->batch, "tokens", (json_int_t)bench->values->tokens, "peak_gflops",
+      best_gflops(bench), "peaks", peak_gflops(bench, 0), peak_gflops(bench, 1), "read_gbps", best_read(bench), "reads",
+      bench->reads[0], bench->reads[1], "threads", bench->info.n_threads, "isa", bench->info.isa, "weights",
+      bench->info.weights, "runs", (json_int_t)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
 }
 
 static void print_context(const struct bench *bench, const struct context *context) {
@@ -353,6 +364,7 @@ static int print_table(const struct bench *bench) {
   print_machine("peak", peak_gflops(bench, 0), peak_gflops(bench, 1), "GFLOP/s");
   print_machine("memory, read", bench->reads[0], bench->reads[1], "GB/s");
   for (size_t i = 0; i < bench->n_contexts; i++) print_context(bench, &bench->contexts[i]);
+  ommai_show_fact(stdout, "drawing and scheduling", "%.2f %% of the steps' time", 100 * other_share(bench));
   return ommai_finish_output();
 }
 
@@ -407,6 +419,23 @@ static const struct ommai_option table[] = {
      .high = MAX_BATCH,
      .initial = "1",
      .help = "answers at once, each step with a token of every one; timed while all are being written"},
+    {.name = "temperature",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(temperature),
+     .value = "T",
+     .minimum = 0,
+     .maximum = 2,
+     .initial = "0",
+     .help = "draw tokens instead of taking the likeliest"},
+    {.name = "top-p",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(top_p),
+     .value = "P",
+     .minimum = 0,
+     .above_minimum = true,
+     .maximum = 1,
+     .initial = "1",
+     .help = "with a temperature: from the likeliest tokens that have this share together"},
     {.name = "repeat",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(repeat),

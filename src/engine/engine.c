@@ -53,6 +53,9 @@ static void publish(struct omma_engine *engine) {
   stats->n_drafts = engine->resources.n_drafts;
   stats->draft_tokens = engine->resources.n_draft_tokens;
   stats->accepted_tokens = engine->resources.n_accepted_tokens;
+  stats->decode_steps = engine->scheduler.n_steps;
+  stats->decode_seconds = (double)engine->scheduler.step_ns * 1e-9;
+  stats->decode_model_seconds = (double)engine->scheduler.model_ns * 1e-9;
   stats->n_preemptions = engine->scheduler.n_preemptions;
   stats->n_preempted = ommai_scheduler_n_preempted(&engine->scheduler);
   stats->images = encode->n_images;

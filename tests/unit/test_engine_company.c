@@ -276,7 +276,7 @@ static void check_model(const char *name, bool videos, int n, uint64_t seed) {
   }
   print_message("%s: %d requests, %d preemptions, %d tokens found, %d guessed\n", name, n, (int)n_preemptions, (int)n_hits,
                 (int)n_accepted);
-  assert_true(n_hits > 0 && n_preemptions > 0 && n_accepted > 0);
+  assert_true(n_hits > 0 && (test_small() || (n_preemptions > 0 && n_accepted > 0)));
   for (int m = 0; m < 2; m++) {
     for (int i = 0; i < n; i++) omma_request_destroy(requests[m][i]);
     omma_model_close(models[m]);
