@@ -72,6 +72,7 @@ test-packages:
 
 .PHONY: $(VARIANTS)
 $(VARIANTS):
+	@tools/check_build_folder.sh build/$@
 	@cmake -S . -B build/$@ -G Ninja $(BUILD_FLAGS_$@) -DOMMA_TESTS=$(TESTS) > build-$@.log 2>&1 || { cat build-$@.log; rm -f build-$@.log; exit 1; }
 	@rm -f build-$@.log
 	@ninja -C build/$@ $(TARGETS)
@@ -94,6 +95,7 @@ fixtures: ## make the test fixtures anew (needs Python with torch, transformers,
 	python3 tools/make_image_fixtures.py
 	python3 tools/make_text_fixtures.py
 	python3 tools/make_weights_fixtures.py
+	python3 tools/make_config_fixtures.py
 
 .PHONY: readme-pictures
 readme-pictures: release ## make the pictures of README.md anew: a recorded terminal, and boxes that the demo model finds

@@ -1,23 +1,23 @@
 #!/bin/sh
-# Fuzzes what reads hostile input: specs of the attention operator, requests, safetensors, pictures, tokenizers. With clang the targets
+# Fuzzes what reads hostile input: specs of the attention operator, requests, safetensors, pictures, tokenizers, chat templates. With clang the targets
 # are built for libFuzzer under the address and undefined behaviour sanitizers; without, with gcc's and a driver that mutates at
 # random. New inputs that reach new code are kept in build/fuzz/corpus. Ends with one line 'N passed, N failed'.
 set -u
 cd "$(dirname "$0")/.."
 usage="usage: tools/fuzz.sh [--seconds N] [TARGET...]
   --seconds N  for each target (default 600); two targets run at a time
-  TARGET       attention_plan, request, safetensors, picture, tokenizer (default: all)"
+  TARGET       attention_plan, request, safetensors, picture, tokenizer, chat_template (default: all)"
 seconds=600
 case "${1:-}" in
   --help | -h) echo "$usage"; exit 0 ;;
   --seconds) [ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }; seconds=$2; shift 2 ;;
 esac
-[ $# -gt 0 ] || set -- attention_plan request safetensors picture tokenizer
+[ $# -gt 0 ] || set -- attention_plan request safetensors picture tokenizer chat_template
 seed=$(date +%s)
 
 folders_of() {
   case $1 in
-    attention_plan | request) echo "fuzz/corpus/$1" ;;
+    attention_plan | request | chat_template) echo "fuzz/corpus/$1" ;;
     safetensors) echo "tests/data/weights tests/data/weights/sharded" ;;
     picture) echo "tests/data/image" ;;
     tokenizer) echo "tests/data/text/capitals tests/data/text/digits tests/data/text/plain" ;;
@@ -36,7 +36,8 @@ else
   flags=-DOMMA_TESTS=ON
 fi
 {
-  cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined -DOMMA_TESTS=OFF $flags &&
+  tools/check_build_folder.sh build/fuzz &&
+    cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined -DOMMA_TESTS=OFF $flags &&
     ninja -C build/fuzz $(printf ' fuzz_%s' "$@")
 } > build/log-fuzz 2>&1 || { cat build/log-fuzz; echo "0 passed, 1 failed"; exit 1; }
 echo "$kind, seed $seed, $seconds s for each of: $*"

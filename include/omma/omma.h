@@ -40,6 +40,12 @@ enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHT
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
+/* What becomes of a checkpoint whose chat template is none of the family's known ones, or that has none: templates are not run, but
+ * compared, and known ones rendered exactly. KNOWN: it is refused (UNSUPPORTED, field "chat_template") when it is opened, with
+ * config_only when a chat is made ready. FAMILY: chats go on in the form of the nearest known template. UNUSED: it is opened, and chats
+ * are refused. */
+enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_KNOWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
+
 struct omma_model_options {
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
@@ -49,6 +55,7 @@ struct omma_model_options {
   bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
   int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
   int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
+  enum omma_chat_template_use chat_template;
   /* Whose generation_config.json says what omma_model_info recommends. NULL or "auto": the checkpoint's; "vllm": nobody's, the
    * checkpoint's stop tokens remain; else a directory with that file, whose stop tokens count as well, where it has some, and whose
    * max_new_tokens is max_tokens_limit. */
@@ -61,8 +68,8 @@ struct omma_model_options {
   void *progress_context;
 };
 
-/* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json,
- * model.safetensors (or the index and its shards). Every key and every tensor's shape is checked before weights are packed.
+/* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json, the chat
+ * template, model.safetensors (or the index and its shards). Every key and every tensor's shape is checked before weights are packed.
  * Weights are packed once and the pages of their files released. With config_only all but config.json may be missing: the family's
  * published values stand for preprocessor_config.json (omma_model_info tells), and only plans are made then. Errors: IO, FORMAT,
  * UNSUPPORTED, MEMORY; the message names file and key or tensor. */
@@ -92,7 +99,9 @@ struct omma_model_info {
   int64_t patch_size, merge_size, patch_dim, n_deepstack;
   int64_t min_pixels, max_pixels;
   const char *published_values; /* what stands for a missing preprocessor_config.json, as "X's published values"; else NULL */
-  enum omma_box_unit box_unit;  /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
+  const char *chat_template; /* whose chat template prompts are rendered by: the checkpoint's own, else the nearest known one */
+  const char *chat_template_difference; /* what differs in the checkpoint's own, one line with file and line; NULL: nothing */
+  enum omma_box_unit box_unit;          /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
   /* What generation_config.json says of sampling, with do_sample or without, for requests that do not say it themselves; 0 where it
    * says nothing, but temperature -1. The library itself samples as struct omma_sampling says. */
   double recommended_temperature, recommended_top_p, recommended_min_p;
@@ -181,9 +190,10 @@ struct omma_image_plan {
   int32_t resized_width, resized_height; /* what the tower sees */
   int64_t grid_thw[3];                   /* patches: time, rows, columns */
   int64_t n_patches, n_tokens;
-  int64_t n_segments; /* stretches of patches that see each other: one per picture, or per temporal patch of a video */
-  int64_t n_windows;  /* stretches in the tower's windowed layers; 0: it has none */
-  double flops;       /* of the vision tower for this picture alone */
+  int64_t n_segments;   /* stretches of patches that see each other: one per picture, or per temporal patch of a video */
+  int64_t n_windows;    /* stretches in the tower's windowed layers; 0: it has none */
+  double flops;         /* of the vision tower for this picture alone */
+  int64_t resize_bytes; /* taken beside the pixels while it, or one frame, is resized */
 };
 /* Errors: LIMIT (aspect ratio, size), ARGUMENT (sizes or options below 1). */
 OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
@@ -248,8 +258,10 @@ struct omma_part {
   size_t text_size;
   const struct omma_image *image;
   struct omma_image_options image_options; /* of the picture, or of the video's frames: see omma_model_plan_video */
-  /* A name that stands for the picture or video in the encoder's cache, where the caller answers for it; NULL: its pixels. */
+  /* A name of the picture or video, NULL: none. What is kept of it is found again by its pixels and this name together, or by the name
+   * alone where `image_name_suffices`: the caller then answers for the name never meaning two pictures. */
   const char *image_name;
+  bool image_name_suffices;
   const struct omma_video *video;
 };
 
@@ -350,7 +362,7 @@ struct omma_engine_options {
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
  * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, most of
- * it code that oneDNN makes for the shapes of layers. */
+ * it code that oneDNN makes for the shapes of layers; and omma_image_plan.resize_bytes. */
 struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;

@@ -113,6 +113,7 @@ static int open_model(struct bench *bench) {
   int code = check_longest(bench);
   if (code != OMMAI_EXIT_DONE) return code;
   common.max_model_len = bench->longest + bench->values->tokens;
+  common.no_chat = true;
   code = ommai_open_model(&common, false, &bench->model);
   if (code == OMMAI_EXIT_DONE) omma_model_get_info(bench->model, &bench->info);
   return code;

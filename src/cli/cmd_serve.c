@@ -8,6 +8,8 @@
 #include "cli/common.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
+#include "cli/json_words.h"
+#include "cli/serve_keys.h"
 #include "cli/show.h"
 #include "cli/vllm_flags.h"
 #include "server/server.h"
@@ -22,7 +24,11 @@ struct values {
   const char *host;
   int64_t port;
   struct ommai_strings served_names;
-  const char *api_key;
+  struct ommai_strings api_keys;
+  const char *api_key_file;
+  bool metrics_without_key;
+  const char *allowed_origins, *allowed_methods, *allowed_headers;
+  bool allow_credentials;
   int64_t max_num_seqs, max_num_batched_tokens, prefill_percent;
   bool prefix_caching, no_prefix_caching;
   int policy; /* index into `policies` */
@@ -33,7 +39,16 @@ struct values {
   struct ommai_strings media_domains;
   bool private_media_addresses;
   const char *local_media_path;
-  int64_t max_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
+  bool trust_media_uuids;
+  int64_t max_body_bytes, max_total_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
+  int64_t max_connections, max_connections_per_address;
+  int64_t idle_timeout, head_timeout, body_timeout, min_body_rate, shutdown_timeout;
+};
+
+/* What the server's options point into. */
+struct held {
+  struct ommai_serve_keys keys;
+  struct ommai_json_words origins, methods, headers;
 };
 
 /* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
@@ -147,6 +162,48 @@ static void warn_without_effect(const struct values *values) {
   }
 }
 
+static int read_cross_origin(const struct values *values, struct held *held, struct omma_cross_origin_options *options) {
+  const struct {
+    const char *flag, *text;
+    struct ommai_json_words *list;
+  } lists[] = {{"--allowed-origins", values->allowed_origins, &held->origins},
+               {"--allowed-methods", values->allowed_methods, &held->methods},
+               {"--allowed-headers", values->allowed_headers, &held->headers}};
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    int code = ommai_json_words_read("serve", lists[i].flag, lists[i].text, lists[i].list);
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  *options = (struct omma_cross_origin_options){.origins = held->origins.words.items,
+                                                .n_origins = held->origins.words.count,
+                                                .methods = held->methods.words.items,
+                                                .n_methods = held->methods.words.count,
+                                                .headers = held->headers.words.items,
+                                                .n_headers = held->headers.words.count,
+                                                .credentials = values->allow_credentials};
+  return OMMAI_EXIT_DONE;
+}
+
+static void release_held(struct held *held) {
+  ommai_serve_keys_release(&held->keys);
+  ommai_json_words_release(&held->origins);
+  ommai_json_words_release(&held->methods);
+  ommai_json_words_release(&held->headers);
+}
+
+/* Seconds and counts of the command line, of which 0 is none; the server's 0 is its default and a negative number none. */
+static void set_limits(const struct values *values, struct omma_server_options *options) {
+  options->max_body_bytes = values->max_body_bytes;
+  options->max_total_body_bytes = values->max_total_body_bytes;
+  options->max_connections = (int)values->max_connections;
+  int64_t per_address = values->max_connections_per_address;
+  options->max_connections_per_address = per_address < 0 ? 0 : per_address == 0 ? -1 : (int)per_address;
+  options->idle_timeout_seconds = (int)values->idle_timeout;
+  options->head_timeout_seconds = (int)values->head_timeout;
+  options->body_timeout_seconds = (int)values->body_timeout;
+  options->min_body_rate = values->min_body_rate ? values->min_body_rate : -1;
+  options->drain_ms = values->shutdown_timeout ? values->shutdown_timeout * 1000 : -1;
+}
+
 static void log_line(void *context, const char *line) {
   (void)context;
   ommai_note("serve: %s", line);
@@ -172,8 +229,16 @@ static int serve(const struct values *values, const struct omma_server_options *
   bool bracket = strchr(values->host, ':') != NULL;
   ommai_note("serving at http://%s%s%s:%d/v1 (Ctrl-C ends it)", bracket ? "[" : "", values->host, bracket ? "]" : "",
              ommai_server_port(server));
+  if (!options->n_api_keys && !ommai_server_is_local(server)) {
+    ommai_warn(
+        "serve: whoever reaches this address may use the server: no API key is asked for (--api-key-file, or OMMA_API_KEY in "
+        "the environment)");
+  }
   if (ommai_server_run(server, ommai_interrupt_descriptor(), &error) != OMMA_OK) code = ommai_failed_call(&error);
-  if (ommai_interrupted()) ommai_note("stopping: running requests may finish for some seconds; again Ctrl-C ends at once");
+  if (ommai_interrupted()) {
+    ommai_note("stopping: running requests may finish for %lld s; a second signal or Ctrl-C ends at once",
+               (long long)values->shutdown_timeout);
+  }
   ommai_server_destroy(server);
   return code;
 }
@@ -207,8 +272,7 @@ static int start(const struct values *values, const struct ommai_common *common,
   return code;
 }
 
-static int run_serve(const void *given, const struct ommai_strings *arguments) {
-  const struct values *values = given;
+static int serve_with(const struct values *values, const struct ommai_strings *arguments, struct held *held) {
   struct ommai_common common = values->common;
   common.max_resized_bytes = MAX_RESIZED_BYTES;
   if (arguments->count && common.model)
@@ -218,10 +282,12 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .port = (int)values->port,
                                         .served_model_names = values->served_names.items,
                                         .n_served_model_names = values->served_names.count,
-                                        .api_key = values->api_key,
+                                        .api_keys = held->keys.keys.items,
+                                        .n_api_keys = held->keys.keys.count,
+                                        .metrics_without_key = values->metrics_without_key,
+                                        .trust_media_uuids = values->trust_media_uuids,
                                         .seeded = values->seed >= 0,
                                         .seed = (uint64_t)values->seed,
-                                        .max_body_bytes = values->max_body_bytes,
                                         .image_limits = {.max_pixels = values->max_image_pixels},
                                         .max_media_bytes = values->max_decode_bytes,
                                         .media_cpu_ms = values->max_decode_seconds * 1000,
@@ -233,12 +299,23 @@ static int run_serve(const void *given, const struct ommai_strings *arguments) {
                                         .log = log_line};
   int code = read_media_limits(values->limit_mm_per_prompt, &options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(values, &options.image_options);
+  if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options.cross_origin);
   if (code == OMMAI_EXIT_DONE) code = check_overrides(common.override_generation_config);
   if (code != OMMAI_EXIT_DONE) return code;
+  set_limits(values, &options);
   warn_without_effect(values);
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
   return start(values, &common, &options);
+}
+
+static int run_serve(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  struct held held = {0};
+  int code = ommai_serve_keys_collect(&values->api_keys, values->api_key_file, &held.keys); /* first, since it wipes argv */
+  if (code == OMMAI_EXIT_DONE) code = serve_with(values, arguments, &held);
+  release_held(&held);
+  return code;
 }
 
 #define AT(field) offsetof(struct values, field)
@@ -264,12 +341,6 @@ static const struct ommai_option table[] = {
      .value = "NAME",
      .help = "names that clients use",
      .otherwise = "the last part of the model's path, and the path itself"},
-    {.name = "api-key",
-     .type = OMMAI_OPTION_STRING,
-     .offset = AT(api_key),
-     .value = "KEY",
-     .help = "key that clients must send on /v1",
-     .otherwise = "none is asked for"},
     {.name = "max-num-seqs",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(max_num_seqs),
@@ -376,6 +447,56 @@ static const struct ommai_option table[] = {
      .value = "DIR",
      .help = "directory whose files requests may name as file:// URLs",
      .otherwise = "none"},
+    {.name = "trust-media-uuids",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(trust_media_uuids),
+     .help = "take the uuid of a picture for its content, whoever sends it: who names it first decides what it shows"},
+};
+static const struct ommai_option_group options = {"Server", table, sizeof table / sizeof *table};
+
+static const struct ommai_option access_table[] = {
+    {.name = "api-key",
+     .type = OMMAI_OPTION_WORDS,
+     .offset = AT(api_keys),
+     .value = "KEY",
+     .help = "keys of which clients must send one, on all paths but /health, /ping and /version; better in a file or the "
+             "environment, where no list of processes shows them for a moment",
+     .otherwise = "OMMA_API_KEY and VLLM_API_KEY of the environment; without these none is asked for"},
+    {.name = "api-key-file",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(api_key_file),
+     .value = "FILE",
+     .help = "file with such keys, one a line"},
+    {.name = "metrics-without-key",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(metrics_without_key),
+     .help = "let /metrics be read without a key"},
+    {.name = "allowed-origins",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(allowed_origins),
+     .value = "JSON",
+     .initial = "[\"*\"]",
+     .help = "origins whose pages browsers let in (CORS), such as [\"https://example.org\"]; [] lets none in"},
+    {.name = "allowed-methods",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(allowed_methods),
+     .value = "JSON",
+     .initial = "[\"*\"]",
+     .help = "methods that these pages may use"},
+    {.name = "allowed-headers",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(allowed_headers),
+     .value = "JSON",
+     .initial = "[\"*\"]",
+     .help = "headers that these pages may send"},
+    {.name = "allow-credentials",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(allow_credentials),
+     .help = "let these pages send cookies and the like"},
+};
+static const struct ommai_option_group access_options = {"Access", access_table, sizeof access_table / sizeof *access_table};
+
+static const struct ommai_option limit_table[] = {
     {.name = "max-body-bytes",
      .type = OMMAI_OPTION_SIZE,
      .offset = AT(max_body_bytes),
@@ -418,8 +539,75 @@ static const struct ommai_option table[] = {
      .high = 64,
      .help = "threads that read requests and decode images; one of them is kept for requests without images",
      .otherwise = "3"},
+    {.name = "max-total-body-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_total_body_bytes),
+     .value = "SIZE",
+     .low = 1024,
+     .high = (int64_t)1 << 40,
+     .help = "of all bodies that are being received or read; the slowest gives way with status 503",
+     .otherwise = "8 of the largest"},
+    {.name = "max-connections",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(max_connections),
+     .value = "N",
+     .low = 1,
+     .high = 1 << 20,
+     .initial = "512",
+     .help = "open connections; one more closes the slowest without a complete request, and health checks always get in"},
+    {.name = "max-connections-per-address",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(max_connections_per_address),
+     .value = "N",
+     .unset = -1,
+     .low = 0,
+     .high = 1 << 20,
+     .help = "the same for one client address; 0: no such limit",
+     .otherwise = "three quarters of all"},
+    {.name = "idle-timeout",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(idle_timeout),
+     .value = "SECONDS",
+     .low = 1,
+     .high = 1 << 20,
+     .initial = "120",
+     .help = "how long a connection is kept for a next request"},
+    {.name = "head-timeout",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(head_timeout),
+     .value = "SECONDS",
+     .low = 1,
+     .high = 1 << 20,
+     .initial = "20",
+     .help = "how long a request's head may take"},
+    {.name = "body-timeout",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(body_timeout),
+     .value = "SECONDS",
+     .low = 1,
+     .high = 1 << 20,
+     .initial = "120",
+     .help = "how long a request's body may take"},
+    {.name = "min-body-rate",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(min_body_rate),
+     .value = "SIZE",
+     .low = 0,
+     .high = (int64_t)1 << 30,
+     .initial = "1K",
+     .help = "bytes a second that a body must bring, over any 10 seconds; 0: any"},
+    {.name = "shutdown-timeout",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(shutdown_timeout),
+     .value = "SECONDS",
+     .low = 0,
+     .high = 1 << 20,
+     .initial = "5",
+     .help =
+         "how long running requests may go on after SIGTERM or Ctrl-C; health checks and new requests get 503 meanwhile, and "
+         "a second signal ends at once"},
 };
-static const struct ommai_option_group options = {"Server", table, sizeof table / sizeof *table};
+static const struct ommai_option_group limit_options = {"Limits", limit_table, sizeof limit_table / sizeof *limit_table};
 
 const struct ommai_command ommai_command_serve = {
     .name = "serve",
@@ -432,8 +620,8 @@ const struct ommai_command ommai_command_serve = {
         "refused "
         "with the reason.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
-    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
-               &ommai_machine_options},
+    .groups = {&options, &access_options, &limit_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options,
+               &ommai_engine_options, &ommai_template_options, &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .ignored_of = "vLLM",
     .values_size = sizeof(struct values),

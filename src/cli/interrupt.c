@@ -28,7 +28,7 @@ static void handle(int number) {
     static const char message[] = "\nomma: interrupted\n";
     ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
     (void)written;
-    _exit(OMMAI_EXIT_FAILED);
+    _exit(OMMAI_EXIT_SIGNAL + number);
   }
   ommai_interrupt_wake();
   errno = saved;
@@ -49,6 +49,8 @@ void ommai_interrupt_defer(void) {
 void ommai_interrupt_resume(void) { atomic_store(&deferred, false); }
 
 bool ommai_interrupted(void) { return atomic_load(&arrived) != 0; }
+
+int ommai_interrupt_status(void) { return OMMAI_EXIT_SIGNAL + atomic_load(&arrived); }
 
 bool ommai_interrupt_terminates(void) { return atomic_load(&arrived) == SIGTERM; }
 

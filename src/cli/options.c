@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -222,6 +223,31 @@ static enum ommai_parsed set_defaults(const struct ommai_command *command, void 
   return OMMAI_PARSED;
 }
 
+/* Whether a word would be read as an option where one can stand: --name, or the letter of one. */
+static bool looks_like_option(const struct ommai_command *command, const char *word) {
+  if (word[0] != '-' || !word[1]) return false;
+  if (word[1] != '-') return !word[2] && find_letter(command, word[1]);
+  return !word[2] || isalpha((unsigned char)word[2]);
+}
+
+/* The value of an option is the next word, *index then. */
+static enum ommai_parsed next_value(const struct ommai_command *command, int argc, char **argv, int *index,
+                                    const struct ommai_option *option, const char **value) {
+  const char *word = *index + 1 < argc ? argv[*index + 1] : NULL;
+  if (word && !looks_like_option(command, word)) {
+    *value = word;
+    ++*index;
+    return OMMAI_PARSED;
+  }
+  if (word) {
+    ommai_wrong_use("%s: --%s: a value is missing (%s): the next word, %s, is an option (--%s=%s gives it as the value)",
+                    command->name, option->name, option->value, word, option->name, word);
+  } else {
+    ommai_wrong_use("%s: --%s: a value is missing (%s)", command->name, option->name, option->value);
+  }
+  return OMMAI_PARSED_WRONG;
+}
+
 /* Finds the option of the word at argv[*index] and its value, which may be the next word. */
 static enum ommai_parsed read_option(const struct ommai_command *command, int argc, char **argv, int *index,
                                      const struct ommai_option **option, const char **value) {
@@ -242,14 +268,14 @@ static enum ommai_parsed read_option(const struct ommai_command *command, int ar
   }
   bool is_flag = (*option)->type == OMMAI_OPTION_FLAG;
   if (is_flag && *value) return wrong_value(command->name, *option, *value, "takes no value");
-  if (!is_flag && !*value) {
-    if (*index + 1 == argc) {
-      ommai_wrong_use("%s: --%s: a value is missing (%s)", command->name, (*option)->name, (*option)->value);
-      return OMMAI_PARSED_WRONG;
-    }
-    *value = argv[++*index];
-  }
+  if (!is_flag && !*value) return next_value(command, argc, argv, index, *option, value);
   return OMMAI_PARSED;
+}
+
+/* Whether an option that takes several words takes this one too. */
+static bool takes_word(const struct ommai_option *option, const char *word) {
+  bool is_option = word[0] == '-' && word[1];
+  return !is_option && (!option->takes || option->takes(word));
 }
 
 static enum ommai_parsed check_arguments(const struct ommai_command *command, const struct ommai_strings *arguments) {
@@ -283,7 +309,7 @@ static enum ommai_parsed take_option(const struct ommai_command *command, int ar
   enum ommai_parsed parsed = read_option(command, argc, argv, index, &option, &value);
   if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);
   bool takes_more = parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && *index > at;
-  while (takes_more && parsed == OMMAI_PARSED && *index + 1 < argc && argv[*index + 1][0] != '-') {
+  while (takes_more && parsed == OMMAI_PARSED && *index + 1 < argc && takes_word(option, argv[*index + 1])) {
     parsed = set_option(command->name, option, argv[++*index], values, (size_t)argc);
   }
   return parsed;

@@ -3,6 +3,8 @@
 #include <omma/omma.h>
 #include <stdarg.h>
 
+#include "cli/plain_text.h"
+
 const char *ommai_show_bytes(int64_t bytes, char *out, size_t size) {
   static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
   if (bytes < 1024) {
@@ -30,12 +32,13 @@ const char *ommai_show_seconds(double seconds, char *out, size_t size) {
 const char *ommai_show_plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) {
+  enum { MAX_FACT = 8192 };
+  char text[MAX_FACT];
   va_list arguments;
-  fprintf(out, "  %-26s ", name);
   va_start(arguments, format);
-  vfprintf(out, format, arguments);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  fputc('\n', out);
+  fprintf(out, "  %-26s %s\n", name, ommai_plain_text(text));
 }
 
 static const char *show_count(int64_t count, char *out, size_t size) {
@@ -94,6 +97,11 @@ void ommai_show_model(FILE *out, const struct omma_model_info *m) {
   ommai_show_fact(out, "patches", "%lldx%lld pixels, %lldx%lld merged into a token", (long long)m->patch_size,
                   (long long)m->patch_size, (long long)m->merge_size, (long long)m->merge_size);
   ommai_show_fact(out, "picture area", "%lld to %lld pixels", (long long)m->min_pixels, (long long)m->max_pixels);
+  if (m->chat_template_difference) {
+    ommai_show_fact(out, "chat template", "not known: %s", m->chat_template_difference);
+  } else {
+    ommai_show_fact(out, "chat template", "that of %s", m->chat_template);
+  }
   char sampling[320];
   if (ommai_show_sampling(m, sampling, sizeof sampling)[0]) ommai_show_fact(out, "sampling", "%s", sampling);
   if (m->published_values) ommai_show_fact(out, "preprocessor_config.json", "not found: %s", m->published_values);

@@ -10,11 +10,10 @@
 #define QUEUE "as many requests wait as the queue has room for (256), more are answered with 503"
 #define REASONING "an answer is one text, its reasoning is not told apart"
 #define TLS "this server speaks plain HTTP: put a proxy in front of it that ends TLS"
-#define ORIGIN "no page of another origin is let in: put a proxy in front that adds the headers"
 #define ONE "one process on one machine serves: --threads says on how many cores"
 #define PYTHON "no Python runs here"
 #define LORA "adapters are not read: merge them into the checkpoint"
-#define TEMPLATE "the model family's own chat form is used"
+#define TEMPLATE "the checkpoint's own chat template is rendered, see --trust-family-chat-template"
 #define CONFIG "the model is what its directory says"
 #define WEIGHTS "weights are used as --dtype and --vision-dtype say"
 #define SPEC "no draft model guesses tokens"
@@ -220,7 +219,7 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"disable-log-stats", SWITCH, NULL, NULL, NULL},
     {"aggregate-engine-logging", SWITCH, NULL, NULL, NULL},
     {"fail-on-environ-validation", SWITCH, NULL, NULL, NULL},
-    {"shutdown-timeout", VALUE, NULL, NULL, NULL},
+    {"no-allow-credentials", SWITCH, NULL, NULL, NULL},
     {"gdn-prefill-backend", VALUE, NULL, NULL, NULL},
     {"kda-prefill-backend", VALUE, NULL, NULL, NULL},
     {"kda-decode-backend", VALUE, NULL, NULL, NULL},
@@ -280,10 +279,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"profiler-config", VALUE, NULL, ENDPOINT, NULL},
     {"weight-transfer-config", VALUE, NULL, ENDPOINT, NULL},
     {"uds", VALUE, NULL, "the server listens on --host and --port", NULL},
-    {"allow-credentials", SWITCH, NULL, ORIGIN, NULL},
-    {"allowed-origins", VALUE, NULL, ORIGIN, NULL},
-    {"allowed-methods", VALUE, NULL, ORIGIN, NULL},
-    {"allowed-headers", VALUE, NULL, ORIGIN, NULL},
     {"ssl-keyfile", VALUE, NULL, TLS, NULL},
     {"ssl-certfile", VALUE, NULL, TLS, NULL},
     {"ssl-ca-certs", VALUE, NULL, TLS, NULL},

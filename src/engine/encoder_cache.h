@@ -12,8 +12,8 @@
 
 #define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
 
-/* What a picture's output depends on beside the model: a hash of the pixels after the resize and of the grid, or of a name that the
- * client answers for. */
+/* What a picture's output depends on beside the model: a hash of the grid, of the pixels after the resize and of the client's name
+ * for it, or of the name alone where that is trusted. */
 struct ommai_picture_key {
   uint8_t bytes[32];
 };

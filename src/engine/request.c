@@ -137,7 +137,7 @@ static enum omma_status prepare_pictures(struct omma_request *request, const str
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
     enum omma_status status = prepare_part(request->model, part, &request->pictures[index], error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
-    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name);
+    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name, part->image_name_suffices);
   }
   request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
   return OMMA_OK;
@@ -260,15 +260,17 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   if (!options) options = &defaults;
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   OMMAI_TRY(ommai_model_require_processor(model, error));
+  OMMAI_TRY(ommai_model_require_chat(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
   OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_chat_form_render(model->family->chat, messages, n_messages, model->config.vision.temporal_patch_size,
-                                        options->continue_final_message, &prompt, error),
-                 done);
+  OMMAI_TRY_GOTO(
+      ommai_chat_form_render(model->chat.variant->form, messages, n_messages, model->config.vision.temporal_patch_size,
+                             options->continue_final_message, &prompt, error),
+      done);
   OMMAI_TRY_GOTO(assemble(request, &prompt, options, error), done);
   *out = request;
   request = NULL;

@@ -1,6 +1,5 @@
 #include "language/decode.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -100,7 +99,7 @@ static struct omma_attention_spec attention_spec(const struct ommai_decoder *dec
                                       .n_kv_heads = latent ? 1 : (int32_t)config->n_kv_heads,
                                       .head_dim = (int32_t)(latent ? ommai_latent_width(config) : config->head_dim),
                                       .v_head_dim = (int32_t)(latent ? config->latent.kv_rank : config->v_head_dim),
-                                      .scale = (float)(1.0 / sqrt((double)config->head_dim)),
+                                      .scale = ommai_decoder_attention_scale(config),
                                       .n_tokens = n_rows,
                                       .index_type = OMMA_INDEX_INT64,
                                       .n_segments = n_rows,

@@ -121,6 +121,7 @@ static bool add_media(const struct ommai_server *server, struct ommai_chat_reque
   struct omma_part *part = add_part(request);
   part->image_options = options;
   part->image_name = name;
+  part->image_name_suffices = server->trust_media_uuids;
   return ++*count <= limit ||
          ommai_api_fail(error, 400, kind, "At most %" PRId64 " %s(s) may be provided in one prompt.", limit, kind);
 }

@@ -49,7 +49,8 @@ struct ommai_exchange {
   size_t body_reserved; /* counted against the server's budget */
   size_t discarded;
   bool dispatched, responded, active;
-  bool id_given; /* request_id is the client's */
+  bool id_given;  /* request_id is the client's */
+  bool preflight; /* a browser's question about another origin's page; `reply` is the answer to it */
 
   /* Under `lock`. */
   pthread_mutex_t lock;

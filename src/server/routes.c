@@ -25,7 +25,18 @@ const struct ommai_route *ommai_route_find(const char *path) {
   return NULL;
 }
 
-bool ommai_route_needs_key(const char *path) { return !strcmp(path, "/v1") || !strncmp(path, "/v1/", 4); }
+bool ommai_route_needs_key(const char *path, bool metrics_open) {
+  static const char *const open_paths[] = {"/health", "/ping", "/version"};
+  for (size_t i = 0; i < sizeof open_paths / sizeof open_paths[0]; i++) {
+    if (!strcmp(path, open_paths[i])) return false;
+  }
+  return !metrics_open || strcmp(path, "/metrics") != 0;
+}
+
+bool ommai_route_is_for_checks(const struct ommai_route *route) {
+  return route->handle == ommai_endpoint_health || route->handle == ommai_endpoint_version ||
+         route->handle == ommai_endpoint_metrics || route->handle == ommai_endpoint_load;
+}
 
 const char *ommai_route_allow(const struct ommai_route *route) {
   switch (route->methods) {

@@ -29,8 +29,8 @@ enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_a
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error);
 void ommai_tokenizer_destroy(struct ommai_tokenizer *tokenizer);
 
-/* True where `directory` has a file that ommai_tokenizer_load reads tokens from. */
-bool ommai_tokenizer_exists(const char *directory);
+/* Whether `directory` has a file that ommai_tokenizer_load reads tokens from. Errors: ARGUMENT, IO (what is there is no file). */
+enum omma_status ommai_tokenizer_present(const char *directory, bool *found, struct omma_error *error);
 
 /* Encodes `size` bytes of UTF-8. *count becomes the number of ids, which is never more than 3 * size. ids may be NULL to ask
  * for it. parse_added false: added tokens in the text are plain text.

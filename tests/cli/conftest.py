@@ -4,6 +4,8 @@ import pathlib
 
 import pytest
 
+from omma_program import Omma
+
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 
 
@@ -20,3 +22,8 @@ def model(request):
 @pytest.fixture(scope="session")
 def pictures():
     return GOLDEN / "pictures"
+
+
+@pytest.fixture(scope="session")
+def omma(request):
+    return Omma(request.config.getoption("--omma"))

@@ -99,8 +99,8 @@ static void every_flag_has_an_outcome(void **state) {
     }
   }
   fclose(list);
-  assert_int_equal(n_own, 20);
-  assert_true(n_accepted > 200 && n_refused > 80);
+  assert_true(n_own >= 16);
+  assert_true(n_accepted > 150 && n_refused > 70);
 }
 
 static void every_flag_is_suggested(void **state) {

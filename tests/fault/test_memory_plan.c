@@ -98,7 +98,10 @@ static int run_child(const char *directory, enum omma_weight_type weights, int n
   int64_t start = anonymous_kb();
   if (start < 0) return 77;
   enum omma_status opened = omma_model_open(directory, &options, &model, &error);
-  if (opened == OMMA_ERROR_UNSUPPORTED && weights == OMMA_WEIGHTS_INT8) return 77;
+  if (opened == OMMA_ERROR_UNSUPPORTED && weights == OMMA_WEIGHTS_INT8) {
+    printf("skipped: %s\n", error.message);
+    return 77;
+  }
   if (opened != OMMA_OK) return 2;
   struct omma_image *image;
   struct omma_image_plan picture;

@@ -108,3 +108,23 @@ def test_a_picture_seen_before_needs_no_encoder(start):
     assert ask(server, named, temperature=0)["choices"] == first["choices"]
     three, _ = read(server)
     assert three["omma:encoder_images_total"] == 2
+
+
+def about(picture, **fields):
+    return [{"type": "image_url", "image_url": {"url": data_url(picture)}, **fields}, {"type": "text", "text": "what?"}]
+
+
+@pytest.mark.real_only
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_uuid_stands_for_a_picture_only_where_it_is_trusted(start, trusted):
+    """One client's name for its picture says nothing about another's."""
+    mine, theirs = png(64, 64, 10), png(64, 64, 90)
+    server = start(trust_media_uuids=True) if trusted else start()
+    ask(server, about(theirs, uuid="cat-1"), temperature=0)
+    one, _ = read(server)
+    ask(server, about(mine, uuid="cat-1"), temperature=0)
+    two, _ = read(server)
+    assert two["omma:encoder_images_total"] - one["omma:encoder_images_total"] == (0 if trusted else 1)
+    ask(server, about(mine, uuid="cat-1"), temperature=0)
+    three, _ = read(server)
+    assert three["omma:encoder_images_total"] == two["omma:encoder_images_total"]

@@ -40,6 +40,8 @@ def test_pictures_of_running_requests_are_not_counted(start):
     server = start()
     for size in (32, 48):
         ask(server, [image_part(png(size, size)), text_part("what?")])
+        # The answer may be here before the engine has put its request away.
+        wait_for(lambda: read(server)[0]["vllm:num_requests_running"] == 0, "an engine at rest")
     assert read(server)[0][COUNTER] == 0
 
 

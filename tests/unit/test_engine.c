@@ -160,10 +160,8 @@ static void the_context_ends_an_answer(void **state) {
 static void a_prompt_over_the_cache_is_refused(void **state) {
   (void)state;
   struct omma_model *own_model = fixture_model("qwen3_vl_tied", NULL);
-  struct omma_memory_plan plan;
   struct omma_error error;
-  assert_ok(omma_plan_memory(own_model, NULL, 0, &plan, &error), &error);
-  const struct omma_engine_options options = {.kv_cache_bytes = 2 * plan.kv_cache_bytes / (plan.kv_cache_tokens / 64)};
+  const struct omma_engine_options options = {.kv_cache_bytes = fixture_kv_bytes(own_model, 2)};
   struct omma_engine *own = fixture_engine(own_model, &options);
   char text[600];
   memset(text, '~', sizeof text - 1);

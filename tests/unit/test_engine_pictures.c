@@ -24,16 +24,22 @@ static int tear_down(void **state) {
 }
 
 /* A question about one picture; the limit of pixels makes it another picture for the model. */
-static struct omma_request *ask_about(int picture, int64_t max_pixels, const char *name) {
-  const struct omma_part parts[] = {
-      {.image = pictures[picture], .image_name = name, .image_options = {.max_pixels = max_pixels}},
-      {.text = "hello", .text_size = 5}};
+static struct omma_request *ask_with_name(int picture, int64_t max_pixels, const char *name, bool suffices) {
+  const struct omma_part parts[] = {{.image = pictures[picture],
+                                     .image_name = name,
+                                     .image_name_suffices = suffices,
+                                     .image_options = {.max_pixels = max_pixels}},
+                                    {.text = "hello", .text_size = 5}};
   const struct omma_message message = {OMMA_ROLE_USER, parts, 2};
   const struct omma_request_options options = {.sampling = {.max_tokens = 6, .ignore_eos = true, .logprobs = true}};
   struct omma_request *request = NULL;
   struct omma_error error;
   assert_ok(omma_request_create(model, &message, 1, &options, &request, &error), &error);
   return request;
+}
+
+static struct omma_request *ask_about(int picture, int64_t max_pixels, const char *name) {
+  return ask_with_name(picture, max_pixels, name, false);
 }
 
 /* Blocks the engine in the first progress report of a request, so that others pile up behind it. */

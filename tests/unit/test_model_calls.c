@@ -126,7 +126,7 @@ static void int8_is_for_the_tower(void **state) {
     enum omma_status status = omma_model_open(path, &options, &model, &error);
     if (i && status != OMMA_OK) {
       assert_fails(status, OMMA_ERROR_UNSUPPORTED, "int8 needs AVX-512 VNNI", &error);
-      skip();
+      skip_because("%s", error.message);
     }
     assert_ok(status, &error);
     omma_model_get_info(model, &info[i]);

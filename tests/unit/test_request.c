@@ -305,7 +305,8 @@ static void an_engine_refuses_before_pictures_are_resized(void **state) {
   struct omma_request *request = NULL;
   struct omma_model_options options = {.n_threads = 1, .max_model_len = 1024, .max_resized_bytes = 1};
   struct omma_model *tight = fixture_model("qwen3_vl_tied", &options);
-  struct omma_engine *engine = fixture_engine(tight, &(struct omma_engine_options){.kv_cache_bytes = 1 << 16});
+  struct omma_engine *engine =
+      fixture_engine(tight, &(struct omma_engine_options){.kv_cache_bytes = fixture_kv_bytes(tight, 1)});
   struct omma_image *image = fixture_picture("meadow_163x97.jpg");
   const struct omma_part part = {.image = image, .image_options.min_pixels = 500000};
   const struct omma_message message = {OMMA_ROLE_USER, &part, 1};

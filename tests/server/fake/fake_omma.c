@@ -78,8 +78,11 @@ void omma_model_close(struct omma_model *model) { (void)model; }
 
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   (void)model;
-  *info = (struct omma_model_info){
-      .directory = "/secret/checkpoint/", .max_model_len = CONTEXT, .vocab_size = VOCABULARY, .recommended_temperature = -1};
+  *info = (struct omma_model_info){.directory = "/secret/checkpoint/",
+                                   .max_model_len = CONTEXT,
+                                   .vocab_size = VOCABULARY,
+                                   .recommended_temperature = -1,
+                                   .chat_template = "the fake"};
 }
 
 /* ---- pictures: the header alone ---- */
