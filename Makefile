@@ -47,7 +47,7 @@ test-onednn3: packages test-packages ## test the linear layers and the golden mo
 	@tools/test_onednn3.sh
 
 .PHONY: fuzz
-fuzz: ## fuzz what reads hostile input, 10 minutes for each of five targets (with clang: libFuzzer)
+fuzz: ## fuzz what reads hostile input, 10 minutes for each of thirteen targets (with clang: libFuzzer)
 	@tools/fuzz.sh
 
 .PHONY: bench-kernels
@@ -94,6 +94,7 @@ fixtures: ## make the test fixtures anew (needs Python with torch, transformers,
 	python3 tools/make_fixtures.py --out tests/golden
 	python3 tools/make_image_fixtures.py
 	python3 tools/make_text_fixtures.py
+	python3 tools/make_unicode_tables.py
 	python3 tools/make_weights_fixtures.py
 	python3 tools/make_config_fixtures.py
 
@@ -109,6 +110,7 @@ format: ## bring the C sources into the common form
 .PHONY: check
 check: ## the rules that a script can check: layers, names, banned functions, headers
 	tools/check_layers.sh
+	tools/check_fuzz.sh
 
 .PHONY: clean
 clean: ## remove all builds

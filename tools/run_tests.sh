@@ -134,7 +134,9 @@ run_python() {
     run_pytest "server on $model" tests/server --omma build/release/omma --model tests/golden/$model \
       --ignore tests/server/test_connections.py --ignore tests/server/test_load.py
   done
-  run_pytest "command line" tests/cli --omma build/release/omma
+  more=
+  if [ $full = yes ]; then more=--full; fi
+  run_pytest "command line" tests/cli --omma build/release/omma $more
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
@@ -102,10 +103,13 @@ static int add_plain(const char *text, struct ids *ids) {
 /* Adds the ids of {"tokens":[...]} or of a bare array. */
 static int add_json(const char *text, size_t size, struct ids *ids) {
   json_error_t error;
-  json_t *root = json_loadb(text, size, 0, &error);
+  bool no_memory;
+  json_t *root = ommai_json_parse(text, size, 0, &error, &no_memory);
   const json_t *array = json_is_object(root) ? json_object_get(root, "tokens") : root;
   int code = OMMAI_EXIT_DONE;
-  if (!root) {
+  if (no_memory) {
+    code = ommai_failed("detokenize: out of memory: %zu bytes of JSON", size);
+  } else if (!root) {
     code = ommai_failed("detokenize: broken JSON: %s at byte %d", error.text, error.position);
   } else if (!json_is_array(array)) {
     code = ommai_failed("detokenize: the JSON has no array \"tokens\"");

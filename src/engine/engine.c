@@ -205,10 +205,12 @@ enum omma_status ommai_engine_check_length(const struct omma_engine *engine, siz
   if ((int64_t)n_tokens < context) return OMMA_OK;
   return ommai_fail_field(
       error, OMMA_ERROR_LIMIT, "input_tokens",
-      "This engine's KV cache holds %lld tokens. However, your prompt contains %zu input tokens. Please reduce "
-      "the length of the input prompt or raise kv_cache_bytes",
+      "This model's maximum context length is %lld tokens, as many as the memory for keys and values holds here. "
+      "However, your prompt contains %zu input tokens. Please reduce the length of the input prompt",
       (long long)context, n_tokens);
 }
+
+int64_t omma_engine_max_model_len(const struct omma_engine *engine) { return engine->resources.sizes.context; }
 
 enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {

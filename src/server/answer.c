@@ -47,6 +47,7 @@ struct answer {
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
   int n_choices, n_per_prompt;
+  double decode_image; /* seconds that its pictures took */
   struct choice choices[OMMAI_MAX_CHOICES];
 };
 
@@ -227,12 +228,22 @@ static void fail_answer(struct answer *answer, const struct omma_result *result)
   ommai_exchange_cancel_engine(answer->exchange);
 }
 
+/* A prompt's pictures are decoded once, for its first answer. */
+static void measure_end(struct choice *choice, const struct omma_result *result) {
+  struct answer *answer = choice->answer;
+  struct ommai_exchange *exchange = answer->exchange;
+  bool first = choice->index % answer->n_per_prompt == 0;
+  double seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
+  ommai_access_add(exchange, result, first ? result->n_prompt_tokens : 0);
+  ommai_metrics_finish(&exchange->server->metrics, result, first ? answer->decode_image : 0, seconds,
+                       (double)choice->first_token_ns * 1e-9);
+}
+
 static void on_finish(void *context, const struct omma_result *result) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
   take_end(choice, result);
-  ommai_metrics_finish(&answer->exchange->server->metrics, result,
-                       (double)(ommai_clock_ns() - answer->exchange->created_ns) * 1e-9, (double)choice->first_token_ns * 1e-9);
+  measure_end(choice, result);
   bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed;
   if (good && answer->stream) {
     struct ommai_reply_part part = last_part_of(choice);
@@ -340,6 +351,7 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   answer->allocator = server->allocator;
   answer->n_per_prompt = (int)fields->n;
   answer->n_choices = source->n_prompts * answer->n_per_prompt;
+  answer->decode_image = exchange->access.decode_image;
   atomic_init(&answer->references, 1);
   atomic_init(&answer->n_open, answer->n_choices);
   const char *model = fields->model ? fields->model : server->model_names[0];
@@ -368,6 +380,7 @@ void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answ
     ommai_exchange_fail(exchange, &error);
     return;
   }
+  ommai_access_log_request(exchange, source->fields, source->n_pictures);
   if (!make_requests(answer, source, &error)) {
     ommai_exchange_fail(exchange, &error);
   } else if (!ommai_exchange_is_gone(exchange)) {

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -189,11 +190,27 @@ static void set_defaults(const struct omma_model_info *info, struct omma_samplin
   sampling->frequency_penalty = info->recommended_frequency_penalty;
 }
 
+/* The message names those there are, as far as it has room. */
+static bool fail_unknown_model(const struct ommai_server *server, const char *model, struct ommai_api_error *error) {
+  char names[400] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < server->n_model_names; i++) {
+    int added = snprintf(names + used, sizeof names - used, "%s`%s`", i ? ", " : "", server->model_names[i]);
+    if (added < 0 || (size_t)added >= sizeof names - used) {
+      names[used] = '\0';
+      break;
+    }
+    used += (size_t)added;
+  }
+  return ommai_api_fail(error, 404, "model", "The model `%.200s` does not exist. Served here: %s.", model,
+                        used ? names : "see /v1/models");
+}
+
 bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error) {
   const char *model = NULL;
   if (!ommai_field_string(root, "model", &model, error)) return false;
   if (model && !ommai_server_has_model(server, model)) {
-    return ommai_api_fail(error, 404, "model", "The model `%.200s` does not exist.", model);
+    return fail_unknown_model(server, model, error);
   }
   *name = model;
   return true;

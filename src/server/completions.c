@@ -56,7 +56,8 @@ static bool add_ids(struct completion *completion, const json_t *array, struct o
 
 static bool add_text(struct completion *completion, const json_t *text, struct ommai_api_error *error) {
   struct prompt *prompt = next_prompt(completion, error);
-  return prompt && ommai_text_tokenize(completion->server, text, &prompt->tokens, &prompt->n_tokens, error);
+  size_t most = (size_t)completion->server->info.max_model_len - 1; /* and one token of an answer */
+  return prompt && ommai_text_tokenize(completion->server, text, most, &prompt->tokens, &prompt->n_tokens, error);
 }
 
 /* A text, ids, or a list of either. */

@@ -34,7 +34,8 @@ static const struct {
                              size_bounds},
     [OMMAI_GENERATION_TOKENS] = {"vllm:request_generation_tokens", "Tokens of an answer.", size_bounds},
     [OMMAI_ENCODER_TIME] = {"omma:encoder_seconds", "Seconds that a request waited for the encoder.", request_bounds},
-    [OMMAI_PREPROCESS_TIME] = {"omma:preprocess_seconds", "Seconds for resizing a request's pictures.", token_bounds},
+    [OMMAI_PREPROCESS_TIME] = {"omma:preprocess_seconds", "Seconds for fetching, decoding and resizing a request's pictures.",
+                               token_bounds},
 };
 
 void ommai_metrics_init(struct ommai_metrics *metrics) {
@@ -60,7 +61,7 @@ void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n
   pthread_mutex_unlock(&metrics->lock);
 }
 
-void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double seconds,
+void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds) {
   const struct omma_timings *timings = &result->timings;
   if (result->finish != OMMA_FINISH_STOP && result->finish != OMMA_FINISH_LENGTH) return;
@@ -71,7 +72,7 @@ void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_resul
   ommai_metrics_observe(metrics, OMMAI_PROMPT_TOKENS, (double)result->n_prompt_tokens);
   ommai_metrics_observe(metrics, OMMAI_GENERATION_TOKENS, (double)result->n_completion_tokens);
   if (timings->preprocess > 0) {
-    ommai_metrics_observe(metrics, OMMAI_PREPROCESS_TIME, timings->preprocess);
+    ommai_metrics_observe(metrics, OMMAI_PREPROCESS_TIME, decode_image + timings->preprocess);
     ommai_metrics_observe(metrics, OMMAI_ENCODER_TIME, timings->encode);
   }
   if (result->n_completion_tokens > 1) {

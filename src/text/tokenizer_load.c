@@ -191,6 +191,16 @@ enum omma_status ommai_tokenizer_present(const char *directory, bool *found, str
   return *found ? OMMA_OK : ommai_file_find(path, sizeof path, directory, "tiktoken.model", found, error);
 }
 
+static void find_longest(struct ommai_tokenizer *tokenizer) {
+  for (int32_t id = 0; id < tokenizer->vocabulary.n_ids; id++) {
+    const struct ommai_token *token = ommai_vocabulary_get(&tokenizer->vocabulary, id);
+    if (token && token->size > tokenizer->longest_token) tokenizer->longest_token = token->size;
+  }
+  for (size_t i = 0; i < tokenizer->added.n; i++) {
+    if (tokenizer->added.tokens[i].strip_left || tokenizer->added.tokens[i].strip_right) tokenizer->longest_token = 0;
+  }
+}
+
 enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error) {
   struct ommai_token_loader loader = {.vocabulary_name = "model.vocab", .allocator = allocator, .error = error, .max_id = -1};
@@ -201,6 +211,7 @@ enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_a
   ommai_release(allocator, loader.special, loader.tokenizer->added.capacity, 1);
   json_decref(loader.config);
   if (status == OMMA_OK) {
+    find_longest(loader.tokenizer);
     *tokenizer = loader.tokenizer;
   } else {
     ommai_tokenizer_destroy(loader.tokenizer);

@@ -12,6 +12,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 def pytest_addoption(parser):
     parser.addoption("--omma", required=True, help="the program to test")
     parser.addoption("--model", default=str(GOLDEN / "qwen3_vl_tied"), help="a model directory with weights")
+    parser.addoption("--full", action="store_true", help="more runs of the tests that can have any number of them")
 
 
 @pytest.fixture(scope="session")

@@ -156,6 +156,13 @@ enum omma_status omma_tokenize(const struct omma_model *model, const char *text,
   return OMMA_OK;
 }
 
+enum omma_status omma_count_tokens(const struct omma_model *model, const char *text, size_t text_size, size_t limit,
+                                   size_t *n_tokens, struct omma_error *error) {
+  (void)model, (void)text, (void)limit, (void)error;
+  *n_tokens = text_size;
+  return OMMA_OK;
+}
+
 enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens, bool skip_special,
                                  char *text, size_t capacity, size_t *text_size, struct omma_error *error) {
   (void)model, (void)skip_special, (void)error;
@@ -492,6 +499,11 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   }
   pthread_mutex_unlock(&engine->lock);
   return status;
+}
+
+int64_t omma_engine_max_model_len(const struct omma_engine *engine) {
+  (void)engine;
+  return CONTEXT;
 }
 
 void omma_engine_cancel(struct omma_engine *engine, uint64_t id) {
