@@ -182,6 +182,9 @@ if [ $full = yes ]; then
     run_pytest "many requests under sanitizers" tests/server/test_soak.py --full --omma build/asan/omma
     run_pytest "damaged checkpoints under sanitizers" tests/cli/test_mutated_checkpoints.py --full --omma build/asan/omma
   }
+  for level in "" $levels; do
+    run_ctest "many requests, all models${level:+ at $level}" release "OMMA_TEST_LARGE=1 OMMA_ISA=$level" -R '^test_engine_company$'
+  done
   run_bounds
   run_wheel
   build tsan && {

@@ -107,7 +107,7 @@ static int run_files(const struct values *values, const struct ommai_strings *ar
   int code = ommai_serving_read("batch", serving, &options);
   if (code == OMMAI_EXIT_DONE) code = open_input(values->input, job);
   if (code == OMMAI_EXIT_DONE) code = ommai_batch_output_open(values->output, values->retry_failed, job->output);
-  if (code == OMMAI_EXIT_DONE) code = ommai_serving_open("batch", serving, arguments, &model, &engine);
+  if (code == OMMAI_EXIT_DONE) code = ommai_serving_open("batch", serving, &options, arguments, &model, &engine);
   if (code != OMMAI_EXIT_DONE) return code;
   code = answer(job, &options, model, engine);
   omma_engine_destroy(engine);

@@ -2,16 +2,21 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
 #include "cli/json_words.h"
+#include "cli/log_writer.h"
 #include "cli/serve_keys.h"
 #include "cli/serving.h"
 #include "cli/show.h"
 #include "cli/vllm_flags.h"
 #include "server/server.h"
+
+/* Of the log, that are not written yet. */
+#define LOG_BYTES ((size_t)256 << 10)
 
 struct values {
   struct ommai_serving serving;
@@ -25,6 +30,9 @@ struct values {
   bool trust_media_uuids;
   int64_t max_total_body_bytes, max_connections, max_connections_per_address;
   int64_t idle_timeout, head_timeout, body_timeout, min_body_rate, shutdown_timeout;
+  bool enable_log_requests, disable_log_requests, disable_access_log;
+  int log_level, log_format;
+  const char *unlogged_paths;
 };
 
 /* What the server's options point into. */
@@ -32,6 +40,12 @@ struct held {
   struct ommai_serve_keys keys;
   struct ommai_json_words origins, methods, headers;
 };
+
+/* Those of uvicorn, whose access lines are of level info. */
+static const char *const log_levels[] = {"critical", "error", "warning", "info", "debug", "trace", NULL};
+enum { LEVEL_INFO = 3 };
+static const char *const log_formats[] = {"text", "json", NULL};
+enum { FORMAT_JSON = 1 };
 
 static int read_cross_origin(const struct values *values, struct held *held, struct omma_cross_origin_options *options) {
   const struct {
@@ -74,10 +88,7 @@ static void set_limits(const struct values *values, struct omma_server_options *
   options->drain_ms = values->shutdown_timeout ? values->shutdown_timeout * 1000 : -1;
 }
 
-static void log_line(void *context, const char *line) {
-  (void)context;
-  ommai_note("serve: %s", line);
-}
+static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
 
 static void tell_sampling(const struct omma_model *model) {
   struct omma_model_info info;
@@ -120,7 +131,11 @@ static int serve_with(const struct values *values, const struct ommai_strings *a
                                         .n_api_keys = held->keys.keys.count,
                                         .metrics_without_key = values->metrics_without_key,
                                         .trust_media_uuids = values->trust_media_uuids,
-                                        .log = log_line};
+                                        .log = log_line,
+                                        .log_json = values->log_format == FORMAT_JSON,
+                                        .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
+                                        .unlogged_paths = values->unlogged_paths,
+                                        .log_requests = values->enable_log_requests && !values->disable_log_requests};
   struct omma_model *model;
   struct omma_engine *engine;
   int code = ommai_serving_read("serve", &values->serving, &options);
@@ -129,11 +144,18 @@ static int serve_with(const struct values *values, const struct ommai_strings *a
   set_limits(values, &options);
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
-  code = ommai_serving_open("serve", &values->serving, arguments, &model, &engine);
+  code = ommai_serving_open("serve", &values->serving, &options, arguments, &model, &engine);
   if (code != OMMAI_EXIT_DONE) return code;
-  ommai_interrupt_defer();
-  code = serve(values, &options, model, engine);
-  ommai_interrupt_resume();
+  struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
+  if (log) {
+    options.log_context = log;
+    ommai_interrupt_defer();
+    code = serve(values, &options, model, engine);
+    ommai_interrupt_resume();
+  } else {
+    code = ommai_failed("serve: out of memory: the log");
+  }
+  ommai_log_writer_destroy(log);
   omma_engine_destroy(engine);
   omma_model_close(model);
   return code;
@@ -285,6 +307,44 @@ static const struct ommai_option limit_table[] = {
 };
 static const struct ommai_option_group limit_options = {"Limits", limit_table, sizeof limit_table / sizeof *limit_table};
 
+static const struct ommai_option log_table[] = {
+    {.name = "log-format",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(log_format),
+     .value = "FORMAT",
+     .choices = log_formats,
+     .initial = "text",
+     .help = "lines about requests and failures on stderr: text, or a JSON object each"},
+    {.name = "uvicorn-log-level",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(log_level),
+     .value = "LEVEL",
+     .choices = log_levels,
+     .initial = "info",
+     .help = "a line per request is of level info: warning, error and critical leave it out"},
+    {.name = "disable-uvicorn-access-log",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(disable_access_log),
+     .negatable = true,
+     .help = "no line per request"},
+    {.name = "disable-access-log-for-endpoints",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(unlogged_paths),
+     .value = "PATHS",
+     .help = "no such line for these paths, with commas between, such as /health,/metrics"},
+    {.name = "enable-log-requests",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(enable_log_requests),
+     .negatable = true,
+     .help = "a line with id and settings when a request comes, without its text and pictures"},
+    {.name = "disable-log-requests",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(disable_log_requests),
+     .negatable = true,
+     .help = "take --enable-log-requests back"},
+};
+static const struct ommai_option_group log_options = {"Log", log_table, sizeof log_table / sizeof *log_table};
+
 const struct ommai_command ommai_command_serve = {
     .name = "serve",
     .summary = "OpenAI-compatible HTTP server",
@@ -296,8 +356,9 @@ const struct ommai_command ommai_command_serve = {
         "refused "
         "with the reason.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
-    .groups = {&options, &ommai_serving_options, &access_options, &limit_options, &ommai_picture_options, &ommai_model_options,
-               &ommai_weight_options, &ommai_engine_options, &ommai_template_options, &ommai_machine_options},
+    .groups = {&options, &ommai_serving_options, &access_options, &limit_options, &log_options, &ommai_picture_options,
+               &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_template_options,
+               &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .ignored_of = "vLLM",
     .values_size = sizeof(struct values),

@@ -41,6 +41,7 @@ struct ommai_option {
   double minimum, maximum;         /* maximum INFINITY: the word inf is a value */
   bool above_minimum;              /* numbers: the minimum itself is excluded */
   const char *const *choices;      /* ends in NULL */
+  bool negatable;                  /* flags: --no-NAME takes it back */
   const char *const *unset_words;  /* integers and sizes: values that mean `unset`, ends in NULL; NULL: none */
   bool (*takes)(const char *word); /* words: which ones follow the first; NULL: all */
 };
@@ -51,7 +52,7 @@ struct ommai_option_group {
   size_t n_options;
 };
 
-#define OMMAI_MAX_OPTION_GROUPS 10
+#define OMMAI_MAX_OPTION_GROUPS 12
 
 struct ommai_command {
   const char *name; /* one word, or two ("bench attention") */

@@ -9,7 +9,10 @@
 struct ommai_serving {
   struct ommai_common common;
   struct ommai_strings served_names;
-  int64_t max_num_seqs, max_num_batched_tokens;
+  int64_t max_num_seqs, max_num_batched_tokens, prefill_percent;
+  bool prefix_caching, no_prefix_caching;
+  int policy; /* index into the names of the table */
+  const char *speculative;
   int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
@@ -25,8 +28,9 @@ extern const struct ommai_option_group ommai_serving_options;
  * the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
-/* Opens the model, which an argument may name instead of --model, and its engine. */
-int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct ommai_strings *arguments,
-                       struct omma_model **model, struct omma_engine **engine);
+/* Opens the model, which an argument may name instead of --model, and its engine; says how much fits into its memory before weights are
+ * packed. `server` is as ommai_serving_read left it. */
+int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
+                       const struct ommai_strings *arguments, struct omma_model **model, struct omma_engine **engine);
 
 #endif

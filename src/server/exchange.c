@@ -42,6 +42,7 @@ void ommai_exchange_free_event(struct ommai_exchange *exchange, struct ommai_eve
 void ommai_exchange_release(struct ommai_exchange *exchange) {
   if (!exchange || atomic_fetch_sub(&exchange->references, 1) != 1) return;
   struct ommai_server *server = exchange->server;
+  ommai_access_release(exchange);
   while (exchange->head) {
     struct ommai_event *next = exchange->head->next;
     ommai_exchange_free_event(exchange, exchange->head);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "server/access.h"
 #include "server/api_error.h"
 #include "server/job_queue.h"
 #include "server/text_buffer.h"
@@ -38,6 +39,7 @@ struct ommai_exchange {
   uint64_t number;                      /* never used twice, rising */
   struct ommai_connection_clock *clock; /* of its connection; valid while the exchange is listed */
   char request_id[OMMAI_REQUEST_ID_SIZE];
+  struct ommai_access access;
 
   /* In the server's list, under the list's lock. */
   struct ommai_exchange *next, *previous;

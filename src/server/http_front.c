@@ -281,6 +281,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   exchange->connection = connection;
   exchange->clock = clock;
   ommai_connection_clock_head(server, clock);
+  ommai_access_begin(exchange, connection, ommai_http_head_path(target), method, version);
   set_request_id(exchange, header(connection, "x-request-id"));
   ommai_server_enlist(server, exchange);
   *context = exchange;
@@ -314,12 +315,12 @@ static enum MHD_Result handle_access(void *server, struct MHD_Connection *connec
 static void handle_completed(void *context, struct MHD_Connection *connection, void **exchange_context,
                              enum MHD_RequestTerminationCode code) {
   (void)connection;
-  (void)code;
   struct ommai_server *server = context;
   struct ommai_exchange *exchange = *exchange_context;
   if (!exchange) return;
   *exchange_context = NULL;
   if (exchange->active) atomic_fetch_sub(&server->n_active, 1);
+  ommai_access_end(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
   pthread_mutex_lock(&exchange->lock);
   exchange->connection = NULL;
   exchange->gone = true;

@@ -33,6 +33,12 @@ void ommai_route_run(struct ommai_job *job) {
   ommai_exchange_release(exchange);
 }
 
+size_t ommai_route_index(const struct ommai_route *route) { return (size_t)(route - routes); }
+
+const struct ommai_route *ommai_route_at(size_t index) {
+  return index < sizeof routes / sizeof routes[0] ? &routes[index] : NULL;
+}
+
 bool ommai_route_needs_key(const char *path, bool metrics_open) {
   static const char *const open_paths[] = {"/health", "/ping", "/version"};
   for (size_t i = 0; i < sizeof open_paths / sizeof open_paths[0]; i++) {

@@ -38,7 +38,7 @@ struct omma_server_options {
   int64_t limit_images_per_prompt; /* 0: 64; negative: no images */
   int64_t limit_videos_per_prompt; /* the same of videos */
   struct omma_image_limits image_limits;
-  struct omma_image_options image_options; /* default min/max pixels; a request's mm_processor_kwargs win */
+  struct omma_image_options image_options; /* default min/max pixels; a request may have its own, none above this max_pixels */
   /* With `seeded`, requests without a seed of their own get one that follows from `seed` and from how many such came before; else a
    * random one. */
   bool seeded;
@@ -71,9 +71,14 @@ struct omma_server_options {
   int64_t keep_alive_ms;           /* a comment line goes out after so much silence in a stream; 0: 5,000 */
   int64_t drain_ms;                /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
 
-  /* Gets one line per internal failure (those that a client sees as status 500), from any thread; NULL: none. */
+  /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal failure (those that a client sees as
+   * status 500), and those asked for below. Keys, texts and pictures are in none; what clients send is escaped. */
   void (*log)(void *context, const char *line);
   void *log_context;
+  bool log_json;              /* each line is a JSON object, else text */
+  bool log_access;            /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
+  const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
+  bool log_requests;          /* a line per chat or completion when it is understood: its id and settings */
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
 };
