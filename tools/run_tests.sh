@@ -177,6 +177,9 @@ build asan && {
   }
 }
 if [ $full = yes ]; then
+  for level in "" $levels; do
+    run_ctest "many requests, all models${level:+ at $level}" release "OMMA_TEST_LARGE=1 OMMA_ISA=$level" -R '^test_engine_company$'
+  done
   run_bounds
   run_wheel
   build tsan && {

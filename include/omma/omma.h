@@ -310,7 +310,7 @@ struct omma_request_options {
   bool continue_final_message; /* the last message is the beginning of the answer: not closed, no new turn opened */
   /* A prompt that would never fit into its KV cache is refused (LIMIT "input_tokens") before pictures are resized; may be NULL. */
   const struct omma_engine *engine;
-  int64_t priority; /* lower goes first, in an engine that goes by priority */
+  int64_t priority; /* lower goes first, in an engine that goes by priority; elsewhere it means nothing */
   /* Prompts with different salts share no keys and values, so that nobody can tell from the time of an answer what others asked; NULL:
    * none. */
   const char *cache_salt;
@@ -455,7 +455,7 @@ struct omma_callbacks {
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: BUSY (queue
- * full), LIMIT (would never fit into the KV cache), ARGUMENT ("priority": set, though the engine does not go by it), CANCELLED (the engine is
+ * full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is
  * going down). */
 OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                              const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
@@ -476,9 +476,13 @@ struct omma_engine_stats {
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
   int64_t kv_pages, kv_pages_used;                 /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
   int64_t kv_pages_kept;                           /* of earlier prompts, for later ones; given up when pages run out */
+  bool prefix_cache;                               /* keys and values of prompts are kept */
   int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
   int64_t n_drafts, draft_tokens, accepted_tokens; /* guesses, their tokens, and how many of these were right */
-  int64_t n_preemptions, n_preempted;              /* requests that lost their pages for a while: in all, and now */
+  int64_t decode_steps;
+  double decode_seconds,
+      decode_model_seconds;           /* of these steps in all, and of the network in them: the rest draws tokens and tells */
+  int64_t n_preemptions, n_preempted; /* requests that lost their pages for a while: in all, and now */
   int64_t workspace_bytes;
   bool alive; /* false after an internal failure: nothing is accepted any more */
 };

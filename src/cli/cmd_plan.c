@@ -36,6 +36,7 @@ struct values {
   struct ommai_common common;
   bool json;
   int64_t frames; /* of a video of that size; 0: pictures */
+  int64_t max_num_seqs;
 };
 
 /* Everything that is printed. */
@@ -98,7 +99,7 @@ static int plan_images(const struct omma_model *model, const struct values *valu
 }
 
 static int estimate_cost(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
-  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
+  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = values->max_num_seqs};
   struct omma_machine machine;
   struct omma_error error;
   int64_t largest = 0;
@@ -298,6 +299,14 @@ static const struct ommai_option table[] = {
      .high = OMMA_MAX_VIDEO_FRAMES,
      .help = "plan videos of so many frames, each as large as the picture",
      .otherwise = "pictures"},
+    {.name = "max-num-seqs",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = offsetof(struct values, max_num_seqs),
+     .value = "N",
+     .low = 1,
+     .high = 1024,
+     .help = "requests that are worked on at the same time, each with one such picture",
+     .otherwise = "8"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
 };
 static const struct ommai_option_group options = {"Plan", table, sizeof table / sizeof *table};

@@ -307,16 +307,28 @@ static bool take_negated(const struct ommai_command *command, const char *word, 
   return true;
 }
 
+/* Whether the word spells an option of the command in full; a related program's option of that name may have other spellings. */
+static bool is_own(const struct ommai_command *command, const char *word) {
+  return word[1] == '-' && find_option(command, word + 2, strcspn(word + 2, "="));
+}
+
+/* Options of related programs, from the command's lists. */
+static enum ommai_foreign_outcome pass_foreign(const struct ommai_command *command, int argc, char **argv, int *index) {
+  struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
+  enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  foreign.options = command->also_ignored;
+  if (outcome == OMMAI_FOREIGN_UNKNOWN) outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  return outcome;
+}
+
 /* Takes the option at argv[*index] with its values, of which *index is the last then. */
 static enum ommai_parsed take_option(const struct ommai_command *command, int argc, char **argv, int *index, void *values) {
   const struct ommai_option *option;
   const char *value;
   int at = *index;
   if (take_negated(command, argv[*index], values)) return OMMAI_PARSED;
-  struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
-  enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
-  foreign.options = command->also_ignored;
-  if (outcome == OMMAI_FOREIGN_UNKNOWN) outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  enum ommai_foreign_outcome outcome = OMMAI_FOREIGN_UNKNOWN;
+  if (!is_own(command, argv[at])) outcome = pass_foreign(command, argc, argv, index);
   if (outcome != OMMAI_FOREIGN_UNKNOWN) return outcome == OMMAI_FOREIGN_PASSED ? OMMAI_PARSED : OMMAI_PARSED_WRONG;
   enum ommai_parsed parsed = read_option(command, argc, argv, index, &option, &value);
   if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);

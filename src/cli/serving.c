@@ -75,6 +75,31 @@ static int read_processor_options(const char *command, const struct ommai_servin
   return code;
 }
 
+static const char *const policies[] = {"fcfs", "priority", NULL};
+
+/* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min": N} */
+static int read_speculation(const char *command, const char *text, struct omma_engine_options *options) {
+  static const char flag[] = "--speculative-config";
+  static const char *const known[] = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min", NULL};
+  struct omma_error error;
+  json_t *root;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  const char *method = json_string_value(json_object_get(root, "method"));
+  int code = check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE && (!method || strcmp(method, "ngram") != 0)) {
+    code = ommai_wrong_use("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
+  }
+  if (code == OMMAI_EXIT_DONE &&
+      (ommai_json_integer(root, flag, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "prompt_lookup_min", false, 1, 64, &options->lookup_min, &error) != OMMA_OK)) {
+    code = wrong_json(command, &error);
+  }
+  json_decref(root);
+  return code;
+}
+
 /* Other keys of generation_config.json mean nothing here, as in vLLM. */
 static int check_overrides(const char *command, const char *text) {
   static const char flag[] = "--override-generation-config";
@@ -96,8 +121,6 @@ static int check_overrides(const char *command, const char *text) {
 }
 
 static void warn_without_effect(const char *command, const struct ommai_serving *serving) {
-  static const char format[] = "%s: --%s: accepted, but without effect in this version: %s";
-  if (serving->max_num_seqs) ommai_warn(format, command, "max-num-seqs", "requests run one after another");
   if (serving->private_media_addresses && !serving->media_domains.count) {
     ommai_warn("%s: --allow-private-media-addresses: nothing is fetched without --allowed-media-domains", command);
   }
@@ -126,7 +149,11 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
 
 static struct omma_engine_options engine_options(const struct ommai_serving *serving) {
   struct omma_engine_options options = {.kv_cache_bytes = serving->common.kv_cache_bytes,
-                                        .prefill_chunk = serving->max_num_batched_tokens};
+                                        .prefill_chunk = serving->max_num_batched_tokens,
+                                        .max_sequences = serving->max_num_seqs,
+                                        .slice_percent = serving->prefill_percent,
+                                        .no_prefix_cache = serving->no_prefix_caching,
+                                        .by_priority = serving->policy == 1};
   /* The engine takes 0 for its default and -1 for none. */
   if (serving->encoder_cache_bytes >= 0) {
     options.encoder_cache_bytes = serving->encoder_cache_bytes ? serving->encoder_cache_bytes : -1;
@@ -161,7 +188,8 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   if (arguments->count && common.model)
     return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
   if (arguments->count) common.model = arguments->items[0];
-  int code = ommai_open_model_checked(&common, false, &check, model);
+  int code = read_speculation(command, serving->speculative, &opening.engine);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, model);
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(*model, &opening.engine, engine, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
   omma_model_close(*model);
@@ -182,16 +210,47 @@ static const struct ommai_option table[] = {
      .offset = AT(max_num_seqs),
      .value = "N",
      .low = 1,
-     .high = INT64_MAX,
-     .help = "without effect in this version"},
+     .high = 1024,
+     .help = "requests that are worked on at the same time; each costs memory, see omma plan",
+     .otherwise = "8"},
     {.name = "max-num-batched-tokens",
      .type = OMMAI_OPTION_SIZE,
      .offset = AT(max_num_batched_tokens),
      .value = "N",
      .low = 1,
      .high = MAX_BATCHED_TOKENS,
-     .help = "prompt tokens per step, in whole pages of 64",
+     .help = "prompt tokens that are computed together, in whole pages of 64",
      .otherwise = "512"},
+    {.name = "prefill-percent",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(prefill_percent),
+     .value = "N",
+     .low = 1,
+     .high = 90,
+     .help = "share of the time that images and prompts get while answers are being written; 50 at most doubles the time "
+             "between two "
+             "tokens",
+     .otherwise = "50"},
+    {.name = "enable-prefix-caching",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(prefix_caching),
+     .help = "keep keys and values of prompts for later ones that begin alike (the default)"},
+    {.name = "no-enable-prefix-caching", .type = OMMAI_OPTION_FLAG, .offset = AT(no_prefix_caching), .help = "keep none"},
+    {.name = "scheduling-policy",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(policy),
+     .value = "POLICY",
+     .initial = "fcfs",
+     .choices = policies,
+     .help = "who goes first: the oldest request (fcfs), or the one with the lowest field priority (priority)"},
+    {.name = "speculative-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(speculative),
+     .value = "JSON",
+     .help = "guess tokens from what prompt and answer have said before, such as {\"method\": \"ngram\", "
+             "\"num_speculative_tokens\": 4, "
+             "\"prompt_lookup_max\": 4}; no answer changes",
+     .otherwise = "no guesses"},
     {.name = "seed",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(seed),

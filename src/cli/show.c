@@ -118,7 +118,8 @@ void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan) {
   ommai_show_fact(out, "language workspace", "%s", ommai_show_bytes(plan->language_workspace_bytes, text, sizeof text));
   ommai_show_fact(out, "linear layers' scratch", "%s", ommai_show_bytes(plan->linear_scratch_bytes, text, sizeof text));
   ommai_show_fact(out, "tables", "%s", ommai_show_bytes(plan->table_bytes, text, sizeof text));
-  ommai_show_fact(out, "one picture's request", "%s", ommai_show_bytes(plan->request_bytes, text, sizeof text));
+  ommai_show_fact(out, "one picture's request", "%s, and %lld at a time",
+                  ommai_show_bytes(plan->request_bytes, text, sizeof text), (long long)plan->max_sequences);
   ommai_show_fact(out, "total", "%s", ommai_show_bytes(plan->total_bytes, text, sizeof text));
   ommai_show_fact(out, "encoded pictures kept", "up to %s more",
                   ommai_show_bytes(plan->encoder_cache_bytes, text, sizeof text));

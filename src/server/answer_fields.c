@@ -171,6 +171,12 @@ static bool read_seed(struct ommai_server *server, const json_t *root, struct om
   return true;
 }
 
+static bool read_cache_salt(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+  if (!ommai_field_string(root, "cache_salt", &fields->cache_salt, error)) return false;
+  if (!fields->cache_salt || fields->cache_salt[0]) return true;
+  return ommai_api_fail(error, 400, "cache_salt", "cache_salt must not be empty.");
+}
+
 static double recommended_or(double recommended, double standard) { return recommended > 0 ? recommended : standard; }
 
 /* What the checkpoint recommends, as vLLM does, else what OpenAI's interface defines. */
@@ -241,7 +247,8 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
          ommai_field_number(root, "frequency_penalty", -2, 2, false, &sampling->frequency_penalty, error) &&
          ommai_field_boolean(root, "ignore_eos", &sampling->ignore_eos, error) &&
          ommai_field_integer(root, "n", 1, OMMAI_MAX_CHOICES, &fields->n, error) &&
-         read_max_tokens(server, root, fields, error) && read_seed(server, root, fields, error) &&
-         read_stop(root, fields, error) && read_stop_tokens(server, root, fields, error) &&
-         refuse_best_of(root, fields->n, error);
+         ommai_field_integer(root, "priority", INT32_MIN, INT32_MAX, &fields->priority, error) &&
+         read_cache_salt(root, fields, error) && read_max_tokens(server, root, fields, error) &&
+         read_seed(server, root, fields, error) && read_stop(root, fields, error) &&
+         read_stop_tokens(server, root, fields, error) && refuse_best_of(root, fields->n, error);
 }

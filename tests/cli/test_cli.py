@@ -997,7 +997,7 @@ def test_bench_encoder(omma, model, sizes, batch):
     assert result["peak_gflops"] == max(result["peaks"]) and len(result["peaks"]) == 4 and result["planned_bytes"] > 0
     doubtful = result["times_peak"] < 1 or min(result["peaks"]) < 0.95 * max(result["peaks"])
     assert (result["peak_note"] is not None) == doubtful
-    assert result["slices"]["number"] > 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
+    assert result["slices"]["number"] >= 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
     assert (result["separate"] is None) == (result["n_pictures"] == 1)
     if result["separate"]:
         ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]
@@ -1075,7 +1075,6 @@ def wait_for_line(process, pattern, seconds=60):
 def test_serve_starts_and_stops(omma, model):
     words = [omma.path, "serve", model, "--port", "0", "--max-num-seqs", "4", "--limit-mm-per-prompt", '{"image": 2, "video": 0}']
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        wait_for_line(process, r"warning: .*--max-num-seqs")
         port = int(wait_for_line(process, r"http://127\.0\.0\.1:(\d+)/v1").group(1))
         assert port > 0
         process.send_signal(signal.SIGINT)

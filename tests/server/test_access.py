@@ -176,10 +176,10 @@ def test_failures_are_lines_too(start):
 # ---- counts
 
 
-def counts(server):
+def counts(server, **keys):
     """http_requests_total by handler, method and class of status."""
     pattern = r'^http_requests_total\{handler="([^"]+)",method="([^"]+)",status="([^"]+)"\} (\d+)$'
-    found = re.findall(pattern, server.get("/metrics").body.decode(), re.MULTILINE)
+    found = re.findall(pattern, server.get("/metrics", **keys).body.decode(), re.MULTILINE)
     return {(handler, method, status): int(count) for handler, method, status, count in found}
 
 
@@ -196,7 +196,7 @@ def test_requests_are_counted_by_status(start):
     server.request("DELETE", "/v1/models", headers=headers)
     server.request("BREW", "/v1/models", headers=headers)
     server.get("/health")
-    assert counts(server) == {
+    assert counts(server, headers=headers) == {
         ("/v1/chat/completions", "POST", "2xx"): 2,
         ("/v1/chat/completions", "POST", "4xx"): 1,
         ("none", "POST", "4xx"): 1,
@@ -204,7 +204,7 @@ def test_requests_are_counted_by_status(start):
         ("/v1/models", "DELETE", "4xx"): 1,
         ("/v1/models", "OTHER", "4xx"): 1,
     }
-    text = server.get("/metrics").body.decode()
+    text = server.get("/metrics", headers=headers).body.decode()
     assert 'http_request_duration_seconds_count{handler="/v1/chat/completions",method="POST"} 3\n' in text
     assert 'http_request_duration_seconds_bucket{handler="none",method="GET",le="+Inf"} 2\n' in text
     assert "http_request_duration_highr_seconds_count 8\n" in text

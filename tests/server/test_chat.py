@@ -244,7 +244,7 @@ def test_stream_on_the_wire(server):
         assert list(event["choices"][0]["delta"]) == ["content"] and event["choices"][0]["finish_reason"] is None
         assert "usage" not in event
     assert events[3]["choices"][0]["finish_reason"] in ("stop", "length") and "stop_reason" in events[3]["choices"][0]
-    assert events[4]["choices"] == [] and list(events[4]["usage"]) == ["prompt_tokens", "total_tokens", "completion_tokens"]
+    assert events[4]["choices"] == [] and list(events[4]["usage"]) == USAGE_KEYS[:4]
     assert events[4]["usage"]["completion_tokens"] == 3
 
 

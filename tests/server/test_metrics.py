@@ -17,7 +17,9 @@ NAMES = (
     "omma:pictures_prepared_ahead_total omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
     "omma:workspace_bytes http_requests_total http_request_duration_seconds http_request_duration_highr_seconds "
     "process_virtual_memory_bytes process_resident_memory_bytes process_start_time_seconds process_cpu_seconds_total "
-    "process_open_fds process_max_fds"
+    "process_open_fds process_max_fds "
+    "vllm:cache_config_info vllm:spec_decode_num_drafts_total vllm:spec_decode_num_draft_tokens_total "
+    "vllm:spec_decode_num_accepted_tokens_total"
 ).split()
 LINE = re.compile(r'^([a-z0-9_:]+)\{engine="0",model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
 # Of the program and of its HTTP: without the engine's labels.
