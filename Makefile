@@ -47,7 +47,7 @@ test-onednn3: packages test-packages ## test the linear layers and the golden mo
 	@tools/test_onednn3.sh
 
 .PHONY: fuzz
-fuzz: ## fuzz what reads hostile input, 10 minutes for each of five targets (with clang: libFuzzer)
+fuzz: ## fuzz what reads hostile input, 10 minutes for each of thirteen targets (with clang: libFuzzer)
 	@tools/fuzz.sh
 
 .PHONY: bench-kernels
@@ -72,6 +72,7 @@ test-packages:
 
 .PHONY: $(VARIANTS)
 $(VARIANTS):
+	@tools/check_build_folder.sh build/$@
 	@cmake -S . -B build/$@ -G Ninja $(BUILD_FLAGS_$@) -DOMMA_TESTS=$(TESTS) > build-$@.log 2>&1 || { cat build-$@.log; rm -f build-$@.log; exit 1; }
 	@rm -f build-$@.log
 	@ninja -C build/$@ $(TARGETS)
@@ -93,7 +94,9 @@ fixtures: ## make the test fixtures anew (needs Python with torch, transformers,
 	python3 tools/make_fixtures.py --out tests/golden
 	python3 tools/make_image_fixtures.py
 	python3 tools/make_text_fixtures.py
+	python3 tools/make_unicode_tables.py
 	python3 tools/make_weights_fixtures.py
+	python3 tools/make_config_fixtures.py
 
 .PHONY: readme-pictures
 readme-pictures: release ## make the pictures of README.md anew: a recorded terminal, and boxes that the demo model finds
@@ -107,6 +110,7 @@ format: ## bring the C sources into the common form
 .PHONY: check
 check: ## the rules that a script can check: layers, names, banned functions, headers
 	tools/check_layers.sh
+	tools/check_fuzz.sh
 
 .PHONY: clean
 clean: ## remove all builds

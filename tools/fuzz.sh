@@ -1,27 +1,30 @@
 #!/bin/sh
-# Fuzzes what reads hostile input: specs of the attention operator, requests, safetensors, pictures, tokenizers. With clang the targets
-# are built for libFuzzer under the address and undefined behaviour sanitizers; without, with gcc's and a driver that mutates at
+# Fuzzes what reads hostile input: specs of the attention operator, requests, model directories, pictures, tokenizers, texts, replies,
+# chat templates. With clang the targets are built for libFuzzer under the address and undefined behaviour sanitizers; without, with gcc's and a driver that mutates at
 # random. New inputs that reach new code are kept in build/fuzz/corpus. Ends with one line 'N passed, N failed'.
 set -u
 cd "$(dirname "$0")/.."
+targets="attention_plan attention_run chat chat_template loadtest model picture request safetensors sampler terminal text tokenizer"
 usage="usage: tools/fuzz.sh [--seconds N] [TARGET...]
   --seconds N  for each target (default 600); two targets run at a time
-  TARGET       attention_plan, request, safetensors, picture, tokenizer (default: all)"
+  TARGET       $targets (default: all)"
 seconds=600
 case "${1:-}" in
   --help | -h) echo "$usage"; exit 0 ;;
   --seconds) [ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }; seconds=$2; shift 2 ;;
 esac
-[ $# -gt 0 ] || set -- attention_plan request safetensors picture tokenizer
+# The names hold no blanks; splitting them is wanted.
+# shellcheck disable=SC2086
+[ $# -gt 0 ] || set -- $targets
 seed=$(date +%s)
 
 folders_of() {
+  case " $targets " in *" $1 "*) ;; *) echo "tools/fuzz.sh: no target $1" >&2; return 2 ;; esac
+  if [ -d "fuzz/corpus/$1" ]; then echo "fuzz/corpus/$1"; fi
   case $1 in
-    attention_plan | request) echo "fuzz/corpus/$1" ;;
     safetensors) echo "tests/data/weights tests/data/weights/sharded" ;;
     picture) echo "tests/data/image" ;;
     tokenizer) echo "tests/data/text/capitals tests/data/text/digits tests/data/text/plain" ;;
-    *) echo "tools/fuzz.sh: no target $1" >&2; return 2 ;;
   esac
 }
 for target in "$@"; do folders_of "$target" > /dev/null || exit 2; done
@@ -30,13 +33,14 @@ tools/install_packages.sh fuzz || echo "going on without clang"
 mkdir -p build
 if command -v clang > /dev/null; then
   kind=libFuzzer
-  flags="-DCMAKE_C_COMPILER=clang -DOMMA_FUZZ=ON"
+  flags="-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DOMMA_FUZZ=ON"
 else
   kind=driver
   flags=-DOMMA_TESTS=ON
 fi
 {
-  cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined -DOMMA_TESTS=OFF $flags &&
+  tools/check_build_folder.sh build/fuzz &&
+    cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=address,undefined -DOMMA_TESTS=OFF $flags &&
     ninja -C build/fuzz $(printf ' fuzz_%s' "$@")
 } > build/log-fuzz 2>&1 || { cat build/log-fuzz; echo "0 passed, 1 failed"; exit 1; }
 echo "$kind, seed $seed, $seconds s for each of: $*"
@@ -48,9 +52,11 @@ run() {
   root=$PWD
   inputs=$root/build/fuzz/corpus/$1
   for name in $(folders_of "$1"); do inputs="$inputs $root/$name"; done
+  words=
+  if [ -f "fuzz/$1.dict" ]; then words=-dict=$root/fuzz/$1.dict; fi
   if [ $kind = libFuzzer ]; then
     (cd "$folder" && "$root/build/fuzz/fuzz/fuzz_$1" -seed="$seed" -max_total_time="$seconds" -max_len=65536 -timeout=60 \
-      -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 $inputs) > "$folder/log" 2>&1
+      -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 $words $inputs) > "$folder/log" 2>&1
   else
     (cd "$folder" && "$root/build/fuzz/fuzz/fuzz_$1" --seed "$seed" --seconds "$seconds" $inputs) > "$folder/log" 2>&1
   fi

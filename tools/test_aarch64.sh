@@ -9,7 +9,8 @@ esac
 tools/install_packages.sh aarch64
 mkdir -p build
 {
-  cmake -S . -B build/aarch64 -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" -DOMMA_ATTENTION_ONLY=ON -DOMMA_TESTS=ON &&
+  tools/check_build_folder.sh build/aarch64 &&
+    cmake -S . -B build/aarch64 -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" -DOMMA_ATTENTION_ONLY=ON -DOMMA_TESTS=ON &&
     ninja -C build/aarch64
 } > build/log-aarch64 2>&1 || { cat build/log-aarch64; exit 1; }
 export OMMA_TEST_SMALL=1

@@ -24,8 +24,9 @@ if [ ! -e "$venv/made-for-$version" ]; then
   : > "$venv/made-for-$version"
 fi
 {
-  cmake -S . -B $folder -G Ninja -DCMAKE_BUILD_TYPE=Release -DOMMA_TESTS=ON \
-    -DOMMA_DNNL_LIBRARY="$venv/lib/libdnnl.so.3" -DOMMA_DNNL_INCLUDE="$venv/include" &&
+  tools/check_build_folder.sh $folder &&
+    cmake -S . -B $folder -G Ninja -DCMAKE_BUILD_TYPE=Release -DOMMA_TESTS=ON \
+      -DOMMA_DNNL_LIBRARY="$venv/lib/libdnnl.so.3" -DOMMA_DNNL_INCLUDE="$venv/include" &&
     ninja -C $folder $tests
 } > build/log-onednn3 2>&1 || { cat build/log-onednn3; exit 1; }
 exec ctest --test-dir $folder --output-on-failure -R "^($(echo $tests | tr ' ' '|'))\$" "$@"

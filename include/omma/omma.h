@@ -40,6 +40,12 @@ enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHT
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
+/* What becomes of a checkpoint whose chat template is none of the family's known ones, or that has none: templates are not run, but
+ * compared, and known ones rendered exactly. KNOWN: it is refused (UNSUPPORTED, field "chat_template") when it is opened, with
+ * config_only when a chat is made ready. FAMILY: chats go on in the form of the nearest known template. UNUSED: it is opened, and chats
+ * are refused. */
+enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_KNOWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
+
 struct omma_model_options {
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
@@ -49,6 +55,7 @@ struct omma_model_options {
   bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
   int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
   int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
+  enum omma_chat_template_use chat_template;
   /* Whose generation_config.json says what omma_model_info recommends. NULL or "auto": the checkpoint's; "vllm": nobody's, the
    * checkpoint's stop tokens remain; else a directory with that file, whose stop tokens count as well, where it has some, and whose
    * max_new_tokens is max_tokens_limit. */
@@ -59,10 +66,14 @@ struct omma_model_options {
   const struct omma_allocator *allocator;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
+  /* Called once when all but the weights has been read and checked, which takes little time and memory; may be NULL. The model can be used
+   * as one opened with config_only, during the call alone. Anything but OK ends the opening with it: *error is to be filled then. */
+  enum omma_status (*before_weights)(void *context, const struct omma_model *model, struct omma_error *error);
+  void *before_weights_context;
 };
 
-/* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json,
- * model.safetensors (or the index and its shards). Every key and every tensor's shape is checked before weights are packed.
+/* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json, the chat
+ * template, model.safetensors (or the index and its shards). Every key and every tensor's shape is checked before weights are packed.
  * Weights are packed once and the pages of their files released. With config_only all but config.json may be missing: the family's
  * published values stand for preprocessor_config.json (omma_model_info tells), and only plans are made then. Errors: IO, FORMAT,
  * UNSUPPORTED, MEMORY; the message names file and key or tensor. */
@@ -94,7 +105,9 @@ struct omma_model_info {
   int64_t patch_size, merge_size, patch_dim, n_deepstack;
   int64_t min_pixels, max_pixels;
   const char *published_values; /* what stands for a missing preprocessor_config.json, as "X's published values"; else NULL */
-  enum omma_box_unit box_unit;  /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
+  const char *chat_template; /* whose chat template prompts are rendered by: the checkpoint's own, else the nearest known one */
+  const char *chat_template_difference; /* what differs in the checkpoint's own, one line with file and line; NULL: nothing */
+  enum omma_box_unit box_unit;          /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
   /* What generation_config.json says of sampling, with do_sample or without, for requests that do not say it themselves; 0 where it
    * says nothing, but temperature -1. The library itself samples as struct omma_sampling says. */
   double recommended_temperature, recommended_top_p, recommended_min_p;
@@ -183,9 +196,10 @@ struct omma_image_plan {
   int32_t resized_width, resized_height; /* what the tower sees */
   int64_t grid_thw[3];                   /* patches: time, rows, columns */
   int64_t n_patches, n_tokens;
-  int64_t n_segments; /* stretches of patches that see each other: one per picture, or per temporal patch of a video */
-  int64_t n_windows;  /* stretches in the tower's windowed layers; 0: it has none */
-  double flops;       /* of the vision tower for this picture alone */
+  int64_t n_segments;   /* stretches of patches that see each other: one per picture, or per temporal patch of a video */
+  int64_t n_windows;    /* stretches in the tower's windowed layers; 0: it has none */
+  double flops;         /* of the vision tower for this picture alone */
+  int64_t resize_bytes; /* taken beside the pixels while it, or one frame, is resized */
 };
 /* Errors: LIMIT (aspect ratio, size), ARGUMENT (sizes or options below 1). */
 OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
@@ -215,6 +229,11 @@ OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const 
  * may be NULL when capacity is 0. Errors: FORMAT (invalid UTF-8, with the byte offset), LIMIT. */
 OMMA_API enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens,
                                         size_t capacity, size_t *n_tokens, struct omma_error *error);
+
+/* The number of tokens that omma_tokenize makes, counted no further than to `limit`: where it is so large or larger, *n_tokens is at least
+ * `limit` and at most the number, and the time bounded by the limit: a text that is too long for fewer is not looked at. Errors: as there. */
+OMMA_API enum omma_status omma_count_tokens(const struct omma_model *model, const char *text, size_t text_size, size_t limit,
+                                            size_t *n_tokens, struct omma_error *error);
 
 /* The text of token ids, invalid UTF-8 replaced by U+FFFD; sizes as in omma_tokenize, no NUL added. Errors: ARGUMENT (an id out of
  * range, with its index). */
@@ -250,8 +269,10 @@ struct omma_part {
   size_t text_size;
   const struct omma_image *image;
   struct omma_image_options image_options; /* of the picture, or of the video's frames: see omma_model_plan_video */
-  /* A name that stands for the picture or video in the encoder's cache, where the caller answers for it; NULL: its pixels. */
+  /* A name of the picture or video, NULL: none. What is kept of it is found again by its pixels and this name together, or by the name
+   * alone where `image_name_suffices`: the caller then answers for the name never meaning two pictures. */
   const char *image_name;
+  bool image_name_suffices;
   const struct omma_video *video;
 };
 
@@ -291,6 +312,10 @@ struct omma_request_options {
   bool continue_final_message; /* the last message is the beginning of the answer: not closed, no new turn opened */
   /* A prompt that would never fit into its KV cache is refused (LIMIT "input_tokens") before pictures are resized; may be NULL. */
   const struct omma_engine *engine;
+  int64_t priority; /* lower goes first, in an engine that goes by priority; elsewhere it means nothing */
+  /* Prompts with different salts share no keys and values, so that nobody can tell from the time of an answer what others asked; NULL:
+   * none. */
+  const char *cache_salt;
 };
 
 struct omma_request;
@@ -301,12 +326,17 @@ struct omma_request;
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
                                               size_t n_messages, const struct omma_request_options *options,
                                               struct omma_request **request, struct omma_error *error);
+/* Counts the tokens of the prompt that omma_request_create would make, from texts and the sizes of pictures: resizes none, and works for
+ * config_only models. Errors: as there. */
+OMMA_API enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
+                                                   size_t n_messages, const struct omma_request_options *options,
+                                                   int64_t *n_tokens, struct omma_error *error);
 /* The same from a prompt's ids (of omma_tokenize, say), without chat form and pictures: of the options, the sampling counts. Errors:
  * ARGUMENT with `field` ("prompt": no id, or one out of range, with its index; or as above), LIMIT ("input_tokens"), MEMORY. */
 OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                                      const struct omma_request_options *options, struct omma_request **request,
                                                      struct omma_error *error);
-/* The same prompt with another sampling (NULL: the defaults): resized pictures are shared, and either may be destroyed first.
+/* The same prompt and priority with another sampling (NULL: the defaults): resized pictures are shared, and either may be destroyed first.
  * Thread-safe. Errors: ARGUMENT with `field`, MEMORY. */
 OMMA_API enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
                                             struct omma_request **request, struct omma_error *error);
@@ -318,32 +348,51 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 /* ---- engine ----------------------------------------------------------------------------------------------------------- */
 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
+#define OMMA_DEFAULT_MAX_SEQUENCES 8
 
 struct omma_engine_options {
-  int64_t kv_cache_bytes; /* pages of keys and values; 0: room for max_model_len tokens, at most 1 GiB */
-  int64_t patch_budget;   /* patches the tower takes at once (a bigger picture still runs, alone); 0: the default above */
-  int64_t prefill_chunk;  /* prompt tokens per step, rounded up to whole pages; 0: 512 */
-  int64_t queue_limit;    /* requests that may wait; 0: 256 */
+  /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
+   * at that moment beside the rest and a reserve. Pages take memory when they are first written. */
+  int64_t kv_cache_bytes;
+  int64_t patch_budget;  /* patches the tower takes at once (a bigger picture still runs, alone); 0: the default above */
+  int64_t prefill_chunk; /* prompt tokens per step, rounded up to whole pages; 0: 512 */
+  int64_t queue_limit;   /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
-  /* How long the tower works before the engine looks at its queue again, aimed at from below; 0: 1000. A tile of 128 rows on every
-   * thread is the least. Short slices cost a few per cent in waiting at their ends, and change no result. */
+  /* How long the tower or a prompt is worked on before the engine looks at its queue again, while no answer is being written, aimed at
+   * from below; 0: 1000. A tile of 128 rows on every thread is the least. Short slices cost a few per cent in waiting at their ends,
+   * and change no result. */
   int64_t slice_ms;
+  /* While answers are being written: per cent of the time that images and prompts of others get, 1 to 90; 0: 50, which at most doubles
+   * the time between two tokens. */
+  int64_t slice_percent;
+  int64_t max_sequences; /* requests that are worked on at the same time, at most 1024; 0: the default above */
+  /* A request is begun when there is room for its prompt and this many tokens of its answer, or all of them; 0: 512, -1: none. Where room
+   * runs out later, the youngest request gives its own up and goes on afterwards, with the same answer. */
+  int64_t reserve_tokens;
+  /* Tokens of an answer that are guessed from what prompt and answer have said before, and checked in one step with the last one: at most
+   * draft_tokens (up to 15; 0: none), found by the last lookup_max to lookup_min tokens (up to 64; 0: the other one, or 5). No answer
+   * changes; where guesses are mostly wrong they pause. */
+  int64_t draft_tokens, lookup_min, lookup_max;
+  bool no_prefix_cache; /* keep no keys and values of prompts for later ones that begin alike */
+  bool by_priority;     /* requests go by their priority, then by age; else by age alone */
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
  * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, most of
- * it code that oneDNN makes for the shapes of layers. */
+ * it code that oneDNN makes for the shapes of layers; and omma_image_plan.resize_bytes. */
 struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
   int64_t kv_cache_tokens;
-  int64_t vision_workspace_bytes; /* for the patch budget; enlarged once for a picture that is over it */
-  int64_t language_workspace_bytes;
-  int64_t linear_scratch_bytes; /* the linear layers' own, of all threads */
-  int64_t table_bytes;          /* logits, sampler and penalty tables */
-  int64_t encoder_cache_bytes;  /* the most that kept pictures may take; grows in use and is not in total_bytes */
-  int64_t request_bytes;        /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t max_model_len;            /* prompt and answer of one request: the model's, or what the KV cache holds of it */
+  int64_t vision_workspace_bytes;   /* for the patch budget; enlarged once for a picture that is over it */
+  int64_t language_workspace_bytes; /* for prompts and for generated tokens */
+  int64_t linear_scratch_bytes;     /* the linear layers' own, of all threads */
+  int64_t table_bytes;              /* logits, sampler and penalty tables of all sequences, the scheduler's and the pages' */
+  int64_t encoder_cache_bytes;      /* the most that kept pictures may take; grows in use and is not in total_bytes */
+  int64_t request_bytes;            /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t max_sequences;            /* such requests at the same time, which total_bytes has */
   int64_t total_bytes;
 };
 /* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
@@ -353,6 +402,8 @@ OMMA_API enum omma_status omma_plan_memory(const struct omma_model *model, const
 /* Creates the engine: its thread, its team, its memory. One engine per model at a time (BUSY otherwise). */
 OMMA_API enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
                                              struct omma_engine **engine, struct omma_error *error);
+/* Tokens that prompt and answer of one request may have together: the model's limit, or what the KV cache holds of it. */
+OMMA_API int64_t omma_engine_max_model_len(const struct omma_engine *engine);
 /* Cancels what waits and runs, calls the on_finish of each, joins the thread, frees everything. */
 OMMA_API void omma_engine_destroy(struct omma_engine *engine);
 
@@ -386,13 +437,17 @@ struct omma_timings { /* seconds */
 struct omma_result {
   enum omma_finish finish;
   int64_t n_prompt_tokens, n_completion_tokens;
+  int64_t n_cached_tokens; /* of the prompt's, whose keys and values an earlier prompt had left */
   int32_t stop_token;      /* the id that ended it, or -1 */
   const char *stop_string; /* the string that ended it, or NULL */
   struct omma_timings timings;
   struct omma_error error; /* with OMMA_FINISH_ERROR */
 };
 
-/* Called on the engine's thread; must be quick and must not call the engine, but for omma_engine_cancel. Each may be NULL.
+/* An engine works on up to max_sequences requests at the same time and takes a step of each in turn; the tokens of a request and its
+ * log-probabilities are bit-identical to those of the request alone.
+ *
+ * Called on the engine's thread; must be quick and must not call the engine, but for omma_engine_cancel. Each may be NULL.
  * on_token returning false cancels the request. on_finish comes exactly once per submitted request, last. */
 struct omma_callbacks {
   void *context;
@@ -402,7 +457,8 @@ struct omma_callbacks {
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: BUSY (queue
- * full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is going down). */
+ * full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is
+ * going down). */
 OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                              const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
 /* Ends a request at its next step; on_finish follows with OMMA_FINISH_CANCELLED. Unknown and finished ids are ignored. */
@@ -415,12 +471,20 @@ OMMA_API enum omma_status omma_generate(struct omma_engine *engine, const struct
 
 /* Counters since creation, for dashboards. */
 struct omma_engine_stats {
-  int64_t n_waiting, n_running;
-  int64_t n_finished[4]; /* by enum omma_finish */
+  int64_t n_waiting, n_running; /* waiting: those too that lost their pages to older ones and will go on */
+  int64_t n_finished[4];        /* by enum omma_finish */
   int64_t prompt_tokens, generation_tokens;
   int64_t images, patches, encoder_passes; /* through the tower; a pass takes several pictures */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
-  int64_t kv_pages, kv_pages_used;
+  int64_t kv_pages, kv_pages_used;                 /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
+  int64_t kv_pages_kept;                           /* of earlier prompts, for later ones; given up when pages run out */
+  bool prefix_cache;                               /* keys and values of prompts are kept */
+  int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
+  int64_t n_drafts, draft_tokens, accepted_tokens; /* guesses, their tokens, and how many of these were right */
+  int64_t decode_steps;
+  double decode_seconds,
+      decode_model_seconds;           /* of these steps in all, and of the network in them: the rest draws tokens and tells */
+  int64_t n_preemptions, n_preempted; /* requests that lost their pages for a while: in all, and now */
   int64_t workspace_bytes;
   bool alive; /* false after an internal failure: nothing is accepted any more */
 };

@@ -27,17 +27,65 @@ bool ommai_file_exists(const char *path) {
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-/* Opens a regular file and learns its size. O_NONBLOCK keeps a named pipe from hanging the open. */
-static enum omma_status open_regular(const char *path, int *descriptor, size_t *size, struct omma_error *error) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return ommai_fail(error, OMMA_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
+enum omma_status ommai_file_find(char *path, size_t size, const char *directory, const char *name, bool *found,
+                                 struct omma_error *error) {
   struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
+  *found = false;
+  if (!ommai_path_join(path, size, directory, name)) {
+    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
+  }
+  if (lstat(path, &info) != 0) {
+    if (errno == ENOENT) return OMMA_OK;
+    return ommai_fail(error, OMMA_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
+  }
+  if (stat(path, &info) != 0) {
+    return ommai_fail(error, OMMA_ERROR_IO, "%s: a link that cannot be followed: %s", path, strerror(errno));
+  }
+  if (!S_ISREG(info.st_mode)) return ommai_fail(error, OMMA_ERROR_IO, "%s: not a regular file", path);
+  *found = true;
+  return OMMA_OK;
+}
+
+/* The size of an open regular file. */
+static enum omma_status size_of_regular(int descriptor, const char *path, size_t *size, struct omma_error *error) {
+  struct stat info;
+  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
     return ommai_fail(error, OMMA_ERROR_IO, "%s: not a regular file", path);
   }
-  *descriptor = fd;
   *size = (size_t)info.st_size;
+  return OMMA_OK;
+}
+
+/* Opens a regular file and learns its size. O_NONBLOCK keeps a named pipe from hanging the open. */
+static enum omma_status open_regular(const char *path, int *descriptor, size_t *size, struct omma_error *error) {
+  int fd = *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return ommai_fail(error, OMMA_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
+  enum omma_status status = size_of_regular(fd, path, size, error);
+  if (status != OMMA_OK) close(fd);
+  return status;
+}
+
+enum omma_status ommai_file_read_open(int descriptor, const char *name, size_t limit, const struct omma_allocator *allocator,
+                                      char **data, size_t *size, struct omma_error *error) {
+  size_t expected;
+  OMMAI_TRY(size_of_regular(descriptor, name, &expected, error));
+  if (expected > limit) {
+    return ommai_fail(error, OMMA_ERROR_LIMIT, "%s: %zu bytes, more than the limit of %zu", name, expected, limit);
+  }
+  char *buffer = ommai_allocate(allocator, expected + 1, 1);
+  if (!buffer) return ommai_fail_memory(error, name, expected + 1);
+  for (size_t at = 0; at < expected;) {
+    ssize_t got = read(descriptor, buffer + at, expected - at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      ommai_release(allocator, buffer, expected + 1, 1);
+      return ommai_fail(error, OMMA_ERROR_IO, "%s: read %zu of %zu bytes: %s", name, at, expected,
+                        got < 0 ? strerror(errno) : "the file became shorter");
+    }
+    at += (size_t)got;
+  }
+  *data = buffer;
+  *size = expected;
   return OMMA_OK;
 }
 
@@ -46,32 +94,7 @@ enum omma_status ommai_file_read(const char *path, size_t limit, const struct om
   int fd;
   size_t expected;
   OMMAI_TRY(open_regular(path, &fd, &expected, error));
-  enum omma_status status = OMMA_OK;
-  char *buffer = NULL;
-  if (expected > limit) {
-    status = ommai_fail(error, OMMA_ERROR_LIMIT, "%s: %zu bytes, more than the limit of %zu", path, expected, limit);
-    goto done;
-  }
-  buffer = ommai_allocate(allocator, expected + 1, 1);
-  if (!buffer) {
-    status = ommai_fail_memory(error, path, expected + 1);
-    goto done;
-  }
-  for (size_t at = 0; at < expected;) {
-    ssize_t got = read(fd, buffer + at, expected - at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      status = ommai_fail(error, OMMA_ERROR_IO, "%s: read %zu of %zu bytes: %s", path, at, expected,
-                          got < 0 ? strerror(errno) : "the file became shorter");
-      goto done;
-    }
-    at += (size_t)got;
-  }
-  *data = buffer;
-  *size = expected;
-  buffer = NULL;
-done:
-  ommai_release(allocator, buffer, expected + 1, 1);
+  enum omma_status status = ommai_file_read_open(fd, path, limit, allocator, data, size, error);
   close(fd);
   return status;
 }

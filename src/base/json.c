@@ -23,7 +23,9 @@ const char *ommai_json_kind(const json_t *value) {
 
 enum omma_status ommai_json_load(const char *name, const char *data, size_t size, json_t **root, struct omma_error *error) {
   json_error_t reason;
-  json_t *document = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason);
+  bool no_memory;
+  json_t *document = ommai_json_parse(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason, &no_memory);
+  if (no_memory) return ommai_fail(error, OMMA_ERROR_MEMORY, "%s: out of memory: %zu bytes of JSON", name, size);
   if (!document) {
     return ommai_fail(error, OMMA_ERROR_FORMAT, "%s: invalid JSON at line %d, column %d: %s", name, reason.line, reason.column,
                       reason.text);

@@ -11,7 +11,11 @@
 /* What a value is, for messages: "an array", "null". */
 const char *ommai_json_kind(const json_t *value);
 
-/* Parses a file of at most `limit` bytes whose top level must be an object. Duplicate keys are refused. The caller decrefs. */
+/* json_loadb, but that *no_memory tells the want of memory from wrong JSON; either gives NULL. Thread-safe. */
+json_t *ommai_json_parse(const char *text, size_t size, size_t flags, json_error_t *reason, bool *no_memory);
+
+/* Parses a file of at most `limit` bytes whose top level must be an object. Duplicate keys are refused. The caller decrefs.
+ * Errors: IO, LIMIT, FORMAT, MEMORY. */
 enum omma_status ommai_json_load_file(const char *path, size_t limit, const struct omma_allocator *allocator, json_t **root,
                                       struct omma_error *error);
 

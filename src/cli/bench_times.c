@@ -5,6 +5,9 @@
 
 #include "cli/diagnostics.h"
 
+/* Readings of the peak that differ by more than this are told. */
+#define STEADY 0.05
+
 static int compare_times(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -52,4 +55,24 @@ int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops
   int code = ommai_measure_best(isa, n_threads, &best);
   *gflops = ommai_machine_gflops(&best, bf16);
   return code;
+}
+
+int ommai_peaks_read(struct ommai_peaks *peaks, const char *isa, int n_threads, bool bf16) {
+  return ommai_measure_peak(isa, n_threads, bf16, &peaks->gflops[peaks->n++]);
+}
+
+double ommai_peaks_best(const struct ommai_peaks *peaks) {
+  double best = 0;
+  for (size_t i = 0; i < peaks->n; i++) best = fmax(best, peaks->gflops[i]);
+  return best;
+}
+
+double ommai_peaks_lowest(const struct ommai_peaks *peaks) {
+  double lowest = ommai_peaks_best(peaks);
+  for (size_t i = 0; i < peaks->n; i++) lowest = fmin(lowest, peaks->gflops[i]);
+  return lowest;
+}
+
+const char *ommai_peaks_doubt(const struct ommai_peaks *peaks) {
+  return ommai_peaks_lowest(peaks) < (1 - STEADY) * ommai_peaks_best(peaks) ? "this machine is not steady" : NULL;
 }

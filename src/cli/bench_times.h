@@ -24,4 +24,21 @@ double ommai_machine_gflops(const struct omma_machine *machine, bool bf16);
 /* GFLOP/s that n_threads threads reach out of registers at the CPU level `isa` (NULL: the best), as above. Returns an exit code. */
 int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops);
 
+/* Readings of ommai_measure_peak, in order; zeros to begin with. */
+enum { OMMAI_MAX_PEAKS = 8 };
+struct ommai_peaks {
+  double gflops[OMMAI_MAX_PEAKS];
+  size_t n;
+};
+
+/* Adds a reading, of which there is room for at least one more. Returns an exit code. */
+int ommai_peaks_read(struct ommai_peaks *peaks, const char *isa, int n_threads, bool bf16);
+
+/* The best reading, which counts: another program that has the CPUs meanwhile only ever lowers one. And the lowest. 0 without any. */
+double ommai_peaks_best(const struct ommai_peaks *peaks);
+double ommai_peaks_lowest(const struct ommai_peaks *peaks);
+
+/* Why the best cannot be relied on: the readings differ by more than 5 %. NULL: nothing speaks against it. */
+const char *ommai_peaks_doubt(const struct ommai_peaks *peaks);
+
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
 #include "cli/json_out.h"
 
 struct search {
@@ -81,7 +82,9 @@ bool ommai_boxes_find(const char *text, size_t size, const struct ommai_box_pict
   const char *end = text + size, *at = text;
   while (at < end && (at = memchr(at, '{', (size_t)(end - at)))) {
     json_error_t error;
-    json_t *value = json_loadb(at, (size_t)(end - at), JSON_DISABLE_EOF_CHECK, &error);
+    bool no_memory;
+    json_t *value = ommai_json_parse(at, (size_t)(end - at), JSON_DISABLE_EOF_CHECK, &error, &no_memory);
+    if (no_memory) return false;
     if (!value) {
       /* What is nested too deep would be read again and again, from each level of it. */
       at += json_error_code(&error) == json_error_stack_overflow ? error.position : 1;

@@ -6,6 +6,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "cli/diagnostics.h"
 #include "cli/history_file.h"
@@ -13,10 +14,13 @@
 #include "cli/line_editor.h"
 #include "cli/pasted_paths.h"
 #include "cli/paths.h"
+#include "cli/question.h"
+#include "cli/room.h"
+#include "cli/text_lines.h"
 
 #define MAX_PENDING 64
 
-static const char prompt[] = "> ";
+static const char first_prompt[] = "> ", further_prompt[] = "... ";
 
 struct session {
   struct omma_model *model;
@@ -26,12 +30,17 @@ struct session {
   struct ommai_line_editor *editor; /* NULL: lines are read as they come */
   size_t n_kept;                    /* messages that /reset leaves */
   struct omma_part pending[MAX_PENDING];
-  size_t n_pending; /* pictures and videos for the next question */
+  size_t n_pending;    /* pictures and videos for the next question */
+  double decode_image; /* seconds that they took to be read and decoded */
+  bool taken_back;     /* they belong to a question that did not fit, and wait for it to be asked anew */
+  int code;            /* exit code at the end */
 };
 
 static void drop_pending(struct session *session) {
   for (size_t i = 0; i < session->n_pending; i++) ommai_attachment_release(&session->pending[i]);
   session->n_pending = 0;
+  session->decode_image = 0;
+  session->taken_back = false;
 }
 
 /* Whether one more can go with the next question; says what is wrong. */
@@ -48,7 +57,9 @@ static bool can_attach(const struct session *session, const char *kind, const ch
 static void add_image(struct session *session, const char *source) {
   struct omma_part *part = &session->pending[session->n_pending];
   if (!can_attach(session, "image", source)) return;
+  double start = ommai_clock_seconds();
   if (ommai_attach_image(source, &session->options->attaching, part) != OMMAI_EXIT_DONE) return;
+  session->decode_image += ommai_clock_seconds() - start;
   session->n_pending++;
   printf("(%dx%d, goes with the next question)\n", (int)omma_image_width(part->image), (int)omma_image_height(part->image));
 }
@@ -61,7 +72,9 @@ static void add_video(struct session *session, const char *line) {
   bool pasted = ommai_pasted_path(&rest, path, sizeof path) == OMMAI_WORD_FOUND && !rest[strspn(rest, " \t")];
   const char *source = pasted ? path : line;
   if (!can_attach(session, "video", source)) return;
+  double start = ommai_clock_seconds();
   if (ommai_attach_video(source, &session->options->attaching, part) != OMMAI_EXIT_DONE) return;
+  session->decode_image += ommai_clock_seconds() - start;
   session->n_pending++;
   printf("(%zu frames, go with the next question)\n", part->video->n_frames);
 }
@@ -79,9 +92,11 @@ static void add_images(struct session *session, const char *line) {
 }
 
 static void reset(struct session *session) {
+  bool wait = session->taken_back && session->n_pending;
   ommai_conversation_truncate(session->conversation, session->n_kept);
-  drop_pending(session);
-  puts("(a new conversation)");
+  if (!wait) drop_pending(session);
+  session->taken_back = false;
+  puts(wait ? "(a new conversation; the pictures of the last question wait for the next)" : "(a new conversation)");
 }
 
 /* A conversation begins with its system message: setting one begins a new conversation. Pictures that wait are kept. */
@@ -104,9 +119,15 @@ static void print_help(bool edits) {
       "/system TEXT    begin a new conversation with this system message; without TEXT, with none\n"
       "/reset          begin a new conversation\n"
       "/help           this text\n"
-      "/quit           leave; quit or exit alone on a line and the end of input (Ctrl-D) do the same\n"
-      "Ctrl-C ends an answer; at the prompt it drops the line, and twice it leaves. Everything else is a question.");
-  if (edits) puts("The arrow keys bring earlier lines back, Ctrl-R looks for one, Tab completes paths and commands.");
+      "/bye            leave; /quit, quit or exit alone on a line and the end of input (Ctrl-D) do the same\n"
+      "\"\"\" begins a question of several lines, up to the next \"\"\". Ctrl-C ends an answer or clears the line. Everything "
+      "else\n"
+      "is a question.");
+  if (edits) {
+    puts(
+        "A pasted text of several lines is one question. The arrow keys bring earlier lines back, Ctrl-R looks for one,\n"
+        "Tab completes paths and commands. Ctrl-C twice at the empty prompt leaves.");
+  }
 }
 
 /* The text behind a command word, in letters of either case, or NULL when the line is not that command. */
@@ -116,10 +137,45 @@ static const char *command_argument(const char *line, const char *command) {
   return line + size + strspn(line + size, " ");
 }
 
+/* Tokens of the conversation as it is; 0 where that cannot be told. */
+static int64_t count_tokens(const struct session *session) {
+  const struct ommai_conversation *conversation = session->conversation;
+  int64_t n_tokens = 0;
+  if (!conversation->count) return 0;
+  omma_count_prompt_tokens(session->model, conversation->messages, conversation->count, NULL, &n_tokens, NULL);
+  return n_tokens;
+}
+
+/* A question that does not fit behind those before it: its pictures wait again, and what helps is said. */
+static void take_back(struct session *session) {
+  const struct ommai_conversation *conversation = session->conversation;
+  const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
+  const struct omma_message question = conversation->messages[conversation->count - 1];
+  struct omma_memory_plan plan;
+  struct omma_error error;
+  bool alone = omma_plan_memory(session->model, &options, 0, &plan, &error) == OMMA_OK;
+  plan.max_model_len = omma_engine_max_model_len(session->engine);
+  alone = alone && ommai_room_check_prompt(session->model, &plan, &question, 1, &error) == OMMA_OK;
+  session->n_pending = ommai_conversation_take_back(session->conversation, session->pending);
+  if (!alone) {
+    drop_pending(session);
+    ommai_note("the question was taken back, it does not fit by itself: %s", error.message);
+    return;
+  }
+  session->taken_back = true;
+  ommai_note(
+      "the question was taken back: the conversation so far fills %lld of %lld tokens, pictures included. /reset begins a "
+      "new one, in which the question can be asked again%s",
+      (long long)count_tokens(session), (long long)omma_engine_max_model_len(session->engine),
+      session->n_pending ? "; its pictures wait" : "");
+}
+
 static void ask(struct session *session, const char *question) {
   size_t before = session->conversation->count;
   size_t n_attachments = session->n_pending;
+  double decode_image = session->decode_image;
   session->n_pending = 0;
+  drop_pending(session);
   if (ommai_conversation_add(session->conversation, OMMA_ROLE_USER, session->pending, n_attachments, question,
                              strlen(question)) != OMMAI_EXIT_DONE) {
     return;
@@ -128,9 +184,12 @@ static void ask(struct session *session, const char *question) {
   int code = ommai_answer(session->model, session->engine, session->conversation, &session->options->answering, &answer);
   if (code == OMMAI_EXIT_DONE) {
     puts(answer.interrupted ? " (interrupted)" : "");
+    if (session->options->verbose) ommai_answer_note(&answer, decode_image);
     code = ommai_conversation_add(session->conversation, OMMA_ROLE_ASSISTANT, NULL, 0, answer.text, answer.text_size);
   }
-  if (code != OMMAI_EXIT_DONE) {
+  if (code != OMMAI_EXIT_DONE && answer.too_long) {
+    take_back(session);
+  } else if (code != OMMAI_EXIT_DONE) {
     ommai_conversation_truncate(session->conversation, before);
     ommai_note("the question was taken back: ask again, or begin anew with /reset");
   }
@@ -139,23 +198,20 @@ static void ask(struct session *session, const char *question) {
 
 /* Without a slash nothing may stand behind the word: a question could begin so. */
 static bool is_farewell(const char *line) {
-  if (command_argument(line, "/quit") || command_argument(line, "/exit")) return true;
+  if (command_argument(line, "/bye") || command_argument(line, "/quit") || command_argument(line, "/exit")) return true;
   const char *rest = command_argument(line, "quit");
   if (!rest) rest = command_argument(line, "exit");
   return rest && !*rest;
 }
 
-/* False when the session is over. */
+/* A line that may be a command, a list of paths, or a question. False when the session is over. */
 static bool handle_line(struct session *session, const char *line) {
   const char *argument;
-  if (!*line) return true;
   if (is_farewell(line)) return false;
   if ((argument = command_argument(line, "/image"))) {
     add_images(session, argument);
   } else if ((argument = command_argument(line, "/video"))) {
     add_video(session, argument);
-  } else if ((argument = command_argument(line, "/system"))) {
-    set_system(session, argument);
   } else if (command_argument(line, "/reset")) {
     reset(session);
   } else if (command_argument(line, "/help")) {
@@ -170,52 +226,106 @@ static bool handle_line(struct session *session, const char *line) {
   return true;
 }
 
-/* A line with the prompt before it; release with free(). NULL at the end of input and when a signal came. */
-static char *take_line(const struct session *session) {
-  if (session->editor) return ommai_line_editor_read(session->editor);
-  char *line = NULL;
+/* What was typed, or said between quotes. False when the session is over. */
+static bool handle(struct session *session, const struct ommai_question *question) {
+  const char *text = question->text, *argument = command_argument(text, "/system");
+  bool several_lines = question->quoted || strchr(text, '\n');
+  if (ommai_text_is_blank(text, strlen(text))) return true;
+  if (argument) {
+    set_system(session, argument);
+  } else if (several_lines && !ommai_pasted_pictures(text)) {
+    ask(session, text);
+  } else {
+    return handle_line(session, text);
+  }
+  return true;
+}
+
+/* Reads a line behind a prompt, to be released with free(). A terminal that edits its lines itself drops what was typed at a signal, and
+ * does not tell whether there was any. */
+static enum ommai_line_end take_line(const struct session *session, const char *prompt, char **line) {
+  if (session->editor) return ommai_line_editor_read(session->editor, prompt, line);
   size_t capacity = 0;
+  *line = NULL;
   fputs(prompt, stdout);
   fflush(stdout);
   /* A terminal hands out one line at a time, so none waits in stdin's buffer. */
-  if (ommai_interrupt_wait_for(STDIN_FILENO) == OMMAI_WAIT_READY && getline(&line, &capacity, stdin) >= 0) {
-    line[strcspn(line, "\r\n")] = '\0';
-    return line;
+  enum ommai_wait wait = ommai_interrupt_wait_for(STDIN_FILENO);
+  if (wait == OMMAI_WAIT_READY && getline(line, &capacity, stdin) >= 0) {
+    (*line)[strcspn(*line, "\r\n")] = '\0';
+    return OMMAI_LINE_READ;
   }
-  free(line);
-  return NULL;
+  free(*line);
+  *line = NULL;
+  clearerr(stdin); /* a Ctrl-D that ends a question only */
+  return wait == OMMAI_WAIT_READY ? OMMAI_LINE_END_OF_INPUT : OMMAI_LINE_CLEARED;
 }
 
-/* The next line. NULL at the end of input, after a second Ctrl-C in a row, or when the program is to end. */
-static char *read_line(const struct session *session) {
-  char *line;
-  bool leave, asked = false;
+/* Reads lines up to the end of a question. */
+static enum ommai_line_end take_question(const struct session *session, struct ommai_question *question) {
+  enum ommai_line_end end;
+  *question = (struct ommai_question){0};
   do {
+    char *line;
+    end = take_line(session, question->open ? further_prompt : first_prompt, &line);
+    if (end == OMMAI_LINE_READ && !ommai_question_add(question, line)) end = OMMAI_LINE_END_OF_INPUT;
+    free(line);
+  } while (end == OMMAI_LINE_READ && question->open);
+  bool begun = end != OMMAI_LINE_READ && question->open;
+  if (end != OMMAI_LINE_READ) ommai_question_release(question);
+  return begun && !ommai_interrupt_terminates() ? OMMAI_LINE_CLEARED : end;
+}
+
+/* Reads the next question; what was typed before Ctrl-C is dropped. False at the end of input, after Ctrl-C twice in a row where nothing
+ * was typed, and when the program is to end. */
+static bool read_question(struct session *session, struct ommai_question *question) {
+  bool asked = false;
+  for (;;) {
     ommai_interrupt_defer();
-    line = take_line(session);
-    leave = asked || !ommai_interrupted() || ommai_interrupt_terminates();
+    enum ommai_line_end end = take_question(session, question);
+    bool terminated = ommai_interrupt_terminates();
     ommai_interrupt_resume();
-    if (!line) puts(leave ? "" : "\n(again Ctrl-C, Ctrl-D or /quit leaves)");
-    asked = true;
-  } while (!line && !leave);
-  return line;
+    if (end == OMMAI_LINE_READ) return true;
+    if (terminated || end == OMMAI_LINE_END_OF_INPUT || (end == OMMAI_LINE_INTERRUPTED && asked)) {
+      puts("");
+      session->code = end == OMMAI_LINE_END_OF_INPUT ? OMMAI_EXIT_DONE : ommai_interrupt_status();
+      return false;
+    }
+    asked = end == OMMAI_LINE_INTERRUPTED;
+    if (asked) {
+      puts("\n(Ctrl-C again, Ctrl-D or /bye leaves)");
+    } else {
+      puts(session->editor && ommai_interrupted() ? "^C" : "\n(Ctrl-D or /bye leaves)");
+    }
+  }
 }
 
 static void converse(struct session *session) {
   bool go_on = true;
   puts("Ask a question; /help lists the commands.");
   while (go_on) {
-    char *line = read_line(session);
-    if (line && session->editor && line[strspn(line, " \t")]) ommai_line_editor_remember(session->editor, line);
-    go_on = line && handle_line(session, line);
-    free(line);
+    struct ommai_question question;
+    go_on = read_question(session, &question);
+    if (!go_on) return;
+    if (session->editor && !ommai_text_is_blank(question.text, question.size))
+      ommai_line_editor_remember(session->editor, question.text);
+    go_on = handle(session, &question);
+    ommai_question_release(&question);
+    if (go_on && ommai_interrupt_terminates()) {
+      session->code = ommai_interrupt_status();
+      go_on = false;
+    }
   }
 }
 
 int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_session_options *options,
                        struct omma_part *attachments, size_t n_attachments, struct ommai_conversation *conversation) {
-  struct session session = {
-      .model = model, .engine = engine, .options = options, .conversation = conversation, .n_kept = conversation->count};
+  struct session session = {.model = model,
+                            .engine = engine,
+                            .options = options,
+                            .conversation = conversation,
+                            .n_kept = conversation->count,
+                            .decode_image = options->decode_image};
   char history[OMMAI_MAX_PATH];
   for (size_t i = 0; i < n_attachments; i++) {
     if (session.n_pending < MAX_PENDING) {
@@ -226,9 +336,10 @@ int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, con
   }
   if (n_attachments > MAX_PENDING) ommai_warn("only the first %d pictures and videos go with the first question", MAX_PENDING);
   bool keep = options->history && ommai_history_path(history, sizeof history);
-  session.editor = ommai_line_editor_create(prompt, keep ? history : NULL);
+  session.editor = ommai_line_editor_create(keep ? history : NULL);
   converse(&session);
   ommai_line_editor_destroy(session.editor);
   drop_pending(&session);
-  return ommai_finish_output();
+  int code = ommai_finish_output();
+  return session.code == OMMAI_EXIT_DONE ? code : session.code;
 }

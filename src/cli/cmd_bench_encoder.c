@@ -22,10 +22,6 @@
 #define MAX_RUNS 1000
 #define MAX_SLICE_MS 60000
 #define SIZE_TEXT 32
-/* Readings of the peak: before the runs, after each of the first ones, after the last. */
-#define MAX_READINGS 8
-/* Readings that differ by more than this are told. */
-#define STEADY 0.05
 
 struct values {
   struct ommai_common common;
@@ -47,29 +43,16 @@ struct bench {
   struct omma_model *model;
   struct omma_model_info info;
   struct omma_engine *engine;
-  int64_t n_patches, n_tokens, planned_bytes, peak_bytes;
+  int64_t n_patches, n_tokens, planned_bytes;
+  int64_t peak_bytes, code_bytes; /* taken at most beside weights and code; code. -1: unknown */
   double flops;
-  double peaks[MAX_READINGS]; /* GFLOP/s, in order */
-  size_t n_peaks;
+  struct ommai_peaks peaks;                /* before the runs, after each of the first ones, after the last */
   double times[N_WAYS][MAX_RUNS];          /* sorted in the end */
   struct omma_encode_timings best[N_WAYS]; /* of the shortest run */
 };
 
-/* The best reading: another program that has the CPUs meanwhile only ever lowers one. */
-static double peak_gflops(const struct bench *bench) {
-  double best = 0;
-  for (size_t i = 0; i < bench->n_peaks; i++) best = bench->peaks[i] > best ? bench->peaks[i] : best;
-  return best;
-}
-
-static double lowest_peak(const struct bench *bench) {
-  double lowest = peak_gflops(bench);
-  for (size_t i = 0; i < bench->n_peaks; i++) lowest = bench->peaks[i] < lowest ? bench->peaks[i] : lowest;
-  return lowest;
-}
-
 static double times_peak(const struct bench *bench) {
-  return bench->times[PACKED][0] * peak_gflops(bench) * 1e9 / bench->flops;
+  return bench->times[PACKED][0] * ommai_peaks_best(&bench->peaks) * 1e9 / bench->flops;
 }
 
 /* Why the comparison with the peak cannot be relied on; NULL: nothing speaks against it. int8 layers have a peak of their own. */
@@ -77,7 +60,7 @@ static const char *peak_doubt(const struct bench *bench) {
   if (times_peak(bench) < 1 && strcmp(bench->info.vision_weights, "int8") != 0) {
     return "every reading of the peak was disturbed: the tower was faster";
   }
-  return lowest_peak(bench) < (1 - STEADY) * peak_gflops(bench) ? "this machine is not steady" : NULL;
+  return ommai_peaks_doubt(&bench->peaks);
 }
 
 static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ? N_WAYS : 1; }
@@ -134,12 +117,14 @@ static int make_pictures(struct bench *bench) {
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
 
-/* The workspace of the largest pass, and every picture's pixels and embeddings: all are kept until the end. */
+/* The workspace of the largest pass, that of the resize that takes most, and every picture's pixels and embeddings: all are kept until
+ * the end. */
 static int plan_memory(struct bench *bench) {
   struct omma_memory_plan plan;
   struct omma_error error;
-  int64_t largest = 0;
+  int64_t largest = 0, resize = 0;
   for (size_t i = 0; i < bench->n_sizes; i++) {
+    resize = ommai_max_i64(resize, bench->plans[i].resize_bytes);
     if (omma_plan_memory(bench->model, NULL, bench->plans[i].n_patches, &plan, &error) != OMMA_OK)
       return ommai_failed_call(&error);
     bench->planned_bytes += plan.request_bytes * bench->values->batch;
@@ -147,7 +132,7 @@ static int plan_memory(struct bench *bench) {
   }
   int64_t pass = ommai_max_i64(largest, ommai_min_i64(bench->n_patches, OMMA_DEFAULT_PATCH_BUDGET));
   if (omma_plan_memory(bench->model, NULL, pass, &plan, &error) != OMMA_OK) return ommai_failed_call(&error);
-  bench->planned_bytes += plan.vision_workspace_bytes;
+  bench->planned_bytes += plan.vision_workspace_bytes + resize;
   return OMMAI_EXIT_DONE;
 }
 
@@ -170,8 +155,8 @@ static int run_once(struct bench *bench, enum way way, struct omma_encode_timing
 }
 
 static int read_peak(struct bench *bench) {
-  return ommai_measure_peak(bench->info.isa, bench->info.n_threads, strcmp(bench->info.vision_weights, "f32") != 0,
-                            &bench->peaks[bench->n_peaks++]);
+  return ommai_peaks_read(&bench->peaks, bench->info.isa, bench->info.n_threads,
+                          strcmp(bench->info.vision_weights, "f32") != 0);
 }
 
 /* One round: every way once. */
@@ -187,19 +172,27 @@ static int run_round(struct bench *bench, int64_t round) {
   return code;
 }
 
+/* Code is not planned: what pages of libraries are used and what oneDNN makes is theirs to say. None of it goes before the end. */
+static void read_memory(struct bench *bench, int64_t held, int64_t code_held) {
+  int64_t peak = ommai_memory_peak_since(held), code = ommai_memory_of_code();
+  bool known = peak >= 0 && code >= 0 && code_held >= 0;
+  bench->code_bytes = known ? ommai_max_i64(code - code_held, 0) : -1;
+  bench->peak_bytes = known ? ommai_max_i64(peak - bench->code_bytes, 0) : -1;
+}
+
 /* The peak is read again and again, so that neither a clock that rose meanwhile nor another program flatters the tower. */
 static int measure(struct bench *bench) {
   struct omma_error error;
-  const struct omma_engine_options engine = {.slice_ms = bench->values->slice_ms};
+  const struct omma_engine_options engine = {.slice_ms = bench->values->slice_ms, .max_sequences = 1};
   if (omma_engine_create(bench->model, &engine, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   int code = read_peak(bench);
-  int64_t held = ommai_memory_watch();
+  int64_t code_held = ommai_memory_of_code(), held = ommai_memory_watch();
   for (int64_t round = -bench->values->warmup; round < bench->values->repeat && code == OMMAI_EXIT_DONE; round++) {
     code = run_round(bench, round);
     bool last = round + 1 == bench->values->repeat;
-    if (code == OMMAI_EXIT_DONE && (last || bench->n_peaks + 1 < MAX_READINGS)) code = read_peak(bench);
+    if (code == OMMAI_EXIT_DONE && (last || bench->peaks.n + 1 < OMMAI_MAX_PEAKS)) code = read_peak(bench);
   }
-  bench->peak_bytes = ommai_memory_peak_since(held);
+  read_memory(bench, held, code_held);
   for (int way = PACKED; way < N_WAYS; way++) ommai_times_sort(bench->times[way], (size_t)bench->values->repeat);
   return code;
 }
@@ -230,19 +223,14 @@ static json_t *separate_json(const struct bench *bench) {
                    parts_json(&bench->best[SEPARATE]), "packed_is_faster_by", rate(bench, PACKED) / rate(bench, SEPARATE));
 }
 
-static json_t *peaks_json(const struct bench *bench) {
-  json_t *peaks = json_array();
-  for (size_t i = 0; i < bench->n_peaks; i++) ommai_json_append(&peaks, json_real(bench->peaks[i]));
-  return peaks;
-}
-
 static int print_json(const struct bench *bench) {
   return ommai_json_print(json_pack(
-      "{s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:s?, s:f, s:I, s:I, s:o, s:f, s:i, s:I, s:I, s:i, s:s, s:s, s:i, s:I}", "ms_min",
-      bench->times[PACKED][0] * 1e3, "ms_median", median(bench, PACKED) * 1e3, "parts", parts_json(&bench->best[PACKED]),
-      "slices", slices_json(&bench->best[PACKED]), "flops", bench->flops, "peak_gflops", peak_gflops(bench), "peaks",
-      peaks_json(bench), "peak_note", peak_doubt(bench), "times_peak", times_peak(bench), "planned_bytes",
-      (json_int_t)bench->planned_bytes, "peak_bytes", (json_int_t)bench->peak_bytes, "separate", separate_json(bench),
+      "{s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:s?, s:f, s:I, s:I, s:I, s:o, s:f, s:i, s:I, s:I, s:i, s:s, s:s, s:i, s:I}",
+      "ms_min", bench->times[PACKED][0] * 1e3, "ms_median", median(bench, PACKED) * 1e3, "parts",
+      parts_json(&bench->best[PACKED]), "slices", slices_json(&bench->best[PACKED]), "flops", bench->flops, "peak_gflops",
+      ommai_peaks_best(&bench->peaks), "peaks", ommai_json_numbers(bench->peaks.gflops, bench->peaks.n), "peak_note",
+      peak_doubt(bench), "times_peak", times_peak(bench), "planned_bytes", (json_int_t)bench->planned_bytes, "peak_bytes",
+      (json_int_t)bench->peak_bytes, "code_bytes", (json_int_t)bench->code_bytes, "separate", separate_json(bench),
       "pictures_per_s", rate(bench, PACKED), "n_pictures", (int)bench->n_pictures, "n_patches", (json_int_t)bench->n_patches,
       "n_tokens", (json_int_t)bench->n_tokens, "threads", bench->info.n_threads, "isa", bench->info.isa, "vision_weights",
       bench->info.vision_weights, "runs", (int)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
@@ -262,10 +250,16 @@ static void print_parts(const struct omma_encode_timings *timings) {
 }
 
 static void print_memory(const struct bench *bench) {
-  char planned[32], peak[32];
+  char planned[32], peak[32], code[32];
   ommai_show_bytes(bench->planned_bytes, planned, sizeof planned);
-  ommai_show_fact(stdout, "memory beside weights", "%s, planned %s",
-                  bench->peak_bytes < 0 ? "unknown" : ommai_show_bytes(bench->peak_bytes, peak, sizeof peak), planned);
+  if (bench->peak_bytes < 0) {
+    ommai_show_fact(stdout, "memory beside weights", "unknown, planned %s", planned);
+    return;
+  }
+  ommai_show_fact(stdout, "memory beside weights", "%s, planned %s", ommai_show_bytes(bench->peak_bytes, peak, sizeof peak),
+                  planned);
+  ommai_show_fact(stdout, "code, not planned", "%s of libraries, and made by oneDNN",
+                  ommai_show_bytes(bench->code_bytes, code, sizeof code));
 }
 
 static int print_table(const struct bench *bench) {
@@ -280,10 +274,10 @@ static int print_table(const struct bench *bench) {
                   (long long)bench->values->repeat, ommai_show_plural(bench->values->repeat));
   print_parts(&bench->best[PACKED]);
   ommai_show_fact(stdout, "against the peak", "%.2f times the time at %.1f GFLOP/s, reached %.1f", times_peak(bench),
-                  peak_gflops(bench), bench->flops / best * 1e-9);
+                  ommai_peaks_best(&bench->peaks), bench->flops / best * 1e-9);
   if (doubt) {
-    ommai_show_fact(stdout, "readings of the peak", "%zu, from %.1f to %.1f GFLOP/s: %s", bench->n_peaks, lowest_peak(bench),
-                    peak_gflops(bench), doubt);
+    ommai_show_fact(stdout, "readings of the peak", "%zu, from %.1f to %.1f GFLOP/s: %s", bench->peaks.n,
+                    ommai_peaks_lowest(&bench->peaks), ommai_peaks_best(&bench->peaks), doubt);
   }
   if (n_ways(bench) > 1) {
     ommai_show_fact(stdout, "pictures a second", "%.2f packed, %.2f one by one: %.2f times", rate(bench, PACKED),
@@ -311,6 +305,7 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
   struct ommai_common common = values->common;
   /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
+  common.no_chat = true;
   bench->values = values;
   int code = parse_sizes(bench);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &bench->model);
@@ -386,8 +381,9 @@ const struct ommai_command ommai_command_bench_encoder = {
         "Runs pictures of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
         "that of the same floating-point operations at the peak that the same threads reach out of registers in the same run. "
         "Says "
-        "what the parts of the best run took, and the most memory taken beside the weights, with what was planned. Several "
-        "pictures are run in packed passes and one by one, in turns.",
+        "what the parts of the best run took, and the most memory taken beside the weights, with what was planned; the code of "
+        "libraries and that which oneDNN makes for the shapes of layers is not planned and told by itself. Several pictures "
+        "are run in packed passes and one by one, in turns.",
     .example = "omma bench encoder --model models/my-model --image-size 256x256 --batch 64",
     .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

@@ -6,15 +6,21 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "cli/attachments.h"
 #include "cli/chat_answer.h"
 #include "cli/chat_boxes.h"
 #include "cli/chat_session.h"
+#include "cli/chat_words.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
 #include "cli/inputs.h"
+#include "cli/interrupt.h"
 #include "cli/json_out.h"
+#include "cli/room.h"
+#include "cli/text_lines.h"
 
 /* What top_k is where it is not given. */
 enum { NO_TOP_K = -2 };
@@ -38,49 +44,66 @@ struct values {
 
 /* What one run of the command owns. */
 struct chat {
-  const struct values *values;
-  char *input; /* the prompt from standard input */
+  const char *command;   /* "chat", or "run", whose first word is the model */
+  struct values *values; /* with what stands beside the options */
+  char *input;           /* the prompt from standard input */
   const char *prompt;
   size_t prompt_size;
   bool interactive;
   struct omma_part *attachments; /* [n_attachments], pictures and then videos; taken over by the conversation */
   size_t n_attachments;
+  double decode_image; /* seconds for reading and decoding them */
+  bool given;          /* to the conversation: only their list is left */
+  struct omma_engine_options engine_options;
   struct omma_model *model;
   struct omma_engine *engine;
   struct ommai_conversation conversation;
 };
 
-static int check(const struct values *values) {
+static int check(const struct chat *chat) {
+  const struct values *values = chat->values;
   if (values->stop.count > OMMA_MAX_STOP_STRINGS) {
-    return ommai_wrong_use("chat: --stop: given %zu times, at most %d are possible", values->stop.count, OMMA_MAX_STOP_STRINGS);
+    return ommai_wrong_use("%s: --stop: given %zu times, at most %d are possible", chat->command, values->stop.count,
+                           OMMA_MAX_STOP_STRINGS);
   }
-  if (values->boxes && !values->images.count) return ommai_wrong_use("chat: --boxes: needs --image, a picture to draw on");
-  if (values->logprobs >= 0 && !values->json) return ommai_wrong_use("chat: --logprobs: needs --json, which prints them");
+  if (values->boxes && !values->images.count)
+    return ommai_wrong_use("%s: --boxes: needs --image, a picture to draw on", chat->command);
+  if (values->logprobs >= 0 && !values->json)
+    return ommai_wrong_use("%s: --logprobs: needs --json, which prints them", chat->command);
   for (size_t i = 0; i < values->stop.count; i++) {
-    if (!values->stop.items[i][0]) return ommai_wrong_use("chat: --stop '': must not be empty");
+    if (!values->stop.items[i][0]) return ommai_wrong_use("%s: --stop '': must not be empty", chat->command);
   }
   if (values->boxes) return ommai_chat_boxes_check_path(values->boxes, values->images.items, values->images.count);
   return OMMAI_EXIT_DONE;
 }
 
-static int find_prompt(struct chat *chat) {
+static int read_prompt(struct chat *chat) {
+  int code = ommai_read_input(&chat->input, &chat->prompt_size);
+  if (code != OMMAI_EXIT_DONE) return code;
+  chat->prompt = chat->input;
+  if (chat->prompt_size && chat->prompt[chat->prompt_size - 1] == '\n') chat->prompt_size--;
+  return OMMAI_EXIT_DONE;
+}
+
+static int find_prompt(struct chat *chat, size_t n_from_standard_input) {
   const struct values *values = chat->values;
+  if (n_from_standard_input > 1) return ommai_wrong_use("%s: -: standard input is one image, not several", chat->command);
   if (values->prompt) {
     chat->prompt = values->prompt;
     chat->prompt_size = strlen(values->prompt);
+  } else if (n_from_standard_input) {
+    return ommai_wrong_use("%s: -: needs a question (--prompt TEXT): standard input is the image", chat->command);
   } else if (isatty(STDIN_FILENO)) {
-    if (values->json) return ommai_wrong_use("chat: --json: needs --prompt, or a prompt on standard input");
-    if (values->boxes) return ommai_wrong_use("chat: --boxes: needs --prompt, or a prompt on standard input");
+    if (values->json) return ommai_wrong_use("%s: --json: needs --prompt, or a prompt on standard input", chat->command);
+    if (values->boxes) return ommai_wrong_use("%s: --boxes: needs --prompt, or a prompt on standard input", chat->command);
     chat->interactive = true;
     return OMMAI_EXIT_DONE;
   } else {
-    int code = ommai_read_input(&chat->input, &chat->prompt_size);
+    int code = read_prompt(chat);
     if (code != OMMAI_EXIT_DONE) return code;
-    chat->prompt = chat->input;
-    if (chat->prompt_size && chat->prompt[chat->prompt_size - 1] == '\n') chat->prompt_size--;
   }
-  if (chat->prompt_size || values->images.count || values->videos.count) return OMMAI_EXIT_DONE;
-  return ommai_wrong_use("chat: nothing to ask: the prompt is empty and there is no --image or --video");
+  if (!ommai_text_is_blank(chat->prompt, chat->prompt_size)) return OMMAI_EXIT_DONE;
+  return ommai_wrong_use("%s: nothing to ask: the question is empty (--prompt \"What is in this picture?\")", chat->command);
 }
 
 static struct ommai_attachment_options attachment_options(const struct values *values) {
@@ -123,14 +146,15 @@ static const char *finish_name(enum omma_finish finish) {
   return "error";
 }
 
-static int print_json(const struct values *values, const struct ommai_answer *answer, const struct ommai_boxes *boxes) {
+static int print_json(const struct chat *chat, const struct ommai_answer *answer, const struct ommai_boxes *boxes) {
+  const struct values *values = chat->values;
   const struct omma_result *result = &answer->result;
   const struct omma_timings *t = &result->timings;
   json_t *usage = json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)result->n_prompt_tokens, "completion_tokens",
                             (json_int_t)result->n_completion_tokens, "total_tokens",
                             (json_int_t)(result->n_prompt_tokens + result->n_completion_tokens));
-  json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f}", "queue", t->queue, "preprocess", t->preprocess, "encode", t->encode,
-                              "prefill", t->prefill, "decode", t->decode);
+  json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "decode_image", chat->decode_image, "queue", t->queue,
+                              "preprocess", t->preprocess, "encode", t->encode, "prefill", t->prefill, "decode", t->decode);
   json_t *object = json_pack("{s:O, s:O, s:o, s:s, s:o, s:o}", "prompt_token_ids", answer->prompt_ids, "token_ids", answer->ids,
                              "text", json_stringn(answer->text, answer->text_size), "finish_reason",
                              finish_name(result->finish), "usage", usage, "timings", timings);
@@ -145,14 +169,6 @@ static int print_json(const struct values *values, const struct ommai_answer *an
   return ommai_json_print(object);
 }
 
-static void note_timings(const struct omma_result *result) {
-  const struct omma_timings *t = &result->timings;
-  ommai_note(
-      "%lld prompt tokens, %lld answer tokens; preprocess %.3f s, encode %.3f s, prefill %.3f s, decode %.3f s (%.1f tokens/s)",
-      (long long)result->n_prompt_tokens, (long long)result->n_completion_tokens, t->preprocess, t->encode, t->prefill,
-      t->decode, t->decode > 0 ? (double)result->n_completion_tokens / t->decode : 0.0);
-}
-
 /* What stands behind a whole answer: the rest of the output, and the drawn boxes. */
 static int tell(const struct chat *chat, const struct ommai_answer *answer) {
   const struct values *values = chat->values;
@@ -161,12 +177,12 @@ static int tell(const struct chat *chat, const struct ommai_answer *answer) {
   if (values->boxes || values->json) {
     code = ommai_chat_boxes(chat->model, chat->attachments, values->images.count, answer->text, answer->text_size, &boxes);
   }
-  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(values, answer, &boxes) : ommai_finish_output();
+  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(chat, answer, &boxes) : ommai_finish_output();
   if (code == OMMAI_EXIT_DONE && values->boxes) {
     code = ommai_chat_boxes_save(&boxes, chat->attachments, values->images.count, values->boxes);
   }
   ommai_boxes_release(&boxes);
-  if (values->common.verbose) note_timings(&answer->result);
+  if (values->common.verbose) ommai_answer_note(answer, chat->decode_image);
   return code;
 }
 
@@ -174,14 +190,12 @@ static int answer_once(struct chat *chat) {
   const struct values *values = chat->values;
   struct ommai_answer_options options = answer_options(chat);
   struct ommai_answer answer;
-  int code = ommai_conversation_add(&chat->conversation, OMMA_ROLE_USER, chat->attachments, chat->n_attachments, chat->prompt,
-                                    chat->prompt_size);
-  if (code != OMMAI_EXIT_DONE) return code;
-  code = ommai_answer(chat->model, chat->engine, &chat->conversation, &options, &answer);
+  int code = ommai_answer(chat->model, chat->engine, &chat->conversation, &options, &answer);
   bool open_line = !values->json && answer.text_size && answer.text[answer.text_size - 1] != '\n';
   if (open_line) putchar('\n');
   if (code == OMMAI_EXIT_DONE && answer.interrupted) {
-    code = ommai_failed("interrupted");
+    ommai_failed("interrupted");
+    code = ommai_interrupt_status();
   } else if (code == OMMAI_EXIT_DONE) {
     code = tell(chat, &answer);
   }
@@ -190,8 +204,13 @@ static int answer_once(struct chat *chat) {
 }
 
 static int converse(struct chat *chat) {
-  struct ommai_session_options options = {
-      .answering = answer_options(chat), .attaching = attachment_options(chat->values), .history = !chat->values->no_history};
+  struct ommai_session_options options = {.answering = answer_options(chat),
+                                          .attaching = attachment_options(chat->values),
+                                          .kv_cache_bytes = chat->engine_options.kv_cache_bytes,
+                                          .decode_image = chat->decode_image,
+                                          .history = !chat->values->no_history,
+                                          .verbose = chat->values->common.verbose};
+  chat->given = true;
   return ommai_chat_session(chat->model, chat->engine, &options, chat->attachments, chat->n_attachments, &chat->conversation);
 }
 
@@ -201,6 +220,7 @@ static int load_attachments(struct chat *chat) {
   const struct values *values = chat->values;
   struct ommai_attachment_options options = attachment_options(values);
   size_t n = count_attachments(values);
+  double start = ommai_clock_seconds();
   chat->attachments = ommai_allocate(&ommai_default_allocator, n, sizeof *chat->attachments);
   if (!chat->attachments) return ommai_failed("chat: out of memory: a list of %zu pictures and videos", n);
   for (; chat->n_attachments < n; chat->n_attachments++) {
@@ -209,49 +229,115 @@ static int load_attachments(struct chat *chat) {
                             : ommai_attach_video(values->videos.items[i - n_images], &options, &chat->attachments[i]);
     if (code != OMMAI_EXIT_DONE) return code;
   }
+  chat->decode_image = ommai_clock_seconds() - start;
   return OMMAI_EXIT_DONE;
+}
+
+/* The conversation as far as it is known: what is asked too, unless people will type that. */
+static int begin_conversation(struct chat *chat) {
+  const char *system = chat->values->system;
+  struct ommai_conversation *conversation = &chat->conversation;
+  if (system) {
+    int code = ommai_conversation_add(conversation, OMMA_ROLE_SYSTEM, NULL, 0, system, strlen(system));
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  if (chat->interactive) return OMMAI_EXIT_DONE;
+  chat->given = true;
+  return ommai_conversation_add(conversation, OMMA_ROLE_USER, chat->attachments, chat->n_attachments, chat->prompt,
+                                chat->prompt_size);
+}
+
+/* Refuses what cannot fit before time goes into packing weights: the question, or the pictures of the first. The engine gets the memory
+ * that was planned. */
+static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
+  struct chat *chat = context;
+  const struct omma_message pictures = {OMMA_ROLE_USER, chat->attachments, chat->n_attachments};
+  struct omma_memory_plan plan;
+  OMMAI_TRY(omma_plan_memory(model, &chat->engine_options, 0, &plan, error));
+  chat->engine_options.kv_cache_bytes = plan.kv_cache_bytes;
+  if (!chat->interactive) {
+    OMMAI_TRY(ommai_room_check_prompt(model, &plan, chat->conversation.messages, chat->conversation.count, error));
+  } else if (chat->n_attachments) {
+    OMMAI_TRY(ommai_room_check_prompt(model, &plan, &pictures, 1, error));
+  }
+  if (chat->values->common.verbose) ommai_room_note(model, &plan);
+  return OMMA_OK;
 }
 
 static int start(struct chat *chat) {
   const struct values *values = chat->values;
-  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
+  struct ommai_check check = {check_room, chat};
   struct omma_error error;
+  chat->engine_options = (struct omma_engine_options){.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = 1};
   int code = load_attachments(chat);
-  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, false, &chat->model);
+  if (code == OMMAI_EXIT_DONE) code = begin_conversation(chat);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&values->common, false, &check, &chat->model);
   if (code == OMMAI_EXIT_DONE && values->boxes) code = ommai_chat_boxes_check(chat->model);
   if (code != OMMAI_EXIT_DONE) return code;
-  if (omma_engine_create(chat->model, &options, &chat->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
-  if (!values->system) return OMMAI_EXIT_DONE;
-  return ommai_conversation_add(&chat->conversation, OMMA_ROLE_SYSTEM, NULL, 0, values->system, strlen(values->system));
+  if (omma_engine_create(chat->model, &chat->engine_options, &chat->engine, &error) != OMMA_OK)
+    return ommai_failed_call(&error);
+  return OMMAI_EXIT_DONE;
 }
 
-static int run_chat(const void *given, const struct ommai_strings *arguments) {
-  (void)arguments;
-  struct chat chat = {.values = given};
-  int code = check(chat.values);
-  if (code == OMMAI_EXIT_DONE) code = find_prompt(&chat);
-  if (code == OMMAI_EXIT_DONE) code = start(&chat);
-  bool started = code == OMMAI_EXIT_DONE;
-  if (started) code = chat.interactive ? converse(&chat) : answer_once(&chat);
-  omma_engine_destroy(chat.engine);
-  ommai_conversation_release(&chat.conversation);
-  omma_model_close(chat.model);
-  /* Once it has started, the conversation has taken them over: only the list is left. */
-  for (size_t i = 0; !started && i < chat.n_attachments; i++) ommai_attachment_release(&chat.attachments[i]);
-  ommai_release(&ommai_default_allocator, chat.attachments, count_attachments(chat.values), sizeof *chat.attachments);
+static int ask_or_converse(struct chat *chat) {
+  int code = start(chat);
+  if (code == OMMAI_EXIT_DONE) code = chat->interactive ? converse(chat) : answer_once(chat);
+  omma_engine_destroy(chat->engine);
+  ommai_conversation_release(&chat->conversation);
+  omma_model_close(chat->model);
+  for (size_t i = 0; !chat->given && i < chat->n_attachments; i++) ommai_attachment_release(&chat->attachments[i]);
+  ommai_release(&ommai_default_allocator, chat->attachments, count_attachments(chat->values), sizeof *chat->attachments);
+  return code;
+}
+
+/* Adds the words that stand beside the options to what those say, which `images` has room for. */
+static int take_words(struct chat *chat, const struct ommai_strings *arguments, const char **images) {
+  struct values *values = chat->values;
+  bool model_first = strcmp(chat->command, "run") == 0;
+  struct ommai_chat_words words = {.model = values->common.model,
+                                   .prompt = values->prompt,
+                                   .images = {images, values->images.count, values->images.count + arguments->count}};
+  if (values->images.count) memcpy(images, values->images.items, values->images.count * sizeof *images);
+  int code = ommai_chat_words_sort(chat->command, arguments, model_first, &words);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (model_first && !words.model) {
+    return ommai_wrong_use("run: which model? Give its Hugging Face directory: omma run DIR (`omma chat` asks the demo model)");
+  }
+  values->common.model = words.model;
+  values->prompt = words.prompt;
+  values->images = words.images;
+  code = check(chat);
+  return code == OMMAI_EXIT_DONE ? find_prompt(chat, words.n_from_standard_input) : code;
+}
+
+static int run(const char *command, const void *given, const struct ommai_strings *arguments) {
+  struct values values = *(const struct values *)given;
+  struct chat chat = {.command = command, .values = &values};
+  size_t room = values.images.count + arguments->count;
+  const char **images = ommai_allocate(&ommai_default_allocator, room, sizeof *images);
+  if (!images) return ommai_failed("%s: out of memory: a list of %zu words", command, room);
+  int code = take_words(&chat, arguments, images);
+  if (code == OMMAI_EXIT_DONE) code = ask_or_converse(&chat);
+  ommai_release(&ommai_default_allocator, images, room, sizeof *images);
   free(chat.input);
   return code;
 }
+
+static int run_chat(const void *given, const struct ommai_strings *arguments) { return run("chat", given, arguments); }
+static int run_run(const void *given, const struct ommai_strings *arguments) { return run("run", given, arguments); }
 
 #define AT(field) offsetof(struct values, field)
 
 static const struct ommai_option question_table[] = {
     {.name = "image",
      .letter = 'i',
-     .type = OMMAI_OPTION_STRINGS,
+     .type = OMMAI_OPTION_WORDS,
      .offset = AT(images),
      .value = "FILE",
-     .help = "a picture (JPEG, PNG, WebP, GIF, BMP) or a data: URL; pictures stand before the text"},
+     .takes = ommai_is_image_source,
+     .help = "images (JPEG, PNG, WebP, GIF, BMP; HEIC, AVIF, TIFF where built with them): files, file:// addresses, data: "
+             "URLs, or - for standard input; images stand "
+             "before the text"},
     {.name = "video",
      .type = OMMAI_OPTION_STRINGS,
      .offset = AT(videos),
@@ -394,19 +480,40 @@ static const struct ommai_option sampling_table[] = {
 static const struct ommai_option_group sampling_options = {"Answer", sampling_table,
                                                            sizeof sampling_table / sizeof *sampling_table};
 
+#define QUESTION_GROUPS                                                                                        \
+  {                                                                                                            \
+    &question_options, &sampling_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, \
+        &ommai_engine_options, &ommai_template_options, &ommai_machine_options                                 \
+  }
+
 const struct ommai_command ommai_command_chat = {
     .name = "chat",
     .alias = "generate",
-    .summary = "ask about pictures, videos and texts; a conversation without --prompt",
-    .arguments = "[--image FILE]... [--video FRAMES]... [--prompt TEXT]",
+    .summary = "ask about images, videos and texts; a conversation without a question",
+    .arguments = "[DIR] [IMAGE...] [QUESTION]",
     .details =
-        "Asks a model and writes its answer as it comes. Without --prompt the question is read from standard input; where that "
-        "is "
-        "a terminal, a conversation begins (/help lists its commands). Ctrl-C ends an answer. Tokens are drawn as the model's "
+        "Asks a model and writes its answer as it comes. DIR is the model, as with --model; files that exist are images, as "
+        "with "
+        "--image; the question may also be given by --prompt. Without one it is read from standard input; where that is a "
+        "terminal, a conversation begins (/help lists its commands). Ctrl-C ends an answer. Tokens are drawn as the model's "
         "generation_config.json says, as far as the options do not; where it says nothing, the likeliest is taken.",
-    .example = "omma chat --image photo.jpg --prompt \"What is in this picture?\"",
-    .groups = {&question_options, &sampling_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options,
-               &ommai_engine_options, &ommai_machine_options},
+    .example = "omma chat photo.jpg \"What is in this picture?\"",
+    .groups = QUESTION_GROUPS,
     .values_size = sizeof(struct values),
+    .max_arguments = SIZE_MAX,
     .run = run_chat,
+};
+
+const struct ommai_command ommai_command_run = {
+    .name = "run",
+    .summary = "chat with the model in a directory",
+    .arguments = "DIR [IMAGE...] [QUESTION]",
+    .details =
+        "The same as `omma chat --model DIR`, for those who know `ollama run`. DIR is a Hugging Face directory (config.json, "
+        "tokenizer.json, *.safetensors): nothing is downloaded.",
+    .example = "omma run models/my-model photo.jpg \"What is in this picture?\"",
+    .groups = QUESTION_GROUPS,
+    .values_size = sizeof(struct values),
+    .max_arguments = SIZE_MAX,
+    .run = run_run,
 };

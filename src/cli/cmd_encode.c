@@ -7,6 +7,7 @@
 #include "cli/diagnostics.h"
 #include "cli/inputs.h"
 #include "cli/json_out.h"
+#include "cli/plain_text.h"
 #include "cli/progress.h"
 #include "cli/tensor_list.h"
 
@@ -42,9 +43,11 @@ static int print_json(const struct values *values, const struct results *results
 static int print_table(const struct results *results) {
   for (size_t i = 0; i < results->sources->count; i++) {
     const struct omma_image_embeddings *image = &results->images[i];
-    printf("image.%zu  %s: grid %lldx%lldx%lld, embeddings [%lld, %lld], %lld deepstack tensors\n", i,
-           results->sources->items[i], (long long)image->grid_thw[0], (long long)image->grid_thw[1],
-           (long long)image->grid_thw[2], (long long)image->n_tokens, (long long)image->width, (long long)image->n_deepstack);
+    printf("image.%zu  ", i);
+    ommai_print_plain(stdout, results->sources->items[i], 0);
+    printf(": grid %lldx%lldx%lld, embeddings [%lld, %lld], %lld deepstack tensors\n", (long long)image->grid_thw[0],
+           (long long)image->grid_thw[1], (long long)image->grid_thw[2], (long long)image->n_tokens, (long long)image->width,
+           (long long)image->n_deepstack);
   }
   return ommai_finish_output();
 }
@@ -76,7 +79,8 @@ static int encode(struct omma_model *model, const struct values *values, struct 
   struct ommai_progress progress;
   size_t n_images = results->sources->count;
   struct omma_image_options limits = ommai_common_image_options(&values->common);
-  if (omma_engine_create(model, NULL, &engine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  const struct omma_engine_options one = {.max_sequences = 1};
+  if (omma_engine_create(model, &one, &engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   ommai_progress_begin(&progress, "encoding");
   enum omma_status status =
       omma_encode(engine, (const struct omma_image *const *)images, n_images, &limits, values->pack == PACK_TOGETHER,
@@ -99,6 +103,7 @@ static int run_encode(const void *given, const struct ommai_strings *arguments) 
   struct results results = {.sources = arguments};
   /* Nothing is generated: the least context keeps the engine's memory for keys and values small. */
   common.max_model_len = OMMA_ATTENTION_PAGE_TOKENS;
+  common.no_chat = true;
   int code = ommai_load_images(arguments->items, arguments->count, &images);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &model);
   if (code == OMMAI_EXIT_DONE) code = encode(model, values, images, &results);

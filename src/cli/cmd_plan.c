@@ -16,10 +16,14 @@
 #include "cli/inputs.h"
 #include "cli/json_out.h"
 #include "cli/paths.h"
+#include "cli/plain_text.h"
+#include "cli/room.h"
 #include "cli/show.h"
 
 /* Part of the measured peak that the estimate of the time assumes. */
 #define ASSUMED_EFFICIENCY 0.8
+/* Readings of the peak: enough to see that a machine is not steady. */
+#define READINGS 3
 /* The time of an int8 tower in that of a bf16 one, at the usual sizes of pictures: docs/performance.md. */
 #define INT8_TIME 0.7
 /* What is planned where only a model is given. */
@@ -32,6 +36,7 @@ struct values {
   struct ommai_common common;
   bool json;
   int64_t frames; /* of a video of that size; 0: pictures */
+  int64_t max_num_seqs;
 };
 
 /* Everything that is printed. */
@@ -42,18 +47,18 @@ struct estimate {
   struct omma_model_info model;
   struct omma_image_plan total; /* its sums: no size, no grid */
   const char *peak_type;        /* that of int8 towers is what their attention computes in */
-  double peak_gflops;
+  struct ommai_peaks peaks;
   double efficiency;
 };
 
 static double expected_seconds(const struct estimate *estimate, double flops) {
-  return flops / (estimate->efficiency * estimate->peak_gflops * 1e9);
+  return flops / (estimate->efficiency * ommai_peaks_best(&estimate->peaks) * 1e9);
 }
 
 static int find_size(const char *source, int32_t *width, int32_t *height) {
   if (ommai_parse_picture_size(source, width, height)) return OMMAI_EXIT_DONE;
   /* Addresses have a colon. */
-  if (!strchr(source, ':') && access(source, F_OK) != 0 && errno == ENOENT) {
+  if (!ommai_is_image_source(source) && !strchr(source, ':') && access(source, F_OK) != 0 && errno == ENOENT) {
     return ommai_failed("image: %s: neither a picture file (%s) nor a size WIDTHxHEIGHT", source, strerror(ENOENT));
   }
   struct omma_image *image;
@@ -94,7 +99,7 @@ static int plan_images(const struct omma_model *model, const struct values *valu
 }
 
 static int estimate_cost(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
-  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
+  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = values->max_num_seqs};
   struct omma_machine machine;
   struct omma_error error;
   int64_t largest = 0;
@@ -110,7 +115,11 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
   estimate->peak_type = bf16 ? "bf16" : "f32";
   estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
-  return ommai_measure_peak(ommai_common_isa(&values->common), estimate->model.n_threads, bf16, &estimate->peak_gflops);
+  int code = OMMAI_EXIT_DONE;
+  for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
+    code = ommai_peaks_read(&estimate->peaks, ommai_common_isa(&values->common), estimate->model.n_threads, bf16);
+  }
+  return code;
 }
 
 /* What a picture and all of them together have. */
@@ -124,10 +133,11 @@ static json_t *work_json(const struct estimate *estimate, const struct omma_imag
 static json_t *image_json(const struct estimate *estimate, size_t index) {
   const struct omma_image_plan *plan = &estimate->images[index];
   json_t *work = work_json(estimate, plan);
-  json_t *image = json_pack("{s:o, s:i, s:i, s:i, s:i, s:[I,I,I]}", "source", ommai_json_text(estimate->sources.items[index]),
-                            "width", (int)plan->width, "height", (int)plan->height, "resized_width", (int)plan->resized_width,
-                            "resized_height", (int)plan->resized_height, "grid_thw", (json_int_t)plan->grid_thw[0],
-                            (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2]);
+  json_t *image =
+      json_pack("{s:o, s:i, s:i, s:i, s:i, s:I, s:[I,I,I]}", "source", ommai_json_text(estimate->sources.items[index]), "width",
+                (int)plan->width, "height", (int)plan->height, "resized_width", (int)plan->resized_width, "resized_height",
+                (int)plan->resized_height, "resize_bytes", (json_int_t)plan->resize_bytes, "grid_thw",
+                (json_int_t)plan->grid_thw[0], (json_int_t)plan->grid_thw[1], (json_int_t)plan->grid_thw[2]);
   if (!work || !image || json_object_update(image, work) != 0) {
     json_decref(image);
     image = NULL;
@@ -139,10 +149,11 @@ static json_t *image_json(const struct estimate *estimate, size_t index) {
 static int print_json(const struct estimate *estimate) {
   json_t *images = json_array();
   for (size_t i = 0; i < estimate->sources.count; i++) ommai_json_append(&images, image_json(estimate, i));
-  return ommai_json_print(json_pack("{s:o, s:o, s:o, s:o, s:f, s:f}", "images", images, "total",
-                                    work_json(estimate, &estimate->total), "model", ommai_json_model(&estimate->model),
-                                    "memory", ommai_json_memory_plan(&estimate->memory), "peak_gflops", estimate->peak_gflops,
-                                    "assumed_efficiency", estimate->efficiency));
+  return ommai_json_print(
+      json_pack("{s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:f}", "images", images, "total", work_json(estimate, &estimate->total),
+                "model", ommai_json_model(&estimate->model), "memory", ommai_json_memory_plan(&estimate->memory), "peak_gflops",
+                ommai_peaks_best(&estimate->peaks), "peaks", ommai_json_numbers(estimate->peaks.gflops, estimate->peaks.n),
+                "peak_note", ommai_peaks_doubt(&estimate->peaks), "assumed_efficiency", estimate->efficiency));
 }
 
 /* Width of the column of names. */
@@ -159,7 +170,8 @@ static int name_width(const struct ommai_strings *sources) {
 static void print_name(const char *name, int width) {
   size_t length = strlen(name);
   bool cut = length > (size_t)width;
-  printf("%s%-*s", cut ? "..." : "", cut ? width - 3 : width, cut ? name + length - (size_t)(width - 3) : name);
+  if (cut) fputs("...", stdout);
+  ommai_print_plain(stdout, cut ? name + length - (size_t)(width - 3) : name, cut ? width - 3 : width);
 }
 
 static void print_row(const struct estimate *estimate, const char *size, const char *resized, const char *grid,
@@ -180,6 +192,7 @@ static void print_image(const struct estimate *estimate, const struct omma_image
 }
 
 static int print_table(const struct estimate *estimate) {
+  const char *doubt = ommai_peaks_doubt(&estimate->peaks);
   int width = name_width(&estimate->sources);
   print_name("picture", width);
   printf(" %9s %9s %9s %7s %6s %8s %7s %7s %7s\n", "size", "resized", "grid", "patches", "tokens", "segments", "windows",
@@ -195,12 +208,30 @@ static int print_table(const struct estimate *estimate) {
   printf(
       "\nSizes are width x height, the grid is time x rows x columns of patches. Attention stays inside segments,\n"
       "in windowed layers inside windows. The time is an estimate: the tower's at %.0f %% of the %.0f GFLOP/s that\n"
-      "were just measured on %d thread%s (%s).\n\n",
-      estimate->efficiency * 100, estimate->peak_gflops, estimate->model.n_threads,
+      "were just measured on %d thread%s (%s).\n",
+      estimate->efficiency * 100, ommai_peaks_best(&estimate->peaks), estimate->model.n_threads,
       ommai_show_plural(estimate->model.n_threads), estimate->peak_type);
+  if (doubt) {
+    printf("Readings of them went from %.0f to %.0f: %s, and the time a rough one.\n", ommai_peaks_lowest(&estimate->peaks),
+           ommai_peaks_best(&estimate->peaks), doubt);
+  }
+  putchar('\n');
   ommai_show_model(stdout, &estimate->model);
   ommai_show_memory_plan(stdout, &estimate->memory);
+  ommai_show_free_memory(stdout);
   return ommai_finish_output();
+}
+
+/* Pictures that no engine with this memory would take. */
+static void warn_of_pictures(const struct omma_model *model, const struct estimate *estimate) {
+  char advice[200];
+  for (size_t i = 0; i < estimate->sources.count; i++) {
+    int64_t n_tokens = estimate->images[i].n_tokens;
+    if (n_tokens < estimate->memory.max_model_len) continue;
+    ommai_room_advise(model, &estimate->memory, n_tokens, 1, n_tokens, advice, sizeof advice);
+    ommai_warn("plan: %s: its %lld tokens do not fit, prompt and answer may have %lld: %s", estimate->sources.items[i],
+               (long long)n_tokens, (long long)estimate->memory.max_model_len, advice);
+  }
 }
 
 static int plan_and_print(const struct values *values, struct estimate *estimate) {
@@ -212,6 +243,10 @@ static int plan_and_print(const struct values *values, struct estimate *estimate
   if (code == OMMAI_EXIT_DONE) code = plan_images(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(estimate) : print_table(estimate);
+  if (code == OMMAI_EXIT_DONE) {
+    ommai_room_warn_of_weights(model);
+    warn_of_pictures(model, estimate);
+  }
   omma_model_close(model);
   ommai_release(&ommai_default_allocator, estimate->images, count, sizeof *estimate->images);
   return code;
@@ -264,6 +299,14 @@ static const struct ommai_option table[] = {
      .high = OMMA_MAX_VIDEO_FRAMES,
      .help = "plan videos of so many frames, each as large as the picture",
      .otherwise = "pictures"},
+    {.name = "max-num-seqs",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = offsetof(struct values, max_num_seqs),
+     .value = "N",
+     .low = 1,
+     .high = 1024,
+     .help = "requests that are worked on at the same time, each with one such picture",
+     .otherwise = "8"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
 };
 static const struct ommai_option_group options = {"Plan", table, sizeof table / sizeof *table};
@@ -276,8 +319,8 @@ const struct ommai_command ommai_command_plan = {
         "Says what pictures become before anything is run: size after resize, grid of patches, tokens, segments and windows of "
         "attention, the model's shape and memory, floating-point operations of the vision tower and an estimate of its time "
         "from "
-        "a short measurement of this machine. A picture is a file, a data: URL or just a size; without any " USUAL_SIZE
-        " is planned. DIR is the model, as with --model; its " CONFIG
+        "a short measurement of this machine. A picture is a file, a data: URL, - for standard input, or just a size; without "
+        "any " USUAL_SIZE " is planned. DIR is the model, as with --model; its " CONFIG
         " is enough: where preprocessor_config.json is missing, the "
         "values published with the family's checkpoints are taken, and the output says so.",
     .example = "omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",

@@ -10,6 +10,7 @@
 #include "cli/diagnostics.h"
 #include "cli/inputs.h"
 #include "cli/json_out.h"
+#include "cli/plain_text.h"
 #include "cli/progress.h"
 #include "cli/tensor_list.h"
 
@@ -95,9 +96,10 @@ static int print_json(const struct values *values, const struct ommai_strings *s
 static int print_table(const struct ommai_strings *sources, const struct patches *patches, int64_t patch_dim) {
   for (size_t i = 0; i < sources->count; i++) {
     const struct omma_image_plan *plan = &patches[i].plan;
-    printf("image.%zu  %s: grid %lldx%lldx%lld, pixel_values [%lld, %lld]\n", i, sources->items[i],
-           (long long)plan->grid_thw[0], (long long)plan->grid_thw[1], (long long)plan->grid_thw[2], (long long)plan->n_patches,
-           (long long)patch_dim);
+    printf("image.%zu  ", i);
+    ommai_print_plain(stdout, sources->items[i], 0);
+    printf(": grid %lldx%lldx%lld, pixel_values [%lld, %lld]\n", (long long)plan->grid_thw[0], (long long)plan->grid_thw[1],
+           (long long)plan->grid_thw[2], (long long)plan->n_patches, (long long)patch_dim);
   }
   return ommai_finish_output();
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
@@ -62,16 +63,19 @@ static int tokenize(const struct omma_model *model, const char *text, size_t siz
 
 static int run_tokenize(const void *given, const struct ommai_strings *arguments) {
   const struct tokenize_values *values = given;
-  (void)arguments;
+  const char *text = values->text;
+  if (text && arguments->count) return ommai_wrong_use("tokenize: '%s': --text gives a text already", arguments->items[0]);
+  if (arguments->count > 1) {
+    return ommai_wrong_use("tokenize: '%s': put a text of several words in quotes", arguments->items[1]);
+  }
+  if (arguments->count) text = arguments->items[0];
   struct omma_model *model = NULL;
   char *input = NULL;
-  size_t size = 0;
+  size_t size = text ? strlen(text) : 0;
   int code = OMMAI_EXIT_DONE;
-  if (!values->text) code = ommai_read_input(&input, &size);
+  if (!text) code = ommai_read_input(&input, &size);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, true, &model);
-  if (code == OMMAI_EXIT_DONE) {
-    code = values->text ? tokenize(model, values->text, strlen(values->text)) : tokenize(model, input, size);
-  }
+  if (code == OMMAI_EXIT_DONE) code = tokenize(model, text ? text : input, size);
   omma_model_close(model);
   free(input);
   return code;
@@ -99,10 +103,13 @@ static int add_plain(const char *text, struct ids *ids) {
 /* Adds the ids of {"tokens":[...]} or of a bare array. */
 static int add_json(const char *text, size_t size, struct ids *ids) {
   json_error_t error;
-  json_t *root = json_loadb(text, size, 0, &error);
+  bool no_memory;
+  json_t *root = ommai_json_parse(text, size, 0, &error, &no_memory);
   const json_t *array = json_is_object(root) ? json_object_get(root, "tokens") : root;
   int code = OMMAI_EXIT_DONE;
-  if (!root) {
+  if (no_memory) {
+    code = ommai_failed("detokenize: out of memory: %zu bytes of JSON", size);
+  } else if (!root) {
     code = ommai_failed("detokenize: broken JSON: %s at byte %d", error.text, error.position);
   } else if (!json_is_array(array)) {
     code = ommai_failed("detokenize: the JSON has no array \"tokens\"");
@@ -117,6 +124,30 @@ static int add_json(const char *text, size_t size, struct ids *ids) {
     }
   }
   json_decref(root);
+  return code;
+}
+
+/* The words of the command line with blanks between; release with free(). */
+static int join_words(const struct ommai_strings *words, char **text, size_t *size) {
+  FILE *memory = open_memstream(text, size);
+  if (!memory) return ommai_failed("detokenize: out of memory: the ids");
+  for (size_t i = 0; i < words->count; i++) fprintf(memory, "%s ", words->items[i]);
+  if (fclose(memory) == 0) return OMMAI_EXIT_DONE;
+  return ommai_failed("detokenize: out of memory: the ids");
+}
+
+/* The text that holds the ids: of --tokens, of the words beside the options, or of standard input. `*input` is released with free(). */
+static int find_ids(const struct detokenize_values *values, const struct ommai_strings *words, char **input, const char **text,
+                    size_t *size) {
+  int code = OMMAI_EXIT_DONE;
+  if (values->tokens && words->count) return ommai_wrong_use("detokenize: '%s': --tokens gives ids already", words->items[0]);
+  *text = values->tokens;
+  if (values->tokens) {
+    *size = strlen(values->tokens);
+  } else {
+    code = words->count ? join_words(words, input, size) : ommai_read_input(input, size);
+    *text = *input;
+  }
   return code;
 }
 
@@ -152,18 +183,13 @@ static int print_text(const struct omma_model *model, const struct detokenize_va
 
 static int run_detokenize(const void *given, const struct ommai_strings *arguments) {
   const struct detokenize_values *values = given;
-  (void)arguments;
   struct omma_model *model = NULL;
   struct ids ids = {0};
   char *input = NULL;
+  const char *text = NULL;
   size_t size = 0;
-  int code;
-  if (values->tokens) {
-    code = read_ids(values->tokens, strlen(values->tokens), &ids);
-  } else {
-    code = ommai_read_input(&input, &size);
-    if (code == OMMAI_EXIT_DONE) code = read_ids(input, size, &ids);
-  }
+  int code = find_ids(values, arguments, &input, &text, &size);
+  if (code == OMMAI_EXIT_DONE) code = read_ids(text, size, &ids);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, true, &model);
   if (code == OMMAI_EXIT_DONE) code = print_text(model, values, &ids);
   omma_model_close(model);
@@ -203,9 +229,12 @@ static const struct ommai_option_group detokenize_options = {"Tokens", detokeniz
 const struct ommai_command ommai_command_tokenize = {
     .name = "tokenize",
     .summary = "token ids of a text, as JSON",
-    .arguments = "[--text TEXT]",
-    .details = "Prints {\"tokens\": [...], \"count\": N} for a text, the model's markers in it recognised. Needs no weights.",
-    .example = "omma tokenize --text \"two red circles\"",
+    .arguments = "[TEXT]",
+    .max_arguments = SIZE_MAX,
+    .details =
+        "Prints {\"tokens\": [...], \"count\": N} for a text, the model's markers in it recognised. Without TEXT it is read "
+        "from standard input. Needs no weights.",
+    .example = "omma tokenize \"two red circles\"",
     .groups = {&tokenize_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct tokenize_values),
     .run = run_tokenize,
@@ -214,11 +243,12 @@ const struct ommai_command ommai_command_tokenize = {
 const struct ommai_command ommai_command_detokenize = {
     .name = "detokenize",
     .summary = "the text of token ids",
-    .arguments = "[--tokens IDS]",
+    .arguments = "[ID...]",
+    .max_arguments = SIZE_MAX,
     .details =
         "Prints the text of token ids, with nothing added, so that `omma tokenize | omma detokenize` gives its input back. "
         "Needs no weights.",
-    .example = "omma tokenize --text \"two red circles\" | omma detokenize",
+    .example = "omma tokenize \"two red circles\" | omma detokenize",
     .groups = {&detokenize_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct detokenize_values),
     .run = run_detokenize,

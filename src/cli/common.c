@@ -1,5 +1,6 @@
 #include "cli/common.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -8,6 +9,7 @@
 #include "cli/diagnostics.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
+#include "cli/room.h"
 #include "cli/show.h"
 
 #define COMMON(field) offsetof(struct ommai_common, field)
@@ -82,15 +84,15 @@ static const struct ommai_option engine_table[] = {
      .high = INT64_MAX,
      .unset_words = checkpoint_length,
      .help = "context limit in tokens; auto or -1 is the default",
-     .otherwise = "the checkpoint's"},
+     .otherwise = "the checkpoint's, or what fits into memory"},
     {.name = "kv-cache-bytes",
      .type = OMMAI_OPTION_SIZE,
      .offset = COMMON(kv_cache_bytes),
      .value = "SIZE",
      .low = 1,
      .high = INT64_MAX,
-     .help = "memory for keys and values, such as 2G",
-     .otherwise = "room for the context limit, at most 1 GiB"},
+     .help = "memory for keys and values, such as 2G; taken as it is used",
+     .otherwise = "room for the context limit, at most what is free beside the weights"},
 };
 
 static const struct ommai_option picture_table[] = {
@@ -112,12 +114,21 @@ static const struct ommai_option picture_table[] = {
      .otherwise = "the model's"},
 };
 
+static const struct ommai_option template_table[] = {
+    {.name = "trust-family-chat-template",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = COMMON(trust_family_chat_template),
+     .help = "render prompts by the nearest known chat template of the model's family where the checkpoint's own is another or "
+             "missing, with a warning; without this flag such a checkpoint is refused"},
+};
+
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 const struct ommai_option_group ommai_machine_options = {"Machine", machine_table, COUNT(machine_table)};
 const struct ommai_option_group ommai_model_options = {"Model", model_table, COUNT(model_table)};
 const struct ommai_option_group ommai_weight_options = {"Weights", weight_table, COUNT(weight_table)};
 const struct ommai_option_group ommai_engine_options = {"Memory", engine_table, COUNT(engine_table)};
 const struct ommai_option_group ommai_picture_options = {"Pictures", picture_table, COUNT(picture_table)};
+const struct ommai_option_group ommai_template_options = {"Chat template", template_table, COUNT(template_table)};
 
 const char *ommai_common_isa(const struct ommai_common *common) {
   return common->isa < 0 ? NULL : ommai_isa_names[common->isa];
@@ -131,6 +142,29 @@ int ommai_common_threads(const struct ommai_common *common) {
   return common->threads ? (int)common->threads : ommai_team_cpu_count();
 }
 
+static bool is_gguf(const char *path) {
+  char magic[4] = "";
+  FILE *file = fopen(path, "rb");
+  bool read = file && fread(magic, sizeof magic, 1, file) == 1;
+  if (file) fclose(file);
+  return read && memcmp(magic, "GGUF", sizeof magic) == 0;
+}
+
+/* Says why `path`, which is no directory, is no model. */
+static void refuse_model(const char *path, const struct stat *found) {
+  static const char wanted[] = "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors";
+  if (!found) {
+    ommai_failed("model: %s: no such directory: %s; nothing is downloaded", path, wanted);
+  } else if (S_ISREG(found->st_mode) && is_gguf(path)) {
+    ommai_failed(
+        "model: %s: a GGUF file, the format of llama.cpp and ollama, which is not read here: %s: download the original "
+        "that the GGUF file was made from",
+        path, wanted);
+  } else {
+    ommai_failed("model: %s: not a directory: %s", path, wanted);
+  }
+}
+
 /* The directory to open; NULL when there is none, which has been said then. `demo` holds the demo model's path. */
 static const char *model_directory(const struct ommai_common *common, char *demo, size_t size) {
   struct stat found;
@@ -141,15 +175,44 @@ static const char *model_directory(const struct ommai_common *common, char *demo
         demo);
     return NULL;
   }
-  if (stat(common->model, &found) == 0 && S_ISDIR(found.st_mode)) return common->model;
-  ommai_failed(
-      "model: %s: no such directory: a model is a directory with config.json, tokenizer.json and *.safetensors; nothing is "
-      "downloaded",
-      common->model);
+  bool there = stat(common->model, &found) == 0;
+  if (there && S_ISDIR(found.st_mode)) return common->model;
+  refuse_model(common->model, there ? &found : NULL);
   return NULL;
 }
 
+static int refused(const struct omma_error *error) {
+  if (strcmp(error->field, "chat_template") != 0) return ommai_failed_call(error);
+  return ommai_failed("%s; --trust-family-chat-template goes on with the nearest known form", error->message);
+}
+
+/* What the opened model is, where it matters to whoever asked for it. */
+static void tell(const struct ommai_common *common, const struct omma_model *model, bool config_only, double seconds) {
+  struct omma_model_info info;
+  omma_model_get_info(model, &info);
+  if (info.chat_template_difference && !config_only && !common->no_chat) {
+    ommai_warn("%s; prompts are rendered in the form of %s", info.chat_template_difference, info.chat_template);
+  }
+  if (!common->verbose) return;
+  ommai_note("%s: %s, in %s over %s weights, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
+             info.weights, info.kept_weights, info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads),
+             seconds);
+  if (!config_only && !info.chat_template_difference) ommai_note("chat template: that of %s", info.chat_template);
+}
+
+static enum omma_status before_weights(void *context, const struct omma_model *model, struct omma_error *error) {
+  const struct ommai_check *check = context;
+  ommai_room_warn_of_weights(model);
+  return check->run ? check->run(check->context, model, error) : OMMA_OK;
+}
+
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model) {
+  struct ommai_check none = {0};
+  return ommai_open_model_checked(common, config_only, &none, model);
+}
+
+int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,
+                             struct omma_model **model) {
   char demo[2 * OMMAI_MAX_PATH];
   const char *directory = model_directory(common, demo, sizeof demo);
   if (!directory) return OMMAI_EXIT_FAILED;
@@ -162,21 +225,20 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
                                        .config_only = config_only,
                                        .max_model_len = common->max_model_len,
                                        .max_resized_bytes = common->max_resized_bytes,
+                                       .chat_template = common->trust_family_chat_template || common->no_chat
+                                                            ? OMMA_CHAT_TEMPLATE_FAMILY
+                                                            : OMMA_CHAT_TEMPLATE_KNOWN,
                                        .generation_config = common->generation_config,
                                        .override_generation_config = common->override_generation_config,
                                        .progress = ommai_progress_update,
-                                       .progress_context = &progress};
+                                       .progress_context = &progress,
+                                       .before_weights = config_only ? NULL : before_weights,
+                                       .before_weights_context = check};
   double start = ommai_clock_seconds();
   ommai_progress_begin(&progress, "loading the model");
   enum omma_status status = omma_model_open(directory, &options, model, &error);
   ommai_progress_end(&progress);
-  if (status != OMMA_OK) return ommai_failed_call(&error);
-  if (common->verbose) {
-    struct omma_model_info info;
-    omma_model_get_info(*model, &info);
-    ommai_note("%s: %s, in %s over %s weights, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
-               info.weights, info.kept_weights, info.vision_weights, info.isa, info.n_threads,
-               ommai_show_plural(info.n_threads), ommai_clock_seconds() - start);
-  }
+  if (status != OMMA_OK) return refused(&error);
+  tell(common, *model, config_only, ommai_clock_seconds() - start);
   return OMMAI_EXIT_DONE;
 }

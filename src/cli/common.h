@@ -18,13 +18,16 @@ struct ommai_common {
   int64_t min_pixels, max_pixels;
   int64_t max_resized_bytes;                                  /* of all requests together, not an option; 0: no limit */
   const char *generation_config, *override_generation_config; /* NULL: as omma_model_options */
+  bool trust_family_chat_template;
+  bool no_chat; /* not an option: any prompt form will do */
 };
 
-extern const struct ommai_option_group ommai_machine_options; /* threads, isa, verbose */
-extern const struct ommai_option_group ommai_model_options;   /* model */
-extern const struct ommai_option_group ommai_weight_options;  /* dtype, vision_dtype */
-extern const struct ommai_option_group ommai_engine_options;  /* max_model_len, kv_cache_bytes */
-extern const struct ommai_option_group ommai_picture_options; /* min_pixels, max_pixels */
+extern const struct ommai_option_group ommai_machine_options;  /* threads, isa, verbose */
+extern const struct ommai_option_group ommai_model_options;    /* model */
+extern const struct ommai_option_group ommai_weight_options;   /* dtype, vision_dtype */
+extern const struct ommai_option_group ommai_engine_options;   /* max_model_len, kv_cache_bytes */
+extern const struct ommai_option_group ommai_picture_options;  /* min_pixels, max_pixels */
+extern const struct ommai_option_group ommai_template_options; /* trust_family_chat_template */
 
 /* Names of the CPU levels, ends in NULL. */
 extern const char *const ommai_isa_names[];
@@ -38,8 +41,17 @@ struct omma_image_options ommai_common_image_options(const struct ommai_common *
 /* How many threads a command uses that does not open a model. */
 int ommai_common_threads(const struct ommai_common *common);
 
-/* Opens the model that --model names, else the demo model. With a line of progress. Returns an exit code; what was wrong has been
- * said. */
+/* Opens the model that --model names, else the demo model. With a line of progress, and a warning where its chat template is not the
+ * one that prompts are rendered by. Returns an exit code; what was wrong has been said. */
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model);
+
+/* The same with a check that runs when all but the weights is read (see omma_model_options.before_weights). Anything but OK ends the
+ * opening; what it put into *error is said then. */
+struct ommai_check {
+  enum omma_status (*run)(void *context, const struct omma_model *model, struct omma_error *error);
+  void *context;
+};
+int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,
+                             struct omma_model **model);
 
 #endif

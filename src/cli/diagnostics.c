@@ -4,15 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/plain_text.h"
+
 #define MAX_LINE 2048
 
 static void say(const char *prefix, const char *format, va_list arguments) {
   char line[MAX_LINE];
   vsnprintf(line, sizeof line, format, arguments);
-  for (char *c = line; *c; c++) {
-    if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = ' ';
-  }
-  fprintf(stderr, "omma: %s%s\n", prefix, line);
+  fprintf(stderr, "omma: %s%s\n", prefix, ommai_plain_text(line));
 }
 
 int ommai_failed(const char *format, ...) {

@@ -5,9 +5,10 @@
 #include <omma/status.h>
 #include <stdarg.h>
 
-enum ommai_exit { OMMAI_EXIT_DONE = 0, OMMAI_EXIT_FAILED = 1, OMMAI_EXIT_USAGE = 2 };
+/* OMMAI_EXIT_SIGNAL and its number, when a signal ended the work: 130 after Ctrl-C. */
+enum ommai_exit { OMMAI_EXIT_DONE = 0, OMMAI_EXIT_FAILED = 1, OMMAI_EXIT_USAGE = 2, OMMAI_EXIT_SIGNAL = 128 };
 
-/* Prints `omma: message` as one line (line breaks and control characters become blanks) and returns OMMAI_EXIT_FAILED. */
+/* Prints `omma: message` as one line, as plain_text.h makes it, and returns OMMAI_EXIT_FAILED. */
 int ommai_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same for an error of the library. */

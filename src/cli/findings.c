@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/json_out.h"
+#include "cli/plain_text.h"
 
 void ommai_findings_add(void *context, bool ok, const char *what, const char *details) {
   struct ommai_findings *findings = context;
@@ -18,10 +19,11 @@ void ommai_findings_print(const struct ommai_findings *findings, bool marks) {
     const char *what = json_string_value(json_object_get(finding, "what"));
     const char *details = json_string_value(json_object_get(finding, "details"));
     bool ok = json_is_true(json_object_get(finding, "ok"));
-    if (marks) {
-      printf("  %-7s %-40s %s\n", ok ? "ok" : "FAILED", what, details);
-    } else {
-      printf("  %-32s %s\n", what, details);
-    }
+    printf("  ");
+    if (marks) printf("%-7s ", ok ? "ok" : "FAILED");
+    ommai_print_plain(stdout, what, marks ? 40 : 32);
+    putchar(' ');
+    ommai_print_plain(stdout, details, 0);
+    putchar('\n');
   }
 }

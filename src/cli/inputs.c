@@ -5,10 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/allocator.h"
-#include "base/error.h"
+#include "base/file.h"
 #include "cli/diagnostics.h"
+#include "cli/foreign_images.h"
+#include "cli/pasted_paths.h"
+#include "cli/paths.h"
 
 #define MAX_INPUT_BYTES ((size_t)64 << 20)
 #define SHOWN_SOURCE 60
@@ -26,10 +30,29 @@ static bool is_network_address(const char *source) {
   return true;
 }
 
+/* Says that `source` is no image, what it is where that is known, and what converts it. */
+static int refuse_image(const char *source, const void *bytes, size_t size, struct omma_error *error) {
+  bool unreadable = error->status == OMMA_ERROR_UNSUPPORTED || strstr(error->message, "cannot identify image");
+  const struct ommai_foreign_image *foreign = unreadable && size ? ommai_foreign_image(bytes, size) : NULL;
+  bool named = strstr(error->message, source) != NULL;
+  const char *name = named ? "" : source, *colon = named ? "" : ": ";
+  if (foreign) return ommai_failed("image: %s%s%s; it is %s: %s", name, colon, error->message, foreign->name, foreign->hint);
+  if (!unreadable || !size) return ommai_failed("image: %s%s%s", name, colon, error->message);
+  return ommai_failed("image: %s%s%s (magick FILE out.png converts many formats)", name, colon, error->message);
+}
+
+static int decode(const char *source, const void *bytes, size_t size, struct omma_image **image) {
+  struct omma_error error;
+  if (omma_image_decode(bytes, size, NULL, image, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
+  return refuse_image(source, bytes, size, &error);
+}
+
 static int load_data_url(const char *source, struct omma_image **image) {
   const char *comma = strchr(source, ',');
+  char name[SHOWN_SOURCE + 4];
+  snprintf(name, sizeof name, "%.*s...", SHOWN_SOURCE, source);
   if (!comma || comma - source < 12 || strncasecmp(comma - 7, ";base64", 7) != 0) {
-    return ommai_failed("image: %.*s...: a data: URL must have the form data:image/png;base64,...", SHOWN_SOURCE, source);
+    return ommai_failed("image: %s: a data: URL must have the form data:image/png;base64,...", name);
   }
   const char *encoded = comma + 1;
   size_t encoded_size = strlen(encoded), capacity = encoded_size / 4 * 3 + 3, size;
@@ -37,29 +60,57 @@ static int load_data_url(const char *source, struct omma_image **image) {
   if (!bytes) return ommai_failed("image: out of memory: a data: URL of %zu bytes", encoded_size);
   const char *end;
   int code;
-  struct omma_error error;
   if (sodium_base642bin(bytes, capacity, encoded, encoded_size, " \r\n\t", &size, &end, sodium_base64_VARIANT_ORIGINAL) != 0 ||
       *end) {
-    code = ommai_failed("image: %.*s...: broken base64 near byte %td", SHOWN_SOURCE, source, end - source);
-  } else if (omma_image_decode(bytes, size, NULL, image, &error) != OMMA_OK) {
-    ommai_error_prefix(&error, "image: %.*s...", SHOWN_SOURCE, source);
-    code = ommai_failed_call(&error);
+    code = ommai_failed("image: %s: broken base64 near byte %td", name, end - source);
   } else {
-    code = OMMAI_EXIT_DONE;
+    code = decode(name, bytes, size, image);
   }
   ommai_release(&ommai_default_allocator, bytes, capacity, 1);
   return code;
 }
 
-int ommai_load_image(const char *source, struct omma_image **image) {
-  if (starts_with(source, "data:")) return load_data_url(source, image);
-  if (is_network_address(source)) {
-    return ommai_wrong_use("image: %s: pictures are not fetched from addresses: give a file or a data: URL", source);
+static int load_standard_input(struct omma_image **image) {
+  char *bytes;
+  size_t size;
+  if (isatty(STDIN_FILENO)) {
+    return ommai_wrong_use("image: -: standard input is a terminal: pipe an image into it, such as curl -s URL | omma ...");
   }
+  int code = ommai_read_input(&bytes, &size);
+  if (code != OMMAI_EXIT_DONE) return code;
+  code = decode("standard input", bytes, size, image);
+  free(bytes);
+  return code;
+}
+
+static int load_file(const char *path, struct omma_image **image) {
   struct omma_error error;
-  if (omma_image_load(source, NULL, image, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
-  if (!strstr(error.message, source)) ommai_error_prefix(&error, "image: %s", source);
-  return ommai_failed_call(&error);
+  if (omma_image_load(path, NULL, image, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
+  char start[OMMAI_FOREIGN_IMAGE_BYTES];
+  FILE *file = error.status == OMMA_ERROR_IO ? NULL : fopen(path, "rb");
+  size_t size = file ? fread(start, 1, sizeof start, file) : 0;
+  if (file) fclose(file);
+  return refuse_image(path, start, size, &error);
+}
+
+bool ommai_is_image_source(const char *word) {
+  if (strcmp(word, "-") == 0 || ommai_file_exists(word)) return true;
+  bool one_word = !strpbrk(word, " \t\r\n");
+  return one_word && (starts_with(word, "data:image/") || is_network_address(word));
+}
+
+int ommai_load_image(const char *source, struct omma_image **image) {
+  char path[OMMAI_MAX_PATH];
+  if (strcmp(source, "-") == 0) return load_standard_input(image);
+  if (starts_with(source, "data:")) return load_data_url(source, image);
+  if (ommai_file_address(source, path, sizeof path)) return load_file(path, image);
+  if (is_network_address(source)) {
+    return ommai_wrong_use(
+        "image: %s: images are not fetched from the network: download it, or pipe it in: "
+        "curl -s URL | omma ... - (a file, a data: URL, file:// or - is expected)",
+        source);
+  }
+  return load_file(source, image);
 }
 
 int ommai_load_images(const char *const *sources, size_t count, struct omma_image ***images) {

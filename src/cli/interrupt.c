@@ -28,7 +28,7 @@ static void handle(int number) {
     static const char message[] = "\nomma: interrupted\n";
     ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
     (void)written;
-    _exit(OMMAI_EXIT_FAILED);
+    _exit(OMMAI_EXIT_SIGNAL + number);
   }
   ommai_interrupt_wake();
   errno = saved;
@@ -50,12 +50,19 @@ void ommai_interrupt_resume(void) { atomic_store(&deferred, false); }
 
 bool ommai_interrupted(void) { return atomic_load(&arrived) != 0; }
 
+int ommai_interrupt_status(void) { return OMMAI_EXIT_SIGNAL + atomic_load(&arrived); }
+
 bool ommai_interrupt_terminates(void) { return atomic_load(&arrived) == SIGTERM; }
 
 void ommai_interrupt_wait(void) {
   uint64_t count;
   ssize_t got = read(wake, &count, sizeof count);
   (void)got;
+}
+
+void ommai_interrupt_wait_or_read(int descriptor) {
+  struct pollfd sources[] = {{.fd = descriptor, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
+  if (poll(sources, 2, -1) > 0 && sources[1].revents) ommai_interrupt_wait();
 }
 
 enum ommai_wait ommai_interrupt_wait_for(int descriptor) {

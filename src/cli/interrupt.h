@@ -1,4 +1,4 @@
-/* Ctrl-C. By default it ends the program at once with exit code 1; while work can be cancelled it wakes the one who waits. */
+/* Ctrl-C. By default it ends the program at once with exit code 130, as shells have it (SIGTERM: 143); while work can be cancelled it wakes the one who waits. */
 #ifndef OMMAI_CLI_INTERRUPT_H
 #define OMMAI_CLI_INTERRUPT_H
 
@@ -16,12 +16,18 @@ void ommai_interrupt_resume(void);
 /* A signal has come since ommai_interrupt_defer. */
 bool ommai_interrupted(void);
 
+/* The exit code for that signal: 130, or 143 for SIGTERM. */
+int ommai_interrupt_status(void);
+
 /* That signal was SIGTERM: the program is to end. */
 bool ommai_interrupt_terminates(void);
 
 /* Sleeps until a signal or ommai_interrupt_wake, which any thread may call; may also return for no reason. */
 void ommai_interrupt_wait(void);
 void ommai_interrupt_wake(void);
+
+/* The same, and until `descriptor` can be read. */
+void ommai_interrupt_wait_or_read(int descriptor);
 
 enum ommai_wait { OMMAI_WAIT_READY, OMMAI_WAIT_INTERRUPTED, OMMAI_WAIT_RESUMED };
 

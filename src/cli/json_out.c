@@ -36,13 +36,21 @@ void ommai_json_append(json_t **array, json_t *value) {
   *array = NULL;
 }
 
+json_t *ommai_json_numbers(const double *numbers, size_t n) {
+  json_t *array = json_array();
+  for (size_t i = 0; i < n; i++) ommai_json_append(&array, json_real(numbers[i]));
+  return array;
+}
+
 json_t *ommai_json_memory_plan(const struct omma_memory_plan *plan) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "weight_bytes", (json_int_t)plan->weight_bytes,
-                   "kv_cache_bytes", (json_int_t)plan->kv_cache_bytes, "kv_cache_tokens", (json_int_t)plan->kv_cache_tokens,
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "weight_bytes",
+                   (json_int_t)plan->weight_bytes, "kv_cache_bytes", (json_int_t)plan->kv_cache_bytes, "kv_cache_tokens",
+                   (json_int_t)plan->kv_cache_tokens, "max_model_len", (json_int_t)plan->max_model_len,
                    "vision_workspace_bytes", (json_int_t)plan->vision_workspace_bytes, "language_workspace_bytes",
                    (json_int_t)plan->language_workspace_bytes, "linear_scratch_bytes", (json_int_t)plan->linear_scratch_bytes,
                    "table_bytes", (json_int_t)plan->table_bytes, "encoder_cache_bytes", (json_int_t)plan->encoder_cache_bytes,
-                   "request_bytes", (json_int_t)plan->request_bytes, "total_bytes", (json_int_t)plan->total_bytes);
+                   "request_bytes", (json_int_t)plan->request_bytes, "max_sequences", (json_int_t)plan->max_sequences,
+                   "total_bytes", (json_int_t)plan->total_bytes);
 }
 
 static json_t *shape_json(const struct omma_model_info *m) {
@@ -65,12 +73,14 @@ static json_t *sampling_json(const struct omma_model_info *m) {
 }
 
 json_t *ommai_json_model(const struct omma_model_info *m) {
-  json_t *model = json_pack(
-      "{s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:s?, s:o}", "directory", ommai_json_text(m->directory),
-      "model_type", m->model_type, "isa", m->isa, "weights", m->weights, "vision_weights", m->vision_weights, "kept_weights",
-      m->kept_weights, "linear", m->linear, "n_threads", m->n_threads, "n_parameters", (json_int_t)m->n_parameters,
-      "n_vision_parameters", (json_int_t)m->n_vision_parameters, "weight_bytes", (json_int_t)m->weight_bytes, "max_model_len",
-      (json_int_t)m->max_model_len, "published_values", m->published_values, "sampling", sampling_json(m));
+  json_t *model = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:s?, s:o, s:s, s:o}", "directory",
+                            ommai_json_text(m->directory), "model_type", m->model_type, "isa", m->isa, "weights", m->weights,
+                            "vision_weights", m->vision_weights, "kept_weights", m->kept_weights, "linear", m->linear,
+                            "n_threads", m->n_threads, "n_parameters", (json_int_t)m->n_parameters, "n_vision_parameters",
+                            (json_int_t)m->n_vision_parameters, "weight_bytes", (json_int_t)m->weight_bytes, "max_model_len",
+                            (json_int_t)m->max_model_len, "published_values", m->published_values, "sampling", sampling_json(m),
+                            "chat_template", m->chat_template, "chat_template_difference",
+                            m->chat_template_difference ? ommai_json_text(m->chat_template_difference) : json_null());
   json_t *shape = shape_json(m);
   if (model && shape && json_object_update(model, shape) == 0) {
     json_decref(shape);

@@ -16,6 +16,9 @@ json_t *ommai_json_text(const char *text);
  * reports in the end. */
 void ommai_json_append(json_t **array, json_t *value);
 
+/* n numbers; NULL when memory is out. */
+json_t *ommai_json_numbers(const double *numbers, size_t n);
+
 json_t *ommai_json_model(const struct omma_model_info *model);
 json_t *ommai_json_memory_plan(const struct omma_memory_plan *plan);
 

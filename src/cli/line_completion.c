@@ -11,7 +11,7 @@
 #include "cli/pasted_paths.h"
 
 static void complete_command(const char *typed, ommai_take_completion take, void *context) {
-  static const char *const commands[] = {"/image ", "/video ", "/system ", "/reset", "/help", "/quit"};
+  static const char *const commands[] = {"/image ", "/video ", "/system ", "/reset", "/help", "/bye", "/quit"};
   size_t size = strlen(typed);
   for (size_t i = 0; size && i < sizeof commands / sizeof *commands; i++) {
     if (strncmp(commands[i], typed, size) == 0) take(context, commands[i], commands[i] + size);

@@ -15,12 +15,20 @@
 
 #define REPLACEMENT_CHARACTER 0xfffd
 #define MAX_LISTED 100
+/* Characters of one paste; what is beyond them is left out. */
+#define MAX_PASTED ((size_t)1 << 20)
+
+/* What the terminal sends around a paste, once it was asked to (xterm's mode 2004). */
+static const char paste_begin[] = "\\e[200~";
+static const wchar_t paste_end[] = L"\x1b[201~";
+static const char brackets_on[] = "\x1b[?2004h", brackets_off[] = "\x1b[?2004l";
 
 struct ommai_line_editor {
   EditLine *line;
   History *history;
   const char *prompt;
   const char *path; /* of the history's file; NULL: none */
+  bool typed;       /* the line that is read has something in it, or had when a signal came */
   locale_t utf8;    /* what people type is UTF-8, whatever the environment says */
 };
 
@@ -33,7 +41,19 @@ static struct ommai_line_editor *editor_of(EditLine *line) {
 static char *show_prompt(EditLine *line) { return (char *)editor_of(line)->prompt; }
 
 /* Left alone, libedit shows the prompt before it takes the terminal over, and a Ctrl-D in between would be lost. */
-static void take_terminal(EditLine *line) { el_set(line, EL_PREP_TERM, 1); }
+static void take_terminal(EditLine *line) {
+  el_set(line, EL_PREP_TERM, 1);
+  fputs(brackets_on, stdout);
+  fflush(stdout);
+}
+
+/* Notes whether anything is typed, and puts the cursor behind it, where the terminal goes on after a signal. */
+static void leave_line(EditLine *line) {
+  const LineInfoW *info = el_wline(line);
+  if (info->lastchar > info->buffer) editor_of(line)->typed = true;
+  el_cursor(line, (int)(info->lastchar - info->cursor));
+  el_set(line, EL_REFRESH);
+}
 
 /* False when a signal came. A shell that had the terminal in between has changed it. */
 static bool wait_for_key(EditLine *line) {
@@ -52,7 +72,10 @@ static int read_character(EditLine *line, wchar_t *character) {
   size_t length;
   do {
     char byte;
-    if (!wait_for_key(line)) return -1;
+    if (!wait_for_key(line)) {
+      leave_line(line);
+      return -1;
+    }
     ssize_t got = read(STDIN_FILENO, &byte, 1);
     if (got != 1) return (int)got;
     length = mbrtowc(character, &byte, 1, &state);
@@ -106,15 +129,64 @@ static unsigned char complete(EditLine *line, int key) {
   return result;
 }
 
+/* A paste while it comes in, ended by a NUL. */
+struct paste {
+  wchar_t *text; /* [capacity] */
+  size_t size, capacity;
+};
+
+static bool add_pasted(struct paste *paste, wchar_t character) {
+  if (paste->size + 1 >= paste->capacity) {
+    size_t capacity = paste->capacity ? 2 * paste->capacity : 4096;
+    wchar_t *text = realloc(paste->text, capacity * sizeof *text);
+    if (!text) return false;
+    paste->text = text;
+    paste->capacity = capacity;
+  }
+  paste->text[paste->size++] = character;
+  paste->text[paste->size] = L'\0';
+  return true;
+}
+
+/* Reads a paste and the brackets behind it. Line ends become '\n'; control characters, and what may begin the brackets, are left out.
+ * False when the terminal or memory fails. */
+static bool read_paste(EditLine *line, struct paste *paste) {
+  wchar_t character = 0, before;
+  for (size_t matched = 0; paste_end[matched];) {
+    before = character;
+    if (el_wgetc(line, &character) != 1) return false;
+    matched = character == paste_end[matched] ? matched + 1 : character == paste_end[0];
+    bool second_half = character == L'\n' && before == L'\r';
+    wchar_t shown = character == L'\r' ? L'\n' : character;
+    bool is_control = (shown < 0x20 && shown != L'\n' && shown != L'\t') || shown == 0x7f;
+    if (matched || second_half || is_control || paste->size >= MAX_PASTED) continue;
+    if (!add_pasted(paste, shown)) return false;
+  }
+  return true;
+}
+
+/* A terminal's bracketed paste: its text goes into the line as it is, line ends too. */
+static unsigned char take_paste(EditLine *line, int key) {
+  (void)key;
+  struct paste paste = {.text = NULL};
+  bool whole = read_paste(line, &paste);
+  bool inserted = whole && (!paste.size || el_winsertstr(line, paste.text) == 0);
+  if (!whole && paste.size) editor_of(line)->typed = true;
+  free(paste.text);
+  return inserted ? CC_REFRESH : whole ? CC_ERROR : CC_EOF;
+}
+
 /* Keys that terminals send and libedit does not know by itself. */
 static void bind_keys(EditLine *line) {
   static const char *const keys[][2] = {
-      {"^I", "omma-complete"},           {"^R", "em-inc-search-prev"}, {"^W", "ed-delete-prev-word"},
-      {"\\e[3~", "ed-delete-next-char"}, {"\\e[1~", "ed-move-to-beg"}, {"\\e[4~", "ed-move-to-end"},
-      {"\\e[H", "ed-move-to-beg"},       {"\\e[F", "ed-move-to-end"},  {"\\eOH", "ed-move-to-beg"},
-      {"\\eOF", "ed-move-to-end"},       {"\\e[1;5C", "em-next-word"}, {"\\e[1;5D", "ed-prev-word"},
+      {paste_begin, "omma-paste"},   {"^I", "omma-complete"},           {"^R", "em-inc-search-prev"},
+      {"^W", "ed-delete-prev-word"}, {"\\e[3~", "ed-delete-next-char"}, {"\\e[1~", "ed-move-to-beg"},
+      {"\\e[4~", "ed-move-to-end"},  {"\\e[H", "ed-move-to-beg"},       {"\\e[F", "ed-move-to-end"},
+      {"\\eOH", "ed-move-to-beg"},   {"\\eOF", "ed-move-to-end"},       {"\\e[1;5C", "em-next-word"},
+      {"\\e[1;5D", "ed-prev-word"},
   };
-  /* The narrow form of this one leaks. */
+  /* The narrow form of these leaks. */
+  el_wset(line, EL_ADDFN, L"omma-paste", L"Take a pasted text", take_paste);
   el_wset(line, EL_ADDFN, L"omma-complete", L"Complete a path or a command", complete);
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) el_set(line, EL_BIND, keys[i][0], keys[i][1], NULL);
 }
@@ -145,16 +217,17 @@ static bool start(struct ommai_line_editor *editor) {
   el_set(editor->line, EL_PROMPT, show_prompt);
   el_set(editor->line, EL_GETCFN, read_character);
   el_set(editor->line, EL_EDITOR, "emacs");
+  el_set(editor->line, EL_SETTY, "-d", "-icrnl", "-inlcr", NULL); /* "\r\n" in a paste is one line end */
   bind_keys(editor->line);
   el_source(editor->line, NULL); /* the user's own ~/.editrc */
   return start_history(editor);
 }
 
-struct ommai_line_editor *ommai_line_editor_create(const char *prompt, const char *history) {
+struct ommai_line_editor *ommai_line_editor_create(const char *history) {
   if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) return NULL;
   struct ommai_line_editor *editor = calloc(1, sizeof *editor);
   if (!editor) return NULL;
-  *editor = (struct ommai_line_editor){.prompt = prompt, .path = history};
+  *editor = (struct ommai_line_editor){.prompt = "", .path = history};
   editor->utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
   locale_t before = editor->utf8 ? uselocale(editor->utf8) : NULL;
   bool started = editor->utf8 && start(editor);
@@ -164,13 +237,23 @@ struct ommai_line_editor *ommai_line_editor_create(const char *prompt, const cha
   return NULL;
 }
 
-char *ommai_line_editor_read(struct ommai_line_editor *editor) {
+enum ommai_line_end ommai_line_editor_read(struct ommai_line_editor *editor, const char *prompt, char **line) {
   int count = 0;
   locale_t before = uselocale(editor->utf8);
+  editor->prompt = prompt;
+  editor->typed = false;
   take_terminal(editor->line);
-  const char *line = el_gets(editor->line, &count);
+  const char *typed = el_gets(editor->line, &count);
+  fputs(brackets_off, stdout);
+  fflush(stdout);
   uselocale(before);
-  return line && count > 0 && !ommai_interrupted() ? strndup(line, strcspn(line, "\r\n")) : NULL;
+  *line = NULL;
+  if (ommai_interrupted()) return editor->typed ? OMMAI_LINE_CLEARED : OMMAI_LINE_INTERRUPTED;
+  if (!typed || count <= 0) return OMMAI_LINE_END_OF_INPUT;
+  size_t size = strlen(typed);
+  while (size && (typed[size - 1] == '\n' || typed[size - 1] == '\r')) size--;
+  *line = strndup(typed, size);
+  return *line ? OMMAI_LINE_READ : OMMAI_LINE_END_OF_INPUT;
 }
 
 void ommai_line_editor_remember(struct ommai_line_editor *editor, const char *line) {
@@ -179,7 +262,8 @@ void ommai_line_editor_remember(struct ommai_line_editor *editor, const char *li
   locale_t before = uselocale(editor->utf8);
   enter(editor, line);
   uselocale(before);
-  if (editor->path && !ommai_history_append(editor->path, line)) editor->path = NULL;
+  bool one_line = !strchr(line, '\n');
+  if (one_line && editor->path && !ommai_history_append(editor->path, line)) editor->path = NULL;
 }
 
 void ommai_line_editor_destroy(struct ommai_line_editor *editor) {

@@ -3,15 +3,16 @@
 
 #include "cli/line_editor.h"
 
-struct ommai_line_editor *ommai_line_editor_create(const char *prompt, const char *history) {
-  (void)prompt;
+struct ommai_line_editor *ommai_line_editor_create(const char *history) {
   (void)history;
   return NULL;
 }
 
-char *ommai_line_editor_read(struct ommai_line_editor *editor) {
+enum ommai_line_end ommai_line_editor_read(struct ommai_line_editor *editor, const char *prompt, char **line) {
   (void)editor;
-  return NULL;
+  (void)prompt;
+  *line = NULL;
+  return OMMAI_LINE_END_OF_INPUT;
 }
 
 void ommai_line_editor_remember(struct ommai_line_editor *editor, const char *line) {

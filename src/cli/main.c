@@ -10,10 +10,10 @@
 #include "cli/nearest.h"
 
 static const struct ommai_command *const commands[] = {
-    &ommai_command_chat,        &ommai_command_serve,           &ommai_command_encode,        &ommai_command_preprocess,
-    &ommai_command_plan,        &ommai_command_tokenize,        &ommai_command_detokenize,    &ommai_command_info,
-    &ommai_command_verify,      &ommai_command_bench_attention, &ommai_command_bench_encoder, &ommai_command_bench_decode,
-    &ommai_command_bench_serve,
+    &ommai_command_chat,          &ommai_command_run,          &ommai_command_serve,       &ommai_command_batch,
+    &ommai_command_encode,        &ommai_command_preprocess,   &ommai_command_plan,        &ommai_command_tokenize,
+    &ommai_command_detokenize,    &ommai_command_info,         &ommai_command_verify,      &ommai_command_bench_attention,
+    &ommai_command_bench_encoder, &ommai_command_bench_decode, &ommai_command_bench_serve,
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
@@ -28,9 +28,9 @@ static void print_help(FILE *out) {
   for (size_t i = 0; i < N_COMMANDS; i++) print_summary(commands[i], out);
   fprintf(out, "  %-18s %s\n", "help [COMMAND]", "this text, or a command's options");
   fprintf(out,
-          "\n`omma COMMAND --help` lists a command's options with their defaults and an example; `omma --version` tells the\n"
-          "version. Exit codes: 0 done, 1 failed, 2 wrong use.\n\nExample:\n"
-          "  omma chat --image photo.jpg --prompt \"What is in this picture?\"\n");
+          "\n`omma COMMAND --help` lists a command's options with their defaults and an example; `omma --version` (-V) prints\n"
+          "the version. Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted by Ctrl-C.\n\nExample:\n"
+          "  omma chat photo.jpg \"What is in this picture?\"\n");
 }
 
 /* The number of words of `name` that stand at the beginning of the command line; 0 when it is another command. */
@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
     return OMMAI_EXIT_USAGE;
   }
   const char *word = argv[1];
-  if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
+  if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0) {
     printf("omma %s\n", omma_version());
     return ommai_finish_output();
   }

@@ -1,6 +1,8 @@
 #include "cli/memory_use.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -19,6 +21,28 @@ void ommai_memory_return_freed(void) {
 #ifdef __GLIBC__
   malloc_trim(0);
 #endif
+}
+
+/* Whether the line begins a mapping of /proc/self/smaps ("5581a000-5581b000 r-xp ..."), and then whether it can be executed. */
+static bool begins_mapping(const char *line, bool *executable) {
+  char modes[5];
+  if (sscanf(line, "%*x-%*x %4s", modes) != 1) return false;
+  *executable = strchr(modes, 'x') != NULL;
+  return true;
+}
+
+int64_t ommai_memory_of_code(void) {
+  FILE *file = fopen("/proc/self/smaps", "r");
+  char line[512];
+  long long total = 0, kilobytes;
+  bool executable = false;
+  if (!file) return -1;
+  while (fgets(line, sizeof line, file)) {
+    if (begins_mapping(line, &executable) || !executable) continue;
+    if (sscanf(line, "Rss: %lld kB", &kilobytes) == 1) total += kilobytes;
+  }
+  fclose(file);
+  return total * 1024;
 }
 
 int64_t ommai_memory_watch(void) {

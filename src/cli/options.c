@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +55,13 @@ static const char *nearest_option(const struct ommai_command *command, const cha
   for (struct cursor c = {0}; next_option(command, &c);) ommai_nearest_offer(&search, c.option->name);
   ommai_nearest_offer(&search, "help");
   ommai_foreign_options_offer(command->ignored, false, &search);
-  if (strncmp(dashed, "no-", 3) == 0 && dashed[3]) ommai_foreign_options_offer(command->ignored, true, &opposite);
+  ommai_foreign_options_offer(command->also_ignored, false, &search);
+  if (strncmp(dashed, "no-", 3) == 0 && dashed[3]) {
+    for (struct cursor c = {0}; next_option(command, &c);) {
+      if (c.option->negatable) ommai_nearest_offer(&opposite, c.option->name);
+    }
+    ommai_foreign_options_offer(command->ignored, true, &opposite);
+  }
   *negated = opposite.best && (!search.best || opposite.distance < search.distance);
   return *negated ? opposite.best : search.best;
 }
@@ -222,6 +229,31 @@ static enum ommai_parsed set_defaults(const struct ommai_command *command, void 
   return OMMAI_PARSED;
 }
 
+/* Whether a word would be read as an option where one can stand: --name, or the letter of one. */
+static bool looks_like_option(const struct ommai_command *command, const char *word) {
+  if (word[0] != '-' || !word[1]) return false;
+  if (word[1] != '-') return !word[2] && find_letter(command, word[1]);
+  return !word[2] || isalpha((unsigned char)word[2]);
+}
+
+/* The value of an option is the next word, *index then. */
+static enum ommai_parsed next_value(const struct ommai_command *command, int argc, char **argv, int *index,
+                                    const struct ommai_option *option, const char **value) {
+  const char *word = *index + 1 < argc ? argv[*index + 1] : NULL;
+  if (word && !looks_like_option(command, word)) {
+    *value = word;
+    ++*index;
+    return OMMAI_PARSED;
+  }
+  if (word) {
+    ommai_wrong_use("%s: --%s: a value is missing (%s): the next word, %s, is an option (--%s=%s gives it as the value)",
+                    command->name, option->name, option->value, word, option->name, word);
+  } else {
+    ommai_wrong_use("%s: --%s: a value is missing (%s)", command->name, option->name, option->value);
+  }
+  return OMMAI_PARSED_WRONG;
+}
+
 /* Finds the option of the word at argv[*index] and its value, which may be the next word. */
 static enum ommai_parsed read_option(const struct ommai_command *command, int argc, char **argv, int *index,
                                      const struct ommai_option **option, const char **value) {
@@ -242,14 +274,14 @@ static enum ommai_parsed read_option(const struct ommai_command *command, int ar
   }
   bool is_flag = (*option)->type == OMMAI_OPTION_FLAG;
   if (is_flag && *value) return wrong_value(command->name, *option, *value, "takes no value");
-  if (!is_flag && !*value) {
-    if (*index + 1 == argc) {
-      ommai_wrong_use("%s: --%s: a value is missing (%s)", command->name, (*option)->name, (*option)->value);
-      return OMMAI_PARSED_WRONG;
-    }
-    *value = argv[++*index];
-  }
+  if (!is_flag && !*value) return next_value(command, argc, argv, index, *option, value);
   return OMMAI_PARSED;
+}
+
+/* Whether an option that takes several words takes this one too. */
+static bool takes_word(const struct ommai_option *option, const char *word) {
+  bool is_option = word[0] == '-' && word[1];
+  return !is_option && (!option->takes || option->takes(word));
 }
 
 static enum ommai_parsed check_arguments(const struct ommai_command *command, const struct ommai_strings *arguments) {
@@ -266,18 +298,42 @@ static enum ommai_parsed check_arguments(const struct ommai_command *command, co
   return OMMAI_PARSED;
 }
 
+/* Takes --no-NAME of a flag that has it. */
+static bool take_negated(const struct ommai_command *command, const char *word, void *values) {
+  if (strlen(word) < 5 || !ommai_option_spelled(word + 2, 3, "no-")) return false;
+  const struct ommai_option *option = find_option(command, word + 5, strlen(word + 5));
+  if (!option || !option->negatable) return false;
+  *(bool *)((char *)values + option->offset) = false;
+  return true;
+}
+
+/* Whether the word spells an option of the command in full; a related program's option of that name may have other spellings. */
+static bool is_own(const struct ommai_command *command, const char *word) {
+  return word[1] == '-' && find_option(command, word + 2, strcspn(word + 2, "="));
+}
+
+/* Options of related programs, from the command's lists. */
+static enum ommai_foreign_outcome pass_foreign(const struct ommai_command *command, int argc, char **argv, int *index) {
+  struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
+  enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  foreign.options = command->also_ignored;
+  if (outcome == OMMAI_FOREIGN_UNKNOWN) outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  return outcome;
+}
+
 /* Takes the option at argv[*index] with its values, of which *index is the last then. */
 static enum ommai_parsed take_option(const struct ommai_command *command, int argc, char **argv, int *index, void *values) {
   const struct ommai_option *option;
   const char *value;
   int at = *index;
-  const struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
-  enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  if (take_negated(command, argv[*index], values)) return OMMAI_PARSED;
+  enum ommai_foreign_outcome outcome = OMMAI_FOREIGN_UNKNOWN;
+  if (!is_own(command, argv[at])) outcome = pass_foreign(command, argc, argv, index);
   if (outcome != OMMAI_FOREIGN_UNKNOWN) return outcome == OMMAI_FOREIGN_PASSED ? OMMAI_PARSED : OMMAI_PARSED_WRONG;
   enum ommai_parsed parsed = read_option(command, argc, argv, index, &option, &value);
   if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);
   bool takes_more = parsed == OMMAI_PARSED && option->type == OMMAI_OPTION_WORDS && *index > at;
-  while (takes_more && parsed == OMMAI_PARSED && *index + 1 < argc && argv[*index + 1][0] != '-') {
+  while (takes_more && parsed == OMMAI_PARSED && *index + 1 < argc && takes_word(option, argv[*index + 1])) {
     parsed = set_option(command->name, option, argv[++*index], values, (size_t)argc);
   }
   return parsed;

@@ -14,7 +14,7 @@ enum ommai_option_type {
   OMMAI_OPTION_FLAG,    /* bool */
   OMMAI_OPTION_STRING,  /* const char * */
   OMMAI_OPTION_STRINGS, /* struct ommai_strings; may be given several times */
-  OMMAI_OPTION_WORDS,   /* the same; each time takes all words up to the next option, and as --name=value that one */
+  OMMAI_OPTION_WORDS,   /* the same; each time takes the words up to the next option, and as --name=value that one */
   OMMAI_OPTION_INTEGER, /* int64_t */
   OMMAI_OPTION_SIZE,    /* int64_t; a number with an optional unit: k, m, g, t = powers of 1,000; K, M, G, T of 1,024 */
   OMMAI_OPTION_NUMBER,  /* double */
@@ -38,10 +38,12 @@ struct ommai_option {
   const char *otherwise; /* shown as the default where `initial` is NULL; may be NULL */
   int64_t unset;     /* integers, sizes, choices: the field's value when neither given nor `initial`; numbers are NAN then */
   int64_t low, high; /* inclusive range of integers and sizes */
-  double minimum, maximum;        /* maximum INFINITY: the word inf is a value */
-  bool above_minimum;             /* numbers: the minimum itself is excluded */
-  const char *const *choices;     /* ends in NULL */
-  const char *const *unset_words; /* integers and sizes: values that mean `unset`, ends in NULL; NULL: none */
+  double minimum, maximum;         /* maximum INFINITY: the word inf is a value */
+  bool above_minimum;              /* numbers: the minimum itself is excluded */
+  const char *const *choices;      /* ends in NULL */
+  bool negatable;                  /* flags: --no-NAME takes it back */
+  const char *const *unset_words;  /* integers and sizes: values that mean `unset`, ends in NULL; NULL: none */
+  bool (*takes)(const char *word); /* words: which ones follow the first; NULL: all */
 };
 
 struct ommai_option_group {
@@ -50,7 +52,7 @@ struct ommai_option_group {
   size_t n_options;
 };
 
-#define OMMAI_MAX_OPTION_GROUPS 8
+#define OMMAI_MAX_OPTION_GROUPS 12
 
 struct ommai_command {
   const char *name; /* one word, or two ("bench attention") */
@@ -60,8 +62,8 @@ struct ommai_command {
   const char *details;   /* paragraph for the command's help */
   const char *example;
   const struct ommai_option_group *groups[OMMAI_MAX_OPTION_GROUPS];
-  const struct ommai_foreign_option
-      *ignored;           /* options of a related program, passed over or refused; ends in a NULL name; may be NULL */
+  const struct ommai_foreign_option *ignored,
+      *also_ignored;      /* options of a related program, passed over or refused; end in a NULL name; may be NULL */
   const char *ignored_of; /* that program's name; NULL where none is refused */
   size_t values_size;     /* of the struct that the options fill */
   size_t min_arguments, max_arguments;
@@ -72,7 +74,8 @@ struct ommai_command {
 enum ommai_parsed { OMMAI_PARSED, OMMAI_PARSED_HELP, OMMAI_PARSED_WRONG };
 
 /* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed). Forms: --name value, --name=value
- * (underscores in a name count as dashes), -x value, `--` ends the options. OMMAI_PARSED_HELP: help was asked for, nothing more was
+ * (underscores in a name count as dashes), -x value, `--` ends the options. A next word that is an option itself is not taken as a
+ * value: --name=--value gives such a one. OMMAI_PARSED_HELP: help was asked for, nothing more was
  * read. OMMAI_PARSED_WRONG: what was wrong has been said on stderr, with the nearest name for an unknown option. Release in every
  * case. */
 enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,

@@ -8,6 +8,7 @@
 #include "cli/paths.h"
 
 static const char scheme[] = "file://";
+static const char blanks[] = " \t\r\n";
 
 static int digit_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -29,6 +30,14 @@ static void resolve_address(char *path) {
   *to = '\0';
 }
 
+bool ommai_file_address(const char *word, char *path, size_t size) {
+  size_t length = strlen(word);
+  if (strncasecmp(word, scheme, sizeof scheme - 1) != 0 || length >= size) return false;
+  memcpy(path, word, length + 1);
+  resolve_address(path);
+  return true;
+}
+
 /* False when the path with the user's home before it does not fit. */
 static bool enter_home(char *path, size_t size) {
   const char *home = ommai_home_directory();
@@ -45,7 +54,7 @@ static bool take_word(const char **line, char *path, size_t size, char *open) {
   const char *at = *line;
   char quote = 0;
   size_t length = 0;
-  for (; *at && (quote || (*at != ' ' && *at != '\t')); at++) {
+  for (; *at && (quote || !strchr(blanks, *at)); at++) {
     if (*at == quote) {
       quote = 0;
     } else if (!quote && (*at == '\'' || *at == '"')) {
@@ -63,7 +72,7 @@ static bool take_word(const char **line, char *path, size_t size, char *open) {
 }
 
 enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size) {
-  *line += strspn(*line, " \t");
+  *line += strspn(*line, blanks);
   if (!**line) return OMMAI_WORD_NONE;
   bool home = strncmp(*line, "~/", 2) == 0;
   char open;
@@ -75,15 +84,16 @@ enum ommai_word ommai_pasted_path(const char **line, char *path, size_t size) {
 bool ommai_last_word(const char *line, char *path, size_t size, char *open) {
   bool home;
   do {
-    line += strspn(line, " \t");
+    line += strspn(line, blanks);
     home = strncmp(line, "~/", 2) == 0;
     if (!take_word(&line, path, size, open)) return false;
   } while (*line);
   return !home || enter_home(path, size);
 }
 
-static bool ends_as_picture(const char *path) {
-  static const char *const endings[] = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"};
+bool ommai_ends_as_picture(const char *path) {
+  static const char *const endings[] = {".jpg", ".jpeg", ".png",  ".webp", ".gif", ".bmp",
+                                        ".tif", ".tiff", ".heic", ".heif", ".avif"};
   const char *dot = strrchr(path, '.');
   for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++) {
     if (strcasecmp(dot, endings[i]) == 0) return true;
@@ -100,5 +110,5 @@ bool ommai_pasted_pictures(const char *line) {
     n_files += strpbrk(path, "/.") && ommai_file_exists(path);
   }
   if (word == OMMAI_WORD_BROKEN || n_words == 0) return false;
-  return n_files == n_words || (n_words == 1 && ends_as_picture(path));
+  return n_files == n_words || (n_words == 1 && ommai_ends_as_picture(path));
 }

@@ -3,6 +3,9 @@
 #include <omma/omma.h>
 #include <stdarg.h>
 
+#include "base/memory_room.h"
+#include "cli/plain_text.h"
+
 const char *ommai_show_bytes(int64_t bytes, char *out, size_t size) {
   static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
   if (bytes < 1024) {
@@ -30,12 +33,13 @@ const char *ommai_show_seconds(double seconds, char *out, size_t size) {
 const char *ommai_show_plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) {
+  enum { MAX_FACT = 8192 };
+  char text[MAX_FACT];
   va_list arguments;
-  fprintf(out, "  %-26s ", name);
   va_start(arguments, format);
-  vfprintf(out, format, arguments);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  fputc('\n', out);
+  fprintf(out, "  %-26s %s\n", name, ommai_plain_text(text));
 }
 
 static const char *show_count(int64_t count, char *out, size_t size) {
@@ -94,6 +98,11 @@ void ommai_show_model(FILE *out, const struct omma_model_info *m) {
   ommai_show_fact(out, "patches", "%lldx%lld pixels, %lldx%lld merged into a token", (long long)m->patch_size,
                   (long long)m->patch_size, (long long)m->merge_size, (long long)m->merge_size);
   ommai_show_fact(out, "picture area", "%lld to %lld pixels", (long long)m->min_pixels, (long long)m->max_pixels);
+  if (m->chat_template_difference) {
+    ommai_show_fact(out, "chat template", "not known: %s", m->chat_template_difference);
+  } else {
+    ommai_show_fact(out, "chat template", "that of %s", m->chat_template);
+  }
   char sampling[320];
   if (ommai_show_sampling(m, sampling, sizeof sampling)[0]) ommai_show_fact(out, "sampling", "%s", sampling);
   if (m->published_values) ommai_show_fact(out, "preprocessor_config.json", "not found: %s", m->published_values);
@@ -103,14 +112,21 @@ void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan) {
   char text[32];
   fputs("Memory\n", out);
   ommai_show_fact(out, "weights", "%s", ommai_show_bytes(plan->weight_bytes, text, sizeof text));
-  ommai_show_fact(out, "keys and values", "%s, room for %lld tokens", ommai_show_bytes(plan->kv_cache_bytes, text, sizeof text),
-                  (long long)plan->kv_cache_tokens);
+  ommai_show_fact(out, "keys and values", "up to %s, room for %lld tokens",
+                  ommai_show_bytes(plan->kv_cache_bytes, text, sizeof text), (long long)plan->kv_cache_tokens);
   ommai_show_fact(out, "vision workspace", "%s", ommai_show_bytes(plan->vision_workspace_bytes, text, sizeof text));
   ommai_show_fact(out, "language workspace", "%s", ommai_show_bytes(plan->language_workspace_bytes, text, sizeof text));
   ommai_show_fact(out, "linear layers' scratch", "%s", ommai_show_bytes(plan->linear_scratch_bytes, text, sizeof text));
   ommai_show_fact(out, "tables", "%s", ommai_show_bytes(plan->table_bytes, text, sizeof text));
-  ommai_show_fact(out, "one picture's request", "%s", ommai_show_bytes(plan->request_bytes, text, sizeof text));
+  ommai_show_fact(out, "one picture's request", "%s, and %lld at a time",
+                  ommai_show_bytes(plan->request_bytes, text, sizeof text), (long long)plan->max_sequences);
   ommai_show_fact(out, "total", "%s", ommai_show_bytes(plan->total_bytes, text, sizeof text));
   ommai_show_fact(out, "encoded pictures kept", "up to %s more",
                   ommai_show_bytes(plan->encoder_cache_bytes, text, sizeof text));
+}
+
+void ommai_show_free_memory(FILE *out) {
+  char text[32];
+  int64_t room = ommai_memory_room("");
+  if (room >= 0) ommai_show_fact(out, "free on this machine", "%s", ommai_show_bytes(room, text, sizeof text));
 }

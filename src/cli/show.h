@@ -15,7 +15,7 @@ const char *ommai_show_seconds(double seconds, char *out, size_t size);
 /* What makes a noun with `count` before it a plural or not: "s" or nothing, for "%d thread%s". */
 const char *ommai_show_plural(int64_t count);
 
-/* A line of a list of facts: two blanks, the name padded to 26 columns, the text. */
+/* A line of a list of facts: two blanks, the name padded to 26 columns, the text as plain_text.h makes it. */
 void ommai_show_fact(FILE *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 struct omma_model_info;
@@ -33,5 +33,8 @@ void ommai_show_model(FILE *out, const struct omma_model_info *model);
 
 struct omma_memory_plan;
 void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan);
+
+/* A line of the same form: what this process may still take. Nothing where that is not known. */
+void ommai_show_free_memory(FILE *out);
 
 #endif

@@ -10,11 +10,10 @@
 #define QUEUE "as many requests wait as the queue has room for (256), more are answered with 503"
 #define REASONING "an answer is one text, its reasoning is not told apart"
 #define TLS "this server speaks plain HTTP: put a proxy in front of it that ends TLS"
-#define ORIGIN "no page of another origin is let in: put a proxy in front that adds the headers"
 #define ONE "one process on one machine serves: --threads says on how many cores"
 #define PYTHON "no Python runs here"
 #define LORA "adapters are not read: merge them into the checkpoint"
-#define TEMPLATE "the model family's own chat form is used"
+#define TEMPLATE "the checkpoint's own chat template is rendered, see --trust-family-chat-template"
 #define CONFIG "the model is what its directory says"
 #define WEIGHTS "weights are used as --dtype and --vision-dtype say"
 #define SPEC "no draft model guesses tokens"
@@ -42,9 +41,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"dp-supervisor-probe-interval-s", VALUE, NULL, NULL, NULL},
     {"dp-supervisor-probe-timeout-s", VALUE, NULL, NULL, NULL},
     {"dp-supervisor-probe-failure-threshold", VALUE, NULL, NULL, NULL},
-    {"uvicorn-log-level", VALUE, NULL, NULL, NULL},
-    {"disable-uvicorn-access-log", SWITCH, NULL, NULL, NULL},
-    {"disable-access-log-for-endpoints", VALUE, NULL, NULL, NULL},
     {"enable-request-id-headers", SWITCH, NULL, NULL, NULL},
     {"disable-fastapi-docs", SWITCH, NULL, NULL, NULL},
     {"h11-max-incomplete-event-size", VALUE, NULL, NULL, NULL},
@@ -126,7 +122,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"device-memory-utilization", VALUE, NULL, NULL, NULL},
     {"kv-cache-memory-bytes", VALUE, NULL, NULL, NULL},
     {"num-gpu-blocks-override", VALUE, NULL, NULL, NULL},
-    {"enable-prefix-caching", SWITCH, NULL, NULL, NULL},
     {"prefix-caching-hash-algo", VALUE, NULL, NULL, NULL},
     {"prefix-cache-retention-interval", VALUE, NULL, NULL, NULL},
     {"kv-cache-dtype-skip-layers", WORDS, NULL, NULL, NULL},
@@ -193,7 +188,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"max-num-active-seqs", VALUE, NULL, NULL, NULL},
     {"long-prefill-token-threshold", VALUE, NULL, NULL, NULL},
     {"long-prefill-token-threshold-adaptive", SWITCH, NULL, NULL, NULL},
-    {"scheduling-policy", VALUE, NULL, NULL, NULL},
     {"enable-chunked-prefill", SWITCH, NULL, NULL, NULL},
     {"disable-chunked-mm-input", SWITCH, NULL, NULL, NULL},
     {"scheduler-cls", VALUE, NULL, NULL, NULL},
@@ -222,11 +216,10 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"disable-log-stats", SWITCH, NULL, NULL, NULL},
     {"aggregate-engine-logging", SWITCH, NULL, NULL, NULL},
     {"fail-on-environ-validation", SWITCH, NULL, NULL, NULL},
-    {"shutdown-timeout", VALUE, NULL, NULL, NULL},
+    {"no-allow-credentials", SWITCH, NULL, NULL, NULL},
     {"gdn-prefill-backend", VALUE, NULL, NULL, NULL},
     {"kda-prefill-backend", VALUE, NULL, NULL, NULL},
     {"kda-decode-backend", VALUE, NULL, NULL, NULL},
-    {"enable-log-requests", SWITCH, NULL, NULL, NULL},
     {"max-num-partial-prefills", VALUE, NULL, NULL, NULL},
     {"num-lookahead-slots", VALUE, NULL, NULL, NULL},
     {"swap-space", VALUE, NULL, NULL, NULL},
@@ -234,7 +227,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"disable-mm-preprocessor-cache", SWITCH, NULL, NULL, NULL},
     {"device", VALUE, NULL, NULL, NULL},
     {"max-seq-len-to-capture", VALUE, NULL, NULL, NULL},
-    {"disable-log-requests", SWITCH, NULL, NULL, NULL},
     {"disable-frontend-multiprocessing", SWITCH, NULL, NULL, NULL},
     {"guided-decoding-backend", VALUE, NULL, NULL, NULL},
     {"preemption-mode", VALUE, NULL, NULL, NULL},
@@ -261,7 +253,7 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"default-chat-template-kwargs", VALUE, NULL, TEMPLATE, NULL},
     {"response-role", VALUE, NULL, "answers are the assistant's", "assistant"},
     {"return-tokens-as-token-ids", SWITCH, NULL, REPLY, NULL},
-    {"enable-prompt-tokens-details", SWITCH, NULL, REPLY, NULL},
+    {"enable-prompt-tokens-details", SWITCH, NULL, NULL, NULL},
     {"enable-per-request-metrics", SWITCH, NULL, REPLY, NULL},
     {"fingerprint-mode", VALUE, NULL, REPLY, "none"},
     {"fingerprint-value", VALUE, NULL, REPLY, NULL},
@@ -282,10 +274,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"profiler-config", VALUE, NULL, ENDPOINT, NULL},
     {"weight-transfer-config", VALUE, NULL, ENDPOINT, NULL},
     {"uds", VALUE, NULL, "the server listens on --host and --port", NULL},
-    {"allow-credentials", SWITCH, NULL, ORIGIN, NULL},
-    {"allowed-origins", VALUE, NULL, ORIGIN, NULL},
-    {"allowed-methods", VALUE, NULL, ORIGIN, NULL},
-    {"allowed-headers", VALUE, NULL, ORIGIN, NULL},
     {"ssl-keyfile", VALUE, NULL, TLS, NULL},
     {"ssl-certfile", VALUE, NULL, TLS, NULL},
     {"ssl-ca-certs", VALUE, NULL, TLS, NULL},
@@ -337,7 +325,7 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"ec-transfer-config", VALUE, NULL, DISAGG, NULL},
     {"video-pruning-rate", VALUE, NULL, "every token of a video is seen", "0 0.0"},
     {"custom-histogram-buckets", VALUE, NULL, "the buckets of /metrics are fixed", NULL},
-    {"speculative-config", VALUE, "sc", SPEC, NULL},
+    {"speculative-config", VALUE, "sc", "it is one JSON value here, --speculative-config '{\"method\": \"ngram\", ...}'", NULL},
     {"spec-method", VALUE, NULL, SPEC, NULL},
     {"spec-model", VALUE, NULL, SPEC, NULL},
     {"spec-tokens", VALUE, NULL, SPEC, NULL},

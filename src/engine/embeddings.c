@@ -4,7 +4,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "engine/encode_call.h"
-#include "engine/encode_job.h"
+#include "engine/picture.h"
 
 struct omma_embeddings {
   struct omma_allocator allocator;

@@ -1,4 +1,4 @@
-/* Pictures handed to the engine's thread by a caller that waits. */
+/* Images handed to the engine's thread by a caller that waits. */
 #ifndef OMMAI_ENGINE_ENCODE_CALL_H
 #define OMMAI_ENGINE_ENCODE_CALL_H
 
@@ -6,21 +6,26 @@
 
 #include "vision/vision_run.h"
 
-/* Lives in the caller's frame while it waits; the last five are the engine's answer. */
+/* Lives in the caller's frame while it waits. */
 struct ommai_encode_call {
   const struct ommai_vision_input *inputs;
   int64_t n_inputs;
-  bool separate;                     /* one picture a pass */
+  bool separate;                     /* one image a pass */
   struct ommai_vision_clock *clocks; /* [n_threads of the model], or NULL */
   omma_progress progress;
   void *progress_context;
+  /* The lane's: */
+  uint64_t id;
+  struct ommai_encode_call *next;
+  int64_t first; /* of the inputs that are not through yet */
+  /* The engine's answer: */
   int64_t n_slices, longest_slice_ns;
   bool finished;
   enum omma_status status;
   struct omma_error error;
 };
 
-/* Queues the pictures and waits until their outputs are complete. Errors: BUSY, CANCELLED, MEMORY, INTERNAL. */
+/* Queues the images and waits until their outputs are complete. Errors: BUSY, CANCELLED, MEMORY, INTERNAL. */
 enum omma_status ommai_engine_encode(struct omma_engine *engine, struct ommai_encode_call *call, struct omma_error *error);
 
 /* The model that an engine serves. */

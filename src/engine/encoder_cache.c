@@ -39,28 +39,27 @@ void ommai_encoder_cache_free(struct ommai_encoder_cache *cache) {
   while (cache->oldest) forget(cache, cache->oldest);
 }
 
-struct ommai_encoded_picture *ommai_encoder_cache_find(const struct ommai_encoder_cache *cache,
-                                                       const struct ommai_picture_key *key) {
+static struct ommai_encoded_picture *find(const struct ommai_encoder_cache *cache, const struct ommai_picture_key *key) {
   struct ommai_encoded_picture *picture = cache->newest;
   while (picture && memcmp(&picture->key, key, sizeof *key) != 0) picture = picture->older;
   return picture;
 }
 
 struct ommai_encoded_picture *ommai_encoder_cache_take(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key) {
-  struct ommai_encoded_picture *picture = ommai_encoder_cache_find(cache, key);
+  struct ommai_encoded_picture *picture = find(cache, key);
   if (!picture) {
     cache->n_misses++;
     return NULL;
   }
-  *(picture->ahead ? &cache->n_misses : &cache->n_hits) += 1;
-  picture->ahead = false;
+  cache->n_hits++;
   picture->n_users++;
   unlink_picture(cache, picture);
   link_newest(cache, picture);
   return picture;
 }
 
-bool ommai_encoder_cache_has_room(const struct ommai_encoder_cache *cache, size_t n_values) {
+/* Whether values of this size fit beside what is in use. */
+static bool has_room(const struct ommai_encoder_cache *cache, size_t n_values) {
   int64_t in_use = 0;
   for (const struct ommai_encoded_picture *picture = cache->oldest; picture; picture = picture->newer) {
     if (picture->n_users) in_use += bytes_of(picture->n_values);
@@ -82,7 +81,7 @@ static void make_room(struct ommai_encoder_cache *cache, size_t n_values) {
 
 enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key,
                                          size_t n_values, struct ommai_encoded_picture **out, struct omma_error *error) {
-  bool keep = ommai_encoder_cache_has_room(cache, n_values);
+  bool keep = has_room(cache, n_values);
   if (keep) make_room(cache, n_values);
   struct ommai_encoded_picture *picture = ommai_allocate(&cache->allocator, 1, sizeof *picture);
   if (!picture) return ommai_fail_memory(error, "encoded picture", sizeof *picture);

@@ -12,8 +12,8 @@
 
 #define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
 
-/* What a picture's output depends on beside the model: a hash of the pixels after the resize and of the grid, or of a name that the
- * client answers for. */
+/* What a picture's output depends on beside the model: a hash of the grid, of the pixels after the resize and of the client's name
+ * for it, or of the name alone where that is trusted. */
 struct ommai_picture_key {
   uint8_t bytes[32];
 };
@@ -24,7 +24,6 @@ struct ommai_encoded_picture {
   float *values; /* [n_values] */
   size_t n_values;
   bool complete; /* the values are there */
-  bool ahead;    /* for a waiting request, which has not taken it yet */
   int64_t n_users;
   bool kept; /* by the cache; else it goes with its last user */
   struct ommai_encoded_picture *older, *newer;
@@ -42,16 +41,8 @@ void ommai_encoder_cache_init(struct ommai_encoder_cache *cache, int64_t budget,
 /* No picture may have users. */
 void ommai_encoder_cache_free(struct ommai_encoder_cache *cache);
 
-/* The kept picture with this key, complete or not; NULL where there is none. Counts nothing. */
-struct ommai_encoded_picture *ommai_encoder_cache_find(const struct ommai_encoder_cache *cache,
-                                                       const struct ommai_picture_key *key);
-
-/* The same with one user more, and counted: as a miss where there is none, or where the picture was encoded ahead and this is its
- * first use, else as a hit. */
+/* The kept picture with this key, complete or not, with one user more; NULL where there is none. Counted as a hit or a miss. */
 struct ommai_encoded_picture *ommai_encoder_cache_take(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key);
-
-/* Whether values of this size would be kept: they fit beside what is in use. */
-bool ommai_encoder_cache_has_room(const struct ommai_encoder_cache *cache, size_t n_values);
 
 /* A new picture, incomplete, with one user; older ones without users make room for it. Where it has no room it is not kept. Errors:
  * MEMORY. */

@@ -98,7 +98,11 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
 
 /* A plan needs no tokens. */
 static enum omma_status read_tokenizer(struct omma_model *model, struct omma_error *error) {
-  if (model->config_only && !ommai_tokenizer_exists(model->directory)) return OMMA_OK;
+  bool found;
+  if (model->config_only) {
+    OMMAI_TRY(ommai_tokenizer_present(model->directory, &found, error));
+    if (!found) return OMMA_OK;
+  }
   OMMAI_TRY(ommai_tokenizer_load(model->directory, &model->allocator, &model->tokenizer, error));
   int32_t known = ommai_tokenizer_vocab_size(model->tokenizer);
   if (known > model->config.text.vocab_size) {
@@ -107,6 +111,18 @@ static enum omma_status read_tokenizer(struct omma_model *model, struct omma_err
                             (long long)model->config.text.vocab_size);
   }
   return OMMA_OK;
+}
+
+static enum omma_status read_chat_template(struct omma_model *model, const struct omma_model_options *options,
+                                           struct omma_error *error) {
+  if (options->chat_template < OMMA_CHAT_TEMPLATE_KNOWN || options->chat_template > OMMA_CHAT_TEMPLATE_UNUSED) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "chat_template", "chat_template: no such use: %d",
+                            (int)options->chat_template);
+  }
+  model->chat_use = options->chat_template;
+  OMMAI_TRY(ommai_chat_template_read(model->directory, &model->allocator, model->family, &model->chat, error));
+  bool later = model->config_only || model->chat_use == OMMA_CHAT_TEMPLATE_UNUSED;
+  return later ? OMMA_OK : ommai_model_require_chat(model, error);
 }
 
 static enum omma_status choose_generation(struct omma_model *model, const struct omma_model_options *options,
@@ -166,7 +182,7 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
                                           .attention = model->attention,
                                           .linear_engine = model->linear_engine};
   ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
-                   model->config.text.mrope_section, model->config.text.mrope_interleaved);
+                   &model->config.text.rope_scaling, model->config.text.mrope_section, model->config.text.mrope_interleaved);
   model->policy = choose_weights(model, vision == OMMA_WEIGHTS_INT8);
   if (vision != OMMA_WEIGHTS_INT8 || ommai_linear_has_format(model->linear_engine, OMMAI_FORMAT_INT8)) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "vision_weights",
@@ -181,6 +197,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_model_config_read(model->directory, options->config_only, &model->allocator, &model->family, &model->config,
                                     error));
   OMMAI_TRY(choose_limits(model, options, error));
+  OMMAI_TRY(read_chat_template(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
   OMMAI_TRY(choose_generation(model, options, error));
   OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
@@ -190,7 +207,9 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
   OMMAI_TRY(set_up_networks(model, options, error));
   OMMAI_TRY(count_weights(model, error));
+  if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
   if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
+  model->weights_packed = !model->config_only;
   ommai_linear_engine_describe(model->linear_engine, model->linear_description, sizeof model->linear_description);
   return OMMA_OK;
 }
@@ -206,6 +225,12 @@ enum omma_status ommai_model_require_processor(const struct omma_model *model, s
   return ommai_fail(error, OMMA_ERROR_IO,
                     "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only plans are made without it",
                     model->directory);
+}
+
+enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error) {
+  if (!model->chat.difference[0] || model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "chat_template",
+                          "%s; prompts in another form than the model's own make it worse", model->chat.difference);
 }
 
 enum omma_status omma_model_open(const char *directory, const struct omma_model_options *options, struct omma_model **out,
@@ -285,6 +310,8 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .min_pixels = model->config.picture.min_pixels,
       .max_pixels = model->config.picture.max_pixels,
       .published_values = model->config.picture.published ? model->family->published->name : NULL,
+      .chat_template = model->chat.variant->name,
+      .chat_template_difference = model->chat.difference[0] ? model->chat.difference : NULL,
       .box_unit = model->family->box_unit,
       .recommended_temperature = generation->temperature,
       .recommended_top_p = generation->top_p,

@@ -19,11 +19,14 @@ struct omma_model {
   enum ommai_cpu_level level;
   int n_threads;
   bool pin_threads, config_only;
+  bool weights_packed;                     /* false of config_only models, and before their turn comes */
   struct omma_allocator picture_allocator; /* of decoded and resized pictures */
   struct ommai_picture_team *picture_team;
   struct ommai_pixel_budget *pixel_budget; /* of resized pictures */
   const struct ommai_family *family;
   struct ommai_model_config config;
+  struct ommai_chat_choice chat;
+  enum omma_chat_template_use chat_use;
   int64_t max_model_len;
   struct ommai_tokenizer *tokenizer; /* NULL for a config_only model whose directory has none */
   struct omma_attention_context *attention;
@@ -47,5 +50,7 @@ enum omma_status ommai_model_describe(const struct omma_model *model, const stru
 /* What a config_only model may lack and a call needs: the tokenizer's file, preprocessor_config.json. Errors: IO. */
 enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, struct omma_error *error);
 enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error);
+/* That prompts of chats can be rendered as the checkpoint wants them, or that the caller takes the nearest form. Errors: UNSUPPORTED. */
+enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error);
 
 #endif

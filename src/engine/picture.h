@@ -38,12 +38,16 @@ enum omma_status ommai_prepare_video(const struct omma_model *model, const struc
                                      const struct omma_image_options *options, struct ommai_prepared_picture *picture,
                                      struct omma_error *error);
 
+/* Elements of a picture's output of the tower: [1 + n_deepstack, n_tokens, out_hidden_size]. */
+int64_t ommai_encode_output_size(const struct omma_model *model, int64_t n_tokens);
+
 /* Another owner of the same pixels. Thread-safe while the picture has an owner. */
 struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_prepared_picture *picture);
 
-/* What stands for the picture in the encoder's cache: a hash of its grid, its number of frames and its pixels, or `name` in place
- * of the pixels where that is not NULL. */
-struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_picture *picture, const char *name);
+/* What stands for the picture in the encoder's cache: a hash of its grid, its number of frames, its name (may be NULL), and of its
+ * pixels unless the name suffices. */
+struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_picture *picture, const char *name,
+                                                    bool name_suffices);
 
 /* One owner less; the last frees the pixels. A zeroed picture is allowed. */
 void ommai_prepared_picture_free(struct ommai_prepared_picture *picture);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine_limits.h"
+#include "engine/prefix_key.h"
 #include "engine/prompt_positions.h"
 #include "engine/sampling_check.h"
 #include "text/utf8.h"
@@ -136,17 +137,22 @@ static enum omma_status prepare_pictures(struct omma_request *request, const str
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
     enum omma_status status = prepare_part(request->model, part, &request->pictures[index], error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
-    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name);
+    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name, part->image_name_suffices);
   }
   request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
   return OMMA_OK;
 }
 
-/* Ids of the text before picture `index` (or after the last one), into ids; counts only when ids is NULL. */
+/* The text before picture `index` (or after the last one) is [*begin, the result). */
+static size_t piece_end(const struct ommai_prompt_builder *prompt, size_t index, size_t *begin) {
+  *begin = index ? prompt->pictures[index - 1].at : 0;
+  return index < prompt->n_pictures ? prompt->pictures[index].at : prompt->size;
+}
+
+/* Ids of one piece of text, into ids. */
 static enum omma_status encode_piece(const struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      size_t index, int32_t *ids, size_t capacity, size_t *count, struct omma_error *error) {
-  size_t begin = index ? prompt->pictures[index - 1].at : 0;
-  size_t end = index < prompt->n_pictures ? prompt->pictures[index].at : prompt->size;
+  size_t begin, end = piece_end(prompt, index, &begin);
   *count = 0;
   if (end == begin) return OMMA_OK;
   enum omma_status status =
@@ -155,12 +161,17 @@ static enum omma_status encode_piece(const struct omma_request *request, const s
   return status;
 }
 
+/* A prompt that does not fit is counted no further than that takes: its text may be much longer than the context. */
 static enum omma_status count_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      const struct omma_request_options *options, struct omma_error *error) {
-  size_t total = 0, count;
+  size_t total = 0, count, limit = (size_t)request->model->max_model_len;
   for (size_t i = 0; i < request->n_pictures; i++) total += (size_t)request->pictures[i].plan.n_tokens;
-  for (size_t i = 0; i <= prompt->n_pictures; i++) {
-    OMMAI_TRY(encode_piece(request, prompt, i, NULL, 0, &count, error));
+  for (size_t i = 0; i <= prompt->n_pictures && total < limit; i++) {
+    size_t begin, end = piece_end(prompt, i, &begin);
+    enum omma_status status =
+        ommai_tokenizer_count(request->model->tokenizer, prompt->text + begin, end - begin, limit - total, &count, error);
+    if (status != OMMA_OK) ommai_error_prefix(error, "messages");
+    OMMAI_TRY(status);
     total += count;
   }
   request->n_tokens = total;
@@ -217,27 +228,38 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
 static enum omma_status allocate_prompt(struct omma_request *request, struct omma_error *error) {
   request->ids = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->ids);
   request->tokens = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->tokens);
-  if (request->ids && request->tokens) return OMMA_OK;
+  request->n_page_keys = ommai_prefix_key_count(request->n_tokens);
+  request->page_keys = ommai_allocate(&request->allocator, request->n_page_keys, sizeof *request->page_keys);
+  if (request->ids && request->tokens && request->page_keys) return OMMA_OK;
   return ommai_fail_memory(error, "prompt", request->n_tokens * sizeof *request->tokens);
+}
+
+/* All that is known from the text and the sizes of pictures. */
+static enum omma_status measure(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                const struct omma_request_options *options, struct omma_error *error) {
+  OMMAI_TRY(take_pictures(request, prompt, error));
+  OMMAI_TRY(plan_pictures(request, prompt, error));
+  return count_tokens(request, prompt, options, error);
 }
 
 static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                  const struct omma_request_options *options, struct omma_error *error) {
-  OMMAI_TRY(take_pictures(request, prompt, error));
-  OMMAI_TRY(plan_pictures(request, prompt, error));
-  OMMAI_TRY(count_tokens(request, prompt, options, error));
+  OMMAI_TRY(measure(request, prompt, options, error));
   OMMAI_TRY(prepare_pictures(request, prompt, error));
   OMMAI_TRY(allocate_prompt(request, error));
-  return place_tokens(request, prompt, error);
+  OMMAI_TRY(place_tokens(request, prompt, error));
+  ommai_prefix_keys(request, options->cache_salt, request->page_keys);
+  return OMMA_OK;
 }
 
 /* A request without a prompt. */
-static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling,
+static enum omma_status create_empty(const struct omma_model *model, const struct omma_sampling *sampling, int64_t priority,
                                      struct omma_request **out, struct omma_error *error) {
   struct omma_request *request = ommai_allocate(&model->allocator, 1, sizeof *request);
   if (!request) return ommai_fail_memory(error, "request", sizeof *request);
   request->allocator = model->allocator;
   request->model = model;
+  request->priority = priority;
   enum omma_status status = ommai_request_set_sampling(request, sampling, error);
   if (status == OMMA_OK) {
     *out = request;
@@ -247,29 +269,51 @@ static enum omma_status create_empty(const struct omma_model *model, const struc
   return status;
 }
 
-enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
-                                     const struct omma_request_options *options, struct omma_request **out,
-                                     struct omma_error *error) {
+/* A request that `make` fills from the messages in the family's chat form. */
+static enum omma_status create_from_messages(const struct omma_model *model, const struct omma_message *messages,
+                                             size_t n_messages, const struct omma_request_options *options,
+                                             enum omma_status (*make)(struct omma_request *,
+                                                                      const struct ommai_prompt_builder *,
+                                                                      const struct omma_request_options *, struct omma_error *),
+                                             struct omma_request **out, struct omma_error *error) {
   static const struct omma_request_options defaults = {0};
   if (!options) options = &defaults;
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   OMMAI_TRY(ommai_model_require_processor(model, error));
+  OMMAI_TRY(ommai_model_require_chat(model, error));
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(model, &options->sampling, &request, error));
+  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_chat_form_render(model->family->chat, messages, n_messages, model->config.vision.temporal_patch_size,
-                                        options->continue_final_message, &prompt, error),
-                 done);
-  OMMAI_TRY_GOTO(assemble(request, &prompt, options, error), done);
+  OMMAI_TRY_GOTO(
+      ommai_chat_form_render(model->chat.variant->form, messages, n_messages, model->config.vision.temporal_patch_size,
+                             options->continue_final_message, &prompt, error),
+      done);
+  OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
   request = NULL;
 done:
   ommai_prompt_builder_free(&prompt);
   omma_request_destroy(request);
   return status;
+}
+
+enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
+                                     const struct omma_request_options *options, struct omma_request **out,
+                                     struct omma_error *error) {
+  return create_from_messages(model, messages, n_messages, options, assemble, out, error);
+}
+
+enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
+                                          size_t n_messages, const struct omma_request_options *options, int64_t *n_tokens,
+                                          struct omma_error *error) {
+  struct omma_request *request;
+  OMMAI_TRY(create_from_messages(model, messages, n_messages, options, measure, &request, error));
+  *n_tokens = (int64_t)request->n_tokens;
+  omma_request_destroy(request);
+  return OMMA_OK;
 }
 
 /* Ids as they came, each at its own position. */
@@ -292,6 +336,7 @@ static enum omma_status take_tokens(struct omma_request *request, const int32_t 
     ommai_position_text(&counter, request->tokens[i].position);
   }
   request->next_position = counter;
+  ommai_prefix_keys(request, options->cache_salt, request->page_keys);
   return OMMA_OK;
 }
 
@@ -301,7 +346,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   static const struct omma_request_options defaults = {0};
   struct omma_request *request = NULL;
   if (!options) options = &defaults;
-  OMMAI_TRY(create_empty(model, &options->sampling, &request, error));
+  OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
   enum omma_status status = take_tokens(request, tokens, n_tokens, options, error);
   if (status == OMMA_OK) {
     *out = request;
@@ -316,6 +361,7 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
   OMMAI_TRY(allocate_prompt(request, error));
   memcpy(request->ids, source->ids, source->n_tokens * sizeof *source->ids);
   memcpy(request->tokens, source->tokens, source->n_tokens * sizeof *source->tokens);
+  memcpy(request->page_keys, source->page_keys, source->n_page_keys * sizeof *source->page_keys);
   request->next_position = source->next_position;
   OMMAI_TRY(allocate_pictures(request, source->n_pictures, error));
   for (size_t i = 0; i < source->n_pictures; i++) {
@@ -329,7 +375,7 @@ enum omma_status omma_request_copy(const struct omma_request *source, const stru
                                    struct omma_request **out, struct omma_error *error) {
   static const struct omma_sampling defaults = {0};
   struct omma_request *request = NULL;
-  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, &request, error));
+  OMMAI_TRY(create_empty(source->model, sampling ? sampling : &defaults, source->priority, &request, error));
   enum omma_status status = copy_prompt(source, request, error);
   if (status == OMMA_OK) {
     *out = request;
@@ -347,6 +393,7 @@ void omma_request_destroy(struct omma_request *request) {
   ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
   ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);
   ommai_release(&allocator, request->tokens, request->n_tokens, sizeof *request->tokens);
+  ommai_release(&allocator, request->page_keys, request->n_page_keys, sizeof *request->page_keys);
   for (size_t i = 0; i < request->n_stop; i++) ommai_release(&allocator, request->stop[i], request->stop_size[i] + 1, 1);
   ommai_release(&allocator, request, 1, sizeof *request);
 }

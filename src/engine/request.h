@@ -5,6 +5,7 @@
 #include <omma/omma.h>
 
 #include "engine/model.h"
+#include "engine/page_pool.h"
 #include "engine/picture.h"
 #include "language/sampler.h"
 
@@ -32,6 +33,9 @@ struct omma_request {
   struct ommai_prepared_picture *pictures; /* and videos, in order */
   struct ommai_picture_key *keys;          /* [n_pictures] */
   size_t n_pictures;
+  struct ommai_page_key *page_keys; /* [n_page_keys], of the prompt's full pages */
+  size_t n_page_keys;
+  int64_t priority;
 
   struct ommai_sampler_settings sampler;
   int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */

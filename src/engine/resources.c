@@ -3,12 +3,16 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "engine/encode_job.h"
+#include "base/memory_room.h"
+#include "engine/kv_budget.h"
+#include "engine/picture.h"
+#include "engine/policy.h"
+#include "engine/scheduler.h"
 #include "language/decode.h"
 #include "language/prefill.h"
 #include "vision/vision_run.h"
 
-enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536 };
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, MAX_PREFILL_CHUNK = 65536, DEFAULT_LOOKUP_TOKENS = 5 };
 
 static enum omma_status pick(const char *field, int64_t value, int64_t fallback, int64_t most, int64_t *out,
                              struct omma_error *error) {
@@ -18,26 +22,56 @@ static enum omma_status pick(const char *field, int64_t value, int64_t fallback,
                           (long long)value);
 }
 
-static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, struct ommai_engine_sizes *sizes,
-                                struct omma_error *error) {
-  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.dtype);
-  int64_t page_bytes = (int64_t)sizes->page_bytes, wanted = ommai_div_up(model->max_model_len, PAGE);
-  int64_t budget = kv_cache_bytes ? kv_cache_bytes : ommai_min_i64(OMMAI_DEFAULT_KV_CACHE_BYTES, wanted * page_bytes);
-  sizes->n_pages = ommai_min_i64(budget / page_bytes, INT32_MAX);
-  if (budget < 0 || sizes->n_pages < 1) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
-                            "kv_cache_bytes: one page of %d tokens takes %lld bytes, found %lld", PAGE, (long long)page_bytes,
-                            (long long)kv_cache_bytes);
-  }
-  sizes->context = ommai_min_i64(model->max_model_len, sizes->n_pages * PAGE);
-  return OMMA_OK;
+/* Resized pixels and the tower's output for one picture. */
+static int64_t request_bytes(const struct omma_model *model, int64_t n_patches) {
+  const struct ommai_vision_config *vision = &model->config.vision;
+  int64_t n_tokens = n_patches / (vision->merge_size * vision->merge_size);
+  return n_patches * 3 * vision->patch_size * vision->patch_size +
+         ommai_encode_output_size(model, n_tokens) * (int64_t)sizeof(float);
 }
 
-enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct omma_engine_options *options,
-                                    struct ommai_engine_sizes *sizes, struct omma_error *error) {
-  static const struct omma_engine_options defaults = {0};
-  if (!options) options = &defaults;
-  *sizes = (struct ommai_engine_sizes){0};
+/* What the KV cache of an engine with these sizes gets by default, at least a page. Weights that are packed already are not in `room`. */
+static int64_t default_kv_bytes(const struct omma_model *model, const struct ommai_engine_sizes *sizes, int64_t room) {
+  int64_t page_bytes = (int64_t)sizes->page_bytes, needed, n_pages = ommai_div_up(model->max_model_len, PAGE);
+  if (!ommai_mul_i64(n_pages, sizes->max_sequences, &n_pages) || !ommai_mul_i64(n_pages, page_bytes, &needed))
+    needed = INT64_MAX;
+  size_t workspaces = sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables;
+  int64_t taken = (int64_t)workspaces + ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
+                  sizes->max_sequences * request_bytes(model, sizes->patch_budget);
+  if (!model->weights_packed) taken += model->weight_bytes + model->linear_scratch_bytes;
+  return ommai_max_i64(ommai_kv_budget(needed, room, taken), page_bytes);
+}
+
+static void set_pages(const struct omma_model *model, int64_t bytes, struct ommai_engine_sizes *sizes) {
+  sizes->n_pages = ommai_min_i64(bytes / (int64_t)sizes->page_bytes, INT32_MAX);
+  sizes->context = ommai_min_i64(model->max_model_len, sizes->n_pages * PAGE);
+}
+
+/* The cache that was asked for, or the default's upper bound: as if the workspaces, which follow from the context, took nothing. */
+static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, int64_t room,
+                                struct ommai_engine_sizes *sizes, struct omma_error *error) {
+  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.dtype);
+  set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, sizes, room), sizes);
+  if (kv_cache_bytes >= 0 && sizes->n_pages >= 1) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
+                          "kv_cache_bytes: one page of %d tokens takes %lld bytes, found %lld", PAGE,
+                          (long long)sizes->page_bytes, (long long)kv_cache_bytes);
+}
+
+/* Rows of logits in a decode step. */
+static int64_t logits_rows(const struct ommai_engine_sizes *sizes) { return sizes->max_sequences * (1 + sizes->draft_tokens); }
+
+static enum omma_status pick_drafts(const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
+                                    struct omma_error *error) {
+  int64_t longest = options->lookup_max ? options->lookup_max : options->lookup_min;
+  if (options->draft_tokens == 0) return OMMA_OK;
+  OMMAI_TRY(pick("draft_tokens", options->draft_tokens, 1, OMMAI_MAX_DRAFT_TOKENS, &sizes->draft_tokens, error));
+  OMMAI_TRY(pick("lookup_max", longest, DEFAULT_LOOKUP_TOKENS, OMMAI_MAX_LOOKUP_TOKENS, &sizes->lookup_max, error));
+  return pick("lookup_min", options->lookup_min, sizes->lookup_max, sizes->lookup_max, &sizes->lookup_min, error);
+}
+
+static enum omma_status pick_limits(const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
+                                    struct omma_error *error) {
   OMMAI_TRY(pick("patch_budget", options->patch_budget, OMMA_DEFAULT_PATCH_BUDGET, OMMAI_MAX_PATCH_BUDGET, &sizes->patch_budget,
                  error));
   OMMAI_TRY(pick("prefill_chunk", options->prefill_chunk, OMMAI_DEFAULT_PREFILL_CHUNK, MAX_PREFILL_CHUNK, &sizes->prefill_chunk,
@@ -45,38 +79,65 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   OMMAI_TRY(
       pick("queue_limit", options->queue_limit, OMMAI_DEFAULT_QUEUE_LIMIT, OMMAI_MAX_QUEUE_LIMIT, &sizes->queue_limit, error));
   OMMAI_TRY(pick("slice_ms", options->slice_ms, OMMAI_DEFAULT_SLICE_MS, OMMAI_MAX_SLICE_MS, &sizes->slice_ms, error));
-  sizes->prefill_chunk = ommai_round_up(sizes->prefill_chunk, PAGE);
+  OMMAI_TRY(pick("slice_percent", options->slice_percent, OMMAI_DEFAULT_SLICE_PERCENT, OMMAI_MAX_SLICE_PERCENT,
+                 &sizes->slice_percent, error));
+  OMMAI_TRY(pick("max_sequences", options->max_sequences, OMMA_DEFAULT_MAX_SEQUENCES, OMMAI_MAX_SEQUENCES,
+                 &sizes->max_sequences, error));
   if (options->encoder_cache_bytes >= 0) {
     OMMAI_TRY(pick("encoder_cache_bytes", options->encoder_cache_bytes, OMMAI_DEFAULT_ENCODER_CACHE_BYTES, INT64_MAX,
                    &sizes->encoder_cache_bytes, error));
   }
-  OMMAI_TRY(size_kv(model, options->kv_cache_bytes, sizes, error));
+  if (options->reserve_tokens != -1) {
+    OMMAI_TRY(pick("reserve_tokens", options->reserve_tokens, OMMAI_DEFAULT_RESERVE_TOKENS, INT32_MAX, &sizes->reserve_tokens,
+                   error));
+  }
+  sizes->prefill_chunk = ommai_round_up(sizes->prefill_chunk, PAGE);
+  OMMAI_TRY(pick_drafts(options, sizes, error));
+  sizes->max_rows = ommai_max_i64(logits_rows(sizes), OMMAI_REPLAY_ROWS);
+  sizes->prefix_cache = !options->no_prefix_cache;
+  sizes->by_priority = options->by_priority;
+  return OMMA_OK;
+}
+
+/* Everything with a row for each sequence or page. */
+static size_t size_tables(const struct omma_model *model, const struct ommai_engine_sizes *sizes, size_t sampler) {
+  size_t vocab = (size_t)model->config.text.vocab_size, n = (size_t)sizes->max_sequences;
+  return sampler + (size_t)logits_rows(sizes) * vocab * sizeof(float) + n * vocab * (sizeof(int32_t) + sizeof(bool)) +
+         ommai_page_pool_bytes(sizes->n_pages) + ommai_scheduler_bytes(sizes);
+}
+
+static enum omma_status size_workspaces(const struct omma_model *model, struct ommai_engine_sizes *sizes,
+                                        struct omma_error *error) {
   int64_t chunk = ommai_min_i64(sizes->prefill_chunk, sizes->context);
-  size_t prefill = ommai_prefill_workspace_size(&model->decoder, chunk, sizes->context, model->n_threads);
-  size_t decode = ommai_decode_workspace_size(&model->decoder, 1, sizes->context, model->n_threads);
-  sizes->language_workspace = prefill > decode ? prefill : decode;
+  sizes->prefill_workspace = ommai_prefill_workspace_size(&model->decoder, chunk, sizes->context, model->n_threads);
+  sizes->decode_workspace = ommai_decode_workspace_size(&model->decoder, sizes->max_rows, sizes->context, model->n_threads);
   /* Pictures of one merge block each are the most there can be in a pass. */
   int64_t block = model->config.vision.merge_size * model->config.vision.merge_size;
   int64_t pictures = ommai_max_i64(sizes->patch_budget / block, 1);
   const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), pictures,
                                           ommai_max_i64(sizes->patch_budget, block)};
   sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
-  size_t vocab = (size_t)model->config.text.vocab_size;
-  sizes->tables = ommai_sampler_scratch_size((int64_t)vocab) + vocab * (sizeof(float) + sizeof(int32_t) + sizeof(bool)) +
-                  (size_t)model->config.text.hidden_size * sizeof(float);
-  if (!prefill || !decode || !sizes->vision_workspace) {
+  size_t sampler = ommai_sampler_size(model->config.text.vocab_size, sizes->max_sequences, model->n_threads);
+  sizes->tables = size_tables(model, sizes, sampler);
+  if (!sizes->prefill_workspace || !sizes->decode_workspace || !sizes->vision_workspace || !sampler) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "patch_budget",
                             "engine: the workspace's size does not fit into this machine's addresses");
   }
   return OMMA_OK;
 }
 
-/* Resized pixels and the tower's output for one picture. */
-static int64_t request_bytes(const struct omma_model *model, int64_t n_patches) {
-  const struct ommai_vision_config *vision = &model->config.vision;
-  int64_t n_tokens = n_patches / (vision->merge_size * vision->merge_size);
-  return n_patches * 3 * vision->patch_size * vision->patch_size +
-         ommai_encode_output_size(model, n_tokens) * (int64_t)sizeof(float);
+enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct omma_engine_options *options,
+                                    struct ommai_engine_sizes *sizes, struct omma_error *error) {
+  static const struct omma_engine_options defaults = {0};
+  *sizes = (struct ommai_engine_sizes){0};
+  if (!options) options = &defaults;
+  OMMAI_TRY(pick_limits(options, sizes, error));
+  int64_t room = options->kv_cache_bytes ? -1 : ommai_memory_room("");
+  OMMAI_TRY(size_kv(model, options->kv_cache_bytes, room, sizes, error));
+  OMMAI_TRY(size_workspaces(model, sizes, error));
+  if (options->kv_cache_bytes) return OMMA_OK;
+  set_pages(model, default_kv_bytes(model, sizes, room), sizes);
+  return size_workspaces(model, sizes, error);
 }
 
 enum omma_status omma_plan_memory(const struct omma_model *model, const struct omma_engine_options *options, int64_t n_patches,
@@ -93,34 +154,46 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
   *plan = (struct omma_memory_plan){.weight_bytes = model->weight_bytes,
                                     .kv_cache_bytes = sizes.n_pages * (int64_t)sizes.page_bytes,
                                     .kv_cache_tokens = sizes.n_pages * PAGE,
+                                    .max_model_len = sizes.context,
                                     .vision_workspace_bytes = (int64_t)vision,
-                                    .language_workspace_bytes = (int64_t)sizes.language_workspace,
+                                    .language_workspace_bytes = (int64_t)(sizes.prefill_workspace + sizes.decode_workspace),
                                     .linear_scratch_bytes = model->linear_scratch_bytes,
                                     .table_bytes = (int64_t)sizes.tables,
                                     .encoder_cache_bytes = sizes.encoder_cache_bytes,
-                                    .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget)};
+                                    .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget),
+                                    .max_sequences = sizes.max_sequences};
   plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
-                      plan->language_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes + plan->request_bytes;
+                      plan->language_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes +
+                      plan->max_sequences * plan->request_bytes;
   return OMMA_OK;
 }
 
+static size_t sampler_size(const struct ommai_resources *resources) {
+  return ommai_sampler_size(resources->model->config.text.vocab_size, resources->sizes.max_sequences,
+                            resources->model->n_threads);
+}
+
 static enum omma_status allocate(struct ommai_resources *resources, struct omma_error *error) {
-  const struct omma_allocator *allocator = &resources->model->allocator;
+  const struct omma_model *model = resources->model;
+  const struct omma_allocator *allocator = &model->allocator;
   const struct ommai_engine_sizes *sizes = &resources->sizes;
-  size_t vocab = (size_t)resources->model->config.text.vocab_size;
-  resources->language_workspace = ommai_allocate_uninitialised(allocator, sizes->language_workspace, 1);
+  size_t vocab = (size_t)model->config.text.vocab_size, cells = vocab * (size_t)sizes->max_sequences;
+  size_t logits = vocab * (size_t)logits_rows(sizes);
+  resources->prefill_workspace = ommai_allocate_uninitialised(allocator, sizes->prefill_workspace, 1);
+  resources->decode_workspace = ommai_allocate_uninitialised(allocator, sizes->decode_workspace, 1);
   resources->vision_workspace = ommai_allocate_uninitialised(allocator, sizes->vision_workspace, 1);
-  resources->logits = ommai_allocate(allocator, vocab, sizeof(float));
-  resources->last_row = ommai_allocate(allocator, (size_t)resources->model->config.text.hidden_size, sizeof(float));
-  resources->sampler_memory = ommai_allocate(allocator, ommai_sampler_scratch_size((int64_t)vocab), 1);
-  resources->answer_counts = ommai_allocate(allocator, vocab, sizeof(int32_t));
-  resources->in_prompt = ommai_allocate(allocator, vocab, sizeof(bool));
+  resources->logits = ommai_allocate_uninitialised(allocator, logits, sizeof(float));
+  resources->sampler_memory = ommai_allocate_uninitialised(allocator, sampler_size(resources), 1);
+  resources->answer_counts = ommai_allocate_uninitialised(allocator, cells, sizeof(int32_t));
+  resources->in_prompt = ommai_allocate_uninitialised(allocator, cells, sizeof(bool));
   resources->vision_workspace_size = sizes->vision_workspace;
-  if (!resources->language_workspace || !resources->vision_workspace || !resources->logits || !resources->last_row ||
+  if (!resources->prefill_workspace || !resources->decode_workspace || !resources->vision_workspace || !resources->logits ||
       !resources->sampler_memory || !resources->answer_counts || !resources->in_prompt) {
-    return ommai_fail_memory(error, "engine", sizes->language_workspace + sizes->vision_workspace + sizes->tables);
+    return ommai_fail_memory(error, "engine",
+                             sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables);
   }
-  resources->sampler_scratch = ommai_sampler_scratch_place(resources->sampler_memory, (int64_t)vocab);
+  resources->sampler = ommai_sampler_place(resources->sampler_memory, model->config.text.vocab_size, sizes->max_sequences,
+                                           model->n_threads, model->decoder.ops);
   return OMMA_OK;
 }
 
@@ -134,6 +207,7 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.dtype, sizes->n_pages, &model->allocator,
                                        &resources->kv, error),
                  failed);
+  OMMAI_TRY_GOTO(ommai_page_pool_create(sizes->n_pages, &model->allocator, &resources->pool, error), failed);
   OMMAI_TRY_GOTO(allocate(resources, error), failed);
   return OMMA_OK;
 failed:
@@ -144,16 +218,19 @@ failed:
 void ommai_resources_free(struct ommai_resources *resources) {
   if (!resources->model) return;
   const struct omma_allocator *allocator = &resources->model->allocator;
-  size_t vocab = (size_t)resources->model->config.text.vocab_size;
-  ommai_release(allocator, resources->language_workspace, resources->sizes.language_workspace, 1);
+  const struct ommai_engine_sizes *sizes = &resources->sizes;
+  size_t vocab = (size_t)resources->model->config.text.vocab_size, cells = vocab * (size_t)sizes->max_sequences;
+  size_t logits = vocab * (size_t)logits_rows(sizes);
+  ommai_release(allocator, resources->prefill_workspace, sizes->prefill_workspace, 1);
+  ommai_release(allocator, resources->decode_workspace, sizes->decode_workspace, 1);
   ommai_release(allocator, resources->vision_workspace,
-                resources->vision_workspace_size ? resources->vision_workspace_size : resources->sizes.vision_workspace, 1);
-  ommai_release(allocator, resources->logits, vocab, sizeof(float));
-  ommai_release(allocator, resources->last_row, (size_t)resources->model->config.text.hidden_size, sizeof(float));
-  ommai_release(allocator, resources->sampler_memory, ommai_sampler_scratch_size((int64_t)vocab), 1);
-  ommai_release(allocator, resources->answer_counts, vocab, sizeof(int32_t));
-  ommai_release(allocator, resources->in_prompt, vocab, sizeof(bool));
+                resources->vision_workspace_size ? resources->vision_workspace_size : sizes->vision_workspace, 1);
+  ommai_release(allocator, resources->logits, logits, sizeof(float));
+  ommai_release(allocator, resources->sampler_memory, sampler_size(resources), 1);
+  ommai_release(allocator, resources->answer_counts, cells, sizeof(int32_t));
+  ommai_release(allocator, resources->in_prompt, cells, sizeof(bool));
   ommai_encoder_cache_free(&resources->encoder_cache);
+  ommai_page_pool_destroy(resources->pool);
   ommai_kv_cache_destroy(resources->kv);
   ommai_team_destroy(resources->team);
   *resources = (struct ommai_resources){0};

@@ -1,26 +1,33 @@
-/* What the engine's thread computes with: team, KV pages, workspaces. Sized before anything runs; used by one thread. */
+/* What the engine's thread computes with: team, KV pages, workspaces, tables. Sized before anything runs; used by one thread. */
 #ifndef OMMAI_ENGINE_RESOURCES_H
 #define OMMAI_ENGINE_RESOURCES_H
 
 #include "base/team.h"
 #include "engine/encoder_cache.h"
 #include "engine/model.h"
+#include "engine/page_pool.h"
 #include "language/kv_cache.h"
 #include "language/sampler.h"
 
-#define OMMAI_DEFAULT_KV_CACHE_BYTES ((int64_t)1 << 30)
 #define OMMAI_DEFAULT_PREFILL_CHUNK 512
 #define OMMAI_DEFAULT_QUEUE_LIMIT 256
 #define OMMAI_MAX_QUEUE_LIMIT 65536
 #define OMMAI_DEFAULT_SLICE_MS 1000
 #define OMMAI_MAX_SLICE_MS 60000
+#define OMMAI_MAX_SEQUENCES 1024
+#define OMMAI_DEFAULT_RESERVE_TOKENS 512
 #define OMMAI_MAX_PATCH_BUDGET ((int64_t)1 << 22)
 
 /* The options with every default filled in, and what follows from them. */
 struct ommai_engine_sizes {
   int64_t n_pages, context; /* context: tokens of one sequence, at most */
-  int64_t patch_budget, prefill_chunk, queue_limit, slice_ms, encoder_cache_bytes;
-  size_t page_bytes, language_workspace, vision_workspace, tables;
+  int64_t patch_budget, prefill_chunk, queue_limit, slice_ms, slice_percent, encoder_cache_bytes;
+  int64_t max_sequences;
+  int64_t max_rows;                             /* of a decode step */
+  int64_t draft_tokens, lookup_min, lookup_max; /* guesses for each sequence and step, 0: none; what they are looked up by */
+  int64_t reserve_tokens;                       /* of an answer, that admission finds room for */
+  bool prefix_cache, by_priority;
+  size_t page_bytes, prefill_workspace, decode_workspace, vision_workspace, tables;
 };
 
 /* Works sizes out. Errors: ARGUMENT (an option out of range, with its name), LIMIT (the KV budget holds no page). */
@@ -33,16 +40,17 @@ struct ommai_resources {
   struct ommai_team *team;
   const struct omma_team *team_interface;
   struct ommai_kv_cache *kv;
+  struct ommai_page_pool *pool;
   struct ommai_encoder_cache encoder_cache;
-  void *language_workspace;
-  void *vision_workspace;
+  void *prefill_workspace, *decode_workspace, *vision_workspace;
   size_t vision_workspace_size;
-  float *logits;   /* [vocab] */
-  float *last_row; /* [hidden_size], the end of a prompt on its way to the logits */
+  float *logits; /* [max_sequences * (1 + draft_tokens), vocab] */
   void *sampler_memory;
-  struct ommai_sampler_scratch sampler_scratch;
-  int32_t *answer_counts; /* [vocab], for penalties */
-  bool *in_prompt;        /* [vocab] */
+  struct ommai_sampler *sampler;
+  int32_t *answer_counts;                              /* [max_sequences, vocab], for penalties */
+  bool *in_prompt;                                     /* [max_sequences, vocab] */
+  int64_t n_drafts, n_draft_tokens, n_accepted_tokens; /* guesses, and those that were right; counters */
+  int64_t prefix_queries, prefix_hits;                 /* prompt tokens looked up among published pages, and found; counters */
 };
 
 enum omma_status ommai_resources_create(const struct omma_model *model, const struct ommai_engine_sizes *sizes,

@@ -1,57 +1,146 @@
 #include "engine/sequence.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "language/decode.h"
 
-enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, SLICE_TASKS = 64 };
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, AHEAD_TOKENS = 64 };
 
 /* ---- start and end ---- */
 
-/* Pictures of other requests that one batch may take along. */
-enum { MAX_INVITED = 64 };
+static int64_t answer_limit(const struct omma_request *request, int64_t context) {
+  int64_t room = context - (int64_t)request->n_tokens;
+  return request->max_tokens ? ommai_min_i64(request->max_tokens, room) : room;
+}
 
 static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
   sequence->max_pages = ommai_div_up(sequence->resources->sizes.context, PAGE);
+  sequence->max_generated = answer_limit(request, sequence->resources->sizes.context);
   sequence->encoded = ommai_allocate(allocator, request->n_pictures, sizeof *sequence->encoded);
   sequence->rows = ommai_allocate(allocator, request->n_tokens, sizeof *sequence->rows);
   sequence->pages = ommai_allocate(allocator, (size_t)sequence->max_pages, sizeof *sequence->pages);
-  if (!sequence->encoded || !sequence->rows || !sequence->pages) {
+  sequence->generated = ommai_allocate(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
+  if (!sequence->encoded || !sequence->rows || !sequence->pages || !sequence->generated) {
     return ommai_fail_memory(error, "request", request->n_tokens * sizeof *sequence->rows);
   }
   return OMMA_OK;
 }
 
-/* Finds the pictures in the cache, or places for them; those to be encoded go into the batch. */
-static enum omma_status take_pictures(struct ommai_sequence *sequence, struct omma_error *error) {
+static void count_prompt(struct ommai_sequence *sequence) {
+  size_t vocab = (size_t)sequence->request->model->config.text.vocab_size;
+  memset(sequence->answer_counts, 0, vocab * sizeof *sequence->answer_counts);
+  memset(sequence->in_prompt, 0, vocab * sizeof *sequence->in_prompt);
+  for (size_t i = 0; i < sequence->request->n_tokens; i++) sequence->in_prompt[sequence->request->ids[i]] = true;
+}
+
+enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
+                                      const struct ommai_job *job, struct omma_error *error) {
+  int64_t vocab = resources->model->config.text.vocab_size;
+  *sequence = (struct ommai_sequence){.resources = resources,
+                                      .id = job->id,
+                                      .priority = job->priority,
+                                      .request = job->request,
+                                      .callbacks = job->callbacks,
+                                      .stage_started = job->submitted,
+                                      .answer_counts = resources->answer_counts + slot * vocab,
+                                      .in_prompt = resources->in_prompt + slot * vocab};
+  sequence->counts = (struct ommai_token_counts){sequence->answer_counts, sequence->in_prompt};
+  sequence->result.n_prompt_tokens = (int64_t)job->request->n_tokens;
+  sequence->result.stop_token = -1;
+  sequence->result.timings.preprocess = job->request->preprocess_seconds;
+  OMMAI_TRY(allocate(sequence, error));
+  count_prompt(sequence);
+  ommai_answer_text_init(&sequence->answer, job->request);
+  return OMMA_OK;
+}
+
+void ommai_sequence_free(struct ommai_sequence *sequence) {
+  const struct omma_request *request = sequence->request;
+  const struct omma_allocator *allocator = &request->allocator;
+  ommai_sequence_leave(sequence);
+  ommai_release(allocator, sequence->encoded, request->n_pictures, sizeof *sequence->encoded);
+  ommai_release(allocator, sequence->rows, request->n_tokens, sizeof *sequence->rows);
+  ommai_release(allocator, sequence->pages, (size_t)sequence->max_pages, sizeof *sequence->pages);
+  ommai_release(allocator, sequence->generated, (size_t)sequence->max_generated, sizeof *sequence->generated);
+}
+
+/* ---- stages ---- */
+
+void ommai_sequence_book_time(struct ommai_sequence *sequence) {
+  struct omma_timings *timings = &sequence->result.timings;
+  double *slots[] = {[OMMA_STAGE_QUEUED] = &timings->queue,
+                     [OMMA_STAGE_ENCODE] = &timings->encode,
+                     [OMMA_STAGE_PREFILL] = &timings->prefill,
+                     [OMMA_STAGE_DECODE] = &timings->decode};
+  int64_t now = ommai_clock_ns();
+  *slots[sequence->stage] += (double)(now - sequence->stage_started) * 1e-9;
+  sequence->stage_started = now;
+}
+
+static void enter_stage(struct ommai_sequence *sequence, enum omma_stage stage) {
+  ommai_sequence_book_time(sequence);
+  sequence->stage = stage;
+}
+
+void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, int64_t total) {
+  if (sequence->callbacks.on_progress)
+    sequence->callbacks.on_progress(sequence->callbacks.context, sequence->stage, done, total);
+}
+
+/* Finds the image in the cache, or a place for it. */
+static enum omma_status take_picture(struct ommai_sequence *sequence, size_t index, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   struct ommai_encoder_cache *cache = &sequence->resources->encoder_cache;
-  if (request->n_pictures == 0) return OMMA_OK;
-  OMMAI_TRY(
-      ommai_encode_batch_init(&sequence->batch, cache, (int64_t)request->n_pictures + MAX_INVITED, &request->allocator, error));
-  for (size_t i = 0; i < request->n_pictures; i++) {
-    const struct ommai_prepared_picture *picture = &request->pictures[i];
-    size_t n_values = (size_t)ommai_encode_output_size(request->model, picture->plan.n_tokens);
-    sequence->encoded[i] = ommai_encoder_cache_take(cache, &request->keys[i]);
-    if (!sequence->encoded[i]) {
-      OMMAI_TRY(ommai_encoder_cache_add(cache, &request->keys[i], n_values, &sequence->encoded[i], error));
-    }
-    if (!sequence->encoded[i]->complete) ommai_encode_batch_add(&sequence->batch, picture, sequence->encoded[i]);
+  size_t n_values = (size_t)ommai_encode_output_size(request->model, request->pictures[index].plan.n_tokens);
+  sequence->encoded[index] = ommai_encoder_cache_take(cache, &request->keys[index]);
+  if (sequence->encoded[index]) return OMMA_OK;
+  return ommai_encoder_cache_add(cache, &request->keys[index], n_values, &sequence->encoded[index], error);
+}
+
+static void give_back_pictures(struct ommai_sequence *sequence) {
+  for (size_t i = 0; sequence->encoded && i < sequence->request->n_pictures; i++) {
+    if (sequence->encoded[i]) ommai_encoder_cache_give_back(&sequence->resources->encoder_cache, sequence->encoded[i]);
+    sequence->encoded[i] = NULL;
+  }
+}
+
+static enum omma_status take_pictures(struct ommai_sequence *sequence, struct omma_error *error) {
+  const struct omma_request *request = sequence->request;
+  for (size_t i = (size_t)sequence->n_prefilled; i < request->n_tokens; i++) {
+    int32_t picture = request->tokens[i].picture;
+    if (picture >= 0 && !sequence->encoded[picture]) OMMAI_TRY(take_picture(sequence, (size_t)picture, error));
   }
   return OMMA_OK;
+}
+
+enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error) {
+  ommai_sequence_match(sequence);
+  enum omma_status status = take_pictures(sequence, error);
+  if (status != OMMA_OK) {
+    ommai_sequence_leave(sequence);
+    return status;
+  }
+  if (!sequence->was_preempted) sequence->resources->prefix_queries += (int64_t)sequence->request->n_tokens;
+  if (!ommai_sequence_begin_prefill(sequence)) enter_stage(sequence, OMMA_STAGE_ENCODE);
+  return OMMA_OK;
+}
+
+void ommai_sequence_leave(struct ommai_sequence *sequence) {
+  give_back_pictures(sequence);
+  ommai_page_pool_give_back(sequence->resources->pool, sequence->n_pages, sequence->pages);
+  sequence->n_pages = sequence->n_prefilled = sequence->n_decoded = 0;
+  enter_stage(sequence, OMMA_STAGE_QUEUED);
 }
 
 static void lay_out(struct ommai_sequence *sequence) {
   const struct omma_request *request = sequence->request;
   int64_t width = request->model->config.vision.out_hidden_size;
-  for (size_t i = 0; i < request->n_tokens; i++) {
+  for (size_t i = (size_t)sequence->n_prefilled; i < request->n_tokens; i++) {
     const struct ommai_request_token *token = &request->tokens[i];
     struct ommai_prompt_row *row = &sequence->rows[i];
     *row = (struct ommai_prompt_row){.token = token->token};
@@ -62,80 +151,56 @@ static void lay_out(struct ommai_sequence *sequence) {
   }
 }
 
-static void count_prompt(struct ommai_sequence *sequence) {
-  struct ommai_resources *resources = sequence->resources;
-  size_t vocab = (size_t)resources->model->config.text.vocab_size;
-  memset(resources->answer_counts, 0, vocab * sizeof *resources->answer_counts);
-  memset(resources->in_prompt, 0, vocab * sizeof *resources->in_prompt);
-  for (size_t i = 0; i < sequence->request->n_tokens; i++) resources->in_prompt[sequence->request->ids[i]] = true;
-}
-
-static void enter_stage(struct ommai_sequence *sequence, enum omma_stage stage) {
-  struct omma_timings *timings = &sequence->result.timings;
-  double *slots[] = {[OMMA_STAGE_QUEUED] = &timings->queue,
-                     [OMMA_STAGE_ENCODE] = &timings->encode,
-                     [OMMA_STAGE_PREFILL] = &timings->prefill,
-                     [OMMA_STAGE_DECODE] = &timings->decode};
-  int64_t now = ommai_clock_ns();
-  *slots[sequence->stage] += (double)(now - sequence->stage_started) * 1e-9;
-  sequence->stage = stage;
-  sequence->stage_started = now;
-}
-
-enum omma_status ommai_sequence_start(struct ommai_resources *resources, const struct omma_request *request,
-                                      const struct omma_callbacks *callbacks, struct ommai_sequence *sequence,
-                                      struct omma_error *error) {
-  *sequence = (struct ommai_sequence){
-      .resources = resources, .request = request, .callbacks = *callbacks, .stage_started = ommai_clock_ns()};
-  sequence->result.n_prompt_tokens = (int64_t)request->n_tokens;
-  sequence->result.stop_token = -1;
-  sequence->result.timings.preprocess = request->preprocess_seconds;
-  OMMAI_TRY(allocate(sequence, error));
-  OMMAI_TRY(take_pictures(sequence, error));
+bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence) {
+  for (size_t i = 0; i < sequence->request->n_pictures; i++) {
+    if (sequence->encoded[i] && !sequence->encoded[i]->complete) return false;
+  }
   lay_out(sequence);
-  count_prompt(sequence);
-  ommai_answer_text_init(&sequence->answer, request);
-  sequence->encode =
-      (struct ommai_encode_job){.resources = resources, .inputs = sequence->batch.inputs, .n_inputs = sequence->batch.n};
-  enter_stage(sequence, sequence->batch.n ? OMMA_STAGE_ENCODE : OMMA_STAGE_PREFILL);
-  return OMMA_OK;
+  enter_stage(sequence, OMMA_STAGE_PREFILL);
+  return true;
 }
 
-bool ommai_sequence_invite(struct ommai_sequence *sequence, const struct omma_request *request) {
-  if (sequence->stage != OMMA_STAGE_ENCODE) return false;
-  bool has_room = ommai_encode_batch_invite(&sequence->batch, request, sequence->resources->sizes.patch_budget);
-  sequence->encode.n_inputs = sequence->batch.n;
-  return has_room;
+void ommai_sequence_begin_decode(struct ommai_sequence *sequence) {
+  give_back_pictures(sequence);
+  enter_stage(sequence, OMMA_STAGE_DECODE);
 }
 
-void ommai_sequence_free(struct ommai_sequence *sequence) {
+/* ---- pages ---- */
+
+void ommai_sequence_match(struct ommai_sequence *sequence) {
+  struct ommai_resources *resources = sequence->resources;
   const struct omma_request *request = sequence->request;
-  const struct omma_allocator *allocator = &request->allocator;
-  ommai_kv_cache_give_back(sequence->resources->kv, sequence->n_pages, sequence->pages);
-  ommai_encode_batch_free(&sequence->batch);
-  for (size_t i = 0; sequence->encoded && i < request->n_pictures; i++) {
-    if (sequence->encoded[i]) ommai_encoder_cache_give_back(&sequence->resources->encoder_cache, sequence->encoded[i]);
-  }
-  ommai_release(allocator, sequence->encoded, request->n_pictures, sizeof *sequence->encoded);
-  ommai_release(allocator, sequence->rows, request->n_tokens, sizeof *sequence->rows);
-  ommai_release(allocator, sequence->pages, (size_t)sequence->max_pages, sizeof *sequence->pages);
+  int64_t n_keys = (int64_t)request->n_page_keys;
+  if (!resources->sizes.prefix_cache || sequence->n_pages >= n_keys) return;
+  int64_t found = ommai_page_pool_match(resources->pool, request->page_keys + sequence->n_pages, n_keys - sequence->n_pages,
+                                        sequence->pages + sequence->n_pages);
+  sequence->n_pages += found;
+  sequence->n_prefilled += found * PAGE;
+  if (sequence->was_preempted) return; /* they may be its own */
+  sequence->result.n_cached_tokens += found * PAGE;
+  resources->prefix_hits += found * PAGE;
 }
 
-static void report(const struct ommai_sequence *sequence, int64_t done, int64_t total) {
-  if (sequence->callbacks.on_progress)
-    sequence->callbacks.on_progress(sequence->callbacks.context, sequence->stage, done, total);
+void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled) {
+  const struct omma_request *request = sequence->request;
+  int64_t first = sequence->n_prefilled / PAGE, end = ommai_min_i64(n_prefilled / PAGE, (int64_t)request->n_page_keys);
+  sequence->n_prefilled = n_prefilled;
+  if (!sequence->resources->sizes.prefix_cache) return;
+  for (int64_t i = first; i < end; i++) {
+    ommai_page_pool_publish(sequence->resources->pool, sequence->pages[i], &request->page_keys[i]);
+  }
 }
 
-/* Makes sure that the pages cover n_positions. */
-static enum omma_status cover(struct ommai_sequence *sequence, int64_t n_positions, struct omma_error *error) {
-  int64_t missing = ommai_div_up(n_positions, PAGE) - sequence->n_pages;
-  if (missing <= 0) return OMMA_OK;
-  if (!ommai_kv_cache_take(sequence->resources->kv, missing, sequence->pages + sequence->n_pages)) {
-    return ommai_fail_field(error, OMMA_ERROR_MEMORY, "kv_cache_bytes", "KV cache: %lld more pages wanted, %lld are free",
-                            (long long)missing, (long long)sequence->resources->kv->n_free);
-  }
-  sequence->n_pages += missing;
-  return OMMA_OK;
+int64_t ommai_request_goal(const struct omma_request *request, const struct ommai_engine_sizes *sizes) {
+  return (int64_t)request->n_tokens + ommai_min_i64(answer_limit(request, sizes->context), sizes->reserve_tokens);
+}
+
+int64_t ommai_sequence_goal(const struct ommai_sequence *sequence) {
+  const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
+  int64_t ahead = ommai_min_i64(AHEAD_TOKENS, sizes->reserve_tokens);
+  int64_t left = ommai_min_i64(sequence->max_generated - sequence->n_generated, ahead);
+  int64_t from_here = (int64_t)sequence->request->n_tokens + sequence->n_generated + left;
+  return ommai_max_i64(ommai_request_goal(sequence->request, sizes), from_here);
 }
 
 /* ---- tokens ---- */
@@ -153,8 +218,7 @@ static bool is_stop_token(const struct ommai_sequence *sequence, int32_t token) 
 }
 
 /* Before min_tokens no token may end the answer. */
-static size_t banned_tokens(const struct ommai_sequence *sequence,
-                            int32_t banned[OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS]) {
+static size_t banned_tokens(const struct ommai_sequence *sequence, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;
   size_t n = 0;
@@ -164,9 +228,21 @@ static size_t banned_tokens(const struct ommai_sequence *sequence,
   return n;
 }
 
-/* Whether the token that was just drawn is the last one, and why. */
-static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
+struct ommai_sampler_row ommai_sequence_sampler_row(const struct ommai_sequence *sequence, const float *logits,
+                                                    int32_t *banned) {
   const struct omma_request *request = sequence->request;
+  return (struct ommai_sampler_row){.settings = &request->sampler,
+                                    .logits = logits,
+                                    .step = sequence->n_generated,
+                                    .counts = sequence->counts,
+                                    .banned = banned,
+                                    .n_banned = banned_tokens(sequence, banned),
+                                    .wants_logprob = request->logprobs,
+                                    .n_top = request->n_top_logprobs};
+}
+
+/* Whether the token that was just taken is the last one, and why. */
+static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
   struct omma_result *result = &sequence->result;
   if (is_stop_token(sequence, token)) {
     result->finish = OMMA_FINISH_STOP;
@@ -175,144 +251,45 @@ static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
   }
   if (sequence->answer.stop_index >= 0) {
     result->finish = OMMA_FINISH_STOP;
-    result->stop_string = request->stop[sequence->answer.stop_index];
+    result->stop_string = sequence->request->stop[sequence->answer.stop_index];
     return true;
   }
   result->finish = OMMA_FINISH_LENGTH;
-  int64_t length = (int64_t)request->n_tokens + sequence->n_generated;
-  return sequence->n_generated == request->max_tokens || length >= sequence->resources->sizes.context;
+  return sequence->n_generated == sequence->max_generated;
 }
 
-static void fill_logprobs(const struct ommai_sequence *sequence, int32_t token, struct omma_top_logprob *top,
-                          struct omma_token_event *event) {
-  const struct ommai_resources *resources = sequence->resources;
-  int64_t vocab = resources->model->config.text.vocab_size;
-  int32_t best[OMMA_MAX_TOP_LOGPROBS];
-  double norm = ommai_log_sum_exp(resources->logits, vocab);
-  event->has_logprob = true;
-  event->logprob = (float)(resources->logits[token] - norm);
-  event->n_top = sequence->request->n_top_logprobs;
-  event->top = top;
-  if (event->n_top == 0) return;
-  ommai_top_tokens(resources->logits, vocab, best, event->n_top, &resources->sampler_scratch);
-  for (int i = 0; i < event->n_top; i++) {
-    top[i] = (struct omma_top_logprob){best[i], (float)(resources->logits[best[i]] - norm)};
-  }
-}
-
-/* NaN or infinity among the logits would be answered with token 0 for ever. x - x is 0 for every other x. */
-static enum omma_status check_logits(const struct ommai_resources *resources, struct omma_error *error) {
-  const float *logits = resources->logits;
-  float sum = 0;
-  for (int64_t i = 0; i < resources->model->config.text.vocab_size; i++) sum += logits[i] - logits[i];
-  if (sum == 0) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_FORMAT,
-                    "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
-                    resources->model->directory);
-}
-
-/* Draws a token from the logits, tells the client, and sees whether the answer ends. Errors: FORMAT. */
-static enum omma_status take_token(struct ommai_sequence *sequence, bool *done, struct omma_error *error) {
-  struct ommai_resources *resources = sequence->resources;
-  OMMAI_TRY(check_logits(resources, error));
-  const struct omma_request *request = sequence->request;
-  int32_t banned[OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS];
+static bool tell_client(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool done) {
   struct omma_top_logprob top[OMMA_MAX_TOP_LOGPROBS];
-  const struct ommai_token_counts counts = {resources->answer_counts, resources->in_prompt};
-  size_t n_banned = banned_tokens(sequence, banned);
-  int32_t token = ommai_sample(&request->sampler, resources->logits, resources->model->config.text.vocab_size,
-                               sequence->n_generated, &counts, banned, n_banned, &resources->sampler_scratch);
-  resources->answer_counts[token]++;
-  struct omma_token_event event = {.index = sequence->n_generated, .token = token};
-  if (request->logprobs) fill_logprobs(sequence, token, top, &event);
-  sequence->last_token = token;
-  sequence->n_generated++;
+  for (int i = 0; i < row->n_top; i++) top[i] = (struct omma_top_logprob){row->top[i].token, row->top[i].logprob};
+  const struct omma_token_event event = {.index = sequence->n_generated - 1,
+                                         .token = row->token,
+                                         .text = sequence->answer.held,
+                                         .text_size = sequence->answer.n_ready,
+                                         .has_logprob = row->wants_logprob,
+                                         .logprob = row->logprob,
+                                         .top = row->n_top ? top : NULL,
+                                         .n_top = row->n_top,
+                                         .last = done,
+                                         .finish = sequence->result.finish};
+  return !sequence->callbacks.on_token || sequence->callbacks.on_token(sequence->callbacks.context, &event);
+}
+
+enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
+                                           struct omma_error *error) {
+  if (!row->finite) {
+    return ommai_fail(error, OMMA_ERROR_FORMAT,
+                      "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
+                      sequence->resources->model->directory);
+  }
+  sequence->answer_counts[row->token]++;
+  sequence->generated[sequence->n_generated++] = row->token;
   sequence->result.n_completion_tokens = sequence->n_generated;
-  ommai_answer_text_push(&sequence->answer, token, sequence->n_generated > request->min_tokens);
-  *done = ends_answer(sequence, token);
+  ommai_answer_text_push(&sequence->answer, row->token, sequence->n_generated > sequence->request->min_tokens);
+  *done = ends_answer(sequence, row->token);
   if (*done) ommai_answer_text_finish(&sequence->answer);
-  event.text = sequence->answer.held;
-  event.text_size = sequence->answer.n_ready;
-  event.last = *done;
-  event.finish = sequence->result.finish;
-  if (sequence->callbacks.on_token && !sequence->callbacks.on_token(sequence->callbacks.context, &event) && !*done) {
+  if (!tell_client(sequence, row, *done) && !*done) {
     sequence->result.finish = OMMA_FINISH_CANCELLED;
     *done = true;
   }
   return OMMA_OK;
-}
-
-/* ---- steps ---- */
-
-static enum omma_status encode_step(struct ommai_sequence *sequence, struct omma_error *error) {
-  bool encoded;
-  OMMAI_TRY(ommai_encode_step(&sequence->encode, &encoded, error));
-  int64_t done, total;
-  ommai_encode_progress(&sequence->encode, &done, &total);
-  report(sequence, done, total);
-  if (!encoded) return OMMA_OK;
-  ommai_encode_batch_finish(&sequence->batch);
-  enter_stage(sequence, OMMA_STAGE_PREFILL);
-  return OMMA_OK;
-}
-
-static enum omma_status begin_chunk(struct ommai_sequence *sequence, struct omma_error *error) {
-  struct ommai_resources *resources = sequence->resources;
-  int64_t n_tokens = (int64_t)sequence->request->n_tokens;
-  int64_t count = ommai_min_i64(resources->sizes.prefill_chunk, n_tokens - sequence->n_prefilled);
-  OMMAI_TRY(cover(sequence, sequence->n_prefilled + count, error));
-  return ommai_prefill_start(&resources->model->decoder, resources->kv, sequence->pages, sequence->n_prefilled,
-                             sequence->rows + sequence->n_prefilled, count, resources->language_workspace,
-                             resources->sizes.language_workspace, resources->team_interface, &sequence->prefill, error);
-}
-
-/* After the last chunk: the logits of the last prompt row. They overwrite the chunk's workspace, so the row is copied first. */
-static enum omma_status finish_prompt(struct ommai_sequence *sequence, int64_t last_row, bool *done, struct omma_error *error) {
-  struct ommai_resources *resources = sequence->resources;
-  const struct ommai_decoder *decoder = &resources->model->decoder;
-  memcpy(resources->last_row, ommai_prefill_residual(sequence->prefill, last_row),
-         (size_t)decoder->config.hidden_size * sizeof(float));
-  sequence->prefill = NULL;
-  OMMAI_TRY(ommai_decode_logits(decoder, resources->last_row, resources->language_workspace,
-                                resources->sizes.language_workspace, resources->team_interface, resources->logits, error));
-  enter_stage(sequence, OMMA_STAGE_DECODE);
-  return take_token(sequence, done, error);
-}
-
-static enum omma_status prefill_step(struct ommai_sequence *sequence, bool *done, struct omma_error *error) {
-  int64_t n_tokens = (int64_t)sequence->request->n_tokens;
-  if (!sequence->prefill) return begin_chunk(sequence, error);
-  OMMAI_TRY(ommai_prefill_advance(sequence->prefill, SLICE_TASKS, error));
-  if (!ommai_prefill_done(sequence->prefill)) return OMMA_OK;
-  int64_t count = ommai_min_i64(sequence->resources->sizes.prefill_chunk, n_tokens - sequence->n_prefilled);
-  sequence->n_prefilled += count;
-  report(sequence, sequence->n_prefilled, n_tokens);
-  if (sequence->n_prefilled == n_tokens) return finish_prompt(sequence, count - 1, done, error);
-  sequence->prefill = NULL;
-  return OMMA_OK;
-}
-
-static enum omma_status decode_step(struct ommai_sequence *sequence, bool *done, struct omma_error *error) {
-  struct ommai_resources *resources = sequence->resources;
-  int64_t index = (int64_t)sequence->request->n_tokens + sequence->n_generated - 1;
-  int32_t position = sequence->request->next_position + (int32_t)sequence->n_generated - 1;
-  OMMAI_TRY(cover(sequence, index + 1, error));
-  struct ommai_decode_row row = {
-      .token = sequence->last_token, .position = {position, position, position}, .index = index, .pages = sequence->pages};
-  OMMAI_TRY(ommai_decode_run(&resources->model->decoder, resources->kv, &row, 1, resources->language_workspace,
-                             resources->sizes.language_workspace, resources->team_interface, resources->logits, error));
-  return take_token(sequence, done, error);
-}
-
-enum omma_status ommai_sequence_step(struct ommai_sequence *sequence, bool *done, struct omma_error *error) {
-  enum omma_status status = OMMA_OK;
-  *done = false;
-  switch (sequence->stage) {
-    case OMMA_STAGE_QUEUED: break;
-    case OMMA_STAGE_ENCODE: status = encode_step(sequence, error); break;
-    case OMMA_STAGE_PREFILL: status = prefill_step(sequence, done, error); break;
-    case OMMA_STAGE_DECODE: status = decode_step(sequence, done, error); break;
-  }
-  enter_stage(sequence, sequence->stage); /* a request that ends early is told its times as well */
-  return status;
 }

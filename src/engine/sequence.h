@@ -1,48 +1,84 @@
-/* One request on its way through the engine: pictures, prompt, answer; a step at a time. */
+/* One request while the engine works on it: images, prompt, answer. State alone; the lanes compute.
+ *
+ * A sequence that has entered holds pages and images; one that was preempted has given them back, keeps its tokens, and enters again. */
 #ifndef OMMAI_ENGINE_SEQUENCE_H
 #define OMMAI_ENGINE_SEQUENCE_H
 
 #include "engine/answer_text.h"
-#include "engine/encode_batch.h"
-#include "engine/encode_job.h"
+#include "engine/draft.h"
+#include "engine/job_ring.h"
 #include "engine/request.h"
 #include "engine/resources.h"
 #include "language/prefill.h"
+#include "language/sampler.h"
 
 struct ommai_sequence {
   struct ommai_resources *resources;
+  uint64_t id;
+  int64_t priority;
   const struct omma_request *request;
   struct omma_callbacks callbacks;
-  enum omma_stage stage;
+  enum omma_stage stage; /* QUEUED: it was preempted */
   int64_t stage_started; /* ommai_clock_ns */
 
-  struct ommai_encoded_picture **encoded; /* [n_pictures] the tower's outputs, a user of each; NULL behind a failed one */
-  struct ommai_encode_batch batch;        /* what has to be encoded first */
-  struct ommai_encode_job encode;
-
-  struct ommai_prompt_row *rows; /* [n_tokens] */
-  int32_t *pages;                /* [max_pages] */
+  struct ommai_encoded_picture **encoded; /* [n_pictures] the tower's outputs, a user of each; NULL where not needed */
+  struct ommai_prompt_row *rows;          /* [n_tokens] */
+  int32_t *pages;                         /* [max_pages] */
   int64_t n_pages, max_pages;
-  int64_t n_prefilled;
-  struct ommai_prefill *prefill; /* chunk in progress; NULL between chunks */
+  int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
+  int64_t n_decoded;   /* generated tokens likewise */
+  bool was_preempted;
 
-  int64_t n_generated;
-  int32_t last_token;
+  int32_t *generated; /* [max_generated] */
+  int64_t n_generated, max_generated;
+  struct ommai_draft_record draft;
+  struct ommai_token_counts counts; /* tables of the slot, for penalties */
+  int32_t *answer_counts;
+  bool *in_prompt;
   struct ommai_answer_text answer;
   struct omma_result result;
 };
 
-/* Prepares a sequence: everything it allocates beside KV pages, it allocates here. Errors: MEMORY. */
-enum omma_status ommai_sequence_start(struct ommai_resources *resources, const struct omma_request *request,
-                                      const struct omma_callbacks *callbacks, struct ommai_sequence *sequence,
-                                      struct omma_error *error);
-/* Takes pictures of a request that waits along through the tower; before the first step. False when no more can be taken. */
-bool ommai_sequence_invite(struct ommai_sequence *sequence, const struct omma_request *request);
-/* Gives everything back; callable at any point after a start, failed ones included. */
+/* Prepares a sequence for a job, in slot `slot` of the engine's tables. Everything it allocates beside images, it allocates here. It has
+ * not entered yet. Errors: MEMORY; free it in any case. */
+enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
+                                      const struct ommai_job *job, struct omma_error *error);
 void ommai_sequence_free(struct ommai_sequence *sequence);
 
-/* One step: a slice of the tower or of the prompt, or one token. *done when the answer is complete; sequence->result then says how.
- * Calls on_progress and on_token. Errors: MEMORY, INTERNAL. */
-enum omma_status ommai_sequence_step(struct ommai_sequence *sequence, bool *done, struct omma_error *error);
+/* Takes the pages that earlier prompts have left, and the images whose rows are not in them: the stage becomes ENCODE or PREFILL.
+ * Errors: MEMORY; then it has left again. */
+enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error);
+/* Gives pages and images back; the stage becomes QUEUED. */
+void ommai_sequence_leave(struct ommai_sequence *sequence);
+
+/* Whether the tower is through with all its images; then rows may be laid out and the stage becomes PREFILL. */
+bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence);
+/* The prompt is computed: images are given back, the stage becomes DECODE. */
+void ommai_sequence_begin_decode(struct ommai_sequence *sequence);
+
+/* Takes over pages that were published since; before a chunk, at a page's border. */
+void ommai_sequence_match(struct ommai_sequence *sequence);
+/* The prompt is computed up to n_prefilled: publishes the pages that are full. */
+void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled);
+
+/* Positions that an admitted sequence of this request is expected to need: the prompt, and of the answer what is asked for, at most
+ * sizes->reserve_tokens. */
+int64_t ommai_request_goal(const struct omma_request *request, const struct ommai_engine_sizes *sizes);
+/* The same for one that runs, with up to 64 tokens more than it has. */
+int64_t ommai_sequence_goal(const struct ommai_sequence *sequence);
+
+/* What the sampler needs for the next token. banned: room for ommai_sequence_max_banned ids. */
+enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS };
+struct ommai_sampler_row ommai_sequence_sampler_row(const struct ommai_sequence *sequence, const float *logits,
+                                                    int32_t *banned);
+
+/* Takes a drawn token: tells the client, and sees whether the answer ends. Errors: FORMAT (logits that are not finite). */
+enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
+                                           struct omma_error *error);
+
+/* Calls on_progress. */
+void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, int64_t total);
+/* Books the time since the stage began or was last booked. */
+void ommai_sequence_book_time(struct ommai_sequence *sequence);
 
 #endif

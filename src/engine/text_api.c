@@ -1,4 +1,4 @@
-/* omma_tokenize and omma_detokenize: size-then-fill over the model's tokenizer. */
+/* omma_tokenize, omma_count_tokens and omma_detokenize: size-then-fill over the model's tokenizer. */
 #include "base/allocator.h"
 #include "base/error.h"
 #include "engine/model.h"
@@ -8,6 +8,12 @@ enum omma_status omma_tokenize(const struct omma_model *model, const char *text,
                                size_t capacity, size_t *n_tokens, struct omma_error *error) {
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
   return ommai_tokenizer_encode(model->tokenizer, text, text_size, true, capacity ? tokens : NULL, capacity, n_tokens, error);
+}
+
+enum omma_status omma_count_tokens(const struct omma_model *model, const char *text, size_t text_size, size_t limit,
+                                   size_t *n_tokens, struct omma_error *error) {
+  OMMAI_TRY(ommai_model_require_tokenizer(model, error));
+  return ommai_tokenizer_count(model->tokenizer, text, text_size, limit, n_tokens, error);
 }
 
 static enum omma_status check_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,

@@ -1,5 +1,6 @@
 #include "image/image.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/allocator.h"
@@ -131,6 +132,19 @@ void ommai_image_add_white(const uint8_t *rgba, uint8_t *rgb, int64_t n) {
   }
 }
 
+static bool is_available(const struct codec *codec) { return !codec->available || codec->available(); }
+
+/* "JPEG, PNG, ..., BMP": what can be read here. */
+static const char *list_formats(char *list, size_t size) {
+  size_t used = 0;
+  list[0] = '\0';
+  for (size_t i = 0; i < sizeof codecs / sizeof *codecs && used < size; i++) {
+    if (!is_available(&codecs[i])) continue;
+    used += (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "", ommai_image_format_name(codecs[i].format));
+  }
+  return list;
+}
+
 /* Recognises the format and finds its codec, or says why there is none. */
 static enum omma_status find_codec(const struct ommai_image_source *source, const struct codec **codec,
                                    struct omma_error *error) {
@@ -140,17 +154,18 @@ static enum omma_status find_codec(const struct ommai_image_source *source, cons
                       (long long)source->limits->max_bytes);
   }
   enum ommai_image_format format = ommai_image_sniff(source->bytes, source->size);
+  char known[128];
   if (format == OMMAI_IMAGE_UNKNOWN) {
-    return ommai_fail(error, OMMA_ERROR_FORMAT, "cannot identify image: its %zu bytes are in no known picture format",
-                      source->size);
+    return ommai_fail(error, OMMA_ERROR_FORMAT, "cannot identify image: its %zu bytes are in no known format (%s)",
+                      source->size, list_formats(known, sizeof known));
   }
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
-    if (codecs[i].format != format || (codecs[i].available && !codecs[i].available())) continue;
+    if (codecs[i].format != format || !is_available(&codecs[i])) continue;
     *codec = &codecs[i];
     return OMMA_OK;
   }
-  return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "%s images are not supported; send JPEG, PNG, WebP, GIF or BMP",
-                    ommai_image_format_name(format));
+  return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "%s images are not supported: expected one of %s",
+                    ommai_image_format_name(format), list_formats(known, sizeof known));
 }
 
 static int stored_orientation(const struct codec *codec, const struct ommai_image_source *source) {

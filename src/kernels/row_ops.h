@@ -30,6 +30,8 @@
   X(silu_mul, (const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type))                            \
   /* out[d] = x[d]. */                                                                                                         \
   X(convert, (const float *x, int64_t d, void *out, enum omma_dtype out_type))                                                 \
+  /* out[d] = exp((x[d] - shift) * scale), for arguments up to 88; below -87 it is exp(-87). */                                \
+  X(exp_scaled, (const float *x, float shift, float scale, int64_t d, void *out, enum omma_dtype out_type))                    \
   /* y[d] += x[d]. */                                                                                                          \
   X(add, (float *y, const float *x, int64_t d))                                                                                \
   /* y[d] += sum over t < n of weight[t] * rows[t][d], summed in the order of t first. */                                      \

@@ -132,6 +132,14 @@ static inline float exp_row(float x) {
   return p * ommai_f32_from_bits((ommai_bits_from_f32(shifted) << 23) + (127u << 23)); /* n + 127, and no conversion of a NaN */
 }
 
+static void exp_scaled(const float *x, float shift, float scale, int64_t d, void *out, enum omma_dtype out_type) {
+  if (out_type == OMMA_F32) {
+    for (int64_t i = 0; i < d; i++) store(exp_row((x[i] - shift) * scale), out, i, OMMA_F32);
+  } else {
+    for (int64_t i = 0; i < d; i++) store(exp_row((x[i] - shift) * scale), out, i, OMMA_BF16);
+  }
+}
+
 static void silu_mul(const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type) {
   if (out_type == OMMA_F32) {
     for (int64_t i = 0; i < d; i++) store(gate[i] / (1.0f + exp_row(-gate[i])) * up[i], out, i, OMMA_F32);

@@ -1,6 +1,5 @@
 #include "language/decode.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -100,7 +99,7 @@ static struct omma_attention_spec attention_spec(const struct ommai_decoder *dec
                                       .n_kv_heads = latent ? 1 : (int32_t)config->n_kv_heads,
                                       .head_dim = (int32_t)(latent ? ommai_latent_width(config) : config->head_dim),
                                       .v_head_dim = (int32_t)(latent ? config->latent.kv_rank : config->v_head_dim),
-                                      .scale = (float)(1.0 / sqrt((double)config->head_dim)),
+                                      .scale = ommai_decoder_attention_scale(config),
                                       .n_tokens = n_rows,
                                       .index_type = OMMA_INDEX_INT64,
                                       .n_segments = n_rows,
@@ -314,7 +313,7 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
   struct step_attention attention;
   OMMAI_TRY(place_attention(&step, team ? team->n_workers : 1, &arena, &attention, error));
   for (int64_t layer = 0; layer < decoder->config.n_layers; layer++) OMMAI_TRY(run_layer(&step, &attention, layer, error));
-  project_logits(&step, logits);
+  if (logits) project_logits(&step, logits);
   return OMMA_OK;
 }
 

@@ -20,8 +20,9 @@ struct ommai_decode_row {
 /* Bytes of workspace for steps of at most max_rows sequences of at most max_context positions. 0 on overflow. */
 size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers);
 
-/* Runs the rows through all layers and writes the logits f32 [n_rows, vocab_size]. Keys and values go into the pages. Allocates
- * nothing. Errors: MEMORY (workspace too small). */
+/* Runs the rows through all layers and writes the logits f32 [n_rows, vocab_size], where logits is not NULL. Keys and values go into the
+ * pages. Rows may belong to one sequence, at successive indices: those of all rows are written before any is read, so that a row sees
+ * the ones before it. Allocates nothing. Errors: MEMORY (workspace too small). */
 enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache,
                                   const struct ommai_decode_row *rows, int64_t n_rows, void *workspace, size_t workspace_size,
                                   const struct omma_team *team, float *logits, struct omma_error *error);

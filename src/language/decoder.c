@@ -1,5 +1,6 @@
 #include "language/decoder.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/allocator.h"
@@ -33,6 +34,11 @@ struct ommai_linear_form ommai_decoder_form_down(const struct ommai_decoder_conf
 struct ommai_linear_form ommai_decoder_form_router(const struct ommai_decoder_config *config) {
   return (struct ommai_linear_form){
       .x_stride = config->hidden_size, .y_stride = config->experts.router.n_experts, .y_type = OMMA_F32};
+}
+
+float ommai_decoder_attention_scale(const struct ommai_decoder_config *config) {
+  double scale = 1.0 / sqrt((double)config->head_dim);
+  return (float)(config->attention_factor != 0 ? scale * config->attention_factor : scale);
 }
 
 int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int64_t layer) {

@@ -47,6 +47,8 @@ struct ommai_decoder_config {
   struct ommai_experts_config experts;
   bool routed[OMMAI_DECODER_MAX_LAYERS]; /* which layers have experts */
   double rope_theta;
+  struct ommai_rope_scaling rope_scaling;
+  double attention_factor; /* of the scores, beside 1 / sqrt(head_dim); 0: 1 */
   int64_t mrope_section[3];
   bool mrope_interleaved;
   bool flat_positions; /* a picture's tokens are counted one by one, as text */
@@ -72,6 +74,8 @@ static inline int64_t ommai_decoder_qkv_width(const struct ommai_decoder_config 
 static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->v_head_dim;
 }
+/* What scores are multiplied by. */
+float ommai_decoder_attention_scale(const struct ommai_decoder_config *config);
 /* Values of a head that are rotated: twice the pairs of the rotary embedding. */
 static inline int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config) {
   return config->attention == OMMAI_ATTENTION_LATENT ? config->latent.rope_dim : config->head_dim;

@@ -44,17 +44,13 @@ enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config
                                    .n_heads = kept.n_heads,
                                    .width = kept.width,
                                    .n_pages = n_pages,
-                                   .n_free = n_pages,
                                    .bytes = bytes};
-  cache->free_pages = ommai_allocate(allocator, (size_t)n_pages, sizeof *cache->free_pages);
   cache->keys = ommai_allocate_uninitialised(allocator, bytes, 1);
   if (kept.values) cache->values = ommai_allocate_uninitialised(allocator, bytes, 1);
-  if (!cache->free_pages || !cache->keys || (kept.values && !cache->values)) {
+  if (!cache->keys || (kept.values && !cache->values)) {
     ommai_kv_cache_destroy(cache);
     return ommai_fail_memory(error, "KV cache", (kept.values ? 2 : 1) * bytes);
   }
-  /* The lowest page is on top, so that a short run touches little memory. */
-  for (int64_t i = 0; i < n_pages; i++) cache->free_pages[i] = (int32_t)(n_pages - 1 - i);
   *out = cache;
   return OMMA_OK;
 }
@@ -62,20 +58,9 @@ enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config
 void ommai_kv_cache_destroy(struct ommai_kv_cache *cache) {
   if (!cache) return;
   struct omma_allocator allocator = cache->allocator;
-  ommai_release(&allocator, cache->free_pages, (size_t)cache->n_pages, sizeof *cache->free_pages);
   ommai_release(&allocator, cache->keys, cache->bytes, 1);
   ommai_release(&allocator, cache->values, cache->bytes, 1);
   ommai_release(&allocator, cache, 1, sizeof *cache);
-}
-
-bool ommai_kv_cache_take(struct ommai_kv_cache *cache, int64_t n, int32_t *pages) {
-  if (n > cache->n_free) return false;
-  for (int64_t i = 0; i < n; i++) pages[i] = cache->free_pages[--cache->n_free];
-  return true;
-}
-
-void ommai_kv_cache_give_back(struct ommai_kv_cache *cache, int64_t n, const int32_t *pages) {
-  for (int64_t i = n - 1; i >= 0; i--) cache->free_pages[cache->n_free++] = pages[i];
 }
 
 int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache) { return PAGE * cache->width; }

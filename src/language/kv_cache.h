@@ -1,7 +1,8 @@
-/* What attention keeps of all layers, in pages of 64 token positions, taken from a budget fixed at creation.
+/* What attention keeps of all layers, in pages of 64 token positions: the memory and where things lie in it. Who uses which page is
+ * engine/page_pool.h.
  *
  * Layout per layer: K and V each [n_pages, n_heads, 64, width], with n_heads and width the model's n_kv_heads and head_dim; or, for
- * latent attention, K alone with one head of the compressed row. A page number is valid in every layer. One thread at a time. */
+ * latent attention, K alone with one head of the compressed row. A page number is valid in every layer. */
 #ifndef OMMAI_LANGUAGE_KV_CACHE_H
 #define OMMAI_LANGUAGE_KV_CACHE_H
 
@@ -14,8 +15,7 @@ struct ommai_kv_cache {
   struct omma_allocator allocator;
   enum omma_dtype dtype;
   int64_t n_layers, n_heads, width;
-  int64_t n_pages, n_free;
-  int32_t *free_pages; /* stack [n_pages] */
+  int64_t n_pages;
   void *keys, *values; /* [n_layers, n_pages, n_heads, 64, width]; values NULL for latent attention */
   size_t bytes;        /* of keys and of values, each */
 };
@@ -28,10 +28,6 @@ enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config
                                        const struct omma_allocator *allocator, struct ommai_kv_cache **cache,
                                        struct omma_error *error);
 void ommai_kv_cache_destroy(struct ommai_kv_cache *cache);
-
-/* Takes n pages into pages[0 .. n), or none: false when fewer are free. */
-bool ommai_kv_cache_take(struct ommai_kv_cache *cache, int64_t n, int32_t *pages);
-void ommai_kv_cache_give_back(struct ommai_kv_cache *cache, int64_t n, const int32_t *pages);
 
 /* Elements from a page to the next, from a head to the next, and the base of a layer (values: NULL for latent attention). */
 int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache);

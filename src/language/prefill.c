@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
@@ -40,6 +41,7 @@ enum phase {
   PHASE_END,
   PHASE_DONE
 };
+_Static_assert(PHASE_DONE == OMMAI_PREFILL_PHASES, "a pace for each phase");
 
 struct ommai_prefill {
   const struct ommai_decoder *decoder;
@@ -358,21 +360,41 @@ static int64_t phase_tasks(const struct ommai_prefill *prefill, omma_task *task)
   return call.parts ? ommai_linear_parts_count(call.parts) * n_row_blocks(prefill) : prefill->tiles.n_tiles;
 }
 
-enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error) {
+/* At most max_tasks of the present phase; *count says how many. */
+static enum omma_status run_tasks(struct ommai_prefill *prefill, int64_t max_tasks, int64_t *count, struct omma_error *error) {
   omma_task task;
-  if (prefill->phase == PHASE_DONE) return OMMA_OK;
   int64_t total = phase_tasks(prefill, &task);
-  int64_t count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - prefill->next_task);
+  *count = ommai_min_i64(ommai_max_i64(max_tasks, 1), total - prefill->next_task);
   prefill->first_task = prefill->next_task;
   if (task) {
-    ommai_team_run(prefill->team, count, task, prefill);
+    ommai_team_run(prefill->team, *count, task, prefill);
     if (atomic_load(&prefill->tiles.failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
   } else {
     OMMAI_TRY(
-        ommai_prefill_attention_run(&prefill->attention, prefill->layer, prefill->first_task, &count, prefill->team, error));
+        ommai_prefill_attention_run(&prefill->attention, prefill->layer, prefill->first_task, count, prefill->team, error));
   }
-  prefill->next_task += count;
+  prefill->next_task += *count;
   if (prefill->next_task == total) next_phase(prefill);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error) {
+  int64_t count;
+  return prefill->phase == PHASE_DONE ? OMMA_OK : run_tasks(prefill, max_tasks, &count, error);
+}
+
+enum omma_status ommai_prefill_advance_for(struct ommai_prefill *prefill, int64_t ns, struct ommai_prefill_pace *paces,
+                                           struct omma_error *error) {
+  int64_t n_workers = prefill->team ? prefill->team->n_workers : 1, start = ommai_clock_ns(), now = start, count;
+  while (prefill->phase != PHASE_DONE) {
+    struct ommai_pace *pace = &paces->phases[prefill->phase];
+    double left = (double)(ns - (now - start));
+    if (now > start && (left <= 0 || left < 0.5 * pace->round_ns)) break;
+    OMMAI_TRY(run_tasks(prefill, ommai_pace_tasks(pace, (int64_t)left, n_workers), &count, error));
+    int64_t before = now;
+    now = ommai_clock_ns();
+    ommai_pace_learn(pace, now - before, count, n_workers);
+  }
   return OMMA_OK;
 }
 

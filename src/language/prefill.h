@@ -8,6 +8,7 @@
 #include <omma/host.h>
 #include <omma/status.h>
 
+#include "base/pace.h"
 #include "language/decoder.h"
 #include "language/kv_cache.h"
 
@@ -21,6 +22,12 @@ struct ommai_prompt_row {
 
 /* Looks at a finished layer's rows, for tests: layer, residual [n_rows, hidden]. */
 typedef void (*ommai_layer_tap)(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t hidden_size);
+
+/* What slices of prompts learn about time, from chunk to chunk. Zero-initialised: nothing yet. */
+#define OMMAI_PREFILL_PHASES 11
+struct ommai_prefill_pace {
+  struct ommai_pace phases[OMMAI_PREFILL_PHASES];
+};
 
 struct ommai_prefill;
 
@@ -37,6 +44,11 @@ void ommai_prefill_set_tap(struct ommai_prefill *prefill, ommai_layer_tap tap, v
 
 /* Advances by at most max_tasks tiles or attention steps of the present phase. Allocates nothing. */
 enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error);
+/* Advances, through several phases if need be, for about `ns` nanoseconds, going by what `pace` has learned, which goes on learning;
+ * at least one task on every worker. Results do not depend on where slices end. */
+enum omma_status ommai_prefill_advance_for(struct ommai_prefill *prefill, int64_t ns, struct ommai_prefill_pace *pace,
+                                           struct omma_error *error);
+
 bool ommai_prefill_done(const struct ommai_prefill *prefill);
 
 /* The residual of row `row` after the last layer [hidden]; valid once done, until the workspace is used again. */

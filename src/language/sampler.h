@@ -1,16 +1,25 @@
-/* From logits to a token: greedy, or drawn with temperature, top-k, top-p and min-p from a seeded generator; penalties; the
- * log-probabilities that clients ask for.
+/* From logits to tokens, many rows at a time: greedy, or drawn with temperature, top-k, top-p and min-p from a seeded generator;
+ * penalties; the log-probabilities that clients ask for.
  *
  * Order of steps and meaning of the settings as in vLLM 0.32 (v1/sample): log-probabilities are the model's own (before everything
  * else); then bans; repetition, frequency and presence penalties; temperature; min-p, against the likeliest token; top-k; top-p,
  * a share of what these two leave. Ties go to the lower id, and top-k leaves k tokens at most (as vLLM's GPU kernels do; its
- * plain form keeps all that equal the k-th). A temperature below 0.01, which vLLM raises to that, is taken as it is. */
+ * plain form keeps all that equal the k-th). A temperature below 1e-5 is greedy, as there; one below 0.01, which vLLM raises to that, is
+ * taken as it is. The vocabulary is cut into parts of a fixed length that a thread pool shares, so that a row's result depends neither on
+ * the threads nor on the other rows. */
 #ifndef OMMAI_LANGUAGE_SAMPLER_H
 #define OMMAI_LANGUAGE_SAMPLER_H
 
+#include <omma/host.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "kernels/row_ops.h"
+
+#define OMMAI_SAMPLER_MAX_TOP 20
+/* Below this temperature a row is greedy. */
+#define OMMAI_SAMPLER_MIN_TEMPERATURE 1e-5
 
 struct ommai_sampler_settings {
   double temperature; /* 0: greedy */
@@ -22,31 +31,45 @@ struct ommai_sampler_settings {
   double presence_penalty, frequency_penalty;
 };
 
-/* Scratch of a sampler, for one vocabulary; placed in caller's memory. */
-struct ommai_sampler_scratch {
-  int32_t *order;  /* [vocab] */
-  float *adjusted; /* [vocab] */
-};
-size_t ommai_sampler_scratch_size(int64_t vocab_size);
-struct ommai_sampler_scratch ommai_sampler_scratch_place(void *memory, int64_t vocab_size);
-
 /* What penalties look at: how often each token stands in the answer, and whether it stands in the prompt. */
 struct ommai_token_counts {
   const int32_t *answer; /* [vocab] */
   const bool *prompt;    /* [vocab] */
 };
 
-/* The next token. step counts the tokens drawn so far: the draw depends on the seed and the step alone. counts may be NULL when no
-  * penalty is set. Tokens in banned[n_banned] are never chosen. */
-int32_t ommai_sample(const struct ommai_sampler_settings *settings, const float *logits, int64_t vocab_size, int64_t step,
-                     const struct ommai_token_counts *counts, const int32_t *banned, size_t n_banned,
-                     const struct ommai_sampler_scratch *scratch);
+struct ommai_token_logprob {
+  int32_t token;
+  float logprob;
+};
 
-/* log(sum(exp(logits))), summed in double. */
-double ommai_log_sum_exp(const float *logits, int64_t n);
+/* One row: what is asked, and the answer. */
+struct ommai_sampler_row {
+  const struct ommai_sampler_settings *settings;
+  const float *logits;              /* [vocab] */
+  int64_t step;                     /* tokens drawn so far: the draw depends on the seed and the step alone */
+  struct ommai_token_counts counts; /* read where a penalty is set */
+  const int32_t *banned;            /* [n_banned], never chosen */
+  size_t n_banned;
+  bool wants_logprob;
+  int n_top; /* at most OMMAI_SAMPLER_MAX_TOP */
 
-/* The n likeliest tokens in falling order into tokens[n]; n at most vocab_size. */
-void ommai_top_tokens(const float *logits, int64_t vocab_size, int32_t *tokens, int64_t n,
-                      const struct ommai_sampler_scratch *scratch);
+  bool finite; /* false: NaN or infinity among the logits, and nothing else below is set */
+  int32_t token;
+  float logprob;                                         /* of the token, natural logarithm */
+  struct ommai_token_logprob top[OMMAI_SAMPLER_MAX_TOP]; /* [n_top], the likeliest first */
+};
+
+struct ommai_sampler;
+
+/* Bytes for a sampler of at most max_rows rows; 0 when they overflow. */
+size_t ommai_sampler_size(int64_t vocab_size, int64_t max_rows, int n_workers);
+
+/* Places a sampler into `memory` (64-aligned, of that size), which is its only memory. */
+struct ommai_sampler *ommai_sampler_place(void *memory, int64_t vocab_size, int64_t max_rows, int n_workers,
+                                          const struct ommai_row_ops *ops);
+
+/* Draws a token of each row; n_rows at most max_rows. Allocates nothing. One call at a time. */
+void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_sampler_row *rows, int64_t n_rows,
+                       const struct omma_team *team);
 
 #endif

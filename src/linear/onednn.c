@@ -3,10 +3,12 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
 #include "linear/onednn_compat.h"
+#include "linear/onednn_guard.h"
 
 struct ommai_onednn {
   struct omma_allocator allocator;
@@ -69,6 +71,17 @@ static enum omma_status fail(struct omma_error *error, dnnl_status_t found, cons
                                                       : "failed");
 }
 
+/* oneDNN reads and writes through some small objects without asking whether there was memory for them (2.6). So before it makes anything, a
+ * reserve that is larger than what it makes in one call is mapped and given back: where memory has run out, that tells. */
+enum { RESERVE_BYTES = 16 << 20 };
+
+static dnnl_status_t make(dnnl_status_t (*call)(void *), void *context) {
+  void *reserve = mmap(NULL, RESERVE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (reserve == MAP_FAILED) return dnnl_out_of_memory;
+  munmap(reserve, RESERVE_BYTES);
+  return ommai_onednn_guarded(call, context);
+}
+
 /* ---- engine ----------------------------------------------------------------------------------------------------------- */
 
 static void limit_level(struct ommai_onednn *onednn, enum ommai_cpu_level level) {
@@ -83,6 +96,22 @@ static void limit_level(struct ommai_onednn *onednn, enum ommai_cpu_level level)
   (void)level;
 #endif
   onednn->isa = dnnl_get_effective_cpu_isa();
+}
+
+struct opening {
+  struct ommai_onednn *onednn;
+  enum ommai_cpu_level level;
+};
+
+static dnnl_status_t open_engine(void *context) {
+  const struct opening *opening = context;
+  struct ommai_onednn *onednn = opening->onednn;
+  limit_level(onednn, opening->level);
+  dnnl_status_t found = dnnl_engine_create(&onednn->engine, dnnl_cpu, 0);
+  for (int worker = 0; worker < onednn->n_workers && found == dnnl_success; worker++) {
+    found = dnnl_stream_create(&onednn->streams[worker], onednn->engine, dnnl_stream_default_flags);
+  }
+  return found;
 }
 
 enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
@@ -100,11 +129,7 @@ enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, 
     status = ommai_fail_memory(error, "linear engine's streams", sizeof *onednn->streams * (size_t)n_workers);
     goto done;
   }
-  limit_level(onednn, level);
-  found = dnnl_engine_create(&onednn->engine, dnnl_cpu, 0);
-  for (int worker = 0; worker < n_workers && found == dnnl_success; worker++) {
-    found = dnnl_stream_create(&onednn->streams[worker], onednn->engine, dnnl_stream_default_flags);
-  }
+  found = make(open_engine, &(struct opening){onednn, level});
   if (found != dnnl_success) status = fail(error, found, "engine");
 done:
   leave(onednn, before);
@@ -182,6 +207,28 @@ static dnnl_status_t describe_rows(dnnl_memory_desc_t *desc, int64_t n_rows, int
 
 /* ---- operands --------------------------------------------------------------------------------------------------------- */
 
+struct naming {
+  struct ommai_onednn_operand *operand;
+  enum ommai_weight_layout layout;
+  int64_t n_out, n_in;
+  void *weights;
+  float *bias;
+};
+
+static dnnl_status_t make_operand(void *context) {
+  const struct naming *naming = context;
+  struct ommai_onednn_operand *operand = naming->operand;
+  dnnl_engine_t engine = operand->onednn->engine;
+  dnnl_memory_desc_t weights = {0}, bias = {0};
+  dnnl_status_t found = describe_weights(&weights, naming->layout, naming->n_out, naming->n_in);
+  if (found == dnnl_success) found = dnnl_memory_create(&operand->weights, DESC(weights), engine, naming->weights);
+  if (found == dnnl_success && naming->bias) found = describe_rows(&bias, 1, naming->n_out, dnnl_f32);
+  if (found == dnnl_success && naming->bias) found = dnnl_memory_create(&operand->bias, DESC(bias), engine, naming->bias);
+  desc_release(&weights);
+  desc_release(&bias);
+  return found;
+}
+
 enum omma_status ommai_onednn_operand_create(struct ommai_onednn *onednn, enum ommai_weight_layout layout, int64_t n_out,
                                              int64_t n_in, void *weights, float *bias, struct ommai_onednn_operand **out,
                                              struct omma_error *error) {
@@ -189,13 +236,7 @@ enum omma_status ommai_onednn_operand_create(struct ommai_onednn *onednn, enum o
   if (!operand) return ommai_fail_memory(error, "linear layer's operand", sizeof *operand);
   operand->onednn = onednn;
   int before = enter(onednn);
-  dnnl_memory_desc_t weights_desc = {0}, bias_desc = {0};
-  dnnl_status_t found = describe_weights(&weights_desc, layout, n_out, n_in);
-  if (found == dnnl_success) found = dnnl_memory_create(&operand->weights, DESC(weights_desc), onednn->engine, weights);
-  if (found == dnnl_success && bias) found = describe_rows(&bias_desc, 1, n_out, dnnl_f32);
-  if (found == dnnl_success && bias) found = dnnl_memory_create(&operand->bias, DESC(bias_desc), onednn->engine, bias);
-  desc_release(&weights_desc);
-  desc_release(&bias_desc);
+  dnnl_status_t found = make(make_operand, &(struct naming){operand, layout, n_out, n_in, weights, bias});
   leave(onednn, before);
   if (found != dnnl_success) {
     ommai_onednn_operand_destroy(operand);
@@ -275,9 +316,19 @@ static size_t scratch_bytes(dnnl_primitive_desc_t desc) {
   return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0));
 }
 
-static dnnl_status_t make_primitive(struct ommai_onednn_matmul *matmul, const struct ommai_onednn_shape *shape) {
+/* A product to make of a shape; or, without one, to measure. */
+struct making {
+  const struct ommai_onednn *onednn;
+  const struct ommai_onednn_shape *shape;
+  struct ommai_onednn_matmul *matmul;
+  size_t scratch_bytes;
+};
+
+static dnnl_status_t make_primitive(void *context) {
+  const struct making *making = context;
+  struct ommai_onednn_matmul *matmul = making->matmul;
   dnnl_memory_desc_t x = {0}, y = {0};
-  dnnl_status_t found = describe_matmul(matmul->onednn, shape, &x, &y, &matmul->desc);
+  dnnl_status_t found = describe_matmul(making->onednn, making->shape, &x, &y, &matmul->desc);
   if (found == dnnl_success) found = dnnl_primitive_create(&matmul->primitive, matmul->desc);
   if (found == dnnl_success) found = make_workers(matmul, &x, &y);
   desc_release(&x);
@@ -285,18 +336,26 @@ static dnnl_status_t make_primitive(struct ommai_onednn_matmul *matmul, const st
   return found;
 }
 
-enum omma_status ommai_onednn_scratch_bytes(struct ommai_onednn *onednn, const struct ommai_onednn_shape *shape, size_t *bytes,
-                                            struct omma_error *error) {
+static dnnl_status_t measure_scratch(void *context) {
+  struct making *making = context;
   dnnl_memory_desc_t x = {0}, y = {0};
   dnnl_primitive_desc_t desc = NULL;
-  int before = enter(onednn);
-  dnnl_status_t found = describe_matmul(onednn, shape, &x, &y, &desc);
-  leave(onednn, before);
+  dnnl_status_t found = describe_matmul(making->onednn, making->shape, &x, &y, &desc);
+  if (found == dnnl_success) making->scratch_bytes = scratch_bytes(desc);
   desc_release(&x);
   desc_release(&y);
+  if (desc) dnnl_primitive_desc_destroy(desc);
+  return found;
+}
+
+enum omma_status ommai_onednn_scratch_bytes(struct ommai_onednn *onednn, const struct ommai_onednn_shape *shape, size_t *bytes,
+                                            struct omma_error *error) {
+  struct making making = {.onednn = onednn, .shape = shape};
+  int before = enter(onednn);
+  dnnl_status_t found = make(measure_scratch, &making);
+  leave(onednn, before);
   if (found != dnnl_success) return fail(error, found, "matrix product");
-  *bytes = scratch_bytes(desc);
-  dnnl_primitive_desc_destroy(desc);
+  *bytes = making.scratch_bytes;
   return OMMA_OK;
 }
 
@@ -311,7 +370,7 @@ enum omma_status ommai_onednn_matmul_create(struct ommai_onednn *onednn, const s
     return ommai_fail_memory(error, "linear layer's memory objects", sizeof *matmul->workers * (size_t)onednn->n_workers);
   }
   int before = enter(onednn);
-  dnnl_status_t found = make_primitive(matmul, shape);
+  dnnl_status_t found = make(make_primitive, &(struct making){onednn, shape, matmul, 0});
   leave(onednn, before);
   if (found != dnnl_success) {
     ommai_onednn_matmul_destroy(matmul);
@@ -362,21 +421,35 @@ enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, enum ommai_weig
   return OMMA_OK;
 }
 
+struct running {
+  const struct ommai_onednn_matmul *matmul;
+  const struct ommai_onednn_operand *operand;
+  const void *x;
+  void *y, *scratch;
+  int worker;
+};
+
+static dnnl_status_t run_primitive(void *context) {
+  const struct running *running = context;
+  const struct worker_memory *memory = &running->matmul->workers[running->worker];
+  dnnl_exec_arg_t arguments[5] = {
+      {DNNL_ARG_SRC, memory->x}, {DNNL_ARG_WEIGHTS, running->operand->weights}, {DNNL_ARG_DST, memory->y}};
+  int n_arguments = 3;
+  if (running->operand->bias) arguments[n_arguments++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, running->operand->bias};
+  if (memory->scratch) arguments[n_arguments++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory->scratch};
+  /* oneDNN's handles are not const; it only reads x. */
+  dnnl_status_t found = dnnl_memory_set_data_handle(memory->x, (void *)(uintptr_t)running->x);
+  if (found == dnnl_success) found = dnnl_memory_set_data_handle(memory->y, running->y);
+  if (found == dnnl_success && memory->scratch) found = dnnl_memory_set_data_handle(memory->scratch, running->scratch);
+  if (found != dnnl_success) return found;
+  return dnnl_primitive_execute(running->matmul->primitive, running->matmul->onednn->streams[running->worker], n_arguments,
+                                arguments);
+}
+
 enum omma_status ommai_onednn_matmul_run(const struct ommai_onednn_matmul *matmul, const struct ommai_onednn_operand *operand,
                                          const void *x, void *y, void *scratch, int worker) {
-  const struct worker_memory *memory = &matmul->workers[worker];
-  dnnl_exec_arg_t arguments[5] = {{DNNL_ARG_SRC, memory->x}, {DNNL_ARG_WEIGHTS, operand->weights}, {DNNL_ARG_DST, memory->y}};
-  int n_arguments = 3;
-  if (operand->bias) arguments[n_arguments++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, operand->bias};
-  if (memory->scratch) arguments[n_arguments++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory->scratch};
   int before = enter(matmul->onednn);
-  /* oneDNN's handles are not const; it only reads x. */
-  dnnl_status_t found = dnnl_memory_set_data_handle(memory->x, (void *)(uintptr_t)x);
-  if (found == dnnl_success) found = dnnl_memory_set_data_handle(memory->y, y);
-  if (found == dnnl_success && memory->scratch) found = dnnl_memory_set_data_handle(memory->scratch, scratch);
-  if (found == dnnl_success) {
-    found = dnnl_primitive_execute(matmul->primitive, matmul->onednn->streams[worker], n_arguments, arguments);
-  }
+  dnnl_status_t found = ommai_onednn_guarded(run_primitive, &(struct running){matmul, operand, x, y, scratch, worker});
   leave(matmul->onednn, before);
   return found == dnnl_success ? OMMA_OK : OMMA_ERROR_INTERNAL;
 }

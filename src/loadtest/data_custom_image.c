@@ -74,7 +74,7 @@ static enum omma_status count_text(const struct reader *reader, const json_t *pa
       ommai_release(reader->set->allocator, text, capacity, 1);
       return out_of_memory(reader);
     }
-    memcpy(text + size, json_string_value(piece), more);
+    if (more) memcpy(text + size, json_string_value(piece), more);
     size += more;
   }
   enum omma_status status = ommai_data_count_tokens(reader->settings->tokenizer, text, size, count, reader->error);
@@ -109,7 +109,9 @@ static enum omma_status add_row(const struct reader *reader, const json_t *row) 
   if (status == OMMA_OK && output_len < 0) {
     const json_t *own = json_object_get(row, "output_tokens");
     output_len = json_integer_value(own);
-    if (!json_is_integer(own)) status = wrong(reader, "without --custom-output-len a whole number \"output_tokens\" is needed");
+    if (!json_is_integer(own) || output_len < 1) {
+      status = wrong(reader, "without --custom-output-len a whole number \"output_tokens\" of 1 or more is needed");
+    }
   }
   if (status == OMMA_OK) {
     status =

@@ -2,6 +2,7 @@
  * answer is. */
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "loadtest/data_set.h"
 #include "loadtest/growing.h"
 #include "loadtest/picture_part.h"
@@ -71,10 +72,15 @@ enum omma_status ommai_data_sharegpt(const struct ommai_data_settings *settings,
   struct ommai_file_map map;
   json_error_t wrong;
   OMMAI_TRY(ommai_file_map_open(settings->path, &map, error));
-  json_t *entries = json_loadb((const char *)map.data, map.size, JSON_ALLOW_NUL, &wrong), *kept = json_array();
+  bool no_memory;
+  json_t *entries = ommai_json_parse((const char *)map.data, map.size, JSON_ALLOW_NUL, &wrong, &no_memory),
+         *kept = json_array();
+  size_t size = map.size;
   ommai_file_map_close(&map);
   enum omma_status status = OMMA_OK;
-  if (!json_is_array(entries)) {
+  if (no_memory || !kept) {
+    status = ommai_fail_memory(error, settings->path, size);
+  } else if (!json_is_array(entries)) {
     status = ommai_fail(error, OMMA_ERROR_FORMAT, "%s: expected a JSON array of conversations: %s", settings->path,
                         entries ? "found something else" : wrong.text);
   }

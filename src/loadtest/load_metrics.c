@@ -68,11 +68,17 @@ static size_t values_of(const struct ommai_reply *reply, int64_t output_len, enu
   return 0;
 }
 
+/* Where neither the server nor the tokenizer gives a count, it is 1 and *uncounted is true. */
 static enum omma_status count_tokens(const struct ommai_metrics_settings *settings, const struct ommai_reply *reply,
-                                     int64_t *count, struct omma_error *error) {
+                                     int64_t *count, bool *uncounted, struct omma_error *error) {
   *count = reply->output_tokens;
+  *uncounted = *count <= 0 && !settings->tokenizer;
   if (*count > 0) return OMMA_OK;
-  return ommai_data_count_tokens(settings->tokenizer, reply->text, reply->text_size, count, error);
+  enum omma_status status = ommai_data_count_tokens(settings->tokenizer, reply->text, reply->text_size, count, error);
+  if (status != OMMA_ERROR_LIMIT) return status;
+  *count = 1;
+  *uncounted = true;
+  return OMMA_OK;
 }
 
 static bool is_good(const struct ommai_metrics_settings *settings, const struct ommai_reply *reply, int64_t output_len) {
@@ -89,9 +95,10 @@ static enum omma_status count_all(const struct ommai_metrics_settings *settings,
       metrics->failed++;
       continue;
     }
-    OMMAI_TRY(count_tokens(settings, reply, &metrics->output_lens[i], error));
+    bool uncounted;
+    OMMAI_TRY(count_tokens(settings, reply, &metrics->output_lens[i], &uncounted, error));
     metrics->completed++;
-    metrics->uncounted += reply->output_tokens <= 0 && !settings->tokenizer;
+    metrics->uncounted += uncounted;
     metrics->total_input += reply->prompt_len;
     metrics->total_output += metrics->output_lens[i];
     metrics->good += is_good(settings, reply, metrics->output_lens[i]);

@@ -82,7 +82,7 @@ void ommai_report_table(const struct ommai_load_report *report, FILE *out) {
   row_number(out, "Output token throughput (tok/s):", (double)metrics->total_output / duration);
   row_number(out, "Peak output token throughput (tok/s):", metrics->peak_output);
   row_number(out, "Peak concurrent requests:", (double)metrics->peak_parallel);
-  row_number(out, "Total token throughput (tok/s):", (double)(metrics->total_input + metrics->total_output) / duration);
+  row_number(out, "Total token throughput (tok/s):", ((double)metrics->total_input + (double)metrics->total_output) / duration);
   for (int metric = 0; metric < OMMAI_METRIC_COUNT; metric++) {
     if (ommai_report_shows(report, metric)) section(report, metric, out);
   }

@@ -7,11 +7,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "loadtest/growing.h"
+#include "text/tokenizer.h"
 #include "text/utf8.h"
 
-/* Texts are kept for the detailed result and for accuracy; a server that never stops must not fill the memory. */
-#define MAX_TEXT_BYTES ((size_t)64 << 20)
+/* Texts are kept for the detailed result, for accuracy and to count their tokens; a server that never stops must not fill the memory. */
+#define MAX_TEXT_BYTES OMMAI_TOKENIZER_MAX_TEXT
 
 void ommai_reply_init(struct ommai_reply *reply, bool chat, int64_t prompt_len, const struct omma_allocator *allocator) {
   *reply = (struct ommai_reply){.allocator = allocator, .chat = chat, .output_tokens = -1, .prompt_len = prompt_len};
@@ -58,7 +60,10 @@ static enum omma_status take_time(struct ommai_reply *reply, double now) {
 static enum omma_status take_text(struct ommai_reply *reply, const json_t *piece) {
   size_t size = json_string_length(piece);
   if (size == 0) return OMMA_OK;
-  if (reply->text_size + size > MAX_TEXT_BYTES) return OMMA_ERROR_LIMIT;
+  if (size > MAX_TEXT_BYTES - reply->text_size) {
+    ommai_reply_fail(reply, "the answer has more than %zu bytes", MAX_TEXT_BYTES);
+    return OMMA_ERROR_LIMIT;
+  }
   if (!ommai_grow((void **)&reply->text, &reply->text_capacity, reply->text_size, size, 1, reply->allocator)) {
     return OMMA_ERROR_MEMORY;
   }
@@ -77,10 +82,16 @@ static enum omma_status take_choice(struct ommai_reply *reply, const json_t *cho
   return take_text(reply, reply->chat ? json_object_get(delta, "content") : json_object_get(choice, "text"));
 }
 
+/* A count that can be one; anything else the server might as well not have said. */
+static void take_count(const json_t *usage, const char *key, int64_t *count) {
+  const json_t *value = json_object_get(usage, key);
+  if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > INT32_MAX) return;
+  *count = json_integer_value(value);
+}
+
 static void take_usage(struct ommai_reply *reply, const json_t *usage) {
-  const json_t *completion = json_object_get(usage, "completion_tokens"), *prompt = json_object_get(usage, "prompt_tokens");
-  if (json_is_integer(completion)) reply->output_tokens = json_integer_value(completion);
-  if (json_is_integer(prompt)) reply->prompt_len = json_integer_value(prompt);
+  take_count(usage, "completion_tokens", &reply->output_tokens);
+  take_count(usage, "prompt_tokens", &reply->prompt_len);
 }
 
 static enum omma_status take_error(struct ommai_reply *reply, const json_t *error) {
@@ -95,11 +106,14 @@ static enum omma_status take_event(void *context, const char *data, size_t size)
   if (strcmp(data, "[DONE]") == 0) return OMMA_OK;
   double now = ommai_clock_seconds();
   json_error_t wrong;
-  json_t *event = json_loadb(data, size, JSON_ALLOW_NUL, &wrong);
+  bool no_memory;
+  json_t *event = ommai_json_parse(data, size, JSON_ALLOW_NUL, &wrong, &no_memory);
   enum omma_status status = OMMA_OK;
   const json_t *choices = json_object_get(event, "choices"), *usage = json_object_get(event, "usage");
   const json_t *error = json_object_get(event, "error");
-  if (!json_is_object(event)) {
+  if (no_memory) {
+    status = OMMA_ERROR_MEMORY;
+  } else if (!json_is_object(event)) {
     ommai_reply_fail(reply, "an event is no JSON object: %s: %.80s", event ? "another value" : wrong.text, data);
     status = OMMA_ERROR_FORMAT;
   } else if (json_array_size(choices)) {

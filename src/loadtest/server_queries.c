@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/file.h"
+#include "base/json.h"
 
 /* What helps against a reply that is no list of models. */
 static const char *hint(const char *base_url, int status) {
@@ -21,11 +22,14 @@ enum omma_status ommai_query_first_model(struct ommai_http *http, const char *ba
   snprintf(url, sizeof url, "%s/v1/models", base_url);
   struct ommai_http_request request = {.url = url, .headers = headers};
   OMMAI_TRY(ommai_http_fetch(http, &request, allocator, &status, &body, &size, error));
-  json_t *root = status == 200 ? json_loadb(body, size, 0, NULL) : NULL;
+  bool no_memory = false;
+  json_t *root = status == 200 ? ommai_json_parse(body, size, 0, NULL, &no_memory) : NULL;
   json_t *first = json_array_get(json_object_get(root, "data"), 0);
   enum omma_status result = OMMA_OK;
   *model = NULL;
-  if (status == 0) {
+  if (no_memory) {
+    result = ommai_fail_memory(error, url, size);
+  } else if (status == 0) {
     result = ommai_fail(error, OMMA_ERROR_IO, "%s: %s: is the server running there?", url, body);
   } else if (status != 200) {
     result = ommai_fail(error, OMMA_ERROR_IO, "%s: HTTP %d: %s", url, status, hint(base_url, status));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
 
 /* POSTs `question` (whose reference is taken) and parses the reply; *reply is NULL when there is none with status 200. */
 static enum omma_status ask(const struct ommai_server_tokenizer *tokenizer, const char *path, json_t *question, json_t **reply,
@@ -23,9 +24,10 @@ static enum omma_status ask(const struct ommai_server_tokenizer *tokenizer, cons
   enum omma_status result = ommai_http_fetch(tokenizer->http, &request, tokenizer->allocator, &status, &text, &size, error);
   free(body);
   if (result != OMMA_OK) return result;
-  if (status == 200) *reply = json_loadb(text, size, JSON_ALLOW_NUL, NULL);
+  bool no_memory = false;
+  if (status == 200) *reply = ommai_json_parse(text, size, JSON_ALLOW_NUL, NULL, &no_memory);
   ommai_release(tokenizer->allocator, text, size + 1, 1);
-  return OMMA_OK;
+  return no_memory ? ommai_fail_memory(error, url, size) : OMMA_OK;
 }
 
 static void decide(struct ommai_server_tokenizer *tokenizer, const json_t *tokens, size_t n_tokens) {

@@ -17,19 +17,23 @@ enum ommai_video_form {
 
 struct ommai_chat_form {
   const char *turn_begin[OMMAI_CHAT_N_ROLES]; /* by role; the assistant's also ends a prompt that asks for an answer */
+  /* Answers begin with a thought between these marks, and a prompt that asks for one has thought_begin and a line end behind. Of earlier
+   * turns only what follows a thought is told. NULL: answers are text as any other. */
+  const char *thought_begin, *thought_end;
   const char *turn_end;
   const char *picture_begin, *picture_end; /* around a picture's tokens */
   enum ommai_video_form video;
   const char *default_system; /* the first turn where the conversation does not begin with a system message; or NULL */
   bool late_system;           /* system messages may follow others */
-  bool pictures_anywhere;     /* not in user messages alone */
+  bool pictures_in[OMMAI_CHAT_N_ROLES]; /* which messages hold pictures */
 };
 
 /* The frames a second of a video. */
 double ommai_video_fps(const struct omma_video *video);
 
 /* Writes the conversation in this form. plane_frames: frames that make a plane of a video. continue_final_message: the last message
- * stays open and no answer is asked for. Errors: ARGUMENT (a role or part where the form has no place for it), LIMIT, MEMORY. */
+ * stays open and no answer is asked for. Errors: ARGUMENT (a role or part where the form has no place for it, or a last message that it
+ * would change), LIMIT, MEMORY. */
 enum omma_status ommai_chat_form_render(const struct ommai_chat_form *form, const struct omma_message *messages,
                                         size_t n_messages, int64_t plane_frames, bool continue_final_message,
                                         struct ommai_prompt_builder *builder, struct omma_error *error);

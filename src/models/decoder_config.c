@@ -1,5 +1,7 @@
 #include "models/decoder_config.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "models/config_keys.h"
 #include "models/model_config.h"
@@ -14,6 +16,26 @@ enum omma_status ommai_decoder_parse_eps(const json_t *text, const char *where, 
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": found %g", where, key, eps);
   *out = (float)eps;
   return OMMA_OK;
+}
+
+/* Layers slide where use_sliding_window and sliding_window say so, from max_window_layers on or as layer_types lists them. */
+static enum omma_status refuse_sliding(const json_t *text, const char *where, int64_t n_layers, struct omma_error *error) {
+  enum { MAX_WINDOW_LAYERS = 80 };
+  bool on = false, slides;
+  int64_t first = MAX_WINDOW_LAYERS;
+  json_t *types, *type;
+  size_t i;
+  OMMAI_TRY(ommai_json_boolean(text, where, "use_sliding_window", false, &on, error));
+  OMMAI_TRY(ommai_json_integer(text, where, "max_window_layers", false, 0, INT32_MAX, &first, error));
+  OMMAI_TRY(ommai_json_array(text, where, "layer_types", false, &types, error));
+  slides = !types && first < n_layers;
+  json_array_foreach(types, i, type) {
+    if (!json_is_string(type) || strcmp(json_string_value(type), "full_attention") != 0) slides = true;
+  }
+  if (json_is_null(json_object_get(text, "sliding_window"))) slides = false;
+  if (!on || !slides) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "use_sliding_window",
+                          "%s: key \"use_sliding_window\": true is not supported where layers slide", where);
 }
 
 enum omma_status ommai_decoder_parse_common(const json_t *text, const char *where, double default_eps,
@@ -31,7 +53,7 @@ enum omma_status ommai_decoder_parse_common(const json_t *text, const char *wher
                                &config->max_positions, error));
   OMMAI_TRY(ommai_decoder_parse_eps(text, where, "rms_norm_eps", default_eps, &config->norm_eps, error));
   OMMAI_TRY(ommai_config_refuse_true(text, where, "attention_bias", error));
-  OMMAI_TRY(ommai_config_refuse_true(text, where, "use_sliding_window", error));
+  OMMAI_TRY(refuse_sliding(text, where, config->n_layers, error));
   return ommai_config_expect_string(text, where, "hidden_act", "silu", error);
 }
 

@@ -7,6 +7,7 @@
 #include "models/config_keys.h"
 #include "models/decoder_config.h"
 #include "models/decoder_loader.h"
+#include "models/rope_config.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1, MAX_RANK = 1 << 16, MAX_WIDTH = 1 << 20 };
 
@@ -47,18 +48,12 @@ static enum omma_status parse_latent(const json_t *text, const char *where, stru
 static enum omma_status parse_rope(const json_t *text, const char *where, struct ommai_decoder_config *config,
                                    struct omma_error *error) {
   json_t *rope;
-  OMMAI_TRY(refuse_present(text, where, "rope_scaling", error));
-  OMMAI_TRY(ommai_json_object(text, where, "rope_parameters", false, &rope, error));
-  config->rope_theta = 10000;
-  OMMAI_TRY(ommai_json_number(text, where, "rope_theta", false, &config->rope_theta, error));
-  if (rope) {
-    OMMAI_TRY(ommai_json_number(rope, where, "rope_theta", false, &config->rope_theta, error));
-    OMMAI_TRY(ommai_config_expect_string(rope, where, "rope_type", "default", error));
-  }
+  OMMAI_TRY(ommai_rope_parse(text, where, 10000, config, &rope, error));
+  OMMAI_TRY(ommai_rope_score_factor(rope, where, &config->rope_scaling, &config->attention_factor, error));
   /* One axis: pictures' tokens are counted one by one. */
   config->mrope_section[0] = config->latent.rope_dim / 2;
   config->flat_positions = true;
-  return ommai_config_check_theta(where, config->rope_theta, error);
+  return OMMA_OK;
 }
 
 static enum omma_status parse_router(const json_t *text, const char *where, struct ommai_router_config *router,
@@ -71,7 +66,7 @@ static enum omma_status parse_router(const json_t *text, const char *where, stru
   OMMAI_TRY(ommai_json_integer(text, where, "n_group", false, 1, router->n_experts, &router->n_groups, error));
   OMMAI_TRY(ommai_json_integer(text, where, "topk_group", false, 1, router->n_experts, &router->n_chosen_groups, error));
   OMMAI_TRY(ommai_json_boolean(text, where, "norm_topk_prob", false, &router->normalise, error));
-  OMMAI_TRY(ommai_json_number(text, where, "routed_scaling_factor", false, &scale, error));
+  OMMAI_TRY(ommai_config_positive(text, where, "routed_scaling_factor", 1e6, &scale, error));
   OMMAI_TRY(ommai_config_expect_string(text, where, "scoring_func", "sigmoid", error));
   OMMAI_TRY(ommai_config_expect_string(text, where, "topk_method", "noaux_tc", error));
   router->scale = (float)scale;

@@ -2,7 +2,7 @@
 #ifndef OMMAI_MODELS_FAMILY_H
 #define OMMAI_MODELS_FAMILY_H
 
-#include "models/chat_form.h"
+#include "models/chat_template.h"
 #include "models/model_config.h"
 #include "models/weight_loader.h"
 
@@ -19,8 +19,9 @@ struct ommai_family {
   enum omma_status (*load_text)(struct ommai_weight_loader *loader, struct ommai_decoder *decoder, struct omma_error *error);
 
   const struct ommai_published_processor *published;
-  const struct ommai_chat_form *chat;
-  enum omma_box_unit box_unit; /* of the boxes in its answers; NONE: it was not trained on a JSON form of them */
+  const struct ommai_processor_defaults *defaults;
+  const struct ommai_chat_variant *variants; /* its known chat templates */
+  enum omma_box_unit box_unit;               /* of the boxes in its answers; NONE: it was not trained on a JSON form of them */
 };
 
 /* The family for a model_type, or NULL; and the list of all, separated by blanks, for messages. */

@@ -63,8 +63,8 @@ static enum omma_status read_sampling(const json_t *object, const char *where, s
   return ommai_json_integer(object, where, "max_new_tokens", false, 1, INT32_MAX, &generation->max_tokens, error);
 }
 
-static bool find_file(const char *directory, char path[MAX_PATH]) {
-  return ommai_path_join(path, MAX_PATH, directory, "generation_config.json") && ommai_file_exists(path);
+static enum omma_status find_file(const char *directory, char path[MAX_PATH], bool *found, struct omma_error *error) {
+  return ommai_file_find(path, MAX_PATH, directory, "generation_config.json", found, error);
 }
 
 static enum omma_status read_file(const char *path, const struct omma_allocator *allocator, int64_t vocab_size,
@@ -81,8 +81,10 @@ enum omma_status ommai_generation_config_read(const char *directory, const struc
                                               const json_t *config, int64_t vocab_size,
                                               struct ommai_generation_config *generation, struct omma_error *error) {
   char path[MAX_PATH];
+  bool found;
   *generation = nothing_said;
-  if (find_file(directory, path)) return read_file(path, allocator, vocab_size, generation, error);
+  OMMAI_TRY(find_file(directory, path, &found, error));
+  if (found) return read_file(path, allocator, vocab_size, generation, error);
   OMMAI_TRY(read_stop_tokens(config, "config.json", vocab_size, generation, error));
   if (generation->n_stop_tokens) return OMMA_OK;
   return read_stop_tokens(json_object_get(config, "text_config"), "config.json: text_config", vocab_size, generation, error);
@@ -111,10 +113,11 @@ enum omma_status ommai_generation_config_choose(const char *source, const char *
                                                 const struct omma_allocator *allocator, int64_t vocab_size,
                                                 struct ommai_generation_config *generation, struct omma_error *error) {
   char path[MAX_PATH];
-  bool own = !source || strcmp(source, "auto") == 0, none = source && strcmp(source, "vllm") == 0;
+  bool own = !source || strcmp(source, "auto") == 0, none = source && strcmp(source, "vllm") == 0, found;
   if (!own) forget_sampling(generation);
   if (!own && !none) {
-    if (!find_file(source, path)) {
+    OMMAI_TRY(find_file(source, path, &found, error));
+    if (!found) {
       return ommai_fail_field(
           error, OMMA_ERROR_ARGUMENT, "generation_config",
           "generation_config: expected auto, vllm, or a directory with generation_config.json, found %.200s", source);
@@ -145,7 +148,9 @@ enum omma_status ommai_generation_config_add_eos(const char *directory, const st
   char path[MAX_PATH];
   json_t *root;
   int32_t token;
-  if (!ommai_path_join(path, sizeof path, directory, "tokenizer_config.json") || !ommai_file_exists(path)) return OMMA_OK;
+  bool found;
+  OMMAI_TRY(ommai_file_find(path, sizeof path, directory, "tokenizer_config.json", &found, error));
+  if (!found) return OMMA_OK;
   OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
   const char *text = eos_text(root);
   if (text && ommai_tokenizer_find(tokenizer, text, &token)) add_stop_token(generation, token);

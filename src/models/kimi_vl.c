@@ -79,6 +79,8 @@ static const struct ommai_published_processor published = {
         " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
 };
 
+static const struct ommai_processor_defaults defaults = {.mean = {0.5f, 0.5f, 0.5f}, .std = {0.5f, 0.5f, 0.5f}};
+
 /* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
@@ -110,7 +112,7 @@ static enum omma_status load_text(struct ommai_weight_loader *loader, struct omm
 
 /* ---- chat form ---- */
 
-static const struct ommai_chat_form chat = {
+static const struct ommai_chat_form chat_form = {
     .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_system|>system<|im_middle|>",
                    [OMMA_ROLE_USER] = "<|im_user|>user<|im_middle|>",
                    [OMMA_ROLE_ASSISTANT] = "<|im_assistant|>assistant<|im_middle|>"},
@@ -119,7 +121,13 @@ static const struct ommai_chat_form chat = {
     .picture_end = "<|media_end|>",
     .default_system = "You are a helpful assistant",
     .late_system = true,
-    .pictures_anywhere = true,
+    .pictures_in = {true, true, true},
+};
+
+static const struct ommai_chat_variant variants[] = {
+    {"Kimi-VL", &ommai_template_kimi_vl, &chat_form},
+    {"this project's test checkpoints", &ommai_template_own_kimi_vl, &chat_form},
+    {NULL, NULL, NULL},
 };
 
 const struct ommai_family ommai_family_kimi_vl = {
@@ -128,5 +136,6 @@ const struct ommai_family ommai_family_kimi_vl = {
     .load_vision = load_vision,
     .load_text = load_text,
     .published = &published,
-    .chat = &chat,
+    .defaults = &defaults,
+    .variants = variants,
 };

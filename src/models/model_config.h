@@ -58,6 +58,13 @@ struct ommai_model_config {
   enum omma_dtype stored_type; /* that config.json says the tensors have; bf16 where it says nothing */
 };
 
+/* What the official processor classes take where a file lacks it. */
+struct ommai_processor_defaults {
+  int64_t min_pixels, max_pixels; /* of pictures */
+  float mean[3], std[3];          /* of pictures */
+  float video_mean[3], video_std[3];
+};
+
 /* What the processor files of a family's released checkpoints say, as JSON, beside the sizes that config.json has. */
 struct ommai_published_processor {
   const char *name;    /* whose values they are, for messages */

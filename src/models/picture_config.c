@@ -9,10 +9,12 @@
 
 enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096, MAX_WHERE = MAX_PATH + sizeof ": image_processor" };
 
-static enum omma_status read_triple(const json_t *object, const char *where, const char *key, float out[3],
-                                    struct omma_error *error) {
+static enum omma_status read_triple(const json_t *object, const char *where, const char *key, const float fallback[3],
+                                    float out[3], struct omma_error *error) {
   json_t *array;
-  OMMAI_TRY(ommai_json_array(object, where, key, true, &array, error));
+  memcpy(out, fallback, 3 * sizeof *out);
+  OMMAI_TRY(ommai_json_array(object, where, key, false, &array, error));
+  if (!array) return OMMA_OK;
   if (json_array_size(array) != 3) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": expected 3 numbers, found %zu", where, key,
                             json_array_size(array));
@@ -28,6 +30,7 @@ static enum omma_status read_triple(const json_t *object, const char *where, con
   return OMMA_OK;
 }
 
+/* *min_pixels and *max_pixels are the defaults where there is no `size`. */
 static enum omma_status read_limits(const json_t *object, const char *where, int64_t *min_pixels, int64_t *max_pixels,
                                     struct omma_error *error) {
   enum { MAX_AREA = 1 << 30 };
@@ -109,7 +112,8 @@ static enum omma_status expect(const json_t *object, const char *where, const ch
 
 /* What pictures and videos have alike: how patches are cut and normalised. */
 static enum omma_status parse_patches(const json_t *object, const char *where, const struct ommai_vision_config *vision,
-                                      struct ommai_patch_spec *patches, struct omma_error *error) {
+                                      const float mean[3], const float std[3], struct ommai_patch_spec *patches,
+                                      struct omma_error *error) {
   OMMAI_TRY(expect(object, where, "patch_size", vision->patch_size, error));
   OMMAI_TRY(expect(object, where, "temporal_patch_size", vision->temporal_patch_size, error));
   OMMAI_TRY(expect(object, where, "merge_size", vision->merge_size, error));
@@ -117,8 +121,8 @@ static enum omma_status parse_patches(const json_t *object, const char *where, c
   patches->patch_size = (int32_t)vision->patch_size;
   patches->merge_size = (int32_t)vision->merge_size;
   patches->temporal = (int32_t)vision->temporal_patch_size;
-  OMMAI_TRY(read_triple(object, where, "image_mean", patches->mean, error));
-  OMMAI_TRY(read_triple(object, where, "image_std", patches->std, error));
+  OMMAI_TRY(read_triple(object, where, "image_mean", mean, patches->mean, error));
+  OMMAI_TRY(read_triple(object, where, "image_std", std, patches->std, error));
   for (int c = 0; c < 3; c++) {
     if (!(patches->std[c] > 0)) {
       return ommai_fail_field(error, OMMA_ERROR_FORMAT, "image_std", "%s: key \"image_std\": expected positive numbers", where);
@@ -128,19 +132,23 @@ static enum omma_status parse_patches(const json_t *object, const char *where, c
 }
 
 static enum omma_status parse_picture(const json_t *object, const char *where, const struct ommai_vision_config *vision,
-                                      struct ommai_picture_config *picture, struct omma_error *error) {
-  OMMAI_TRY(parse_patches(object, where, vision, &picture->patches, error));
-  return picture->sizing == OMMAI_SIZING_PATCHES
-             ? read_patch_limit(object, where, vision, picture, error)
-             : read_limits(object, where, &picture->min_pixels, &picture->max_pixels, error);
+                                      const struct ommai_processor_defaults *defaults, struct ommai_picture_config *picture,
+                                      struct omma_error *error) {
+  OMMAI_TRY(parse_patches(object, where, vision, defaults->mean, defaults->std, &picture->patches, error));
+  if (picture->sizing == OMMAI_SIZING_PATCHES) return read_patch_limit(object, where, vision, picture, error);
+  const json_t *size = json_object_get(object, "size");
+  bool has_size = size && !json_is_null(size);
+  picture->min_pixels = has_size ? 0 : defaults->min_pixels;
+  picture->max_pixels = has_size ? 0 : defaults->max_pixels;
+  return read_limits(object, where, &picture->min_pixels, &picture->max_pixels, error);
 }
 
-static enum omma_status parse_video(const json_t *object, const char *where, struct ommai_model_config *config,
-                                    struct omma_error *error) {
+static enum omma_status parse_video(const json_t *object, const char *where, const struct ommai_processor_defaults *defaults,
+                                    struct ommai_model_config *config, struct omma_error *error) {
   struct ommai_patch_spec patches;
   struct ommai_video_config *video = &config->video;
   int64_t token_area = ommai_vision_joined_patches(&config->vision) * config->vision.patch_size * config->vision.patch_size;
-  OMMAI_TRY(parse_patches(object, where, &config->vision, &patches, error));
+  OMMAI_TRY(parse_patches(object, where, &config->vision, defaults->video_mean, defaults->video_std, &patches, error));
   for (int c = 0; c < 3; c++) {
     if (patches.mean[c] != config->picture.patches.mean[c] || patches.std[c] != config->picture.patches.std[c]) {
       return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "image_mean",
@@ -153,73 +161,89 @@ static enum omma_status parse_video(const json_t *object, const char *where, str
   return read_limits(object, where, &video->min_pixels, &video->max_pixels, error);
 }
 
-/* The object that says how pictures or videos are prepared: `file`, or the part `key` of processor_config.json, as newer writers
- * store it. *root is the document, to be decrefed; NULL where there is neither, which is an error when `required`. */
-static enum omma_status load_processor(const char *directory, const struct omma_allocator *allocator, const char *file,
-                                       const char *key, bool required, json_t **root, json_t **object, char where[MAX_WHERE],
-                                       struct omma_error *error) {
-  char path[MAX_PATH], other[MAX_PATH];
-  *root = *object = NULL;
-  if (!ommai_path_join(path, sizeof path, directory, file)) {
-    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
-  }
-  if (ommai_file_exists(path)) {
-    snprintf(where, MAX_WHERE, "%s", path);
-    OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, root, error));
-    *object = *root;
-    return OMMA_OK;
-  }
-  if (!ommai_path_join(other, sizeof other, directory, "processor_config.json") || !ommai_file_exists(other)) {
-    return required ? ommai_fail(error, OMMA_ERROR_IO, "%s: no such file; it belongs to the checkpoint", path) : OMMA_OK;
-  }
-  snprintf(where, MAX_WHERE, "%s: %s", other, key);
-  OMMAI_TRY(ommai_json_load_file(other, MAX_JSON_BYTES, allocator, root, error));
-  enum omma_status status = ommai_json_object(*root, other, key, required, object, error);
-  if (status == OMMA_OK && *object) return OMMA_OK;
-  json_decref(*root);
-  *root = NULL;
+/* The object that says how pictures or videos are prepared. `root` is the document, to be decrefed; NULL where there is none. */
+struct processor {
+  json_t *root, *object;
+  char where[MAX_WHERE];
+};
+
+/* The part `key` of processor_config.json, as newer writers store it; it goes before the files of older ones. */
+static enum omma_status load_part(const char *directory, const struct omma_allocator *allocator, const char *key, bool required,
+                                  struct processor *out, struct omma_error *error) {
+  char path[MAX_PATH];
+  bool found;
+  *out = (struct processor){0};
+  OMMAI_TRY(ommai_file_find(path, sizeof path, directory, "processor_config.json", &found, error));
+  if (!found) return OMMA_OK;
+  snprintf(out->where, sizeof out->where, "%s: %s", path, key);
+  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &out->root, error));
+  enum omma_status status = ommai_json_object(out->root, path, key, required, &out->object, error);
+  if (status == OMMA_OK && out->object) return OMMA_OK;
+  json_decref(out->root);
+  *out = (struct processor){0};
   return status;
 }
 
-/* A published file in place of one that is missing. */
-static enum omma_status load_published(const char *name, const char *text, json_t **root, json_t **object,
-                                       char where[MAX_WHERE], struct omma_error *error) {
-  snprintf(where, MAX_WHERE, "%s", name);
-  OMMAI_TRY(ommai_json_load(where, text, strlen(text), root, error));
-  *object = *root;
+/* A file of its own. */
+static enum omma_status load_file(const char *directory, const struct omma_allocator *allocator, const char *file,
+                                  struct processor *out, struct omma_error *error) {
+  char path[MAX_PATH];
+  bool found;
+  *out = (struct processor){0};
+  OMMAI_TRY(ommai_file_find(path, sizeof path, directory, file, &found, error));
+  if (!found) return OMMA_OK;
+  snprintf(out->where, sizeof out->where, "%s", path);
+  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &out->root, error));
+  out->object = out->root;
   return OMMA_OK;
 }
 
+/* A published file in place of one that is missing. */
+static enum omma_status load_published(const char *name, const char *text, struct processor *out, struct omma_error *error) {
+  snprintf(out->where, sizeof out->where, "%s", name);
+  OMMAI_TRY(ommai_json_load(out->where, text, strlen(text), &out->root, error));
+  out->object = out->root;
+  return OMMA_OK;
+}
+
+#define PICTURE_FILE "preprocessor_config.json"
+#define PICTURE_KEY "image_processor"
+
 enum omma_status ommai_picture_config_read(const char *directory, const struct omma_allocator *allocator,
                                            const struct ommai_published_processor *published,
+                                           const struct ommai_processor_defaults *defaults,
                                            const struct ommai_vision_config *vision, struct ommai_picture_config *picture,
                                            struct omma_error *error) {
-  json_t *root, *object;
-  char where[MAX_WHERE];
-  OMMAI_TRY(load_processor(directory, allocator, "preprocessor_config.json", "image_processor", !published, &root, &object,
-                           where, error));
-  picture->published = !root;
-  if (!root) OMMAI_TRY(load_published(published->name, published->picture, &root, &object, where, error));
-  enum omma_status status = parse_picture(object, where, vision, picture, error);
-  json_decref(root);
+  struct processor processor;
+  OMMAI_TRY(load_part(directory, allocator, PICTURE_KEY, false, &processor, error));
+  if (!processor.root) OMMAI_TRY(load_file(directory, allocator, PICTURE_FILE, &processor, error));
+  /* Without a file of its own the part is missed where its file is there. */
+  if (!processor.root && !published) OMMAI_TRY(load_part(directory, allocator, PICTURE_KEY, true, &processor, error));
+  picture->published = !processor.root;
+  if (!processor.root && !published) {
+    return ommai_fail(error, OMMA_ERROR_IO, "%s/" PICTURE_FILE ": no such file; it belongs to the checkpoint", directory);
+  }
+  if (!processor.root) OMMAI_TRY(load_published(published->name, published->picture, &processor, error));
+  enum omma_status status = parse_picture(processor.object, processor.where, vision, defaults, picture, error);
+  json_decref(processor.root);
   return status;
 }
 
 enum omma_status ommai_video_config_read(const char *directory, const struct omma_allocator *allocator,
-                                         const struct ommai_published_processor *published, struct ommai_model_config *config,
+                                         const struct ommai_published_processor *published,
+                                         const struct ommai_processor_defaults *defaults, struct ommai_model_config *config,
                                          struct omma_error *error) {
-  json_t *root, *object;
-  char where[MAX_WHERE];
-  OMMAI_TRY(load_processor(directory, allocator, "video_preprocessor_config.json", "video_processor", false, &root, &object,
-                           where, error));
-  if (!root && config->picture.published) {
+  struct processor processor;
+  OMMAI_TRY(load_part(directory, allocator, "video_processor", false, &processor, error));
+  if (!processor.root) OMMAI_TRY(load_file(directory, allocator, "video_preprocessor_config.json", &processor, error));
+  if (!processor.root) OMMAI_TRY(load_file(directory, allocator, PICTURE_FILE, &processor, error));
+  if (!processor.root && config->picture.published) {
     const char *text = published->video ? published->video : published->picture;
-    OMMAI_TRY(load_published(published->name, text, &root, &object, where, error));
-  } else if (!root) {
-    OMMAI_TRY(load_processor(directory, allocator, "preprocessor_config.json", "image_processor", true, &root, &object, where,
-                             error));
+    OMMAI_TRY(load_published(published->name, text, &processor, error));
+  } else if (!processor.root) {
+    OMMAI_TRY(load_part(directory, allocator, PICTURE_KEY, true, &processor, error));
   }
-  enum omma_status status = parse_video(object, where, config, error);
-  json_decref(root);
+  enum omma_status status = parse_video(processor.object, processor.where, defaults, config, error);
+  json_decref(processor.root);
   return status;
 }

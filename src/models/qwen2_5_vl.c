@@ -15,10 +15,10 @@ enum { MAX_TOKENS_PER_SECOND = 1000 };
 /* A window is window_size pixels a side, in whole merged tokens; all blocks but the listed ones stay inside their windows. */
 static enum omma_status parse_windows(const json_t *vision, const char *where, struct ommai_vision_config *config,
                                       struct omma_error *error) {
-  int64_t pixels, full[OMMAI_VISION_MAX_DEPTH];
-  size_t n_full = 0;
-  OMMAI_TRY(ommai_json_integer(vision, where, "window_size", true, 1, OMMAI_CONFIG_MAX_WIDTH, &pixels, error));
-  OMMAI_TRY(ommai_json_integers(vision, where, "fullatt_block_indexes", true, 0, config->depth - 1, full,
+  int64_t pixels = 112, full[OMMAI_VISION_MAX_DEPTH] = {7, 15, 23, 31};
+  size_t n_full = 4;
+  OMMAI_TRY(ommai_json_integer(vision, where, "window_size", false, 1, OMMAI_CONFIG_MAX_WIDTH, &pixels, error));
+  OMMAI_TRY(ommai_json_integers(vision, where, "fullatt_block_indexes", false, 0, config->depth - 1, full,
                                 OMMAI_VISION_MAX_DEPTH, &n_full, error));
   config->window_size = pixels / config->merge_size / config->patch_size;
   if (config->window_size < 1) {
@@ -27,7 +27,9 @@ static enum omma_status parse_windows(const json_t *vision, const char *where, s
                             (long long)(config->merge_size * config->patch_size), (long long)pixels);
   }
   for (int64_t block = 0; block < config->depth; block++) config->windowed[block] = true;
-  for (size_t i = 0; i < n_full; i++) config->windowed[full[i]] = false;
+  for (size_t i = 0; i < n_full; i++) {
+    if (full[i] < config->depth) config->windowed[full[i]] = false; /* the class's default may be beyond */
+  }
   return OMMA_OK;
 }
 
@@ -42,6 +44,16 @@ static enum omma_status parse_time(const json_t *vision, const char *where, stru
                           video->tokens_per_second);
 }
 
+/* Configurations that transformers 4.49 saved lack what equals the class's default. */
+static void set_class_defaults(struct ommai_vision_config *config) {
+  config->depth = 32;
+  config->hidden_size = config->out_hidden_size = 3584;
+  config->n_heads = 16;
+  config->intermediate_size = 3420;
+  config->patch_size = 14;
+  config->temporal_patch_size = config->merge_size = 2;
+}
+
 static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_model_config *model,
                                      struct omma_error *error) {
   struct ommai_vision_config *config = &model->vision;
@@ -49,6 +61,7 @@ static enum omma_status parse_vision(const json_t *root, const char *path, struc
   char where[4200];
   snprintf(where, sizeof where, "%s: vision_config", path);
   OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
+  set_class_defaults(config);
   OMMAI_TRY(ommai_tower_parse_sizes(vision, where, config, error));
   OMMAI_TRY(parse_time(vision, where, &model->video, error));
   OMMAI_TRY(ommai_config_expect_string(vision, where, "hidden_act", "silu", error));
@@ -76,6 +89,15 @@ static const struct ommai_published_processor published = {
         "{\"min_pixels\": 3136, \"max_pixels\": 12845056,"
         " \"image_mean\": [0.48145466, 0.4578275, 0.40821073],"
         " \"image_std\": [0.26862954, 0.26130258, 0.27577711]}",
+};
+
+static const struct ommai_processor_defaults defaults = {
+    .min_pixels = 56 * 56,
+    .max_pixels = 28 * 28 * 1280,
+    .mean = {0.48145466f, 0.4578275f, 0.40821073f},
+    .std = {0.26862954f, 0.26130258f, 0.27577711f},
+    .video_mean = {0.48145466f, 0.4578275f, 0.40821073f},
+    .video_std = {0.26862954f, 0.26130258f, 0.27577711f},
 };
 
 /* ---- tensors ---- */
@@ -106,7 +128,7 @@ static enum omma_status load_text(struct ommai_weight_loader *loader, struct omm
 
 /* ---- chat form ---- */
 
-static const struct ommai_chat_form chat = {
+static const struct ommai_chat_form chat_form = {
     .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_start|>system\n",
                    [OMMA_ROLE_USER] = "<|im_start|>user\n",
                    [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"},
@@ -116,7 +138,13 @@ static const struct ommai_chat_form chat = {
     .video = OMMAI_VIDEO_WHOLE,
     .default_system = "You are a helpful assistant.",
     .late_system = true,
-    .pictures_anywhere = true,
+    .pictures_in = {true, true, true},
+};
+
+static const struct ommai_chat_variant variants[] = {
+    {"Qwen2.5-VL", &ommai_template_qwen2_5_vl, &chat_form},
+    {"this project's test checkpoints", &ommai_template_own_qwen2_5_vl, &chat_form},
+    {NULL, NULL, NULL},
 };
 
 const struct ommai_family ommai_family_qwen2_5_vl = {
@@ -125,6 +153,7 @@ const struct ommai_family ommai_family_qwen2_5_vl = {
     .load_vision = load_vision,
     .load_text = load_text,
     .published = &published,
-    .chat = &chat,
+    .defaults = &defaults,
+    .variants = variants,
     .box_unit = OMMA_BOX_UNIT_RESIZED_PIXELS,
 };

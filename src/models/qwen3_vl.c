@@ -11,26 +11,35 @@
 
 /* ---- config.json ---- */
 
-static enum omma_status parse_deepstack(const json_t *vision, const char *where, struct ommai_vision_config *config,
-                                        struct omma_error *error) {
-  size_t count = 0;
-  OMMAI_TRY(ommai_json_integers(vision, where, "deepstack_visual_indexes", true, 0, config->depth - 1, config->deepstack_layers,
-                                OMMAI_VISION_MAX_DEEPSTACK, &count, error));
-  config->n_deepstack = (int64_t)count;
-  for (size_t i = 1; i < count; i++) {
-    if (config->deepstack_layers[i] <= config->deepstack_layers[i - 1]) {
-      return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "deepstack_visual_indexes",
-                              "%s: key \"deepstack_visual_indexes\": expected ascending entries", where);
+/* Sorts the blocks, each with the number of its first mention, and drops the others of the same block. */
+static void sort_deepstack(const int64_t *blocks, size_t count, struct ommai_vision_config *config) {
+  for (int64_t block = 0; block < config->depth; block++) {
+    for (size_t i = 0; i < count; i++) {
+      if (blocks[i] != block) continue;
+      config->deepstack_layers[config->n_deepstack] = block;
+      config->deepstack_mergers[config->n_deepstack++] = (int64_t)i;
+      break;
     }
   }
+}
+
+/* Outputs come in the order of blocks; the list's order is that of the mergers. The class's default beyond the depth has no block. */
+static enum omma_status parse_deepstack(const json_t *vision, const char *where, struct ommai_vision_config *config,
+                                        struct omma_error *error) {
+  int64_t blocks[OMMAI_VISION_MAX_DEEPSTACK] = {8, 16, 24};
+  size_t count = 3;
+  OMMAI_TRY(ommai_json_integers(vision, where, "deepstack_visual_indexes", false, 0, config->depth - 1, blocks,
+                                OMMAI_VISION_MAX_DEEPSTACK, &count, error));
+  config->n_deepstack = 0;
+  sort_deepstack(blocks, count, config);
   return OMMA_OK;
 }
 
 /* Learned positions: a square table. */
 static enum omma_status parse_positions(const json_t *vision, const char *where, struct ommai_vision_config *config,
                                         struct omma_error *error) {
-  int64_t count;
-  OMMAI_TRY(ommai_json_integer(vision, where, "num_position_embeddings", true, 1, OMMAI_CONFIG_MAX_WIDTH, &count, error));
+  int64_t count = 2304;
+  OMMAI_TRY(ommai_json_integer(vision, where, "num_position_embeddings", false, 1, OMMAI_CONFIG_MAX_WIDTH, &count, error));
   int64_t side = (int64_t)lround(sqrt((double)count));
   if (side * side != count) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "num_position_embeddings",
@@ -41,12 +50,24 @@ static enum omma_status parse_positions(const json_t *vision, const char *where,
   return OMMA_OK;
 }
 
+/* Configurations that transformers saves may lack what equals the class's default. */
+static void set_class_defaults(struct ommai_vision_config *config) {
+  config->depth = 27;
+  config->hidden_size = 1152;
+  config->n_heads = 16;
+  config->intermediate_size = 4304;
+  config->patch_size = 16;
+  config->temporal_patch_size = config->merge_size = 2;
+  config->out_hidden_size = 3584;
+}
+
 static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_vision_config *config,
                                      struct omma_error *error) {
   json_t *vision;
   char where[4200];
   snprintf(where, sizeof where, "%s: vision_config", path);
   OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
+  set_class_defaults(config);
   OMMAI_TRY(ommai_tower_parse_sizes(vision, where, config, error));
   OMMAI_TRY(ommai_config_expect_string(vision, where, "hidden_act", "gelu_pytorch_tanh", error));
   config->activation = OMMAI_ACTIVATION_GELU_TANH;
@@ -88,6 +109,15 @@ static const struct ommai_published_processor published = {
         " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
 };
 
+static const struct ommai_processor_defaults defaults = {
+    .min_pixels = 56 * 56,
+    .max_pixels = 28 * 28 * 1280,
+    .mean = {0.48145466f, 0.4578275f, 0.40821073f},
+    .std = {0.26862954f, 0.26130258f, 0.27577711f},
+    .video_mean = {0.5f, 0.5f, 0.5f},
+    .video_std = {0.5f, 0.5f, 0.5f},
+};
+
 /* ---- tensors ---- */
 
 static const struct ommai_tower_names tower_names = {
@@ -125,14 +155,40 @@ static enum omma_status load_moe_text(struct ommai_weight_loader *loader, struct
 
 /* ---- chat form ---- */
 
-static const struct ommai_chat_form chat = {
-    .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_start|>system\n",
-                   [OMMA_ROLE_USER] = "<|im_start|>user\n",
-                   [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"},
+#define TURNS                                                                             \
+  {                                                                                       \
+    [OMMA_ROLE_SYSTEM] = "<|im_start|>system\n", [OMMA_ROLE_USER] = "<|im_start|>user\n", \
+    [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"                                     \
+  }
+
+static const struct ommai_chat_form instruct_form = {
+    .turn_begin = TURNS,
     .turn_end = "<|im_end|>\n",
     .picture_begin = "<|vision_start|>",
     .picture_end = "<|vision_end|>",
     .video = OMMAI_VIDEO_TIMED,
+    .pictures_in = {[OMMA_ROLE_USER] = true},
+};
+
+/* The template renders pictures in answers too, and would drop those of thoughts. */
+static const struct ommai_chat_form thinking_form = {
+    .turn_begin = TURNS,
+    .thought_begin = "<think>",
+    .thought_end = "</think>",
+    .turn_end = "<|im_end|>\n",
+    .picture_begin = "<|vision_start|>",
+    .picture_end = "<|vision_end|>",
+    .video = OMMAI_VIDEO_TIMED,
+    .late_system = true,
+    .pictures_in = {[OMMA_ROLE_SYSTEM] = true, [OMMA_ROLE_USER] = true},
+};
+
+static const struct ommai_chat_variant variants[] = {
+    {"Qwen3-VL Instruct", &ommai_template_qwen3_vl_instruct, &instruct_form},
+    {"Qwen3-VL Thinking", &ommai_template_qwen3_vl_thinking, &thinking_form},
+    {"this project's test checkpoints", &ommai_template_own_qwen3_vl, &instruct_form},
+    {"this project's demo model", &ommai_template_own_demo, &instruct_form},
+    {NULL, NULL, NULL},
 };
 
 const struct ommai_family ommai_family_qwen3_vl = {
@@ -141,7 +197,8 @@ const struct ommai_family ommai_family_qwen3_vl = {
     .load_vision = load_vision,
     .load_text = load_text,
     .published = &published,
-    .chat = &chat,
+    .defaults = &defaults,
+    .variants = variants,
     .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
 };
 
@@ -151,6 +208,7 @@ const struct ommai_family ommai_family_qwen3_vl_moe = {
     .load_vision = load_vision,
     .load_text = load_moe_text,
     .published = &published,
-    .chat = &chat,
+    .defaults = &defaults,
+    .variants = variants,
     .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
 };

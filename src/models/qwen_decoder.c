@@ -7,47 +7,35 @@
 #include "models/config_keys.h"
 #include "models/decoder_config.h"
 #include "models/decoder_loader.h"
+#include "models/rope_config.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1 };
 
 /* ---- config.json ---- */
 
-/* Older files say "type" where newer ones say "rope_type"; "mrope" is the plain rotation with sections. */
-static enum omma_status check_rope_type(const json_t *rope, const char *where, struct omma_error *error) {
-  static const char *const keys[2] = {"type", "rope_type"};
-  for (int i = 0; i < 2; i++) {
-    const char *type = "default";
-    OMMAI_TRY(ommai_json_string(rope, where, keys[i], false, &type, error));
-    if (strcmp(type, "mrope") != 0) OMMAI_TRY(ommai_config_expect_string(rope, where, keys[i], "default", error));
+/* The defaults of theta and sections are those of the official classes. */
+static enum omma_status parse_rope(const json_t *text, const char *where, enum ommai_qwen_variant variant,
+                                   struct ommai_decoder_config *config, struct omma_error *error) {
+  static const int64_t sections[2][3] = {{16, 24, 24}, {24, 20, 20}};
+  int64_t *section = config->mrope_section;
+  json_t *rope;
+  size_t count = 3;
+  OMMAI_TRY(ommai_rope_parse(text, where, variant == OMMAI_QWEN2 ? 1e6 : 5e5, config, &rope, error));
+  memcpy(section, sections[variant != OMMAI_QWEN2], sizeof sections[0]);
+  config->mrope_interleaved = variant != OMMAI_QWEN2;
+  if (rope) {
+    OMMAI_TRY(ommai_json_integers(rope, where, "mrope_section", false, 0, OMMAI_MROPE_MAX_PAIRS, section, 3, &count, error));
+    OMMAI_TRY(ommai_json_boolean(rope, where, "mrope_interleaved", false, &config->mrope_interleaved, error));
+  }
+  if (count != 3 || section[0] + section[1] + section[2] != config->head_dim / 2) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "mrope_section",
+                            "%s: key \"mrope_section\": expected 3 entries that sum to head_dim / 2 = %lld, found %s", where,
+                            (long long)config->head_dim / 2, count == 3 ? "another sum" : "another number of them");
   }
   return OMMA_OK;
 }
 
-/* The released files hold rope_theta beside rope_scaling; transformers 5 writes one rope_parameters with both. */
-static enum omma_status parse_rope(const json_t *text, const char *where, enum ommai_qwen_variant variant,
-                                   struct ommai_decoder_config *config, struct omma_error *error) {
-  json_t *rope;
-  OMMAI_TRY(ommai_json_object(text, where, "rope_parameters", false, &rope, error));
-  if (!rope) OMMAI_TRY(ommai_json_object(text, where, "rope_scaling", true, &rope, error));
-  config->rope_theta = variant == OMMAI_QWEN2 ? 1e6 : 5e5; /* the class defaults of the official configurations */
-  OMMAI_TRY(ommai_json_number(text, where, "rope_theta", false, &config->rope_theta, error));
-  OMMAI_TRY(ommai_json_number(rope, where, "rope_theta", false, &config->rope_theta, error));
-  OMMAI_TRY(check_rope_type(rope, where, error));
-  size_t count = 0;
-  OMMAI_TRY(ommai_json_integers(rope, where, "mrope_section", true, 0, OMMAI_MROPE_MAX_PAIRS, config->mrope_section, 3, &count,
-                                error));
-  config->mrope_interleaved = variant != OMMAI_QWEN2;
-  OMMAI_TRY(ommai_json_boolean(rope, where, "mrope_interleaved", false, &config->mrope_interleaved, error));
-  const int64_t *section = config->mrope_section;
-  if (count != 3 || section[0] + section[1] + section[2] != config->head_dim / 2) {
-    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "mrope_section",
-                            "%s: key \"mrope_section\": expected 3 entries that sum to head_dim / 2 = %lld", where,
-                            (long long)config->head_dim / 2);
-  }
-  return ommai_config_check_theta(where, config->rope_theta, error);
-}
-
-/* Heads: QWEN2 divides the hidden size, the others have their own key. */
+/* Heads: QWEN2 divides the hidden size, the others have their own key, without which QWEN3 has 128 and MOE divides too. */
 static enum omma_status parse_heads(const json_t *text, const char *where, enum ommai_qwen_variant variant,
                                     struct ommai_decoder_config *config, struct omma_error *error) {
   if (variant == OMMAI_QWEN2) {
@@ -57,7 +45,7 @@ static enum omma_status parse_heads(const json_t *text, const char *where, enum 
                               (long long)config->hidden_size, (long long)config->n_heads, OMMA_ATTENTION_MAX_HEAD_DIM);
     }
   } else {
-    config->head_dim = 128;
+    if (variant == OMMAI_QWEN3) config->head_dim = 128;
     OMMAI_TRY(ommai_json_integer(text, where, "head_dim", false, 2, OMMA_ATTENTION_MAX_HEAD_DIM, &config->head_dim, error));
   }
   if (config->n_heads % config->n_kv_heads || config->head_dim % 2) {

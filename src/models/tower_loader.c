@@ -29,23 +29,22 @@ enum omma_status ommai_tower_parse_sizes(const json_t *vision, const char *where
   const struct {
     const char *key;
     int64_t low, high, *out;
-    bool required;
   } keys[] = {
-      {"depth", 1, OMMAI_CONFIG_MAX_LAYERS, &config->depth, true},
-      {"hidden_size", 1, OMMAI_CONFIG_MAX_WIDTH, &config->hidden_size, true},
-      {"num_heads", 1, OMMAI_CONFIG_MAX_HEADS, &config->n_heads, true},
-      {"intermediate_size", 1, OMMAI_CONFIG_MAX_WIDTH, &config->intermediate_size, true},
-      {"patch_size", 1, 256, &config->patch_size, true},
-      {"temporal_patch_size", 1, 16, &config->temporal_patch_size, true},
-      {"spatial_merge_size", 1, 8, &config->merge_size, true},
-      {"in_channels", 3, 3, &config->in_channels, false},
-      {"in_chans", 3, 3, &config->in_channels, false},
-      {"out_hidden_size", 1, OMMAI_CONFIG_MAX_WIDTH, &config->out_hidden_size, true},
+      {"depth", 1, OMMAI_CONFIG_MAX_LAYERS, &config->depth},
+      {"hidden_size", 1, OMMAI_CONFIG_MAX_WIDTH, &config->hidden_size},
+      {"num_heads", 1, OMMAI_CONFIG_MAX_HEADS, &config->n_heads},
+      {"intermediate_size", 1, OMMAI_CONFIG_MAX_WIDTH, &config->intermediate_size},
+      {"patch_size", 1, 256, &config->patch_size},
+      {"temporal_patch_size", 1, 16, &config->temporal_patch_size},
+      {"spatial_merge_size", 1, 8, &config->merge_size},
+      {"in_channels", 3, 3, &config->in_channels},
+      {"in_chans", 3, 3, &config->in_channels},
+      {"out_hidden_size", 1, OMMAI_CONFIG_MAX_WIDTH, &config->out_hidden_size},
   };
   json_t *rope;
   config->in_channels = 3;
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-    OMMAI_TRY(ommai_json_integer(vision, where, keys[i].key, keys[i].required, keys[i].low, keys[i].high, keys[i].out, error));
+    OMMAI_TRY(ommai_json_integer(vision, where, keys[i].key, false, keys[i].low, keys[i].high, keys[i].out, error));
   }
   config->rope_theta = 10000.0;
   OMMAI_TRY(ommai_json_object(vision, where, "rope_parameters", false, &rope, error));
@@ -194,7 +193,8 @@ enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const stru
   }
   OMMAI_TRY(load_merger(&load, NULL, 0, &names->merger, false, &tower->merger, error));
   for (int64_t j = 0; j < config->n_deepstack; j++) {
-    OMMAI_TRY(load_merger(&load, names->deepstack, j, &names->deepstack_merger, true, &tower->deepstack[j], error));
+    OMMAI_TRY(load_merger(&load, names->deepstack, config->deepstack_mergers[j], &names->deepstack_merger, true,
+                          &tower->deepstack[j], error));
   }
   return OMMA_OK;
 }

@@ -6,7 +6,8 @@
 #include "models/weight_loader.h"
 #include "vision/vision_tower.h"
 
-/* Reads the sizes that the vision_config of the Qwen families spells alike, rope_theta, and checks them. Errors: FORMAT. */
+/* Reads the sizes that the vision_config of the Qwen families spells alike, rope_theta, and checks them. What is missing stays as it is
+ * in `config`: the official class's defaults. Errors: FORMAT. */
 enum omma_status ommai_tower_parse_sizes(const json_t *vision, const char *where, struct ommai_vision_config *config,
                                          struct omma_error *error);
 

@@ -56,7 +56,8 @@ static bool add_ids(struct completion *completion, const json_t *array, struct o
 
 static bool add_text(struct completion *completion, const json_t *text, struct ommai_api_error *error) {
   struct prompt *prompt = next_prompt(completion, error);
-  return prompt && ommai_text_tokenize(completion->server, text, &prompt->tokens, &prompt->n_tokens, error);
+  size_t most = (size_t)completion->server->info.max_model_len - 1; /* and one token of an answer */
+  return prompt && ommai_text_tokenize(completion->server, text, most, &prompt->tokens, &prompt->n_tokens, error);
 }
 
 /* A text, ids, or a list of either. */
@@ -90,7 +91,10 @@ static enum omma_status make_request(const void *context, int index, const struc
                                      struct omma_request **request, struct omma_error *error) {
   const struct completion *completion = context;
   const struct prompt *prompt = &completion->prompts[index];
-  struct omma_request_options options = {.sampling = *sampling, .engine = completion->server->engine};
+  struct omma_request_options options = {.sampling = *sampling,
+                                         .engine = completion->server->engine,
+                                         .priority = completion->fields.priority,
+                                         .cache_salt = completion->fields.cache_salt};
   return omma_request_create_tokens(completion->server->model, prompt->tokens, prompt->n_tokens, &options, request, error);
 }
 

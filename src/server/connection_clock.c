@@ -1,6 +1,11 @@
 #include "server/connection_clock.h"
 
+#include <linux/tcp.h> /* glibc's own has no tcpi_bytes_received */
 #include <microhttpd.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/allocator.h"
@@ -8,19 +13,133 @@
 #include "server/server_state.h"
 #include "server/watcher.h"
 
-#define HANG_UP_GRACE_NS INT64_C(1000000000) /* for what was sent before the hang-up, and a short reply to it */
+#define SECOND_NS INT64_C(1000000000)
+#define HANG_UP_GRACE_NS SECOND_NS /* for what was sent before the hang-up, and a short reply to it */
+#define YOUNG_NS (SECOND_NS / 4)   /* in which a request may be on its way, and a connection has nothing to prove */
+#define NEW_BYTES 4096             /* counted beside what came, so that a new connection is not the slowest */
+
+/* The address without what one client can choose freely. */
+static void take_address(struct ommai_connection_clock *clock, const struct sockaddr *address) {
+  if (address && address->sa_family == AF_INET) {
+    struct sockaddr_in in;
+    memcpy(&in, address, sizeof in);
+    clock->address[10] = clock->address[11] = 0xff;
+    memcpy(clock->address + 12, &in.sin_addr, 4);
+  } else if (address && address->sa_family == AF_INET6) {
+    struct sockaddr_in6 in6;
+    memcpy(&in6, address, sizeof in6);
+    memcpy(clock->address, &in6.sin6_addr, IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr) ? 16 : 8);
+  }
+}
+
+/* Bytes that have come from the client so far; 0 where the system does not tell. */
+static uint64_t received(const struct ommai_connection_clock *clock) {
+  struct tcp_info info;
+  socklen_t size = sizeof info;
+  if (getsockopt(clock->descriptor, IPPROTO_TCP, TCP_INFO, &info, &size)) return 0;
+  return size >= offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received ? info.tcpi_bytes_received
+                                                                                                  : 0;
+}
+
+static void enter(struct ommai_connection_clock *clock, enum ommai_connection_stage stage) {
+  clock->stage = stage;
+  clock->since_ns = clock->window_ns = ommai_clock_ns();
+  if (stage == OMMAI_STAGE_ANSWER) return;
+  clock->window_received = received(clock);
+  if (stage == OMMAI_STAGE_BODY) return;
+  clock->request_ns = clock->since_ns;
+  clock->request_received = stage == OMMAI_STAGE_HEAD ? 0 : clock->window_received;
+}
+
+/* No reply is on its way: it is the request that libmicrohttpd waits for. */
+static void send_too_late(int descriptor) {
+  static const char BODY[] =
+      "{\"error\":{\"message\":\"The request came too slowly, or there were too many and it was the slowest.\","
+      "\"type\":\"Request Timeout\",\"param\":null,\"code\":408}}";
+  char reply[sizeof BODY + 128];
+  int size = snprintf(reply, sizeof reply,
+                      "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                      "Content-Length: %zu\r\n\r\n%s",
+                      sizeof BODY - 1, BODY);
+  send(descriptor, reply, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Closes a connection whose request is not complete; a client that has begun one is told why. */
+static void drop(struct ommai_connection_clock *clock) {
+  if (clock->stage != OMMAI_STAGE_IDLE && received(clock) > 0) send_too_late(clock->descriptor);
+  shutdown(clock->descriptor, SHUT_RDWR);
+  clock->dropped = true;
+}
+
+static double speed_of(const struct ommai_connection_clock *clock, int64_t now_ns) {
+  double seconds = (double)(now_ns - clock->request_ns) / (double)SECOND_NS;
+  return ((double)(received(clock) - clock->request_received) + NEW_BYTES) / (seconds + 0.01);
+}
+
+/* Drops the slowest connection that has no complete request and is not too young to tell, of `client`'s alone where that is not NULL.
+ * False when there is none. */
+static bool drop_slowest(struct ommai_server *server, const struct ommai_connection_clock *own, const unsigned char *client,
+                         int64_t min_age_ns) {
+  int64_t now_ns = ommai_clock_ns();
+  struct ommai_connection_clock *slowest = NULL;
+  double slowest_speed = 0;
+  for (struct ommai_connection_clock *clock = server->clocks; clock; clock = clock->next) {
+    if (clock == own || clock->dropped || clock->stage == OMMAI_STAGE_ANSWER) continue;
+    if (now_ns - clock->request_ns < min_age_ns) continue;
+    if (client && memcmp(client, clock->address, sizeof clock->address)) continue;
+    double speed = speed_of(clock, now_ns);
+    if (slowest && speed >= slowest_speed) continue;
+    slowest = clock;
+    slowest_speed = speed;
+  }
+  if (slowest) drop(slowest);
+  return slowest != NULL;
+}
+
+/* Makes room for a connection where there are more than the limits. False when it is one too many and nobody can be dropped for it.
+ * Others that are too young to tell neither count nor are dropped. list_lock is held and the clock listed. */
+static bool make_room(struct ommai_server *server, const struct ommai_connection_clock *own) {
+  int64_t n_open = 0, n_of_client = 0, now_ns = ommai_clock_ns();
+  for (const struct ommai_connection_clock *clock = server->clocks; clock; clock = clock->next) {
+    bool young = !clock->admitted && now_ns - clock->request_ns < YOUNG_NS;
+    if (clock->dropped || (young && clock != own)) continue;
+    n_open++;
+    n_of_client += !memcmp(clock->address, own->address, sizeof own->address);
+  }
+  if (n_of_client > server->max_connections_per_address) return drop_slowest(server, own, own->address, YOUNG_NS);
+  return n_open <= server->max_connections || drop_slowest(server, own, NULL, YOUNG_NS);
+}
+
+/* Makes room for one that is new, so that there is always some for health checks: at the expense of anybody, but the limits themselves
+ * wait for a request. */
+static void keep_spare_room(struct ommai_server *server, const struct ommai_connection_clock *own) {
+  int64_t n_open = 0;
+  for (const struct ommai_connection_clock *clock = server->clocks; clock; clock = clock->next) n_open += !clock->dropped;
+  if (n_open > server->max_connections + OMMAI_CHECK_CONNECTIONS / 2) drop_slowest(server, own, NULL, 0);
+}
+
+bool ommai_connection_clock_admit(struct ommai_server *server, struct ommai_connection_clock *clock) {
+  pthread_mutex_lock(&server->list_lock);
+  if (!clock->admitted) clock->admitted = make_room(server, clock);
+  bool admitted = clock->admitted;
+  pthread_mutex_unlock(&server->list_lock);
+  return admitted;
+}
 
 struct ommai_connection_clock *ommai_connection_clock_open(struct ommai_server *server, struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   struct ommai_connection_clock *clock = info ? ommai_allocate(server->allocator, 1, sizeof *clock) : NULL;
   if (!clock) return NULL;
   clock->descriptor = info->connect_fd;
-  clock->idle_since_ns = ommai_clock_ns();
+  info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  take_address(clock, info ? info->client_addr : NULL);
+  enter(clock, OMMAI_STAGE_HEAD);
   pthread_mutex_lock(&server->list_lock);
   clock->number = server->next_number++;
   clock->next = server->clocks;
   if (clock->next) clock->next->previous = clock;
   server->clocks = clock;
+  keep_spare_room(server, clock);
   pthread_mutex_unlock(&server->list_lock);
   ommai_watcher_watch(server->watcher, clock->descriptor, clock->number);
   return clock;
@@ -45,17 +164,23 @@ struct ommai_connection_clock *ommai_connection_clock_of(struct MHD_Connection *
   return info ? info->socket_context : NULL;
 }
 
-void ommai_connection_clock_stop(struct ommai_server *server, struct ommai_connection_clock *clock) {
+static void enter_locked(struct ommai_server *server, struct ommai_connection_clock *clock, enum ommai_connection_stage stage) {
   pthread_mutex_lock(&server->list_lock);
-  clock->idle_since_ns = 0;
+  enter(clock, stage);
+  clock->answering = false;
   pthread_mutex_unlock(&server->list_lock);
 }
 
-void ommai_connection_clock_start(struct ommai_server *server, struct ommai_connection_clock *clock) {
-  pthread_mutex_lock(&server->list_lock);
-  clock->idle_since_ns = ommai_clock_ns();
-  clock->answering = false;
-  pthread_mutex_unlock(&server->list_lock);
+void ommai_connection_clock_head(struct ommai_server *server, struct ommai_connection_clock *clock) {
+  enter_locked(server, clock, OMMAI_STAGE_BODY);
+}
+
+void ommai_connection_clock_body(struct ommai_server *server, struct ommai_connection_clock *clock) {
+  enter_locked(server, clock, OMMAI_STAGE_ANSWER);
+}
+
+void ommai_connection_clock_reply(struct ommai_server *server, struct ommai_connection_clock *clock) {
+  enter_locked(server, clock, OMMAI_STAGE_IDLE);
 }
 
 bool ommai_connection_clock_answer(struct ommai_server *server, struct ommai_connection_clock *clock) {
@@ -84,11 +209,37 @@ struct ommai_exchange *ommai_connection_clock_hang_up(struct ommai_server *serve
   return exchange;
 }
 
+/* A body must come at the least rate in each window. */
+static bool body_stalls(const struct ommai_server *server, struct ommai_connection_clock *clock, int64_t now_ns) {
+  int64_t window_ns = now_ns - clock->window_ns;
+  if (window_ns < server->body_rate_window_ns) return false;
+  uint64_t so_far = received(clock), came = so_far - clock->window_received;
+  clock->window_ns = now_ns;
+  clock->window_received = so_far;
+  return so_far && (double)came < (double)server->min_body_rate * (double)window_ns / (double)SECOND_NS;
+}
+
+static bool is_late(const struct ommai_server *server, struct ommai_connection_clock *clock, int64_t now_ns) {
+  int64_t waited_ns = now_ns - clock->since_ns;
+  switch (clock->stage) {
+    case OMMAI_STAGE_IDLE: return waited_ns > server->idle_timeout_ns;
+    case OMMAI_STAGE_HEAD: return waited_ns > server->head_timeout_ns;
+    case OMMAI_STAGE_BODY: return waited_ns > server->body_timeout_ns || body_stalls(server, clock, now_ns);
+    case OMMAI_STAGE_ANSWER: break;
+  }
+  return false;
+}
+
 void ommai_connection_clock_expire(struct ommai_server *server, int64_t now_ns) {
-  int64_t limit_ns = server->idle_timeout_ns + server->body_timeout_ns;
-  for (const struct ommai_connection_clock *clock = server->clocks; clock; clock = clock->next) {
-    bool late = clock->idle_since_ns && now_ns - clock->idle_since_ns > limit_ns;
+  for (struct ommai_connection_clock *clock = server->clocks; clock; clock = clock->next) {
+    if (clock->stage == OMMAI_STAGE_IDLE && received(clock) > clock->request_received) {
+      clock->stage = OMMAI_STAGE_HEAD;
+      clock->since_ns = clock->request_ns = now_ns;
+    }
     bool left = clock->hung_up_ns && !clock->answering && now_ns - clock->hung_up_ns > HANG_UP_GRACE_NS;
-    if (late || left) shutdown(clock->descriptor, SHUT_RDWR);
+    if (left) shutdown(clock->descriptor, SHUT_RDWR);
+    if (!clock->dropped && is_late(server, clock, now_ns)) drop(clock);
+    bool waits = !clock->admitted && !clock->dropped && clock->stage == OMMAI_STAGE_HEAD;
+    if (waits && now_ns - clock->request_ns > 4 * YOUNG_NS && !make_room(server, clock)) drop(clock);
   }
 }

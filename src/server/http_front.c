@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
+#include "server/http_head.h"
 #include "server/routes.h"
 #include "server/server_state.h"
 
@@ -30,24 +31,12 @@ static bool is_plain_id(const char *text) {
 }
 
 static void set_request_id(struct ommai_exchange *exchange, const char *given) {
-  unsigned char random[16];
   if (given && is_plain_id(given)) {
     memcpy(exchange->request_id, given, strlen(given) + 1);
     exchange->id_given = true;
     return;
   }
-  randombytes_buf(random, sizeof random);
-  sodium_bin2hex(exchange->request_id, sizeof exchange->request_id, random, sizeof random);
-}
-
-static bool key_matches(const struct ommai_server *server, const char *authorization) {
-  static const char SCHEME[] = "Bearer ";
-  if (!authorization || strncasecmp(authorization, SCHEME, sizeof SCHEME - 1)) return false;
-  const char *given = authorization + sizeof SCHEME - 1;
-  unsigned char given_hash[32], own_hash[32]; /* hashes, so that the comparison's time tells not even the length */
-  crypto_generichash(given_hash, sizeof given_hash, (const unsigned char *)given, strlen(given), NULL, 0);
-  crypto_generichash(own_hash, sizeof own_hash, (const unsigned char *)server->api_key, strlen(server->api_key), NULL, 0);
-  return !sodium_memcmp(given_hash, own_hash, sizeof own_hash);
+  ommai_exchange_make_id(exchange);
 }
 
 static bool is_json_type(const char *type) {
@@ -62,15 +51,44 @@ static unsigned method_bit(const char *method) {
   return !strcmp(method, MHD_HTTP_METHOD_POST) ? OMMAI_METHOD_POST : 0;
 }
 
-/* All that can be said before the body: key, path, method, type, announced length. */
+static bool has_body(struct MHD_Connection *connection) {
+  const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+  return header(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING) || (length && strtoull(length, NULL, 10) > 0);
+}
+
+/* Refuses and closes the connection at once, with nothing more read from it. */
+static bool refuse_now(struct ommai_exchange *exchange) {
+  exchange->reply.close = true;
+  return false;
+}
+
+/* Who asks, and whether there is room for more than a health check. */
+static bool check_access(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path,
+                         struct ommai_api_error *error) {
+  struct ommai_server *server = exchange->server;
+  if (server->api_keys.count && ommai_route_needs_key(path, server->metrics_without_key) &&
+      !ommai_api_keys_match(&server->api_keys, header(connection, MHD_HTTP_HEADER_AUTHORIZATION))) {
+    ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY).");
+    return has_body(connection) ? refuse_now(exchange) : false;
+  }
+  exchange->route = ommai_route_find(path);
+  bool costs = !exchange->route || !ommai_route_is_for_checks(exchange->route);
+  if (costs && atomic_load(&server->stopping)) {
+    ommai_api_fail(error, 503, NULL, "The server is shutting down.");
+    return refuse_now(exchange);
+  }
+  if (costs && !ommai_connection_clock_admit(server, exchange->clock)) {
+    ommai_api_fail(error, 503, NULL, "The server is busy: too many connections are open.");
+    return refuse_now(exchange);
+  }
+  return true;
+}
+
+/* All that can be said before the body: frame, key, path, method, type, announced length. */
 static bool check_head(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path, const char *method,
                        struct ommai_api_error *error) {
   struct ommai_server *server = exchange->server;
-  if (server->api_key && ommai_route_needs_key(path) &&
-      !key_matches(server, header(connection, MHD_HTTP_HEADER_AUTHORIZATION))) {
-    return ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY).");
-  }
-  exchange->route = ommai_route_find(path);
+  if (!check_access(exchange, connection, path, error)) return false;
   if (!exchange->route) {
     ommai_api_fail(error, 404, NULL, "Not Found");
     error->type = "Not Found";
@@ -91,11 +109,12 @@ static bool check_head(struct ommai_exchange *exchange, struct MHD_Connection *c
   return true;
 }
 
-/* A refusal can go out at once where the body would be too long to read, or where the client waits for a word before sending it;
- * libmicrohttpd then closes the connection. */
-static bool must_refuse_now(struct MHD_Connection *connection) {
+/* A refusal can go out at once where nothing more shall be read, where the body would be too long to read, or where the client waits
+ * for a word before sending it; libmicrohttpd then closes the connection. */
+static bool must_answer_now(const struct ommai_exchange *exchange, struct MHD_Connection *connection) {
   const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-  return header(connection, MHD_HTTP_HEADER_EXPECT) || (length && strtoull(length, NULL, 10) > MAX_DISCARDED_BYTES);
+  return exchange->reply.close || header(connection, MHD_HTTP_HEADER_EXPECT) ||
+         (length && strtoull(length, NULL, 10) > MAX_DISCARDED_BYTES);
 }
 
 static void add_header(struct MHD_Response *response, const char *name, const char *value) {
@@ -155,7 +174,8 @@ static struct MHD_Response *make_reply_response(struct ommai_exchange *exchange)
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
   }
   if (exchange->reply.allow) add_header(response, MHD_HTTP_HEADER_ALLOW, exchange->reply.allow);
-  if (exchange->reply.close) add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+  if (exchange->reply.close || atomic_load(&exchange->server->stopping))
+    add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   return response;
 }
 
@@ -164,6 +184,7 @@ static enum MHD_Result respond(struct ommai_exchange *exchange, struct MHD_Conne
   struct MHD_Response *response = streaming ? make_stream_response(exchange) : make_reply_response(exchange);
   if (!response) return MHD_NO;
   add_header(response, "x-request-id", exchange->request_id);
+  ommai_cross_origin_add(&exchange->server->cross_origin, connection, exchange->preflight, response);
   exchange->responded = true;
   enum MHD_Result result = MHD_queue_response(connection, streaming ? MHD_HTTP_OK : (unsigned)exchange->reply.status, response);
   MHD_destroy_response(response);
@@ -183,21 +204,21 @@ static enum MHD_Result respond_or_wait(struct ommai_exchange *exchange, struct M
   return ready ? respond(exchange, connection, streaming) : MHD_YES;
 }
 
-static void run_job(struct ommai_job *job) {
-  struct ommai_exchange *exchange = (struct ommai_exchange *)job;
-  if (!ommai_exchange_is_gone(exchange)) exchange->route->handle(exchange);
-  ommai_server_release_body(exchange);
-  ommai_exchange_release(exchange);
-}
-
 /* The body is complete: handle the request here when it is trivial, else on a worker. */
 static void dispatch(struct ommai_exchange *exchange) {
   struct ommai_server *server = exchange->server;
+  struct ommai_api_error error;
   exchange->dispatched = true;
   atomic_store(&exchange->body_complete, true);
+  ommai_connection_clock_body(server, exchange->clock);
   if (ommai_exchange_has_reply(exchange)) return;
   if (!exchange->route->needs_json) {
     exchange->route->handle(exchange);
+    return;
+  }
+  if (atomic_load(&server->stopping)) {
+    ommai_api_fail(&error, 503, NULL, "The server is shutting down.");
+    ommai_exchange_fail(exchange, &error);
     return;
   }
   /* Only here: a hang-up behind a short request must not take away the reply that is given at once. */
@@ -207,11 +228,10 @@ static void dispatch(struct ommai_exchange *exchange) {
   }
   atomic_fetch_add(&server->n_active, 1);
   exchange->active = true;
-  exchange->job.run = run_job;
+  exchange->job.run = ommai_route_run;
   ommai_exchange_retain(exchange);
   if (ommai_job_queue_push(server->jobs, &exchange->job)) return;
   ommai_exchange_release(exchange);
-  struct ommai_api_error error;
   ommai_api_fail(&error, 503, NULL, "The server is busy: too many requests wait.");
   ommai_exchange_fail(exchange, &error);
 }
@@ -237,35 +257,50 @@ static enum MHD_Result receive(struct ommai_exchange *exchange, const char *data
   return exchange->discarded <= MAX_DISCARDED_BYTES ? MHD_YES : MHD_NO;
 }
 
+static void answer_preflight(struct ommai_exchange *exchange, struct MHD_Connection *connection) {
+  struct ommai_text text;
+  ommai_text_init(&text, exchange->allocator);
+  exchange->preflight = true;
+  int status = ommai_cross_origin_preflight(&exchange->server->cross_origin, connection, &text);
+  ommai_exchange_reply(exchange, status, "text/plain; charset=utf-8", &text);
+}
+
+/* Answers before the body is read; libmicrohttpd then closes the connection. */
+static enum MHD_Result respond_now(struct ommai_exchange *exchange, struct MHD_Connection *connection) {
+  ommai_connection_clock_body(exchange->server, exchange->clock);
+  return respond(exchange, connection, false);
+}
+
 /* The headers are there. */
-static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection *connection, const char *path,
-                             const char *method, void **context) {
+static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection *connection, const char *target,
+                             const char *method, const char *version, void **context) {
   struct ommai_api_error error;
   struct ommai_connection_clock *clock = ommai_connection_clock_of(connection);
   struct ommai_exchange *exchange = clock ? ommai_exchange_create(server) : NULL;
   if (!exchange) return MHD_NO;
   exchange->connection = connection;
   exchange->clock = clock;
-  ommai_connection_clock_stop(server, clock);
+  ommai_connection_clock_head(server, clock);
+  ommai_access_begin(exchange, connection, ommai_http_head_path(target), method, version);
   set_request_id(exchange, header(connection, "x-request-id"));
-  bool accepted = ommai_server_enlist(server, exchange);
+  ommai_server_enlist(server, exchange);
   *context = exchange;
-  if (!accepted) {
-    exchange->reply.close = true;
-    ommai_api_fail(&error, 503, NULL, "The server is shutting down.");
-  } else {
-    accepted = check_head(exchange, connection, path, method, &error);
+  if (!ommai_http_head_check(connection, version, &error)) {
+    refuse_now(exchange);
+  } else if (ommai_cross_origin_is_preflight(&server->cross_origin, connection, method)) {
+    answer_preflight(exchange, connection);
+    return has_body(connection) ? respond_now(exchange, connection) : MHD_YES;
+  } else if (check_head(exchange, connection, ommai_http_head_path(target), method, &error)) {
+    return MHD_YES;
   }
-  if (accepted) return MHD_YES;
   ommai_exchange_fail(exchange, &error);
-  return must_refuse_now(connection) ? respond(exchange, connection, false) : MHD_YES;
+  return must_answer_now(exchange, connection) ? respond_now(exchange, connection) : MHD_YES;
 }
 
-static enum MHD_Result handle_access(void *server, struct MHD_Connection *connection, const char *path, const char *method,
+static enum MHD_Result handle_access(void *server, struct MHD_Connection *connection, const char *target, const char *method,
                                      const char *version, const char *data, size_t *size, void **context) {
-  (void)version;
   struct ommai_exchange *exchange = *context;
-  if (!exchange) return begin(server, connection, path, method, context);
+  if (!exchange) return begin(server, connection, target, method, version, context);
   if (*size) {
     enum MHD_Result result = receive(exchange, data, *size);
     *size = 0;
@@ -280,19 +315,19 @@ static enum MHD_Result handle_access(void *server, struct MHD_Connection *connec
 static void handle_completed(void *context, struct MHD_Connection *connection, void **exchange_context,
                              enum MHD_RequestTerminationCode code) {
   (void)connection;
-  (void)code;
   struct ommai_server *server = context;
   struct ommai_exchange *exchange = *exchange_context;
   if (!exchange) return;
   *exchange_context = NULL;
   if (exchange->active) atomic_fetch_sub(&server->n_active, 1);
+  ommai_access_end(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
   pthread_mutex_lock(&exchange->lock);
   exchange->connection = NULL;
   exchange->gone = true;
   bool unfinished = !exchange->ended;
   pthread_mutex_unlock(&exchange->lock);
   if (unfinished) ommai_exchange_cancel_engine(exchange);
-  ommai_connection_clock_start(server, exchange->clock);
+  ommai_connection_clock_reply(server, exchange->clock);
   ommai_server_delist(server, exchange);
   ommai_exchange_release(exchange);
 }
@@ -307,15 +342,24 @@ static void handle_connection(void *server, struct MHD_Connection *connection, v
   }
 }
 
-enum omma_status ommai_http_start(struct ommai_server *server, const struct omma_server_options *options,
-                                  struct omma_error *error) {
-  unsigned max_connections = options->max_connections > 0 ? (unsigned)options->max_connections : 512;
+/* Cuts the query off before libmicrohttpd takes it apart. No route has a use for it, and its arguments would use up the connection's
+ * memory, to the point where there is none left to refuse in. The target lies in the connection's own buffer. */
+static void *drop_query(void *context, const char *target, struct MHD_Connection *connection) {
+  (void)context, (void)connection;
+  char *query = target ? strchr(target, '?') : NULL;
+  if (query) query[1] = '\0';
+  return NULL;
+}
+
+enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error *error) {
+  int64_t room = server->max_connections + OMMAI_CHECK_CONNECTIONS;
+  unsigned max_connections = room < INT32_MAX ? (unsigned)room : INT32_MAX;
   unsigned idle_timeout = (unsigned)(server->idle_timeout_ns / 1000000000);
   server->daemon = MHD_start_daemon(
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET,
       server->listener, MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout,
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server,
-      MHD_OPTION_NOTIFY_CONNECTION, handle_connection, server, MHD_OPTION_END);
+      MHD_OPTION_NOTIFY_CONNECTION, handle_connection, server, MHD_OPTION_URI_LOG_CALLBACK, drop_query, NULL, MHD_OPTION_END);
   if (!server->daemon) return ommai_fail(error, OMMA_ERROR_INTERNAL, "the HTTP library cannot start its thread");
   return OMMA_OK;
 }

@@ -5,11 +5,9 @@
 #include <omma/status.h>
 
 struct ommai_server;
-struct omma_server_options;
 
 /* Starts libmicrohttpd's thread on server->listener. Errors: INTERNAL. */
-enum omma_status ommai_http_start(struct ommai_server *server, const struct omma_server_options *options,
-                                  struct omma_error *error);
+enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error *error);
 
 /* Accepts no connection any more. The listening socket refuses, but stays open until after ommai_http_stop, since libmicrohttpd's
  * thread may still be using its number. */

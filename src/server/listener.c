@@ -60,3 +60,13 @@ enum omma_status ommai_listener_open(const char *host, int port, int *descriptor
   *port_used = port_of(opened);
   return OMMA_OK;
 }
+
+bool ommai_listener_is_local(int descriptor) {
+  struct sockaddr_storage address;
+  socklen_t size = sizeof address;
+  if (getsockname(descriptor, (struct sockaddr *)&address, &size)) return false;
+  if (address.ss_family == AF_INET) return ntohl(((struct sockaddr_in *)&address)->sin_addr.s_addr) >> 24 == 127;
+  if (address.ss_family != AF_INET6) return false;
+  const struct in6_addr *in6 = &((struct sockaddr_in6 *)&address)->sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(in6) || (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
+}

@@ -2,9 +2,9 @@
 
 #include <limits.h>
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/allocator.h"
 #include "base/file.h"
@@ -96,22 +96,19 @@ static bool path_of_url(const char *url, size_t url_size, char *path, size_t pat
   return path[0] == '/';
 }
 
-/* True when the file itself, links resolved, lies below the allowed directory. */
-static bool is_below(const char *directory, const char *file) {
-  size_t length = strlen(directory);
-  if (!strcmp(directory, "/")) return true;
-  return !strncmp(directory, file, length) && file[length] == '/';
-}
-
 static bool read_file_url(const struct ommai_server *server, const char *url, size_t url_size, struct ommai_media_file *file,
                           struct ommai_api_error *error) {
   char path[PATH_MAX];
   size_t limit = server->fetch_rules.max_bytes;
-  if (!server->media_path) return ommai_api_fail(error, 400, "image_url", "file:// URLs are not allowed on this server.");
-  char *resolved = path_of_url(url, url_size, path, sizeof path) ? realpath(path, NULL) : NULL;
-  bool allowed = resolved && is_below(server->media_path, resolved);
-  bool read = allowed && ommai_file_read(resolved, limit, server->allocator, &file->bytes, &file->size, NULL) == OMMA_OK;
-  free(resolved);
+  if (!server->media_root.opened) {
+    return ommai_api_fail(
+        error, 400, "image_url",
+        "file:// URLs are not allowed on this server: --allowed-local-media-path DIR allows those of a directory.");
+  }
+  int descriptor = path_of_url(url, url_size, path, sizeof path) ? ommai_media_root_find(&server->media_root, path) : -1;
+  bool read = descriptor >= 0 &&
+              ommai_file_read_open(descriptor, "image", limit, server->allocator, &file->bytes, &file->size, NULL) == OMMA_OK;
+  if (descriptor >= 0) close(descriptor);
   if (!read) {
     return ommai_api_fail(error, 400, "image_url", "The file of this file:// URL cannot be read, or is not one that may be.");
   }
@@ -123,7 +120,9 @@ static bool read_remote_url(const struct ommai_server *server, const char *url, 
                             struct ommai_media_file *file, struct ommai_api_error *error) {
   struct ommai_text body;
   if (!server->fetch_rules.n_hosts) {
-    return ommai_api_fail(error, 400, "image_url", "This server fetches no pictures: send them as data: URLs.");
+    return ommai_api_fail(
+        error, 400, "image_url",
+        "This server fetches no pictures: send them as data: URLs, or start it with --allowed-media-domains HOST.");
   }
   ommai_text_init(&body, server->allocator);
   bool fetched = ommai_media_fetch(&server->fetch_rules, url, url_size, stop, &body, error);

@@ -54,7 +54,12 @@ json_t *ommai_request_parse(const char *body, size_t size, struct ommai_api_erro
     return NULL;
   }
   if (!within_limits(body, size, error)) return NULL;
-  json_t *root = json_loadb(body, size, JSON_ALLOW_NUL | JSON_DECODE_ANY, &reason);
+  bool no_memory;
+  json_t *root = ommai_json_parse(body, size, JSON_ALLOW_NUL | JSON_DECODE_ANY, &reason, &no_memory);
+  if (no_memory) {
+    ommai_api_fail_memory(error);
+    return NULL;
+  }
   if (!root) {
     ommai_api_fail_body(error, "body", "Invalid JSON at line %d, column %d: %s.", reason.line, reason.column, reason.text);
     return NULL;

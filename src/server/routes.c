@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/endpoints.h"
+#include "server/server_state.h"
 
 static const struct ommai_route routes[] = {
     {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat},
@@ -25,7 +26,31 @@ const struct ommai_route *ommai_route_find(const char *path) {
   return NULL;
 }
 
-bool ommai_route_needs_key(const char *path) { return !strcmp(path, "/v1") || !strncmp(path, "/v1/", 4); }
+void ommai_route_run(struct ommai_job *job) {
+  struct ommai_exchange *exchange = (struct ommai_exchange *)job;
+  if (!ommai_exchange_is_gone(exchange)) exchange->route->handle(exchange);
+  ommai_server_release_body(exchange);
+  ommai_exchange_release(exchange);
+}
+
+size_t ommai_route_index(const struct ommai_route *route) { return (size_t)(route - routes); }
+
+const struct ommai_route *ommai_route_at(size_t index) {
+  return index < sizeof routes / sizeof routes[0] ? &routes[index] : NULL;
+}
+
+bool ommai_route_needs_key(const char *path, bool metrics_open) {
+  static const char *const open_paths[] = {"/health", "/ping", "/version"};
+  for (size_t i = 0; i < sizeof open_paths / sizeof open_paths[0]; i++) {
+    if (!strcmp(path, open_paths[i])) return false;
+  }
+  return !metrics_open || strcmp(path, "/metrics") != 0;
+}
+
+bool ommai_route_is_for_checks(const struct ommai_route *route) {
+  return route->handle == ommai_endpoint_health || route->handle == ommai_endpoint_version ||
+         route->handle == ommai_endpoint_metrics || route->handle == ommai_endpoint_load;
+}
 
 const char *ommai_route_allow(const struct ommai_route *route) {
   switch (route->methods) {

@@ -19,8 +19,19 @@ struct ommai_route {
 /* The route of a path, NULL where there is none. */
 const struct ommai_route *ommai_route_find(const char *path);
 
-/* True for paths that the API key protects, whether or not they exist. */
-bool ommai_route_needs_key(const char *path);
+/* The job of an exchange: hands it to its route, and gives back its body and the job's reference. On a worker. */
+void ommai_route_run(struct ommai_job *job);
+
+/* Places in the table, from 0 on; NULL behind the last. */
+size_t ommai_route_index(const struct ommai_route *route);
+const struct ommai_route *ommai_route_at(size_t index);
+
+/* True for paths that the API key protects, whether or not they exist: all but those of health checks, and /metrics where it is
+ * open. */
+bool ommai_route_needs_key(const char *path, bool metrics_open);
+
+/* True where the route says how the server is and costs nothing: it is served when there is no room for others. */
+bool ommai_route_is_for_checks(const struct ommai_route *route);
 
 /* The value of the Allow header, a constant string. */
 const char *ommai_route_allow(const struct ommai_route *route);

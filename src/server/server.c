@@ -38,6 +38,7 @@
 #include "base/error.h"
 #include "server/http_front.h"
 #include "server/listener.h"
+#include "server/log_line.h"
 #include "server/server_state.h"
 #include "server/watcher.h"
 
@@ -50,7 +51,11 @@
 #define DEFAULT_JOBS 256
 #define DEFAULT_PENDING_BYTES (INT64_C(4) << 20)
 #define DEFAULT_IDLE_SECONDS 120
+#define DEFAULT_HEAD_SECONDS 20
 #define DEFAULT_BODY_SECONDS 120
+#define DEFAULT_BODY_RATE 1024
+#define DEFAULT_RATE_WINDOW_MS 10000
+#define DEFAULT_CONNECTIONS 512
 #define DEFAULT_KEEP_ALIVE_MS 5000
 #define DEFAULT_DRAIN_MS 5000
 #define DEFAULT_MEDIA_MS 10000
@@ -69,12 +74,41 @@ void ommai_server_count_exchange(struct ommai_server *server, int change) {
   pthread_mutex_unlock(&server->list_lock);
 }
 
+static bool take_body_bytes(struct ommai_server *server, size_t size) {
+  size_t before = atomic_fetch_add(&server->body_bytes, size);
+  if (before + size <= server->max_total_body_bytes) return true;
+  atomic_fetch_sub(&server->body_bytes, size);
+  return false;
+}
+
+/* Bytes a second, with some for nothing: a body that has just begun is not slow. */
+static double body_speed(const struct ommai_exchange *exchange, int64_t now_ns) {
+  double seconds = (double)(now_ns - exchange->created_ns) / 1e9;
+  return ((double)exchange->body.size + 65536) / (seconds + 0.01);
+}
+
+/* The slowest of the bodies that are being received and hold memory, which may be this one. */
+static struct ommai_exchange *find_slowest_body(struct ommai_server *server, struct ommai_exchange *own) {
+  int64_t now_ns = ommai_clock_ns();
+  struct ommai_exchange *slowest = own;
+  pthread_mutex_lock(&server->list_lock);
+  for (struct ommai_exchange *exchange = server->exchanges; exchange; exchange = exchange->next) {
+    if (atomic_load(&exchange->body_complete) || !exchange->body_reserved) continue;
+    if (body_speed(exchange, now_ns) < body_speed(slowest, now_ns)) slowest = exchange;
+  }
+  pthread_mutex_unlock(&server->list_lock);
+  return slowest;
+}
+
 bool ommai_server_reserve_body(struct ommai_exchange *exchange, size_t size) {
   struct ommai_server *server = exchange->server;
-  size_t before = atomic_fetch_add(&server->body_bytes, size);
-  if (before + size > server->max_total_body_bytes) {
-    atomic_fetch_sub(&server->body_bytes, size);
-    return false;
+  while (!take_body_bytes(server, size)) {
+    struct ommai_exchange *slowest = find_slowest_body(server, exchange);
+    if (slowest == exchange) return false;
+    struct ommai_api_error error;
+    ommai_api_fail(&error, 503, NULL, "The server is busy, and this request's body came more slowly than others.");
+    ommai_server_release_body(slowest); /* ours until it is complete: this is the IO thread */
+    ommai_exchange_fail(slowest, &error);
   }
   exchange->body_reserved += size;
   return true;
@@ -86,16 +120,14 @@ void ommai_server_release_body(struct ommai_exchange *exchange) {
   exchange->body_reserved = 0;
 }
 
-bool ommai_server_enlist(struct ommai_server *server, struct ommai_exchange *exchange) {
+void ommai_server_enlist(struct ommai_server *server, struct ommai_exchange *exchange) {
   pthread_mutex_lock(&server->list_lock);
   exchange->number = server->next_number++;
   exchange->next = server->exchanges;
   if (exchange->next) exchange->next->previous = exchange;
   server->exchanges = exchange;
   server->n_listed++;
-  bool accepted = !server->stopping;
   pthread_mutex_unlock(&server->list_lock);
-  return accepted;
 }
 
 void ommai_server_delist(struct ommai_server *server, struct ommai_exchange *exchange) {
@@ -120,9 +152,13 @@ bool ommai_server_has_model(const struct ommai_server *server, const char *name)
 
 void ommai_server_log(struct ommai_server *server, const char *what, const struct omma_error *error) {
   if (!server->log) return;
-  struct omma_error line = *error;
-  ommai_error_prefix(&line, "%s", what);
-  server->log(server->log_context, line.message);
+  struct ommai_log_line line;
+  ommai_log_line_begin(&line, server->allocator, server->log_json, "error", "failure");
+  ommai_log_line_string(&line, "while", what);
+  ommai_log_line_string(&line, "message", error->message);
+  const char *text = ommai_log_line_end(&line);
+  if (text) server->log(server->log_context, text);
+  ommai_log_line_free(&line);
 }
 
 static char *copy_string(const struct ommai_server *server, const char *text) {
@@ -160,16 +196,6 @@ static enum omma_status take_names(struct ommai_server *server, const struct omm
   return OMMA_OK;
 }
 
-static enum omma_status take_media_path(struct ommai_server *server, const char *path, struct omma_error *error) {
-  char *resolved = realpath(path, NULL);
-  if (!resolved) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "allowed_local_media_path", "%s: %s", path, strerror(errno));
-  }
-  server->media_path = copy_string(server, resolved);
-  free(resolved);
-  return server->media_path ? OMMA_OK : ommai_fail_memory(error, "media path", 1);
-}
-
 static enum omma_status take_media_hosts(struct ommai_server *server, const struct omma_server_options *options,
                                          struct omma_error *error) {
   size_t n_hosts = options->n_allowed_media_domains;
@@ -195,6 +221,15 @@ static enum omma_status take_media_hosts(struct ommai_server *server, const stru
 
 static int64_t limit_of_media(int64_t option) { return option < 0 ? 0 : or_default(option, DEFAULT_MEDIA); }
 
+static void take_connection_limits(struct ommai_server *server, const struct omma_server_options *options) {
+  server->min_body_rate = options->min_body_rate < 0 ? 0 : or_default(options->min_body_rate, DEFAULT_BODY_RATE);
+  server->body_rate_window_ns = or_default(options->body_rate_window_ms, DEFAULT_RATE_WINDOW_MS) * MILLISECOND;
+  server->max_connections = or_default(options->max_connections, DEFAULT_CONNECTIONS);
+  int64_t share = (server->max_connections * 3 + 3) / 4;
+  server->max_connections_per_address =
+      options->max_connections_per_address < 0 ? INT64_MAX : or_default(options->max_connections_per_address, share);
+}
+
 static void take_numbers(struct ommai_server *server, const struct omma_server_options *options) {
   server->max_body_bytes = (size_t)or_default(options->max_body_bytes, DEFAULT_BODY_BYTES);
   server->max_total_body_bytes = (size_t)options->max_total_body_bytes;
@@ -211,11 +246,18 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->image_options = options->image_options;
   server->media_cpu_ms = or_default(options->media_cpu_ms, DEFAULT_MEDIA_CPU_MS);
   server->idle_timeout_ns = or_default(options->idle_timeout_seconds, DEFAULT_IDLE_SECONDS) * 1000 * MILLISECOND;
+  server->head_timeout_ns = or_default(options->head_timeout_seconds, DEFAULT_HEAD_SECONDS) * 1000 * MILLISECOND;
   server->body_timeout_ns = or_default(options->body_timeout_seconds, DEFAULT_BODY_SECONDS) * 1000 * MILLISECOND;
   server->keep_alive_ns = or_default(options->keep_alive_ms, DEFAULT_KEEP_ALIVE_MS) * MILLISECOND;
   server->drain_ns = (options->drain_ms < 0 ? 0 : or_default(options->drain_ms, DEFAULT_DRAIN_MS)) * MILLISECOND;
+  take_connection_limits(server, options);
+  server->trust_media_uuids = options->trust_media_uuids;
+  server->metrics_without_key = options->metrics_without_key;
   server->log = options->log;
   server->log_context = options->log_context;
+  server->log_json = options->log_json;
+  server->log_access = options->log_access;
+  server->log_requests = options->log_requests;
   server->created = (int64_t)time(NULL);
 }
 
@@ -223,11 +265,15 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
                                      struct omma_error *error) {
   take_numbers(server, options);
   OMMAI_TRY(take_names(server, options, error));
-  if (options->api_key && options->api_key[0]) {
-    server->api_key = copy_string(server, options->api_key);
-    if (!server->api_key) return ommai_fail_memory(error, "API key", 1);
+  OMMAI_TRY(ommai_api_keys_take(options->api_keys, options->n_api_keys, server->allocator, &server->api_keys, error));
+  OMMAI_TRY(ommai_cross_origin_take(&options->cross_origin, server->allocator, &server->cross_origin, error));
+  if (options->allowed_local_media_path) {
+    OMMAI_TRY(ommai_media_root_open(options->allowed_local_media_path, &server->media_root, error));
   }
-  if (options->allowed_local_media_path) OMMAI_TRY(take_media_path(server, options->allowed_local_media_path, error));
+  if (options->unlogged_paths) {
+    server->unlogged_paths = copy_string(server, options->unlogged_paths);
+    if (!server->unlogged_paths) return ommai_fail_memory(error, "unlogged paths", 1);
+  }
   return take_media_hosts(server, options, error);
 }
 
@@ -239,6 +285,7 @@ static void init_locks(struct ommai_server *server) {
   pthread_cond_init(&server->list_changed, &attributes);
   pthread_condattr_destroy(&attributes);
   ommai_metrics_init(&server->metrics);
+  ommai_http_metrics_init(&server->http_metrics);
 }
 
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
@@ -258,17 +305,21 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   made->engine = engine;
   made->listener = -1;
   omma_model_get_info(model, &made->info);
+  made->info.max_model_len = omma_engine_max_model_len(engine);
   init_locks(made);
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
-  OMMAI_TRY_GOTO(
-      ommai_listener_open(options->host ? options->host : "127.0.0.1", options->port, &made->listener, &made->port, error),
-      failed);
+  const char *host = options->host ? options->host : "127.0.0.1";
+  if (!options->offline) {
+    OMMAI_TRY_GOTO(ommai_listener_open(host, options->port, &made->listener, &made->port, error), failed);
+  }
   OMMAI_TRY_GOTO(
       ommai_job_queue_create(n_workers, or_default(options->job_queue_limit, DEFAULT_JOBS), allocator, &made->jobs, error),
       failed);
-  OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
-  OMMAI_TRY_GOTO(ommai_http_start(made, options, error), failed);
+  if (!options->offline) {
+    OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
+    OMMAI_TRY_GOTO(ommai_http_start(made, error), failed);
+  }
   *server = made;
   return OMMA_OK;
 failed:
@@ -276,7 +327,13 @@ failed:
   return status;
 }
 
+enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error) {
+  return ommai_api_keys_check(keys, n_keys, error);
+}
+
 int ommai_server_port(const struct ommai_server *server) { return server->port; }
+
+bool ommai_server_is_local(const struct ommai_server *server) { return ommai_listener_is_local(server->listener); }
 
 enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, struct omma_error *error) {
   (void)server;
@@ -287,16 +344,16 @@ enum omma_status ommai_server_run(struct ommai_server *server, int stop_descript
   return OMMA_OK;
 }
 
-/* Under list_lock. Waits until *count is zero, at most until deadline_ns of the monotonic clock (0: without end). */
-static void wait_for_zero(struct ommai_server *server, const int64_t *count, int64_t deadline_ns) {
+/* Under list_lock. Waits for a change of the list, at most until deadline_ns of the monotonic clock (0: without end), which gives
+ * false. */
+static bool wait_for_change(struct ommai_server *server, int64_t deadline_ns) {
   struct timespec deadline = {.tv_sec = deadline_ns / (1000 * MILLISECOND), .tv_nsec = deadline_ns % (1000 * MILLISECOND)};
-  while (*count) {
-    if (!deadline_ns) {
-      pthread_cond_wait(&server->list_changed, &server->list_lock);
-    } else if (pthread_cond_timedwait(&server->list_changed, &server->list_lock, &deadline)) {
-      return;
-    }
-  }
+  if (!deadline_ns) return pthread_cond_wait(&server->list_changed, &server->list_lock) == 0;
+  return pthread_cond_timedwait(&server->list_changed, &server->list_lock, &deadline) == 0;
+}
+
+static void wait_for_zero(struct ommai_server *server, const int64_t *count, int64_t deadline_ns) {
+  while (*count && wait_for_change(server, deadline_ns)) continue;
 }
 
 static void abort_exchange(struct ommai_exchange *exchange) {
@@ -322,11 +379,16 @@ static void for_each_exchange(struct ommai_server *server, void (*act)(struct om
   }
 }
 
-static void drain(struct ommai_server *server) {
+/* Connections are accepted meanwhile, so that who asks learns why it gets nothing. */
+static void wait_for_answers(struct ommai_server *server) {
   pthread_mutex_lock(&server->list_lock);
-  server->stopping = true;
-  wait_for_zero(server, &server->n_listed, ommai_clock_ns() + server->drain_ns);
+  atomic_store(&server->stopping, true);
+  int64_t deadline_ns = ommai_clock_ns() + server->drain_ns;
+  while (atomic_load(&server->n_active) && wait_for_change(server, deadline_ns)) continue;
   pthread_mutex_unlock(&server->list_lock);
+}
+
+static void end_requests(struct ommai_server *server) {
   for_each_exchange(server, abort_exchange);
   pthread_mutex_lock(&server->list_lock);
   wait_for_zero(server, &server->n_listed, ommai_clock_ns() + FLUSH_NS);
@@ -337,24 +399,28 @@ static void drain(struct ommai_server *server) {
 void ommai_server_destroy(struct ommai_server *server) {
   if (!server) return;
   if (server->daemon) {
+    wait_for_answers(server);
     ommai_http_quiesce(server);
-    drain(server);
+    end_requests(server);
     ommai_http_stop(server);
-    pthread_mutex_lock(&server->list_lock);
-    wait_for_zero(server, &server->n_exchanges, 0);
-    pthread_mutex_unlock(&server->list_lock);
   }
+  pthread_mutex_lock(&server->list_lock);
+  wait_for_zero(server, &server->n_exchanges, 0);
+  pthread_mutex_unlock(&server->list_lock);
   ommai_watcher_destroy(server->watcher);
   ommai_job_queue_destroy(server->jobs);
   if (server->listener >= 0) close(server->listener);
   for (size_t i = 0; i < server->n_model_names; i++) free_string(server, server->model_names[i]);
-  free_string(server, server->api_key);
-  free_string(server, server->media_path);
+  ommai_api_keys_free(&server->api_keys, server->allocator);
+  ommai_cross_origin_free(&server->cross_origin);
+  ommai_media_root_close(&server->media_root);
+  free_string(server, server->unlogged_paths);
   for (size_t i = 0; i < server->fetch_rules.n_hosts; i++) free_string(server, server->media_hosts[i]);
   if (server->fetch_started) ommai_media_fetch_end();
   pthread_cond_destroy(&server->list_changed);
   pthread_mutex_destroy(&server->list_lock);
   ommai_metrics_destroy(&server->metrics);
+  ommai_http_metrics_destroy(&server->http_metrics);
   ommai_media_budget_destroy(&server->media_budget);
   ommai_release(server->allocator, server, 1, sizeof *server);
 }

@@ -1,4 +1,4 @@
-/* The OpenAI-compatible HTTP server over one model and one engine. It uses nothing of the engine but omma.h.
+/* The OpenAI-compatible server over one model and one engine. It uses nothing of the engine but omma.h.
  *
  * Usual order: ommai_server_create (listens at once) -> ommai_server_port -> ommai_server_run until a descriptor becomes readable
  * -> ommai_server_destroy -> omma_engine_destroy. */
@@ -9,21 +9,36 @@
 
 struct ommai_server;
 
+/* Which pages of other origins browsers let in, as in Starlette's CORSMiddleware: "*" in a list is all. No origins: none. */
+struct omma_cross_origin_options {
+  const char *const *origins, *const *methods, *const *headers;
+  size_t n_origins, n_methods, n_headers;
+  bool credentials;
+};
+
 /* Zero-initialised: the defaults. All strings are copied. */
 struct omma_server_options {
+  bool offline;     /* no socket: requests come from server/batch_request.h alone; what concerns connections has no meaning */
   const char *host; /* address or name to listen on; NULL: 127.0.0.1 */
   int port;         /* 0: any free one */
 
   const char *const *served_model_names; /* the first is used in replies that name none; none: last part of the model's path */
   size_t n_served_model_names;
-  const char *api_key; /* asked for on /v1 as `Authorization: Bearer KEY`; NULL: open */
+  /* One of them is asked for as `Authorization: Bearer KEY` on all paths but /health, /ping and /version; none: open. Only hashes are
+   * kept. An empty key is refused. */
+  const char *const *api_keys;
+  size_t n_api_keys;
+  bool metrics_without_key; /* nor on /metrics */
+  struct omma_cross_origin_options cross_origin;
 
-  int64_t max_body_bytes;          /* of one request; 0: 64 MiB */
-  int64_t max_total_body_bytes;    /* of all requests being received or parsed, more gives 503; 0: 8 bodies of full size */
+  int64_t max_body_bytes; /* of one request; 0: 64 MiB */
+  /* Of all requests being received or parsed; 0: 8 bodies of full size. Where one does not fit, the slowest of those being received
+   * gives up its place and gets 503. */
+  int64_t max_total_body_bytes;
   int64_t limit_images_per_prompt; /* 0: 64; negative: no images */
   int64_t limit_videos_per_prompt; /* the same of videos */
   struct omma_image_limits image_limits;
-  struct omma_image_options image_options; /* default min/max pixels; a request's mm_processor_kwargs win */
+  struct omma_image_options image_options; /* default min/max pixels; a request may have its own, none above this max_pixels */
   /* With `seeded`, requests without a seed of their own get one that follows from `seed` and from how many such came before; else a
    * random one. */
   bool seeded;
@@ -34,21 +49,36 @@ struct omma_server_options {
   bool allow_private_media_addresses; /* those hosts may have private, loopback or link-local addresses */
   int64_t media_timeout_ms;           /* of all of a request's fetches together; 0: 10,000 */
 
+  /* A picture's uuid stands for its pixels in the caches: whoever names it first decides what all others see. Else a uuid only
+   * tells apart what is the same. */
+  bool trust_media_uuids;
+
   int64_t max_media_bytes; /* memory that images of all requests take while they are decoded, codecs included; 0: 1.5 GiB */
   int64_t media_cpu_ms;    /* processor time for decoding the images of one request; 0: 30,000 */
 
-  int n_workers;             /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
-  int64_t job_queue_limit;   /* requests that may wait for a worker, more gives 503; 0: 256 */
-  int max_connections;       /* 0: 512 */
-  int64_t max_pending_bytes; /* events a slow reader may leave unread before its request is cancelled; 0: 4 MiB */
-  int idle_timeout_seconds;  /* connection without traffic, unless the server is at work on it; 0: 120 */
-  int body_timeout_seconds;  /* from the head to the last byte of the body; 0: 120. A head may take both timeouts together */
-  int64_t keep_alive_ms;     /* a comment line goes out after so much silence in a stream; 0: 5,000 */
-  int64_t drain_ms;          /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
+  int n_workers;           /* threads that parse, decode and prepare, one of them never at images; at least 2; 0: 3 */
+  int64_t job_queue_limit; /* requests that may wait for a worker, more gives 503; 0: 256 */
+  /* Open connections; 0: 512. When there are more, the slowest one without a complete request is closed; where all have one, the new
+   * one gets 503 from all but the endpoints that say how the server is. */
+  int max_connections;
+  int max_connections_per_address; /* the same for one client address, or one /64 of IPv6; 0: 3/4 of them; negative: no limit */
+  int64_t max_pending_bytes;       /* events a slow reader may leave unread before its request is cancelled; 0: 4 MiB */
+  int idle_timeout_seconds;        /* connection without traffic, unless the server is at work on it; 0: 120 */
+  int head_timeout_seconds;        /* from a head's first byte, or a new connection, to its last byte; 0: 20 */
+  int body_timeout_seconds;        /* from the head to the last byte of the body; 0: 120 */
+  int64_t min_body_rate;           /* bytes a second of a body, over any body_rate_window_ms; 0: 1,024; negative: any */
+  int64_t body_rate_window_ms;     /* 0: 10,000 */
+  int64_t keep_alive_ms;           /* a comment line goes out after so much silence in a stream; 0: 5,000 */
+  int64_t drain_ms;                /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
 
-  /* Gets one line per internal failure (those that a client sees as status 500), from any thread; NULL: none. */
+  /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal failure (those that a client sees as
+   * status 500), and those asked for below. Keys, texts and pictures are in none; what clients send is escaped. */
   void (*log)(void *context, const char *line);
   void *log_context;
+  bool log_json;              /* each line is a JSON object, else text */
+  bool log_access;            /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
+  const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
+  bool log_requests;          /* a line per chat or completion when it is understood: its id and settings */
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
 };
@@ -58,14 +88,21 @@ struct omma_server_options {
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
                                      struct omma_engine *engine, struct ommai_server **server, struct omma_error *error);
 
-/* The port listened on. */
+/* Whether create would take these keys, for those who want to know before a model is loaded. Errors: ARGUMENT (field "api_key"). */
+enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error);
+
+/* The port listened on; 0: none. */
 int ommai_server_port(const struct ommai_server *server);
+
+/* True when only programs of this machine can connect: the address listened on is a loopback one. */
+bool ommai_server_is_local(const struct ommai_server *server);
 
 /* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. Errors: IO. */
 enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, struct omma_error *error);
 
-/* Stops accepting, answers new requests with 503, lets running ones go on for drain_ms, cancels the rest (streams end with an
- * error event), waits for the engine to let go of each, joins all threads and frees everything. NULL is allowed. */
+/* Answers new requests and health checks with 503, lets running ones go on for drain_ms, then stops accepting, cancels the rest
+ * (streams end with an error event), waits for the engine to let go of each, joins all threads and frees everything. NULL is
+ * allowed. */
 void ommai_server_destroy(struct ommai_server *server);
 
 #endif

@@ -5,11 +5,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "server/api_keys.h"
 #include "server/connection_clock.h"
+#include "server/cross_origin.h"
 #include "server/exchange.h"
+#include "server/http_metrics.h"
 #include "server/job_queue.h"
 #include "server/media_budget.h"
 #include "server/media_fetch.h"
+#include "server/media_root.h"
 #include "server/metrics.h"
 #include "server/server.h"
 
@@ -18,6 +22,8 @@ struct ommai_watcher;
 
 #define OMMAI_MAX_MODEL_NAMES 16
 #define OMMAI_MAX_MEDIA_HOSTS 256
+/* Connections beside max_connections, for health checks and for refusals. */
+#define OMMAI_CHECK_CONNECTIONS 32
 
 struct ommai_server {
   /* Set at creation, read by every thread. */
@@ -28,8 +34,11 @@ struct ommai_server {
   char *model_names[OMMAI_MAX_MODEL_NAMES];
   size_t n_model_names;
   bool answers_to_path; /* no name was given, so that the path as given, vLLM's default, is a name too */
-  char *api_key;
-  char *media_path; /* resolved */
+  struct ommai_api_keys api_keys;
+  bool metrics_without_key;
+  struct ommai_cross_origin cross_origin;
+  struct ommai_media_root media_root;
+  bool trust_media_uuids;
   char *media_hosts[OMMAI_MAX_MEDIA_HOSTS];
   struct ommai_fetch_rules fetch_rules;
   bool fetch_started;
@@ -40,20 +49,26 @@ struct ommai_server {
   int64_t media_cpu_ms; /* processor time for the images of one request */
   bool seeded;
   uint64_t seed;
-  int64_t idle_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
+  int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
+  int64_t min_body_rate, body_rate_window_ns; /* 0: any rate */
+  int64_t max_connections, max_connections_per_address;
   int64_t created; /* seconds of the calendar */
   void (*log)(void *context, const char *line);
   void *log_context;
+  bool log_json, log_access, log_requests;
+  char *unlogged_paths; /* with commas between, or NULL */
   int listener, port;
   struct MHD_Daemon *daemon;
   struct ommai_job_queue *jobs;
   struct ommai_watcher *watcher;
   struct ommai_metrics metrics;
+  struct ommai_http_metrics http_metrics;
   struct ommai_media_budget media_budget;
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */
   atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */
-  atomic_int_least64_t n_active; /* requests handed to a worker and not answered yet */
+  atomic_int_least64_t n_active; /* requests handed to a worker and not answered yet; list_changed tells when there are less */
+  atomic_bool stopping;          /* new requests get 503 */
 
   /* Under list_lock, which is never taken by a thread that holds an exchange's lock. */
   pthread_mutex_t list_lock;
@@ -62,19 +77,19 @@ struct ommai_server {
   struct ommai_connection_clock *clocks; /* one per open connection */
   int64_t n_listed, n_exchanges;
   uint64_t next_number;
-  bool stopping; /* new requests get 503 */
 };
 
 /* Counts exchanges that exist, so that destroy can wait for the last. */
 void ommai_server_count_exchange(struct ommai_server *server, int change);
 
-/* Takes `size` more bytes of the budget for bodies; false when it is spent. */
+/* Takes `size` more bytes of the budget for bodies. Where it is spent, slower bodies lose what they have and get 503; false when there
+ * is none. IO thread. */
 bool ommai_server_reserve_body(struct ommai_exchange *exchange, size_t size);
 /* Frees the body and gives its bytes back. */
 void ommai_server_release_body(struct ommai_exchange *exchange);
 
-/* Into the list and out of it; IO thread. Enlisting numbers the exchange and returns false when the server is stopping. */
-bool ommai_server_enlist(struct ommai_server *server, struct ommai_exchange *exchange);
+/* Into the list and out of it; IO thread. Enlisting numbers the exchange. */
+void ommai_server_enlist(struct ommai_server *server, struct ommai_exchange *exchange);
 void ommai_server_delist(struct ommai_server *server, struct ommai_exchange *exchange);
 
 /* True when `name` is one of the served names. */

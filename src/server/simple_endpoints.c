@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/endpoints.h"
+#include "server/process_metrics.h"
 #include "server/server_state.h"
 
 static void reply_json(struct ommai_exchange *exchange, struct ommai_text *body) {
@@ -14,7 +15,8 @@ void ommai_endpoint_health(struct ommai_exchange *exchange) {
   struct ommai_text body;
   omma_engine_get_stats(exchange->server->engine, &stats);
   ommai_text_init(&body, exchange->allocator);
-  ommai_exchange_reply(exchange, stats.alive ? 200 : 503, "text/plain", &body);
+  bool serving = stats.alive && !atomic_load(&exchange->server->stopping);
+  ommai_exchange_reply(exchange, serving ? 200 : 503, "text/plain", &body);
 }
 
 void ommai_endpoint_version(struct ommai_exchange *exchange) {
@@ -38,7 +40,16 @@ void ommai_endpoint_metrics(struct ommai_exchange *exchange) {
   omma_engine_get_stats(server->engine, &stats);
   ommai_text_init(&body, exchange->allocator);
   ommai_metrics_write(&server->metrics, &stats, server->model_names[0], &body);
+  ommai_http_metrics_write(&server->http_metrics, &body);
+  ommai_process_metrics_write(&body);
   ommai_exchange_reply(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+}
+
+/* Whose chat template prompts are rendered by, and whether it is the checkpoint's own. */
+static void add_chat_template(struct ommai_text *body, const struct omma_model_info *info) {
+  ommai_text_add(body, "{\"rendered_as\":");
+  ommai_text_json_string(body, info->chat_template);
+  ommai_text_format(body, ",\"checkpoint_has_it\":%s}", info->chat_template_difference ? "false" : "true");
 }
 
 /* `root` is the name again: the real directory is nobody's business. */
@@ -53,9 +64,12 @@ static void add_model(struct ommai_text *body, const struct ommai_server *server
                     server->info.max_model_len, index);
   ommai_text_format(body, "\"object\":\"model_permission\",\"created\":%" PRId64 ",\"allow_create_engine\":false,",
                     server->created);
-  ommai_text_add(body,
-                 "\"allow_sampling\":true,\"allow_logprobs\":true,\"allow_search_indices\":false,\"allow_view\":true,"
-                 "\"allow_fine_tuning\":false,\"organization\":\"*\",\"group\":null,\"is_blocking\":false}]}");
+  ommai_text_add(
+      body,
+      "\"allow_sampling\":true,\"allow_logprobs\":true,\"allow_search_indices\":false,\"allow_view\":true,"
+      "\"allow_fine_tuning\":false,\"organization\":\"*\",\"group\":null,\"is_blocking\":false}],\"chat_template\":");
+  add_chat_template(body, &server->info);
+  ommai_text_add(body, "}");
 }
 
 void ommai_endpoint_models(struct ommai_exchange *exchange) {

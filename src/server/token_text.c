@@ -6,12 +6,21 @@
 #include "server/request_json.h"
 #include "server/server_state.h"
 
-bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, int32_t **tokens, size_t *n_tokens,
+bool ommai_text_tokenize(const struct ommai_server *server, const json_t *text, size_t most, int32_t **tokens, size_t *n_tokens,
                          struct ommai_api_error *error) {
   const char *bytes = json_string_value(text);
   size_t size = json_string_length(text), count = 0, again = 0;
   struct omma_error cause = {0};
-  if (omma_tokenize(server->model, bytes, size, NULL, 0, &count, &cause) != OMMA_OK) return ommai_api_fail_from(error, &cause);
+  if (omma_count_tokens(server->model, bytes, size, most + 1, &count, &cause) != OMMA_OK) {
+    return ommai_api_fail_from(error, &cause);
+  }
+  if (count > most) {
+    return ommai_api_fail(error, 400, "input_tokens",
+                          "This model's maximum context length is %" PRId64
+                          " tokens. However, your prompt contains at least %zu input tokens. Please reduce the length of "
+                          "the input prompt",
+                          server->info.max_model_len, count);
+  }
   int32_t *made = ommai_allocate(server->allocator, count, sizeof *made);
   if (!made) return ommai_api_fail_memory(error);
   if (omma_tokenize(server->model, bytes, size, made, count, &again, &cause) != OMMA_OK) {

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/allocator.h"
@@ -25,16 +24,12 @@ struct ommai_watcher {
 };
 
 /* Comment lines; heads and bodies that take too long: shutting the socket down makes libmicrohttpd's next read fail. The descriptor is
- * open while exchange or clock are listed. */
+ * open while its clock is listed. */
 static void tick(struct ommai_server *server) {
   int64_t now = ommai_clock_ns();
   pthread_mutex_lock(&server->list_lock);
   for (struct ommai_exchange *exchange = server->exchanges; exchange; exchange = exchange->next) {
-    if (atomic_load(&exchange->body_complete)) {
-      ommai_exchange_keep_alive(exchange, now - server->keep_alive_ns);
-    } else if (now - exchange->created_ns > server->body_timeout_ns) {
-      shutdown(exchange->clock->descriptor, SHUT_RDWR);
-    }
+    if (atomic_load(&exchange->body_complete)) ommai_exchange_keep_alive(exchange, now - server->keep_alive_ns);
   }
   ommai_connection_clock_expire(server, now);
   pthread_mutex_unlock(&server->list_lock);

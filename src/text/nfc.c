@@ -6,6 +6,7 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 
 /* UAX #15, section 9: a code point decomposes into at most 4, and form C has at most 3 times as many bytes. What has only one
@@ -33,18 +34,27 @@ static bool is_settled(uint32_t c) {
   return false;
 }
 
+enum kind { SETTLED, INERT, UNSETTLED };
+
+/* Inert is a settled one with which nothing behind it combines either, other than utf8proc may think. */
+static enum kind kind_of(uint32_t c) {
+  if (is_settled(c)) return SETTLED;
+  return ommai_unicode_is_inert(c) ? INERT : UNSETTLED;
+}
+
 /* Finds the next stretch [*first, *last) from `from` on that may change: it begins with the settled character before the
  * unsettled ones, with which they may combine. False when there is none. */
 static bool next_unsettled(const char *text, size_t size, size_t from, size_t *first, size_t *last) {
   size_t at = from, before = from, length;
   while (at < size) {
-    if (!is_settled(ommai_utf8_decode(text + at, &length))) break;
-    before = at;
+    enum kind kind = kind_of(ommai_utf8_decode(text + at, &length));
+    if (kind == UNSETTLED) break;
+    before = kind == INERT ? at + length : at;
     at += length;
   }
   if (at == size) return false;
   *first = before;
-  while (at < size && !is_settled(ommai_utf8_decode(text + at, &length))) at += length;
+  while (at < size && kind_of(ommai_utf8_decode(text + at, &length)) == UNSETTLED) at += length;
   *last = at;
   return true;
 }

@@ -7,13 +7,16 @@
 #include <stddef.h>
 
 /* A normalised text: `text` is the input itself where that is in form C already, else memory to give back with
- * ommai_nfc_release. The Unicode version is utf8proc's. */
+ * ommai_nfc_release. The Unicode version is that of the official tokenizers (unicode.h). */
 struct ommai_nfc_text {
   const char *text;
   size_t size;
   char *memory;
   size_t capacity;
 };
+
+/* Form C of a text has at least its bytes divided by this: the most is 7 to 2, for U+1FBE U+0308 U+0301. */
+#define OMMAI_NFC_MAX_SHRINKING 4
 
 /* Normalises `size` bytes of valid UTF-8. The result has at most 3 * size bytes. Thread-safe. Errors: MEMORY, LIMIT. */
 enum omma_status ommai_nfc(const char *text, size_t size, const struct omma_allocator *allocator, struct ommai_nfc_text *out,

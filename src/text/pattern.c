@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
 
 /* The general categories of Unicode: they share out all code points, so a union's complement is the union of the others. */
 static const char category_names[][3] = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl",
@@ -12,9 +14,9 @@ static const char category_names[][3] = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc
                                          "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};
 enum { N_CATEGORIES = sizeof category_names / sizeof category_names[0] };
 
-/* Scripts that split patterns name. */
-static const char *const script_names[] = {"Han",    "Hiragana", "Katakana", "Hangul", "Latin", "Greek",  "Cyrillic",
-                                           "Arabic", "Hebrew",   "Thai",     "Lao",    "Khmer", "Myanmar"};
+/* Scripts that split patterns name and whose members are known (tools/make_unicode_tables.py). */
+static const char *const script_names[] = {"Han",   "Hiragana", "Katakana", "Hangul", "Latin",
+                                           "Greek", "Hebrew",   "Thai",     "Lao",    "Khmer"};
 
 struct reader {
   const char *pattern;
@@ -127,16 +129,29 @@ static uint32_t categories_before_difference(const struct reader *reader, size_t
   return bits;
 }
 
+/* A character that stands for itself. Where the text has a younger one, the matcher sees its stand-in: neither may be named. */
+static enum omma_status literal(struct reader *reader) {
+  size_t length;
+  uint32_t c = ommai_utf8_decode(reader->pattern + reader->at, &length);
+  if (ommai_unicode_stands_in(c) || ommai_unicode_stand_in(c) != c) return refuse(reader, "unsupported character");
+  return copy(reader, length);
+}
+
+/* At the "-" in a class: with characters outside ASCII on either side it may be a range, which younger ones could lie in. */
+static bool is_wide_range(const struct reader *reader) {
+  return peek(reader, 0) == '-' && ((reader->pattern[reader->at - 1] | peek(reader, 1)) & 0x80);
+}
+
 /* The items of a class up to its "]", which is left to the caller. */
 static enum omma_status class_items(struct reader *reader) {
   if (peek(reader, 0) == ']') return refuse(reader, "empty class");
   while (reader->at < reader->size && peek(reader, 0) != ']') {
     if (peek(reader, 0) == '\\') {
       OMMAI_TRY(escape(reader));
-    } else if (peek(reader, 0) == '[' || starts_with(reader, "&&")) {
+    } else if (peek(reader, 0) == '[' || starts_with(reader, "&&") || is_wide_range(reader)) {
       return refuse(reader, "unsupported class");
     } else {
-      OMMAI_TRY(copy(reader, 1));
+      OMMAI_TRY(literal(reader));
     }
   }
   return reader->at < reader->size ? OMMA_OK : refuse(reader, "unfinished class");
@@ -196,7 +211,7 @@ static enum omma_status one_item(struct reader *reader) {
     case '{': return counted_quantifier(reader);
     case '^':
     case '$': return refuse(reader, "unsupported anchor");
-    default: return copy(reader, 1);
+    default: return literal(reader);
   }
 }
 

@@ -4,7 +4,8 @@
  * \h, [a&&[^b]], anchors. Only what is known to mean the same, or can be rewritten so, is accepted: literals, escaped
  * punctuation, \r \n \t \s \S, \p{..} and \P{..} of general categories and some scripts, ".", "|", classes, groups
  * (?: (?i: (?= (?! (?<= (?<!, and quantifiers, those without braces also lazy and possessive. A class of general categories
- * less another class, [\p{Lu}\p{Lo}&&[^\p{Han}]], becomes the complement of the other categories and that class. */
+ * less another class, [\p{Lu}\p{Lo}&&[^\p{Han}]], becomes the complement of the other categories and that class. Ranges
+ * outside ASCII, and literal characters that stand for others (unicode.h), are refused. */
 #ifndef OMMAI_TEXT_PATTERN_H
 #define OMMAI_TEXT_PATTERN_H
 

@@ -3,9 +3,13 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdbool.h>
+#include <string.h>
 
+#include "base/allocator.h"
 #include "base/error.h"
 #include "text/pattern.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
 
 /* Bounds of the matcher. A match first gets FIRST_STEPS and then twice as many each time it runs out; what it was given is
  * taken from the text's account of STEPS_PER_BYTE. The patterns in use need at most about four steps per byte, in long
@@ -57,8 +61,9 @@ enum omma_status ommai_splitter_create(const char *pattern, size_t size, struct 
 
 void ommai_splitter_destroy(struct ommai_splitter *splitter) { pcre2_code_free(code_of(splitter)); }
 
-enum omma_status ommai_split_begin(struct ommai_split *split, const struct ommai_splitter *splitter, struct omma_error *error) {
-  *split = (struct ommai_split){.splitter = splitter};
+enum omma_status ommai_split_begin(struct ommai_split *split, const struct ommai_splitter *splitter,
+                                   const struct omma_allocator *allocator, struct omma_error *error) {
+  *split = (struct ommai_split){.splitter = splitter, .allocator = allocator};
   split->match_data = pcre2_match_data_create(1, NULL);
   split->match_context = pcre2_match_context_create(NULL);
   if (!split->match_data || !split->match_context) {
@@ -69,17 +74,43 @@ enum omma_status ommai_split_begin(struct ommai_split *split, const struct ommai
   return OMMA_OK;
 }
 
+static void release_renamed(struct ommai_split *split) {
+  if (split->renamed) ommai_release(split->allocator, split->renamed, split->size, 1);
+  split->renamed = NULL;
+}
+
 void ommai_split_end(struct ommai_split *split) {
+  release_renamed(split);
   pcre2_match_data_free(split->match_data);
   pcre2_match_context_free(split->match_context);
   *split = (struct ommai_split){0};
 }
 
-void ommai_split_text(struct ommai_split *split, const char *text, size_t size) {
+/* Puts a copy with stand-ins in place of the text where that needs it. A stand-in is as long as what it stands for. */
+static enum omma_status rename_characters(struct ommai_split *split, struct omma_error *error) {
+  uint32_t instead;
+  size_t at = ommai_unicode_next_stand_in(split->text, split->size, 0, &instead);
+  if (at == split->size) return OMMA_OK;
+  split->renamed = ommai_allocate(split->allocator, split->size, 1);
+  if (!split->renamed) return ommai_fail_memory(error, "text", split->size);
+  memcpy(split->renamed, split->text, split->size);
+  while (at < split->size) {
+    char bytes[OMMAI_UTF8_MAX_BYTES];
+    size_t length = ommai_utf8_encode(instead, bytes);
+    memcpy(split->renamed + at, bytes, length);
+    at = ommai_unicode_next_stand_in(split->text, split->size, at + length, &instead);
+  }
+  split->text = split->renamed;
+  return OMMA_OK;
+}
+
+enum omma_status ommai_split_text(struct ommai_split *split, const char *text, size_t size, struct omma_error *error) {
+  release_renamed(split);
   split->text = text;
   split->size = size;
   split->at = split->match_first = split->match_last = 0;
   split->steps_left = (uint64_t)size * STEPS_PER_BYTE + STEPS_PER_TEXT;
+  return rename_characters(split, error);
 }
 
 /* pcre2_match with a growing limit. Returns its result; PCRE2_ERROR_MATCHLIMIT when the account is empty. */

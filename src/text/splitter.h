@@ -2,6 +2,7 @@
 #ifndef OMMAI_TEXT_SPLITTER_H
 #define OMMAI_TEXT_SPLITTER_H
 
+#include <omma/host.h>
 #include <omma/status.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,19 +20,23 @@ struct ommai_split {
   const struct ommai_splitter *splitter;
   void *match_data;
   void *match_context;
-  const char *text;
+  const struct omma_allocator *allocator;
+  char *renamed;    /* the text with stand-ins (unicode.h), where it has characters that need them; [size] */
+  const char *text; /* what the matcher sees: the caller's text, or renamed */
   size_t size;
   size_t at;                      /* everything before is handed out */
   size_t match_first, match_last; /* a match that waits behind a gap; empty: none */
   uint64_t steps_left;
 };
 
-/* Prepares a thread's cutting; ommai_split_end gives its memory back and allows a zeroed struct. Errors: MEMORY. */
-enum omma_status ommai_split_begin(struct ommai_split *split, const struct ommai_splitter *splitter, struct omma_error *error);
+/* Prepares a thread's cutting; the allocator must stay until ommai_split_end, which gives all memory back and allows a zeroed
+ * struct. Errors: MEMORY. */
+enum omma_status ommai_split_begin(struct ommai_split *split, const struct ommai_splitter *splitter,
+                                   const struct omma_allocator *allocator, struct omma_error *error);
 void ommai_split_end(struct ommai_split *split);
 
-/* Starts on a text of valid UTF-8, which must stay until the last piece is taken. */
-void ommai_split_text(struct ommai_split *split, const char *text, size_t size);
+/* Starts on a text of valid UTF-8, which must stay until the last piece is taken. Errors: MEMORY. */
+enum omma_status ommai_split_text(struct ommai_split *split, const char *text, size_t size, struct omma_error *error);
 
 /* The next piece [*first, *last) of the text; *first == *last at the end. The steps of the matcher are bounded by the size of
  * the text: a pattern that needs more (it backtracks without end) gives LIMIT. */

@@ -13,6 +13,7 @@ struct encoding {
   const struct ommai_tokenizer *tokenizer;
   struct ommai_split split;
   struct ommai_id_sink sink;
+  size_t limit; /* ids are counted so far; SIZE_MAX: all of them */
   bool parse_added;
   struct omma_error *error;
 };
@@ -34,13 +35,27 @@ static int32_t whole_piece(const struct ommai_tokenizer *tokenizer, const char *
   return id >= 0 && !(tokenizer->vocabulary.tokens[id].flags & OMMAI_TOKEN_SPECIAL) ? id : -1;
 }
 
+/* The fewest ids that `size` bytes can have once they are normalised. */
+static size_t fewest_ids(const struct ommai_tokenizer *tokenizer, size_t size) {
+  size_t longest = tokenizer->longest_token;
+  return longest ? size / longest + (size % longest != 0) : 0;
+}
+
+/* True where the limit is reached, with `size` bytes more; they then count as few as they can be. */
+static bool is_full(struct encoding *encoding, size_t size) {
+  size_t fewest = fewest_ids(encoding->tokenizer, size);
+  if (encoding->sink.count < encoding->limit && fewest < encoding->limit - encoding->sink.count) return false;
+  if (encoding->sink.count < encoding->limit) encoding->sink.count += fewest;
+  return true;
+}
+
 static enum omma_status encode_plain(struct encoding *encoding, const char *text, size_t size) {
   const struct ommai_tokenizer *tokenizer = encoding->tokenizer;
-  ommai_split_text(&encoding->split, text, size);
+  OMMAI_TRY(ommai_split_text(&encoding->split, text, size, encoding->error));
   for (;;) {
     size_t first, last;
     OMMAI_TRY(ommai_split_next(&encoding->split, &first, &last, encoding->error));
-    if (first == last) return OMMA_OK;
+    if (first == last || is_full(encoding, last - first)) return OMMA_OK;
     int32_t id = tokenizer->whole_pieces ? whole_piece(tokenizer, text + first, last - first) : -1;
     if (id >= 0) {
       ommai_id_sink_put(&encoding->sink, id);
@@ -55,7 +70,7 @@ static enum omma_status encode_plain(struct encoding *encoding, const char *text
 static enum omma_status cut_added(struct encoding *encoding, bool normalized, const char *text, size_t size,
                                   enum omma_status (*rest)(struct encoding *, const char *, size_t)) {
   const struct ommai_added_set *set = &encoding->tokenizer->added;
-  for (size_t at = 0; at < size;) {
+  for (size_t at = 0; at < size && !is_full(encoding, 0);) {
     size_t first = size, last = size;
     const struct ommai_added_token *token = NULL;
     if (encoding->parse_added) token = ommai_added_next(set, normalized, text, size, at, &first, &last);
@@ -80,11 +95,9 @@ static enum omma_status encode_between(struct encoding *encoding, const char *te
   return status;
 }
 
-enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer, const char *text, size_t size,
-                                        bool parse_added, int32_t *ids, size_t capacity, size_t *count,
-                                        struct omma_error *error) {
-  *count = 0;
-  if (size == 0) return OMMA_OK;
+static enum omma_status encode(struct encoding *encoding, const char *text, size_t size) {
+  const struct ommai_tokenizer *tokenizer = encoding->tokenizer;
+  struct omma_error *error = encoding->error;
   size_t offset;
   if (size > OMMAI_TOKENIZER_MAX_TEXT) {
     return ommai_fail(error, OMMA_ERROR_LIMIT, "text: %zu bytes, more than %zu", size, OMMAI_TOKENIZER_MAX_TEXT);
@@ -93,16 +106,34 @@ enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer,
     return ommai_fail(error, OMMA_ERROR_FORMAT, "text: invalid UTF-8 at byte %zu (0x%02x)", offset,
                       (unsigned char)text[offset]);
   }
-  struct encoding encoding = {.tokenizer = tokenizer, .parse_added = parse_added, .error = error};
+  OMMAI_TRY(ommai_split_begin(&encoding->split, tokenizer->splitter, &tokenizer->allocator, error));
+  enum omma_status status = cut_added(encoding, false, text, size, encode_between);
+  ommai_split_end(&encoding->split);
+  return status;
+}
+
+enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer, const char *text, size_t size,
+                                        bool parse_added, int32_t *ids, size_t capacity, size_t *count,
+                                        struct omma_error *error) {
+  *count = 0;
+  if (size == 0) return OMMA_OK;
+  struct encoding encoding = {.tokenizer = tokenizer, .limit = SIZE_MAX, .parse_added = parse_added, .error = error};
   encoding.sink = (struct ommai_id_sink){.ids = ids, .capacity = ids ? capacity : 0};
-  OMMAI_TRY(ommai_split_begin(&encoding.split, tokenizer->splitter, error));
-  enum omma_status status = cut_added(&encoding, false, text, size, encode_between);
-  ommai_split_end(&encoding.split);
-  OMMAI_TRY(status);
+  OMMAI_TRY(encode(&encoding, text, size));
   *count = encoding.sink.count;
   if (ids && *count > capacity) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "ids", "ids: room for %zu, needs %zu", capacity, *count);
   }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_tokenizer_count(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t limit,
+                                       size_t *count, struct omma_error *error) {
+  *count = fewest_ids(tokenizer, tokenizer->normalize ? size / OMMAI_NFC_MAX_SHRINKING : size);
+  if (size == 0 || *count >= limit) return OMMA_OK;
+  struct encoding encoding = {.tokenizer = tokenizer, .limit = limit, .parse_added = true, .error = error};
+  OMMAI_TRY(encode(&encoding, text, size));
+  *count = encoding.sink.count;
   return OMMA_OK;
 }
 

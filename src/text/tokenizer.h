@@ -2,8 +2,8 @@
  *
  * Encoding: added tokens are cut out of the text (leftmost, then longest), what lies between is normalised to Unicode form C
  * where the file says so, cut into pieces by the file's pattern, and each piece's bytes are joined by lowest merge rank. Ids are
- * those of the official `tokenizers` library without added special tokens (no BOS); the Unicode tables are those of PCRE2
- * and utf8proc, so characters that are newer than those may be cut elsewhere. */
+ * those of the official `tokenizers` library without added special tokens (no BOS), whose Unicode tables are followed too
+ * (unicode.h). */
 #ifndef OMMAI_TEXT_TOKENIZER_H
 #define OMMAI_TEXT_TOKENIZER_H
 
@@ -29,8 +29,8 @@ enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_a
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error);
 void ommai_tokenizer_destroy(struct ommai_tokenizer *tokenizer);
 
-/* True where `directory` has a file that ommai_tokenizer_load reads tokens from. */
-bool ommai_tokenizer_exists(const char *directory);
+/* Whether `directory` has a file that ommai_tokenizer_load reads tokens from. Errors: ARGUMENT, IO (what is there is no file). */
+enum omma_status ommai_tokenizer_present(const char *directory, bool *found, struct omma_error *error);
 
 /* Encodes `size` bytes of UTF-8. *count becomes the number of ids, which is never more than 3 * size. ids may be NULL to ask
  * for it. parse_added false: added tokens in the text are plain text.
@@ -39,6 +39,12 @@ bool ommai_tokenizer_exists(const char *directory);
 enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer, const char *text, size_t size,
                                         bool parse_added, int32_t *ids, size_t capacity, size_t *count,
                                         struct omma_error *error);
+
+/* Counts ids as ommai_tokenizer_encode with added tokens makes them, but no further than to `limit`: where there are so many or
+ * more, *count is at least `limit` and at most what there are. A text too long for fewer is not looked at: a token covers at most
+ * the longest one's bytes, and form C is at least a quarter as long as the text. Errors: as there. */
+enum omma_status ommai_tokenizer_count(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t limit,
+                                       size_t *count, struct omma_error *error);
 
 /* The bytes of n ids, one after the other; cut-off characters are left as they are (utf8.h replaces them). *size becomes the
  * number of bytes; out may be NULL to ask for it. Ids past the known tokens have no text. skip_special leaves out special

@@ -166,12 +166,16 @@ static enum omma_status load_document(struct loader *loader) {
 
 /* tokenizer.json where it is there, else tiktoken.model; a message about neither names the first. */
 static enum omma_status load_all(struct ommai_token_loader *common, const char *directory) {
-  if (ommai_file_exists(common->config_path)) {
+  char ranks[PATH_MAX];
+  bool found, has_ranks = false;
+  OMMAI_TRY(ommai_file_find(common->config_path, sizeof common->config_path, directory, "tokenizer_config.json", &found,
+                            common->error));
+  if (found) {
     OMMAI_TRY(ommai_json_load_file(common->config_path, MAX_CONFIG_BYTES, common->allocator, &common->config, common->error));
   }
-  char ranks[PATH_MAX];
-  if (!ommai_file_exists(common->path) && ommai_path_join(ranks, sizeof ranks, directory, "tiktoken.model") &&
-      ommai_file_exists(ranks)) {
+  OMMAI_TRY(ommai_file_find(common->path, sizeof common->path, directory, "tokenizer.json", &found, common->error));
+  if (!found) OMMAI_TRY(ommai_file_find(ranks, sizeof ranks, directory, "tiktoken.model", &has_ranks, common->error));
+  if (has_ranks) {
     memcpy(common->path, ranks, sizeof ranks);
     return ommai_token_loader_load_ranks(common);
   }
@@ -181,22 +185,25 @@ static enum omma_status load_all(struct ommai_token_loader *common, const char *
   return status;
 }
 
-bool ommai_tokenizer_exists(const char *directory) {
-  static const char *const files[] = {"tokenizer.json", "tiktoken.model"};
+enum omma_status ommai_tokenizer_present(const char *directory, bool *found, struct omma_error *error) {
   char path[PATH_MAX];
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    if (ommai_path_join(path, sizeof path, directory, files[i]) && ommai_file_exists(path)) return true;
+  OMMAI_TRY(ommai_file_find(path, sizeof path, directory, "tokenizer.json", found, error));
+  return *found ? OMMA_OK : ommai_file_find(path, sizeof path, directory, "tiktoken.model", found, error);
+}
+
+static void find_longest(struct ommai_tokenizer *tokenizer) {
+  for (int32_t id = 0; id < tokenizer->vocabulary.n_ids; id++) {
+    const struct ommai_token *token = ommai_vocabulary_get(&tokenizer->vocabulary, id);
+    if (token && token->size > tokenizer->longest_token) tokenizer->longest_token = token->size;
   }
-  return false;
+  for (size_t i = 0; i < tokenizer->added.n; i++) {
+    if (tokenizer->added.tokens[i].strip_left || tokenizer->added.tokens[i].strip_right) tokenizer->longest_token = 0;
+  }
 }
 
 enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error) {
   struct ommai_token_loader loader = {.vocabulary_name = "model.vocab", .allocator = allocator, .error = error, .max_id = -1};
-  if (!ommai_path_join(loader.path, sizeof loader.path, directory, "tokenizer.json") ||
-      !ommai_path_join(loader.config_path, sizeof loader.config_path, directory, "tokenizer_config.json")) {
-    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "tokenizer: the directory's name is too long");
-  }
   loader.tokenizer = ommai_allocate(allocator, 1, sizeof *loader.tokenizer);
   if (!loader.tokenizer) return ommai_fail_memory(error, "tokenizer", sizeof *loader.tokenizer);
   loader.tokenizer->allocator = *allocator;
@@ -204,6 +211,7 @@ enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_a
   ommai_release(allocator, loader.special, loader.tokenizer->added.capacity, 1);
   json_decref(loader.config);
   if (status == OMMA_OK) {
+    find_longest(loader.tokenizer);
     *tokenizer = loader.tokenizer;
   } else {
     ommai_tokenizer_destroy(loader.tokenizer);

@@ -18,6 +18,8 @@ struct ommai_tokenizer {
   struct ommai_splitter *splitter;
   bool normalize;    /* to form C */
   bool whole_pieces; /* a piece that is a token is taken as it is, without merges ("ignore_merges") */
+  /* The most bytes of normalised text that a token covers; 0: without limit, for an added token takes white space along. */
+  size_t longest_token;
 };
 
 #endif

@@ -77,8 +77,7 @@ size_t ommai_utf8_encode(uint32_t code_point, char out[OMMAI_UTF8_MAX_BYTES]) {
   return n;
 }
 
-/* The length of the ASCII run at the beginning. */
-static size_t ascii_run(const char *text, size_t size) {
+size_t ommai_utf8_ascii_run(const char *text, size_t size) {
   size_t at = 0;
   for (; size - at >= 8; at += 8) {
     uint64_t word;
@@ -91,7 +90,7 @@ static size_t ascii_run(const char *text, size_t size) {
 
 bool ommai_utf8_valid(const char *text, size_t size, size_t *offset) {
   for (size_t at = 0;;) {
-    at += ascii_run(text + at, size - at);
+    at += ommai_utf8_ascii_run(text + at, size - at);
     if (at == size) return true;
     size_t length;
     uint32_t code_point;

@@ -24,6 +24,9 @@ uint32_t ommai_utf8_decode(const char *text, size_t *length);
 /* Writes a code point (at most U+10FFFF, no surrogate) and returns its bytes, 1 to 4. */
 size_t ommai_utf8_encode(uint32_t code_point, char out[OMMAI_UTF8_MAX_BYTES]);
 
+/* The length of the ASCII run at the beginning. */
+size_t ommai_utf8_ascii_run(const char *text, size_t size);
+
 /* True when all bytes are valid; otherwise *offset is where the first broken or unfinished sequence begins. */
 bool ommai_utf8_valid(const char *text, size_t size, size_t *offset);
 

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/pace.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
 #include "vision/vision_rows.h"
@@ -15,15 +16,12 @@ enum phase { PHASE_ENTER, PHASE_ATTEND, PHASE_LEAVE, PHASE_DONE };
 /* The two ways in which blocks attend. */
 enum reach { REACH_PLANE, REACH_WINDOW, N_REACHES };
 
-/* Rounds of tasks in one slice, whatever the clock says. */
-enum { MAX_ROUNDS = 1 << 20 };
-
 struct attention {
   struct omma_attention_plan *plan; /* NULL for windows where the tower has none */
   size_t workspace_size;
   int64_t n_steps;
   double flops;
-  double round; /* see round_of */
+  struct ommai_pace pace;
 };
 
 struct ommai_vision_run {
@@ -34,8 +32,8 @@ struct ommai_vision_run {
 
   enum phase phase;
   int64_t block, next_task;
-  int64_t first_task;                           /* of the slice in progress */
-  double enter_round, leave_round, merge_round; /* see round_of */
+  int64_t first_task;                                   /* of the slice in progress */
+  struct ommai_pace enter_pace, leave_pace, merge_pace; /* see pace_of */
   ommai_stage_tap tap;
   void *tap_context;
 };
@@ -239,7 +237,7 @@ static double guess_round(const struct ommai_vision_run *run, const struct atten
   const struct ommai_vision_config *config = config_of(run);
   double weights = (double)(config->hidden_size * (ommai_vision_patch_dim(config) + 3 * config->hidden_size));
   double tile_flops = 2 * weights * (double)run->rows.tiles.tile_rows;
-  return run->enter_round * attention->flops / ((double)attention->n_steps * tile_flops);
+  return run->enter_pace.round_ns * attention->flops / ((double)attention->n_steps * tile_flops);
 }
 
 /* Whether tiles that leave `block` also go through a merger. */
@@ -251,30 +249,21 @@ static bool merges(const struct ommai_vision_config *config, int64_t block) {
   return false;
 }
 
-/* Nanoseconds that a round takes, one task of the present phase on every worker; 0 before the first. Tiles with a merger take up to
- * twice as long as others. */
-static double *round_of(struct ommai_vision_run *run) {
-  if (run->phase == PHASE_ENTER) return &run->enter_round;
-  if (run->phase == PHASE_LEAVE) return merges(config_of(run), run->block) ? &run->merge_round : &run->leave_round;
+/* Of the present phase's tasks. Tiles with a merger take up to twice as long as others. */
+static struct ommai_pace *pace_of(struct ommai_vision_run *run) {
+  if (run->phase == PHASE_ENTER) return &run->enter_pace;
+  if (run->phase == PHASE_LEAVE) return merges(config_of(run), run->block) ? &run->merge_pace : &run->leave_pace;
   struct attention *attention = attention_of(run);
-  if (attention->round == 0) attention->round = guess_round(run, attention);
-  return &attention->round;
-}
-
-/* Steps of one kind are not all alike, and a slice of short ones must not make the next one long: the estimate rises at once and
- * falls slowly. */
-static void learn(double *round, double seen) {
-  double kept = 0.9 * *round;
-  *round = seen > kept ? seen : kept;
+  if (attention->pace.round_ns == 0) attention->pace.round_ns = guess_round(run, attention);
+  return &attention->pace;
 }
 
 enum omma_status ommai_vision_run_advance_for(struct ommai_vision_run *run, int64_t ns, struct omma_error *error) {
   if (run->phase == PHASE_DONE) return OMMA_OK;
   int64_t n_workers = run->team ? run->team->n_workers : 1, start = ommai_clock_ns(), count;
-  double *round = round_of(run), rounds = *round > 0 ? (double)ns / *round : 1;
-  int64_t n_rounds = rounds < MAX_ROUNDS ? (int64_t)rounds : MAX_ROUNDS;
-  OMMAI_TRY(run_tasks(run, ommai_max_i64(n_rounds, 1) * n_workers, &count, error));
-  learn(round, (double)(ommai_clock_ns() - start) / (double)ommai_div_up(count, n_workers));
+  struct ommai_pace *pace = pace_of(run);
+  OMMAI_TRY(run_tasks(run, ommai_pace_tasks(pace, ns, n_workers), &count, error));
+  ommai_pace_learn(pace, ommai_clock_ns() - start, count, n_workers);
   return OMMA_OK;
 }
 

@@ -36,7 +36,8 @@ struct ommai_vision_config {
   int64_t window_size;                   /* side of a window in merged tokens; 0: none */
   bool windowed[OMMAI_VISION_MAX_DEPTH]; /* blocks whose attention stays inside windows */
   int64_t n_deepstack;
-  int64_t deepstack_layers[OMMAI_VISION_MAX_DEEPSTACK]; /* ascending block numbers */
+  int64_t deepstack_layers[OMMAI_VISION_MAX_DEEPSTACK];  /* ascending block numbers */
+  int64_t deepstack_mergers[OMMAI_VISION_MAX_DEEPSTACK]; /* each one's merger, by its number in the checkpoint */
 };
 
 /* Values of one patch: in_channels * temporal_patch_size * patch_size^2. */

@@ -137,11 +137,13 @@ done:
 }
 
 static enum omma_status open_files(struct ommai_checkpoint *self, struct omma_error *error) {
-  char single[PATH_MAX], index[PATH_MAX];
-  OMMAI_TRY(join(self, OMMAI_CHECKPOINT_FILE, single, error));
-  OMMAI_TRY(join(self, OMMAI_CHECKPOINT_INDEX, index, error));
-  if (ommai_file_exists(single)) return open_single(self, single, error);
-  if (ommai_file_exists(index)) return open_sharded(self, index, error);
+  char path[PATH_MAX];
+  bool found;
+  OMMAI_TRY(join(self, OMMAI_CHECKPOINT_INDEX, path, error)); /* the longer name */
+  OMMAI_TRY(ommai_file_find(path, sizeof path, self->directory, OMMAI_CHECKPOINT_FILE, &found, error));
+  if (found) return open_single(self, path, error);
+  OMMAI_TRY(ommai_file_find(path, sizeof path, self->directory, OMMAI_CHECKPOINT_INDEX, &found, error));
+  if (found) return open_sharded(self, path, error);
   return ommai_fail(error, OMMA_ERROR_IO, "%s: found neither %s nor %s", self->directory, OMMAI_CHECKPOINT_FILE,
                     OMMAI_CHECKPOINT_INDEX);
 }

@@ -170,15 +170,21 @@ failed:
 static enum omma_status encode_header(const struct ommai_safetensors_writer *writer, unsigned char **bytes, size_t *size,
                                       struct omma_error *error) {
   json_t *header = make_header(writer);
-  if (!header) return ommai_fail(error, OMMA_ERROR_MEMORY, "%s: out of memory for the JSON header", writer->path);
-  size_t text_size = json_dumpb(header, NULL, 0, JSON_COMPACT);
+  size_t text_size = header ? json_dumpb(header, NULL, 0, JSON_COMPACT) : 0;
+  if (text_size == 0) {
+    json_decref(header);
+    return ommai_fail(error, OMMA_ERROR_MEMORY, "%s: out of memory for the JSON header", writer->path);
+  }
   uint64_t length = (uint64_t)ommai_round_up((int64_t)text_size, HEADER_ALIGNMENT);
   *size = LENGTH_BYTES + (size_t)length;
   *bytes = ommai_allocate(&writer->allocator, *size, 1);
   if (*bytes) {
     memset(*bytes, ' ', *size);
     memcpy(*bytes, &length, sizeof length);
-    json_dumpb(header, (char *)*bytes + LENGTH_BYTES, text_size, JSON_COMPACT);
+    if (json_dumpb(header, (char *)*bytes + LENGTH_BYTES, text_size, JSON_COMPACT) != text_size) {
+      ommai_release(&writer->allocator, *bytes, *size, 1);
+      *bytes = NULL;
+    }
   }
   json_decref(header);
   return *bytes ? OMMA_OK : ommai_fail_memory(error, writer->path, *size);

@@ -4,12 +4,15 @@ import pathlib
 
 import pytest
 
+from omma_program import Omma
+
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 
 
 def pytest_addoption(parser):
     parser.addoption("--omma", required=True, help="the program to test")
     parser.addoption("--model", default=str(GOLDEN / "qwen3_vl_tied"), help="a model directory with weights")
+    parser.addoption("--full", action="store_true", help="more runs of the tests that can have any number of them")
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +23,8 @@ def model(request):
 @pytest.fixture(scope="session")
 def pictures():
     return GOLDEN / "pictures"
+
+
+@pytest.fixture(scope="session")
+def omma(request):
+    return Omma(request.config.getoption("--omma"))

@@ -13,33 +13,16 @@ import signal
 import struct
 import subprocess
 import time
+import urllib.request
 
 import pytest
 
-COMMANDS = ["chat", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
+from omma_program import refused
+
+COMMANDS = ["chat", "run", "serve", "batch", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
             "bench encoder", "bench decode", "bench serve"]
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
-
-
-class Omma:
-    def __init__(self, path):
-        self.path = os.path.abspath(path)
-
-    def __call__(self, *arguments, stdin=b"", timeout=120):
-        words = [str(word) for word in arguments]
-        return subprocess.run([self.path, *words], input=stdin, capture_output=True, timeout=timeout, check=False)
-
-    def json(self, *arguments, stdin=b""):
-        done = self(*arguments, stdin=stdin)
-        assert done.returncode == 0, done.stderr.decode()
-        assert done.stdout.count(b"\n") == 1 and done.stdout.endswith(b"\n")
-        return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="session")
-def omma(request):
-    return Omma(request.config.getoption("--omma"))
 
 
 @pytest.fixture(scope="session")
@@ -50,16 +33,6 @@ def no_weights(model, tmp_path_factory):
         if file.is_file() and not file.name.startswith("model"):
             shutil.copy(file, folder / file.name)
     return folder
-
-
-def refused(done, code, *words):
-    """One line of error, nothing on stdout, the exit code, and all of the words in the line."""
-    error = done.stderr.decode()
-    assert done.returncode == code, error
-    assert done.stdout == b""
-    assert error.startswith("omma: ") and error.endswith("\n") and error.count("\n") == 1, error
-    for word in words:
-        assert str(word) in error, error
 
 
 def read_safetensors(path):
@@ -122,6 +95,7 @@ def test_defaults_are_shown(omma):
 
 
 def test_version(omma):
+    assert omma("-V").stdout == omma("--version").stdout
     done = omma("--version")
     assert done.returncode == 0 and re.fullmatch(rb"omma \d+\.\d+\.\d+\n", done.stdout)
 
@@ -231,13 +205,37 @@ def test_missing_value(omma):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["serve", "--api-key", "--port", "1"],
+        ["chat", "--prompt", "--json"],
+        ["chat", "--prompt", "--anything"],
+        ["chat", "--prompt", "-v"],
+        ["chat", "-p", "--", "x"],
+        ["chat", "--image", "--prompt", "x"],
+        ["chat", "--max-tokens", "--seed", "1"],
+    ],
+)
+def test_an_option_is_no_value(omma, words):
+    refused(omma(*words), 2, "a value is missing", f"{words[2]}, is an option", f"={words[2]} gives it")
+
+
+@pytest.mark.parametrize("words", [["--prompt=--json"], ["--prompt", "-5 or 5?"], ["--prompt", "- a list"], ["--prompt", "---\na diff"]])
+def test_values_that_begin_with_dashes(omma, no_weights, words):
+    """They come as far as the weights that are not there."""
+    refused(omma("chat", "--model", no_weights, *words), 1, "model.safetensors")
+
+
+@pytest.mark.parametrize(
     "words, why",
     [
         (["encode", "x.png"], "--output"),
         (["preprocess", "x.png"], "--output"),
         (["encode", "--output", "o"], "arguments are missing"),
         (["plan"], "arguments are missing"),
-        (["tokenize", "text"], "unexpected argument"),
+        (["tokenize", "one", "two"], "in quotes"),
+        (["tokenize", "one", "--text", "two"], "--text"),
+        (["detokenize", "1", "--tokens", "2"], "--tokens"),
         (["serve", "one", "two"], "unexpected argument"),
         (["serve", "one", "--model", "two"], "--model"),
         (["plan", ".", "--model", "two"], "--model"),
@@ -303,7 +301,7 @@ def test_no_picture(omma, model, tmp_path):
     refused(omma("plan", text, "--model", model), 1, text)
 
 
-@pytest.mark.parametrize("source", ["https://example.org/a.png", "http://127.0.0.1/a.png", "ftp://x/y", "file:///etc/passwd"])
+@pytest.mark.parametrize("source", ["https://example.org/a.png", "http://127.0.0.1/a.png", "ftp://x/y"])
 def test_addresses_are_refused(omma, model, source):
     refused(omma("chat", "--image", source, "--prompt", "x", "--model", model), 2, source, "not fetched")
 
@@ -381,7 +379,8 @@ def test_plan_without_weights(omma, no_weights, pictures):
     parts = ["weight_bytes", "kv_cache_bytes", "vision_workspace_bytes", "language_workspace_bytes", "linear_scratch_bytes",
              "table_bytes"]
     assert memory["total_bytes"] >= max(memory[part] for part in parts) > 0
-    assert plan["peak_gflops"] > 0
+    assert plan["peak_gflops"] == max(plan["peaks"]) > 0 and len(plan["peaks"]) == 3
+    assert (plan["peak_note"] is not None) == (min(plan["peaks"]) < 0.95 * max(plan["peaks"]))
 
 
 def test_plan_as_table(omma, no_weights):
@@ -427,7 +426,9 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     assert "published values" in model["published_values"]
     done = omma("plan", tmp_path / "config.json")
     text = done.stdout.decode()
-    assert done.returncode == 0 and done.stderr == b"" and "1024x1024" in text
+    assert done.returncode == 0 and "1024x1024" in text
+    # The larger ones may not fit into the memory of the machine that this runs on.
+    assert all("fit" in line or "the weights take" in line for line in done.stderr.decode().splitlines())
     for part in (family, f"{n_layers} layers", "segments", "windows", "keys and values", "total",
                  f"preprocessor_config.json   not found: {model['published_values']}"):
         assert part in text
@@ -568,7 +569,7 @@ def test_chat_json(omma, model, pictures):
     assert usage["prompt_tokens"] == len(answer["prompt_token_ids"])
     assert usage["total_tokens"] == usage["prompt_tokens"] + 5
     assert isinstance(answer["text"], str) and answer["boxes"] == []
-    assert set(answer["timings"]) == {"queue", "preprocess", "encode", "prefill", "decode"}
+    assert set(answer["timings"]) == {"decode_image", "queue", "preprocess", "encode", "prefill", "decode"}
     assert [entry["id"] for entry in answer["logprobs"]] == answer["token_ids"]
     for entry in answer["logprobs"]:
         assert entry["logprob"] <= 0 and len(entry["top"]) == 2
@@ -640,6 +641,68 @@ def test_chat_prompt_too_long(omma, model):
     refused(omma("chat", "--model", model, "--max-model-len", "64", "--prompt", "one two three " * 100), 1, "64")
 
 
+def test_a_picture_that_cannot_fit_is_refused_before_weights_are_packed(omma, model, no_weights, pictures):
+    """The model has no weights here: had they been looked for, the message would be another."""
+    question = ["chat", "--model", no_weights, "--image", pictures / "meadow_163x97.jpg", "--min-pixels", "500000", "--prompt", "hello"]
+    refused(omma(*question, "--kv-cache-bytes", "128K"), 1, "tokens", "of pictures", "--max-pixels", "--kv-cache-bytes")
+    error = omma(*question, "--kv-cache-bytes", "128K").stderr.decode()
+    assert "kv_cache_bytes" not in error
+    enough = re.search(r"--kv-cache-bytes (\d+M)", error)[1]
+    refused(omma(*question, "--kv-cache-bytes", enough), 1, "safetensors")
+    refused(omma(*question, "--max-model-len", "100"), 1, "maximum context length is 100 tokens", "--max-pixels")
+    refused(omma("chat", "--model", no_weights, "--prompt", "hello " * 1000, "--kv-cache-bytes", "128K"), 1, "shorten the prompt")
+
+
+def test_plan_warns_of_pictures_that_do_not_fit(omma, no_weights):
+    small = ["--kv-cache-bytes", "256K"]
+    done = omma("plan", no_weights, "1000x1000", "100x100", *small, "--max-pixels", "1M")
+    warnings = done.stderr.decode().splitlines()
+    assert done.returncode == 0 and len(warnings) == 1, warnings
+    assert "1000x1000" in warnings[0] and "--max-pixels" in warnings[0] and "--kv-cache-bytes" in warnings[0]
+    bytes_needed = re.search(r"--kv-cache-bytes (\d+M)", warnings[0])[1]
+    assert not omma("plan", no_weights, "1000x1000", "--max-pixels", "1M", "--kv-cache-bytes", bytes_needed).stderr
+    assert not omma("plan", no_weights, "1000x1000", "--max-pixels", "1M").stderr
+
+
+def test_plan_warns_of_weights_that_do_not_fit(omma, tmp_path):
+    shutil.copy(GOLDEN.parent / "data/configs/qwen3-vl-235b-a22b.json", tmp_path / "config.json")
+    warnings = omma("plan", tmp_path, "--dtype", "f32").stderr.decode()
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    if free < 900e9:
+        assert re.search(r"the weights take 8\d\d GiB, and [0-9.]+ [MG]iB of memory are free", warnings), warnings
+
+
+def test_plan_tells_what_is_free(omma, no_weights):
+    assert re.search(r"free on this machine +[0-9.]+ [KMGT]iB", omma("plan", no_weights).stdout.decode())
+    plan = omma.json("plan", no_weights, "--kv-cache-bytes", "1M", "--json")["memory"]
+    assert plan["max_model_len"] == plan["kv_cache_tokens"]
+
+
+def test_verbose_tells_where_the_time_went(omma, model, pictures):
+    done = omma("chat", "--model", model, "-v", "--image", pictures / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2")
+    assert re.search(r"decode image 0\.\d+ s, preprocess .* together \d+\.\d+ s", done.stderr.decode())
+    timings = omma.json("chat", "--model", model, "--image", pictures / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2",
+                        "--json")["timings"]
+    assert list(timings) == ["decode_image", "queue", "preprocess", "encode", "prefill", "decode"] and timings["decode_image"] > 0
+
+
+def test_serve_states_the_context_that_fits(omma, model):
+    process = subprocess.Popen([omma.path, "serve", "--model", model, "--port", "0", "--kv-cache-bytes", "128K"],
+                               stderr=subprocess.PIPE)
+    said = process.stderr.readline().decode()
+    fits = int(re.search(r"may have (\d+) tokens together, not", said)[1])
+    assert "warning" in said and "--kv-cache-bytes" in said and f"--max-model-len {fits}" in said
+    line = said
+    while "http://" not in line:
+        line = process.stderr.readline().decode()
+    address = re.search(r"http://127\.0\.0\.1:\d+/v1", line)[0]
+    with urllib.request.urlopen(address + "/models") as reply:
+        assert json.load(reply)["data"][0]["max_model_len"] == fits
+    process.terminate()
+    assert process.wait(60) == 0
+    process.stderr.close()
+
+
 def test_chat_without_a_box(omma, model, pictures, tmp_path):
     words = ["chat", "--model", model, "--image", pictures / "tile_64x64.png", "--prompt", "Hello", "--max-tokens", "3"]
     done = omma(*words, "--ignore-eos", "--boxes", tmp_path / "out.png")
@@ -700,7 +763,7 @@ def int8(omma, no_weights):
     done = omma("info", "--vision-dtype", "int8", "--model", no_weights)
     if done.returncode:
         refused(done, 1, "vision_weights", "VNNI")
-        pytest.skip("no VNNI")
+        pytest.skip(done.stderr.decode().strip())
     return ["--vision-dtype", "int8"]
 
 
@@ -814,6 +877,68 @@ def test_verify_tells_a_wrong_tensor_once(omma, model, tmp_path, change, said):
     assert [check["what"] for check in wrong] == [name] and said in wrong[0]["details"]
 
 
+def test_verify_shows_names_without_what_terminals_obey(omma, model, tmp_path):
+    folder = tmp_path / "named"
+    shutil.copytree(model, folder)
+    file = next(path for path in sorted(folder.glob("*.safetensors")) if path.name.startswith("model"))
+    header, data = read_safetensors(file)
+    name = next(name for name in header if name != "__metadata__")
+    header["\x1b[2Jevil\x9b5m\u202etensor"] = header.pop(name)
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    done = omma("verify", "--model", folder)
+    assert done.returncode == 1
+    assert b" [2Jevil  5m   tensor" in done.stdout and b"\x1b" not in done.stdout and b"\xc2\x9b" not in done.stdout
+
+
+def changed_config(model, tmp_path, change):
+    folder = tmp_path / "changed"
+    shutil.copytree(model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize("command", [["plan"], ["verify"], ["info"], ["chat", "--prompt", "x"]])
+def test_quantized_checkpoints_are_refused(omma, model, tmp_path, command):
+    folder = changed_config(model, tmp_path, lambda config: config.update(quantization_config={"quant_method": "awq"}))
+    done = omma(*command, "--model", folder)
+    refused(done, 1, "quantization_config: awq is not supported", "take the checkpoint that it was made from")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "link"])
+@pytest.mark.parametrize("name", ["generation_config.json", "tokenizer_config.json", "chat_template.jinja", "tokenizer.json"])
+def test_what_is_no_file_is_not_missing(omma, model, tmp_path, kind, name):
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    path = folder / name
+    path.unlink(missing_ok=True)
+    {"fifo": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to("nowhere")}[kind](path)
+    refused(omma("plan", "--model", folder), 1, name)
+
+
+def test_another_chat_template(omma, model, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}\n{{ m.content }}\x1b[2J{% endfor %}")
+    words = ["chat", "--model", folder, "--prompt", "x", "--max-tokens", "1", "--threads", "1"]
+    refused(omma(*words), 1, "chat_template.jinja: line ", "--trust-family-chat-template")
+    done = omma(*words, "--trust-family-chat-template")
+    assert done.returncode == 0 and b"omma: warning: " in done.stderr and b"prompts are rendered in the form of" in done.stderr
+    assert b"\x1b" not in done.stderr
+    found = omma.json("info", "--model", folder, "--json")["model"]
+    assert "line " in found["chat_template_difference"]
+    (folder / "chat_template.jinja").unlink()
+    if "chat_template" not in json.loads((folder / "tokenizer_config.json").read_text()):
+        refused(omma(*words), 1, "no chat template", "--trust-family-chat-template")
+    # What asks nothing of a chat does not care.
+    assert omma("plan", "--model", folder).returncode == 0
+    bench = omma("bench", "decode", "--model", folder, "--threads", "1", "--context", "8", "--tokens", "2", "--repeat", "1",
+                 "--warmup", "0", "--json")
+    assert bench.returncode == 0 and b"template" not in bench.stderr
+
+
 @pytest.mark.parametrize("segments", ["96", "64x3", "20,7,33", "8x2,100"])
 def test_bench_attention(omma, segments):
     words = ["bench", "attention", "--head-dim", "32", "--heads", "4", "--kv-heads", "2", "--segments", segments]
@@ -872,11 +997,33 @@ def test_bench_encoder(omma, model, sizes, batch):
     assert result["peak_gflops"] == max(result["peaks"]) and len(result["peaks"]) == 4 and result["planned_bytes"] > 0
     doubtful = result["times_peak"] < 1 or min(result["peaks"]) < 0.95 * max(result["peaks"])
     assert (result["peak_note"] is not None) == doubtful
-    assert result["slices"]["number"] > 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
+    assert result["slices"]["number"] >= 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
     assert (result["separate"] is None) == (result["n_pictures"] == 1)
     if result["separate"]:
         ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]
         assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize("level", ["scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16"])
+def test_bench_encoder_holds_its_plan(omma, level):
+    demo = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
+    if level not in omma.json("info", "--json")["levels"]:
+        pytest.skip(f"this CPU lacks the level {level}")
+    if omma.is_instrumented():
+        pytest.skip("a sanitizer's shadow memory counts as taken")
+    words = ["--model", demo, "--image-size", "700x1024", "--isa", level, "--threads", 2]
+    result = omma.json("bench", "encoder", *words, "--repeat", 1, "--json")
+    # oneDNN's objects and the C library's heap have no plan either, and the kernel counts pages in lots of 64 for each thread.
+    assert 0 < result["peak_bytes"] <= result["planned_bytes"] + (1 << 20) and result["code_bytes"] >= 0
+    done = omma("bench", "encoder", *words, "--repeat", 1)
+    assert re.search(rb"memory beside weights .* planned .*\n  code, not planned ", done.stdout)
+
+
+def test_plan_tells_the_resize(omma, no_weights):
+    plan = omma.json("plan", "--model", no_weights, "--json", "64x64", "1024x64", "--max-pixels", 4096)
+    same, smaller = plan["images"]
+    assert (same["resized_width"], same["resized_height"]) == (64, 64) and same["resize_bytes"] == 0
+    assert smaller["resized_width"] < 1024 and smaller["resize_bytes"] > 0
 
 
 @pytest.mark.parametrize("name", ["qwen3_vl_tied", "qwen3_vl_moe", "kimi_vl"])
@@ -900,6 +1047,22 @@ def test_bench_decode(omma, name):
     kept = 32 if name == "kimi_vl" else 2 * config["num_key_value_heads"] * config["head_dim"]
     short, long = (found["bytes_per_step"] for found in result["contexts"])
     assert long - short == 56 * config["num_hidden_layers"] * kept * 4
+
+
+def test_bench_decode_of_many_answers(omma, model):
+    result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 12, "--context", "70", "--repeat", 1,
+                       "--warmup", 0, "--batch", 3, "--temperature", 0.8, "--top-p", 0.9, "--json")
+    (context,) = result["contexts"]
+    assert result["batch"] == 3 and 0 <= result["draw_and_schedule_share"] < 1
+    assert context["decode_tokens_per_s"] == pytest.approx(3e3 / context["decode_ms_min"])
+    assert "prefill_ms_min" not in context
+
+
+def test_plan_counts_requests_at_once(omma, model):
+    one, many = (omma.json("plan", model, "640x480", "--kv-cache-bytes", "64M", "--max-num-seqs", n, "--json")["memory"] for n in (1, 32))
+    assert (one["max_sequences"], many["max_sequences"]) == (1, 32)
+    assert many["table_bytes"] > one["table_bytes"] and many["request_bytes"] == one["request_bytes"]
+    assert many["total_bytes"] - one["total_bytes"] >= 31 * one["request_bytes"]
 
 
 def test_bench_decode_refuses(omma, no_weights):
@@ -928,7 +1091,6 @@ def wait_for_line(process, pattern, seconds=60):
 def test_serve_starts_and_stops(omma, model):
     words = [omma.path, "serve", model, "--port", "0", "--max-num-seqs", "4", "--limit-mm-per-prompt", '{"image": 2, "video": 0}']
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        wait_for_line(process, r"warning: .*--max-num-seqs")
         port = int(wait_for_line(process, r"http://127\.0\.0\.1:(\d+)/v1").group(1))
         assert port > 0
         process.send_signal(signal.SIGINT)
@@ -951,4 +1113,4 @@ def test_interrupt_ends_an_answer(omma, model):
         process.stdout.read()
         code = process.wait(timeout=30)
         error = process.stderr.read().decode()
-    assert (code, error) == (1, "omma: interrupted\n")
+    assert (code, error) == (130, "omma: interrupted\n")

@@ -15,6 +15,7 @@ static void words_become_paths(void **state) {
       {" \t ", {NULL}},
       {"a.png", {"a.png"}},
       {"  a.png\tb.png ", {"a.png", "b.png"}},
+      {"a.png\r\nb.png\n", {"a.png", "b.png"}},
       {"'my cat.png'", {"my cat.png"}},
       {"\"my 'cat'.png\" b", {"my 'cat'.png", "b"}},
       {"my\\ cat\\'s.png b", {"my cat's.png", "b"}},

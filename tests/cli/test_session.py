@@ -48,7 +48,7 @@ class Terminal:
             try:
                 self.screen += os.read(self.master, 4096).decode(errors="replace").replace("\r\n", "\n")
                 # Where the cursor is sent and what is wiped does not matter here.
-                self.screen = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", self.screen)
+                self.screen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.screen)
             except OSError as closed:
                 raise AssertionError(f"ended without {pattern!r}: {self.screen!r}") from closed
         before, self.screen = self.screen[: found.end()], self.screen[found.end() :]
@@ -56,6 +56,16 @@ class Terminal:
 
     def write(self, text):
         os.write(self.master, text.encode())
+
+    def bytes_read(self):
+        return int(re.search(r"rchar: (\d+)", pathlib.Path(f"/proc/{self.process.pid}/io").read_text()).group(1))
+
+    def write_read(self, text):
+        """Writes keys that show nothing, and waits until the program has read them."""
+        end = self.bytes_read() + len(text.encode())
+        self.write(text)
+        while self.bytes_read() < end:
+            time.sleep(0.01)
 
     def tell(self, line):
         """Types a line at the prompt and gives what comes back before the next prompt."""
@@ -123,7 +133,7 @@ def editing(start, edits):
 
 def test_commands(session):
     terminal = session()
-    for command in ("/image", "/system", "/reset", "/help", "/quit", "Ctrl-C"):
+    for command in ("/image", "/system", "/reset", "/help", "/bye", "/quit", "Ctrl-C"):
         assert command in terminal.tell("/help")
     assert "no such command" in terminal.tell("/nonsense")
     assert "a new conversation)" in terminal.tell("/reset")
@@ -142,7 +152,7 @@ def test_commands_in_capitals(session, pictures):
     assert "no such command" in terminal.tell("/NONSENSE")
 
 
-@pytest.mark.parametrize("word", ["quit", "exit ", "Quit", "/exit", "/QUIT"])
+@pytest.mark.parametrize("word", ["quit", "exit ", "Quit", "/exit", "/QUIT", "/bye"])
 def test_words_that_leave(session, word):
     terminal = session()
     for question in (f"{word.strip('/ ')} now?", f"{word.strip('/ ')}ing"):
@@ -191,6 +201,35 @@ def test_pictures_however_their_path_is_written(session, odd_names):
     assert terminal.tell("What is this?").strip()
 
 
+def test_verbose_tells_what_each_answer_took(session):
+    terminal = session("-v")
+    for _ in range(2):
+        assert re.search(r"prompt tokens, 4 answer tokens; decode image .* together", terminal.tell("Hello"))
+
+
+def test_a_full_context_has_a_way_out(session, pictures):
+    """What fills it is said, and the question's picture waits for the new conversation."""
+    terminal = session("--max-model-len", "160", "--max-tokens", "60")
+    terminal.tell("Hello")
+    terminal.tell(f"/image {pictures}/tile_64x64.png")
+    said = terminal.tell("Hello " * 10)
+    for _ in range(3):
+        if "taken back" in said:
+            break
+        terminal.tell(f"/image {pictures}/tile_64x64.png")
+        said = terminal.tell("Hello " * 10)
+    assert re.search(r"the conversation so far fills \d+ of 160 tokens.*/reset.*its pictures wait", said), said
+    assert "the pictures of the last question wait" in terminal.tell("/reset")
+    assert "taken back" not in terminal.tell("What is this?")
+    assert "(a new conversation)" in terminal.tell("/reset")
+
+
+def test_a_question_that_never_fits_says_so(session):
+    terminal = session("--max-model-len", "100")
+    said = terminal.tell("many words " * 100)
+    assert "does not fit by itself" in said and "shorten the prompt" in said and "/reset" not in said
+
+
 def test_a_tilde_is_home(session, odd_names, home):
     shutil.copy(odd_names / "a.png", home)
     terminal = session()
@@ -234,21 +273,167 @@ def test_interrupt_ends_the_answer_alone(session):
     assert "a new conversation" in terminal.tell("/reset")
 
 
-def test_interrupt_at_the_prompt(session):
-    terminal = session()
-    terminal.write("half a line\x03")
-    terminal.read(r"\(again Ctrl-C, Ctrl-D or /quit leaves\)\n> $")
+def interrupt_line(terminal):
+    """Types something and then Ctrl-C; a terminal drops what has not been read by then."""
+    terminal.write("half a line")
+    terminal.read("half a line$")
+    terminal.write("\x03")
+
+
+def test_interrupt_clears_a_line(editing):
+    """However often: a line that was typed never counts towards leaving."""
+    terminal = editing()
+    for _ in range(3):
+        interrupt_line(terminal)
+        terminal.read(r"\^C\n> $")
+    terminal.write("\x03")
+    terminal.read(r"\(Ctrl-C again, Ctrl-D or /bye leaves\)\n> $")
+    interrupt_line(terminal)
+    terminal.read(r"\^C\n> $")
+    assert "a new conversation" in terminal.tell("/reset")
+
+
+def test_interrupt_twice_leaves(editing):
+    terminal = editing()
+    terminal.write("\x03")
+    terminal.read(r"leaves\)\n> $")
     assert "a new conversation" in terminal.tell("/reset")
     terminal.write("\x03")
     terminal.read(r"leaves\)\n> $")
     terminal.write("\x03")
-    assert terminal.leave() == 0
+    assert terminal.leave() == 130
+
+
+def test_interrupt_of_plain_lines_never_leaves(start):
+    """What a terminal of this kind drops is not told: it may have been a line."""
+    terminal = start(terminal="dumb")
+    for _ in range(3):
+        terminal.write("half a line\x03")
+        terminal.read(r"\(Ctrl-D or /bye leaves\)\n> $")
+    assert "a new conversation" in terminal.tell("/reset")
+
+
+def test_interrupt_drops_an_open_question(session):
+    terminal = session()
+    for key in ("\x03", "\x04"):
+        terminal.write('"""one\n')
+        terminal.read(r"\n\.\.\. $")
+        terminal.write(key)
+        terminal.read(r"\n> $")
+    assert "a new conversation" in terminal.tell("/reset")
 
 
 def test_terminate_at_the_prompt(session):
     terminal = session()
     terminal.process.send_signal(signal.SIGTERM)
-    assert terminal.leave() == 0
+    assert terminal.leave() == 143
+
+
+def test_terminate_ends_an_answer_and_the_conversation(session):
+    terminal = session("--max-tokens", "100000", "--temperature", "1")
+    terminal.write("Hello\n")
+    terminal.read(r"\n.")
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.leave() == 143
+
+
+def ask_lines(terminal, *lines):
+    """Types lines, each at the prompt that the one before leaves, and gives the answer to the last."""
+    for line in lines[:-1]:
+        terminal.write(line + "\n")
+        terminal.read(r"\n\.\.\. $")
+    return terminal.tell(lines[-1])
+
+
+@pytest.fixture
+def alone(omma, model):
+    """The answer to one question of its own, as terminals show it."""
+
+    def alone(question, *words):
+        command = [omma, "chat", "--model", model, "--max-tokens", "4", "--ignore-eos", *words, "--prompt", question]
+        return re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", " ", subprocess.run(command, capture_output=True, check=True).stdout.decode())
+
+    return alone
+
+
+@pytest.mark.parametrize("lines", [
+    ['"""What is', '  this?"""'],
+    ['"""', "What is", "  this?", '"""'],
+    ['  """What is', '  this?', '""" '],
+])
+def test_quotes_make_one_question_of_lines(session, alone, lines):
+    terminal = session()
+    assert ask_lines(terminal, *lines) == alone("What is\n  this?")
+
+
+def test_quoted_text_is_no_command(session, alone):
+    terminal = session()
+    assert terminal.tell('"""/reset"""') == alone("/reset")
+    assert terminal.tell('""" """') == terminal.tell('""""""') == terminal.tell("  ") == ""
+
+
+def test_a_system_message_of_lines(session, alone):
+    terminal = session()
+    said = ask_lines(terminal, '/system """', "Be brief.", "Be kind.", '"""')
+    assert "with this system message" in said
+    assert terminal.tell("Hello") == alone("Hello", "--system", "Be brief.\nBe kind.")
+
+
+def paste(text):
+    return f"\x1b[200~{text}\x1b[201~"
+
+
+def tell_paste(terminal, text):
+    """Pastes a text, whose lines the terminal shows, and takes what comes between Enter and the next prompt."""
+    terminal.write(paste(text))
+    terminal.read(re.escape(text.split()[-1]))
+    terminal.write("\r")
+    return terminal.read(r"\n> $")[:-2].lstrip("\n")
+
+
+@pytest.mark.parametrize("text", ["What is\n  this?", "What is\r\n  this?\r\n", "What is\r  this?\r", "What \x07is\n  this?\n\n"])
+def test_a_paste_of_lines_is_one_question(editing, alone, text):
+    terminal = editing()
+    assert tell_paste(terminal, text) == alone("What is\n  this?")
+
+
+def test_a_paste_is_edited_before_it_is_sent(editing, alone, home):
+    terminal = editing()
+    terminal.write("Tell: " + paste("größe\n世界") + "!\x01x")
+    terminal.read("世界!")
+    terminal.write("\r")
+    assert terminal.read(r"\n> $")[:-2].split("\n")[-2] + "\n" == alone("xTell: größe\n世界!")
+    first = terminal.tell("/reset")
+    assert "a new conversation" in first
+    terminal.write(UP * 2)
+    terminal.read("世界!")
+    terminal.write("\x03")
+    terminal.read(r"\^C\n> $")
+    leave(terminal)
+    assert (home / ".local/state/omma/history").read_text() == "/reset\n"
+
+
+def test_a_long_paste(editing):
+    terminal = editing()
+    terminal.write(paste("word " * 3000 + "end"))
+    terminal.read("end")
+    terminal.write("\x03")
+    terminal.read(r"\^C\n> $")
+    assert "a new conversation" in terminal.tell("/reset")
+
+
+def test_interrupt_in_a_paste(editing):
+    terminal = editing()
+    terminal.write_read("\x1b[200~half a")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.read(r"\^C\n> $")
+    assert "a new conversation" in terminal.tell("/reset")
+
+
+def test_pasted_paths_of_lines_are_pictures(editing, odd_names):
+    terminal = editing()
+    lines = "\n".join(re.sub(r"([ '])", r"\\\1", str(odd_names / name)) for name in ("a.png", "b 1.png"))
+    assert tell_paste(terminal, lines).count("(64x64, goes with the next question)") == 2
 
 
 def test_wrong_use_on_a_terminal(omma, model):

@@ -53,6 +53,12 @@ static struct inputs make_inputs(struct test_random *random, int64_t d, enum omm
   return inputs;
 }
 
+static float highest(const struct inputs *inputs) {
+  float highest = row_of(inputs, X)[0];
+  for (int64_t i = 1; i < inputs->d; i++) highest = fmaxf(highest, row_of(inputs, X)[i]);
+  return highest;
+}
+
 static void free_inputs(struct inputs *inputs) {
   for (int i = 0; i < INPUTS; i++) guarded_free(&inputs->rows[i]);
 }
@@ -75,6 +81,7 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
       break;
     case OPERATION_silu_mul: ops->silu_mul(x, other, inputs->d, out, inputs->type); break;
     case OPERATION_convert: ops->convert(x, inputs->d, out, inputs->type); break;
+    case OPERATION_exp_scaled: ops->exp_scaled(x, highest(inputs), 0.5f, inputs->d, out, inputs->type); break;
     case OPERATION_add: ops->add(out, x, inputs->d); break;
     case OPERATION_add_weighted: ops->add_weighted(out, rows, weights, 5, inputs->d); break;
     case OPERATION_gelu_tanh: ops->gelu_tanh(out, inputs->d); break;
@@ -99,12 +106,17 @@ static struct guarded run_guarded(const struct ommai_row_ops *ops, int operation
   return out;
 }
 
-static double expected_at(const struct inputs *inputs, int operation, int64_t i, double mean, double variance, double square) {
+/* What the whole row says about it. */
+struct row_facts {
+  double mean, variance, square, highest;
+};
+
+static double expected_at(const struct inputs *inputs, int operation, int64_t i, const struct row_facts *facts) {
   int64_t half = inputs->d / 2, pair = i < half ? i + half : i - half;
   double x = row_of(inputs, X)[i], y = row_of(inputs, OTHER)[i], w = row_of(inputs, WEIGHT)[i], b = row_of(inputs, BIAS)[i];
   switch (operation) {
-    case OPERATION_layer_norm: return (x - mean) / sqrt(variance + 1e-6) * w + b;
-    case OPERATION_rms_norm: return x / sqrt(square + 1e-6) * w;
+    case OPERATION_layer_norm: return (x - facts->mean) / sqrt(facts->variance + 1e-6) * w + b;
+    case OPERATION_rms_norm: return x / sqrt(facts->square + 1e-6) * w;
     case OPERATION_rope_half:
       return x * row_of(inputs, COSINE)[i % half] +
              (i < half ? -1.0 : 1.0) * row_of(inputs, X)[pair] * row_of(inputs, SINE)[i % half];
@@ -112,6 +124,7 @@ static double expected_at(const struct inputs *inputs, int operation, int64_t i,
       return x * row_of(inputs, COSINE)[i / 2] + (i % 2 ? 1.0 : -1.0) * row_of(inputs, X)[i ^ 1] * row_of(inputs, SINE)[i / 2];
     case OPERATION_silu_mul: return x / (1 + exp(-x)) * y;
     case OPERATION_convert: return x;
+    case OPERATION_exp_scaled: return exp((x - facts->highest) * 0.5);
     case OPERATION_add: return x + y;
     case OPERATION_gelu_tanh: return y / (1 + exp(-1.5957691216057308 * (y + 0.044715 * y * y * y)));
     case OPERATION_gelu_erf: return 0.5 * y * erfc(-y * 0.7071067811865476);
@@ -122,23 +135,25 @@ static double expected_at(const struct inputs *inputs, int operation, int64_t i,
 
 /* Relative error (L2) of an output, over what is allowed. */
 static double error_of(const struct inputs *inputs, int operation, const struct guarded *out) {
-  double mean = 0, square = 0, variance = 0, difference = 0, norm = 0, whole = 0, d = (double)inputs->d;
+  double difference = 0, norm = 0, whole = 0, d = (double)inputs->d;
+  struct row_facts facts = {.highest = highest(inputs)};
   const float *x = row_of(inputs, X);
   bool wide = out->size == (size_t)inputs->d * sizeof(float);
   for (int64_t i = 0; i < inputs->d; i++) {
-    mean += x[i] / d;
-    square += (double)x[i] * x[i] / d;
+    facts.mean += x[i] / d;
+    facts.square += (double)x[i] * x[i] / d;
   }
-  for (int64_t i = 0; i < inputs->d; i++) variance += (x[i] - mean) * (x[i] - mean) / d;
+  for (int64_t i = 0; i < inputs->d; i++) facts.variance += (x[i] - facts.mean) * (x[i] - facts.mean) / d;
   for (int64_t i = 0; i < inputs->d; i++) {
-    double expected = expected_at(inputs, operation, i, mean, variance, square);
+    double expected = expected_at(inputs, operation, i, &facts);
     double found = wide ? ((const float *)(void *)out->data)[i] : ommai_bf16_to_f32(((const ommai_bf16 *)(void *)out->data)[i]);
     difference += (found - expected) * (found - expected);
     norm += expected * expected;
     for (int which = X; which <= BIAS; which++) whole += (double)row_of(inputs, which)[i] * row_of(inputs, which)[i];
   }
   /* Of few numbers nearly everything may cancel: then against the inputs, and for a mean that is taken off against what is left. */
-  if (inputs->d < 64) norm += whole * (operation == OPERATION_layer_norm ? 1 + mean * mean / (variance + 1e-6) : 1);
+  if (inputs->d < 64)
+    norm += whole * (operation == OPERATION_layer_norm ? 1 + facts.mean * facts.mean / (facts.variance + 1e-6) : 1);
   return sqrt(difference) / ((wide ? 5e-7 : 3e-3) * sqrt(norm) + 1e-30);
 }
 

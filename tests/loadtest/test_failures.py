@@ -199,7 +199,7 @@ def test_interrupt_tells_what_there_is(request, model):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 1 and "interrupted" in err
+    assert process.returncode == 130 and "interrupted" in err
     assert "Successful requests:                     3 " in out and "Failed requests:                         3 " in out
 
 

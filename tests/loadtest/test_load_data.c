@@ -78,6 +78,26 @@ static void custom_images(void **state) {
   unlink(path);
 }
 
+/* Nothing is copied from nowhere: an empty file, and a text of no characters. */
+static void empty_files_and_texts(void **state) {
+  (void)state;
+  char empty[] = "/tmp/omma_data_XXXXXX.jsonl", blank[] = "/tmp/omma_data_XXXXXX.jsonl";
+  write_file(empty, "");
+  write_file(blank, "{\"content\": [{\"type\": \"text\", \"text\": \"\"}]}\n");
+  struct ommai_data_settings data = {.kind = OMMAI_DATA_CUSTOM_IMAGE, .path = empty, .n_requests = 1, .output_len = 3};
+  struct test_allocator allocator;
+  struct ommai_data_set set;
+  struct omma_error error;
+  test_allocator_init(&allocator);
+  assert_fails(ommai_data_set_make(&data, &form, &allocator.interface, &set, &error), OMMA_ERROR_ARGUMENT, "no usable entry",
+               &error);
+  ommai_data_set_release(&set);
+  data.path = blank;
+  fail_every_allocation(&data, 1);
+  unlink(empty);
+  unlink(blank);
+}
+
 static void hub_rows(void **state) {
   (void)state;
   char path[] = "/tmp/omma_data_XXXXXX.jsonl";
@@ -117,11 +137,8 @@ static void completions_take_no_pictures(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(random_data),
-      cmocka_unit_test(custom_images),
-      cmocka_unit_test(hub_rows),
-      cmocka_unit_test(conversations),
-      cmocka_unit_test(completions_take_no_pictures),
+      cmocka_unit_test(random_data), cmocka_unit_test(custom_images), cmocka_unit_test(empty_files_and_texts),
+      cmocka_unit_test(hub_rows),    cmocka_unit_test(conversations), cmocka_unit_test(completions_take_no_pictures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Figures of replies that are written down by hand, and what surrounds them. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/allocator.h"
 #include "loadtest/accuracy.h"
@@ -92,6 +93,22 @@ static void an_allocation_fails(void **state) {
   test_fail_every_allocation(compute, 11);
 }
 
+/* Whatever was counted, a sum of it is no negative rate. */
+static void sums_do_not_overflow(void **state) {
+  (void)state;
+  struct ommai_metrics metrics = {.completed = 1, .total_input = INT64_MAX, .total_output = INT64_MAX, .duration = 1};
+  struct ommai_accuracy accuracy = {0};
+  struct ommai_load_report report = {.metrics = &metrics, .accuracy = &accuracy};
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  ommai_report_table(&report, out);
+  fclose(out);
+  assert_null(strstr(text, " -"));
+  assert_non_null(strstr(text, "18446744073709551616"));
+  free(text);
+}
+
 static double score(const char *text, const char *answers, bool exact) {
   struct ommai_accuracy accuracy = {0};
   struct omma_error error;
@@ -174,6 +191,7 @@ int main(void) {
       cmocka_unit_test(unusable_answers_are_not_judged),
       cmocka_unit_test(numbers_as_python_prints_them),
       cmocka_unit_test(file_names),
+      cmocka_unit_test(sums_do_not_overflow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

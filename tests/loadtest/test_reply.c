@@ -1,6 +1,8 @@
 /* A reply that is read byte by byte, with every allocation failing in turn, and events that end it. */
 #include "loadtest/reply.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "support/test.h"
 
@@ -73,6 +75,47 @@ static void outcomes(void **state) {
   ends_with("", true, "without a token");
 }
 
+/* A server may say anything about its tokens. */
+static void impossible_counts_are_not_believed(void **state) {
+  (void)state;
+  static const char *const usages[] = {"-1",  "-9223372036854775808", "9223372036854775807", "4294967296", "1.5", "\"7\"",
+                                       "null"};
+  for (size_t i = 0; i < sizeof usages / sizeof usages[0]; i++) {
+    struct test_allocator allocator;
+    struct ommai_reply reply;
+    char text[300];
+    test_allocator_init(&allocator);
+    begin(&reply, true, &allocator.interface);
+    snprintf(text, sizeof text, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%s,\"completion_tokens\":%s}}\n\n",
+             usages[i], usages[i]);
+    assert_true(ommai_reply_feed(&reply, text, strlen(text)));
+    assert_int_equal(reply.output_tokens, -1);
+    assert_int_equal(reply.prompt_len, 9);
+    ommai_reply_release(&reply);
+  }
+}
+
+/* An answer of more bytes than a tokenizer counts fails by itself. */
+static void endless_answers_fail_alone(void **state) {
+  (void)state;
+  enum { PIECE = 1 << 20 };
+  struct test_allocator allocator;
+  struct ommai_reply reply;
+  char *event = malloc(PIECE + 100);
+  test_allocator_init(&allocator);
+  begin(&reply, true, &allocator.interface);
+  size_t size = (size_t)snprintf(event, 100, "data: {\"choices\":[{\"delta\":{\"content\":\"");
+  memset(event + size, 'x', PIECE);
+  size += PIECE;
+  size += (size_t)snprintf(event + size, 20, "\"}}]}\n\n");
+  for (int i = 0; i < 8; i++) assert_true(ommai_reply_feed(&reply, event, size));
+  assert_false(ommai_reply_feed(&reply, event, size));
+  assert_string_equal(reply.error, "the answer has more than 8388608 bytes");
+  ommai_reply_release(&reply);
+  free(event);
+  assert_int_equal(allocator.n_live, 0);
+}
+
 static void the_first_reason_counts(void **state) {
   (void)state;
   struct test_allocator allocator;
@@ -94,6 +137,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(byte_by_byte_with_failing_allocations),
       cmocka_unit_test(outcomes),
+      cmocka_unit_test(impossible_counts_are_not_believed),
+      cmocka_unit_test(endless_answers_fail_alone),
       cmocka_unit_test(the_first_reason_counts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

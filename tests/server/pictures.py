@@ -5,12 +5,12 @@ import struct
 import zlib
 
 
-def png(width=8, height=8):
+def png(width=8, height=8, shade=0):
     def chunk(kind, data):
         body = kind + data
         return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
-    rows = b"".join(b"\0" + bytes((x * 7 + y * 13 + c) % 256 for x in range(width) for c in range(3)) for y in range(height))
+    rows = b"".join(b"\0" + bytes((x * 7 + y * 13 + c + shade) % 256 for x in range(width) for c in range(3)) for y in range(height))
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 

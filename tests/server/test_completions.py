@@ -136,6 +136,17 @@ def test_refused(server, fields, param):
     assert reply.status == 400 and reply.error["param"] == param, reply.body
 
 
+@pytest.mark.real_too
+def test_prompts_that_cannot_fit(server):
+    """The first of several that is too long is the last that is looked at; its tokens are not counted to the end."""
+    limit = server.get("/v1/models").json["data"][0]["max_model_len"]
+    long = "~@" * 400000
+    for path, prompt in [("/v1/completions", long), ("/v1/completions", [long] * 8), ("/tokenize", long)]:
+        reply = server.post(path, {"prompt": prompt})
+        assert reply.status == 400 and reply.error["param"] == "input_tokens", reply.body
+        assert reply.error["message"].startswith(f"This model's maximum context length is {limit} tokens.")
+
+
 def test_refused_prompts_and_models(server):
     reply = complete(server, "x" * 5000)
     assert reply.status == 400 and reply.error["param"] == "input_tokens"

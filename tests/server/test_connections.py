@@ -1,7 +1,6 @@
 """Clients that leave, are slow, send too much or come in numbers; shutdown."""
 
 import json
-import select
 import socket
 import subprocess
 import threading
@@ -9,7 +8,7 @@ import time
 
 import pytest
 from pictures import image_part, png, text_part
-from server_process import make_command, parse_events, read_all, read_until, split_chunks, stream_events
+from server_process import ServerProcess, make_command, parse_events, read_all, read_until, split_chunks, stream_events
 from waiting import cancelled, in_engine, wait_for, wait_for_engine, wait_for_load
 
 CHAT = "/v1/chat/completions"
@@ -204,48 +203,6 @@ def test_many_bodies_at_once_are_bounded(start):
     wait_for(lambda: server.post(CHAT, b" " * 999999).status == 400, "room for a body")
 
 
-def test_body_that_never_ends(start):
-    server = start(body_timeout=2)
-    with server.connect() as connection:
-        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n".encode())
-        started = time.monotonic()
-        with pytest.raises((BrokenPipeError, ConnectionResetError, TimeoutError)):
-            while time.monotonic() < started + 60:
-                connection.sendall(b" ")
-                time.sleep(0.1)
-    assert server.chat().status == 200
-
-
-def test_head_that_never_ends(start):
-    server = start(body_timeout=1, idle_timeout=1)
-    with server.connect() as connection:
-        started = time.monotonic()
-        connection.sendall(b"GET /health HTTP/1.1\r\nX: ")
-        with pytest.raises((BrokenPipeError, ConnectionResetError, TimeoutError)):
-            while time.monotonic() < started + 60:
-                connection.sendall(b"x")
-                time.sleep(0.1)
-
-
-def test_connections_over_the_limit(start):
-    server = start(max_connections=4)
-    waiting = [server.connect() for _ in range(12)]
-    for connection in waiting:
-        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-    while waiting:
-        served = []
-        while len(served) < 4:
-            readable, _, _ = select.select([c for c in waiting if c not in served], [], [], 60)
-            assert readable, f"{len(waiting)} clients wait, {len(served)} of them were served"
-            served += readable
-        assert len(served) == 4 and not select.select([c for c in waiting if c not in served], [], [], 0.2)[0]
-        for connection in served:
-            assert read_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
-            waiting.remove(connection)
-            connection.close()
-    assert server.get("/health").status == 200
-
-
 def test_waiting_outlasts_the_idle_timeout(start):
     server = start(idle_timeout=2, keep_alive_ms=600000)
     assert server.chat("[[tokens=2]] [[first_ms=4000]]").status == 200
@@ -410,25 +367,52 @@ def test_shutdown_cancels_long_requests(start, drain_ms):
 def test_new_requests_while_stopping(start):
     """A stalled stream keeps it from ending until its client leaves; another one is served to its end meanwhile."""
     server = start(drain_ms=120000)
-    kept = server.connect()
+    kept, half = server.connect(), server.connect()
     stalled = server.open_stream(STALLED)
     read_until(stalled, b"w0 ")
     stream = server.open_stream("[[tokens=15]] [[pace_ms=60]]")
     data = read_until(stream, b"w0 ")
-
-    def is_refused():
-        kept.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-        return read_until(kept, b"\r\n\r\n").startswith(b"HTTP/1.1 503 ")
-
-    assert not is_refused()
+    body = b'{"messages":[{"role":"user","content":"hello"}]}'
+    half.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+                 f"Content-Length: {len(body)}\r\n\r\n".encode())
+    read_until(half, b"\r\n\r\n")
+    kept.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert read_until(kept, b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
     server.process.terminate()
-    wait_for(is_refused, "a refusal")
-    with pytest.raises(OSError):
-        server.connect()
+    wait_for(lambda: server.get("/health").status == 503, "a health check that fails")
+    assert server.get("/ping").status == 503
+    assert server.get("/version").status == 200 and in_engine(server) > 0
+    for path in (CHAT, "/tokenize", "/v1/models"):
+        reply = server.post(path, {"messages": []})
+        assert reply.status == 503 and "shutting down" in reply.error["message"] and reply.headers["Connection"] == "close"
+    kept.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert read_all(kept).startswith(b"HTTP/1.1 503 ")
+    half.sendall(body)
+    assert read_all(half).startswith(b"HTTP/1.1 503 ")
     read_until(stream, b"[DONE]", data)
     stalled.close()
     assert server.stop() == 0
-    kept.close()
+    for connection in (kept, half, stream):
+        connection.close()
+
+
+@pytest.mark.real_only
+def test_a_clean_end_and_a_quick_one(request, kind):
+    """The first signal lets an answer finish, and the status is 0; a second one does not wait."""
+    command = make_command(request.config, kind, {"shutdown_timeout": 600})
+    server = ServerProcess(command)
+    stream = server.open_stream("hello", max_tokens=200, ignore_eos=True)
+    data = read_until(stream, b'"content":')
+    assert server.stop() == 0
+    assert b"[DONE]" in data + read_all(stream)
+    server = ServerProcess(command)
+    stream = server.open_stream("hello", n=8, ignore_eos=True)
+    read_until(stream, b'"content":')
+    server.process.terminate()
+    wait_for(lambda: server.get("/health").status == 503, "a health check that fails")
+    server.process.terminate()
+    assert server.process.wait(60) != 0
+    server.process.stdout.close()
     stream.close()
 
 

@@ -169,7 +169,7 @@ void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kin
   decoder->attention = fixture->context;
   decoder->ops = ommai_row_ops(level);
   ommai_mrope_init(&decoder->mrope, ommai_decoder_rope_dim(&decoder->config), decoder->config.rope_theta,
-                   decoder->config.mrope_section, false);
+                   &decoder->config.rope_scaling, decoder->config.mrope_section, false);
   assert_ok(ommai_decoder_allocate(decoder, &ommai_default_allocator, &error), &error);
   fixture->embedding = random_vector(&random, DECODER_VOCAB * DECODER_HIDDEN, 0, 1);
   decoder->embedding = fixture->embedding;

@@ -1,6 +1,7 @@
 #include "support/model_fixture.h"
 
 #include <jansson.h>
+#include <omma/attention.h>
 #include <stdlib.h>
 
 #include "support/golden.h"
@@ -21,6 +22,13 @@ struct omma_engine *fixture_engine(struct omma_model *model, const struct omma_e
   struct omma_engine *engine;
   assert_ok(omma_engine_create(model, options, &engine, &error), &error);
   return engine;
+}
+
+int64_t fixture_kv_bytes(const struct omma_model *model, int64_t n_pages) {
+  struct omma_memory_plan plan;
+  struct omma_error error;
+  assert_ok(omma_plan_memory(model, NULL, 0, &plan, &error), &error);
+  return n_pages * plan.kv_cache_bytes / (plan.kv_cache_tokens / OMMA_ATTENTION_PAGE_TOKENS);
 }
 
 struct omma_image *fixture_picture(const char *name) {
@@ -151,7 +159,8 @@ void fixture_copy_config(const char *model, char folder[TEST_PATH_SIZE]) {
 }
 
 void fixture_copy_checkpoint(const char *model, char folder[TEST_PATH_SIZE]) {
-  static const char *const weights[] = {"tokenizer.json",
+  static const char *const weights[] = {"chat_template.jinja",
+                                        "tokenizer.json",
                                         "tokenizer_config.json",
                                         "model.safetensors",
                                         "model.safetensors.index.json",

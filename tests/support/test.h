@@ -30,6 +30,15 @@
     if (!strstr((error)->message, part)) fail_msg("%s: \"%s\" lacks \"%s\"", #call, (error)->message, part); \
   } while (0)
 
+/* Skips the test and says why, as printf does: what the machine, the CPU level or the build lacks. */
+#define skip_because(...)       \
+  do {                          \
+    print_message("skipped: "); \
+    print_message(__VA_ARGS__); \
+    print_message("\n");        \
+    skip();                     \
+  } while (0)
+
 /* Whether to run fewer cases of the same kinds: in builds in which everything takes many times longer (ThreadSanitizer), and where the
  * environment has OMMA_TEST_SMALL (emulated processors). */
 bool test_small(void);

@@ -29,4 +29,6 @@ compared() {
 if "$tester" --rounds 1 --test 'attention_window_bf16_*' 2>&1 | grep -q '^attention_window_bf16_.* ok '; then
   case $(compared 'attention_*_bf16_*') in 0.0 | - | "") fail "the window is not compared with the scalar tile" ;; esac
   [ "$(compared 'attention_window_*')" = - ] || fail "compared with a time that was not taken"
+else
+  echo "left out: windows are compared with tiles only where the CPU has a window kernel (avx512_bf16)"
 fi

@@ -154,7 +154,9 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state) {
     enum omma_status status;
   } cases[] = {
       {DEEPSEEK, "q_lora_rank", "1536", "q_lora_rank", OMMA_ERROR_UNSUPPORTED},
-      {DEEPSEEK, "rope_scaling", "{\"type\":\"yarn\"}", "rope_scaling", OMMA_ERROR_UNSUPPORTED},
+      {DEEPSEEK, "rope_scaling", "{\"type\":\"yarn\"}", "\"factor\" is missing", OMMA_ERROR_FORMAT},
+      {DEEPSEEK, "rope_scaling", "{\"type\":\"longrope\"}", "longrope", OMMA_ERROR_UNSUPPORTED},
+      {DEEPSEEK, "routed_scaling_factor", "0", "routed_scaling_factor", OMMA_ERROR_FORMAT},
       {DEEPSEEK, "scoring_func", "\"softmax\"", "scoring_func", OMMA_ERROR_UNSUPPORTED},
       {DEEPSEEK, "topk_method", "\"greedy\"", "topk_method", OMMA_ERROR_UNSUPPORTED},
       {DEEPSEEK, "kv_lora_rank", NULL, "\"kv_lora_rank\" is missing", OMMA_ERROR_FORMAT},
@@ -169,12 +171,10 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state) {
       {DEEPSEEK, "moe_layer_freq", "2", "moe_layer_freq", OMMA_ERROR_FORMAT},
       {DEEPSEEK, "rope_theta", "1", "rope_theta", OMMA_ERROR_FORMAT},
       {DEEPSEEK, "attention_bias", "true", "attention_bias", OMMA_ERROR_UNSUPPORTED},
-      {OMMAI_QWEN2, "use_sliding_window", "true", "use_sliding_window", OMMA_ERROR_UNSUPPORTED},
       {OMMAI_QWEN2, "num_attention_heads", "15", "15 heads", OMMA_ERROR_FORMAT},
       {OMMAI_QWEN2, "num_attention_heads", "4", "at most 256", OMMA_ERROR_FORMAT},
       {OMMAI_QWEN2, "num_key_value_heads", "3", "num_key_value_heads", OMMA_ERROR_FORMAT},
-      {OMMAI_QWEN2, "rope_scaling", "{\"type\":\"yarn\",\"mrope_section\":[16,24,24]}", "yarn", OMMA_ERROR_UNSUPPORTED},
-      {OMMAI_QWEN2, "rope_scaling", NULL, "\"rope_scaling\" is missing", OMMA_ERROR_FORMAT},
+      {OMMAI_QWEN2, "rope_scaling", "{\"type\":\"llama3\",\"mrope_section\":[16,24,24]}", "llama3", OMMA_ERROR_UNSUPPORTED},
       {OMMAI_QWEN2, "rms_norm_eps", "0", "rms_norm_eps", OMMA_ERROR_FORMAT},
       {OMMAI_QWEN3_MOE, "num_experts", NULL, "\"num_experts\" is missing", OMMA_ERROR_FORMAT},
       {OMMAI_QWEN3_MOE, "num_experts_per_tok", "129", "at most the 128 experts", OMMA_ERROR_FORMAT},
@@ -193,12 +193,54 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state) {
   }
 }
 
+/* Only layers that slide are refused. */
+static void sliding_counts_where_a_layer_slides(void **state) {
+  (void)state;
+  static const struct {
+    const char *key, *value;
+    bool taken;
+  } cases[] = {{"max_window_layers", "36", true},
+               {"max_window_layers", "35", false},
+               {"max_window_layers", NULL, true}, /* 80 */
+               {"sliding_window", "null", true},
+               {"layer_types", "[\"full_attention\",\"full_attention\"]", true},
+               {"layer_types", "[\"full_attention\",\"sliding_attention\"]", false},
+               {"layer_types", "[7]", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct ommai_decoder_config config;
+    struct omma_error error;
+    char *sliding = changed(QWEN2(2048, 36, 16, 2, 11008, 151936, true), "use_sliding_window", "true");
+    char *json = changed(sliding, cases[i].key, cases[i].value);
+    enum omma_status status = parse(json, OMMAI_QWEN2, &config, &error);
+    if (status != (cases[i].taken ? OMMA_OK : OMMA_ERROR_UNSUPPORTED)) fail_msg("%s", json);
+    if (!cases[i].taken) assert_non_null(strstr(error.message, "true is not supported where layers slide"));
+    free(sliding);
+    free(json);
+  }
+}
+
+/* Without head_dim, or with null, routed models divide the width; dense ones have 128. */
+static void heads_have_the_classes_width(void **state) {
+  (void)state;
+  static const char *const values[] = {NULL, "null"};
+  for (int i = 0; i < 4; i++) {
+    struct ommai_decoder_config config;
+    struct omma_error error;
+    char *json = changed(QWEN3_TEXT(4096, 6, 16, 4, 6144, MOE(768)) "}", "head_dim", values[i % 2]);
+    char *other = changed(json, "rope_scaling", i < 2 ? "{\"mrope_section\":[48,40,40]}" : "null");
+    assert_ok(parse(other, i < 2 ? OMMAI_QWEN3_MOE : OMMAI_QWEN3, &config, &error), &error);
+    assert_int_equal(config.head_dim, i < 2 ? 256 : 128);
+    assert_int_equal(config.mrope_section[1], i < 2 ? 40 : 20);
+    free(json);
+    free(other);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(published_sizes_are_known),
-      cmocka_unit_test(keys_become_properties),
-      cmocka_unit_test(layers_with_experts_are_listed),
-      cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
+      cmocka_unit_test(published_sizes_are_known),      cmocka_unit_test(keys_become_properties),
+      cmocka_unit_test(layers_with_experts_are_listed), cmocka_unit_test(sliding_counts_where_a_layer_slides),
+      cmocka_unit_test(heads_have_the_classes_width),   cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

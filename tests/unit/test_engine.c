@@ -160,18 +160,18 @@ static void the_context_ends_an_answer(void **state) {
 static void a_prompt_over_the_cache_is_refused(void **state) {
   (void)state;
   struct omma_model *own_model = fixture_model("qwen3_vl_tied", NULL);
-  struct omma_memory_plan plan;
   struct omma_error error;
-  assert_ok(omma_plan_memory(own_model, NULL, 0, &plan, &error), &error);
-  const struct omma_engine_options options = {.kv_cache_bytes = 2 * plan.kv_cache_bytes / (plan.kv_cache_tokens / 64)};
+  const struct omma_engine_options options = {.kv_cache_bytes = fixture_kv_bytes(own_model, 2)};
   struct omma_engine *own = fixture_engine(own_model, &options);
+  assert_int_equal(omma_engine_max_model_len(own), 128);
   char text[600];
   memset(text, '~', sizeof text - 1);
   for (size_t i = 0; i < sizeof text; i += 2) text[i] = '@';
   text[sizeof text - 1] = '\0';
   struct omma_request *request = fixture_request(own_model, NULL, 0, text, NULL);
   struct omma_result result;
-  assert_fails(omma_generate(own, request, NULL, &result, &error), OMMA_ERROR_LIMIT, "KV cache holds 128 tokens", &error);
+  assert_fails(omma_generate(own, request, NULL, &result, &error), OMMA_ERROR_LIMIT, "maximum context length is 128 tokens",
+               &error);
   assert_string_equal(error.field, "input_tokens");
   omma_request_destroy(request);
   struct fixture_answer answer;
@@ -290,7 +290,7 @@ static void counters_count(void **state) {
   assert_int_equal(after.encoder_cache_hits, before.encoder_cache_hits);
   assert_true(after.encoder_cache_bytes > 0 && after.workspace_bytes > 0);
   assert_int_equal(after.patches, before.patches + plan[0].n_patches + plan[1].n_patches);
-  assert_int_equal(after.kv_pages, 1024 / 64);
+  assert_int_equal(after.kv_pages, OMMA_DEFAULT_MAX_SEQUENCES * 1024 / 64);
   assert_int_equal(after.kv_pages_used, 0);
   assert_true(result.timings.encode > 0 && result.timings.prefill > 0 && result.timings.decode > 0);
 }
@@ -338,6 +338,13 @@ static void engine_options_out_of_range_are_named(void **state) {
       {{.queue_limit = 65537}, OMMA_ERROR_ARGUMENT, "queue_limit"},
       {{.slice_ms = -1}, OMMA_ERROR_ARGUMENT, "slice_ms: expected 1 to 60000, found -1"},
       {{.slice_ms = 60001}, OMMA_ERROR_ARGUMENT, "slice_ms"},
+      {{.slice_percent = 91}, OMMA_ERROR_ARGUMENT, "slice_percent: expected 1 to 90, found 91"},
+      {{.max_sequences = -1}, OMMA_ERROR_ARGUMENT, "max_sequences: expected 1 to 1024, found -1"},
+      {{.max_sequences = 1025}, OMMA_ERROR_ARGUMENT, "max_sequences"},
+      {{.draft_tokens = 16}, OMMA_ERROR_ARGUMENT, "draft_tokens: expected 1 to 15, found 16"},
+      {{.draft_tokens = 3, .lookup_max = 65}, OMMA_ERROR_ARGUMENT, "lookup_max"},
+      {{.draft_tokens = 3, .lookup_min = 4, .lookup_max = 3}, OMMA_ERROR_ARGUMENT, "lookup_min: expected 1 to 3, found 4"},
+      {{.reserve_tokens = -2}, OMMA_ERROR_ARGUMENT, "reserve_tokens"},
       {{.kv_cache_bytes = 1}, OMMA_ERROR_LIMIT, "one page of 64 tokens takes"},
       {{.kv_cache_bytes = -1}, OMMA_ERROR_LIMIT, "found -1"},
       {{.kv_cache_bytes = INT64_MIN}, OMMA_ERROR_LIMIT, "kv_cache_bytes"},

@@ -1,8 +1,6 @@
 /* What the engine does with pictures of several requests: encoded together while they wait, and once only. */
 #include <stdlib.h>
 
-#include "base/allocator.h"
-#include "engine/encode_batch.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
 
@@ -26,16 +24,22 @@ static int tear_down(void **state) {
 }
 
 /* A question about one picture; the limit of pixels makes it another picture for the model. */
-static struct omma_request *ask_about(int picture, int64_t max_pixels, const char *name) {
-  const struct omma_part parts[] = {
-      {.image = pictures[picture], .image_name = name, .image_options = {.max_pixels = max_pixels}},
-      {.text = "hello", .text_size = 5}};
+static struct omma_request *ask_with_name(int picture, int64_t max_pixels, const char *name, bool suffices) {
+  const struct omma_part parts[] = {{.image = pictures[picture],
+                                     .image_name = name,
+                                     .image_name_suffices = suffices,
+                                     .image_options = {.max_pixels = max_pixels}},
+                                    {.text = "hello", .text_size = 5}};
   const struct omma_message message = {OMMA_ROLE_USER, parts, 2};
   const struct omma_request_options options = {.sampling = {.max_tokens = 6, .ignore_eos = true, .logprobs = true}};
   struct omma_request *request = NULL;
   struct omma_error error;
   assert_ok(omma_request_create(model, &message, 1, &options, &request, &error), &error);
   return request;
+}
+
+static struct omma_request *ask_about(int picture, int64_t max_pixels, const char *name) {
+  return ask_with_name(picture, max_pixels, name, false);
 }
 
 /* Blocks the engine in the first progress report of a request, so that others pile up behind it. */
@@ -126,8 +130,8 @@ static void without_a_cache_every_picture_is_encoded(void **state) {
   omma_request_destroy(one);
 }
 
-/* Three requests wait behind a text; the first of them takes the pictures of the others along, those answers have the bits of a run
- * alone, and no picture counts as found before it is asked for again. */
+/* Three requests come while the engine is held: their pictures go through the tower together, the answers have the bits of a run alone,
+ * and no picture counts as found before it is asked for again. */
 static void waiting_pictures_go_together(void **state) {
   (void)state;
   enum { N = 3 };
@@ -171,30 +175,32 @@ static void waiting_pictures_go_together(void **state) {
   fixture_gate_destroy(&gate);
 }
 
-/* A full batch looks at nothing more: neither pictures of that request nor the requests behind it. */
-static void a_full_batch_invites_nobody(void **state) {
+/* Two requests whose images together are more than the encoder's cache holds, and each alone as well: both end, with the bits of a run
+ * alone. */
+static void pictures_larger_than_the_cache_all_end(void **state) {
   (void)state;
-  struct omma_request *one = ask_about(0, 0, NULL), *other = ask_about(1, 0, NULL);
-  int64_t n_patches = one->pictures[0].plan.n_patches;
-  struct ommai_encoder_cache cache;
-  struct ommai_encode_batch batch;
-  struct omma_error error;
-  ommai_encoder_cache_init(&cache, 1 << 26, &ommai_default_allocator);
-  assert_ok(ommai_encode_batch_init(&batch, &cache, 2, &ommai_default_allocator, &error), &error);
-  assert_true(ommai_encode_batch_invite(&batch, one, n_patches + 1));
-  assert_true(ommai_encode_batch_invite(&batch, other, n_patches + 1)); /* too big, but a smaller one may come */
-  assert_int_equal(batch.n, 1);
-  assert_false(ommai_encode_batch_invite(&batch, other, n_patches)); /* of patches */
-  assert_int_equal(batch.n, 1);
-  assert_false(ommai_encode_batch_invite(&batch, other, 1 << 20)); /* of pictures */
-  assert_int_equal(batch.n, 2);
-  ommai_encode_batch_free(&batch);
-  ommai_encoder_cache_free(&cache);
-  omma_request_destroy(one);
-  omma_request_destroy(other);
+  static struct asker askers[2];
+  static struct fixture_answer alone[2];
+  const int64_t budgets[] = {1, 30000, 60000};
+  struct omma_request *requests[2] = {ask_about(0, 0, NULL), ask_about(1, 0, NULL)};
+  for (int b = 0; b < 3; b++) {
+    struct omma_engine *engine = fixture_engine(model, &(struct omma_engine_options){.encoder_cache_bytes = budgets[b]});
+    struct omma_engine_stats stats;
+    for (int i = 0; i < 2; i++) fixture_ask(engine, requests[i], &alone[i]);
+    for (int i = 0; i < 2; i++) submit(engine, requests[i], &askers[i]);
+    for (int i = 0; i < 2; i++) {
+      fixture_gate_await(&askers[i].finished, 1);
+      fixture_expect_equal(&askers[i].answer, &alone[i]);
+      fixture_gate_destroy(&askers[i].finished);
+    }
+    omma_engine_get_stats(engine, &stats);
+    assert_true(stats.encoder_cache_bytes <= budgets[b]);
+    omma_engine_destroy(engine);
+  }
+  for (int i = 0; i < 2; i++) omma_request_destroy(requests[i]);
 }
 
-static void an_invited_request_may_leave(void **state) {
+static void a_request_may_leave_a_pass(void **state) {
   (void)state;
   static struct asker first, second;
   static struct fixture_answer alone;
@@ -239,8 +245,8 @@ int main(void) {
       cmocka_unit_test(a_name_stands_for_a_picture),
       cmocka_unit_test(without_a_cache_every_picture_is_encoded),
       cmocka_unit_test(waiting_pictures_go_together),
-      cmocka_unit_test(a_full_batch_invites_nobody),
-      cmocka_unit_test(an_invited_request_may_leave),
+      cmocka_unit_test(pictures_larger_than_the_cache_all_end),
+      cmocka_unit_test(a_request_may_leave_a_pass),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

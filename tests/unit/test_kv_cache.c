@@ -12,31 +12,6 @@ static struct ommai_kv_cache *make(int64_t n_pages, enum omma_dtype dtype) {
   return cache;
 }
 
-static void pages_are_taken_and_given_back(void **state) {
-  (void)state;
-  enum { N = 7 };
-  struct ommai_kv_cache *cache = make(N, OMMA_F32);
-  int32_t a[N], b[N], c[N] = {-5};
-  int owner[N] = {0};
-  assert_true(ommai_kv_cache_take(cache, 3, a));
-  assert_true(ommai_kv_cache_take(cache, 4, b));
-  assert_false(ommai_kv_cache_take(cache, 1, c));
-  assert_int_equal(c[0], -5);
-  assert_true(ommai_kv_cache_take(cache, 0, c));
-  for (int i = 0; i < 3; i++) owner[a[i]]++;
-  for (int i = 0; i < 4; i++) owner[b[i]]++;
-  for (int i = 0; i < N; i++) assert_int_equal(owner[i], 1);
-  ommai_kv_cache_give_back(cache, 3, a);
-  assert_int_equal(cache->n_free, 3);
-  assert_false(ommai_kv_cache_take(cache, 4, c));
-  assert_true(ommai_kv_cache_take(cache, 3, c));
-  assert_memory_equal(c, a, sizeof(int32_t[3])); /* the pages that are still in some cache */
-  ommai_kv_cache_give_back(cache, 3, c);
-  ommai_kv_cache_give_back(cache, 4, b);
-  assert_int_equal(cache->n_free, N);
-  ommai_kv_cache_destroy(cache);
-}
-
 /* Every (layer, page, head, position, element) has a place of its own, and together they fill the memory. */
 static void strides_address_every_element_once(void **state) {
   (void)state;
@@ -120,7 +95,6 @@ static void sizes_and_memory_are_checked(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pages_are_taken_and_given_back),
       cmocka_unit_test(strides_address_every_element_once),
       cmocka_unit_test(latent_rows_are_kept_once),
       cmocka_unit_test(sizes_and_memory_are_checked),

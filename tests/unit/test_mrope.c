@@ -5,6 +5,8 @@
 
 #include "support/test.h"
 
+static const struct ommai_rope_scaling plain;
+
 static int axis_of(int64_t pair, const int64_t section[3], bool interleaved) {
   if (!interleaved) return pair < section[0] ? 0 : pair < section[0] + section[1] ? 1 : 2;
   if (pair % 3 == 1 && pair < 3 * section[1]) return 1;
@@ -16,7 +18,7 @@ static void expect_angles(int64_t head_dim, double theta, const int64_t section[
                           const int32_t position[3]) {
   struct ommai_mrope mrope;
   float cosine[OMMAI_MROPE_MAX_PAIRS], sine[OMMAI_MROPE_MAX_PAIRS];
-  ommai_mrope_init(&mrope, head_dim, theta, section, interleaved);
+  ommai_mrope_init(&mrope, head_dim, theta, &plain, section, interleaved);
   ommai_mrope_angles(&mrope, position, cosine, sine);
   assert_int_equal(mrope.n_pairs, head_dim / 2);
   for (int64_t j = 0; j < head_dim / 2; j++) {
@@ -53,8 +55,8 @@ static void text_turns_as_without_axes(void **state) {
   struct ommai_mrope a, b;
   const int64_t section[3] = {24, 20, 20}, one[3] = {64, 0, 0};
   float cosine[2][OMMAI_MROPE_MAX_PAIRS], sine[2][OMMAI_MROPE_MAX_PAIRS];
-  ommai_mrope_init(&a, 128, 5e6, section, true);
-  ommai_mrope_init(&b, 128, 5e6, one, false);
+  ommai_mrope_init(&a, 128, 5e6, &plain, section, true);
+  ommai_mrope_init(&b, 128, 5e6, &plain, one, false);
   for (int32_t at = 0; at < 5000; at += 77) {
     const int32_t position[3] = {at, at, at};
     ommai_mrope_angles(&a, position, cosine[0], sine[0]);
@@ -69,7 +71,7 @@ static void released_sections_count_right(void **state) {
   const int64_t section[3] = {24, 20, 20};
   int counts[3] = {0};
   struct ommai_mrope mrope;
-  ommai_mrope_init(&mrope, 128, 5e6, section, true);
+  ommai_mrope_init(&mrope, 128, 5e6, &plain, section, true);
   for (int j = 0; j < 64; j++) counts[mrope.axis[j]]++;
   for (int axis = 0; axis < 3; axis++) assert_int_equal(counts[axis], section[axis]);
 }

@@ -5,9 +5,11 @@
 
 #include "base/allocator.h"
 #include "support/test.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 
-/* utf8proc's whole-string function is the reference; it loses U+11A7 behind a Hangul syllable, which is tested apart. */
+/* utf8proc's whole-string function is the reference; it loses U+11A7 behind a Hangul syllable, which is tested apart, as are the
+ * characters that it knows and the official library does not (test_unicode.c). */
 static void check(const char *text, size_t size) {
   struct omma_error error;
   struct ommai_nfc_text normal;
@@ -28,7 +30,7 @@ static void every_code_point_in_context(void **state) {
   static const uint32_t contexts[][2] = {{'a', 'b'},       {'e', 0x301},   {0x1100, 0x1161}, {0xAC00, 0x11A8},
                                          {0x304B, 0x3099}, {0x915, 0x93C}, {'q', 0x323},     {0x6C34, 0x0308}};
   for (uint32_t c = 0; c < 0x32000; c++) {
-    if ((c >= 0xD800 && c <= 0xDFFF) || c == 0x11A7) continue;
+    if ((c >= 0xD800 && c <= 0xDFFF) || c == 0x11A7 || ommai_unicode_is_inert(c)) continue;
     for (size_t i = 0; i < sizeof contexts / sizeof contexts[0]; i++) {
       char text[16];
       size_t size = ommai_utf8_encode(contexts[i][0], text);
@@ -91,6 +93,29 @@ static void long_runs_of_marks_are_quick(void **state) {
   free(text);
 }
 
+/* Each character from the longest ones that make its parts: the bound on how much shorter form C can be. */
+static void texts_shrink_no_more_than_stated(void **state) {
+  (void)state;
+  enum { N_POINTS = 0x110000, MAX_PARTS = 8 };
+  uint8_t *longest = calloc(N_POINTS, 1);
+  char bytes[OMMAI_UTF8_MAX_BYTES];
+  utf8proc_int32_t parts[MAX_PARTS];
+  double most = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int32_t c = 0; c < N_POINTS; c++) {
+      if (c >= 0xD800 && c <= 0xDFFF) continue;
+      size_t size = ommai_utf8_encode((uint32_t)c, bytes), made_of = 0;
+      utf8proc_ssize_t n = utf8proc_decompose_char(c, parts, MAX_PARTS, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, NULL);
+      assert_true(n >= 1 && n <= MAX_PARTS);
+      if (pass == 0 && n == 1 && size > longest[parts[0]]) longest[parts[0]] = (uint8_t)size;
+      for (utf8proc_ssize_t i = 0; i < n; i++) made_of += longest[parts[i]];
+      if (pass == 1 && (double)made_of / (double)size > most) most = (double)made_of / (double)size;
+    }
+  }
+  assert_true(most == 3.5 && most <= OMMAI_NFC_MAX_SHRINKING);
+  free(longest);
+}
+
 static void failing_allocations_are_reported(void **state) {
   (void)state;
   struct test_allocator allocator;
@@ -106,9 +131,13 @@ static void failing_allocations_are_reported(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_code_point_in_context),  cmocka_unit_test(random_marks_are_ordered),
-      cmocka_unit_test(hangul_filler_is_kept),        cmocka_unit_test(text_in_form_is_not_copied),
-      cmocka_unit_test(long_runs_of_marks_are_quick), cmocka_unit_test(failing_allocations_are_reported),
+      cmocka_unit_test(every_code_point_in_context),
+      cmocka_unit_test(random_marks_are_ordered),
+      cmocka_unit_test(hangul_filler_is_kept),
+      cmocka_unit_test(text_in_form_is_not_copied),
+      cmocka_unit_test(long_runs_of_marks_are_quick),
+      cmocka_unit_test(failing_allocations_are_reported),
+      cmocka_unit_test(texts_shrink_no_more_than_stated),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,7 +97,7 @@ static enum omma_status render_form(const struct ommai_chat_form *form, const st
 
 static enum omma_status render(const struct omma_message *messages, size_t n, bool continue_final, const char *expected,
                                struct omma_error *error) {
-  return render_form(ommai_family_qwen3_vl.chat, messages, n, continue_final, expected, error);
+  return render_form(ommai_family_qwen3_vl.variants[0].form, messages, n, continue_final, expected, error);
 }
 
 static void turns_are_written_as_the_template_does(void **state) {
@@ -131,7 +131,7 @@ static void forms_differ_in_what_they_allow(void **state) {
                                               .picture_end = "[seen]",
                                               .default_system = "Help.",
                                               .late_system = true,
-                                              .pictures_anywhere = true};
+                                              .pictures_in = {true, true, true}};
   const struct omma_part text = TEXT("x"), image = {.image = picture};
   const struct omma_message talk[] = {
       {OMMA_ROLE_USER, &text, 1}, {OMMA_ROLE_SYSTEM, &image, 1}, {OMMA_ROLE_ASSISTANT, &image, 1}};
@@ -152,7 +152,8 @@ static void videos_stand_whole_or_plane_by_plane(void **state) {
                                  .turn_end = "[end]",
                                  .picture_begin = "[see]",
                                  .picture_end = "[seen]",
-                                 .video = OMMAI_VIDEO_WHOLE};
+                                 .video = OMMAI_VIDEO_WHOLE,
+                                 .pictures_in = {[OMMA_ROLE_USER] = true}};
   assert_ok(render_form(&form, &message, 1, false, "[user]a[see][seen]b[see][seen][end][assistant]", &error), &error);
   form.video = OMMAI_VIDEO_TIMED;
   assert_ok(render_form(&form, &message, 1, false,

@@ -4,39 +4,52 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/allocator.h"
+#include "base/team.h"
 #include "support/test.h"
 
 enum { MAX_VOCAB = 600 };
 
 struct bench {
   void *memory;
-  struct ommai_sampler_scratch scratch;
+  size_t size;
+  struct ommai_sampler *sampler;
 };
 
-static struct bench make_bench(int64_t vocab_size) {
-  struct bench bench = {.memory = aligned_alloc(64, (ommai_sampler_scratch_size(vocab_size) + 63) / 64 * 64)};
+static struct bench make_bench_of(int64_t vocab_size, int64_t max_rows, int n_workers) {
+  struct bench bench = {.size = (ommai_sampler_size(vocab_size, max_rows, n_workers) + 63) / 64 * 64};
+  bench.memory = aligned_alloc(64, bench.size);
   assert_non_null(bench.memory);
-  bench.scratch = ommai_sampler_scratch_place(bench.memory, vocab_size);
+  memset(bench.memory, 0x5a, bench.size); /* what lay there does not matter */
+  bench.sampler = ommai_sampler_place(bench.memory, vocab_size, max_rows, n_workers, &ommai_row_ops_scalar);
   return bench;
 }
 
+static struct bench make_bench(int64_t vocab_size) { return make_bench_of(vocab_size, 1, 1); }
+
 static const struct ommai_sampler_settings plain = {.top_p = 1, .repetition_penalty = 1};
 
-static int32_t sample(const struct ommai_sampler_settings *settings, const float *logits, int64_t n, int64_t step,
+static int32_t sample_row(const struct bench *bench, struct ommai_sampler_row row) {
+  ommai_sampler_run(bench->sampler, &row, 1, NULL);
+  assert_true(row.finite);
+  return row.token;
+}
+
+static int32_t sample(const struct ommai_sampler_settings *settings, const float *logits, int64_t step,
                       const struct bench *bench) {
-  return ommai_sample(settings, logits, n, step, NULL, NULL, 0, &bench->scratch);
+  return sample_row(bench, (struct ommai_sampler_row){.settings = settings, .logits = logits, .step = step});
 }
 
 static void greedy_takes_the_first_of_equals(void **state) {
   (void)state;
   struct bench bench = make_bench(6);
   const float logits[6] = {-1, 3, 2, 3, 3, -5};
-  assert_int_equal(sample(&plain, logits, 6, 0, &bench), 1);
-  assert_int_equal(sample(&plain, logits, 1, 0, &bench), 0);
+  assert_int_equal(sample(&plain, logits, 0, &bench), 1);
   const float all_equal[6] = {0};
-  assert_int_equal(sample(&plain, all_equal, 6, 7, &bench), 0);
+  assert_int_equal(sample(&plain, all_equal, 7, &bench), 0);
   const int32_t banned[] = {1, 3};
-  assert_int_equal(ommai_sample(&plain, logits, 6, 0, NULL, banned, 2, &bench.scratch), 4);
+  assert_int_equal(
+      sample_row(&bench, (struct ommai_sampler_row){.settings = &plain, .logits = logits, .banned = banned, .n_banned = 2}), 4);
   free(bench.memory);
 }
 
@@ -51,12 +64,10 @@ static void a_draw_depends_on_seed_and_step_alone(void **state) {
   for (int i = 0; i < MAX_VOCAB; i++) logits[i] = test_random_normal(&random);
   for (int step = 0; step < 100; step++) {
     settings.seed = 11;
-    int32_t token = sample(&settings, logits, MAX_VOCAB, step, &a);
-    memset(b.scratch.order, step, MAX_VOCAB * sizeof *b.scratch.order); /* what lay there does not matter */
-    memset(b.scratch.adjusted, step, MAX_VOCAB * sizeof *b.scratch.adjusted);
-    assert_int_equal(sample(&settings, logits, MAX_VOCAB, step, &b), token);
+    int32_t token = sample(&settings, logits, step, &a);
+    assert_int_equal(sample(&settings, logits, step, &b), token);
     settings.seed = 12;
-    n_different += sample(&settings, logits, MAX_VOCAB, step, &a) != token;
+    n_different += sample(&settings, logits, step, &a) != token;
   }
   assert_true(n_different > 80);
   free(a.memory);
@@ -78,7 +89,7 @@ static void draws_follow_the_softmax(void **state) {
     double weight[N], total = 0, statistic = 0;
     int counts[N] = {0};
     for (int i = 0; i < N; i++) total += weight[i] = exp(logits[i] / temperatures[t]);
-    for (int step = 0; step < DRAWS; step++) counts[sample(&settings, logits, N, step, &bench)]++;
+    for (int step = 0; step < DRAWS; step++) counts[sample(&settings, logits, step, &bench)]++;
     for (int i = 0; i < N; i++) {
       double expected = weight[i] / total * DRAWS;
       statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
@@ -99,7 +110,7 @@ static void seeds_are_spread_evenly(void **state) {
   int counts[N] = {0};
   for (uint64_t seed = 0; seed < DRAWS; seed++) {
     settings.seed = seed;
-    counts[sample(&settings, logits, N, 0, &bench)]++;
+    counts[sample(&settings, logits, 0, &bench)]++;
   }
   for (int i = 0; i < N; i++) assert_in_range(counts[i], DRAWS / N - 300, DRAWS / N + 300);
   free(bench.memory);
@@ -109,7 +120,7 @@ static void seeds_are_spread_evenly(void **state) {
 static unsigned drawn(const struct ommai_sampler_settings *settings, const float *logits, int n) {
   struct bench bench = make_bench(n);
   unsigned set = 0;
-  for (int step = 0; step < 4000; step++) set |= 1u << sample(settings, logits, n, step, &bench);
+  for (int step = 0; step < 4000; step++) set |= 1u << sample(settings, logits, step, &bench);
   free(bench.memory);
   return set;
 }
@@ -173,7 +184,7 @@ static void filtered_draws_keep_their_proportions(void **state) {
   settings.temperature = 1;
   settings.top_k = 2;
   int counts[4] = {0};
-  for (int step = 0; step < 20000; step++) counts[sample(&settings, p, 4, step, &bench)]++;
+  for (int step = 0; step < 20000; step++) counts[sample(&settings, p, step, &bench)]++;
   assert_int_equal(counts[0] + counts[2], 0);
   assert_true(fabs(counts[1] / 20000.0 - 4.0 / 7.0) < 0.015);
   free(bench.memory);
@@ -187,7 +198,7 @@ static void a_tiny_temperature_is_greedy(void **state) {
   for (size_t t = 0; t < 3; t++) {
     struct ommai_sampler_settings settings = plain;
     settings.temperature = temperatures[t];
-    for (int step = 0; step < 50; step++) assert_int_equal(sample(&settings, logits, 5, step, &bench), 1);
+    for (int step = 0; step < 50; step++) assert_int_equal(sample(&settings, logits, step, &bench), 1);
   }
   free(bench.memory);
 }
@@ -231,7 +242,8 @@ static void penalties_equal_the_formula(void **state) {
       }
     }
     const struct ommai_token_counts counts = {answer, prompt};
-    int32_t token = ommai_sample(&settings, logits, N, trial, &counts, NULL, 0, &bench.scratch);
+    int32_t token = sample_row(
+        &bench, (struct ommai_sampler_row){.settings = &settings, .logits = logits, .step = trial, .counts = counts});
     if (highest - second > 1e-5 && token != best) fail_msg("trial %d: token %d, expected %d", trial, token, best);
   }
   free(bench.memory);
@@ -245,14 +257,15 @@ static void penalties_by_hand(void **state) {
   const bool prompt[3] = {false, true, false};
   const struct ommai_token_counts counts = {answer, prompt};
   struct ommai_sampler_settings settings = plain;
+  const struct ommai_sampler_row row = {.settings = &settings, .logits = logits, .counts = counts};
   settings.frequency_penalty = 0.6; /* 4 - 1.2 = 2.8 < 3 */
-  assert_int_equal(ommai_sample(&settings, logits, 3, 0, &counts, NULL, 0, &bench.scratch), 1);
+  assert_int_equal(sample_row(&bench, row), 1);
   settings = plain;
   settings.presence_penalty = 0.9; /* once: 3.1 > 3 */
-  assert_int_equal(ommai_sample(&settings, logits, 3, 0, &counts, NULL, 0, &bench.scratch), 0);
+  assert_int_equal(sample_row(&bench, row), 0);
   settings = plain;
   settings.repetition_penalty = 100; /* 0.04, 0.03 and -1 */
-  assert_int_equal(ommai_sample(&settings, logits, 3, 0, &counts, NULL, 0, &bench.scratch), 0);
+  assert_int_equal(sample_row(&bench, row), 0);
   free(bench.memory);
 }
 
@@ -328,7 +341,12 @@ static void check_plain(const struct plain_case *c, const struct bench *bench, i
   const struct ommai_token_counts token_counts = {c->answer, c->prompt};
   plain_probabilities(c, p);
   for (int step = 0; step < DRAWS_PLAIN; step++) {
-    counts[ommai_sample(&c->settings, c->logits, N_PLAIN, step, &token_counts, c->banned, c->n_banned, &bench->scratch)]++;
+    counts[sample_row(bench, (struct ommai_sampler_row){.settings = &c->settings,
+                                                        .logits = c->logits,
+                                                        .step = step,
+                                                        .counts = token_counts,
+                                                        .banned = c->banned,
+                                                        .n_banned = c->n_banned})]++;
   }
   for (int i = 0; i < N_PLAIN; i++) {
     double expected = p[i] * DRAWS_PLAIN;
@@ -375,7 +393,9 @@ static void banned_tokens_never_come(void **state) {
   settings.temperature = 2;
   int seen = 0;
   for (int step = 0; step < 3000; step++) {
-    int32_t token = ommai_sample(&settings, logits, 5, step, NULL, banned, 3, &bench.scratch);
+    int32_t token = sample_row(
+        &bench,
+        (struct ommai_sampler_row){.settings = &settings, .logits = logits, .step = step, .banned = banned, .n_banned = 3});
     assert_true(token == 1 || token == 3 || token == 4);
     seen |= 1 << token;
   }
@@ -385,43 +405,151 @@ static void banned_tokens_never_come(void **state) {
 
 /* ---- log-probabilities ---- */
 
-static void log_sum_exp_is_exact_and_safe(void **state) {
+/* The log-probability of the greedy token. */
+static double greedy_logprob(float *logits, int64_t n) {
+  struct bench bench = make_bench(n);
+  struct ommai_sampler_row row = {.settings = &plain, .logits = logits, .wants_logprob = true};
+  ommai_sampler_run(bench.sampler, &row, 1, NULL);
+  free(bench.memory);
+  return row.logprob;
+}
+
+static void logprobs_are_near_the_formula_and_safe(void **state) {
   (void)state;
   struct test_random random = {3};
   float logits[MAX_VOCAB];
-  long double sum = 0;
+  long double sum = 0, highest = -INFINITY;
   for (int i = 0; i < MAX_VOCAB; i++) {
     logits[i] = 5 * test_random_normal(&random);
     sum += expl(logits[i]);
+    if (logits[i] > highest) highest = logits[i];
   }
-  assert_true(fabs(ommai_log_sum_exp(logits, MAX_VOCAB) - (double)logl(sum)) < 1e-12);
+  assert_true(fabs(greedy_logprob(logits, MAX_VOCAB) - (double)(highest - logl(sum))) < 5e-7);
   for (int i = 0; i < MAX_VOCAB; i++) logits[i] = 30000;
-  assert_true(fabs(ommai_log_sum_exp(logits, MAX_VOCAB) - 30000 - log(MAX_VOCAB)) < 1e-9);
+  assert_true(fabs(greedy_logprob(logits, MAX_VOCAB) + log(MAX_VOCAB)) < 1e-6);
   for (int i = 0; i < MAX_VOCAB; i++) logits[i] = -30000;
-  assert_true(fabs(ommai_log_sum_exp(logits, MAX_VOCAB) + 30000 - log(MAX_VOCAB)) < 1e-9);
-  const float one = 2.5f;
-  assert_true(ommai_log_sum_exp(&one, 1) == 2.5);
+  assert_true(fabs(greedy_logprob(logits, MAX_VOCAB) + log(MAX_VOCAB)) < 1e-6);
+  assert_true(greedy_logprob(logits, 1) == 0);
 }
 
 static void top_tokens_are_sorted_with_ties_by_id(void **state) {
   (void)state;
-  struct bench bench = make_bench(MAX_VOCAB);
   struct test_random random = {9};
   float logits[MAX_VOCAB];
   for (int trial = 0; trial < 40; trial++) {
-    int64_t n = test_random_range(&random, 1, MAX_VOCAB), count = test_random_range(&random, 1, n);
-    int32_t top[MAX_VOCAB];
+    int64_t n = test_random_range(&random, 1, MAX_VOCAB);
+    struct bench bench = make_bench(n);
+    struct ommai_sampler_row row = {.settings = &plain, .logits = logits, .wants_logprob = true};
+    row.n_top = (int)test_random_range(&random, 1, n < OMMAI_SAMPLER_MAX_TOP ? n : OMMAI_SAMPLER_MAX_TOP);
     bool taken[MAX_VOCAB] = {false};
     for (int64_t i = 0; i < n; i++) logits[i] = (float)test_random_range(&random, -20, 20);
-    ommai_top_tokens(logits, n, top, count, &bench.scratch);
-    for (int64_t i = 0; i < count; i++) {
+    ommai_sampler_run(bench.sampler, &row, 1, NULL);
+    for (int i = 0; i < row.n_top; i++) {
       int64_t best = -1;
       for (int64_t j = 0; j < n; j++) {
         if (!taken[j] && (best < 0 || logits[j] > logits[best])) best = j;
       }
-      assert_int_equal(top[i], best);
+      assert_int_equal(row.top[i].token, best);
+      assert_true(row.top[i].logprob <= 0);
       taken[best] = true;
     }
+    assert_true(row.top[0].token == row.token && row.top[0].logprob == row.logprob);
+    free(bench.memory);
+  }
+}
+
+/* ---- many rows ---- */
+
+enum { LARGE_VOCAB = 20000, N_ROWS = 9 };
+
+static struct ommai_sampler_settings random_settings(struct test_random *random) {
+  struct ommai_sampler_settings settings = plain;
+  settings.seed = test_random_u32(random);
+  if (test_random_range(random, 0, 3)) settings.temperature = 0.25 * (double)test_random_range(random, 1, 8);
+  if (test_random_range(random, 0, 1)) settings.top_p = 0.1 * (double)test_random_range(random, 1, 10);
+  if (test_random_range(random, 0, 2) == 0) settings.top_k = test_random_range(random, 1, 100);
+  if (test_random_range(random, 0, 3) == 0) settings.min_p = 0.1;
+  if (test_random_range(random, 0, 2) == 0) settings.frequency_penalty = 0.5;
+  return settings;
+}
+
+/* A vocabulary of several parts: a row's token and log-probabilities are those of the row alone, on one thread and on four. */
+static void rows_do_not_depend_on_each_other(void **state) {
+  (void)state;
+  static float logits[N_ROWS][LARGE_VOCAB];
+  static int32_t answer[LARGE_VOCAB];
+  static bool prompt[LARGE_VOCAB];
+  struct test_random random = {31};
+  struct ommai_team *team;
+  struct omma_error error;
+  assert_ok(ommai_team_create(4, false, &ommai_default_allocator, &team, &error), &error);
+  struct bench one = make_bench_of(LARGE_VOCAB, 1, 1), many = make_bench_of(LARGE_VOCAB, N_ROWS, 4);
+  for (int trial = 0; trial < (test_small() ? 5 : 40); trial++) {
+    struct ommai_sampler_settings settings[N_ROWS];
+    struct ommai_sampler_row rows[N_ROWS];
+    int32_t banned[2] = {3, 15000};
+    for (int r = 0; r < N_ROWS; r++) {
+      settings[r] = random_settings(&random);
+      for (int i = 0; i < LARGE_VOCAB; i++) logits[r][i] = (float)(r % 3 + 1) * test_random_normal(&random);
+      rows[r] = (struct ommai_sampler_row){.settings = &settings[r],
+                                           .logits = logits[r],
+                                           .step = trial,
+                                           .counts = {answer, prompt},
+                                           .banned = banned,
+                                           .n_banned = (size_t)(r % 3),
+                                           .wants_logprob = r % 2,
+                                           .n_top = r % 2 ? r : 0};
+    }
+    struct ommai_sampler_row alone[N_ROWS];
+    memcpy(alone, rows, sizeof rows);
+    ommai_sampler_run(many.sampler, rows, N_ROWS, ommai_team_interface(team));
+    for (int r = 0; r < N_ROWS; r++) {
+      ommai_sampler_run(one.sampler, &alone[r], 1, NULL);
+      assert_true(alone[r].finite && alone[r].token >= 0 && alone[r].token < LARGE_VOCAB);
+      assert_int_equal(alone[r].token, rows[r].token);
+      if (alone[r].wants_logprob) assert_memory_equal(&alone[r].logprob, &rows[r].logprob, sizeof(float));
+      assert_memory_equal(alone[r].top, rows[r].top, (size_t)alone[r].n_top * sizeof *alone[r].top);
+    }
+    for (int r = 0; r < N_ROWS; r++) answer[rows[r].token]++;
+  }
+  ommai_team_destroy(team);
+  free(one.memory);
+  free(many.memory);
+}
+
+/* Cuts that reach below the candidates: all of a flat distribution with one token far above, and a top-p of nearly everything. */
+static void a_cut_may_leave_unlikely_tokens(void **state) {
+  (void)state;
+  struct bench bench = make_bench(LARGE_VOCAB);
+  static float logits[LARGE_VOCAB];
+  struct ommai_sampler_settings settings = plain;
+  settings.temperature = 1;
+  settings.top_k = LARGE_VOCAB - 1;
+  logits[LARGE_VOCAB - 2] = 22;
+  int n_unlikely = 0;
+  for (int step = 0; step < 100; step++) n_unlikely += sample(&settings, logits, step, &bench) != LARGE_VOCAB - 2;
+  assert_int_equal(n_unlikely, 0); /* together they weigh 6e-6 */
+  for (int i = 0; i < LARGE_VOCAB; i++) logits[i] = i == 7 ? 0 : i % 2 ? -21 : -90;
+  settings.top_k = 0;
+  settings.top_p = 1 - 1e-9;
+  settings.min_p = 1e-12;
+  for (int step = 0; step < 100; step++) assert_true(sample(&settings, logits, step, &bench) % 2);
+  free(bench.memory);
+}
+
+static void numbers_that_are_none_are_seen(void **state) {
+  (void)state;
+  static float logits[LARGE_VOCAB];
+  const float wrong[] = {NAN, INFINITY, -INFINITY};
+  struct bench bench = make_bench(LARGE_VOCAB);
+  for (int at = 0; at < LARGE_VOCAB; at += 997) {
+    struct ommai_sampler_row row = {.settings = &plain, .logits = logits};
+    logits[at] = wrong[at % 3];
+    ommai_sampler_run(bench.sampler, &row, 1, NULL);
+    assert_false(row.finite);
+    logits[at] = 0;
+    ommai_sampler_run(bench.sampler, &row, 1, NULL);
+    assert_true(row.finite);
   }
   free(bench.memory);
 }
@@ -439,8 +567,11 @@ int main(void) {
       cmocka_unit_test(penalties_by_hand),
       cmocka_unit_test(draws_are_those_of_a_plain_reference),
       cmocka_unit_test(banned_tokens_never_come),
-      cmocka_unit_test(log_sum_exp_is_exact_and_safe),
+      cmocka_unit_test(logprobs_are_near_the_formula_and_safe),
       cmocka_unit_test(top_tokens_are_sorted_with_ties_by_id),
+      cmocka_unit_test(rows_do_not_depend_on_each_other),
+      cmocka_unit_test(a_cut_may_leave_unlikely_tokens),
+      cmocka_unit_test(numbers_that_are_none_are_seen),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/allocator.h"
 #include "support/test.h"
 #include "text/pattern.h"
 
@@ -75,6 +76,12 @@ static void other_syntax_is_refused(void **state) {
       "[\\p{Lu}&&[^b]",
       "[\\p{Lu}&&[b]]",
       "[^\\p{Lu}&&[^b]]",
+      "[日-本]",
+      "[!-本]",
+      "[日-~]",
+      "\\p{Cyrillic}",
+      "a|\U00013460",
+      "[\U00020000]",
   };
   for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
     struct omma_error error;
@@ -109,8 +116,8 @@ static void check_pieces(const char *pattern, const char *text, const char *expe
   char out[256] = "";
   size_t used = 0;
   assert_ok(ommai_splitter_create(pattern, strlen(pattern), &splitter, &error), &error);
-  assert_ok(ommai_split_begin(&split, splitter, &error), &error);
-  ommai_split_text(&split, text, strlen(text));
+  assert_ok(ommai_split_begin(&split, splitter, &ommai_default_allocator, &error), &error);
+  assert_ok(ommai_split_text(&split, text, strlen(text), &error), &error);
   for (;;) {
     size_t first, last;
     assert_ok(ommai_split_next(&split, &first, &last, &error), &error);
@@ -134,6 +141,14 @@ static void matches_and_gaps_are_pieces(void **state) {
   check_pieces("\\p{Han}+", "a中文、b", "a|中文|、b|");
 }
 
+/* Letters, a digit and a symbol of Unicode 15 and 16, and a character of Unicode 17, which is none yet. */
+static void younger_characters_have_their_class(void **state) {
+  (void)state;
+  check_pieces("\\p{L}+|\\p{N}", "a\U00011F04\U00031350b\U0001E4F0\U0001FAE8", "a\U00011F04\U00031350b|\U0001E4F0|\U0001FAE8|");
+  check_pieces("\\p{Han}+", "\U00011F04\U00031350\u4e2d", "\U00011F04|\U00031350\u4e2d|");
+  check_pieces("[^\\s\\p{L}]+", "\U00016EA0\U00011F04", "\U00016EA0|\U00011F04|");
+}
+
 /* Runs a pattern over a text of `size` equal characters; the status of the first failing step, or OK. */
 static enum omma_status run_over(const char *pattern, char character, size_t size, char last_character) {
   struct omma_error error;
@@ -143,8 +158,8 @@ static enum omma_status run_over(const char *pattern, char character, size_t siz
   memset(text, character, size);
   text[size - 1] = last_character;
   assert_ok(ommai_splitter_create(pattern, strlen(pattern), &splitter, &error), &error);
-  assert_ok(ommai_split_begin(&split, splitter, &error), &error);
-  ommai_split_text(&split, text, size);
+  assert_ok(ommai_split_begin(&split, splitter, &ommai_default_allocator, &error), &error);
+  assert_ok(ommai_split_text(&split, text, size, &error), &error);
   enum omma_status status;
   size_t first, last;
   do {
@@ -195,6 +210,7 @@ int main(void) {
       cmocka_unit_test(other_syntax_is_refused),
       cmocka_unit_test(limits_are_kept),
       cmocka_unit_test(matches_and_gaps_are_pieces),
+      cmocka_unit_test(younger_characters_have_their_class),
       cmocka_unit_test(evil_patterns_give_up),
       cmocka_unit_test(usual_patterns_manage_long_runs),
   };

@@ -187,6 +187,54 @@ static void wrong_calls_say_what_is_wrong(void **state) {
   ommai_tokenizer_destroy(tokenizer);
 }
 
+/* A count is exact below its limit, and never more than there is. */
+static void counts_stop_at_their_limit(void **state) {
+  (void)state;
+  struct omma_error error;
+  for (size_t f = 0; f < OMMA_N_TEXT_FIXTURES; f++) {
+    struct fixture fixture = open_fixture(text_fixture_names[f]);
+    const json_t *cases = json_object_get(fixture.cases, "encode");
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+      size_t size, exact = json_array_size(json_array_get(json_array_get(cases, i), 1)), count;
+      char *text = text_fixture_bytes(json_array_get(json_array_get(cases, i), 0), &size);
+      const size_t limits[] = {exact + 1, exact, exact / 2, 1};
+      for (size_t l = 0; l < sizeof limits / sizeof limits[0]; l++) {
+        assert_ok(ommai_tokenizer_count(fixture.tokenizer, text, size, limits[l], &count, &error), &error);
+        if (exact < limits[l]) {
+          assert_int_equal(count, exact);
+        } else {
+          assert_true(count >= limits[l] && count <= exact);
+        }
+      }
+      free(text);
+    }
+    close_fixture(&fixture);
+  }
+}
+
+/* What is broken at its end is not looked at where its length alone makes it too long. */
+static void hopeless_texts_are_not_read(void **state) {
+  (void)state;
+  enum { SIZE = 40000, LIMIT = 100 };
+  struct omma_error error;
+  size_t count;
+  char *text = malloc(SIZE);
+  memset(text, ' ', SIZE);
+  text[SIZE - 1] = (char)0xFF;
+  struct ommai_tokenizer *tokenizer = text_fixture_tokenizer(OMMA_TEST_DATA, "digits");
+  assert_ok(ommai_tokenizer_count(tokenizer, text, SIZE, LIMIT, &count, &error), &error);
+  assert_true(count >= LIMIT && count < SIZE);
+  assert_fails(ommai_tokenizer_count(tokenizer, text, SIZE, SIZE, &count, &error), OMMA_ERROR_FORMAT, "byte 39999", &error);
+  ommai_tokenizer_destroy(tokenizer);
+  /* A token that takes white space along may cover all of it. */
+  tokenizer = text_fixture_tokenizer(OMMA_TEST_DATA, "plain");
+  memcpy(text + SIZE - 6, "[LEFT]", 6);
+  assert_ok(ommai_tokenizer_count(tokenizer, text, SIZE, LIMIT, &count, &error), &error);
+  assert_int_equal(count, 1);
+  ommai_tokenizer_destroy(tokenizer);
+  free(text);
+}
+
 /* Every allocation of an encoding that needs all of them fails once; afterwards nothing is left behind. */
 static void failing_allocations_are_reported(void **state) {
   (void)state;
@@ -239,6 +287,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ids_are_the_official_ones),        cmocka_unit_test(decodes_are_the_official_ones),
       cmocka_unit_test(encoding_loses_nothing),           cmocka_unit_test(added_tokens_can_be_plain_text),
+      cmocka_unit_test(counts_stop_at_their_limit),       cmocka_unit_test(hopeless_texts_are_not_read),
       cmocka_unit_test(tokens_have_bytes_and_kinds),      cmocka_unit_test(wrong_calls_say_what_is_wrong),
       cmocka_unit_test(failing_allocations_are_reported), cmocka_unit_test(threads_share_a_tokenizer),
   };

@@ -130,7 +130,6 @@ struct change {
 #define UNSUPPORTED OMMA_ERROR_UNSUPPORTED
 
 static const struct change refused[] = {
-    {QWEN2_5_VL, "depth", NULL, FORMAT, "vision_config: key \"depth\" is missing"},
     {QWEN2_5_VL, "depth", "1025", FORMAT, "expected 1 to 1024, found 1025"},
     {QWEN2_5_VL, "depth", "31", FORMAT, "\"fullatt_block_indexes\""},
     {QWEN2_5_VL, "hidden_size", "1281", FORMAT, "hidden_size 1281 in 16 heads"},
@@ -143,10 +142,8 @@ static const struct change refused[] = {
     {QWEN2_5_VL, "patch_size", "0", FORMAT, "\"patch_size\""},
     {QWEN2_5_VL, "temporal_patch_size", "17", FORMAT, "expected 1 to 16, found 17"},
     {QWEN2_5_VL, "spatial_merge_size", "3", UNSUPPORTED, "merging 3 x 3 patches: expected 1, 2 or 4"},
-    {QWEN2_5_VL, "out_hidden_size", NULL, FORMAT, "\"out_hidden_size\" is missing"},
-    {QWEN2_5_VL, "window_size", NULL, FORMAT, "\"window_size\" is missing"},
+    {QWEN2_5_VL, "out_hidden_size", NULL, FORMAT, "out_hidden_size 3584 differs from text_config's hidden_size 5120"},
     {QWEN2_5_VL, "window_size", "27", FORMAT, "expected at least a merged token of 28 pixels, found 27"},
-    {QWEN2_5_VL, "fullatt_block_indexes", NULL, FORMAT, "\"fullatt_block_indexes\" is missing"},
     {QWEN2_5_VL, "fullatt_block_indexes", "[32]", FORMAT, "expected 0 to 31, found 32"},
     {QWEN2_5_VL, "fullatt_block_indexes", "[-1]", FORMAT, "found -1"},
     {QWEN2_5_VL, "fullatt_block_indexes", "7", FORMAT, "expected an array"},
@@ -179,6 +176,52 @@ static void unusable_values_are_named(void **state) {
       json_object_del(vision, change->key);
     }
     assert_fails(change->family->parse_config(root, "config.json", &config, &error), change->status, change->part, &error);
+    json_decref(root);
+  }
+}
+
+/* What transformers 4.49 leaves out of a saved vision_config: all that equals the class's default, of the 7B's everything but the width. */
+static void class_defaults_stand_for_what_is_missing(void **state) {
+  (void)state;
+  struct ommai_vision_config expected = parse_released(QWEN2_5_VL, "qwen2.5-vl-7b");
+  struct ommai_model_config config = {0};
+  struct omma_error error;
+  json_t *root = released("qwen2.5-vl-7b");
+  json_object_set_new(root, "vision_config",
+                      json_pack("{s:s, s:i, s:f}", "model_type", "qwen2_5_vl", "hidden_size", 1280, "tokens_per_second", 2.0));
+  assert_ok(ommai_family_qwen2_5_vl.parse_config(root, "config.json", &config, &error), &error);
+  assert_memory_equal(&config.vision, &expected, sizeof expected);
+  json_decref(root);
+  root = released("qwen3-vl-8b");
+  expected = parse_released(&ommai_family_qwen3_vl, "qwen3-vl-8b");
+  memset(&config, 0, sizeof config);
+  json_object_set_new(root, "vision_config", json_pack("{s:i}", "out_hidden_size", 4096));
+  assert_ok(ommai_family_qwen3_vl.parse_config(root, "config.json", &config, &error), &error);
+  assert_memory_equal(&config.vision, &expected, sizeof expected);
+  json_decref(root);
+}
+
+/* transformers takes the outputs in the order of blocks, and the merger of a block by its first place in the list. */
+static void deepstack_goes_by_blocks_and_mergers_by_the_list(void **state) {
+  (void)state;
+  static const struct {
+    const char *list;
+    int64_t count, blocks[3], mergers[3];
+  } cases[] = {{"[5, 11, 17]", 3, {5, 11, 17}, {0, 1, 2}},
+               {"[17, 5, 11]", 3, {5, 11, 17}, {1, 2, 0}},
+               {"[7, 3, 7]", 2, {3, 7}, {1, 0}},
+               {"[]", 0, {0}, {0}}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct ommai_model_config config = {0};
+    struct omma_error error;
+    json_t *root = released("qwen3-vl-8b");
+    json_object_set_new(json_object_get(root, "vision_config"), "deepstack_visual_indexes", json_loads(cases[i].list, 0, NULL));
+    assert_ok(ommai_family_qwen3_vl.parse_config(root, "config.json", &config, &error), &error);
+    assert_int_equal(config.vision.n_deepstack, cases[i].count);
+    for (int64_t j = 0; j < cases[i].count; j++) {
+      assert_int_equal(config.vision.deepstack_layers[j], cases[i].blocks[j]);
+      assert_int_equal(config.vision.deepstack_mergers[j], cases[i].mergers[j]);
+    }
     json_decref(root);
   }
 }
@@ -228,6 +271,8 @@ int main(void) {
       cmocka_unit_test(released_towers_with_windows),
       cmocka_unit_test(released_towers_with_a_projector),
       cmocka_unit_test(unusable_values_are_named),
+      cmocka_unit_test(class_defaults_stand_for_what_is_missing),
+      cmocka_unit_test(deepstack_goes_by_blocks_and_mergers_by_the_list),
       cmocka_unit_test(whole_parts_must_be_there),
       cmocka_unit_test(the_checkpoint_decides_on_the_prefix),
   };

@@ -158,8 +158,9 @@ static void slow_videos_reach_behind_the_text(void **state) {
 }
 
 /* The key that a video has in the encoder's cache. */
-static struct ommai_picture_key key_of(const struct omma_model *model, const struct omma_video *video, const char *name) {
-  const struct omma_part part = {.video = video, .image_name = name};
+static struct ommai_picture_key key_of(const struct omma_model *model, const struct omma_video *video, const char *name,
+                                       bool suffices) {
+  const struct omma_part part = {.video = video, .image_name = name, .image_name_suffices = suffices};
   struct omma_error error;
   struct omma_request *request;
   assert_ok(ask(model, &part, &request, &error), &error);
@@ -174,13 +175,18 @@ static void keys_tell_videos_apart(void **state) {
   const struct omma_image *still[] = {frame, frame, frame, frame}, *moved[] = {frame, frame, frame, last};
   const struct omma_video videos[] = {{still, 4, 2}, {still, 4, 1}, {moved, 4, 2}, {still, 3, 2}};
   struct ommai_picture_key keys[4];
-  for (int i = 0; i < 4; i++) keys[i] = key_of(timed, &videos[i], NULL);
+  for (int i = 0; i < 4; i++) keys[i] = key_of(timed, &videos[i], NULL, i % 2);
   assert_memory_equal(&keys[0], &keys[1], sizeof keys[0]); /* the tower knows no rate */
   assert_memory_not_equal(&keys[0], &keys[2], sizeof keys[0]);
   assert_memory_not_equal(&keys[0], &keys[3], sizeof keys[0]);
-  keys[1] = key_of(timed, &videos[2], "a");
-  keys[2] = key_of(timed, &videos[0], "a");
-  keys[3] = key_of(timed, &videos[0], "b");
+  /* A name alone counts only where it is said to suffice. */
+  keys[1] = key_of(timed, &videos[0], "a", false);
+  keys[2] = key_of(timed, &videos[2], "a", false);
+  assert_memory_not_equal(&keys[1], &keys[0], sizeof keys[0]);
+  assert_memory_not_equal(&keys[1], &keys[2], sizeof keys[0]);
+  keys[1] = key_of(timed, &videos[2], "a", true);
+  keys[2] = key_of(timed, &videos[0], "a", true);
+  keys[3] = key_of(timed, &videos[0], "b", true);
   assert_memory_equal(&keys[1], &keys[2], sizeof keys[0]);
   assert_memory_not_equal(&keys[1], &keys[3], sizeof keys[0]);
   omma_image_destroy(last);

@@ -78,8 +78,11 @@ void omma_model_close(struct omma_model *model) { (void)model; }
 
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   (void)model;
-  *info = (struct omma_model_info){
-      .directory = "/secret/checkpoint/", .max_model_len = CONTEXT, .vocab_size = VOCABULARY, .recommended_temperature = -1};
+  *info = (struct omma_model_info){.directory = "/secret/checkpoint/",
+                                   .max_model_len = CONTEXT,
+                                   .vocab_size = VOCABULARY,
+                                   .recommended_temperature = -1,
+                                   .chat_template = "the fake"};
 }
 
 /* ---- pictures: the header alone ---- */
@@ -149,6 +152,13 @@ enum omma_status omma_tokenize(const struct omma_model *model, const char *text,
                                size_t capacity, size_t *n_tokens, struct omma_error *error) {
   (void)model, (void)error;
   for (size_t i = 0; i < text_size && i < capacity; i++) tokens[i] = (unsigned char)text[i];
+  *n_tokens = text_size;
+  return OMMA_OK;
+}
+
+enum omma_status omma_count_tokens(const struct omma_model *model, const char *text, size_t text_size, size_t limit,
+                                   size_t *n_tokens, struct omma_error *error) {
+  (void)model, (void)text, (void)limit, (void)error;
   *n_tokens = text_size;
   return OMMA_OK;
 }
@@ -489,6 +499,11 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   }
   pthread_mutex_unlock(&engine->lock);
   return status;
+}
+
+int64_t omma_engine_max_model_len(const struct omma_engine *engine) {
+  (void)engine;
+  return CONTEXT;
 }
 
 void omma_engine_cancel(struct omma_engine *engine, uint64_t id) {

@@ -23,7 +23,9 @@ struct settings {
   int64_t fail_start, fail_later;
   struct omma_server_options server;
   struct omma_engine_options engine;
-  const char *names[8], *media_hosts[8], *model;
+  const char *names[8], *media_hosts[8], *keys[8], *origins[8], *methods[8], *headers[8], *model;
+  char *lists[8];
+  size_t n_lists;
 };
 
 static void print_line(void *context, const char *line) {
@@ -42,11 +44,31 @@ static void release(void *context, void *pointer, size_t size) {
   ommai_default_allocator.release(NULL, pointer, size);
 }
 
+/* The words of ["a", "b"], at most 8. */
+static size_t read_words(struct settings *s, const char *text, const char **words) {
+  size_t n_words = 0;
+  char *at = s->lists[s->n_lists++] = strdup(text);
+  for (char *word = strtok(at, "[], \""); word && n_words < 8; word = strtok(NULL, "[], \"")) words[n_words++] = word;
+  return n_words;
+}
+
+static bool set_cross_origin(struct settings *s, const char *key, const char *value) {
+  struct omma_cross_origin_options *options = &s->server.cross_origin;
+  if (!strcmp(key, "--allowed-origins")) return options->n_origins = read_words(s, value, s->origins), true;
+  if (!strcmp(key, "--allowed-methods")) return options->n_methods = read_words(s, value, s->methods), true;
+  if (!strcmp(key, "--allowed-headers")) return options->n_headers = read_words(s, value, s->headers), true;
+  if (!strcmp(key, "--allow-credentials")) return options->credentials = true, true;
+  return false;
+}
+
 static bool set(struct settings *s, const char *key, const char *value) {
   int64_t number = strtoll(value, NULL, 10);
   if (!strcmp(key, "--host")) return s->server.host = value, true;
   if (!strcmp(key, "--port")) return s->server.port = (int)number, true;
-  if (!strcmp(key, "--api-key")) return s->server.api_key = value, true;
+  if (set_cross_origin(s, key, value)) return true;
+  if (!strcmp(key, "--api-key")) return s->keys[s->server.n_api_keys++] = value, true;
+  if (!strcmp(key, "--metrics-without-key")) return s->server.metrics_without_key = number, true;
+  if (!strcmp(key, "--trust-media-uuids")) return s->server.trust_media_uuids = number, true;
   if (!strcmp(key, "--served-model-name")) return s->names[s->server.n_served_model_names++] = value, true;
   if (!strcmp(key, "--max-body-bytes")) return s->server.max_body_bytes = number, true;
   if (!strcmp(key, "--max-total-body-bytes")) return s->server.max_total_body_bytes = number, true;
@@ -64,9 +86,18 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--max-connections")) return s->server.max_connections = (int)number, true;
   if (!strcmp(key, "--max-pending-bytes")) return s->server.max_pending_bytes = number, true;
   if (!strcmp(key, "--idle-timeout")) return s->server.idle_timeout_seconds = (int)number, true;
+  if (!strcmp(key, "--max-connections-per-address")) return s->server.max_connections_per_address = (int)number, true;
+  if (!strcmp(key, "--head-timeout")) return s->server.head_timeout_seconds = (int)number, true;
+  if (!strcmp(key, "--body-rate-window-ms")) return s->server.body_rate_window_ms = number, true;
+  if (!strcmp(key, "--min-body-rate")) return s->server.min_body_rate = number, true;
   if (!strcmp(key, "--body-timeout")) return s->server.body_timeout_seconds = (int)number, true;
   if (!strcmp(key, "--keep-alive-ms")) return s->server.keep_alive_ms = number, true;
   if (!strcmp(key, "--drain-ms")) return s->server.drain_ms = number, true;
+  if (!strcmp(key, "--log-json")) return s->server.log_json = number, true;
+  if (!strcmp(key, "--log-access")) return s->server.log_access = number, true;
+  if (!strcmp(key, "--log-requests")) return s->server.log_requests = number, true;
+  if (!strcmp(key, "--unlogged-paths")) return s->server.unlogged_paths = value, true;
+  if (!strcmp(key, "--max-pixels")) return s->server.image_options.max_pixels = number, true;
   if (!strcmp(key, "--model")) return s->model = value, true;
   if (!strcmp(key, "--queue-limit")) return s->engine.queue_limit = number, true;
   if (!strcmp(key, "--fail-start")) return s->fail_start = number, true;
@@ -84,6 +115,10 @@ int main(int argc, char **argv) {
   sigset_t signals;
   settings.server.served_model_names = settings.names;
   settings.server.allowed_media_domains = settings.media_hosts;
+  settings.server.api_keys = settings.keys;
+  settings.server.cross_origin.origins = settings.origins;
+  settings.server.cross_origin.methods = settings.methods;
+  settings.server.cross_origin.headers = settings.headers;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!set(&settings, argv[i], argv[i + 1])) return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
   }
@@ -110,6 +145,7 @@ int main(int argc, char **argv) {
   omma_engine_destroy(engine);
   omma_model_close(model);
   close(stop);
+  for (size_t i = 0; i < settings.n_lists; i++) free(settings.lists[i]);
   printf("stop=%" PRId64 " length=%" PRId64 " cancelled=%" PRId64 " error=%" PRId64 " running=%" PRId64 "\n",
          stats.n_finished[0], stats.n_finished[1], stats.n_finished[2], stats.n_finished[3], stats.n_running);
   return failed;

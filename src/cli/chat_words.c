@@ -1,0 +1,65 @@
+#include "cli/chat_words.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "cli/diagnostics.h"
+#include "cli/inputs.h"
+#include "cli/pasted_paths.h"
+#include "cli/paths.h"
+
+static bool is_directory(const char *word) {
+  struct stat found;
+  return stat(word, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+static bool is_model(const char *directory) {
+  char config[OMMAI_MAX_PATH];
+  return ommai_path_join(config, sizeof config, directory, "config.json") && ommai_file_exists(config);
+}
+
+static int take_directory(const char *command, const char *word, struct ommai_chat_words *sorted) {
+  if (sorted->model) return ommai_wrong_use("%s: %s: the model is given already (%s)", command, word, sorted->model);
+  if (!is_model(word)) {
+    return ommai_wrong_use("%s: %s: a directory without config.json is no model (--video %s takes one of frames)", command,
+                           word, word);
+  }
+  sorted->model = word;
+  return OMMAI_EXIT_DONE;
+}
+
+/* One word with a slash in it, or with the ending of an image's name. */
+static bool looks_like_path(const char *word) {
+  return !strpbrk(word, " \t\r\n") && (strchr(word, '/') || ommai_ends_as_picture(word));
+}
+
+static int take_prompt(const char *command, const char *word, struct ommai_chat_words *sorted) {
+  if (looks_like_path(word)) {
+    return ommai_failed("%s: %s: no such file or directory (a question that looks like a path goes behind --prompt)", command,
+                        word);
+  }
+  if (sorted->prompt) {
+    return ommai_wrong_use("%s: '%s': the question is '%s' already: put a question of several words in quotes", command, word,
+                           sorted->prompt);
+  }
+  sorted->prompt = word;
+  return OMMAI_EXIT_DONE;
+}
+
+static int take_word(const char *command, const char *word, struct ommai_chat_words *sorted) {
+  if (is_directory(word)) return take_directory(command, word, sorted);
+  if (!ommai_is_image_source(word)) return take_prompt(command, word, sorted);
+  sorted->images.items[sorted->images.count++] = word;
+  return OMMAI_EXIT_DONE;
+}
+
+int ommai_chat_words_sort(const char *command, const struct ommai_strings *words, bool model_first,
+                          struct ommai_chat_words *sorted) {
+  int code = OMMAI_EXIT_DONE;
+  size_t first = 0;
+  if (model_first && !sorted->model && words->count) sorted->model = words->items[first++];
+  for (size_t i = first; i < words->count && code == OMMAI_EXIT_DONE; i++) code = take_word(command, words->items[i], sorted);
+  for (size_t i = 0; i < sorted->images.count; i++) sorted->n_from_standard_input += strcmp(sorted->images.items[i], "-") == 0;
+  return code;
+}

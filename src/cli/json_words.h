@@ -1,0 +1,19 @@
+/* Options whose value is a JSON list of strings, as in `--allowed-origins '["https://example.org"]'`. */
+#ifndef OMMAI_CLI_JSON_WORDS_H
+#define OMMAI_CLI_JSON_WORDS_H
+
+#include <jansson.h>
+
+#include "cli/options.h"
+
+/* Zero-initialised: nothing to release. */
+struct ommai_json_words {
+  json_t *document; /* holds the words */
+  struct ommai_strings words;
+};
+
+/* Reads `text`. Returns OMMAI_EXIT_DONE, or another exit code after saying what is wrong. Release in every case. */
+int ommai_json_words_read(const char *command, const char *flag, const char *text, struct ommai_json_words *list);
+void ommai_json_words_release(struct ommai_json_words *list);
+
+#endif

@@ -1,0 +1,63 @@
+#include "cli/plain_text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* How many bytes the character at `at` has, its code point in *code; 0: no UTF-8. */
+static size_t decode(const unsigned char *at, uint32_t *code) {
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  size_t size = *at < 0x80 ? 1 : *at >> 5 == 6 ? 2 : *at >> 4 == 14 ? 3 : *at >> 3 == 30 ? 4 : 0;
+  if (size == 0) return 0;
+  *code = size == 1 ? *at : *at & (0x7fu >> size);
+  for (size_t i = 1; i < size; i++) {
+    if (at[i] >> 6 != 2) return 0; /* the NUL at the end too */
+    *code = *code << 6 | (at[i] & 0x3fu);
+  }
+  return *code < least[size] || *code > 0x10ffff || *code >> 11 == 0x1b ? 0 : size;
+}
+
+/* Controls, and what is shown as nothing or turns the line around. */
+static bool is_unfit(uint32_t code) {
+  static const struct {
+    uint32_t first, last;
+  } ranges[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e}, {0x200b, 0x200f},
+                {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+    if (code >= ranges[i].first && code <= ranges[i].last) return true;
+  }
+  return false;
+}
+
+char *ommai_plain_text(char *text) {
+  for (char *at = text; *at;) {
+    uint32_t code;
+    size_t size = decode((const unsigned char *)at, &code);
+    if (size == 0) {
+      *at++ = '?';
+      continue;
+    }
+    if (is_unfit(code)) memset(at, ' ', size);
+    at += size;
+  }
+  return text;
+}
+
+void ommai_print_plain(FILE *out, const char *text, int width) {
+  enum { PIECE = 512 };
+  char piece[PIECE + 1];
+  size_t left = strlen(text);
+  int written = 0;
+  while (left > 0) {
+    size_t n = left < PIECE ? left : PIECE;
+    /* No character is cut in two where that can be helped. */
+    for (int i = 0; i < 3 && n < left && ((unsigned char)text[n] & 0xc0) == 0x80; i++) n--;
+    memcpy(piece, text, n);
+    piece[n] = '\0';
+    fputs(ommai_plain_text(piece), out);
+    text += n;
+    left -= n;
+    written += (int)n;
+  }
+  if (written < width) fprintf(out, "%*s", width - written, "");
+}

@@ -1,0 +1,128 @@
+#include "engine/decode_lane.h"
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+size_t ommai_decode_lane_bytes(const struct ommai_engine_sizes *sizes) {
+  return (size_t)sizes->max_rows * sizeof(struct ommai_decode_row) +
+         (size_t)sizes->max_sequences * (sizeof(struct ommai_sampler_row) + sizeof(struct ommai_decode_entry) +
+                                         sizeof(int64_t) + OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t));
+}
+
+enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct ommai_resources *resources,
+                                        struct omma_error *error) {
+  const struct omma_allocator *allocator = &resources->model->allocator;
+  size_t n = (size_t)resources->sizes.max_sequences;
+  *lane = (struct ommai_decode_lane){.resources = resources};
+  lane->rows = ommai_allocate(allocator, (size_t)resources->sizes.max_rows, sizeof *lane->rows);
+  lane->entries = ommai_allocate(allocator, n, sizeof *lane->entries);
+  lane->sampler_rows = ommai_allocate(allocator, n, sizeof *lane->sampler_rows);
+  lane->drawn = ommai_allocate(allocator, n, sizeof *lane->drawn);
+  lane->banned = ommai_allocate(allocator, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
+  if (lane->rows && lane->entries && lane->sampler_rows && lane->drawn && lane->banned) return OMMA_OK;
+  return ommai_fail_memory(error, "decode", ommai_decode_lane_bytes(&resources->sizes));
+}
+
+void ommai_decode_lane_free(struct ommai_decode_lane *lane) {
+  if (!lane->resources) return;
+  const struct omma_allocator *allocator = &lane->resources->model->allocator;
+  size_t n = (size_t)lane->resources->sizes.max_sequences;
+  ommai_release(allocator, lane->rows, (size_t)lane->resources->sizes.max_rows, sizeof *lane->rows);
+  ommai_release(allocator, lane->entries, n, sizeof *lane->entries);
+  ommai_release(allocator, lane->sampler_rows, n, sizeof *lane->sampler_rows);
+  ommai_release(allocator, lane->drawn, n, sizeof *lane->drawn);
+  ommai_release(allocator, lane->banned, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
+}
+
+/* Token `index` of the sequence's answer as an input. */
+static struct ommai_decode_row row_of(const struct ommai_sequence *sequence, int64_t index, int32_t token) {
+  int32_t position = sequence->request->next_position + (int32_t)index;
+  return (struct ommai_decode_row){.token = token,
+                                   .position = {position, position, position},
+                                   .index = (int64_t)sequence->request->n_tokens + index,
+                                   .pages = sequence->pages};
+}
+
+static enum omma_status run(struct ommai_decode_lane *lane, int64_t n_rows, float *logits, struct omma_error *error) {
+  struct ommai_resources *resources = lane->resources;
+  return ommai_decode_run(&resources->model->decoder, resources->kv, lane->rows, n_rows, resources->decode_workspace,
+                          resources->sizes.decode_workspace, resources->team_interface, logits, error);
+}
+
+/* A guess is worth no page of anybody's: it ends with the pages that are there. */
+static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine_sizes *sizes) {
+  struct ommai_sequence *sequence = entry->sequence;
+  int64_t place = (int64_t)sequence->request->n_tokens + sequence->n_generated;
+  int64_t room = sequence->n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
+  int64_t left = sequence->max_generated - sequence->n_generated - 1;
+  return ommai_draft_guess(sequence, ommai_min_i64(ommai_min_i64(sizes->draft_tokens, room), left), entry->draft);
+}
+
+enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error) {
+  struct ommai_resources *resources = lane->resources;
+  int64_t n_rows = 0;
+  for (int64_t i = 0; i < n; i++) {
+    struct ommai_decode_entry *entry = &lane->entries[i];
+    entry->first_row = n_rows;
+    entry->n_draft = guess(entry, &resources->sizes);
+    entry->open = true;
+    int64_t last = entry->sequence->n_generated - 1;
+    lane->rows[n_rows++] = row_of(entry->sequence, last, entry->sequence->generated[last]);
+    for (int64_t j = 0; j < entry->n_draft; j++) lane->rows[n_rows++] = row_of(entry->sequence, last + 1 + j, entry->draft[j]);
+    resources->n_drafts += entry->n_draft > 0;
+    resources->n_draft_tokens += entry->n_draft;
+  }
+  return run(lane, n_rows, resources->logits, error);
+}
+
+int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_t round) {
+  struct ommai_resources *resources = lane->resources;
+  int64_t vocab = resources->model->config.text.vocab_size, count = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const struct ommai_decode_entry *entry = &lane->entries[i];
+    if (!entry->open) continue;
+    entry->sequence->n_decoded++;
+    lane->drawn[count] = i;
+    lane->sampler_rows[count] =
+        ommai_sequence_sampler_row(entry->sequence, resources->logits + (entry->first_row + round) * vocab,
+                                   lane->banned + count * OMMAI_SEQUENCE_MAX_BANNED);
+    count++;
+  }
+  if (count) ommai_sampler_run(resources->sampler, lane->sampler_rows, count, resources->team_interface);
+  return count;
+}
+
+void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode_entry *entry, int64_t round, int32_t token,
+                             bool ended) {
+  bool right = round < entry->n_draft && entry->draft[round] == token;
+  lane->resources->n_accepted_tokens += right;
+  entry->open = right && !ended;
+  if (!entry->open && !ended) ommai_draft_learn(entry->sequence, entry->n_draft, round + right);
+}
+
+enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,
+                                         struct omma_error *error) {
+  struct ommai_resources *resources = lane->resources;
+  OMMAI_TRY(ommai_decode_logits(&resources->model->decoder, residual, resources->decode_workspace,
+                                resources->sizes.decode_workspace, resources->team_interface, resources->logits, error));
+  lane->sampler_rows[0] = ommai_sequence_sampler_row(sequence, resources->logits, lane->banned);
+  ommai_sampler_run(resources->sampler, lane->sampler_rows, 1, resources->team_interface);
+  return OMMA_OK;
+}
+
+int64_t ommai_decode_lane_replay_count(const struct ommai_sequence *sequence) {
+  return ommai_min_i64(OMMAI_REPLAY_ROWS, ommai_max_i64(sequence->n_generated - 1 - sequence->n_decoded, 0));
+}
+
+enum omma_status ommai_decode_lane_replay(struct ommai_decode_lane *lane, struct ommai_sequence *sequence,
+                                          struct omma_error *error) {
+  int64_t n = ommai_decode_lane_replay_count(sequence);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = sequence->n_decoded + i;
+    lane->rows[i] = row_of(sequence, at, sequence->generated[at]);
+  }
+  OMMAI_TRY(run(lane, n, NULL, error));
+  sequence->n_decoded += n;
+  return OMMA_OK;
+}

@@ -1,0 +1,59 @@
+#include "engine/draft.h"
+
+#include "base/checked.h"
+#include "engine/sequence.h"
+
+/* The share from which on guesses pay, what one guess weighs in it, and for how many steps it rests below. */
+#define LEAST_SHARE 0.25f
+#define WEIGHT 0.2f
+#define FIRST_SHARE 0.5f
+enum { PAUSE = 32 };
+
+/* Token `at` of prompt and answer as one text. */
+static int32_t token_at(const struct ommai_sequence *sequence, int64_t at) {
+  int64_t n_prompt = (int64_t)sequence->request->n_tokens;
+  return at < n_prompt ? sequence->request->ids[at] : sequence->generated[at - n_prompt];
+}
+
+static bool is_image(const struct ommai_sequence *sequence, int64_t at) {
+  return at < (int64_t)sequence->request->n_tokens && sequence->request->tokens[at].picture >= 0;
+}
+
+/* How many tokens before `end` equal those before n, at most `most`. */
+static int64_t run_length(const struct ommai_sequence *sequence, int64_t end, int64_t n, int64_t most) {
+  int64_t length = 0;
+  while (length < most && length < end && token_at(sequence, end - 1 - length) == token_at(sequence, n - 1 - length)) length++;
+  return length;
+}
+
+int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t *tokens) {
+  const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
+  int64_t n = (int64_t)sequence->request->n_tokens + sequence->n_generated, best = 0, best_length = sizes->lookup_min - 1;
+  if (most < 1) return 0;
+  if (sequence->draft.pause) {
+    sequence->draft.pause--;
+    return 0;
+  }
+  for (int64_t end = n - 1; end > 0 && best_length < sizes->lookup_max; end--) { /* the latest of equally long runs */
+    int64_t length = run_length(sequence, end, n, sizes->lookup_max);
+    if (length <= best_length) continue;
+    best = end;
+    best_length = length;
+  }
+  if (best == 0) return 0;
+  int64_t count = 0;
+  while (count < most && best + count < n && !is_image(sequence, best + count)) {
+    tokens[count] = token_at(sequence, best + count);
+    count++;
+  }
+  return count;
+}
+
+void ommai_draft_learn(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right) {
+  struct ommai_draft_record *record = &sequence->draft;
+  if (n_guessed == 0) return;
+  if (record->share == 0) record->share = FIRST_SHARE;
+  record->share += WEIGHT * ((float)n_right / (float)n_guessed - record->share);
+  if (record->share >= LEAST_SHARE) return;
+  *record = (struct ommai_draft_record){.share = FIRST_SHARE, .pause = PAUSE};
+}

@@ -1,0 +1,28 @@
+/* Prompt lookup: the next tokens guessed from what the prompt and the answer have said before, to be checked together with the last token
+ * in one decode step. A guess changes no token and no log-probability, it only saves steps.
+ *
+ * Source: prompt lookup decoding, as vLLM's method "ngram": the last tokens are looked for further up, the longest run first. */
+#ifndef OMMAI_ENGINE_DRAFT_H
+#define OMMAI_ENGINE_DRAFT_H
+
+#include <stdint.h>
+
+struct ommai_sequence;
+
+#define OMMAI_MAX_DRAFT_TOKENS 15
+#define OMMAI_MAX_LOOKUP_TOKENS 64
+
+/* Whether guesses have paid lately. */
+struct ommai_draft_record {
+  float share;   /* of guessed tokens that were right, lately */
+  int64_t pause; /* steps without guesses yet to come */
+};
+
+/* Guesses up to `most` tokens that follow the sequence's last one; returns how many. 0 too while guesses have not paid: when less than a
+ * quarter of the tokens were right, for 32 steps. */
+int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t *tokens);
+
+/* n_right of n_guessed tokens were right. */
+void ommai_draft_learn(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right);
+
+#endif

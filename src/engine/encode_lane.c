@@ -1,0 +1,179 @@
+#include "engine/encode_lane.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+/* Images of other sequences go along while a pass has fewer patches than this for each thread: more would only delay the first ones. */
+enum { COMPANY_PATCHES = 256 };
+
+void ommai_encode_lane_init(struct ommai_encode_lane *lane, struct ommai_resources *resources) {
+  *lane = (struct ommai_encode_lane){.resources = resources};
+}
+
+void ommai_encode_lane_free(struct ommai_encode_lane *lane) {
+  if (lane->resources) ommai_encode_lane_end(lane, false);
+}
+
+void ommai_encode_lane_add_call(struct ommai_encode_lane *lane, struct ommai_encode_call *call) {
+  struct ommai_encode_call **end = &lane->calls;
+  while (*end) end = &(*end)->next;
+  *end = call;
+}
+
+struct ommai_encode_call *ommai_encode_lane_drop_call(struct ommai_encode_lane *lane) {
+  struct ommai_encode_call *call = lane->calls;
+  if (!call) return NULL;
+  if (lane->running_call == call) ommai_encode_lane_end(lane, false);
+  lane->calls = call->next;
+  return call;
+}
+
+/* ---- what is in a pass ---- */
+
+static bool has_picture(const struct ommai_encode_lane *lane, const struct ommai_encoded_picture *encoded) {
+  for (int64_t i = 0; i < lane->n_in_pass && !lane->running_call; i++) {
+    if (lane->encoded[i] == encoded) return true;
+  }
+  return false;
+}
+
+static void add_picture(struct ommai_encode_lane *lane, const struct ommai_prepared_picture *picture,
+                        struct ommai_encoded_picture *encoded) {
+  int64_t at = lane->n_in_pass++;
+  encoded->n_users++;
+  lane->encoded[at] = encoded;
+  lane->pictures[at] = ommai_prepared_picture_share(picture);
+  lane->inputs[at] = (struct ommai_vision_input){.pixels = picture->pixels,
+                                                 .n_frames = picture->n_frames,
+                                                 .grid_rows = picture->plan.grid_thw[1],
+                                                 .grid_columns = picture->plan.grid_thw[2],
+                                                 .output = encoded->values};
+  lane->n_patches += picture->plan.n_patches;
+}
+
+/* The sequence's images that are missing, as long as the pass stays within max_patches; the very first always. */
+static void add_pictures(struct ommai_encode_lane *lane, const struct ommai_sequence *sequence, int64_t max_patches) {
+  const struct omma_request *request = sequence->request;
+  for (size_t i = 0; i < request->n_pictures && lane->n_in_pass < OMMAI_MAX_PASS_PICTURES; i++) {
+    struct ommai_encoded_picture *encoded = sequence->encoded[i];
+    if (!encoded || encoded->complete || has_picture(lane, encoded)) continue;
+    if (lane->n_in_pass > 0 && lane->n_patches + request->pictures[i].plan.n_patches > max_patches) continue;
+    add_picture(lane, &request->pictures[i], encoded);
+  }
+}
+
+/* As many of the call's inputs as the budget allows, at least one; how many. */
+static enum omma_status choose_inputs(struct ommai_encode_lane *lane, const struct ommai_encode_call *call,
+                                      struct omma_error *error) {
+  const struct ommai_vision_config *config = &lane->resources->model->config.vision;
+  struct ommai_vision_sizes sizes = {0};
+  int64_t n = 0;
+  for (; call->first + n < call->n_inputs; n++) {
+    OMMAI_TRY(ommai_vision_sizes_add(config, &call->inputs[call->first + n], &sizes, error));
+    if (n > 0 && (call->separate || sizes.n_patches > lane->resources->sizes.patch_budget)) break;
+  }
+  lane->n_in_pass = n;
+  return OMMA_OK;
+}
+
+static enum omma_status start_run(struct ommai_encode_lane *lane, const struct ommai_vision_input *inputs,
+                                  struct omma_error *error) {
+  struct ommai_resources *resources = lane->resources;
+  const struct omma_model *model = resources->model;
+  struct ommai_vision_sizes sizes = {0};
+  for (int64_t i = 0; i < lane->n_in_pass; i++) {
+    OMMAI_TRY(ommai_vision_sizes_add(&model->config.vision, &inputs[i], &sizes, error));
+  }
+  lane->n_patches = sizes.n_patches;
+  size_t size = ommai_vision_workspace_size(&model->tower, &sizes, model->n_threads);
+  if (!size) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches are too many", (long long)sizes.n_patches);
+  }
+  OMMAI_TRY(ommai_resources_grow_vision(resources, size, error));
+  lane->n_passes++;
+  return ommai_vision_run_start(&model->tower, inputs, lane->n_in_pass, &model->config.picture.patches,
+                                resources->vision_workspace, resources->vision_workspace_size, resources->team_interface,
+                                &lane->run, error);
+}
+
+static enum omma_status begin_call(struct ommai_encode_lane *lane, struct omma_error *error) {
+  struct ommai_encode_call *call = lane->calls;
+  lane->running_call = call;
+  OMMAI_TRY(choose_inputs(lane, call, error));
+  OMMAI_TRY(start_run(lane, call->inputs + call->first, error));
+  ommai_vision_run_set_clocks(lane->run, call->clocks);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct ommai_sequence *const *sequences, int64_t n,
+                                         struct omma_error *error) {
+  const struct ommai_engine_sizes *sizes = &lane->resources->sizes;
+  int64_t first = 0;
+  while (first < n && sequences[first]->stage != OMMA_STAGE_ENCODE) first++;
+  if (lane->calls && (first == n || lane->calls->id < sequences[first]->id)) return begin_call(lane, error);
+  add_pictures(lane, sequences[first], sizes->patch_budget);
+  int64_t company = ommai_min_i64(sizes->patch_budget, (int64_t)COMPANY_PATCHES * lane->resources->model->n_threads);
+  for (int64_t i = first + 1; i < n; i++) {
+    if (sequences[i]->stage == OMMA_STAGE_ENCODE) add_pictures(lane, sequences[i], company);
+  }
+  return start_run(lane, lane->inputs, error);
+}
+
+/* ---- its course ---- */
+
+enum omma_status ommai_encode_lane_advance(struct ommai_encode_lane *lane, int64_t ns, bool *done, struct omma_error *error) {
+  int64_t start = ommai_clock_ns(), took = 0;
+  do {
+    OMMAI_TRY(ommai_vision_run_advance_for(lane->run, ns - took, error));
+    took = ommai_clock_ns() - start;
+  } while (!ommai_vision_run_done(lane->run) && took < ns - ns / 8);
+  if (lane->running_call) {
+    lane->running_call->n_slices++;
+    lane->running_call->longest_slice_ns = ommai_max_i64(lane->running_call->longest_slice_ns, took);
+  }
+  *done = ommai_vision_run_done(lane->run);
+  return OMMA_OK;
+}
+
+bool ommai_encode_lane_serves(const struct ommai_encode_lane *lane, const struct ommai_sequence *sequence) {
+  for (size_t i = 0; i < sequence->request->n_pictures; i++) {
+    if (sequence->encoded[i] && has_picture(lane, sequence->encoded[i])) return true;
+  }
+  return false;
+}
+
+void ommai_encode_lane_end(struct ommai_encode_lane *lane, bool complete) {
+  if (complete) {
+    lane->n_images += lane->n_in_pass;
+    lane->n_all_patches += lane->n_patches;
+  }
+  if (lane->running_call) {
+    if (complete) lane->running_call->first += lane->n_in_pass;
+  } else {
+    for (int64_t i = 0; i < lane->n_in_pass; i++) {
+      lane->encoded[i]->complete = lane->encoded[i]->complete || complete;
+      ommai_encoder_cache_give_back(&lane->resources->encoder_cache, lane->encoded[i]);
+      ommai_prepared_picture_free(&lane->pictures[i]);
+    }
+  }
+  lane->run = NULL;
+  lane->running_call = NULL;
+  lane->n_in_pass = lane->n_patches = 0;
+}
+
+void ommai_encode_lane_forget(struct ommai_encode_lane *lane) {
+  if (!lane->run || lane->running_call) return;
+  for (int64_t i = 0; i < lane->n_in_pass; i++) {
+    if (lane->encoded[i]->n_users > 1) return;
+  }
+  ommai_encode_lane_end(lane, false);
+}
+
+void ommai_encode_lane_progress(const struct ommai_encode_lane *lane, int64_t *done, int64_t *total) {
+  const struct ommai_encode_call *call = lane->running_call;
+  int64_t pass_done = 0, pass_total = 1;
+  if (lane->run) ommai_vision_run_progress(lane->run, &pass_done, &pass_total);
+  *done = 1000 * lane->n_in_pass * pass_done / pass_total + (call ? 1000 * call->first : 0);
+  *total = 1000 * (call ? call->n_inputs : lane->n_in_pass);
+}

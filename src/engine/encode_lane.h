@@ -1,0 +1,51 @@
+/* Images through the tower: at most one pass at a time, for sequences that wait for images and for callers of omma_encode. One thread. */
+#ifndef OMMAI_ENGINE_ENCODE_LANE_H
+#define OMMAI_ENGINE_ENCODE_LANE_H
+
+#include "engine/encode_call.h"
+#include "engine/resources.h"
+#include "engine/sequence.h"
+#include "vision/vision_run.h"
+
+/* Images of sequences in one pass. */
+#define OMMAI_MAX_PASS_PICTURES 64
+
+struct ommai_encode_lane {
+  struct ommai_resources *resources;
+  struct ommai_vision_run *run;           /* the pass in progress; NULL: none */
+  struct ommai_encode_call *calls;        /* waiting callers, oldest first */
+  struct ommai_encode_call *running_call; /* that the pass is for, else it is of sequences' images: */
+  int64_t n_in_pass, n_patches;
+  struct ommai_vision_input inputs[OMMAI_MAX_PASS_PICTURES];
+  struct ommai_encoded_picture *encoded[OMMAI_MAX_PASS_PICTURES];  /* a user of each */
+  struct ommai_prepared_picture pictures[OMMAI_MAX_PASS_PICTURES]; /* an owner of each one's pixels */
+  int64_t n_images, n_all_patches, n_passes;                       /* counters */
+};
+
+void ommai_encode_lane_init(struct ommai_encode_lane *lane, struct ommai_resources *resources);
+/* Gives up the pass in progress. Calls must be over. */
+void ommai_encode_lane_free(struct ommai_encode_lane *lane);
+
+void ommai_encode_lane_add_call(struct ommai_encode_lane *lane, struct ommai_encode_call *call);
+/* Takes the oldest call out, with the pass that is for it; NULL: there is none. */
+struct ommai_encode_call *ommai_encode_lane_drop_call(struct ommai_encode_lane *lane);
+
+/* Begins a pass for whoever is the oldest: a caller, or the first sequence (of n, in order) in stage ENCODE, whose images may take along
+ * those of others. There is no pass in progress, and somebody waits. Errors: MEMORY, LIMIT, of those whose images are in the pass. */
+enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct ommai_sequence *const *sequences, int64_t n,
+                                         struct omma_error *error);
+
+/* Goes on with the pass for about `ns` nanoseconds. *done: its outputs are complete. Errors: INTERNAL. */
+enum omma_status ommai_encode_lane_advance(struct ommai_encode_lane *lane, int64_t ns, bool *done, struct omma_error *error);
+
+/* Whether an image of the sequence is in the pass. */
+bool ommai_encode_lane_serves(const struct ommai_encode_lane *lane, const struct ommai_sequence *sequence);
+/* Ends the pass, complete or not. */
+void ommai_encode_lane_end(struct ommai_encode_lane *lane, bool complete);
+/* Ends the pass if nobody waits for any of its images any more. */
+void ommai_encode_lane_forget(struct ommai_encode_lane *lane);
+
+/* Work of the pass done and in all; for progress. */
+void ommai_encode_lane_progress(const struct ommai_encode_lane *lane, int64_t *done, int64_t *total);
+
+#endif

@@ -1,0 +1,39 @@
+#include "engine/prefill_lane.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+int64_t ommai_prefill_lane_end(const struct ommai_prefill_lane *lane, const struct ommai_sequence *sequence) {
+  return ommai_min_i64(sequence->n_prefilled + lane->resources->sizes.prefill_chunk, (int64_t)sequence->request->n_tokens);
+}
+
+enum omma_status ommai_prefill_lane_begin(struct ommai_prefill_lane *lane, struct ommai_sequence *sequence,
+                                          struct omma_error *error) {
+  struct ommai_resources *resources = lane->resources;
+  int64_t first = sequence->n_prefilled;
+  lane->n_rows = ommai_prefill_lane_end(lane, sequence) - first;
+  OMMAI_TRY(ommai_prefill_start(&resources->model->decoder, resources->kv, sequence->pages, first, sequence->rows + first,
+                                lane->n_rows, resources->prefill_workspace, resources->sizes.prefill_workspace,
+                                resources->team_interface, &lane->chunk, error));
+  lane->sequence = sequence;
+  return OMMA_OK;
+}
+
+enum omma_status ommai_prefill_lane_advance(struct ommai_prefill_lane *lane, int64_t ns, bool *done, const float **last_row,
+                                            struct omma_error *error) {
+  struct ommai_sequence *sequence = lane->sequence;
+  OMMAI_TRY(ommai_prefill_advance_for(lane->chunk, ns, &lane->pace, error));
+  *done = ommai_prefill_done(lane->chunk);
+  if (!*done) return OMMA_OK;
+  *last_row = ommai_prefill_residual(lane->chunk, lane->n_rows - 1);
+  ommai_sequence_publish(sequence, sequence->n_prefilled + lane->n_rows);
+  lane->sequence = NULL;
+  lane->chunk = NULL;
+  return OMMA_OK;
+}
+
+void ommai_prefill_lane_forget(struct ommai_prefill_lane *lane, const struct ommai_sequence *sequence) {
+  if (lane->sequence != sequence) return;
+  lane->sequence = NULL;
+  lane->chunk = NULL;
+}

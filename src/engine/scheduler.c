@@ -1,0 +1,399 @@
+#include "engine/scheduler.h"
+
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
+
+size_t ommai_scheduler_bytes(const struct ommai_engine_sizes *sizes) {
+  return (size_t)sizes->max_sequences * (sizeof(struct ommai_sequence) + sizeof(bool) + sizeof(struct ommai_sequence *)) +
+         ommai_decode_lane_bytes(sizes);
+}
+
+enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct ommai_resources *resources,
+                                      const struct ommai_scheduler_events *events, struct omma_error *error) {
+  const struct omma_allocator *allocator = &resources->model->allocator;
+  size_t n = (size_t)resources->sizes.max_sequences;
+  *scheduler = (struct ommai_scheduler){.resources = resources, .events = *events, .prefill = {.resources = resources}};
+  scheduler->load.slice_ns = resources->sizes.slice_ms * 1000000;
+  scheduler->load.percent = resources->sizes.slice_percent;
+  ommai_encode_lane_init(&scheduler->encode, resources);
+  scheduler->slots = ommai_allocate(allocator, n, sizeof *scheduler->slots);
+  scheduler->slot_used = ommai_allocate(allocator, n, sizeof *scheduler->slot_used);
+  scheduler->live = ommai_allocate(allocator, n, sizeof *scheduler->live);
+  if (!scheduler->slots || !scheduler->slot_used || !scheduler->live) {
+    return ommai_fail_memory(error, "scheduler", ommai_scheduler_bytes(&resources->sizes));
+  }
+  return ommai_decode_lane_init(&scheduler->decode, resources, error);
+}
+
+void ommai_scheduler_free(struct ommai_scheduler *scheduler) {
+  if (!scheduler->resources) return;
+  const struct omma_allocator *allocator = &scheduler->resources->model->allocator;
+  size_t n = (size_t)scheduler->resources->sizes.max_sequences;
+  ommai_encode_lane_free(&scheduler->encode);
+  ommai_decode_lane_free(&scheduler->decode);
+  ommai_release(allocator, scheduler->slots, n, sizeof *scheduler->slots);
+  ommai_release(allocator, scheduler->slot_used, n, sizeof *scheduler->slot_used);
+  ommai_release(allocator, scheduler->live, n, sizeof *scheduler->live);
+  *scheduler = (struct ommai_scheduler){0};
+}
+
+/* ---- the end of a sequence ---- */
+
+static void remove_live(struct ommai_scheduler *scheduler, const struct ommai_sequence *sequence) {
+  int64_t i = 0;
+  while (scheduler->live[i] != sequence) i++;
+  scheduler->n_live--;
+  memmove(&scheduler->live[i], &scheduler->live[i + 1], (size_t)(scheduler->n_live - i) * sizeof *scheduler->live);
+  scheduler->slot_used[sequence - scheduler->slots] = false;
+}
+
+static void finish(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
+  ommai_sequence_book_time(sequence);
+  struct omma_result result = sequence->result;
+  const struct omma_callbacks callbacks = sequence->callbacks;
+  uint64_t id = sequence->id;
+  ommai_prefill_lane_forget(&scheduler->prefill, sequence);
+  ommai_sequence_free(sequence);
+  remove_live(scheduler, sequence);
+  ommai_encode_lane_forget(&scheduler->encode);
+  scheduler->events.finish(scheduler->events.context, id, &callbacks, &result);
+}
+
+static void fail(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, const struct omma_error *error) {
+  sequence->result.finish = OMMA_FINISH_ERROR;
+  sequence->result.error = *error;
+  finish(scheduler, sequence);
+}
+
+void ommai_scheduler_cancel(struct ommai_scheduler *scheduler, uint64_t id) {
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    if (scheduler->live[i]->id != id) continue;
+    scheduler->live[i]->result.finish = OMMA_FINISH_CANCELLED;
+    finish(scheduler, scheduler->live[i]);
+    return;
+  }
+}
+
+void ommai_scheduler_cancel_all(struct ommai_scheduler *scheduler) {
+  struct ommai_encode_call *call;
+  struct omma_error error;
+  while (scheduler->n_live) ommai_scheduler_cancel(scheduler, scheduler->live[0]->id);
+  ommai_fail(&error, OMMA_ERROR_CANCELLED, "encode: the engine is going down");
+  while ((call = ommai_encode_lane_drop_call(&scheduler->encode))) {
+    scheduler->events.finish_encode(scheduler->events.context, call, OMMA_ERROR_CANCELLED, &error);
+  }
+}
+
+/* ---- admission ---- */
+
+/* Whether a sequence of this place in the order goes before another. */
+static bool goes_before(int64_t priority, uint64_t id, const struct ommai_sequence *other) {
+  return priority < other->priority || (priority == other->priority && id < other->id);
+}
+
+static bool is_preempted(const struct ommai_sequence *sequence) { return sequence->stage == OMMA_STAGE_QUEUED; }
+
+/* Pages that live sequences are expected to take yet. */
+static int64_t promised_pages(const struct ommai_scheduler *scheduler) {
+  int64_t promised = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    if (is_preempted(sequence)) continue;
+    promised += ommai_max_i64(ommai_div_up(ommai_sequence_goal(sequence), PAGE) - sequence->n_pages, 0);
+  }
+  return promised;
+}
+
+/* Whether there are pages for n_positions of the request beside what is promised. */
+static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma_request *request, int64_t n_positions) {
+  const struct ommai_resources *resources = scheduler->resources;
+  int64_t found = 0, kept = 0;
+  if (resources->sizes.prefix_cache) {
+    found = ommai_page_pool_find(resources->pool, request->page_keys, (int64_t)request->n_page_keys, &kept);
+  }
+  int64_t available = ommai_page_pool_available(resources->pool) - kept - promised_pages(scheduler);
+  return ommai_div_up(n_positions, PAGE) - found <= available;
+}
+
+static int64_t n_entered(const struct ommai_scheduler *scheduler) {
+  return scheduler->n_live - ommai_scheduler_n_preempted(scheduler);
+}
+
+int64_t ommai_scheduler_n_preempted(const struct ommai_scheduler *scheduler) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) n += is_preempted(scheduler->live[i]);
+  return n;
+}
+
+bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_job *job) {
+  const struct ommai_resources *resources = scheduler->resources;
+  if (job->encode) return true;
+  if (scheduler->n_live == resources->sizes.max_sequences) return false;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    const struct ommai_sequence *sequence = scheduler->live[i];
+    if (is_preempted(sequence) && !goes_before(job->priority, job->id, sequence)) return false;
+  }
+  if (n_entered(scheduler) == 0) return true;
+  return has_pages(scheduler, job->request, ommai_request_goal(job->request, &resources->sizes));
+}
+
+/* Lets preempted sequences enter again, in order, as far as the pages suffice; nobody before them waits. */
+static void enter_again(struct ommai_scheduler *scheduler) {
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    struct ommai_sequence *sequence = scheduler->live[i];
+    struct omma_error error;
+    if (!is_preempted(sequence)) continue;
+    if (n_entered(scheduler) && !has_pages(scheduler, sequence->request, ommai_sequence_goal(sequence))) return;
+    if (ommai_sequence_enter(sequence, &error) == OMMA_OK) continue;
+    fail(scheduler, sequence, &error);
+    i--;
+  }
+}
+
+static struct ommai_sequence *insert_live(struct ommai_scheduler *scheduler, const struct ommai_job *job) {
+  int64_t slot = 0, at = scheduler->n_live;
+  while (scheduler->slot_used[slot]) slot++;
+  while (at > 0 && goes_before(job->priority, job->id, scheduler->live[at - 1])) at--;
+  memmove(&scheduler->live[at + 1], &scheduler->live[at], (size_t)(scheduler->n_live - at) * sizeof *scheduler->live);
+  scheduler->live[at] = &scheduler->slots[slot];
+  scheduler->slot_used[slot] = true;
+  scheduler->n_live++;
+  return scheduler->live[at];
+}
+
+void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_job *job) {
+  struct omma_error error;
+  if (job->encode) {
+    job->encode->id = job->id;
+    ommai_encode_lane_add_call(&scheduler->encode, job->encode);
+    return;
+  }
+  struct ommai_sequence *sequence = insert_live(scheduler, job);
+  enum omma_status status = ommai_sequence_start(sequence, scheduler->resources, sequence - scheduler->slots, job, &error);
+  if (status == OMMA_OK) status = ommai_sequence_enter(sequence, &error);
+  if (status != OMMA_OK) fail(scheduler, sequence, &error);
+}
+
+/* ---- pages ---- */
+
+/* The last sequence in order that holds pages. */
+static struct ommai_sequence *last_with_pages(const struct ommai_scheduler *scheduler) {
+  int64_t i = scheduler->n_live - 1;
+  while (scheduler->live[i]->n_pages == 0) i--;
+  return scheduler->live[i];
+}
+
+static void preempt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
+  ommai_prefill_lane_forget(&scheduler->prefill, sequence);
+  ommai_sequence_leave(sequence);
+  sequence->was_preempted = true;
+  scheduler->n_preemptions++;
+}
+
+/* Makes sure that the sequence's pages cover n_positions; false when it had to give way itself. */
+static bool cover(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, int64_t n_positions) {
+  int64_t missing = ommai_div_up(n_positions, PAGE) - sequence->n_pages;
+  while (missing > 0 && !ommai_page_pool_take(scheduler->resources->pool, missing, sequence->pages + sequence->n_pages)) {
+    struct ommai_sequence *last = last_with_pages(scheduler);
+    preempt(scheduler, goes_before(last->priority, last->id, sequence) ? sequence : last);
+    if (is_preempted(sequence)) return false;
+  }
+  sequence->n_pages += ommai_max_i64(missing, 0);
+  return true;
+}
+
+/* ---- slices and steps ---- */
+
+static struct ommai_sequence *first_in(const struct ommai_scheduler *scheduler, enum omma_stage stage) {
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    if (scheduler->live[i]->stage == stage) return scheduler->live[i];
+  }
+  return NULL;
+}
+
+/* Hands a drawn token to its sequence; true when that has ended. */
+static bool take_token(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
+                       const struct ommai_sampler_row *row) {
+  struct omma_error error;
+  bool done = false;
+  if (ommai_sequence_take_token(sequence, row, &done, &error) != OMMA_OK) {
+    fail(scheduler, sequence, &error);
+    return true;
+  }
+  if (done) finish(scheduler, sequence);
+  return done;
+}
+
+/* The sequences that decode, their pages in place, into the lane's entries; how many. */
+static int64_t collect_entries(struct ommai_scheduler *scheduler) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) { /* may preempt those behind */
+    struct ommai_sequence *sequence = scheduler->live[i];
+    if (sequence->stage != OMMA_STAGE_DECODE) continue;
+    (void)cover(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_generated);
+  }
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    if (scheduler->live[i]->stage == OMMA_STAGE_DECODE) scheduler->decode.entries[n++].sequence = scheduler->live[i];
+  }
+  return n;
+}
+
+/* A token for every sequence, then for those whose next one was guessed, and so on. */
+static void decode_step(struct ommai_scheduler *scheduler) {
+  struct ommai_decode_lane *lane = &scheduler->decode;
+  struct omma_error error;
+  int64_t start = ommai_clock_ns(), n = collect_entries(scheduler), n_drawn;
+  if (n == 0) return;
+  if (ommai_decode_lane_step(lane, n, &error) != OMMA_OK) {
+    for (int64_t i = 0; i < n; i++) fail(scheduler, lane->entries[i].sequence, &error);
+    return;
+  }
+  scheduler->model_ns += ommai_clock_ns() - start;
+  for (int64_t round = 0; (n_drawn = ommai_decode_lane_draw(lane, n, round)) > 0; round++) {
+    for (int64_t i = 0; i < n_drawn; i++) {
+      struct ommai_decode_entry *entry = &lane->entries[lane->drawn[i]];
+      bool ended = take_token(scheduler, entry->sequence, &lane->sampler_rows[i]);
+      ommai_decode_lane_close(lane, entry, round, lane->sampler_rows[i].token, ended);
+    }
+  }
+  scheduler->load.step_ns = ommai_clock_ns() - start;
+  scheduler->load.since_step_ns = 0;
+  scheduler->step_ns += scheduler->load.step_ns;
+  scheduler->n_steps++;
+}
+
+/* The whole prompt is there: the first token, or after a preemption the tokens that were drawn before. */
+static enum omma_status end_prompt(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, const float *last_row,
+                                   struct omma_error *error) {
+  if (sequence->n_generated) return OMMA_OK;
+  OMMAI_TRY(ommai_decode_lane_first(&scheduler->decode, sequence, last_row, error));
+  ommai_sequence_begin_decode(sequence);
+  (void)take_token(scheduler, sequence, &scheduler->decode.sampler_rows[0]);
+  return OMMA_OK;
+}
+
+static enum omma_status advance_chunk(struct ommai_scheduler *scheduler, int64_t ns, struct omma_error *error) {
+  struct ommai_prefill_lane *lane = &scheduler->prefill;
+  struct ommai_sequence *sequence = lane->sequence;
+  const float *last_row;
+  bool done;
+  OMMAI_TRY(ommai_prefill_lane_advance(lane, ns, &done, &last_row, error));
+  if (!done) return OMMA_OK;
+  int64_t n_tokens = (int64_t)sequence->request->n_tokens;
+  ommai_sequence_report(sequence, sequence->n_prefilled, n_tokens);
+  return sequence->n_prefilled == n_tokens ? end_prompt(scheduler, sequence, last_row, error) : OMMA_OK;
+}
+
+/* After a preemption: tokens that were drawn before, until the sequence stands where it stood. */
+static enum omma_status replay(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, struct omma_error *error) {
+  int64_t n = ommai_decode_lane_replay_count(sequence);
+  if (n && !cover(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_decoded + n)) return OMMA_OK;
+  if (n) OMMAI_TRY(ommai_decode_lane_replay(&scheduler->decode, sequence, error));
+  if (ommai_decode_lane_replay_count(sequence) == 0) ommai_sequence_begin_decode(sequence);
+  return OMMA_OK;
+}
+
+/* The next chunk of the first sequence that waits for its prompt, or tokens that it lost. */
+static enum omma_status begin_chunk(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence,
+                                    struct omma_error *error) {
+  int64_t n_tokens = (int64_t)sequence->request->n_tokens;
+  if (sequence->n_prefilled == n_tokens) return replay(scheduler, sequence, error);
+  ommai_sequence_match(sequence);
+  if (!cover(scheduler, sequence, ommai_prefill_lane_end(&scheduler->prefill, sequence))) return OMMA_OK;
+  return ommai_prefill_lane_begin(&scheduler->prefill, sequence, error);
+}
+
+/* Goes on with a chunk, or begins one. It ends with the chunk at the latest, so that cancellations are seen. */
+static void prefill_slice(struct ommai_scheduler *scheduler, int64_t ns) {
+  struct ommai_prefill_lane *lane = &scheduler->prefill;
+  struct omma_error error;
+  struct ommai_sequence *sequence = lane->sequence ? lane->sequence : first_in(scheduler, OMMA_STAGE_PREFILL);
+  enum omma_status status = lane->sequence ? OMMA_OK : begin_chunk(scheduler, sequence, &error);
+  if (status == OMMA_OK && lane->sequence) status = advance_chunk(scheduler, ns, &error);
+  if (status != OMMA_OK) fail(scheduler, sequence, &error);
+}
+
+/* What the pass in progress is for gets the error, the rest of the engine goes on. */
+static void fail_pass(struct ommai_scheduler *scheduler, enum omma_status status, const struct omma_error *error) {
+  struct ommai_encode_lane *lane = &scheduler->encode;
+  if (lane->running_call) {
+    scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_drop_call(lane), status, error);
+    return;
+  }
+  struct ommai_decode_entry *served = scheduler->decode.entries; /* free between two steps */
+  int64_t n = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    if (ommai_encode_lane_serves(lane, scheduler->live[i])) served[n++].sequence = scheduler->live[i];
+  }
+  ommai_encode_lane_end(lane, false);
+  for (int64_t i = 0; i < n; i++) fail(scheduler, served[i].sequence, error);
+}
+
+static void report_pass(const struct ommai_scheduler *scheduler) {
+  const struct ommai_encode_lane *lane = &scheduler->encode;
+  const struct ommai_encode_call *call = lane->running_call;
+  int64_t done, total;
+  ommai_encode_lane_progress(lane, &done, &total);
+  if (call && call->progress) call->progress(call->progress_context, done, total);
+  for (int64_t i = 0; i < scheduler->n_live && !call; i++) {
+    if (ommai_encode_lane_serves(lane, scheduler->live[i])) ommai_sequence_report(scheduler->live[i], done, total);
+  }
+}
+
+static void end_pass(struct ommai_scheduler *scheduler) {
+  struct ommai_encode_lane *lane = &scheduler->encode;
+  struct ommai_encode_call *call = lane->running_call;
+  ommai_encode_lane_end(lane, true);
+  if (call && call->first == call->n_inputs) {
+    scheduler->events.finish_encode(scheduler->events.context, ommai_encode_lane_drop_call(lane), OMMA_OK, NULL);
+  }
+  for (int64_t i = 0; i < scheduler->n_live; i++) {
+    if (scheduler->live[i]->stage == OMMA_STAGE_ENCODE) (void)ommai_sequence_begin_prefill(scheduler->live[i]);
+  }
+}
+
+static void encode_slice(struct ommai_scheduler *scheduler, int64_t ns) {
+  struct ommai_encode_lane *lane = &scheduler->encode;
+  struct omma_error error;
+  bool done = false;
+  enum omma_status status = OMMA_OK;
+  if (!lane->run) status = ommai_encode_lane_begin(lane, scheduler->live, scheduler->n_live, &error);
+  if (status == OMMA_OK) status = ommai_encode_lane_advance(lane, ns, &done, &error);
+  if (status != OMMA_OK) {
+    fail_pass(scheduler, status, &error);
+    return;
+  }
+  report_pass(scheduler);
+  if (done) end_pass(scheduler);
+}
+
+/* ---- turns ---- */
+
+bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler) {
+  return scheduler->n_live > 0 || scheduler->encode.run || scheduler->encode.calls;
+}
+
+void ommai_scheduler_turn(struct ommai_scheduler *scheduler) {
+  struct ommai_load *load = &scheduler->load;
+  enter_again(scheduler);
+  load->n_decoding = 0;
+  for (int64_t i = 0; i < scheduler->n_live; i++) load->n_decoding += scheduler->live[i]->stage == OMMA_STAGE_DECODE;
+  load->prefill = first_in(scheduler, OMMA_STAGE_PREFILL) != NULL;
+  load->encode = scheduler->encode.run || scheduler->encode.calls || first_in(scheduler, OMMA_STAGE_ENCODE);
+  struct ommai_choice choice = ommai_choose_work(load);
+  int64_t start = ommai_clock_ns();
+  switch (choice.work) {
+    case OMMAI_WORK_NONE: return;
+    case OMMAI_WORK_DECODE: decode_step(scheduler); return;
+    case OMMAI_WORK_PREFILL: prefill_slice(scheduler, choice.ns); break;
+    case OMMAI_WORK_ENCODE: encode_slice(scheduler, choice.ns); break;
+  }
+  load->encoded_last = choice.work == OMMAI_WORK_ENCODE;
+  load->since_step_ns += ommai_clock_ns() - start;
+}

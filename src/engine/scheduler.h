@@ -1,0 +1,63 @@
+/* The live sequences: which are admitted, whose turn it is, who gives way when pages run out.
+ *
+ * In order of priority (lower first; all alike unless the engine goes by priority), then of age. Pages run out: the last sequence in
+ * order gives its pages back and enters again later; the first one never does, so that every request ends. One thread. */
+#ifndef OMMAI_ENGINE_SCHEDULER_H
+#define OMMAI_ENGINE_SCHEDULER_H
+
+#include "engine/decode_lane.h"
+#include "engine/encode_lane.h"
+#include "engine/job_ring.h"
+#include "engine/policy.h"
+#include "engine/prefill_lane.h"
+
+/* Whom the scheduler tells of ends, on the engine's thread. */
+struct ommai_scheduler_events {
+  void *context;
+  /* The sequence is gone already; its request may be destroyed. */
+  void (*finish)(void *context, uint64_t id, const struct omma_callbacks *callbacks, const struct omma_result *result);
+  void (*finish_encode)(void *context, struct ommai_encode_call *call, enum omma_status status, const struct omma_error *error);
+};
+
+struct ommai_scheduler {
+  struct ommai_resources *resources;
+  struct ommai_scheduler_events events;
+  struct ommai_sequence *slots; /* [max_sequences] */
+  bool *slot_used;              /* [max_sequences] */
+  struct ommai_sequence **live; /* [max_sequences], in order */
+  int64_t n_live;
+  struct ommai_encode_lane encode;
+  struct ommai_prefill_lane prefill;
+  struct ommai_decode_lane decode;
+  struct ommai_load load; /* its times; the rest is filled for each choice */
+  int64_t n_preemptions;
+  int64_t n_steps, step_ns, model_ns; /* decode steps, their time in all, and that of the network in them */
+};
+
+/* Bytes of its tables, the lanes' included. */
+size_t ommai_scheduler_bytes(const struct ommai_engine_sizes *sizes);
+/* Errors: MEMORY; what was made stays for free. */
+enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct ommai_resources *resources,
+                                      const struct ommai_scheduler_events *events, struct omma_error *error);
+/* Nothing may be live. Takes a zeroed scheduler. */
+void ommai_scheduler_free(struct ommai_scheduler *scheduler);
+
+/* Whether the job may be added now: a sequence is free, the pages suffice for it beside what the others are expected to need, and nobody
+ * before it waits for pages. Always true for images, and where nothing is live. */
+bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_job *job);
+/* Adds an admitted job. One that fails at once ends at once. */
+void ommai_scheduler_add(struct ommai_scheduler *scheduler, const struct ommai_job *job);
+
+bool ommai_scheduler_has_work(const struct ommai_scheduler *scheduler);
+/* One step or slice of whatever is due. */
+void ommai_scheduler_turn(struct ommai_scheduler *scheduler);
+
+/* Ends a live sequence; unknown ids are ignored. */
+void ommai_scheduler_cancel(struct ommai_scheduler *scheduler, uint64_t id);
+/* Ends everything. */
+void ommai_scheduler_cancel_all(struct ommai_scheduler *scheduler);
+
+/* Sequences that were preempted and wait. */
+int64_t ommai_scheduler_n_preempted(const struct ommai_scheduler *scheduler);
+
+#endif

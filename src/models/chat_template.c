@@ -1,0 +1,153 @@
+#include "models/chat_template.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "models/family.h"
+#include "models/template_pieces.h"
+
+enum { MAX_PATH = 4096, MAX_WHERE = MAX_PATH + 32, MAX_BYTES = 16 << 20, MAX_EXCERPT = 72 };
+
+/* ---- comparing ---- */
+
+static size_t count_common(const struct ommai_template_pieces *pieces, const struct ommai_known_template *known) {
+  size_t n = 0;
+  while (n < pieces->count && n < known->count && pieces->items[n].digest == known->digests[n]) n++;
+  return n;
+}
+
+/* How many pieces at the beginning and the end are the same. */
+static size_t likeness(const struct ommai_template_pieces *pieces, const struct ommai_known_template *known) {
+  size_t first = count_common(pieces, known), last = 0;
+  size_t least = pieces->count < known->count ? pieces->count : known->count;
+  while (first + last < least && pieces->items[pieces->count - 1 - last].digest == known->digests[known->count - 1 - last])
+    last++;
+  return first + last;
+}
+
+/* The first line of a piece, its control characters as blanks. */
+static void copy_excerpt(const char *text, size_t size, char out[MAX_EXCERPT + 4]) {
+  size_t n = 0;
+  while (n < size && text[n] != '\n' && text[n] != '\r' && n < MAX_EXCERPT) n++;
+  bool cut = n == MAX_EXCERPT && n < size;
+  while (cut && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* no character is cut in two */
+  for (size_t i = 0; i < n; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? ' ' : text[i];
+  snprintf(out + n, 4, "%s", cut ? "..." : "");
+}
+
+static void describe(const char *where, const char *text, size_t size, const struct ommai_template_pieces *pieces,
+                     const struct ommai_chat_variant *nearest, char out[OMMAI_CHAT_DIFFERENCE_SIZE]) {
+  size_t at = count_common(pieces, nearest->known);
+  char excerpt[MAX_EXCERPT + 4];
+  if (at == pieces->count) {
+    snprintf(out, OMMAI_CHAT_DIFFERENCE_SIZE,
+             "%.400s: ends at line %zu, where the nearest known chat template, that of %s, goes on", where,
+             ommai_template_line(text, size, size), nearest->name);
+    return;
+  }
+  const struct ommai_template_piece *piece = &pieces->items[at];
+  copy_excerpt(text + piece->at, piece->size, excerpt);
+  snprintf(out, OMMAI_CHAT_DIFFERENCE_SIZE, "%.400s: line %zu differs from the nearest known chat template, that of %s: %s",
+           where, ommai_template_line(text, size, piece->at), nearest->name, excerpt);
+}
+
+enum omma_status ommai_chat_template_compare(const char *where, const char *text, size_t size,
+                                             const struct omma_allocator *allocator, const struct ommai_family *family,
+                                             struct ommai_chat_choice *choice, struct omma_error *error) {
+  struct ommai_template_pieces pieces;
+  struct omma_error wrong;
+  size_t most = 0;
+  enum omma_status status = ommai_template_cut(text, size, allocator, &pieces, &wrong);
+  *choice = (struct ommai_chat_choice){.variant = family->variants};
+  if (status == OMMA_OK) {
+    for (const struct ommai_chat_variant *variant = family->variants; variant->name; variant++) {
+      size_t like = likeness(&pieces, variant->known);
+      if (like > most) choice->variant = variant;
+      if (like > most) most = like;
+      if (like == pieces.count && like == variant->known->count) goto done;
+    }
+    describe(where, text, size, &pieces, choice->variant, choice->difference);
+  } else {
+    status = ommai_fail(error, wrong.status, "%s: %s", where, wrong.message);
+  }
+done:
+  ommai_template_pieces_free(&pieces);
+  return status;
+}
+
+/* ---- finding ---- */
+
+struct template_search {
+  const char *directory;
+  const struct omma_allocator *allocator;
+  const struct ommai_family *family;
+  struct ommai_chat_choice *choice;
+};
+
+/* The template under "chat_template" of a JSON file: a string, or of a list of {name, template} the one named default. */
+static enum omma_status pick_text(const json_t *root, const char *path, bool required, const char **text,
+                                  struct omma_error *error) {
+  const json_t *value = json_object_get(root, "chat_template"), *entry;
+  size_t i;
+  *text = NULL;
+  if (!json_is_array(value)) return ommai_json_string(root, path, "chat_template", required, text, error);
+  json_array_foreach(value, i, entry) {
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    if (name && strcmp(name, "default") == 0) return ommai_json_string(entry, path, "template", true, text, error);
+  }
+  return OMMA_OK;
+}
+
+static enum omma_status try_json(const struct template_search *search, const char *file, bool required, bool *found,
+                                 struct omma_error *error) {
+  char path[MAX_PATH], where[MAX_WHERE];
+  const char *text;
+  json_t *root;
+  OMMAI_TRY(ommai_file_find(path, sizeof path, search->directory, file, found, error));
+  if (!*found) return OMMA_OK;
+  OMMAI_TRY(ommai_json_load_file(path, MAX_BYTES, search->allocator, &root, error));
+  enum omma_status status = pick_text(root, path, required, &text, error);
+  *found = status == OMMA_OK && text;
+  if (*found) {
+    snprintf(where, sizeof where, "%s: chat_template", path);
+    status = ommai_chat_template_compare(where, text, strlen(text), search->allocator, search->family, search->choice, error);
+  }
+  json_decref(root);
+  return status;
+}
+
+static enum omma_status try_plain(const struct template_search *search, const char *file, bool *found,
+                                  struct omma_error *error) {
+  char path[MAX_PATH], *text;
+  size_t size;
+  OMMAI_TRY(ommai_file_find(path, sizeof path, search->directory, file, found, error));
+  if (!*found) return OMMA_OK;
+  OMMAI_TRY(ommai_file_read(path, MAX_BYTES, search->allocator, &text, &size, error));
+  enum omma_status status =
+      ommai_chat_template_compare(path, text, size, search->allocator, search->family, search->choice, error);
+  ommai_release(search->allocator, text, size + 1, 1);
+  return status;
+}
+
+enum omma_status ommai_chat_template_read(const char *directory, const struct omma_allocator *allocator,
+                                          const struct ommai_family *family, struct ommai_chat_choice *choice,
+                                          struct omma_error *error) {
+  const struct template_search search = {directory, allocator, family, choice};
+  bool found = false;
+  OMMAI_TRY(try_json(&search, "processor_config.json", false, &found, error));
+  if (!found) OMMAI_TRY(try_json(&search, "chat_template.json", true, &found, error));
+  if (!found) OMMAI_TRY(try_plain(&search, "chat_template.jinja", &found, error));
+  if (!found) OMMAI_TRY(try_json(&search, "tokenizer_config.json", false, &found, error));
+  if (found) return OMMA_OK;
+  *choice = (struct ommai_chat_choice){.variant = family->variants};
+  snprintf(
+      choice->difference, sizeof choice->difference,
+      "%.400s: no chat template: neither chat_template.json nor chat_template.jinja is there, and tokenizer_config.json has "
+      "none; a base model has none",
+      directory);
+  return OMMA_OK;
+}

@@ -1,0 +1,168 @@
+"""Command lines as newcomers type them: words without options, images from anywhere, files that are something else.
+
+Run with: pytest tests/cli --omma build/release/omma
+"""
+
+import json
+import shutil
+
+import pytest
+
+from omma_program import refused
+
+ANSWER = ["--max-tokens", "4", "--ignore-eos", "--json"]
+
+
+@pytest.fixture(scope="module")
+def ids(omma, model):
+    """The prompt that a command line asks, as token ids."""
+
+    def ids(*words, stdin=b"", command=("chat", "--model", model)):
+        return omma.json(*command, *ANSWER, *words, stdin=stdin)["prompt_token_ids"]
+
+    return ids
+
+
+@pytest.fixture(scope="module")
+def tile(pictures):
+    return pictures / "tile_64x64.png"
+
+
+@pytest.fixture(scope="module")
+def stamp(pictures):
+    return pictures / "stamp_20x10.png"
+
+
+QUESTION = "What is this?"
+
+
+def test_words_are_images_and_the_question(ids, tile, stamp):
+    one = ids("--image", tile, "--prompt", QUESTION)
+    both = ids("--image", tile, "--image", stamp, "--prompt", QUESTION)
+    assert len(both) > len(one)
+    for words in ([tile, QUESTION], [QUESTION, tile], ["--image", tile, QUESTION], ["-i", tile, "--prompt", QUESTION]):
+        assert ids(*words) == one, words
+    for words in ([tile, stamp, QUESTION], ["--image", tile, stamp, QUESTION], ["--image", tile, stamp, "-p", QUESTION],
+                  ["--image", tile, "--prompt", QUESTION, stamp], ["--image", tile, stamp, "--", QUESTION]):
+        assert ids(*words) == both, words
+    assert ids(tile, stdin=QUESTION.encode()) == one
+    assert ids("Hello") == ids("--prompt", "Hello")
+
+
+def test_images_from_anywhere(ids, tile, tmp_path):
+    one = ids("--image", tile, "--prompt", QUESTION)
+    odd = tmp_path / "a b.png"
+    shutil.copy(tile, odd)
+    address = "file://" + str(odd).replace(" ", "%20")
+    for words in (["--image", address, "-p", QUESTION], [address, QUESTION], ["--image", "file://localhost" + address[7:], QUESTION]):
+        assert ids(*words) == one, words
+    for words in (["--image", "-", "--prompt", QUESTION], ["-", QUESTION]):
+        assert ids(*words, stdin=tile.read_bytes()) == one, words
+
+
+def test_standard_input_as_an_image(omma, tile, no_weights):
+    plan = ["plan", "--model", no_weights, "--json"]
+    assert omma.json(*plan, "-", stdin=tile.read_bytes())["images"][0]["width"] == 64
+    refused(omma("chat", "--image", "-", stdin=tile.read_bytes()), 2, "--prompt", "standard input is the image")
+    refused(omma("chat", "-", "-", QUESTION), 2, "standard input")
+    refused(omma("chat", "-", QUESTION, stdin=b""), 1, "standard input", "0 bytes")
+    refused(omma("chat", "-", QUESTION, stdin=b"%PDF-1.7"), 1, "standard input", "a PDF")
+
+
+@pytest.fixture(scope="module")
+def no_weights(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("words")
+    for name in ("config.json", "preprocessor_config.json", "tokenizer.json"):
+        shutil.copy(f"{model}/{name}", folder)
+    return folder
+
+
+def test_the_model_as_a_word(ids, model, tile):
+    asked = ids(tile, QUESTION)
+    assert ids(tile, QUESTION, command=("chat", model)) == asked
+    assert ids(tile, QUESTION, command=("run", model)) == asked
+    assert ids(tile, QUESTION, command=("run", "--model", model)) == asked
+
+
+@pytest.mark.parametrize(
+    "words, code, why",
+    [
+        (["run"], 2, "which model"),
+        (["run", "qwen3-vl:2b", "Hello"], 1, "qwen3-vl:2b: no such directory"),
+        (["chat", "Qwen/Qwen3-VL-2B-Instruct", "Hello"], 1, "no such file or directory"),
+        (["chat", "none.png", QUESTION], 1, "none.png: no such file"),
+        (["chat", "*.jpg", QUESTION], 1, "*.jpg: no such file"),
+        (["chat", "--image", "none", "--prompt", QUESTION], 1, "none"),
+        (["chat", "What", "is", "this?"], 2, "in quotes"),
+        (["chat", "Hello", "--prompt", "Hello"], 2, "already"),
+        (["chat", "https://example.org/a.png", "Hello"], 2, "not fetched"),
+    ],
+)
+def test_words_that_are_nothing(omma, words, code, why):
+    refused(omma(*words), code, why)
+
+
+def test_directories_that_are_no_model(omma, model, tmp_path):
+    refused(omma("chat", tmp_path, QUESTION), 2, f"--video {tmp_path}")
+    refused(omma("chat", model, model, QUESTION), 2, "given already")
+
+
+@pytest.mark.parametrize("question", ["", "  ", "\n\t "])
+def test_an_empty_question(omma, tile, question):
+    refused(omma("chat", "--image", tile, "--prompt", question), 2, "nothing to ask")
+    refused(omma("chat", tile, question), 2, "nothing to ask")
+    refused(omma("chat", "--image", tile, stdin=question.encode()), 2, "nothing to ask")
+
+
+def test_tokens_as_words(omma, model):
+    made = omma.json("tokenize", "--model", model, "two red circles")
+    assert made == omma.json("tokenize", "--model", model, "--text", "two red circles")
+    back = omma("detokenize", "--model", model, *made["tokens"])
+    assert back.stdout == b"two red circles"
+
+
+def test_a_gguf_file_is_no_model(omma, tmp_path):
+    gguf = tmp_path / "model.gguf"
+    gguf.write_bytes(b"GGUF" + bytes(60))
+    for words in (["chat", "--model", gguf, "Hello"], ["run", gguf, "Hello"], ["serve", gguf], ["info", "--model", gguf]):
+        refused(omma(*words), 1, gguf, "a GGUF file", "Hugging Face directory")
+    refused(omma("plan", gguf), 1, gguf, "a GGUF model")
+    refused(omma("chat", "--model", __file__, "Hello"), 1, __file__, "not a directory")
+
+
+@pytest.mark.parametrize(
+    "start, name, hint",
+    [
+        (b"%PDF-1.7\n", "a PDF", "pdftoppm"),
+        (b"<?xml version='1.0'?>\n<svg xmlns='http://www.w3.org/2000/svg'/>", "an SVG", "rsvg-convert"),
+        (b"\n<!DOCTYPE html><html><body><svg/></body>", "an HTML page", "address"),
+        (b"\0\0\0\x20ftypisom\0\0\2\0isom", "a video", "--video"),
+        (b"\xff\x0a" + bytes(20), "a JPEG XL image", "djxl"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer", "git lfs pull"),
+        (b"no image at all", "JPEG, PNG, WebP, GIF", "magick"),
+    ],
+)
+def test_files_that_are_no_image(omma, no_weights, tmp_path, start, name, hint):
+    file = tmp_path / "thing.jpg"
+    file.write_bytes(start)
+    for words in (["plan", file], ["chat", file, QUESTION], ["encode", file, "-o", tmp_path / "out"]):
+        refused(omma(*words, "--model", no_weights), 1, file, name, hint)
+
+
+def test_broken_images_need_no_converter(omma, tile, tmp_path):
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(tile.read_bytes()[:100])
+    done = omma("chat", broken, QUESTION)
+    refused(done, 1, broken)
+    assert b"magick" not in done.stderr
+
+
+def test_boxes_of_the_demo_model(omma, pictures, tmp_path):
+    """The line of README.md."""
+    cross = pictures.parents[2] / "models/demo/pictures/cross.png"
+    out = tmp_path / "out.png"
+    done = omma("chat", cross, "Where is the orange cross?", "--boxes", out)
+    assert done.returncode == 0 and b"bbox_2d" in done.stdout
+    assert out.read_bytes().startswith(b"\x89PNG")
+    found = omma.json("chat", cross, "Where is the orange cross?", "--json")
+    assert found["boxes"][0]["label"] == "orange cross" and json.loads(found["text"])

@@ -1,0 +1,107 @@
+"""The program while calls of the C library fail, one at a time: it ends with an error, or with the right answer. And within limits of memory, which
+stop everything at once."""
+
+import os
+import pathlib
+import re
+import resource
+import subprocess
+
+import pytest
+
+COMMANDS = {
+    "tokenize": ["tokenize", "--text", "two red circles, e\u0301 and so on"],
+    "plan": ["plan", "64x64", "--json"],
+    "chat": ["chat", "--prompt", "hello", "--max-tokens", "2", "--json"],
+    "encode": ["encode"],
+}
+# Runs of each test, and with --full.
+FEW, MANY = 16, 1200
+
+
+def command(omma, model, name, pictures, tmp_path):
+    words = [omma, *COMMANDS[name], "--model", model, "--threads", "1"]
+    if name == "encode":
+        words += [str(pictures / "meadow_163x97.jpg"), "--max-pixels", "4096", "--output", str(tmp_path / "out.safetensors")]
+    return words
+
+
+@pytest.fixture
+def library(request):
+    path = pathlib.Path(request.config.getoption("--omma")).resolve().parent / "tests" / "omma_fail_calls.so"
+    if not path.exists():
+        pytest.skip("built with a sanitizer, beside which nothing can be preloaded")
+    return path
+
+
+@pytest.fixture
+def omma(request):
+    return request.config.getoption("--omma")
+
+
+@pytest.fixture
+def full(request):
+    return request.config.getoption("--full")
+
+
+def outcome(run, out):
+    """What may be compared: times differ from run to run."""
+    text = re.sub(rb'"(expected_seconds|peak\w*|timings)":(\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^,}]*)', b"", run.stdout)
+    return text, out.read_bytes() if out.exists() else None
+
+
+def points(count, most):
+    """At most `most` of 1 ... count: each near the end, where results are written, and evenly spread ones before."""
+    tail = range(max(1, count - most // 3), count + 1)
+    step = max(1, count // (most - len(tail)) + 1)
+    return sorted({*range(1, count + 1, step), *tail})
+
+
+@pytest.mark.parametrize("call", ["malloc", "read", "open", "mmap"])
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_each_nth_call_fails(library, omma, full, model, pictures, tmp_path, name, call):
+    words, out, report = command(omma, model, name, pictures, tmp_path), tmp_path / "out.safetensors", tmp_path / "report"
+
+    def run(at):
+        out.unlink(missing_ok=True)
+        given = {"LD_PRELOAD": str(library), "OMMA_FAIL_CALL": call, "OMMA_FAIL_AT": str(at), "OMMA_FAIL_REPORT": str(report)}
+        return subprocess.run(words, env={**os.environ, **given}, capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
+
+    good = run(0)
+    assert good.returncode == 0, good.stderr
+    expected, count = outcome(good, out), int(report.read_text())
+    for at in points(count, MANY if full else FEW):
+        ended = run(at)
+        place = f"{call} {at} of {count}"
+        assert ended.returncode >= 0, f"{place}: signal {-ended.returncode}: {ended.stderr}"
+        assert b"invalid JSON" not in ended.stderr, place
+        if ended.returncode == 0:
+            assert outcome(ended, out) == expected, f"{place}: {ended.stdout} {ended.stderr}"
+        else:
+            assert ended.stderr.strip(), f"{place}: no message"
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_within_a_limit_of_memory(library, omma, full, model, pictures, tmp_path, name):
+    """`library`: a sanitizer needs terabytes of addresses."""
+    words, out = command(omma, model, name, pictures, tmp_path), tmp_path / "out.safetensors"
+
+    def run(mebibytes):
+        out.unlink(missing_ok=True)
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
+        return subprocess.run(words, preexec_fn=limit, capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
+
+    expected = outcome(run(8192), out)
+    started = 0
+    for mebibytes in range(40, 600, 4 if full else 20):
+        ended = run(mebibytes)
+        # Before main the loader and the libraries' own start give up in their own ways.
+        started += b"omma: " in ended.stderr and b"shared librar" not in ended.stderr
+        if not started and ended.returncode != 0:
+            continue
+        assert ended.returncode in (0, 1), f"{mebibytes} MiB: {ended.returncode}: {ended.stderr}"
+        if ended.returncode == 0:
+            assert outcome(ended, out) == expected
+        else:
+            assert b"omma: " in ended.stderr or b"libgomp" in ended.stderr, ended.stderr
+    assert started

@@ -1,0 +1,217 @@
+"""Clients that hold connections and half requests: nobody else is locked out, and what is too slow is closed."""
+
+import socket
+import time
+
+import pytest
+from server_process import read_all, read_until
+from waiting import in_engine, wait_for, wait_for_engine
+
+CHAT = "/v1/chat/completions"
+SILENT = "[[tokens=5]] [[first_ms=600000]]"
+HALF_HEAD = b"GET /health HTTP/1.1\r\nX: "
+
+
+def head(length, path=CHAT):
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+def connect_from(server, address):
+    return socket.create_connection(("127.0.0.1", server.port), 60, source_address=(address, 0))
+
+
+def send(connection, data):
+    """True if it went out: the server may have closed."""
+    try:
+        connection.sendall(data)
+        return True
+    except OSError:
+        return False
+
+
+def status(connection, data=b""):
+    """Of the reply that comes, or None where the connection ends without one."""
+    try:
+        while b"\r\n\r\n" not in data:
+            piece = connection.recv(65536)
+            if not piece:
+                return None
+            data += piece
+    except ConnectionResetError:
+        return None
+    return int(data.split(b" ")[1])
+
+
+class Crowd:
+    """Many connections that are closed at the end."""
+
+    def __init__(self, server, n, first=b"", address="127.0.0.1"):
+        self.connections = []
+        for _ in range(n):
+            self.connections.append(connect_from(server, address))
+            send(self.connections[-1], first)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for connection in self.connections:
+            connection.close()
+
+    def send(self, data):
+        return sum(send(connection, data) for connection in self.connections)
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("first", [b"", b"G", HALF_HEAD, head(1000000), head(1000000) + b" " * 1000, head(10, "/ping") + b" "])
+def test_half_requests_lock_nobody_out(start, first):
+    server = start(max_connections=40)
+    with Crowd(server, 130, first) as crowd:
+        for _ in range(5):
+            crowd.send(b"x")
+            assert server.get("/health").status == 200
+            wait_for(lambda: server.chat("hello", max_tokens=1).status == 200, "room for a chat")
+
+
+def test_as_many_as_there_is_room_for_by_default(start):
+    server = start()
+    with Crowd(server, 600, head(100000) + b" " * 50000):
+        assert server.get("/health").status == 200
+        wait_for(lambda: server.chat().status == 200, "room for a chat")
+
+
+@pytest.mark.real_too
+def test_idle_connections_make_room(start):
+    server = start(max_connections=8, max_connections_per_address=8)
+    with Crowd(server, 8, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as crowd:
+        assert all(status(connection) == 200 for connection in crowd.connections)
+        wait_for(lambda: server.chat("hello", max_tokens=1).status == 200, "room for a chat")
+
+
+def test_connections_at_work_are_never_closed_for_others(start):
+    """When all are at work, health checks still get in, and others are told."""
+    server = start(max_connections=4, max_connections_per_address=4)
+    working = [server.open_stream(SILENT) for _ in range(4)]
+    wait_for_engine(server, 4)
+    for _ in range(50):
+        reply = server.chat()
+        assert reply.status == 503 and "too many connections" in reply.error["message"]
+        assert reply.headers["Retry-After"] == "1" and reply.headers["Connection"] == "close"
+        for path in ("/health", "/ping", "/version", "/load", "/metrics"):
+            assert server.get(path).status == 200
+    with Crowd(server, 100, HALF_HEAD):
+        assert server.get("/health").status == 200
+    assert in_engine(server) == 4
+    working.pop().close()
+    wait_for_engine(server, 3)
+    wait_for(lambda: server.chat().status == 200, "room for a chat")
+    for connection in working:
+        connection.close()
+
+
+def test_one_address_has_its_share(start):
+    server = start(max_connections=100, max_connections_per_address=5)
+    with Crowd(server, 90, HALF_HEAD, "127.0.0.3") as crowd:
+        wait_for(lambda: crowd.send(b"x") == 5, "an end of the connections beyond the share")
+    working = [server.open_stream(SILENT) for _ in range(5)]
+    wait_for_engine(server, 5)
+    assert server.chat().status == 503 and server.get("/health").status == 200
+    body = b'{"messages":[{"role":"user","content":"hello"}]}'
+    with connect_from(server, "127.0.0.2") as other:
+        other.sendall(head(len(body)) + body)
+        assert status(other) == 200
+    for connection in working:
+        connection.close()
+
+
+def test_the_slowest_is_closed_first(start):
+    """One that sends goes on among many that do not."""
+    server = start(max_connections=10)
+    with server.connect() as busy, Crowd(server, 5, head(1000000)) as stalled:
+        busy.sendall(head(900000))
+        for _ in range(40):
+            busy.sendall(b" " * 20000)
+            stalled.connections.append(server.connect())
+            send(stalled.connections[-1], head(1000000))
+            time.sleep(0.05)
+        busy.sendall(b" " * 100000)
+        assert status(busy) == 400
+        assert status(stalled.connections[0]) in (408, None)
+
+
+def test_the_slowest_body_gives_up_its_memory(start):
+    server = start(max_body_bytes=1000000, max_total_body_bytes=1500000)
+    with Crowd(server, 4, head(700000) + b" " * 600000) as stalled:
+        for _ in range(5):
+            wait_for(lambda: server.post(CHAT, b" " * 999999).status == 400, "room for a body")
+        assert stalled.send(b" " * 100000) == 4
+        assert [status(connection) for connection in stalled.connections].count(503) >= 3
+
+
+def trickle(connection, piece, seconds=60):
+    """Sends until the server closes."""
+    deadline = time.monotonic() + seconds
+    while send(connection, piece):
+        assert time.monotonic() < deadline, "still open"
+        time.sleep(0.05)
+
+
+def test_a_head_has_an_end(start):
+    server = start(head_timeout=1)
+    for before in (b"", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"):
+        with server.connect() as connection:
+            connection.sendall(before)
+            assert not before or status(connection) == 200
+            connection.sendall(HALF_HEAD)
+            trickle(connection, b"x")
+    with server.connect() as connection:
+        connection.sendall(HALF_HEAD)
+        assert status(connection) == 408
+    with server.connect() as silent:
+        assert read_all(silent) == b""
+
+
+def test_idle_connections_are_not_measured_by_the_head(start):
+    server = start(head_timeout=1, idle_timeout=600)
+    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with server.connect() as kept, server.connect() as other:
+        kept.sendall(request)
+        assert status(kept) == 200
+        assert read_all(other) == b""
+        time.sleep(1)
+        kept.sendall(request)
+        assert status(kept) == 200
+
+
+def test_a_body_must_move(start):
+    server = start(min_body_rate=1000, body_rate_window_ms=2000)
+    with server.connect() as slow, server.connect() as steady:
+        slow.sendall(head(1000000))
+        steady.sendall(head(1000000))
+        sent = 0
+        while send(slow, b" "):
+            steady.sendall(b" " * 2000)
+            sent += 2000
+            assert sent < 1000000, "still open"
+            time.sleep(0.05)
+        steady.sendall(b" " * (1000000 - sent))
+        assert status(steady) == 400
+    with server.connect() as stalled:
+        stalled.sendall(head(1000) + b" ")
+        assert status(stalled) == 408
+
+
+def test_a_body_has_an_end(start):
+    server = start(body_timeout=1)
+    with server.connect() as connection:
+        connection.sendall(head(1000000))
+        trickle(connection, b" " * 100)
+    assert server.chat().status == 200
+
+
+def test_what_is_refused_is_not_waited_for_longer(start):
+    """A reply is ready, and the rest of the body does not come."""
+    server = start(body_timeout=1)
+    with server.connect() as connection:
+        connection.sendall(head(1000, "/nowhere") + b" ")
+        read_until(connection, b"408")

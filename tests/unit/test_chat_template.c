@@ -1,0 +1,386 @@
+/* Chat templates: how they are cut, how a checkpoint's is found and told from the known ones, and that the forms of the known ones render
+ * conversations as transformers renders the templates. tools/make_chat_templates.py makes tests/data/chat. */
+#include <jansson.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "models/family.h"
+#include "models/template_pieces.h"
+#include "support/golden.h"
+#include "support/model_fixture.h"
+#include "support/test.h"
+
+static json_t *load_data(const char *name) {
+  char path[1024];
+  json_error_t reason;
+  snprintf(path, sizeof path, "%s/data/chat/%s", OMMA_TEST_DATA, name);
+  json_t *root = json_load_file(path, 0, &reason);
+  if (!root) fail_msg("%s: %s", path, reason.text);
+  return root;
+}
+
+/* ---- cutting ---- */
+
+static void pieces_are_those_of_jinjas_lexer(void **state) {
+  (void)state;
+  json_t *root = load_data("pieces.json"), *entry;
+  size_t i;
+  json_array_foreach(root, i, entry) {
+    const char *text = json_string_value(json_object_get(entry, "text"));
+    const json_t *digests = json_object_get(entry, "digests");
+    struct ommai_template_pieces pieces;
+    struct omma_error error;
+    assert_ok(ommai_template_cut(text, strlen(text), &ommai_default_allocator, &pieces, &error), &error);
+    bool same = pieces.count == json_array_size(digests);
+    for (size_t j = 0; same && j < pieces.count; j++) {
+      same = pieces.items[j].digest == json_integer_value(json_array_get(digests, j));
+    }
+    if (!same) fail_msg("other pieces: \"%s\"", text);
+    ommai_template_pieces_free(&pieces);
+  }
+  assert_true(i > 10);
+  json_decref(root);
+}
+
+static void any_bytes_are_cut(void **state) {
+  (void)state;
+  static const char alphabet[] = "{}%#-+'\"\\ \n\rab";
+  struct test_random random = {5};
+  for (int round = 0; round < 20000; round++) {
+    char text[24];
+    size_t size = (size_t)test_random_range(&random, 0, sizeof text);
+    for (size_t i = 0; i < size; i++) text[i] = alphabet[test_random_range(&random, 0, sizeof alphabet - 1)]; /* NUL too */
+    struct ommai_template_pieces pieces;
+    struct omma_error error;
+    assert_ok(ommai_template_cut(text, size, &ommai_default_allocator, &pieces, &error), &error);
+    for (size_t i = 0; i < pieces.count; i++) {
+      assert_true(pieces.items[i].at + pieces.items[i].size <= size);
+      assert_true(ommai_template_line(text, size, pieces.items[i].at) <= size + 1);
+    }
+    ommai_template_pieces_free(&pieces);
+  }
+}
+
+static void endless_templates_are_refused(void **state) {
+  (void)state;
+  enum { N = OMMAI_TEMPLATE_MAX_PIECES + 1 };
+  static char text[6 * N + 1];
+  struct ommai_template_pieces pieces;
+  struct omma_error error;
+  for (int i = 0; i < N; i++) memcpy(text + 6 * i, "{{a}}b", 6);
+  assert_fails(ommai_template_cut(text, sizeof text - 1, &ommai_default_allocator, &pieces, &error), OMMA_ERROR_LIMIT,
+               "more than 4096 texts and tags", &error);
+  ommai_template_pieces_free(&pieces);
+}
+
+static enum omma_status cut_with(const struct omma_allocator *allocator, struct omma_error *error) {
+  struct ommai_template_pieces pieces;
+  static char text[4000];
+  for (size_t i = 0; i + 8 <= sizeof text; i += 8) memcpy(text + i, "a{{ b }}", 8);
+  enum omma_status status = ommai_template_cut(text, sizeof text, allocator, &pieces, error);
+  ommai_template_pieces_free(&pieces);
+  return status;
+}
+
+static void cutting_survives_failed_allocations(void **state) {
+  (void)state;
+  test_fail_every_allocation(cut_with, 100);
+}
+
+/* ---- rendering ---- */
+
+static const struct omma_image *const picture = (const struct omma_image *)"only its address is used";
+static const struct omma_video video = {.n_frames = 2, .fps = 2};
+
+enum { MAX_MESSAGES = 8, MAX_PARTS = 8, MAX_PROMPT = 4096 };
+
+struct conversation {
+  struct omma_message messages[MAX_MESSAGES];
+  struct omma_part parts[MAX_MESSAGES][MAX_PARTS];
+  size_t n_messages;
+};
+
+static enum omma_role role_of(const json_t *message) {
+  const char *role = json_string_value(json_object_get(message, "role"));
+  return strcmp(role, "system") == 0 ? OMMA_ROLE_SYSTEM : strcmp(role, "user") == 0 ? OMMA_ROLE_USER : OMMA_ROLE_ASSISTANT;
+}
+
+static void read_conversation(const json_t *list, struct conversation *out) {
+  size_t i, j;
+  const json_t *message, *part;
+  *out = (struct conversation){.n_messages = json_array_size(list)};
+  assert_true(out->n_messages <= MAX_MESSAGES);
+  json_array_foreach(list, i, message) {
+    const json_t *content = json_object_get(message, "content");
+    out->messages[i] = (struct omma_message){role_of(message), out->parts[i], json_array_size(content)};
+    assert_true(json_array_size(content) <= MAX_PARTS);
+    json_array_foreach(content, j, part) {
+      const char *type = json_string_value(json_object_get(part, "type"));
+      const char *text = json_string_value(json_object_get(part, "text"));
+      if (strcmp(type, "image") == 0) {
+        out->parts[i][j].image = picture;
+      } else if (strcmp(type, "video") == 0) {
+        out->parts[i][j].video = &video;
+      } else {
+        out->parts[i][j].text = text;
+        out->parts[i][j].text_size = strlen(text);
+      }
+    }
+  }
+}
+
+/* The prompt with one marker where pictures and videos stand, as templates write it. */
+static void prompt_text(const struct ommai_prompt_builder *builder, const char *image_pad, char out[MAX_PROMPT]) {
+  size_t at = 0, n = 0;
+  for (size_t i = 0; i <= builder->n_pictures; i++) {
+    size_t end = i < builder->n_pictures ? builder->pictures[i].at : builder->size;
+    const char *pad = i == builder->n_pictures ? "" : builder->pictures[i].part->video ? "<|video_pad|>" : image_pad;
+    assert_true(n + (end - at) + strlen(pad) < MAX_PROMPT);
+    if (end > at) memcpy(out + n, builder->text + at, end - at);
+    n += end - at;
+    strcpy(out + n, pad);
+    n += strlen(pad);
+    at = end;
+  }
+  out[n] = '\0';
+}
+
+static void expect_prompt(const json_t *this_case, const char *key, const struct ommai_chat_form *form, const char *image_pad) {
+  const char *name = json_string_value(json_object_get(this_case, "name"));
+  const char *expected = json_string_value(json_object_get(json_object_get(this_case, "prompts"), key));
+  struct conversation talk;
+  struct ommai_prompt_builder builder;
+  struct omma_error error;
+  char text[MAX_PROMPT];
+  read_conversation(json_object_get(this_case, "messages"), &talk);
+  ommai_prompt_builder_init(&builder, &ommai_default_allocator);
+  enum omma_status status =
+      ommai_chat_form_render(form, talk.messages, talk.n_messages, 2,
+                             json_is_true(json_object_get(this_case, "continue_final_message")), &builder, &error);
+  if (expected && status != OMMA_OK) fail_msg("%s: %s: %s", key, name, error.message);
+  if (!expected && status != OMMA_ERROR_ARGUMENT) fail_msg("%s: %s: rendered", key, name);
+  if (expected) {
+    prompt_text(&builder, image_pad, text);
+    if (strcmp(text, expected) != 0) fail_msg("%s: %s: expected\n%s\nfound\n%s", key, name, expected, text);
+  }
+  ommai_prompt_builder_free(&builder);
+}
+
+static void forms_render_as_the_templates_do(void **state) {
+  (void)state;
+  json_t *root = load_data("cases.json"), *this_case;
+  size_t i;
+  json_array_foreach(json_object_get(root, "cases"), i, this_case) {
+    const json_t *messages = json_object_get(this_case, "messages");
+    const char *printed = json_dumps(messages, JSON_COMPACT);
+    bool videos = strstr(printed, "\"video\"") != NULL;
+    free((char *)printed);
+    expect_prompt(this_case, "qwen2_5_vl", ommai_family_qwen2_5_vl.variants[0].form, "<|image_pad|>");
+    expect_prompt(this_case, "qwen3_vl_instruct", ommai_family_qwen3_vl.variants[0].form, "<|image_pad|>");
+    expect_prompt(this_case, "qwen3_vl_thinking", ommai_family_qwen3_vl.variants[1].form, "<|image_pad|>");
+    /* Videos never come to a form that has none. */
+    if (!videos) expect_prompt(this_case, "kimi_vl", ommai_family_kimi_vl.variants[0].form, "<|media_pad|>");
+  }
+  assert_true(i > 30);
+  json_decref(root);
+}
+
+static enum omma_status render_with(const struct omma_allocator *allocator, struct omma_error *error) {
+  static const char thought[] = "<think>\nIt may be two.\n</think>\n\nTwo.";
+  const struct omma_part question = {.text = "How many?", .text_size = 9};
+  const struct omma_part answer = {.text = thought, .text_size = sizeof thought - 1};
+  const struct omma_message talk[] = {{OMMA_ROLE_USER, &question, 1}, {OMMA_ROLE_ASSISTANT, &answer, 1}};
+  struct ommai_prompt_builder builder;
+  ommai_prompt_builder_init(&builder, allocator);
+  enum omma_status status = ommai_chat_form_render(ommai_family_qwen3_vl.variants[1].form, talk, 2, 2, true, &builder, error);
+  ommai_prompt_builder_free(&builder);
+  return status;
+}
+
+static void rendering_survives_failed_allocations(void **state) {
+  (void)state;
+  test_fail_every_allocation(render_with, 50);
+}
+
+/* ---- a checkpoint's template ---- */
+
+/* The golden text with one part replaced, in memory of malloc. */
+static char *changed_template(const char *part, const char *by) {
+  char path[1024];
+  static char text[8192];
+  snprintf(path, sizeof path, "%s/golden/qwen3_vl_tied/chat_template.jinja", OMMA_TEST_DATA);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  size_t size = fread(text, 1, sizeof text - 1, file);
+  text[size] = '\0';
+  fclose(file);
+  const char *at = part ? strstr(text, part) : NULL;
+  char *out = malloc(size + (by ? strlen(by) : 0) + 1);
+  assert_non_null(out);
+  if (!part) return strcpy(out, text);
+  assert_non_null(at);
+  sprintf(out, "%.*s%s%s", (int)(at - text), text, by, at + strlen(part));
+  return out;
+}
+
+static struct ommai_chat_choice compare(const char *text) {
+  struct ommai_chat_choice choice;
+  struct omma_error error;
+  assert_ok(ommai_chat_template_compare("file.jinja", text, strlen(text), &ommai_default_allocator, &ommai_family_qwen3_vl,
+                                        &choice, &error),
+            &error);
+  return choice;
+}
+
+static void only_what_renders_alike_is_known(void **state) {
+  (void)state;
+  const struct {
+    const char *part, *by, *difference;
+  } cases[] = {
+      {NULL, NULL, ""},
+      {"{%- endmacro -%}\n", "{%- endmacro -%}{# no matter #}\r\n\r\n   ", ""},
+      {"{%- if content is string -%}", "{%-   if content\n is  string -%}", ""},
+      {"'<|im_start|>assistant\\n'", "'<|im_start|>assistant\\n<think>\\n'", "file.jinja: line 27 differs from"},
+      {"{%- if messages[0].role == 'system' -%}", "{{- 'You are a pirate.' }}{%- if messages[0].role == 'system' -%}",
+       "file.jinja: line 21 differs from the nearest known chat template, that of this project's test checkpoints: {{- 'You "
+       "are a "
+       "pirate.' }}"},
+      {"is string", "is  'string'", "file.jinja: line 2 differs from"},
+      {"{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}", "", "file.jinja: ends at line 28"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *text = changed_template(cases[i].part, cases[i].by);
+    struct ommai_chat_choice choice = compare(text);
+    if (!strstr(choice.difference, cases[i].difference) || !*cases[i].difference != !choice.difference[0]) {
+      fail_msg("case %zu: expected \"%s\", found \"%s\"", i, cases[i].difference, choice.difference);
+    }
+    assert_string_equal(choice.variant->name, "this project's test checkpoints");
+    free(text);
+  }
+  struct ommai_chat_choice choice = compare("");
+  assert_ptr_equal(choice.variant, ommai_family_qwen3_vl.variants);
+  assert_non_null(strstr(choice.difference, "ends at line 1"));
+  choice = compare("\x1b[2J{{ a }}");
+  assert_non_null(strstr(choice.difference, "line 1 differs"));
+  assert_null(strchr(choice.difference, '\x1b'));
+}
+
+/* ---- files ---- */
+
+static void write_template(const char *folder, const char *name, const char *text) {
+  char path[TEST_PATH_SIZE];
+  test_write_file(test_path(path, folder, name), text, strlen(text));
+}
+
+static struct ommai_chat_choice read_folder(const char *folder) {
+  struct ommai_chat_choice choice;
+  struct omma_error error;
+  assert_ok(ommai_chat_template_read(folder, &ommai_default_allocator, &ommai_family_qwen3_vl, &choice, &error), &error);
+  return choice;
+}
+
+/* Each file that is there goes before those that were there already. */
+static void files_go_before_each_other_as_in_transformers(void **state) {
+  struct test_folder *test = *state;
+  assert_non_null(strstr(read_folder(test->folder).difference, "no chat template"));
+  write_template(test->folder, "tokenizer_config.json", "{\"chat_template\": null}");
+  assert_non_null(strstr(read_folder(test->folder).difference, "no chat template"));
+  write_template(test->folder, "tokenizer_config.json",
+                 "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"a\"}, {\"name\": \"default\", \"template\": "
+                 "\"\\n\\nb\"}]}");
+  assert_non_null(strstr(read_folder(test->folder).difference, "tokenizer_config.json: chat_template: line 1 differs"));
+  write_template(test->folder, "chat_template.jinja", "{{ a }}");
+  assert_non_null(strstr(read_folder(test->folder).difference, "chat_template.jinja: line 1 differs"));
+  write_template(test->folder, "chat_template.json", "{\"chat_template\": \"{{ b }}\"}");
+  assert_non_null(strstr(read_folder(test->folder).difference, "chat_template.json: chat_template: line 1 differs"));
+  write_template(test->folder, "processor_config.json", "{}");
+  assert_non_null(strstr(read_folder(test->folder).difference, "chat_template.json: chat_template: line 1 differs"));
+  write_template(test->folder, "processor_config.json", "{\"chat_template\": \"{{ c }}\"}");
+  assert_non_null(strstr(read_folder(test->folder).difference, "processor_config.json: chat_template: line 1 differs"));
+}
+
+static void what_is_no_file_is_not_missing(void **state) {
+  static const char *const names[] = {"processor_config.json", "chat_template.json", "chat_template.jinja",
+                                      "tokenizer_config.json"};
+  struct test_folder *test = *state;
+  struct ommai_chat_choice choice;
+  char path[TEST_PATH_SIZE];
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    test_path(path, test->folder, names[i]);
+    for (int kind = 0; kind < 3; kind++) {
+      if (kind == 0) assert_int_equal(mkdir(path, 0700), 0);
+      if (kind == 1) assert_int_equal(mkfifo(path, 0600), 0);
+      if (kind == 2) assert_int_equal(symlink("nowhere", path), 0);
+      assert_fails(
+          ommai_chat_template_read(test->folder, &ommai_default_allocator, &ommai_family_qwen3_vl, &choice, &test->error),
+          OMMA_ERROR_IO, names[i], &test->error);
+      if (kind == 0) assert_int_equal(rmdir(path), 0);
+      if (kind > 0) assert_int_equal(unlink(path), 0);
+    }
+  }
+  write_template(test->folder, "chat_template.json", "{}");
+  assert_fails(ommai_chat_template_read(test->folder, &ommai_default_allocator, &ommai_family_qwen3_vl, &choice, &test->error),
+               OMMA_ERROR_FORMAT, "key \"chat_template\" is missing", &test->error);
+}
+
+/* ---- opening a model ---- */
+
+static void an_unknown_template_is_refused_unless_asked_for(void **state) {
+  (void)state;
+  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  struct omma_model *model;
+  struct omma_model_info info;
+  struct omma_error error;
+  struct omma_request *request;
+  const struct omma_part part = {.text = "Hi", .text_size = 2};
+  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  struct omma_model_options options = {.n_threads = 1, .max_model_len = 256, .config_only = true};
+  fixture_copy_checkpoint("qwen3_vl_tied", folder);
+  assert_ok(omma_model_open(folder, &options, &model, &error), &error);
+  omma_model_get_info(model, &info);
+  assert_string_equal(info.chat_template, "this project's test checkpoints");
+  assert_null(info.chat_template_difference);
+  omma_model_close(model);
+  char *text = changed_template("role == 'user'", "role == 'pirate'");
+  test_write_file(test_path(path, folder, "chat_template.jinja"), text, strlen(text));
+  free(text);
+  options.config_only = false;
+  assert_fails(omma_model_open(folder, &options, &model, &error), OMMA_ERROR_UNSUPPORTED,
+               "chat_template.jinja: line 23 differs", &error);
+  assert_string_equal(error.field, "chat_template");
+  for (enum omma_chat_template_use use = OMMA_CHAT_TEMPLATE_KNOWN; use <= OMMA_CHAT_TEMPLATE_UNUSED; use++) {
+    options.chat_template = use;
+    options.config_only = use == OMMA_CHAT_TEMPLATE_KNOWN;
+    assert_ok(omma_model_open(folder, &options, &model, &error), &error);
+    omma_model_get_info(model, &info);
+    assert_non_null(strstr(info.chat_template_difference, "line 23 differs"));
+    if (use == OMMA_CHAT_TEMPLATE_FAMILY) {
+      assert_ok(omma_request_create(model, &message, 1, NULL, &request, &error), &error);
+      omma_request_destroy(request);
+    } else {
+      assert_fails(omma_request_create(model, &message, 1, NULL, &request, &error), OMMA_ERROR_UNSUPPORTED, "line 23 differs",
+                   &error);
+    }
+    omma_model_close(model);
+  }
+  options.chat_template = 3;
+  assert_fails(omma_model_open(folder, &options, &model, &error), OMMA_ERROR_ARGUMENT, "no such use: 3", &error);
+  test_folder_remove(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(pieces_are_those_of_jinjas_lexer),
+      cmocka_unit_test(any_bytes_are_cut),
+      cmocka_unit_test(endless_templates_are_refused),
+      cmocka_unit_test(cutting_survives_failed_allocations),
+      cmocka_unit_test(forms_render_as_the_templates_do),
+      cmocka_unit_test(rendering_survives_failed_allocations),
+      cmocka_unit_test(only_what_renders_alike_is_known),
+      cmocka_unit_test_setup_teardown(files_go_before_each_other_as_in_transformers, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test_setup_teardown(what_is_no_file_is_not_missing, test_folder_setup, test_folder_teardown),
+      cmocka_unit_test(an_unknown_template_is_refused_unless_asked_for),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Makes what the program and its tests know of chat templates: digests of the known ones, and conversations as they render them.
+
+    tools/make_chat_templates.py --templates DIR            write everything anew
+    tools/make_chat_templates.py --templates DIR --check    compare with the files that are there
+
+DIR holds the texts of the released templates as NAME.jinja, taken from the checkpoints; they are not part of this repository. Their
+SHA-256 is checked. docs/models/chat-templates.md says where each comes from.
+
+Output
+    src/models/known_templates.c   per known template the digests of its pieces, as src/models/template_pieces.h defines them
+    tests/data/chat/pieces.json    texts for the test of that cutting, with the digests that jinja2's own lexer leads to
+    tests/data/chat/cases.json     conversations, and per known template the prompt that transformers renders
+
+Needs transformers, jinja2 and the libraries that tools/make_fixtures.py needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import transformers
+from transformers.utils.chat_template_utils import render_jinja_template
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Known:
+    """A known template. What the project wrote itself lies at `path`; what was released has a SHA-256."""
+
+    name: str
+    sha256: str | None = None
+    path: str | None = None
+    lacks: tuple[str, ...] = ()  # what of a conversation this template would pass over in silence
+
+    def text(self, folder: Path) -> str:
+        if self.path is None:
+            data = (folder / f"{self.name}.jinja").read_bytes()
+            if self.sha256 and hashlib.sha256(data).hexdigest() != self.sha256:
+                raise SystemExit(f"{folder / self.name}.jinja: not the released text")
+            return data.decode()
+        file = ROOT / self.path
+        return json.loads(file.read_text())["chat_template"] if file.suffix == ".json" else file.read_text()
+
+
+KNOWN = (
+    Known("qwen2_5_vl", "a0bc6f6fc7a29a80017a433e8f03a1cc1236e838a944a2d034295a60c4f2fddb"),
+    Known(
+        "qwen3_vl_instruct",
+        "3636d0f0bd6bef02654cdffdc447b79cb2cef8ab02cc75267345946291a489e4",
+        lacks=("late system", "picture outside user"),
+    ),
+    Known(
+        "qwen3_vl_thinking",
+        "36e042fe45641f067b1f2381fcc8955d10d956a3ed333ecdf7f7eb0916f68956",
+        lacks=("picture in assistant",),
+    ),
+    Known("kimi_vl", lacks=("video",)),
+    Known("own_qwen2_5_vl", path="tests/golden/qwen2_5_vl_tied/chat_template.jinja"),
+    Known("own_qwen3_vl", path="tests/golden/qwen3_vl_tied/chat_template.jinja"),
+    Known("own_demo", path="models/demo/chat_template.jinja"),
+    Known("own_kimi_vl", path="tests/golden/kimi_vl/tokenizer_config.json"),
+)
+
+
+# ---- pieces ----
+
+
+def digest(text: str) -> int:
+    value = 2166136261
+    for byte in text.encode():
+        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
+    return value
+
+
+def pieces(source: str) -> list[int]:
+    """The digests of a template's texts and tags, by jinja2's own lexer."""
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    ends = {"block_end": "%", "variable_end": "{"}
+    out: list[int] = []
+    text, tag, inside = "", "", False
+    for _, kind, value in environment.lex(source):
+        if kind == "data":
+            text += value
+        elif kind in ("block_begin", "variable_begin"):
+            if text:
+                out.append(digest("=" + text))
+            text, tag, inside = "", "", True
+        elif kind in ends:
+            out.append(digest(ends[kind] + tag.strip()))
+            inside = False
+        elif inside:
+            tag += " " if kind == "whitespace" else value
+    if text:
+        out.append(digest("=" + text))
+    return out
+
+
+PIECE_TEXTS = (
+    "",
+    "plain",
+    "plain\n",
+    "two\nlines\r\nand a CR\rend\r\n",
+    "a {{ b }} c",
+    "a {{- b -}} c",
+    "{%- if x -%} y {%- endif -%}",
+    "  {% if x %}\n  y\n  {% endif %}\nz",
+    "  {%+ if x %}\n\ty\n\t{% endif +%}\nz",
+    "y  {% if x %}  \n{% endif %}",
+    "{# a comment #}\n{% set a = 'it''s %} {{ \"' %}b{#- not a comment -#}c",
+    "one {# a comment #} text",
+    "one {#- a comment -#} text\n\n",
+    "{{ a   |\n  b('  two  blanks ', \"q\\\"uote }}\") }}",
+    "{%if x%}{{y}}{%endif%}",
+    "{% for m in ms -%}\r\n   {{ m['a'] }}\r\n {%- endfor %}\r\n",
+    "{%- set x = namespace(value=0) %}\n{{- '<|im_start|>' + m.role + '\\n' }}\n",
+)
+
+
+def known_source(folder: Path) -> str:
+    lines = [
+        "/* The digests of the known chat templates. Made by tools/make_chat_templates.py; docs/models/chat-templates.md says where each",
+        " * text comes from. */",
+        '#include "models/known_templates.h"',
+        "",
+        "/* clang-format off */",
+    ]
+    for known in KNOWN:
+        values = [f"0x{value:08x}u" for value in pieces(known.text(folder))]
+        lines += ["", f"static const uint32_t {known.name}[] = {{"]
+        lines += ["    " + ", ".join(values[i : i + 9]) + "," for i in range(0, len(values), 9)]
+        lines += ["};"]
+        lines += [f"const struct ommai_known_template ommai_template_{known.name} = {{{known.name}, {len(values)}}};"]
+    return "\n".join(lines) + "\n"
+
+
+# ---- conversations ----
+
+IMAGE = {"type": "image"}
+VIDEO = {"type": "video"}
+
+
+def said(role: str, *parts: str | dict[str, str]) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]}
+
+
+def case(name: str, *messages: dict[str, Any], goes_on: bool = False, holds: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"name": name, "messages": list(messages), "continue_final_message": goes_on, "holds": holds}
+
+
+THOUGHT = "<think>\nIt may be two.\n</think>\n\nTwo."
+QUESTION = said("user", "How many?")
+CASES = (
+    case("one question", QUESTION),
+    case("a system message", said("system", "Be short."), QUESTION),
+    case("line ends and blanks stay", said("system", " Be short.\n\n"), said("user", "\n  How many?\t\n")),
+    case("a picture", said("user", IMAGE, "What is this?")),
+    case("pictures between texts", said("user", "First ", IMAGE, " or ", IMAGE, "?")),
+    case("a video", said("user", VIDEO, "What happens?"), holds=("video",)),
+    case("a video and a picture", said("system", "See."), said("user", IMAGE, VIDEO, "Same?"), holds=("video",)),
+    case("turns", QUESTION, said("assistant", "Two."), said("user", "Sure?")),
+    case("turns with pictures", said("user", IMAGE, "A?"), said("assistant", "Yes."), said("user", "B?", IMAGE), said("assistant", "No.")),
+    case("the answer stands last", QUESTION, said("assistant", "Two.")),
+    case("an empty answer stands last", QUESTION, said("assistant", "")),
+    case("two questions in a row", QUESTION, said("user", "And why?")),
+    case("two answers in a row", QUESTION, said("assistant", "One."), said("assistant", "Two.")),
+    case("an answer first", said("assistant", "Hello."), QUESTION),
+    case("no question", said("system", "Talk."), said("assistant", "Hello.")),
+    case("a late system message", QUESTION, said("system", "Be long."), said("user", "Well?"), holds=("late system",)),
+    case("a picture for the system", said("system", "Like ", IMAGE), QUESTION, holds=("picture outside user",)),
+    case(
+        "a picture in an answer",
+        QUESTION,
+        said("assistant", "So: ", IMAGE),
+        QUESTION,
+        holds=("picture outside user", "picture in assistant"),
+    ),
+    case("a thought of earlier", QUESTION, said("assistant", THOUGHT), said("user", "Sure?")),
+    case("a thought without its beginning", QUESTION, said("assistant", "It may be two.\n</think>\n\nTwo."), said("user", "Sure?")),
+    case("a thought stands last", QUESTION, said("assistant", THOUGHT)),
+    case("thoughts after the last question", QUESTION, said("assistant", THOUGHT), said("assistant", "Or one."), said("assistant", THOUGHT)),
+    case("line ends in an answer", QUESTION, said("assistant", "\n\nTwo.\n"), QUESTION, said("assistant", "\n\nTwo.\n")),
+    case("two ends of thoughts", QUESTION, said("assistant", "<think>a</think>b</think>\n\nc"), QUESTION),
+    case("two ends of thoughts last", QUESTION, said("assistant", "<think>x<think>\na\n\n</think>b</think>\n\nc")),
+    case("a thought that never ends", QUESTION, said("assistant", "<think>\nIt may"), QUESTION),
+    case("a tool's response", QUESTION, said("assistant", THOUGHT), said("user", "<tool_", "response>1</tool_response>"), said("assistant", THOUGHT)),
+    case("almost a tool's response", QUESTION, said("assistant", THOUGHT), said("user", "<tool_response>1</tool_response> ")),
+    case("go on", QUESTION, said("assistant", "It is "), goes_on=True),
+    case("go on, parts", said("system", "Count."), QUESTION, said("assistant", "It", " is"), goes_on=True),
+    case("go on after line ends", QUESTION, said("assistant", "\n\nIt\n"), goes_on=True),
+    case("go on after a thought", QUESTION, said("assistant", "<think>\nIt may be two.\n</think>\n\nTw"), goes_on=True),
+    case("go on right after a thought", QUESTION, said("assistant", "<think>\nIt may be two.\n</think>\n\n"), goes_on=True),
+    case("go on after a thought in other lines", QUESTION, said("assistant", "<think>It may.</think>Tw"), goes_on=True),
+    case("go on with a thought", QUESTION, said("assistant", "<think>\nIt may"), goes_on=True),
+    case("go on without a question", said("assistant", "<think>\nIt may.\n</think>\n\nTw"), goes_on=True),
+)
+
+# What the processors put in a video's place where it is one plane of two frames at 2 a second.
+TIMED = "<|vision_start|><0.2 seconds><|vision_start|><|video_pad|><|vision_end|><|vision_end|>"
+
+
+def render(known: Known, template: str, this: dict[str, Any]) -> str | None:
+    """The prompt, or None where there is none: transformers refuses, or the template would lose a part."""
+    if set(this["holds"]) & set(known.lacks):
+        return None
+    goes_on = this["continue_final_message"]
+    try:
+        rendered, _ = render_jinja_template(
+            [this["messages"]], chat_template=template, continue_final_message=goes_on, add_generation_prompt=not goes_on
+        )
+    except ValueError:
+        return None
+    text = rendered[0]
+    if "qwen3" in known.name:
+        text = text.replace("<|vision_start|><|video_pad|><|vision_end|>", TIMED)
+    return text
+
+
+def cases_text(folder: Path) -> str:
+    released = [known for known in KNOWN if known.path is None]
+    texts = {known.name: known.text(folder) for known in released}
+    out = [
+        {key: this[key] for key in ("name", "messages", "continue_final_message")}
+        | {"prompts": {known.name: render(known, texts[known.name], this) for known in released}}
+        for this in CASES
+    ]
+    versions = {"transformers": transformers.__version__, "jinja2": jinja2.__version__}
+    return json.dumps({"made_with": versions, "cases": out}, indent=1) + "\n"
+
+
+def pieces_text() -> str:
+    return json.dumps([{"text": text, "digests": pieces(text)} for text in PIECE_TEXTS], indent=1) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--templates", type=Path, required=True, help="folder of the released texts")
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    arguments = parser.parse_args()
+    files = {
+        "src/models/known_templates.c": known_source(arguments.templates),
+        "tests/data/chat/pieces.json": pieces_text(),
+        "tests/data/chat/cases.json": cases_text(arguments.templates),
+    }
+    wrong = 0
+    for name, text in files.items():
+        path = ROOT / name
+        if not arguments.check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            print(f"{name}: differs")
+            wrong += 1
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
