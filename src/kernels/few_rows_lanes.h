@@ -1,12 +1,12 @@
 /* Few rows times a panel in f32 arithmetic, for any vector width. The including file includes one of lanes_*.h before, and defines
- * FEW_SUMS, the vectors of sums that fit its registers beside the rest: 12 or 24. One row passes over the whole panel at a time, more rows
+ * FEW_SUMS, the vectors of sums that fit its registers beside the rest: 12 or 24, and PREFETCH_BYTES, how far ahead
+ * weights are asked for (as measured). One row passes over the whole panel at a time, more rows
  * over as many columns as leave their sums in registers. */
 #ifndef OMMAI_KERNELS_FEW_ROWS_LANES_H
 #define OMMAI_KERNELS_FEW_ROWS_LANES_H
 
 #include "kernels/few_rows.h"
 
-#define PREFETCH_BYTES 2048
 #define MOST_ROWS 6
 
 enum {

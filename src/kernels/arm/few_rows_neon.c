@@ -1,6 +1,7 @@
 /* Few rows in f32 arithmetic by NEON. */
 #include "kernels/arm/lanes_neon.h"
 
+#define PREFETCH_BYTES 2048
 #define FEW_SUMS 24
 #include "kernels/few_rows_lanes.h"
 

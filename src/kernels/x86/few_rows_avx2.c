@@ -1,6 +1,7 @@
 /* Few rows in f32 arithmetic by AVX2. */
 #include "kernels/x86/lanes_avx2.h"
 
+#define PREFETCH_BYTES 8192
 #define FEW_SUMS 12
 #include "kernels/few_rows_lanes.h"
 

@@ -1,6 +1,7 @@
 /* Few rows in f32 arithmetic by AVX-512. */
 #include "kernels/x86/lanes_avx512.h"
 
+#define PREFETCH_BYTES 2048
 #define FEW_SUMS 24
 #include "kernels/few_rows_lanes.h"
 
