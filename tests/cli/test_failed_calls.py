@@ -11,7 +11,7 @@ import pytest
 
 COMMANDS = {
     "tokenize": ["tokenize", "--text", "two red circles, e\u0301 and so on"],
-    "plan": ["plan", "64x64", "--json"],
+    "plan": ["plan", "64x64", "--kv-cache-bytes", "1M", "--json"],
     "chat": ["chat", "--prompt", "hello", "--max-tokens", "2", "--json"],
     "encode": ["encode"],
 }
