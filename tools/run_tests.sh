@@ -128,14 +128,15 @@ run_pytest_in() {
 
 run_python() {
   make_venv || return
-  run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo
-  # What depends on the model, on the families that the demo model is not of; connections and load are the same with any.
-  for model in qwen2_5_vl_tied kimi_vl; do
-    run_pytest "server on $model" tests/server --omma build/release/omma --model tests/golden/$model \
-      --ignore tests/server/test_connections.py --ignore tests/server/test_load.py
-  done
   more=
   if [ $full = yes ]; then more=--full; fi
+  run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
+  # What depends on the model, on the families that the demo model is not of; connections, load and failing calls are the same with any.
+  for model in qwen2_5_vl_tied kimi_vl; do
+    run_pytest "server on $model" tests/server --omma build/release/omma --model tests/golden/$model \
+      --ignore tests/server/test_connections.py --ignore tests/server/test_load.py --ignore tests/server/test_http_conformance.py \
+      --ignore tests/server/test_failed_calls.py
+  done
   run_pytest "command line" tests/cli --omma build/release/omma $more
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python
@@ -177,11 +178,21 @@ build asan && {
   }
 }
 if [ $full = yes ]; then
+  make_venv && {
+    run_pytest "many requests under sanitizers" tests/server/test_soak.py --full --omma build/asan/omma
+    run_pytest "damaged checkpoints under sanitizers" tests/cli/test_mutated_checkpoints.py --full --omma build/asan/omma
+  }
+  for level in "" $levels; do
+    run_ctest "many requests, all models${level:+ at $level}" release "OMMA_TEST_LARGE=1 OMMA_ISA=$level" -R '^test_engine_company$'
+  done
   run_bounds
   run_wheel
   build tsan && {
     run_ctest "thread sanitizer" tsan "" -LE style
-    make_venv && run_pytest "server under thread sanitizer" tests/server --fake build/tsan/tests/omma_fake_server
+    make_venv && {
+      run_pytest "server under thread sanitizer" tests/server --fake build/tsan/tests/omma_fake_server
+      run_pytest "many requests under thread sanitizer" tests/server/test_soak.py --full --omma build/tsan/omma
+    }
   }
   run_counted "fuzzing" tools/fuzz.sh --seconds 60
   run_script "attention on emulated arm" tools/test_aarch64.sh

@@ -66,6 +66,10 @@ struct omma_model_options {
   const struct omma_allocator *allocator;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
+  /* Called once when all but the weights has been read and checked, which takes little time and memory; may be NULL. The model can be used
+   * as one opened with config_only, during the call alone. Anything but OK ends the opening with it: *error is to be filled then. */
+  enum omma_status (*before_weights)(void *context, const struct omma_model *model, struct omma_error *error);
+  void *before_weights_context;
 };
 
 /* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json, the chat
@@ -306,7 +310,7 @@ struct omma_request_options {
   bool continue_final_message; /* the last message is the beginning of the answer: not closed, no new turn opened */
   /* A prompt that would never fit into its KV cache is refused (LIMIT "input_tokens") before pictures are resized; may be NULL. */
   const struct omma_engine *engine;
-  int64_t priority; /* lower goes first, in an engine that goes by priority */
+  int64_t priority; /* lower goes first, in an engine that goes by priority; elsewhere it means nothing */
   /* Prompts with different salts share no keys and values, so that nobody can tell from the time of an answer what others asked; NULL:
    * none. */
   const char *cache_salt;
@@ -320,6 +324,11 @@ struct omma_request;
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
                                               size_t n_messages, const struct omma_request_options *options,
                                               struct omma_request **request, struct omma_error *error);
+/* Counts the tokens of the prompt that omma_request_create would make, from texts and the sizes of pictures: resizes none, and works for
+ * config_only models. Errors: as there. */
+OMMA_API enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
+                                                   size_t n_messages, const struct omma_request_options *options,
+                                                   int64_t *n_tokens, struct omma_error *error);
 /* The same from a prompt's ids (of omma_tokenize, say), without chat form and pictures: of the options, the sampling counts. Errors:
  * ARGUMENT with `field` ("prompt": no id, or one out of range, with its index; or as above), LIMIT ("input_tokens"), MEMORY. */
 OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
@@ -340,10 +349,12 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 #define OMMA_DEFAULT_MAX_SEQUENCES 8
 
 struct omma_engine_options {
-  int64_t kv_cache_bytes; /* pages of keys and values; 0: room for max_model_len tokens, at most 1 GiB */
-  int64_t patch_budget;   /* patches the tower takes at once (a bigger picture still runs, alone); 0: the default above */
-  int64_t prefill_chunk;  /* prompt tokens per step, rounded up to whole pages; 0: 512 */
-  int64_t queue_limit;    /* requests that may wait; 0: 256 */
+  /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
+   * at that moment beside the rest and a reserve. Pages take memory when they are first written. */
+  int64_t kv_cache_bytes;
+  int64_t patch_budget;  /* patches the tower takes at once (a bigger picture still runs, alone); 0: the default above */
+  int64_t prefill_chunk; /* prompt tokens per step, rounded up to whole pages; 0: 512 */
+  int64_t queue_limit;   /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
   /* How long the tower or a prompt is worked on before the engine looks at its queue again, while no answer is being written, aimed at
@@ -372,6 +383,7 @@ struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
   int64_t kv_cache_tokens;
+  int64_t max_model_len;            /* prompt and answer of one request: the model's, or what the KV cache holds of it */
   int64_t vision_workspace_bytes;   /* for the patch budget; enlarged once for a picture that is over it */
   int64_t language_workspace_bytes; /* for prompts and for generated tokens */
   int64_t linear_scratch_bytes;     /* the linear layers' own, of all threads */
@@ -388,6 +400,8 @@ OMMA_API enum omma_status omma_plan_memory(const struct omma_model *model, const
 /* Creates the engine: its thread, its team, its memory. One engine per model at a time (BUSY otherwise). */
 OMMA_API enum omma_status omma_engine_create(struct omma_model *model, const struct omma_engine_options *options,
                                              struct omma_engine **engine, struct omma_error *error);
+/* Tokens that prompt and answer of one request may have together: the model's limit, or what the KV cache holds of it. */
+OMMA_API int64_t omma_engine_max_model_len(const struct omma_engine *engine);
 /* Cancels what waits and runs, calls the on_finish of each, joins the thread, frees everything. */
 OMMA_API void omma_engine_destroy(struct omma_engine *engine);
 
@@ -441,7 +455,7 @@ struct omma_callbacks {
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: BUSY (queue
- * full), LIMIT (would never fit into the KV cache), ARGUMENT ("priority": set, though the engine does not go by it), CANCELLED (the engine is
+ * full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is
  * going down). */
 OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                              const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
@@ -462,9 +476,13 @@ struct omma_engine_stats {
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
   int64_t kv_pages, kv_pages_used;                 /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
   int64_t kv_pages_kept;                           /* of earlier prompts, for later ones; given up when pages run out */
+  bool prefix_cache;                               /* keys and values of prompts are kept */
   int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
   int64_t n_drafts, draft_tokens, accepted_tokens; /* guesses, their tokens, and how many of these were right */
-  int64_t n_preemptions, n_preempted;              /* requests that lost their pages for a while: in all, and now */
+  int64_t decode_steps;
+  double decode_seconds,
+      decode_model_seconds;           /* of these steps in all, and of the network in them: the rest draws tokens and tells */
+  int64_t n_preemptions, n_preempted; /* requests that lost their pages for a while: in all, and now */
   int64_t workspace_bytes;
   bool alive; /* false after an internal failure: nothing is accepted any more */
 };

@@ -3,8 +3,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
 #include "cli/json_out.h"
@@ -131,7 +133,9 @@ int ommai_answer(struct omma_model *model, struct omma_engine *engine, const str
   struct omma_request *request;
   struct omma_error error;
   *answer = (struct ommai_answer){0};
+  double start = ommai_clock_seconds();
   if (omma_request_create(model, conversation->messages, conversation->count, &request_options, &request, &error) != OMMA_OK) {
+    answer->too_long = error.status == OMMA_ERROR_LIMIT && !strcmp(error.field, "input_tokens");
     return ommai_failed_call(&error);
   }
   struct listener listener = {.options = options, .answer = answer, .plain = isatty(STDOUT_FILENO) == 1};
@@ -152,7 +156,19 @@ int ommai_answer(struct omma_model *model, struct omma_engine *engine, const str
       code = ommai_failed("out of memory: the answer's text");
   }
   omma_request_destroy(request);
+  answer->seconds = ommai_clock_seconds() - start;
   return code;
+}
+
+void ommai_answer_note(const struct ommai_answer *answer, double decode_image) {
+  const struct omma_result *result = &answer->result;
+  const struct omma_timings *t = &result->timings;
+  ommai_note(
+      "%lld prompt tokens, %lld answer tokens; decode image %.3f s, preprocess %.3f s, encode %.3f s, prefill %.3f s, "
+      "decode %.3f s (%.1f tokens/s), together %.3f s",
+      (long long)result->n_prompt_tokens, (long long)result->n_completion_tokens, decode_image, t->preprocess, t->encode,
+      t->prefill, t->decode, t->decode > 0 ? (double)result->n_completion_tokens / t->decode : 0.0,
+      decode_image + answer->seconds);
 }
 
 void ommai_answer_release(struct ommai_answer *answer) {

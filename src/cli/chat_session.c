@@ -6,6 +6,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "cli/diagnostics.h"
 #include "cli/history_file.h"
@@ -14,6 +15,8 @@
 #include "cli/pasted_paths.h"
 #include "cli/paths.h"
 #include "cli/question.h"
+#include "cli/room.h"
+#include "cli/text_lines.h"
 
 #define MAX_PENDING 64
 
@@ -27,13 +30,17 @@ struct session {
   struct ommai_line_editor *editor; /* NULL: lines are read as they come */
   size_t n_kept;                    /* messages that /reset leaves */
   struct omma_part pending[MAX_PENDING];
-  size_t n_pending; /* pictures and videos for the next question */
-  int code;         /* exit code at the end */
+  size_t n_pending;    /* pictures and videos for the next question */
+  double decode_image; /* seconds that they took to be read and decoded */
+  bool taken_back;     /* they belong to a question that did not fit, and wait for it to be asked anew */
+  int code;            /* exit code at the end */
 };
 
 static void drop_pending(struct session *session) {
   for (size_t i = 0; i < session->n_pending; i++) ommai_attachment_release(&session->pending[i]);
   session->n_pending = 0;
+  session->decode_image = 0;
+  session->taken_back = false;
 }
 
 /* Whether one more can go with the next question; says what is wrong. */
@@ -50,7 +57,9 @@ static bool can_attach(const struct session *session, const char *kind, const ch
 static void add_image(struct session *session, const char *source) {
   struct omma_part *part = &session->pending[session->n_pending];
   if (!can_attach(session, "image", source)) return;
+  double start = ommai_clock_seconds();
   if (ommai_attach_image(source, &session->options->attaching, part) != OMMAI_EXIT_DONE) return;
+  session->decode_image += ommai_clock_seconds() - start;
   session->n_pending++;
   printf("(%dx%d, goes with the next question)\n", (int)omma_image_width(part->image), (int)omma_image_height(part->image));
 }
@@ -63,7 +72,9 @@ static void add_video(struct session *session, const char *line) {
   bool pasted = ommai_pasted_path(&rest, path, sizeof path) == OMMAI_WORD_FOUND && !rest[strspn(rest, " \t")];
   const char *source = pasted ? path : line;
   if (!can_attach(session, "video", source)) return;
+  double start = ommai_clock_seconds();
   if (ommai_attach_video(source, &session->options->attaching, part) != OMMAI_EXIT_DONE) return;
+  session->decode_image += ommai_clock_seconds() - start;
   session->n_pending++;
   printf("(%zu frames, go with the next question)\n", part->video->n_frames);
 }
@@ -81,9 +92,11 @@ static void add_images(struct session *session, const char *line) {
 }
 
 static void reset(struct session *session) {
+  bool wait = session->taken_back && session->n_pending;
   ommai_conversation_truncate(session->conversation, session->n_kept);
-  drop_pending(session);
-  puts("(a new conversation)");
+  if (!wait) drop_pending(session);
+  session->taken_back = false;
+  puts(wait ? "(a new conversation; the pictures of the last question wait for the next)" : "(a new conversation)");
 }
 
 /* A conversation begins with its system message: setting one begins a new conversation. Pictures that wait are kept. */
@@ -124,10 +137,45 @@ static const char *command_argument(const char *line, const char *command) {
   return line + size + strspn(line + size, " ");
 }
 
+/* Tokens of the conversation as it is; 0 where that cannot be told. */
+static int64_t count_tokens(const struct session *session) {
+  const struct ommai_conversation *conversation = session->conversation;
+  int64_t n_tokens = 0;
+  if (!conversation->count) return 0;
+  omma_count_prompt_tokens(session->model, conversation->messages, conversation->count, NULL, &n_tokens, NULL);
+  return n_tokens;
+}
+
+/* A question that does not fit behind those before it: its pictures wait again, and what helps is said. */
+static void take_back(struct session *session) {
+  const struct ommai_conversation *conversation = session->conversation;
+  const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
+  const struct omma_message question = conversation->messages[conversation->count - 1];
+  struct omma_memory_plan plan;
+  struct omma_error error;
+  bool alone = omma_plan_memory(session->model, &options, 0, &plan, &error) == OMMA_OK;
+  plan.max_model_len = omma_engine_max_model_len(session->engine);
+  alone = alone && ommai_room_check_prompt(session->model, &plan, &question, 1, &error) == OMMA_OK;
+  session->n_pending = ommai_conversation_take_back(session->conversation, session->pending);
+  if (!alone) {
+    drop_pending(session);
+    ommai_note("the question was taken back, it does not fit by itself: %s", error.message);
+    return;
+  }
+  session->taken_back = true;
+  ommai_note(
+      "the question was taken back: the conversation so far fills %lld of %lld tokens, pictures included. /reset begins a "
+      "new one, in which the question can be asked again%s",
+      (long long)count_tokens(session), (long long)omma_engine_max_model_len(session->engine),
+      session->n_pending ? "; its pictures wait" : "");
+}
+
 static void ask(struct session *session, const char *question) {
   size_t before = session->conversation->count;
   size_t n_attachments = session->n_pending;
+  double decode_image = session->decode_image;
   session->n_pending = 0;
+  drop_pending(session);
   if (ommai_conversation_add(session->conversation, OMMA_ROLE_USER, session->pending, n_attachments, question,
                              strlen(question)) != OMMAI_EXIT_DONE) {
     return;
@@ -136,9 +184,12 @@ static void ask(struct session *session, const char *question) {
   int code = ommai_answer(session->model, session->engine, session->conversation, &session->options->answering, &answer);
   if (code == OMMAI_EXIT_DONE) {
     puts(answer.interrupted ? " (interrupted)" : "");
+    if (session->options->verbose) ommai_answer_note(&answer, decode_image);
     code = ommai_conversation_add(session->conversation, OMMA_ROLE_ASSISTANT, NULL, 0, answer.text, answer.text_size);
   }
-  if (code != OMMAI_EXIT_DONE) {
+  if (code != OMMAI_EXIT_DONE && answer.too_long) {
+    take_back(session);
+  } else if (code != OMMAI_EXIT_DONE) {
     ommai_conversation_truncate(session->conversation, before);
     ommai_note("the question was taken back: ask again, or begin anew with /reset");
   }
@@ -152,8 +203,6 @@ static bool is_farewell(const char *line) {
   if (!rest) rest = command_argument(line, "exit");
   return rest && !*rest;
 }
-
-static bool is_blank(const char *text) { return !text[strspn(text, " \t\r\n")]; }
 
 /* A line that may be a command, a list of paths, or a question. False when the session is over. */
 static bool handle_line(struct session *session, const char *line) {
@@ -181,7 +230,7 @@ static bool handle_line(struct session *session, const char *line) {
 static bool handle(struct session *session, const struct ommai_question *question) {
   const char *text = question->text, *argument = command_argument(text, "/system");
   bool several_lines = question->quoted || strchr(text, '\n');
-  if (is_blank(text)) return true;
+  if (ommai_text_is_blank(text, strlen(text))) return true;
   if (argument) {
     set_system(session, argument);
   } else if (several_lines && !ommai_pasted_pictures(text)) {
@@ -258,7 +307,8 @@ static void converse(struct session *session) {
     struct ommai_question question;
     go_on = read_question(session, &question);
     if (!go_on) return;
-    if (session->editor && !is_blank(question.text)) ommai_line_editor_remember(session->editor, question.text);
+    if (session->editor && !ommai_text_is_blank(question.text, question.size))
+      ommai_line_editor_remember(session->editor, question.text);
     go_on = handle(session, &question);
     ommai_question_release(&question);
     if (go_on && ommai_interrupt_terminates()) {
@@ -270,8 +320,12 @@ static void converse(struct session *session) {
 
 int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, const struct ommai_session_options *options,
                        struct omma_part *attachments, size_t n_attachments, struct ommai_conversation *conversation) {
-  struct session session = {
-      .model = model, .engine = engine, .options = options, .conversation = conversation, .n_kept = conversation->count};
+  struct session session = {.model = model,
+                            .engine = engine,
+                            .options = options,
+                            .conversation = conversation,
+                            .n_kept = conversation->count,
+                            .decode_image = options->decode_image};
   char history[OMMAI_MAX_PATH];
   for (size_t i = 0; i < n_attachments; i++) {
     if (session.n_pending < MAX_PENDING) {

@@ -2,11 +2,13 @@
  * the same threads, the tokens beside what the same threads read from memory, both measured in the same run. */
 #include <math.h>
 #include <omma/omma.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/allocator.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "cli/bench_inputs.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
@@ -20,6 +22,7 @@
 #define MAX_CONTEXT (1 << 24)
 #define MAX_TOKENS (1 << 20)
 #define MAX_RUNS 1000
+#define MAX_BATCH 1024
 #define ENTRY_TEXT 32
 /* Figures of the machine before and after that differ by more than this are both shown. */
 #define STEADY 0.05
@@ -27,16 +30,17 @@
 struct values {
   struct ommai_common common;
   const char *contexts;
-  int64_t tokens, repeat, warmup, seed;
+  int64_t tokens, repeat, warmup, seed, batch;
+  double temperature, top_p;
   bool json;
 };
 
 /* One length of prompt, and the tokens behind it. */
 struct context {
   int64_t n_tokens;
-  struct omma_request *request;
+  struct omma_request *request;             /* `batch` times at once */
   double flops;                             /* of the prompt */
-  double step_bytes;                        /* of the step in the middle of the answer */
+  double step_bytes;                        /* of the step in the middle of the answers */
   double prefill[MAX_RUNS], step[MAX_RUNS]; /* seconds of the prompt, and of a token; sorted in the end */
 };
 
@@ -121,7 +125,10 @@ static int make_context(const struct bench *bench, struct context *context) {
   struct omma_error error;
   struct omma_text_plan prompt, middle;
   int64_t n_tokens = context->n_tokens;
-  const struct omma_request_options options = {.sampling = {.max_tokens = bench->values->tokens, .ignore_eos = true}};
+  const struct omma_request_options options = {.sampling = {.max_tokens = bench->values->tokens,
+                                                            .ignore_eos = true,
+                                                            .temperature = bench->values->temperature,
+                                                            .top_p = bench->values->top_p}};
   if (omma_request_create_tokens(bench->model, bench->tokens, (size_t)n_tokens, &options, &context->request, &error) !=
           OMMA_OK ||
       omma_model_plan_text(bench->model, n_tokens, &prompt, &error) != OMMA_OK ||
@@ -129,7 +136,7 @@ static int make_context(const struct bench *bench, struct context *context) {
     return ommai_failed_call(&error);
   }
   context->flops = prompt.prompt_flops;
-  context->step_bytes = (double)(middle.step_weight_bytes + middle.step_kv_bytes);
+  context->step_bytes = (double)(middle.step_weight_bytes + bench->values->batch * middle.step_kv_bytes);
   return OMMAI_EXIT_DONE;
 }
 
@@ -146,47 +153,88 @@ static int make_contexts(struct bench *bench) {
 static int create_engine(struct bench *bench) {
   struct omma_error error;
   struct omma_text_plan plan;
-  struct omma_engine_options options = {0};
+  struct omma_engine_options options = {
+      .max_sequences = bench->values->batch, .no_prefix_cache = bench->values->batch == 1, .slice_percent = 90};
   if (omma_model_plan_text(bench->model, 1, &plan, &error) != OMMA_OK) return ommai_failed_call(&error);
-  options.kv_cache_bytes = plan.step_kv_bytes * ommai_round_up(bench->info.max_model_len, OMMA_ATTENTION_PAGE_TOKENS);
+  options.kv_cache_bytes =
+      bench->values->batch * plan.step_kv_bytes * ommai_round_up(bench->info.max_model_len, OMMA_ATTENTION_PAGE_TOKENS);
   if (omma_engine_create(bench->model, &options, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------------------------------- */
 
-/* Draws prompt and answer as one piece of work. */
+/* What the answers of a run do, on the engine's thread; `open` is shared. */
 struct follower {
   struct ommai_progress progress;
-  int64_t n_prompt, n_total;
+  int64_t n_done, n_total; /* prompts' tokens and generated ones */
+  int64_t n_first;         /* answers that have begun */
+  int64_t n_batch, n_tokens;
+  int64_t decode_start,
+      decode_end; /* when the last answer had its first token, and the first answer its last one; 0: not yet */
+  double prefill; /* seconds of the prompts; one after the other */
+  struct omma_error error;
+  pthread_mutex_t lock;
+  pthread_cond_t ended;
+  int64_t n_open;
 };
 
-static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
-  struct follower *follower = context;
-  (void)stage;
-  (void)total;
-  ommai_progress_update(&follower->progress, done, follower->n_total);
-}
-
+/* Notes the time from when all answers have begun until the first one ends: then each step has a row of each answer. */
 static bool on_token(void *context, const struct omma_token_event *event) {
   struct follower *follower = context;
-  ommai_progress_update(&follower->progress, follower->n_prompt + event->index + 1, follower->n_total);
+  if (follower->decode_start && !follower->decode_end) follower->n_tokens++;
+  if (event->index == 0 && ++follower->n_first == follower->n_batch) follower->decode_start = ommai_clock_ns();
+  if (event->last && !follower->decode_end) follower->decode_end = ommai_clock_ns();
+  ommai_progress_update(&follower->progress, ++follower->n_done, follower->n_total);
   return true;
+}
+
+static void on_finish(void *context, const struct omma_result *result) {
+  struct follower *follower = context;
+  follower->prefill += result->timings.prefill;
+  pthread_mutex_lock(&follower->lock);
+  if (result->finish == OMMA_FINISH_ERROR) follower->error = result->error;
+  follower->n_open--;
+  pthread_cond_signal(&follower->ended);
+  pthread_mutex_unlock(&follower->lock);
+}
+
+static enum omma_status run_batch(const struct bench *bench, const struct context *context, struct follower *follower) {
+  const struct omma_callbacks callbacks = {.context = follower, .on_token = on_token, .on_finish = on_finish};
+  enum omma_status status = OMMA_OK;
+  for (int64_t i = 0; i < bench->values->batch && status == OMMA_OK; i++) {
+    pthread_mutex_lock(&follower->lock);
+    follower->n_open++;
+    pthread_mutex_unlock(&follower->lock);
+    status = omma_engine_submit(bench->engine, context->request, &callbacks, NULL, &follower->error);
+    if (status != OMMA_OK) follower->n_open--;
+  }
+  pthread_mutex_lock(&follower->lock);
+  while (follower->n_open) pthread_cond_wait(&follower->ended, &follower->lock);
+  pthread_mutex_unlock(&follower->lock);
+  return status == OMMA_OK ? follower->error.status : status;
 }
 
 /* Runs a length; rounds from 0 on are noted. */
 static int run_once(const struct bench *bench, struct context *context, int64_t round) {
-  struct omma_error error;
-  struct omma_result result;
-  struct follower follower = {.n_prompt = context->n_tokens, .n_total = context->n_tokens + bench->values->tokens};
-  const struct omma_callbacks callbacks = {.context = &follower, .on_progress = on_progress, .on_token = on_token};
+  int64_t batch = bench->values->batch;
+  struct follower follower = {.n_batch = batch, .n_total = batch * bench->values->tokens};
+  pthread_mutex_init(&follower.lock, NULL);
+  pthread_cond_init(&follower.ended, NULL);
   ommai_progress_begin(&follower.progress, "prompt and tokens");
-  enum omma_status status = omma_generate(bench->engine, context->request, &callbacks, &result, &error);
+  enum omma_status status = run_batch(bench, context, &follower);
   ommai_progress_end(&follower.progress);
-  if (status != OMMA_OK) return ommai_failed_call(&error);
+  pthread_mutex_destroy(&follower.lock);
+  pthread_cond_destroy(&follower.ended);
+  if (status != OMMA_OK) return ommai_failed_call(&follower.error);
   if (round < 0) return OMMAI_EXIT_DONE;
-  context->prefill[round] = result.timings.prefill;
-  context->step[round] = result.timings.decode / (double)(bench->values->tokens - 1);
+  if (follower.n_tokens == 0) {
+    return ommai_failed("bench decode: the first answer ended before the last one began: give more --tokens");
+  }
+  /* Answers go in order, so the first one's end is the first token of its step. */
+  int64_t n_steps = (follower.n_tokens - 1) / batch + 1;
+  context->prefill[round] = follower.prefill;
+  context->step[round] = (double)(follower.decode_end - follower.decode_start) * 1e-9 / (double)n_steps;
   return OMMAI_EXIT_DONE;
 }
 
@@ -234,37 +282,68 @@ static double fraction_of_bandwidth(const struct bench *bench, const struct cont
   return best_read(bench) > 0 ? step_gbps(context) / best_read(bench) : 0;
 }
 
-static json_t *context_json(const struct bench *bench, const struct context *context) {
-  return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f}", "context",
-                   (json_int_t)context->n_tokens, "prefill_ms_min", context->prefill[0] * 1e3, "prefill_ms_median",
+static double step_rate(const struct bench *bench, const struct context *context) {
+  return (double)bench->values->batch / context->step[0];
+}
+
+/* Answers to one prompt share it, so that only one alone tells its time. */
+static json_t *prefill_json(const struct bench *bench, const struct context *context) {
+  if (bench->values->batch > 1) return json_object();
+  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "prefill_ms_min", context->prefill[0] * 1e3, "prefill_ms_median",
                    median(bench, context->prefill) * 1e3, "prefill_flops", context->flops, "prefill_tokens_per_s",
                    (double)context->n_tokens / context->prefill[0], "prefill_times_peak", times_peak(bench, context),
-                   "prefill_fraction_of_peak", 1 / times_peak(bench, context), "decode_ms_min", context->step[0] * 1e3,
-                   "decode_ms_median", median(bench, context->step) * 1e3, "decode_tokens_per_s", 1 / context->step[0],
-                   "bytes_per_step", (json_int_t)context->step_bytes, "decode_gbps", step_gbps(context),
-                   "fraction_of_bandwidth", fraction_of_bandwidth(bench, context));
+                   "prefill_fraction_of_peak", 1 / times_peak(bench, context));
+}
+
+/* Of the time of all decode steps, what was not the network's. */
+static double other_share(const struct bench *bench) {
+  struct omma_engine_stats stats;
+  omma_engine_get_stats(bench->engine, &stats);
+  return stats.decode_seconds > 0 ? 1 - stats.decode_model_seconds / stats.decode_seconds : 0;
+}
+
+static json_t *context_json(const struct bench *bench, const struct context *context) {
+  json_t *prefill = prefill_json(bench, context);
+  json_t *object =
+      json_pack("{s:I, s:f, s:f, s:f, s:I, s:f, s:f}", "context", (json_int_t)context->n_tokens, "decode_ms_min",
+                context->step[0] * 1e3, "decode_ms_median", median(bench, context->step) * 1e3, "decode_tokens_per_s",
+                step_rate(bench, context), "bytes_per_step", (json_int_t)context->step_bytes, "decode_gbps", step_gbps(context),
+                "fraction_of_bandwidth", fraction_of_bandwidth(bench, context));
+  if (!prefill || !object || json_object_update(object, prefill) != 0) {
+    json_decref(object);
+    object = NULL;
+  }
+  json_decref(prefill);
+  return object;
 }
 
 static int print_json(const struct bench *bench) {
   json_t *contexts = json_array();
   for (size_t i = 0; i < bench->n_contexts; i++) ommai_json_append(&contexts, context_json(bench, &bench->contexts[i]));
-  return ommai_json_print(json_pack("{s:o, s:I, s:f, s:[f,f], s:f, s:[f,f], s:i, s:s, s:s, s:I, s:I}", "contexts", contexts,
-                                    "tokens", (json_int_t)bench->values->tokens, "peak_gflops", best_gflops(bench), "peaks",
-                                    peak_gflops(bench, 0), peak_gflops(bench, 1), "read_gbps", best_read(bench), "reads",
-                                    bench->reads[0], bench->reads[1], "threads", bench->info.n_threads, "isa", bench->info.isa,
-                                    "weights", bench->info.weights, "runs", (json_int_t)bench->values->repeat, "weight_bytes",
-                                    (json_int_t)bench->info.weight_bytes));
+  return ommai_json_print(json_pack("{s:o, s:f, s:I, s:I, s:f, s:[f,f], s:f, s:[f,f], s:i, s:s, s:s, s:I, s:I}", "contexts",
+                                    contexts, "draw_and_schedule_share", other_share(bench), "batch",
+                                    (json_int_t)bench->values->batch, "tokens", (json_int_t)bench->values->tokens,
+                                    "peak_gflops", best_gflops(bench), "peaks", peak_gflops(bench, 0), peak_gflops(bench, 1),
+                                    "read_gbps", best_read(bench), "reads", bench->reads[0], bench->reads[1], "threads",
+                                    bench->info.n_threads, "isa", bench->info.isa, "weights", bench->info.weights, "runs",
+                                    (json_int_t)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
 }
 
 static void print_context(const struct bench *bench, const struct context *context) {
   char prompt[40];
+  int64_t batch = bench->values->batch;
   snprintf(prompt, sizeof prompt, "prompt of %lld", (long long)context->n_tokens);
-  ommai_show_fact(stdout, prompt, "%.1f ms at best, %.1f ms median, %.1f tokens a second", context->prefill[0] * 1e3,
-                  median(bench, context->prefill) * 1e3, (double)context->n_tokens / context->prefill[0]);
-  ommai_show_fact(stdout, "  against the peak", "%.2f times the time of %.4g GFLOP at the peak, a share of %.2f",
-                  times_peak(bench, context), context->flops * 1e-9, 1 / times_peak(bench, context));
-  ommai_show_fact(stdout, "  a token behind it", "%.2f ms at best, %.2f ms median, %.1f tokens a second",
-                  context->step[0] * 1e3, median(bench, context->step) * 1e3, 1 / context->step[0]);
+  if (batch == 1) {
+    ommai_show_fact(stdout, prompt, "%.1f ms at best, %.1f ms median, %.1f tokens a second", context->prefill[0] * 1e3,
+                    median(bench, context->prefill) * 1e3, (double)context->n_tokens / context->prefill[0]);
+    ommai_show_fact(stdout, "  against the peak", "%.2f times the time of %.4g GFLOP at the peak, a share of %.2f",
+                    times_peak(bench, context), context->flops * 1e-9, 1 / times_peak(bench, context));
+  } else {
+    ommai_show_fact(stdout, prompt, "%lld answers at once", (long long)batch);
+  }
+  ommai_show_fact(stdout, batch == 1 ? "  a token behind it" : "  a token of each",
+                  "%.2f ms at best, %.2f ms median, %.1f tokens a second", context->step[0] * 1e3,
+                  median(bench, context->step) * 1e3, step_rate(bench, context));
   ommai_show_fact(stdout, "  against the memory", "%.4g MB read, %.1f GB/s, a share of %.2f", context->step_bytes * 1e-6,
                   step_gbps(context), fraction_of_bandwidth(bench, context));
 }
@@ -287,6 +366,7 @@ static int print_table(const struct bench *bench) {
   print_machine("peak", peak_gflops(bench, 0), peak_gflops(bench, 1), "GFLOP/s");
   print_machine("memory, read", bench->reads[0], bench->reads[1], "GB/s");
   for (size_t i = 0; i < bench->n_contexts; i++) print_context(bench, &bench->contexts[i]);
+  ommai_show_fact(stdout, "drawing and scheduling", "%.2f %% of the steps' time", 100 * other_share(bench));
   return ommai_finish_output();
 }
 
@@ -333,6 +413,31 @@ static const struct ommai_option table[] = {
      .high = MAX_TOKENS,
      .initial = "16",
      .help = "tokens behind each prompt; the first comes from the prompt, the others are timed"},
+    {.name = "batch",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(batch),
+     .value = "N",
+     .low = 1,
+     .high = MAX_BATCH,
+     .initial = "1",
+     .help = "answers at once, each step with a token of every one; timed while all are being written"},
+    {.name = "temperature",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(temperature),
+     .value = "T",
+     .minimum = 0,
+     .maximum = 2,
+     .initial = "0",
+     .help = "draw tokens instead of taking the likeliest"},
+    {.name = "top-p",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(top_p),
+     .value = "P",
+     .minimum = 0,
+     .above_minimum = true,
+     .maximum = 1,
+     .initial = "1",
+     .help = "with a temperature: from the likeliest tokens that have this share together"},
     {.name = "repeat",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(repeat),
@@ -364,7 +469,7 @@ static const struct ommai_option_group options = {"Work", table, sizeof table / 
 const struct ommai_command ommai_command_bench_decode = {
     .name = "bench decode",
     .summary = "speed of a model's language part beside this machine's peak and memory",
-    .arguments = "--model DIR [--context N,...] [--tokens M]",
+    .arguments = "--model DIR [--context N,...] [--tokens M] [--batch N]",
     .details =
         "Reads prompts of random tokens and generates tokens behind them, greedily and past any end. Compares the best time of "
         "a "

@@ -183,7 +183,7 @@ static void read_memory(struct bench *bench, int64_t held, int64_t code_held) {
 /* The peak is read again and again, so that neither a clock that rose meanwhile nor another program flatters the tower. */
 static int measure(struct bench *bench) {
   struct omma_error error;
-  const struct omma_engine_options engine = {.slice_ms = bench->values->slice_ms};
+  const struct omma_engine_options engine = {.slice_ms = bench->values->slice_ms, .max_sequences = 1};
   if (omma_engine_create(bench->model, &engine, &bench->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   int code = read_peak(bench);
   int64_t code_held = ommai_memory_of_code(), held = ommai_memory_watch();

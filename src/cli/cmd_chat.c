@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "cli/attachments.h"
 #include "cli/chat_answer.h"
 #include "cli/chat_boxes.h"
@@ -17,6 +19,8 @@
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/json_out.h"
+#include "cli/room.h"
+#include "cli/text_lines.h"
 
 /* What top_k is where it is not given. */
 enum { NO_TOP_K = -2 };
@@ -48,6 +52,9 @@ struct chat {
   bool interactive;
   struct omma_part *attachments; /* [n_attachments], pictures and then videos; taken over by the conversation */
   size_t n_attachments;
+  double decode_image; /* seconds for reading and decoding them */
+  bool given;          /* to the conversation: only their list is left */
+  struct omma_engine_options engine_options;
   struct omma_model *model;
   struct omma_engine *engine;
   struct ommai_conversation conversation;
@@ -68,12 +75,6 @@ static int check(const struct chat *chat) {
   }
   if (values->boxes) return ommai_chat_boxes_check_path(values->boxes, values->images.items, values->images.count);
   return OMMAI_EXIT_DONE;
-}
-
-static bool is_blank(const char *text, size_t size) {
-  size_t i = 0;
-  while (i < size && strchr(" \t\r\n", text[i]) && text[i]) i++;
-  return i == size;
 }
 
 static int read_prompt(struct chat *chat) {
@@ -101,7 +102,7 @@ static int find_prompt(struct chat *chat, size_t n_from_standard_input) {
     int code = read_prompt(chat);
     if (code != OMMAI_EXIT_DONE) return code;
   }
-  if (!is_blank(chat->prompt, chat->prompt_size)) return OMMAI_EXIT_DONE;
+  if (!ommai_text_is_blank(chat->prompt, chat->prompt_size)) return OMMAI_EXIT_DONE;
   return ommai_wrong_use("%s: nothing to ask: the question is empty (--prompt \"What is in this picture?\")", chat->command);
 }
 
@@ -145,14 +146,15 @@ static const char *finish_name(enum omma_finish finish) {
   return "error";
 }
 
-static int print_json(const struct values *values, const struct ommai_answer *answer, const struct ommai_boxes *boxes) {
+static int print_json(const struct chat *chat, const struct ommai_answer *answer, const struct ommai_boxes *boxes) {
+  const struct values *values = chat->values;
   const struct omma_result *result = &answer->result;
   const struct omma_timings *t = &result->timings;
   json_t *usage = json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)result->n_prompt_tokens, "completion_tokens",
                             (json_int_t)result->n_completion_tokens, "total_tokens",
                             (json_int_t)(result->n_prompt_tokens + result->n_completion_tokens));
-  json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f}", "queue", t->queue, "preprocess", t->preprocess, "encode", t->encode,
-                              "prefill", t->prefill, "decode", t->decode);
+  json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "decode_image", chat->decode_image, "queue", t->queue,
+                              "preprocess", t->preprocess, "encode", t->encode, "prefill", t->prefill, "decode", t->decode);
   json_t *object = json_pack("{s:O, s:O, s:o, s:s, s:o, s:o}", "prompt_token_ids", answer->prompt_ids, "token_ids", answer->ids,
                              "text", json_stringn(answer->text, answer->text_size), "finish_reason",
                              finish_name(result->finish), "usage", usage, "timings", timings);
@@ -167,14 +169,6 @@ static int print_json(const struct values *values, const struct ommai_answer *an
   return ommai_json_print(object);
 }
 
-static void note_timings(const struct omma_result *result) {
-  const struct omma_timings *t = &result->timings;
-  ommai_note(
-      "%lld prompt tokens, %lld answer tokens; preprocess %.3f s, encode %.3f s, prefill %.3f s, decode %.3f s (%.1f tokens/s)",
-      (long long)result->n_prompt_tokens, (long long)result->n_completion_tokens, t->preprocess, t->encode, t->prefill,
-      t->decode, t->decode > 0 ? (double)result->n_completion_tokens / t->decode : 0.0);
-}
-
 /* What stands behind a whole answer: the rest of the output, and the drawn boxes. */
 static int tell(const struct chat *chat, const struct ommai_answer *answer) {
   const struct values *values = chat->values;
@@ -183,12 +177,12 @@ static int tell(const struct chat *chat, const struct ommai_answer *answer) {
   if (values->boxes || values->json) {
     code = ommai_chat_boxes(chat->model, chat->attachments, values->images.count, answer->text, answer->text_size, &boxes);
   }
-  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(values, answer, &boxes) : ommai_finish_output();
+  if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(chat, answer, &boxes) : ommai_finish_output();
   if (code == OMMAI_EXIT_DONE && values->boxes) {
     code = ommai_chat_boxes_save(&boxes, chat->attachments, values->images.count, values->boxes);
   }
   ommai_boxes_release(&boxes);
-  if (values->common.verbose) note_timings(&answer->result);
+  if (values->common.verbose) ommai_answer_note(answer, chat->decode_image);
   return code;
 }
 
@@ -196,10 +190,7 @@ static int answer_once(struct chat *chat) {
   const struct values *values = chat->values;
   struct ommai_answer_options options = answer_options(chat);
   struct ommai_answer answer;
-  int code = ommai_conversation_add(&chat->conversation, OMMA_ROLE_USER, chat->attachments, chat->n_attachments, chat->prompt,
-                                    chat->prompt_size);
-  if (code != OMMAI_EXIT_DONE) return code;
-  code = ommai_answer(chat->model, chat->engine, &chat->conversation, &options, &answer);
+  int code = ommai_answer(chat->model, chat->engine, &chat->conversation, &options, &answer);
   bool open_line = !values->json && answer.text_size && answer.text[answer.text_size - 1] != '\n';
   if (open_line) putchar('\n');
   if (code == OMMAI_EXIT_DONE && answer.interrupted) {
@@ -213,8 +204,13 @@ static int answer_once(struct chat *chat) {
 }
 
 static int converse(struct chat *chat) {
-  struct ommai_session_options options = {
-      .answering = answer_options(chat), .attaching = attachment_options(chat->values), .history = !chat->values->no_history};
+  struct ommai_session_options options = {.answering = answer_options(chat),
+                                          .attaching = attachment_options(chat->values),
+                                          .kv_cache_bytes = chat->engine_options.kv_cache_bytes,
+                                          .decode_image = chat->decode_image,
+                                          .history = !chat->values->no_history,
+                                          .verbose = chat->values->common.verbose};
+  chat->given = true;
   return ommai_chat_session(chat->model, chat->engine, &options, chat->attachments, chat->n_attachments, &chat->conversation);
 }
 
@@ -224,6 +220,7 @@ static int load_attachments(struct chat *chat) {
   const struct values *values = chat->values;
   struct ommai_attachment_options options = attachment_options(values);
   size_t n = count_attachments(values);
+  double start = ommai_clock_seconds();
   chat->attachments = ommai_allocate(&ommai_default_allocator, n, sizeof *chat->attachments);
   if (!chat->attachments) return ommai_failed("chat: out of memory: a list of %zu pictures and videos", n);
   for (; chat->n_attachments < n; chat->n_attachments++) {
@@ -232,31 +229,63 @@ static int load_attachments(struct chat *chat) {
                             : ommai_attach_video(values->videos.items[i - n_images], &options, &chat->attachments[i]);
     if (code != OMMAI_EXIT_DONE) return code;
   }
+  chat->decode_image = ommai_clock_seconds() - start;
   return OMMAI_EXIT_DONE;
+}
+
+/* The conversation as far as it is known: what is asked too, unless people will type that. */
+static int begin_conversation(struct chat *chat) {
+  const char *system = chat->values->system;
+  struct ommai_conversation *conversation = &chat->conversation;
+  if (system) {
+    int code = ommai_conversation_add(conversation, OMMA_ROLE_SYSTEM, NULL, 0, system, strlen(system));
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  if (chat->interactive) return OMMAI_EXIT_DONE;
+  chat->given = true;
+  return ommai_conversation_add(conversation, OMMA_ROLE_USER, chat->attachments, chat->n_attachments, chat->prompt,
+                                chat->prompt_size);
+}
+
+/* Refuses what cannot fit before time goes into packing weights: the question, or the pictures of the first. The engine gets the memory
+ * that was planned. */
+static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
+  struct chat *chat = context;
+  const struct omma_message pictures = {OMMA_ROLE_USER, chat->attachments, chat->n_attachments};
+  struct omma_memory_plan plan;
+  OMMAI_TRY(omma_plan_memory(model, &chat->engine_options, 0, &plan, error));
+  chat->engine_options.kv_cache_bytes = plan.kv_cache_bytes;
+  if (!chat->interactive) {
+    OMMAI_TRY(ommai_room_check_prompt(model, &plan, chat->conversation.messages, chat->conversation.count, error));
+  } else if (chat->n_attachments) {
+    OMMAI_TRY(ommai_room_check_prompt(model, &plan, &pictures, 1, error));
+  }
+  if (chat->values->common.verbose) ommai_room_note(model, &plan);
+  return OMMA_OK;
 }
 
 static int start(struct chat *chat) {
   const struct values *values = chat->values;
-  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
+  struct ommai_check check = {check_room, chat};
   struct omma_error error;
+  chat->engine_options = (struct omma_engine_options){.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = 1};
   int code = load_attachments(chat);
-  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&values->common, false, &chat->model);
+  if (code == OMMAI_EXIT_DONE) code = begin_conversation(chat);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&values->common, false, &check, &chat->model);
   if (code == OMMAI_EXIT_DONE && values->boxes) code = ommai_chat_boxes_check(chat->model);
   if (code != OMMAI_EXIT_DONE) return code;
-  if (omma_engine_create(chat->model, &options, &chat->engine, &error) != OMMA_OK) return ommai_failed_call(&error);
-  if (!values->system) return OMMAI_EXIT_DONE;
-  return ommai_conversation_add(&chat->conversation, OMMA_ROLE_SYSTEM, NULL, 0, values->system, strlen(values->system));
+  if (omma_engine_create(chat->model, &chat->engine_options, &chat->engine, &error) != OMMA_OK)
+    return ommai_failed_call(&error);
+  return OMMAI_EXIT_DONE;
 }
 
 static int ask_or_converse(struct chat *chat) {
   int code = start(chat);
-  bool started = code == OMMAI_EXIT_DONE;
-  if (started) code = chat->interactive ? converse(chat) : answer_once(chat);
+  if (code == OMMAI_EXIT_DONE) code = chat->interactive ? converse(chat) : answer_once(chat);
   omma_engine_destroy(chat->engine);
   ommai_conversation_release(&chat->conversation);
   omma_model_close(chat->model);
-  /* Once it has started, the conversation has taken them over: only the list is left. */
-  for (size_t i = 0; !started && i < chat->n_attachments; i++) ommai_attachment_release(&chat->attachments[i]);
+  for (size_t i = 0; !chat->given && i < chat->n_attachments; i++) ommai_attachment_release(&chat->attachments[i]);
   ommai_release(&ommai_default_allocator, chat->attachments, count_attachments(chat->values), sizeof *chat->attachments);
   return code;
 }

@@ -79,7 +79,8 @@ static int encode(struct omma_model *model, const struct values *values, struct 
   struct ommai_progress progress;
   size_t n_images = results->sources->count;
   struct omma_image_options limits = ommai_common_image_options(&values->common);
-  if (omma_engine_create(model, NULL, &engine, &error) != OMMA_OK) return ommai_failed_call(&error);
+  const struct omma_engine_options one = {.max_sequences = 1};
+  if (omma_engine_create(model, &one, &engine, &error) != OMMA_OK) return ommai_failed_call(&error);
   ommai_progress_begin(&progress, "encoding");
   enum omma_status status =
       omma_encode(engine, (const struct omma_image *const *)images, n_images, &limits, values->pack == PACK_TOGETHER,

@@ -17,6 +17,7 @@
 #include "cli/json_out.h"
 #include "cli/paths.h"
 #include "cli/plain_text.h"
+#include "cli/room.h"
 #include "cli/show.h"
 
 /* Part of the measured peak that the estimate of the time assumes. */
@@ -35,6 +36,7 @@ struct values {
   struct ommai_common common;
   bool json;
   int64_t frames; /* of a video of that size; 0: pictures */
+  int64_t max_num_seqs;
 };
 
 /* Everything that is printed. */
@@ -97,7 +99,7 @@ static int plan_images(const struct omma_model *model, const struct values *valu
 }
 
 static int estimate_cost(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
-  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes};
+  struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = values->max_num_seqs};
   struct omma_machine machine;
   struct omma_error error;
   int64_t largest = 0;
@@ -216,7 +218,20 @@ static int print_table(const struct estimate *estimate) {
   putchar('\n');
   ommai_show_model(stdout, &estimate->model);
   ommai_show_memory_plan(stdout, &estimate->memory);
+  ommai_show_free_memory(stdout);
   return ommai_finish_output();
+}
+
+/* Pictures that no engine with this memory would take. */
+static void warn_of_pictures(const struct omma_model *model, const struct estimate *estimate) {
+  char advice[200];
+  for (size_t i = 0; i < estimate->sources.count; i++) {
+    int64_t n_tokens = estimate->images[i].n_tokens;
+    if (n_tokens < estimate->memory.max_model_len) continue;
+    ommai_room_advise(model, &estimate->memory, n_tokens, 1, n_tokens, advice, sizeof advice);
+    ommai_warn("plan: %s: its %lld tokens do not fit, prompt and answer may have %lld: %s", estimate->sources.items[i],
+               (long long)n_tokens, (long long)estimate->memory.max_model_len, advice);
+  }
 }
 
 static int plan_and_print(const struct values *values, struct estimate *estimate) {
@@ -228,6 +243,10 @@ static int plan_and_print(const struct values *values, struct estimate *estimate
   if (code == OMMAI_EXIT_DONE) code = plan_images(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(estimate) : print_table(estimate);
+  if (code == OMMAI_EXIT_DONE) {
+    ommai_room_warn_of_weights(model);
+    warn_of_pictures(model, estimate);
+  }
   omma_model_close(model);
   ommai_release(&ommai_default_allocator, estimate->images, count, sizeof *estimate->images);
   return code;
@@ -280,6 +299,14 @@ static const struct ommai_option table[] = {
      .high = OMMA_MAX_VIDEO_FRAMES,
      .help = "plan videos of so many frames, each as large as the picture",
      .otherwise = "pictures"},
+    {.name = "max-num-seqs",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = offsetof(struct values, max_num_seqs),
+     .value = "N",
+     .low = 1,
+     .high = 1024,
+     .help = "requests that are worked on at the same time, each with one such picture",
+     .otherwise = "8"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
 };
 static const struct ommai_option_group options = {"Plan", table, sizeof table / sizeof *table};

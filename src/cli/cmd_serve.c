@@ -2,44 +2,37 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/json.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
 #include "cli/json_words.h"
+#include "cli/log_writer.h"
 #include "cli/serve_keys.h"
+#include "cli/serving.h"
 #include "cli/show.h"
 #include "cli/vllm_flags.h"
 #include "server/server.h"
 
-/* What the engine takes as a chunk at most. */
-#define MAX_BATCHED_TOKENS 65536
-/* Resized pictures of all requests that are made ready or wait. */
-#define MAX_RESIZED_BYTES ((int64_t)4 << 30)
+/* Of the log, that are not written yet. */
+#define LOG_BYTES ((size_t)256 << 10)
 
 struct values {
-  struct ommai_common common;
+  struct ommai_serving serving;
   const char *host;
   int64_t port;
-  struct ommai_strings served_names;
   struct ommai_strings api_keys;
   const char *api_key_file;
   bool metrics_without_key;
   const char *allowed_origins, *allowed_methods, *allowed_headers;
   bool allow_credentials;
-  int64_t max_num_seqs, max_num_batched_tokens;
-  int64_t seed; /* -1: not given */
-  const char *limit_mm_per_prompt, *mm_processor_kwargs;
-  int64_t encoder_cache_bytes; /* -1: not given */
-  struct ommai_strings media_domains;
-  bool private_media_addresses;
-  const char *local_media_path;
   bool trust_media_uuids;
-  int64_t max_body_bytes, max_total_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
-  int64_t max_connections, max_connections_per_address;
+  int64_t max_total_body_bytes, max_connections, max_connections_per_address;
   int64_t idle_timeout, head_timeout, body_timeout, min_body_rate, shutdown_timeout;
+  bool enable_log_requests, disable_log_requests, disable_access_log;
+  int log_level, log_format;
+  const char *unlogged_paths;
 };
 
 /* What the server's options point into. */
@@ -48,93 +41,11 @@ struct held {
   struct ommai_json_words origins, methods, headers;
 };
 
-/* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
-static int check_keys(const json_t *object, const char *flag, const char *const *known) {
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)object, key, value) {
-    size_t i = 0;
-    while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) return ommai_wrong_use("serve: %s: unknown key \"%s\"", flag, key);
-  }
-  return OMMAI_EXIT_DONE;
-}
-
-static int wrong_json(const struct omma_error *error) { return ommai_wrong_use("serve: %s", error->message); }
-
-/* Takes the limit of one kind of media. The server's 0 is its default and a negative number is none. */
-static int read_limit(const json_t *root, const char *flag, const char *kind, int64_t *limit) {
-  struct omma_error error;
-  int64_t count = -1;
-  if (ommai_json_integer(root, flag, kind, false, 0, INT32_MAX, &count, &error) != OMMA_OK) return wrong_json(&error);
-  if (count >= 0) *limit = count == 0 ? -1 : count;
-  return OMMAI_EXIT_DONE;
-}
-
-/* {"image": N, "video": N}; audio is a known name, and there is none to limit. */
-static int read_media_limits(const char *text, struct omma_server_options *options) {
-  static const char flag[] = "--limit-mm-per-prompt";
-  static const char *const known[] = {"image", "video", "audio", NULL};
-  struct omma_error error;
-  json_t *root;
-  if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(&error);
-  int code = check_keys(root, flag, known);
-  if (code == OMMAI_EXIT_DONE) code = read_limit(root, flag, "image", &options->limit_images_per_prompt);
-  if (code == OMMAI_EXIT_DONE) code = read_limit(root, flag, "video", &options->limit_videos_per_prompt);
-  json_decref(root);
-  return code;
-}
-
-static int read_processor_options(const struct values *values, struct omma_image_options *limits) {
-  static const char flag[] = "--mm-processor-kwargs";
-  static const char *const known[] = {"min_pixels", "max_pixels", NULL};
-  struct omma_error error;
-  json_t *root;
-  *limits = ommai_common_image_options(&values->common);
-  if (!values->mm_processor_kwargs) return OMMAI_EXIT_DONE;
-  if (limits->min_pixels || limits->max_pixels) {
-    return ommai_wrong_use("serve: %s: not together with --min-pixels and --max-pixels", flag);
-  }
-  const char *text = values->mm_processor_kwargs;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(&error);
-  int code = check_keys(root, flag, known);
-  if (code == OMMAI_EXIT_DONE &&
-      (ommai_json_integer(root, flag, "min_pixels", false, 1, INT64_MAX, &limits->min_pixels, &error) != OMMA_OK ||
-       ommai_json_integer(root, flag, "max_pixels", false, 1, INT64_MAX, &limits->max_pixels, &error) != OMMA_OK)) {
-    code = wrong_json(&error);
-  }
-  json_decref(root);
-  return code;
-}
-
-/* Other keys of generation_config.json mean nothing here, as in vLLM. */
-static int check_overrides(const char *text) {
-  static const char flag[] = "--override-generation-config";
-  static const char *const known[] = {
-      "temperature",       "top_p",          "top_k", "min_p", "repetition_penalty", "presence_penalty",
-      "frequency_penalty", "max_new_tokens", NULL};
-  struct omma_error error;
-  json_t *root, *value;
-  const char *key;
-  if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(&error);
-  json_object_foreach(root, key, value) {
-    size_t i = 0;
-    while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) ommai_warn("serve: %s: \"%s\" changes nothing here", flag, key);
-  }
-  json_decref(root);
-  return OMMAI_EXIT_DONE;
-}
-
-static void warn_without_effect(const struct values *values) {
-  static const char format[] = "serve: --%s: accepted, but without effect in this version: %s";
-  if (values->max_num_seqs) ommai_warn(format, "max-num-seqs", "requests run one after another");
-  if (values->private_media_addresses && !values->media_domains.count) {
-    ommai_warn("serve: --allow-private-media-addresses: nothing is fetched without --allowed-media-domains");
-  }
-}
+/* Those of uvicorn, whose access lines are of level info. */
+static const char *const log_levels[] = {"critical", "error", "warning", "info", "debug", "trace", NULL};
+enum { LEVEL_INFO = 3 };
+static const char *const log_formats[] = {"text", "json", NULL};
+enum { FORMAT_JSON = 1 };
 
 static int read_cross_origin(const struct values *values, struct held *held, struct omma_cross_origin_options *options) {
   const struct {
@@ -166,7 +77,6 @@ static void release_held(struct held *held) {
 
 /* Seconds and counts of the command line, of which 0 is none; the server's 0 is its default and a negative number none. */
 static void set_limits(const struct values *values, struct omma_server_options *options) {
-  options->max_body_bytes = values->max_body_bytes;
   options->max_total_body_bytes = values->max_total_body_bytes;
   options->max_connections = (int)values->max_connections;
   int64_t per_address = values->max_connections_per_address;
@@ -178,10 +88,7 @@ static void set_limits(const struct values *values, struct omma_server_options *
   options->drain_ms = values->shutdown_timeout ? values->shutdown_timeout * 1000 : -1;
 }
 
-static void log_line(void *context, const char *line) {
-  (void)context;
-  ommai_note("serve: %s", line);
-}
+static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
 
 static void tell_sampling(const struct omma_model *model) {
   struct omma_model_info info;
@@ -217,65 +124,41 @@ static int serve(const struct values *values, const struct omma_server_options *
   return code;
 }
 
-static int start(const struct values *values, const struct ommai_common *common, const struct omma_server_options *options) {
-  struct omma_model *model;
-  struct omma_engine *engine;
-  struct omma_error error;
-  struct omma_engine_options engine_options = {.kv_cache_bytes = common->kv_cache_bytes,
-                                               .prefill_chunk = values->max_num_batched_tokens};
-  /* The engine takes 0 for its default and -1 for none. */
-  if (values->encoder_cache_bytes >= 0) {
-    engine_options.encoder_cache_bytes = values->encoder_cache_bytes ? values->encoder_cache_bytes : -1;
-  }
-  int code = ommai_open_model(common, false, &model);
-  if (code != OMMAI_EXIT_DONE) return code;
-  if (omma_engine_create(model, &engine_options, &engine, &error) == OMMA_OK) {
-    ommai_interrupt_defer();
-    code = serve(values, options, model, engine);
-    ommai_interrupt_resume();
-    omma_engine_destroy(engine);
-  } else {
-    code = ommai_failed_call(&error);
-  }
-  omma_model_close(model);
-  return code;
-}
-
 static int serve_with(const struct values *values, const struct ommai_strings *arguments, struct held *held) {
-  struct ommai_common common = values->common;
-  common.max_resized_bytes = MAX_RESIZED_BYTES;
-  if (arguments->count && common.model)
-    return ommai_wrong_use("serve: %s: the model is given by --model already", arguments->items[0]);
-  if (arguments->count) common.model = arguments->items[0];
   struct omma_server_options options = {.host = values->host,
                                         .port = (int)values->port,
-                                        .served_model_names = values->served_names.items,
-                                        .n_served_model_names = values->served_names.count,
                                         .api_keys = held->keys.keys.items,
                                         .n_api_keys = held->keys.keys.count,
                                         .metrics_without_key = values->metrics_without_key,
                                         .trust_media_uuids = values->trust_media_uuids,
-                                        .seeded = values->seed >= 0,
-                                        .seed = (uint64_t)values->seed,
-                                        .image_limits = {.max_pixels = values->max_image_pixels},
-                                        .max_media_bytes = values->max_decode_bytes,
-                                        .media_cpu_ms = values->max_decode_seconds * 1000,
-                                        .n_workers = (int)values->request_workers,
-                                        .allowed_local_media_path = values->local_media_path,
-                                        .allowed_media_domains = values->media_domains.items,
-                                        .n_allowed_media_domains = values->media_domains.count,
-                                        .allow_private_media_addresses = values->private_media_addresses,
-                                        .log = log_line};
-  int code = read_media_limits(values->limit_mm_per_prompt, &options);
-  if (code == OMMAI_EXIT_DONE) code = read_processor_options(values, &options.image_options);
+                                        .log = log_line,
+                                        .log_json = values->log_format == FORMAT_JSON,
+                                        .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
+                                        .unlogged_paths = values->unlogged_paths,
+                                        .log_requests = values->enable_log_requests && !values->disable_log_requests};
+  struct omma_model *model;
+  struct omma_engine *engine;
+  int code = ommai_serving_read("serve", &values->serving, &options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options.cross_origin);
-  if (code == OMMAI_EXIT_DONE) code = check_overrides(common.override_generation_config);
   if (code != OMMAI_EXIT_DONE) return code;
   set_limits(values, &options);
-  warn_without_effect(values);
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
-  return start(values, &common, &options);
+  code = ommai_serving_open("serve", &values->serving, &options, arguments, &model, &engine);
+  if (code != OMMAI_EXIT_DONE) return code;
+  struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
+  if (log) {
+    options.log_context = log;
+    ommai_interrupt_defer();
+    code = serve(values, &options, model, engine);
+    ommai_interrupt_resume();
+  } else {
+    code = ommai_failed("serve: out of memory: the log");
+  }
+  ommai_log_writer_destroy(log);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  return code;
 }
 
 static int run_serve(const void *given, const struct ommai_strings *arguments) {
@@ -304,87 +187,6 @@ static const struct ommai_option table[] = {
      .high = 65535,
      .initial = "8000",
      .help = "port to listen on; 0: any free one"},
-    {.name = "served-model-name",
-     .type = OMMAI_OPTION_WORDS,
-     .offset = AT(served_names),
-     .value = "NAME",
-     .help = "names that clients use",
-     .otherwise = "the last part of the model's path, and the path itself"},
-    {.name = "max-num-seqs",
-     .type = OMMAI_OPTION_INTEGER,
-     .offset = AT(max_num_seqs),
-     .value = "N",
-     .low = 1,
-     .high = INT64_MAX,
-     .help = "without effect in this version"},
-    {.name = "max-num-batched-tokens",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = AT(max_num_batched_tokens),
-     .value = "N",
-     .low = 1,
-     .high = MAX_BATCHED_TOKENS,
-     .help = "prompt tokens per step, in whole pages of 64",
-     .otherwise = "512"},
-    {.name = "seed",
-     .type = OMMAI_OPTION_INTEGER,
-     .offset = AT(seed),
-     .value = "N",
-     .unset = -1,
-     .low = 0,
-     .high = INT64_MAX,
-     .help = "what requests without a seed of their own draw by, each differently: the same requests in the same order get the "
-             "same answers",
-     .otherwise = "random"},
-    {.name = "limit-mm-per-prompt",
-     .type = OMMAI_OPTION_STRING,
-     .offset = AT(limit_mm_per_prompt),
-     .value = "JSON",
-     .help = "pictures and videos per prompt, such as {\"image\": 4, \"video\": 1}",
-     .otherwise = "64 of each"},
-    {.name = "mm-processor-kwargs",
-     .type = OMMAI_OPTION_STRING,
-     .offset = AT(mm_processor_kwargs),
-     .value = "JSON",
-     .help = "such as {\"max_pixels\": 1000000}; a request's own win"},
-    {.name = "generation-config",
-     .type = OMMAI_OPTION_STRING,
-     .offset = AT(common.generation_config),
-     .value = "DIR",
-     .help =
-         "whose generation_config.json says how requests are sampled that do not say it: auto is the model's, vllm is none, or "
-         "a directory, whose max_new_tokens bounds every answer",
-     .otherwise = "auto"},
-    {.name = "override-generation-config",
-     .type = OMMAI_OPTION_STRING,
-     .offset = AT(common.override_generation_config),
-     .value = "JSON",
-     .help = "values in place of that file's, such as {\"temperature\": 0.5}; max_new_tokens bounds every answer",
-     .otherwise = "none"},
-    {.name = "encoder-cache-bytes",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = AT(encoder_cache_bytes),
-     .value = "SIZE",
-     .unset = -1,
-     .low = 0,
-     .high = INT64_MAX,
-     .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
-     .otherwise = "512 MiB"},
-    {.name = "allowed-media-domains",
-     .type = OMMAI_OPTION_WORDS,
-     .offset = AT(media_domains),
-     .value = "HOST",
-     .help = "hosts, by exact names, whose pictures requests may name as http(s) URLs",
-     .otherwise = "nothing is fetched"},
-    {.name = "allow-private-media-addresses",
-     .type = OMMAI_OPTION_FLAG,
-     .offset = AT(private_media_addresses),
-     .help = "let these hosts have private, loopback and link-local addresses"},
-    {.name = "allowed-local-media-path",
-     .type = OMMAI_OPTION_STRING,
-     .offset = AT(local_media_path),
-     .value = "DIR",
-     .help = "directory whose files requests may name as file:// URLs",
-     .otherwise = "none"},
     {.name = "trust-media-uuids",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(trust_media_uuids),
@@ -435,48 +237,6 @@ static const struct ommai_option access_table[] = {
 static const struct ommai_option_group access_options = {"Access", access_table, sizeof access_table / sizeof *access_table};
 
 static const struct ommai_option limit_table[] = {
-    {.name = "max-body-bytes",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = AT(max_body_bytes),
-     .value = "SIZE",
-     .low = 1024,
-     .high = (int64_t)1 << 40,
-     .help = "largest request body, pictures included",
-     .otherwise = "64 MiB"},
-    {.name = "max-image-pixels",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = AT(max_image_pixels),
-     .value = "N",
-     .low = 1,
-     .high = INT32_MAX,
-     .help = "largest image as it is sent, before it is resized",
-     .otherwise = "178956970"},
-    {.name = "max-decode-bytes",
-     .type = OMMAI_OPTION_SIZE,
-     .offset = AT(max_decode_bytes),
-     .value = "SIZE",
-     .low = 1 << 20,
-     .high = (int64_t)1 << 40,
-     .help = "memory for images of all requests while they are decoded, codecs included; requests wait for their share, and "
-             "one that "
-             "needs more is refused",
-     .otherwise = "1.5 GiB"},
-    {.name = "max-decode-seconds",
-     .type = OMMAI_OPTION_INTEGER,
-     .offset = AT(max_decode_seconds),
-     .value = "N",
-     .low = 1,
-     .high = 86400,
-     .help = "processor time for decoding the images of one request",
-     .otherwise = "30"},
-    {.name = "request-workers",
-     .type = OMMAI_OPTION_INTEGER,
-     .offset = AT(request_workers),
-     .value = "N",
-     .low = 2,
-     .high = 64,
-     .help = "threads that read requests and decode images; one of them is kept for requests without images",
-     .otherwise = "3"},
     {.name = "max-total-body-bytes",
      .type = OMMAI_OPTION_SIZE,
      .offset = AT(max_total_body_bytes),
@@ -547,6 +307,44 @@ static const struct ommai_option limit_table[] = {
 };
 static const struct ommai_option_group limit_options = {"Limits", limit_table, sizeof limit_table / sizeof *limit_table};
 
+static const struct ommai_option log_table[] = {
+    {.name = "log-format",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(log_format),
+     .value = "FORMAT",
+     .choices = log_formats,
+     .initial = "text",
+     .help = "lines about requests and failures on stderr: text, or a JSON object each"},
+    {.name = "uvicorn-log-level",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(log_level),
+     .value = "LEVEL",
+     .choices = log_levels,
+     .initial = "info",
+     .help = "a line per request is of level info: warning, error and critical leave it out"},
+    {.name = "disable-uvicorn-access-log",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(disable_access_log),
+     .negatable = true,
+     .help = "no line per request"},
+    {.name = "disable-access-log-for-endpoints",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(unlogged_paths),
+     .value = "PATHS",
+     .help = "no such line for these paths, with commas between, such as /health,/metrics"},
+    {.name = "enable-log-requests",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(enable_log_requests),
+     .negatable = true,
+     .help = "a line with id and settings when a request comes, without its text and pictures"},
+    {.name = "disable-log-requests",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(disable_log_requests),
+     .negatable = true,
+     .help = "take --enable-log-requests back"},
+};
+static const struct ommai_option_group log_options = {"Log", log_table, sizeof log_table / sizeof *log_table};
+
 const struct ommai_command ommai_command_serve = {
     .name = "serve",
     .summary = "OpenAI-compatible HTTP server",
@@ -558,8 +356,9 @@ const struct ommai_command ommai_command_serve = {
         "refused "
         "with the reason.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
-    .groups = {&options, &access_options, &limit_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options,
-               &ommai_engine_options, &ommai_template_options, &ommai_machine_options},
+    .groups = {&options, &ommai_serving_options, &access_options, &limit_options, &log_options, &ommai_picture_options,
+               &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_template_options,
+               &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .ignored_of = "vLLM",
     .values_size = sizeof(struct values),

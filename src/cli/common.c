@@ -9,6 +9,7 @@
 #include "cli/diagnostics.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
+#include "cli/room.h"
 #include "cli/show.h"
 
 #define COMMON(field) offsetof(struct ommai_common, field)
@@ -82,15 +83,15 @@ static const struct ommai_option engine_table[] = {
      .high = INT64_MAX,
      .unset_words = checkpoint_length,
      .help = "context limit in tokens; auto or -1 is the default",
-     .otherwise = "the checkpoint's"},
+     .otherwise = "the checkpoint's, or what fits into memory"},
     {.name = "kv-cache-bytes",
      .type = OMMAI_OPTION_SIZE,
      .offset = COMMON(kv_cache_bytes),
      .value = "SIZE",
      .low = 1,
      .high = INT64_MAX,
-     .help = "memory for keys and values, such as 2G",
-     .otherwise = "room for the context limit, at most 1 GiB"},
+     .help = "memory for keys and values, such as 2G; taken as it is used",
+     .otherwise = "room for the context limit, at most what is free beside the weights"},
 };
 
 static const struct ommai_option picture_table[] = {
@@ -197,7 +198,19 @@ static void tell(const struct ommai_common *common, const struct omma_model *mod
   if (!config_only && !info.chat_template_difference) ommai_note("chat template: that of %s", info.chat_template);
 }
 
+static enum omma_status before_weights(void *context, const struct omma_model *model, struct omma_error *error) {
+  const struct ommai_check *check = context;
+  ommai_room_warn_of_weights(model);
+  return check->run ? check->run(check->context, model, error) : OMMA_OK;
+}
+
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model) {
+  struct ommai_check none = {0};
+  return ommai_open_model_checked(common, config_only, &none, model);
+}
+
+int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,
+                             struct omma_model **model) {
   char demo[2 * OMMAI_MAX_PATH];
   const char *directory = model_directory(common, demo, sizeof demo);
   if (!directory) return OMMAI_EXIT_FAILED;
@@ -216,7 +229,9 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
                                        .generation_config = common->generation_config,
                                        .override_generation_config = common->override_generation_config,
                                        .progress = ommai_progress_update,
-                                       .progress_context = &progress};
+                                       .progress_context = &progress,
+                                       .before_weights = config_only ? NULL : before_weights,
+                                       .before_weights_context = check};
   double start = ommai_clock_seconds();
   ommai_progress_begin(&progress, "loading the model");
   enum omma_status status = omma_model_open(directory, &options, model, &error);

@@ -45,4 +45,13 @@ int ommai_common_threads(const struct ommai_common *common);
  * one that prompts are rendered by. Returns an exit code; what was wrong has been said. */
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model);
 
+/* The same with a check that runs when all but the weights is read (see omma_model_options.before_weights). Anything but OK ends the
+ * opening; what it put into *error is said then. */
+struct ommai_check {
+  enum omma_status (*run)(void *context, const struct omma_model *model, struct omma_error *error);
+  void *context;
+};
+int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,
+                             struct omma_model **model);
+
 #endif

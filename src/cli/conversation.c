@@ -58,6 +58,19 @@ void ommai_conversation_truncate(struct ommai_conversation *conversation, size_t
   }
 }
 
+size_t ommai_conversation_take_back(struct ommai_conversation *conversation, struct omma_part *attachments) {
+  struct omma_message *last = &conversation->messages[conversation->count - 1];
+  struct omma_part *parts = (struct omma_part *)last->parts;
+  size_t n_attachments = 0;
+  for (size_t i = 0; i < last->n_parts; i++) {
+    if (!parts[i].image && !parts[i].video) continue;
+    attachments[n_attachments++] = parts[i];
+    parts[i] = (struct omma_part){0};
+  }
+  ommai_conversation_truncate(conversation, conversation->count - 1);
+  return n_attachments;
+}
+
 void ommai_conversation_release(struct ommai_conversation *conversation) {
   ommai_conversation_truncate(conversation, 0);
   ommai_release(&ommai_default_allocator, conversation->messages, conversation->capacity, sizeof *conversation->messages);

@@ -17,6 +17,9 @@ int ommai_conversation_add(struct ommai_conversation *conversation, enum omma_ro
 /* Removes messages from the end until `count` are left. */
 void ommai_conversation_truncate(struct ommai_conversation *conversation, size_t count);
 
+/* Removes the last message, moves its attachments to `attachments`, which has room for them, and returns how many they are. */
+size_t ommai_conversation_take_back(struct ommai_conversation *conversation, struct omma_part *attachments);
+
 void ommai_conversation_release(struct ommai_conversation *conversation);
 
 #endif

@@ -60,6 +60,11 @@ void ommai_interrupt_wait(void) {
   (void)got;
 }
 
+void ommai_interrupt_wait_or_read(int descriptor) {
+  struct pollfd sources[] = {{.fd = descriptor, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
+  if (poll(sources, 2, -1) > 0 && sources[1].revents) ommai_interrupt_wait();
+}
+
 enum ommai_wait ommai_interrupt_wait_for(int descriptor) {
   struct pollfd sources[] = {{.fd = descriptor, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
   while (!ommai_interrupted()) {

@@ -26,6 +26,9 @@ bool ommai_interrupt_terminates(void);
 void ommai_interrupt_wait(void);
 void ommai_interrupt_wake(void);
 
+/* The same, and until `descriptor` can be read. */
+void ommai_interrupt_wait_or_read(int descriptor);
+
 enum ommai_wait { OMMAI_WAIT_READY, OMMAI_WAIT_INTERRUPTED, OMMAI_WAIT_RESUMED };
 
 /* Sleeps until `descriptor` can be read (READY), a signal has come since ommai_interrupt_defer (INTERRUPTED), or the program, which asked

@@ -10,10 +10,10 @@
 #include "cli/nearest.h"
 
 static const struct ommai_command *const commands[] = {
-    &ommai_command_chat,         &ommai_command_run,         &ommai_command_serve,           &ommai_command_encode,
-    &ommai_command_preprocess,   &ommai_command_plan,        &ommai_command_tokenize,        &ommai_command_detokenize,
-    &ommai_command_info,         &ommai_command_verify,      &ommai_command_bench_attention, &ommai_command_bench_encoder,
-    &ommai_command_bench_decode, &ommai_command_bench_serve,
+    &ommai_command_chat,          &ommai_command_run,          &ommai_command_serve,       &ommai_command_batch,
+    &ommai_command_encode,        &ommai_command_preprocess,   &ommai_command_plan,        &ommai_command_tokenize,
+    &ommai_command_detokenize,    &ommai_command_info,         &ommai_command_verify,      &ommai_command_bench_attention,
+    &ommai_command_bench_encoder, &ommai_command_bench_decode, &ommai_command_bench_serve,
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 

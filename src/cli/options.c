@@ -55,7 +55,13 @@ static const char *nearest_option(const struct ommai_command *command, const cha
   for (struct cursor c = {0}; next_option(command, &c);) ommai_nearest_offer(&search, c.option->name);
   ommai_nearest_offer(&search, "help");
   ommai_foreign_options_offer(command->ignored, false, &search);
-  if (strncmp(dashed, "no-", 3) == 0 && dashed[3]) ommai_foreign_options_offer(command->ignored, true, &opposite);
+  ommai_foreign_options_offer(command->also_ignored, false, &search);
+  if (strncmp(dashed, "no-", 3) == 0 && dashed[3]) {
+    for (struct cursor c = {0}; next_option(command, &c);) {
+      if (c.option->negatable) ommai_nearest_offer(&opposite, c.option->name);
+    }
+    ommai_foreign_options_offer(command->ignored, true, &opposite);
+  }
   *negated = opposite.best && (!search.best || opposite.distance < search.distance);
   return *negated ? opposite.best : search.best;
 }
@@ -292,13 +298,37 @@ static enum ommai_parsed check_arguments(const struct ommai_command *command, co
   return OMMAI_PARSED;
 }
 
+/* Takes --no-NAME of a flag that has it. */
+static bool take_negated(const struct ommai_command *command, const char *word, void *values) {
+  if (strlen(word) < 5 || !ommai_option_spelled(word + 2, 3, "no-")) return false;
+  const struct ommai_option *option = find_option(command, word + 5, strlen(word + 5));
+  if (!option || !option->negatable) return false;
+  *(bool *)((char *)values + option->offset) = false;
+  return true;
+}
+
+/* Whether the word spells an option of the command in full; a related program's option of that name may have other spellings. */
+static bool is_own(const struct ommai_command *command, const char *word) {
+  return word[1] == '-' && find_option(command, word + 2, strcspn(word + 2, "="));
+}
+
+/* Options of related programs, from the command's lists. */
+static enum ommai_foreign_outcome pass_foreign(const struct ommai_command *command, int argc, char **argv, int *index) {
+  struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
+  enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  foreign.options = command->also_ignored;
+  if (outcome == OMMAI_FOREIGN_UNKNOWN) outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  return outcome;
+}
+
 /* Takes the option at argv[*index] with its values, of which *index is the last then. */
 static enum ommai_parsed take_option(const struct ommai_command *command, int argc, char **argv, int *index, void *values) {
   const struct ommai_option *option;
   const char *value;
   int at = *index;
-  const struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
-  enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
+  if (take_negated(command, argv[*index], values)) return OMMAI_PARSED;
+  enum ommai_foreign_outcome outcome = OMMAI_FOREIGN_UNKNOWN;
+  if (!is_own(command, argv[at])) outcome = pass_foreign(command, argc, argv, index);
   if (outcome != OMMAI_FOREIGN_UNKNOWN) return outcome == OMMAI_FOREIGN_PASSED ? OMMAI_PARSED : OMMAI_PARSED_WRONG;
   enum ommai_parsed parsed = read_option(command, argc, argv, index, &option, &value);
   if (parsed == OMMAI_PARSED) parsed = set_option(command->name, option, value, values, (size_t)argc);

@@ -41,6 +41,7 @@ struct ommai_option {
   double minimum, maximum;         /* maximum INFINITY: the word inf is a value */
   bool above_minimum;              /* numbers: the minimum itself is excluded */
   const char *const *choices;      /* ends in NULL */
+  bool negatable;                  /* flags: --no-NAME takes it back */
   const char *const *unset_words;  /* integers and sizes: values that mean `unset`, ends in NULL; NULL: none */
   bool (*takes)(const char *word); /* words: which ones follow the first; NULL: all */
 };
@@ -51,7 +52,7 @@ struct ommai_option_group {
   size_t n_options;
 };
 
-#define OMMAI_MAX_OPTION_GROUPS 10
+#define OMMAI_MAX_OPTION_GROUPS 12
 
 struct ommai_command {
   const char *name; /* one word, or two ("bench attention") */
@@ -61,8 +62,8 @@ struct ommai_command {
   const char *details;   /* paragraph for the command's help */
   const char *example;
   const struct ommai_option_group *groups[OMMAI_MAX_OPTION_GROUPS];
-  const struct ommai_foreign_option
-      *ignored;           /* options of a related program, passed over or refused; ends in a NULL name; may be NULL */
+  const struct ommai_foreign_option *ignored,
+      *also_ignored;      /* options of a related program, passed over or refused; end in a NULL name; may be NULL */
   const char *ignored_of; /* that program's name; NULL where none is refused */
   size_t values_size;     /* of the struct that the options fill */
   size_t min_arguments, max_arguments;

@@ -3,6 +3,7 @@
 #include <omma/omma.h>
 #include <stdarg.h>
 
+#include "base/memory_room.h"
 #include "cli/plain_text.h"
 
 const char *ommai_show_bytes(int64_t bytes, char *out, size_t size) {
@@ -111,14 +112,21 @@ void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan) {
   char text[32];
   fputs("Memory\n", out);
   ommai_show_fact(out, "weights", "%s", ommai_show_bytes(plan->weight_bytes, text, sizeof text));
-  ommai_show_fact(out, "keys and values", "%s, room for %lld tokens", ommai_show_bytes(plan->kv_cache_bytes, text, sizeof text),
-                  (long long)plan->kv_cache_tokens);
+  ommai_show_fact(out, "keys and values", "up to %s, room for %lld tokens",
+                  ommai_show_bytes(plan->kv_cache_bytes, text, sizeof text), (long long)plan->kv_cache_tokens);
   ommai_show_fact(out, "vision workspace", "%s", ommai_show_bytes(plan->vision_workspace_bytes, text, sizeof text));
   ommai_show_fact(out, "language workspace", "%s", ommai_show_bytes(plan->language_workspace_bytes, text, sizeof text));
   ommai_show_fact(out, "linear layers' scratch", "%s", ommai_show_bytes(plan->linear_scratch_bytes, text, sizeof text));
   ommai_show_fact(out, "tables", "%s", ommai_show_bytes(plan->table_bytes, text, sizeof text));
-  ommai_show_fact(out, "one picture's request", "%s", ommai_show_bytes(plan->request_bytes, text, sizeof text));
+  ommai_show_fact(out, "one picture's request", "%s, and %lld at a time",
+                  ommai_show_bytes(plan->request_bytes, text, sizeof text), (long long)plan->max_sequences);
   ommai_show_fact(out, "total", "%s", ommai_show_bytes(plan->total_bytes, text, sizeof text));
   ommai_show_fact(out, "encoded pictures kept", "up to %s more",
                   ommai_show_bytes(plan->encoder_cache_bytes, text, sizeof text));
+}
+
+void ommai_show_free_memory(FILE *out) {
+  char text[32];
+  int64_t room = ommai_memory_room("");
+  if (room >= 0) ommai_show_fact(out, "free on this machine", "%s", ommai_show_bytes(room, text, sizeof text));
 }

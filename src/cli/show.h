@@ -34,4 +34,7 @@ void ommai_show_model(FILE *out, const struct omma_model_info *model);
 struct omma_memory_plan;
 void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan);
 
+/* A line of the same form: what this process may still take. Nothing where that is not known. */
+void ommai_show_free_memory(FILE *out);
+
 #endif

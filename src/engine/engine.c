@@ -53,6 +53,9 @@ static void publish(struct omma_engine *engine) {
   stats->n_drafts = engine->resources.n_drafts;
   stats->draft_tokens = engine->resources.n_draft_tokens;
   stats->accepted_tokens = engine->resources.n_accepted_tokens;
+  stats->decode_steps = engine->scheduler.n_steps;
+  stats->decode_seconds = (double)engine->scheduler.step_ns * 1e-9;
+  stats->decode_model_seconds = (double)engine->scheduler.model_ns * 1e-9;
   stats->n_preemptions = engine->scheduler.n_preemptions;
   stats->n_preempted = ommai_scheduler_n_preempted(&engine->scheduler);
   stats->images = encode->n_images;
@@ -140,6 +143,7 @@ static enum omma_status set_up(struct omma_engine *engine, const struct ommai_en
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));
   engine->stats.alive = true;
   engine->stats.kv_pages = sizes->n_pages;
+  engine->stats.prefix_cache = sizes->prefix_cache;
   if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0) {
     return ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: cannot start its thread");
   }
@@ -201,24 +205,19 @@ enum omma_status ommai_engine_check_length(const struct omma_engine *engine, siz
   if ((int64_t)n_tokens < context) return OMMA_OK;
   return ommai_fail_field(
       error, OMMA_ERROR_LIMIT, "input_tokens",
-      "This engine's KV cache holds %lld tokens. However, your prompt contains %zu input tokens. Please reduce "
-      "the length of the input prompt or raise kv_cache_bytes",
+      "This model's maximum context length is %lld tokens, as many as the memory for keys and values holds here. "
+      "However, your prompt contains %zu input tokens. Please reduce the length of the input prompt",
       (long long)context, n_tokens);
 }
+
+int64_t omma_engine_max_model_len(const struct omma_engine *engine) { return engine->resources.sizes.context; }
 
 enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
   static const struct omma_callbacks none = {0};
-  bool by_priority = engine->resources.sizes.by_priority;
   OMMAI_TRY(ommai_engine_check_length(engine, request->n_tokens, error));
-  if (request->priority && !by_priority) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "priority",
-                            "priority: found %lld, but requests are served in the order in which they come: serve with "
-                            "--scheduling-policy priority",
-                            (long long)request->priority);
-  }
   const struct ommai_job job = {.submitted = ommai_clock_ns(),
-                                .priority = request->priority,
+                                .priority = engine->resources.sizes.by_priority ? request->priority : 0,
                                 .request = request,
                                 .callbacks = callbacks ? *callbacks : none};
   return ommai_job_ring_push(&engine->ring, &job, id, error);

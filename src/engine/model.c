@@ -197,7 +197,9 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
   OMMAI_TRY(set_up_networks(model, options, error));
   OMMAI_TRY(count_weights(model, error));
+  if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
   if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
+  model->weights_packed = !model->config_only;
   ommai_linear_engine_describe(model->linear_engine, model->linear_description, sizeof model->linear_description);
   return OMMA_OK;
 }

@@ -234,11 +234,17 @@ static enum omma_status allocate_prompt(struct omma_request *request, struct omm
   return ommai_fail_memory(error, "prompt", request->n_tokens * sizeof *request->tokens);
 }
 
-static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
-                                 const struct omma_request_options *options, struct omma_error *error) {
+/* All that is known from the text and the sizes of pictures. */
+static enum omma_status measure(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                const struct omma_request_options *options, struct omma_error *error) {
   OMMAI_TRY(take_pictures(request, prompt, error));
   OMMAI_TRY(plan_pictures(request, prompt, error));
-  OMMAI_TRY(count_tokens(request, prompt, options, error));
+  return count_tokens(request, prompt, options, error);
+}
+
+static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                 const struct omma_request_options *options, struct omma_error *error) {
+  OMMAI_TRY(measure(request, prompt, options, error));
   OMMAI_TRY(prepare_pictures(request, prompt, error));
   OMMAI_TRY(allocate_prompt(request, error));
   OMMAI_TRY(place_tokens(request, prompt, error));
@@ -263,9 +269,13 @@ static enum omma_status create_empty(const struct omma_model *model, const struc
   return status;
 }
 
-enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
-                                     const struct omma_request_options *options, struct omma_request **out,
-                                     struct omma_error *error) {
+/* A request that `make` fills from the messages in the family's chat form. */
+static enum omma_status create_from_messages(const struct omma_model *model, const struct omma_message *messages,
+                                             size_t n_messages, const struct omma_request_options *options,
+                                             enum omma_status (*make)(struct omma_request *,
+                                                                      const struct ommai_prompt_builder *,
+                                                                      const struct omma_request_options *, struct omma_error *),
+                                             struct omma_request **out, struct omma_error *error) {
   static const struct omma_request_options defaults = {0};
   if (!options) options = &defaults;
   OMMAI_TRY(ommai_model_require_tokenizer(model, error));
@@ -281,13 +291,29 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
       ommai_chat_form_render(model->chat.variant->form, messages, n_messages, model->config.vision.temporal_patch_size,
                              options->continue_final_message, &prompt, error),
       done);
-  OMMAI_TRY_GOTO(assemble(request, &prompt, options, error), done);
+  OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
   request = NULL;
 done:
   ommai_prompt_builder_free(&prompt);
   omma_request_destroy(request);
   return status;
+}
+
+enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
+                                     const struct omma_request_options *options, struct omma_request **out,
+                                     struct omma_error *error) {
+  return create_from_messages(model, messages, n_messages, options, assemble, out, error);
+}
+
+enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
+                                          size_t n_messages, const struct omma_request_options *options, int64_t *n_tokens,
+                                          struct omma_error *error) {
+  struct omma_request *request;
+  OMMAI_TRY(create_from_messages(model, messages, n_messages, options, measure, &request, error));
+  *n_tokens = (int64_t)request->n_tokens;
+  omma_request_destroy(request);
+  return OMMA_OK;
 }
 
 /* Ids as they came, each at its own position. */

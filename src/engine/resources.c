@@ -3,6 +3,8 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory_room.h"
+#include "engine/kv_budget.h"
 #include "engine/picture.h"
 #include "engine/policy.h"
 #include "engine/scheduler.h"
@@ -20,19 +22,40 @@ static enum omma_status pick(const char *field, int64_t value, int64_t fallback,
                           (long long)value);
 }
 
-static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, struct ommai_engine_sizes *sizes,
-                                struct omma_error *error) {
-  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.dtype);
-  int64_t page_bytes = (int64_t)sizes->page_bytes, wanted = ommai_div_up(model->max_model_len, PAGE);
-  int64_t budget = kv_cache_bytes ? kv_cache_bytes : ommai_min_i64(OMMAI_DEFAULT_KV_CACHE_BYTES, wanted * page_bytes);
-  sizes->n_pages = ommai_min_i64(budget / page_bytes, INT32_MAX);
-  if (budget < 0 || sizes->n_pages < 1) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
-                            "kv_cache_bytes: one page of %d tokens takes %lld bytes, found %lld", PAGE, (long long)page_bytes,
-                            (long long)kv_cache_bytes);
-  }
+/* Resized pixels and the tower's output for one picture. */
+static int64_t request_bytes(const struct omma_model *model, int64_t n_patches) {
+  const struct ommai_vision_config *vision = &model->config.vision;
+  int64_t n_tokens = n_patches / (vision->merge_size * vision->merge_size);
+  return n_patches * 3 * vision->patch_size * vision->patch_size +
+         ommai_encode_output_size(model, n_tokens) * (int64_t)sizeof(float);
+}
+
+/* What the KV cache of an engine with these sizes gets by default, at least a page. Weights that are packed already are not in `room`. */
+static int64_t default_kv_bytes(const struct omma_model *model, const struct ommai_engine_sizes *sizes, int64_t room) {
+  int64_t page_bytes = (int64_t)sizes->page_bytes, needed, n_pages = ommai_div_up(model->max_model_len, PAGE);
+  if (!ommai_mul_i64(n_pages, sizes->max_sequences, &n_pages) || !ommai_mul_i64(n_pages, page_bytes, &needed))
+    needed = INT64_MAX;
+  size_t workspaces = sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables;
+  int64_t taken = (int64_t)workspaces + ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
+                  sizes->max_sequences * request_bytes(model, sizes->patch_budget);
+  if (!model->weights_packed) taken += model->weight_bytes + model->linear_scratch_bytes;
+  return ommai_max_i64(ommai_kv_budget(needed, room, taken), page_bytes);
+}
+
+static void set_pages(const struct omma_model *model, int64_t bytes, struct ommai_engine_sizes *sizes) {
+  sizes->n_pages = ommai_min_i64(bytes / (int64_t)sizes->page_bytes, INT32_MAX);
   sizes->context = ommai_min_i64(model->max_model_len, sizes->n_pages * PAGE);
-  return OMMA_OK;
+}
+
+/* The cache that was asked for, or the default's upper bound: as if the workspaces, which follow from the context, took nothing. */
+static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, int64_t room,
+                                struct ommai_engine_sizes *sizes, struct omma_error *error) {
+  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.dtype);
+  set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, sizes, room), sizes);
+  if (kv_cache_bytes >= 0 && sizes->n_pages >= 1) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
+                          "kv_cache_bytes: one page of %d tokens takes %lld bytes, found %lld", PAGE,
+                          (long long)sizes->page_bytes, (long long)kv_cache_bytes);
 }
 
 /* Rows of logits in a decode step. */
@@ -83,13 +106,8 @@ static size_t size_tables(const struct omma_model *model, const struct ommai_eng
          ommai_page_pool_bytes(sizes->n_pages) + ommai_scheduler_bytes(sizes);
 }
 
-enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct omma_engine_options *options,
-                                    struct ommai_engine_sizes *sizes, struct omma_error *error) {
-  static const struct omma_engine_options defaults = {0};
-  *sizes = (struct ommai_engine_sizes){0};
-  if (!options) options = &defaults;
-  OMMAI_TRY(pick_limits(options, sizes, error));
-  OMMAI_TRY(size_kv(model, options->kv_cache_bytes, sizes, error));
+static enum omma_status size_workspaces(const struct omma_model *model, struct ommai_engine_sizes *sizes,
+                                        struct omma_error *error) {
   int64_t chunk = ommai_min_i64(sizes->prefill_chunk, sizes->context);
   sizes->prefill_workspace = ommai_prefill_workspace_size(&model->decoder, chunk, sizes->context, model->n_threads);
   sizes->decode_workspace = ommai_decode_workspace_size(&model->decoder, sizes->max_rows, sizes->context, model->n_threads);
@@ -108,12 +126,18 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   return OMMA_OK;
 }
 
-/* Resized pixels and the tower's output for one picture. */
-static int64_t request_bytes(const struct omma_model *model, int64_t n_patches) {
-  const struct ommai_vision_config *vision = &model->config.vision;
-  int64_t n_tokens = n_patches / (vision->merge_size * vision->merge_size);
-  return n_patches * 3 * vision->patch_size * vision->patch_size +
-         ommai_encode_output_size(model, n_tokens) * (int64_t)sizeof(float);
+enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct omma_engine_options *options,
+                                    struct ommai_engine_sizes *sizes, struct omma_error *error) {
+  static const struct omma_engine_options defaults = {0};
+  *sizes = (struct ommai_engine_sizes){0};
+  if (!options) options = &defaults;
+  OMMAI_TRY(pick_limits(options, sizes, error));
+  int64_t room = options->kv_cache_bytes ? -1 : ommai_memory_room("");
+  OMMAI_TRY(size_kv(model, options->kv_cache_bytes, room, sizes, error));
+  OMMAI_TRY(size_workspaces(model, sizes, error));
+  if (options->kv_cache_bytes) return OMMA_OK;
+  set_pages(model, default_kv_bytes(model, sizes, room), sizes);
+  return size_workspaces(model, sizes, error);
 }
 
 enum omma_status omma_plan_memory(const struct omma_model *model, const struct omma_engine_options *options, int64_t n_patches,
@@ -130,6 +154,7 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
   *plan = (struct omma_memory_plan){.weight_bytes = model->weight_bytes,
                                     .kv_cache_bytes = sizes.n_pages * (int64_t)sizes.page_bytes,
                                     .kv_cache_tokens = sizes.n_pages * PAGE,
+                                    .max_model_len = sizes.context,
                                     .vision_workspace_bytes = (int64_t)vision,
                                     .language_workspace_bytes = (int64_t)(sizes.prefill_workspace + sizes.decode_workspace),
                                     .linear_scratch_bytes = model->linear_scratch_bytes,

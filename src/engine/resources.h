@@ -9,7 +9,6 @@
 #include "language/kv_cache.h"
 #include "language/sampler.h"
 
-#define OMMAI_DEFAULT_KV_CACHE_BYTES ((int64_t)1 << 30)
 #define OMMAI_DEFAULT_PREFILL_CHUNK 512
 #define OMMAI_DEFAULT_QUEUE_LIMIT 256
 #define OMMAI_MAX_QUEUE_LIMIT 65536

@@ -254,6 +254,7 @@ static void decode_step(struct ommai_scheduler *scheduler) {
     for (int64_t i = 0; i < n; i++) fail(scheduler, lane->entries[i].sequence, &error);
     return;
   }
+  scheduler->model_ns += ommai_clock_ns() - start;
   for (int64_t round = 0; (n_drawn = ommai_decode_lane_draw(lane, n, round)) > 0; round++) {
     for (int64_t i = 0; i < n_drawn; i++) {
       struct ommai_decode_entry *entry = &lane->entries[lane->drawn[i]];
@@ -263,6 +264,8 @@ static void decode_step(struct ommai_scheduler *scheduler) {
   }
   scheduler->load.step_ns = ommai_clock_ns() - start;
   scheduler->load.since_step_ns = 0;
+  scheduler->step_ns += scheduler->load.step_ns;
+  scheduler->n_steps++;
 }
 
 /* The whole prompt is there: the first token, or after a preemption the tokens that were drawn before. */

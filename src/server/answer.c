@@ -25,7 +25,7 @@ struct choice {
   /* Not sent: the last token's of a stream, else everything. */
   struct ommai_text text;
   struct ommai_logprobs logprobs;
-  int64_t n_tokens;
+  int64_t n_tokens, n_cached_tokens;
   int64_t first_token_ns, last_token_ns; /* since the request arrived */
   struct ommai_text stop_string;
   int32_t stop_token;
@@ -46,7 +46,8 @@ struct answer {
   int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
-  int n_choices;
+  int n_choices, n_per_prompt;
+  double decode_image; /* seconds that its pictures took */
   struct choice choices[OMMAI_MAX_CHOICES];
 };
 
@@ -99,7 +100,11 @@ static struct ommai_reply_part last_part_of(const struct choice *choice) {
 
 static struct ommai_usage usage_of(const struct answer *answer) {
   struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens};
-  for (int i = 0; i < answer->n_choices; i++) usage.completion_tokens += answer->choices[i].n_tokens;
+  for (int i = 0; i < answer->n_choices; i++) {
+    usage.completion_tokens += answer->choices[i].n_tokens;
+    /* A prompt counts once, though further answers to it find all of it. */
+    if (i % answer->n_per_prompt == 0) usage.cached_tokens += answer->choices[i].n_cached_tokens;
+  }
   return usage;
 }
 
@@ -112,7 +117,7 @@ static bool push_event(struct answer *answer, struct ommai_text *out) {
 
 static bool push_beginning(struct choice *choice) {
   struct answer *answer = choice->answer;
-  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens};
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .cached_tokens = -1};
   struct ommai_text out;
   if (choice->begun || !answer->form->begin) return true;
   choice->begun = true;
@@ -123,7 +128,8 @@ static bool push_beginning(struct choice *choice) {
 
 static bool push_delta(struct choice *choice, const struct ommai_reply_part *part) {
   struct answer *answer = choice->answer;
-  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .completion_tokens = choice->n_tokens};
+  struct ommai_usage usage = {
+      .prompt_tokens = answer->n_prompt_tokens, .completion_tokens = choice->n_tokens, .cached_tokens = -1};
   struct ommai_text out;
   ommai_text_init(&out, answer->allocator);
   answer->form->delta(&out, &answer->head, part, answer->continuous_usage ? &usage : NULL);
@@ -188,6 +194,7 @@ static int32_t stop_reason_token(const struct answer *answer, int32_t token) {
 static void take_end(struct choice *choice, const struct omma_result *result) {
   choice->finish = result->finish;
   choice->n_tokens = result->n_completion_tokens;
+  choice->n_cached_tokens = result->n_cached_tokens;
   choice->stop_token = stop_reason_token(choice->answer, result->stop_token);
   if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
 }
@@ -221,12 +228,22 @@ static void fail_answer(struct answer *answer, const struct omma_result *result)
   ommai_exchange_cancel_engine(answer->exchange);
 }
 
+/* A prompt's pictures are decoded once, for its first answer. */
+static void measure_end(struct choice *choice, const struct omma_result *result) {
+  struct answer *answer = choice->answer;
+  struct ommai_exchange *exchange = answer->exchange;
+  bool first = choice->index % answer->n_per_prompt == 0;
+  double seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
+  ommai_access_add(exchange, result, first ? result->n_prompt_tokens : 0);
+  ommai_metrics_finish(&exchange->server->metrics, result, first ? answer->decode_image : 0, seconds,
+                       (double)choice->first_token_ns * 1e-9);
+}
+
 static void on_finish(void *context, const struct omma_result *result) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
   take_end(choice, result);
-  ommai_metrics_finish(&answer->exchange->server->metrics, result,
-                       (double)(ommai_clock_ns() - answer->exchange->created_ns) * 1e-9, (double)choice->first_token_ns * 1e-9);
+  measure_end(choice, result);
   bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed;
   if (good && answer->stream) {
     struct ommai_reply_part part = last_part_of(choice);
@@ -332,7 +349,9 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   ommai_exchange_retain(exchange);
   answer->exchange = exchange;
   answer->allocator = server->allocator;
-  answer->n_choices = source->n_prompts * (int)fields->n;
+  answer->n_per_prompt = (int)fields->n;
+  answer->n_choices = source->n_prompts * answer->n_per_prompt;
+  answer->decode_image = exchange->access.decode_image;
   atomic_init(&answer->references, 1);
   atomic_init(&answer->n_open, answer->n_choices);
   const char *model = fields->model ? fields->model : server->model_names[0];
@@ -361,6 +380,7 @@ void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answ
     ommai_exchange_fail(exchange, &error);
     return;
   }
+  ommai_access_log_request(exchange, source->fields, source->n_pictures);
   if (!make_requests(answer, source, &error)) {
     ommai_exchange_fail(exchange, &error);
   } else if (!ommai_exchange_is_gone(exchange)) {

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -170,6 +171,12 @@ static bool read_seed(struct ommai_server *server, const json_t *root, struct om
   return true;
 }
 
+static bool read_cache_salt(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+  if (!ommai_field_string(root, "cache_salt", &fields->cache_salt, error)) return false;
+  if (!fields->cache_salt || fields->cache_salt[0]) return true;
+  return ommai_api_fail(error, 400, "cache_salt", "cache_salt must not be empty.");
+}
+
 static double recommended_or(double recommended, double standard) { return recommended > 0 ? recommended : standard; }
 
 /* What the checkpoint recommends, as vLLM does, else what OpenAI's interface defines. */
@@ -183,11 +190,27 @@ static void set_defaults(const struct omma_model_info *info, struct omma_samplin
   sampling->frequency_penalty = info->recommended_frequency_penalty;
 }
 
+/* The message names those there are, as far as it has room. */
+static bool fail_unknown_model(const struct ommai_server *server, const char *model, struct ommai_api_error *error) {
+  char names[400] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < server->n_model_names; i++) {
+    int added = snprintf(names + used, sizeof names - used, "%s`%s`", i ? ", " : "", server->model_names[i]);
+    if (added < 0 || (size_t)added >= sizeof names - used) {
+      names[used] = '\0';
+      break;
+    }
+    used += (size_t)added;
+  }
+  return ommai_api_fail(error, 404, "model", "The model `%.200s` does not exist. Served here: %s.", model,
+                        used ? names : "see /v1/models");
+}
+
 bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error) {
   const char *model = NULL;
   if (!ommai_field_string(root, "model", &model, error)) return false;
   if (model && !ommai_server_has_model(server, model)) {
-    return ommai_api_fail(error, 404, "model", "The model `%.200s` does not exist.", model);
+    return fail_unknown_model(server, model, error);
   }
   *name = model;
   return true;
@@ -224,7 +247,8 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
          ommai_field_number(root, "frequency_penalty", -2, 2, false, &sampling->frequency_penalty, error) &&
          ommai_field_boolean(root, "ignore_eos", &sampling->ignore_eos, error) &&
          ommai_field_integer(root, "n", 1, OMMAI_MAX_CHOICES, &fields->n, error) &&
-         read_max_tokens(server, root, fields, error) && read_seed(server, root, fields, error) &&
-         read_stop(root, fields, error) && read_stop_tokens(server, root, fields, error) &&
-         refuse_best_of(root, fields->n, error);
+         ommai_field_integer(root, "priority", INT32_MIN, INT32_MAX, &fields->priority, error) &&
+         read_cache_salt(root, fields, error) && read_max_tokens(server, root, fields, error) &&
+         read_seed(server, root, fields, error) && read_stop(root, fields, error) &&
+         read_stop_tokens(server, root, fields, error) && refuse_best_of(root, fields->n, error);
 }

@@ -22,6 +22,8 @@ struct ommai_answer_fields {
   const char *max_tokens_field; /* the one that was given */
   bool default_max_tokens;      /* none was: as many as the context leaves, or the checkpoint's default if that is fewer */
   int64_t n;
+  int64_t priority;
+  const char *cache_salt; /* NULL: none */
   bool stream, include_usage, continuous_usage;
 };
 

@@ -15,8 +15,11 @@ static enum omma_status make_request(const void *context, int index, const struc
   (void)index;
   const struct conversation *conversation = context;
   const struct ommai_chat_request *source = conversation->request;
-  struct omma_request_options options = {
-      .sampling = *sampling, .continue_final_message = source->continue_final_message, .engine = conversation->server->engine};
+  struct omma_request_options options = {.sampling = *sampling,
+                                         .continue_final_message = source->continue_final_message,
+                                         .engine = conversation->server->engine,
+                                         .priority = source->fields.priority,
+                                         .cache_salt = source->fields.cache_salt};
   return omma_request_create(conversation->server->model, source->messages, source->n_messages, &options, request, error);
 }
 

@@ -152,7 +152,7 @@ static bool decode(struct loading *loading, struct ommai_media_part *media, stru
   return true;
 }
 
-bool ommai_chat_media_load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
+static bool load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
   struct ommai_server *server = exchange->server;
   struct loading loading = {.exchange = exchange, .server = server, .request = request};
   loading.stop = (struct ommai_stop){
@@ -162,6 +162,13 @@ bool ommai_chat_media_load(struct ommai_exchange *exchange, struct ommai_chat_re
   if (!for_each_part(&loading, plan, error) || !check_context(&loading, error) || !take_memory(&loading, error)) return false;
   loading.cpu_end_ns = ommai_clock_thread_ns() + server->media_cpu_ms * 1000000;
   return for_each_part(&loading, decode, error);
+}
+
+bool ommai_chat_media_load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
+  int64_t start = ommai_clock_ns();
+  bool done = load(exchange, request, error);
+  if (request->n_images + request->n_videos) ommai_access_set_decode(exchange, (double)(ommai_clock_ns() - start) * 1e-9);
+  return done;
 }
 
 void ommai_chat_media_destroy(struct ommai_chat_request *request) {

@@ -13,9 +13,20 @@
 #define WHERE_SIZE 64
 #define DEFAULT_FPS 1.0
 
-static bool read_pixels(const json_t *object, struct omma_image_options *options, struct ommai_api_error *error) {
+/* A picture may become as large as the operator allows, where that was said, and no larger. */
+static bool check_area(const struct ommai_server *server, const char *field, int64_t area, struct ommai_api_error *error) {
+  int64_t most = server->image_options.max_pixels;
+  return !most || area <= most ||
+         ommai_api_fail(error, 400, field, "%s %" PRId64 " is larger than this server's limit, max_pixels %" PRId64 ".", field,
+                        area, most);
+}
+
+static bool read_pixels(const struct ommai_server *server, const json_t *object, struct omma_image_options *options,
+                        struct ommai_api_error *error) {
   if (!ommai_field_integer(object, "min_pixels", 1, INT32_MAX, &options->min_pixels, error) ||
-      !ommai_field_integer(object, "max_pixels", 1, INT32_MAX, &options->max_pixels, error)) {
+      !ommai_field_integer(object, "max_pixels", 1, INT32_MAX, &options->max_pixels, error) ||
+      !check_area(server, "max_pixels", options->max_pixels, error) ||
+      !check_area(server, "min_pixels", options->min_pixels, error)) {
     return false;
   }
   if (options->max_pixels && options->min_pixels > options->max_pixels) {
@@ -26,7 +37,8 @@ static bool read_pixels(const json_t *object, struct omma_image_options *options
 }
 
 /* Settings that are put in a wrong place or misspelt must not be ignored silently, so unknown keys are refused. */
-static bool read_processor_options(const json_t *root, struct omma_image_options *options, struct ommai_api_error *error) {
+static bool read_processor_options(const struct ommai_server *server, const json_t *root, struct omma_image_options *options,
+                                   struct ommai_api_error *error) {
   static const char FIELD[] = "mm_processor_kwargs";
   json_t *object = ommai_field_get(root, FIELD);
   const char *key;
@@ -40,7 +52,7 @@ static bool read_processor_options(const json_t *root, struct omma_image_options
       return ommai_api_fail(error, 400, FIELD, "%s: unknown key \"%.80s\"; known are min_pixels and max_pixels.", FIELD, key);
     }
   }
-  return read_pixels(object, options, error);
+  return read_pixels(server, object, options, error);
 }
 
 /* {"video": {"fps", "num_frames"}}, as vLLM has it. */
@@ -110,10 +122,10 @@ static bool add_media(const struct ommai_server *server, struct ommai_chat_reque
   struct omma_image_options options = request->image_options;
   if (json_is_object(holder)) {
     url = ommai_field_get(holder, "url");
-    if (!read_pixels(holder, &options, error)) return false;
+    if (!read_pixels(server, holder, &options, error)) return false;
   }
   if (!json_is_string(url)) return ommai_api_fail(error, 400, field, "%s has no %s with a url.", where, field);
-  if (!read_pixels(source, &options, error)) return false;
+  if (!read_pixels(server, source, &options, error)) return false;
   const char *name = NULL;
   if (!ommai_field_string(source, "uuid", &name, error)) return false;
   request->media[request->n_parts_used] =
@@ -252,8 +264,9 @@ bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool mes
   *request = (struct ommai_chat_request){
       .allocator = server->allocator, .server = server, .root = root, .image_options = server->image_options};
   struct ommai_answer_fields *fields = &request->fields;
-  if (!read_processor_options(root, &request->image_options, error) || !read_media_options(root, &request->video, error) ||
-      !read_messages(server, request, error) || !read_prompt_end(request, error)) {
+  if (!read_processor_options(server, root, &request->image_options, error) ||
+      !read_media_options(root, &request->video, error) || !read_messages(server, request, error) ||
+      !read_prompt_end(request, error)) {
     return false;
   }
   if (messages_only) return ommai_model_read(server, root, &fields->model, error);

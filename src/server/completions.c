@@ -91,7 +91,10 @@ static enum omma_status make_request(const void *context, int index, const struc
                                      struct omma_request **request, struct omma_error *error) {
   const struct completion *completion = context;
   const struct prompt *prompt = &completion->prompts[index];
-  struct omma_request_options options = {.sampling = *sampling, .engine = completion->server->engine};
+  struct omma_request_options options = {.sampling = *sampling,
+                                         .engine = completion->server->engine,
+                                         .priority = completion->fields.priority,
+                                         .cache_salt = completion->fields.cache_salt};
   return omma_request_create_tokens(completion->server->model, prompt->tokens, prompt->n_tokens, &options, request, error);
 }
 

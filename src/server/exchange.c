@@ -1,6 +1,7 @@
 #include "server/exchange.h"
 
 #include <microhttpd.h>
+#include <sodium.h>
 #include <string.h>
 
 #include "base/allocator.h"
@@ -25,6 +26,12 @@ struct ommai_exchange *ommai_exchange_create(struct ommai_server *server) {
   return exchange;
 }
 
+void ommai_exchange_make_id(struct ommai_exchange *exchange) {
+  unsigned char random[16];
+  randombytes_buf(random, sizeof random);
+  sodium_bin2hex(exchange->request_id, sizeof exchange->request_id, random, sizeof random);
+}
+
 void ommai_exchange_retain(struct ommai_exchange *exchange) { atomic_fetch_add(&exchange->references, 1); }
 
 void ommai_exchange_free_event(struct ommai_exchange *exchange, struct ommai_event *event) {
@@ -35,6 +42,7 @@ void ommai_exchange_free_event(struct ommai_exchange *exchange, struct ommai_eve
 void ommai_exchange_release(struct ommai_exchange *exchange) {
   if (!exchange || atomic_fetch_sub(&exchange->references, 1) != 1) return;
   struct ommai_server *server = exchange->server;
+  ommai_access_release(exchange);
   while (exchange->head) {
     struct ommai_event *next = exchange->head->next;
     ommai_exchange_free_event(exchange, exchange->head);
@@ -56,7 +64,8 @@ static void resume(struct ommai_exchange *exchange) {
 
 void ommai_exchange_reply(struct ommai_exchange *exchange, int status, const char *content_type, struct ommai_text *body) {
   pthread_mutex_lock(&exchange->lock);
-  if (!exchange->replied && !exchange->streaming) {
+  bool taken = !exchange->replied && !exchange->streaming;
+  if (taken) {
     if (body->failed) { /* an empty 503 needs no memory */
       ommai_text_free(body);
       status = 503;
@@ -69,6 +78,7 @@ void ommai_exchange_reply(struct ommai_exchange *exchange, int status, const cha
     exchange->waiting = false;
     resume(exchange);
   }
+  if (taken && exchange->on_reply) exchange->on_reply(exchange->on_reply_context);
   pthread_mutex_unlock(&exchange->lock);
   ommai_text_free(body);
 }

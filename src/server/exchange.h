@@ -1,4 +1,4 @@
-/* One HTTP request and its reply: where the IO thread, the workers, the watcher and the engine's thread meet.
+/* One request, of HTTP or of a batch, and its reply: where the IO thread, the workers, the watcher and the engine's thread meet.
  *
  * Lifetime: references. libmicrohttpd holds one from the headers until the reply is out or the connection is lost, the job that
  * handles it one, and each request given to the engine one. The IO thread reads the body and sends; everybody else hands over
@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "server/access.h"
 #include "server/api_error.h"
 #include "server/job_queue.h"
 #include "server/text_buffer.h"
@@ -38,6 +39,7 @@ struct ommai_exchange {
   uint64_t number;                      /* never used twice, rising */
   struct ommai_connection_clock *clock; /* of its connection; valid while the exchange is listed */
   char request_id[OMMAI_REQUEST_ID_SIZE];
+  struct ommai_access access;
 
   /* In the server's list, under the list's lock. */
   struct ommai_exchange *next, *previous;
@@ -67,6 +69,8 @@ struct ommai_exchange {
     bool close;
     struct ommai_text body;
   } reply;
+  void (*on_reply)(void *context); /* called once, under the lock, when a whole reply is there; NULL: nobody */
+  void *on_reply_context;
   struct ommai_event *head, *tail;
   size_t pending_bytes;
   int64_t last_event_ns;
@@ -76,6 +80,8 @@ struct ommai_exchange {
 
 /* A new exchange with one reference, outside the server's list; NULL when memory is out. */
 struct ommai_exchange *ommai_exchange_create(struct ommai_server *server);
+/* Gives it a random request_id. */
+void ommai_exchange_make_id(struct ommai_exchange *exchange);
 void ommai_exchange_retain(struct ommai_exchange *exchange);
 void ommai_exchange_release(struct ommai_exchange *exchange);
 

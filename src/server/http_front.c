@@ -31,14 +31,12 @@ static bool is_plain_id(const char *text) {
 }
 
 static void set_request_id(struct ommai_exchange *exchange, const char *given) {
-  unsigned char random[16];
   if (given && is_plain_id(given)) {
     memcpy(exchange->request_id, given, strlen(given) + 1);
     exchange->id_given = true;
     return;
   }
-  randombytes_buf(random, sizeof random);
-  sodium_bin2hex(exchange->request_id, sizeof exchange->request_id, random, sizeof random);
+  ommai_exchange_make_id(exchange);
 }
 
 static bool is_json_type(const char *type) {
@@ -206,13 +204,6 @@ static enum MHD_Result respond_or_wait(struct ommai_exchange *exchange, struct M
   return ready ? respond(exchange, connection, streaming) : MHD_YES;
 }
 
-static void run_job(struct ommai_job *job) {
-  struct ommai_exchange *exchange = (struct ommai_exchange *)job;
-  if (!ommai_exchange_is_gone(exchange)) exchange->route->handle(exchange);
-  ommai_server_release_body(exchange);
-  ommai_exchange_release(exchange);
-}
-
 /* The body is complete: handle the request here when it is trivial, else on a worker. */
 static void dispatch(struct ommai_exchange *exchange) {
   struct ommai_server *server = exchange->server;
@@ -237,7 +228,7 @@ static void dispatch(struct ommai_exchange *exchange) {
   }
   atomic_fetch_add(&server->n_active, 1);
   exchange->active = true;
-  exchange->job.run = run_job;
+  exchange->job.run = ommai_route_run;
   ommai_exchange_retain(exchange);
   if (ommai_job_queue_push(server->jobs, &exchange->job)) return;
   ommai_exchange_release(exchange);
@@ -290,6 +281,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   exchange->connection = connection;
   exchange->clock = clock;
   ommai_connection_clock_head(server, clock);
+  ommai_access_begin(exchange, connection, ommai_http_head_path(target), method, version);
   set_request_id(exchange, header(connection, "x-request-id"));
   ommai_server_enlist(server, exchange);
   *context = exchange;
@@ -323,12 +315,12 @@ static enum MHD_Result handle_access(void *server, struct MHD_Connection *connec
 static void handle_completed(void *context, struct MHD_Connection *connection, void **exchange_context,
                              enum MHD_RequestTerminationCode code) {
   (void)connection;
-  (void)code;
   struct ommai_server *server = context;
   struct ommai_exchange *exchange = *exchange_context;
   if (!exchange) return;
   *exchange_context = NULL;
   if (exchange->active) atomic_fetch_sub(&server->n_active, 1);
+  ommai_access_end(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
   pthread_mutex_lock(&exchange->lock);
   exchange->connection = NULL;
   exchange->gone = true;

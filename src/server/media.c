@@ -101,7 +101,9 @@ static bool read_file_url(const struct ommai_server *server, const char *url, si
   char path[PATH_MAX];
   size_t limit = server->fetch_rules.max_bytes;
   if (!server->media_root.opened) {
-    return ommai_api_fail(error, 400, "image_url", "file:// URLs are not allowed on this server.");
+    return ommai_api_fail(
+        error, 400, "image_url",
+        "file:// URLs are not allowed on this server: --allowed-local-media-path DIR allows those of a directory.");
   }
   int descriptor = path_of_url(url, url_size, path, sizeof path) ? ommai_media_root_find(&server->media_root, path) : -1;
   bool read = descriptor >= 0 &&
@@ -118,7 +120,9 @@ static bool read_remote_url(const struct ommai_server *server, const char *url, 
                             struct ommai_media_file *file, struct ommai_api_error *error) {
   struct ommai_text body;
   if (!server->fetch_rules.n_hosts) {
-    return ommai_api_fail(error, 400, "image_url", "This server fetches no pictures: send them as data: URLs.");
+    return ommai_api_fail(
+        error, 400, "image_url",
+        "This server fetches no pictures: send them as data: URLs, or start it with --allowed-media-domains HOST.");
   }
   ommai_text_init(&body, server->allocator);
   bool fetched = ommai_media_fetch(&server->fetch_rules, url, url_size, stop, &body, error);

@@ -107,7 +107,9 @@ static bool check_url(struct fetch *fetch, int status, struct ommai_api_error *e
     return ommai_api_fail(error, status, "image_url", "%s holds a user name or password, which is not supported.", what);
   }
   if (host_good) return true;
-  return ommai_api_fail(error, status, "image_url", "%s names a host that this server fetches no pictures from.", what);
+  return ommai_api_fail(error, status, "image_url",
+                        "%s names a host that this server fetches no pictures from (its --allowed-media-domains lists them).",
+                        what);
 }
 
 static void set_options(struct fetch *fetch) {

@@ -34,7 +34,8 @@ static const struct {
                              size_bounds},
     [OMMAI_GENERATION_TOKENS] = {"vllm:request_generation_tokens", "Tokens of an answer.", size_bounds},
     [OMMAI_ENCODER_TIME] = {"omma:encoder_seconds", "Seconds that a request waited for the encoder.", request_bounds},
-    [OMMAI_PREPROCESS_TIME] = {"omma:preprocess_seconds", "Seconds for resizing a request's pictures.", token_bounds},
+    [OMMAI_PREPROCESS_TIME] = {"omma:preprocess_seconds", "Seconds for fetching, decoding and resizing a request's pictures.",
+                               token_bounds},
 };
 
 void ommai_metrics_init(struct ommai_metrics *metrics) {
@@ -60,7 +61,7 @@ void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n
   pthread_mutex_unlock(&metrics->lock);
 }
 
-void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double seconds,
+void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds) {
   const struct omma_timings *timings = &result->timings;
   if (result->finish != OMMA_FINISH_STOP && result->finish != OMMA_FINISH_LENGTH) return;
@@ -71,7 +72,7 @@ void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_resul
   ommai_metrics_observe(metrics, OMMAI_PROMPT_TOKENS, (double)result->n_prompt_tokens);
   ommai_metrics_observe(metrics, OMMAI_GENERATION_TOKENS, (double)result->n_completion_tokens);
   if (timings->preprocess > 0) {
-    ommai_metrics_observe(metrics, OMMAI_PREPROCESS_TIME, timings->preprocess);
+    ommai_metrics_observe(metrics, OMMAI_PREPROCESS_TIME, decode_image + timings->preprocess);
     ommai_metrics_observe(metrics, OMMAI_ENCODER_TIME, timings->encode);
   }
   if (result->n_completion_tokens > 1) {
@@ -144,14 +145,22 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
     double value;
   } values[] = {
       {"vllm:num_requests_running", "gauge", "Requests that the engine works on.", (double)stats->n_running},
-      {"vllm:num_requests_waiting", "gauge", "Requests that wait for the engine.", (double)stats->n_waiting},
+      {"vllm:num_requests_waiting", "gauge", "Requests that wait for the engine, or for pages to go on.",
+       (double)stats->n_waiting},
       {"vllm:kv_cache_usage_perc", "gauge", "Pages of keys and values in use; 1 is all.", pages},
-      {"vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up; this version keeps no prompts.", 0},
-      {"vllm:prefix_cache_hits_total", "counter", "Prompt tokens found; this version keeps no prompts.", 0},
+      {"vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up among those of earlier prompts.",
+       (double)stats->prefix_cache_queries},
+      {"vllm:prefix_cache_hits_total", "counter", "Prompt tokens whose keys and values an earlier prompt had left.",
+       (double)stats->prefix_cache_hits},
       {"vllm:mm_cache_queries_total", "counter", "Pictures looked up in the encoder's cache.", (double)queries},
       {"vllm:mm_cache_hits_total", "counter", "Pictures encoded before for an earlier request or choice.",
        (double)stats->encoder_cache_hits},
-      {"vllm:num_preemptions_total", "counter", "Requests that lost their pages; this version takes none away.", 0},
+      {"vllm:num_preemptions_total", "counter", "Times that a request gave its pages up for older ones and went on later.",
+       (double)stats->n_preemptions},
+      {"vllm:spec_decode_num_drafts_total", "counter", "Guesses of the next tokens.", (double)stats->n_drafts},
+      {"vllm:spec_decode_num_draft_tokens_total", "counter", "Guessed tokens.", (double)stats->draft_tokens},
+      {"vllm:spec_decode_num_accepted_tokens_total", "counter", "Guessed tokens that were right.",
+       (double)stats->accepted_tokens},
       {"vllm:prompt_tokens_total", "counter", "Prompt tokens of ended requests.", (double)stats->prompt_tokens},
       {"vllm:generation_tokens_total", "counter", "Tokens of ended answers.", (double)stats->generation_tokens},
       {"omma:pictures_prepared_ahead_total", "counter", "Pictures and videos made ready while another request was running.",
@@ -169,6 +178,11 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
     write_value(writer, values[i].name, values[i].type, values[i].help, values[i].value);
   }
+  begin(writer, "vllm:cache_config_info", "gauge", "Pages of keys and values: their number, and tokens in each.");
+  ommai_text_format(writer->out,
+                    "vllm:cache_config_info{%s,block_size=\"%d\",enable_prefix_caching=\"%s\",num_gpu_blocks=\"%" PRId64
+                    "\"} 1\n",
+                    writer->labels, OMMA_ATTENTION_PAGE_TOKENS, stats->prefix_cache ? "True" : "False", stats->kv_pages);
   begin(writer, "omma:encoder_batch_images", "summary", "Pictures in a pass through the encoder.");
   ommai_text_format(writer->out, "omma:encoder_batch_images_sum{%s} %" PRId64 "\n", writer->labels, stats->images);
   ommai_text_format(writer->out, "omma:encoder_batch_images_count{%s} %" PRId64 "\n", writer->labels, stats->encoder_passes);

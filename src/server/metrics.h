@@ -45,9 +45,9 @@ void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_n
 /* Counts pictures that were made ready while the engine was at work on another request. */
 void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_pictures);
 
-/* Observes what a finished request tells. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
+/* Observes what a finished request tells. decode_image: seconds for fetching and decoding its pictures. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
  * none. */
-void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double seconds,
+void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds);
 
 /* Writes everything, with the engine's own counters. */

@@ -31,9 +31,15 @@ static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
                     usage->prompt_tokens, usage->prompt_tokens + usage->completion_tokens, usage->completion_tokens);
 }
 
+static void add_prompt_details(struct ommai_text *out, const struct ommai_usage *usage) {
+  if (usage->cached_tokens < 0) return;
+  ommai_text_format(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%" PRId64 "}", usage->cached_tokens);
+}
+
 void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage) {
   if (usage) {
     add_usage(out, usage);
+    add_prompt_details(out, usage);
     ommai_text_add(out, "}");
   }
   ommai_text_add(out, "}\n\n");
@@ -53,7 +59,8 @@ void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_pa
 void ommai_reply_add_whole_usage(struct ommai_text *out, const struct ommai_usage *usage) {
   ommai_text_add(out, ",\"service_tier\":null,\"system_fingerprint\":null");
   add_usage(out, usage);
-  ommai_text_add(out, ",\"prompt_tokens_details\":null,\"completion_tokens_details\":null}");
+  add_prompt_details(out, usage);
+  ommai_text_add(out, ",\"completion_tokens_details\":null}");
 }
 
 size_t ommai_reply_token_text(const struct omma_model *model, int32_t token, char text[OMMAI_TOKEN_TEXT_SIZE]) {

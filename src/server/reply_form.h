@@ -19,6 +19,7 @@ struct ommai_reply_head {
 
 struct ommai_usage {
   int64_t prompt_tokens, completion_tokens;
+  int64_t cached_tokens; /* of the prompt; -1: not known yet */
 };
 
 /* Log-probabilities of an answer's tokens, or a stretch of them: JSON lists without their brackets; which are in use is the form's. */

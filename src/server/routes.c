@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/endpoints.h"
+#include "server/server_state.h"
 
 static const struct ommai_route routes[] = {
     {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat},
@@ -23,6 +24,19 @@ const struct ommai_route *ommai_route_find(const char *path) {
     if (!strcmp(routes[i].path, path)) return &routes[i];
   }
   return NULL;
+}
+
+void ommai_route_run(struct ommai_job *job) {
+  struct ommai_exchange *exchange = (struct ommai_exchange *)job;
+  if (!ommai_exchange_is_gone(exchange)) exchange->route->handle(exchange);
+  ommai_server_release_body(exchange);
+  ommai_exchange_release(exchange);
+}
+
+size_t ommai_route_index(const struct ommai_route *route) { return (size_t)(route - routes); }
+
+const struct ommai_route *ommai_route_at(size_t index) {
+  return index < sizeof routes / sizeof routes[0] ? &routes[index] : NULL;
 }
 
 bool ommai_route_needs_key(const char *path, bool metrics_open) {

@@ -19,6 +19,13 @@ struct ommai_route {
 /* The route of a path, NULL where there is none. */
 const struct ommai_route *ommai_route_find(const char *path);
 
+/* The job of an exchange: hands it to its route, and gives back its body and the job's reference. On a worker. */
+void ommai_route_run(struct ommai_job *job);
+
+/* Places in the table, from 0 on; NULL behind the last. */
+size_t ommai_route_index(const struct ommai_route *route);
+const struct ommai_route *ommai_route_at(size_t index);
+
 /* True for paths that the API key protects, whether or not they exist: all but those of health checks, and /metrics where it is
  * open. */
 bool ommai_route_needs_key(const char *path, bool metrics_open);

@@ -38,6 +38,7 @@
 #include "base/error.h"
 #include "server/http_front.h"
 #include "server/listener.h"
+#include "server/log_line.h"
 #include "server/server_state.h"
 #include "server/watcher.h"
 
@@ -151,9 +152,13 @@ bool ommai_server_has_model(const struct ommai_server *server, const char *name)
 
 void ommai_server_log(struct ommai_server *server, const char *what, const struct omma_error *error) {
   if (!server->log) return;
-  struct omma_error line = *error;
-  ommai_error_prefix(&line, "%s", what);
-  server->log(server->log_context, line.message);
+  struct ommai_log_line line;
+  ommai_log_line_begin(&line, server->allocator, server->log_json, "error", "failure");
+  ommai_log_line_string(&line, "while", what);
+  ommai_log_line_string(&line, "message", error->message);
+  const char *text = ommai_log_line_end(&line);
+  if (text) server->log(server->log_context, text);
+  ommai_log_line_free(&line);
 }
 
 static char *copy_string(const struct ommai_server *server, const char *text) {
@@ -250,6 +255,9 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->metrics_without_key = options->metrics_without_key;
   server->log = options->log;
   server->log_context = options->log_context;
+  server->log_json = options->log_json;
+  server->log_access = options->log_access;
+  server->log_requests = options->log_requests;
   server->created = (int64_t)time(NULL);
 }
 
@@ -262,6 +270,10 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
   if (options->allowed_local_media_path) {
     OMMAI_TRY(ommai_media_root_open(options->allowed_local_media_path, &server->media_root, error));
   }
+  if (options->unlogged_paths) {
+    server->unlogged_paths = copy_string(server, options->unlogged_paths);
+    if (!server->unlogged_paths) return ommai_fail_memory(error, "unlogged paths", 1);
+  }
   return take_media_hosts(server, options, error);
 }
 
@@ -273,6 +285,7 @@ static void init_locks(struct ommai_server *server) {
   pthread_cond_init(&server->list_changed, &attributes);
   pthread_condattr_destroy(&attributes);
   ommai_metrics_init(&server->metrics);
+  ommai_http_metrics_init(&server->http_metrics);
 }
 
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
@@ -292,17 +305,21 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   made->engine = engine;
   made->listener = -1;
   omma_model_get_info(model, &made->info);
+  made->info.max_model_len = omma_engine_max_model_len(engine);
   init_locks(made);
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
-  OMMAI_TRY_GOTO(
-      ommai_listener_open(options->host ? options->host : "127.0.0.1", options->port, &made->listener, &made->port, error),
-      failed);
+  const char *host = options->host ? options->host : "127.0.0.1";
+  if (!options->offline) {
+    OMMAI_TRY_GOTO(ommai_listener_open(host, options->port, &made->listener, &made->port, error), failed);
+  }
   OMMAI_TRY_GOTO(
       ommai_job_queue_create(n_workers, or_default(options->job_queue_limit, DEFAULT_JOBS), allocator, &made->jobs, error),
       failed);
-  OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
-  OMMAI_TRY_GOTO(ommai_http_start(made, error), failed);
+  if (!options->offline) {
+    OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);
+    OMMAI_TRY_GOTO(ommai_http_start(made, error), failed);
+  }
   *server = made;
   return OMMA_OK;
 failed:
@@ -386,10 +403,10 @@ void ommai_server_destroy(struct ommai_server *server) {
     ommai_http_quiesce(server);
     end_requests(server);
     ommai_http_stop(server);
-    pthread_mutex_lock(&server->list_lock);
-    wait_for_zero(server, &server->n_exchanges, 0);
-    pthread_mutex_unlock(&server->list_lock);
   }
+  pthread_mutex_lock(&server->list_lock);
+  wait_for_zero(server, &server->n_exchanges, 0);
+  pthread_mutex_unlock(&server->list_lock);
   ommai_watcher_destroy(server->watcher);
   ommai_job_queue_destroy(server->jobs);
   if (server->listener >= 0) close(server->listener);
@@ -397,11 +414,13 @@ void ommai_server_destroy(struct ommai_server *server) {
   ommai_api_keys_free(&server->api_keys, server->allocator);
   ommai_cross_origin_free(&server->cross_origin);
   ommai_media_root_close(&server->media_root);
+  free_string(server, server->unlogged_paths);
   for (size_t i = 0; i < server->fetch_rules.n_hosts; i++) free_string(server, server->media_hosts[i]);
   if (server->fetch_started) ommai_media_fetch_end();
   pthread_cond_destroy(&server->list_changed);
   pthread_mutex_destroy(&server->list_lock);
   ommai_metrics_destroy(&server->metrics);
+  ommai_http_metrics_destroy(&server->http_metrics);
   ommai_media_budget_destroy(&server->media_budget);
   ommai_release(server->allocator, server, 1, sizeof *server);
 }

@@ -1,4 +1,4 @@
-/* The OpenAI-compatible HTTP server over one model and one engine. It uses nothing of the engine but omma.h.
+/* The OpenAI-compatible server over one model and one engine. It uses nothing of the engine but omma.h.
  *
  * Usual order: ommai_server_create (listens at once) -> ommai_server_port -> ommai_server_run until a descriptor becomes readable
  * -> ommai_server_destroy -> omma_engine_destroy. */
@@ -18,6 +18,7 @@ struct omma_cross_origin_options {
 
 /* Zero-initialised: the defaults. All strings are copied. */
 struct omma_server_options {
+  bool offline;     /* no socket: requests come from server/batch_request.h alone; what concerns connections has no meaning */
   const char *host; /* address or name to listen on; NULL: 127.0.0.1 */
   int port;         /* 0: any free one */
 
@@ -37,7 +38,7 @@ struct omma_server_options {
   int64_t limit_images_per_prompt; /* 0: 64; negative: no images */
   int64_t limit_videos_per_prompt; /* the same of videos */
   struct omma_image_limits image_limits;
-  struct omma_image_options image_options; /* default min/max pixels; a request's mm_processor_kwargs win */
+  struct omma_image_options image_options; /* default min/max pixels; a request may have its own, none above this max_pixels */
   /* With `seeded`, requests without a seed of their own get one that follows from `seed` and from how many such came before; else a
    * random one. */
   bool seeded;
@@ -70,9 +71,14 @@ struct omma_server_options {
   int64_t keep_alive_ms;           /* a comment line goes out after so much silence in a stream; 0: 5,000 */
   int64_t drain_ms;                /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
 
-  /* Gets one line per internal failure (those that a client sees as status 500), from any thread; NULL: none. */
+  /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal failure (those that a client sees as
+   * status 500), and those asked for below. Keys, texts and pictures are in none; what clients send is escaped. */
   void (*log)(void *context, const char *line);
   void *log_context;
+  bool log_json;              /* each line is a JSON object, else text */
+  bool log_access;            /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
+  const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
+  bool log_requests;          /* a line per chat or completion when it is understood: its id and settings */
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
 };
@@ -85,7 +91,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
 /* Whether create would take these keys, for those who want to know before a model is loaded. Errors: ARGUMENT (field "api_key"). */
 enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error);
 
-/* The port listened on. */
+/* The port listened on; 0: none. */
 int ommai_server_port(const struct ommai_server *server);
 
 /* True when only programs of this machine can connect: the address listened on is a loopback one. */

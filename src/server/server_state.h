@@ -9,6 +9,7 @@
 #include "server/connection_clock.h"
 #include "server/cross_origin.h"
 #include "server/exchange.h"
+#include "server/http_metrics.h"
 #include "server/job_queue.h"
 #include "server/media_budget.h"
 #include "server/media_fetch.h"
@@ -54,11 +55,14 @@ struct ommai_server {
   int64_t created; /* seconds of the calendar */
   void (*log)(void *context, const char *line);
   void *log_context;
+  bool log_json, log_access, log_requests;
+  char *unlogged_paths; /* with commas between, or NULL */
   int listener, port;
   struct MHD_Daemon *daemon;
   struct ommai_job_queue *jobs;
   struct ommai_watcher *watcher;
   struct ommai_metrics metrics;
+  struct ommai_http_metrics http_metrics;
   struct ommai_media_budget media_budget;
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/endpoints.h"
+#include "server/process_metrics.h"
 #include "server/server_state.h"
 
 static void reply_json(struct ommai_exchange *exchange, struct ommai_text *body) {
@@ -39,6 +40,8 @@ void ommai_endpoint_metrics(struct ommai_exchange *exchange) {
   omma_engine_get_stats(server->engine, &stats);
   ommai_text_init(&body, exchange->allocator);
   ommai_metrics_write(&server->metrics, &stats, server->model_names[0], &body);
+  ommai_http_metrics_write(&server->http_metrics, &body);
+  ommai_process_metrics_write(&body);
   ommai_exchange_reply(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
 }
 

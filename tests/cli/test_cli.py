@@ -13,12 +13,13 @@ import signal
 import struct
 import subprocess
 import time
+import urllib.request
 
 import pytest
 
 from omma_program import refused
 
-COMMANDS = ["chat", "run", "serve", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
+COMMANDS = ["chat", "run", "serve", "batch", "encode", "preprocess", "plan", "tokenize", "detokenize", "info", "verify", "bench attention",
             "bench encoder", "bench decode", "bench serve"]
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 TEXTS = ["two red circles", "", " leading and trailing ", "line\nbreak\ttab", "Grüße, 世界, 🙂", "<|im_start|>user\nhi<|im_end|>"]
@@ -425,7 +426,9 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     assert "published values" in model["published_values"]
     done = omma("plan", tmp_path / "config.json")
     text = done.stdout.decode()
-    assert done.returncode == 0 and done.stderr == b"" and "1024x1024" in text
+    assert done.returncode == 0 and "1024x1024" in text
+    # The larger ones may not fit into the memory of the machine that this runs on.
+    assert all("fit" in line or "the weights take" in line for line in done.stderr.decode().splitlines())
     for part in (family, f"{n_layers} layers", "segments", "windows", "keys and values", "total",
                  f"preprocessor_config.json   not found: {model['published_values']}"):
         assert part in text
@@ -566,7 +569,7 @@ def test_chat_json(omma, model, pictures):
     assert usage["prompt_tokens"] == len(answer["prompt_token_ids"])
     assert usage["total_tokens"] == usage["prompt_tokens"] + 5
     assert isinstance(answer["text"], str) and answer["boxes"] == []
-    assert set(answer["timings"]) == {"queue", "preprocess", "encode", "prefill", "decode"}
+    assert set(answer["timings"]) == {"decode_image", "queue", "preprocess", "encode", "prefill", "decode"}
     assert [entry["id"] for entry in answer["logprobs"]] == answer["token_ids"]
     for entry in answer["logprobs"]:
         assert entry["logprob"] <= 0 and len(entry["top"]) == 2
@@ -636,6 +639,68 @@ def test_chat_seed(omma, model):
 
 def test_chat_prompt_too_long(omma, model):
     refused(omma("chat", "--model", model, "--max-model-len", "64", "--prompt", "one two three " * 100), 1, "64")
+
+
+def test_a_picture_that_cannot_fit_is_refused_before_weights_are_packed(omma, model, no_weights, pictures):
+    """The model has no weights here: had they been looked for, the message would be another."""
+    question = ["chat", "--model", no_weights, "--image", pictures / "meadow_163x97.jpg", "--min-pixels", "500000", "--prompt", "hello"]
+    refused(omma(*question, "--kv-cache-bytes", "128K"), 1, "tokens", "of pictures", "--max-pixels", "--kv-cache-bytes")
+    error = omma(*question, "--kv-cache-bytes", "128K").stderr.decode()
+    assert "kv_cache_bytes" not in error
+    enough = re.search(r"--kv-cache-bytes (\d+M)", error)[1]
+    refused(omma(*question, "--kv-cache-bytes", enough), 1, "safetensors")
+    refused(omma(*question, "--max-model-len", "100"), 1, "maximum context length is 100 tokens", "--max-pixels")
+    refused(omma("chat", "--model", no_weights, "--prompt", "hello " * 1000, "--kv-cache-bytes", "128K"), 1, "shorten the prompt")
+
+
+def test_plan_warns_of_pictures_that_do_not_fit(omma, no_weights):
+    small = ["--kv-cache-bytes", "256K"]
+    done = omma("plan", no_weights, "1000x1000", "100x100", *small, "--max-pixels", "1M")
+    warnings = done.stderr.decode().splitlines()
+    assert done.returncode == 0 and len(warnings) == 1, warnings
+    assert "1000x1000" in warnings[0] and "--max-pixels" in warnings[0] and "--kv-cache-bytes" in warnings[0]
+    bytes_needed = re.search(r"--kv-cache-bytes (\d+M)", warnings[0])[1]
+    assert not omma("plan", no_weights, "1000x1000", "--max-pixels", "1M", "--kv-cache-bytes", bytes_needed).stderr
+    assert not omma("plan", no_weights, "1000x1000", "--max-pixels", "1M").stderr
+
+
+def test_plan_warns_of_weights_that_do_not_fit(omma, tmp_path):
+    shutil.copy(GOLDEN.parent / "data/configs/qwen3-vl-235b-a22b.json", tmp_path / "config.json")
+    warnings = omma("plan", tmp_path, "--dtype", "f32").stderr.decode()
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    if free < 900e9:
+        assert re.search(r"the weights take 8\d\d GiB, and [0-9.]+ [MG]iB of memory are free", warnings), warnings
+
+
+def test_plan_tells_what_is_free(omma, no_weights):
+    assert re.search(r"free on this machine +[0-9.]+ [KMGT]iB", omma("plan", no_weights).stdout.decode())
+    plan = omma.json("plan", no_weights, "--kv-cache-bytes", "1M", "--json")["memory"]
+    assert plan["max_model_len"] == plan["kv_cache_tokens"]
+
+
+def test_verbose_tells_where_the_time_went(omma, model, pictures):
+    done = omma("chat", "--model", model, "-v", "--image", pictures / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2")
+    assert re.search(r"decode image 0\.\d+ s, preprocess .* together \d+\.\d+ s", done.stderr.decode())
+    timings = omma.json("chat", "--model", model, "--image", pictures / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2",
+                        "--json")["timings"]
+    assert list(timings) == ["decode_image", "queue", "preprocess", "encode", "prefill", "decode"] and timings["decode_image"] > 0
+
+
+def test_serve_states_the_context_that_fits(omma, model):
+    process = subprocess.Popen([omma.path, "serve", "--model", model, "--port", "0", "--kv-cache-bytes", "128K"],
+                               stderr=subprocess.PIPE)
+    said = process.stderr.readline().decode()
+    fits = int(re.search(r"may have (\d+) tokens together, not", said)[1])
+    assert "warning" in said and "--kv-cache-bytes" in said and f"--max-model-len {fits}" in said
+    line = said
+    while "http://" not in line:
+        line = process.stderr.readline().decode()
+    address = re.search(r"http://127\.0\.0\.1:\d+/v1", line)[0]
+    with urllib.request.urlopen(address + "/models") as reply:
+        assert json.load(reply)["data"][0]["max_model_len"] == fits
+    process.terminate()
+    assert process.wait(60) == 0
+    process.stderr.close()
 
 
 def test_chat_without_a_box(omma, model, pictures, tmp_path):
@@ -869,7 +934,8 @@ def test_another_chat_template(omma, model, tmp_path):
         refused(omma(*words), 1, "no chat template", "--trust-family-chat-template")
     # What asks nothing of a chat does not care.
     assert omma("plan", "--model", folder).returncode == 0
-    bench = omma("bench", "decode", "--model", folder, "--threads", "1", "--context", "8", "--tokens", "2", "--json")
+    bench = omma("bench", "decode", "--model", folder, "--threads", "1", "--context", "8", "--tokens", "2", "--repeat", "1",
+                 "--warmup", "0", "--json")
     assert bench.returncode == 0 and b"template" not in bench.stderr
 
 
@@ -931,7 +997,7 @@ def test_bench_encoder(omma, model, sizes, batch):
     assert result["peak_gflops"] == max(result["peaks"]) and len(result["peaks"]) == 4 and result["planned_bytes"] > 0
     doubtful = result["times_peak"] < 1 or min(result["peaks"]) < 0.95 * max(result["peaks"])
     assert (result["peak_note"] is not None) == doubtful
-    assert result["slices"]["number"] > 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
+    assert result["slices"]["number"] >= 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
     assert (result["separate"] is None) == (result["n_pictures"] == 1)
     if result["separate"]:
         ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]
@@ -983,6 +1049,22 @@ def test_bench_decode(omma, name):
     assert long - short == 56 * config["num_hidden_layers"] * kept * 4
 
 
+def test_bench_decode_of_many_answers(omma, model):
+    result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 64, "--context", "70", "--repeat", 1,
+                       "--warmup", 0, "--batch", 3, "--temperature", 0.8, "--top-p", 0.9, "--json")
+    (context,) = result["contexts"]
+    assert result["batch"] == 3 and 0 <= result["draw_and_schedule_share"] < 1
+    assert context["decode_tokens_per_s"] == pytest.approx(3e3 / context["decode_ms_min"])
+    assert "prefill_ms_min" not in context
+
+
+def test_plan_counts_requests_at_once(omma, model):
+    one, many = (omma.json("plan", model, "640x480", "--kv-cache-bytes", "64M", "--max-num-seqs", n, "--json")["memory"] for n in (1, 32))
+    assert (one["max_sequences"], many["max_sequences"]) == (1, 32)
+    assert many["table_bytes"] > one["table_bytes"] and many["request_bytes"] == one["request_bytes"]
+    assert many["total_bytes"] - one["total_bytes"] >= 31 * one["request_bytes"]
+
+
 def test_bench_decode_refuses(omma, no_weights):
     words = ["bench", "decode", "--model", no_weights, "--context"]
     for lengths in ("", "0", "7,", "7,x", "1x2", ",".join(["7"] * 65)):
@@ -1009,7 +1091,6 @@ def wait_for_line(process, pattern, seconds=60):
 def test_serve_starts_and_stops(omma, model):
     words = [omma.path, "serve", model, "--port", "0", "--max-num-seqs", "4", "--limit-mm-per-prompt", '{"image": 2, "video": 0}']
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        wait_for_line(process, r"warning: .*--max-num-seqs")
         port = int(wait_for_line(process, r"http://127\.0\.0\.1:(\d+)/v1").group(1))
         assert port > 0
         process.send_signal(signal.SIGINT)

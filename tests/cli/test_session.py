@@ -201,6 +201,35 @@ def test_pictures_however_their_path_is_written(session, odd_names):
     assert terminal.tell("What is this?").strip()
 
 
+def test_verbose_tells_what_each_answer_took(session):
+    terminal = session("-v")
+    for _ in range(2):
+        assert re.search(r"prompt tokens, 4 answer tokens; decode image .* together", terminal.tell("Hello"))
+
+
+def test_a_full_context_has_a_way_out(session, pictures):
+    """What fills it is said, and the question's picture waits for the new conversation."""
+    terminal = session("--max-model-len", "160", "--max-tokens", "60")
+    terminal.tell("Hello")
+    terminal.tell(f"/image {pictures}/tile_64x64.png")
+    said = terminal.tell("Hello " * 10)
+    for _ in range(3):
+        if "taken back" in said:
+            break
+        terminal.tell(f"/image {pictures}/tile_64x64.png")
+        said = terminal.tell("Hello " * 10)
+    assert re.search(r"the conversation so far fills \d+ of 160 tokens.*/reset.*its pictures wait", said), said
+    assert "the pictures of the last question wait" in terminal.tell("/reset")
+    assert "taken back" not in terminal.tell("What is this?")
+    assert "(a new conversation)" in terminal.tell("/reset")
+
+
+def test_a_question_that_never_fits_says_so(session):
+    terminal = session("--max-model-len", "100")
+    said = terminal.tell("many words " * 100)
+    assert "does not fit by itself" in said and "shorten the prompt" in said and "/reset" not in said
+
+
 def test_a_tilde_is_home(session, odd_names, home):
     shutil.copy(odd_names / "a.png", home)
     terminal = session()

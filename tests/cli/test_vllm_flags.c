@@ -36,11 +36,14 @@ static struct outcome parse(int argc, char **argv) {
   return outcome;
 }
 
+/* Also --no-NAME of those that have it. */
 static bool is_own(const char *name) {
   for (size_t g = 0; g < OMMAI_MAX_OPTION_GROUPS && ommai_command_serve.groups[g]; g++) {
     const struct ommai_option_group *group = ommai_command_serve.groups[g];
     for (size_t i = 0; i < group->n_options; i++) {
-      if (strcmp(group->options[i].name, name) == 0) return true;
+      const struct ommai_option *option = &group->options[i];
+      bool negated = option->negatable && strncmp(name, "no-", 3) == 0;
+      if (strcmp(option->name, negated ? name + 3 : name) == 0) return true;
     }
   }
   return false;
@@ -128,6 +131,9 @@ static void spellings(void **state) {
     const char *words[3], *said; /* NULL: accepted */
   } cases[] = {
       {{"--enforce_eager", "DIR"}, NULL},
+      {{"--no_enable_log_requests", "DIR"}, NULL},
+      {{"--disable-uvicorn-access-log", "--no-disable-uvicorn-access-log", "DIR"}, NULL},
+      {{"--no-log-format", "DIR"}, "unknown option"},
       {{"--no_async_scheduling", "DIR"}, NULL},
       {{"--block_size=16", "DIR"}, NULL},
       {{"-tp", "1", "DIR"}, NULL},

@@ -1,7 +1,8 @@
 /* A library to preload: one call of the C library fails, as if memory, descriptors or a disk gave out. Counts over all threads, from the
  * start of main.
  *
- *   OMMA_FAIL_CALL    malloc (with calloc, realloc and the aligned ones), read (with pread), open, mmap
+ *   OMMA_FAIL_CALL    malloc (with calloc, realloc and the aligned ones), read (with pread), open, mmap, thread; and of sockets accept,
+ *                     receive and send (with sendmsg)
  *   OMMA_FAIL_AT      which call fails, from 1; 0 or none: no call
  *   OMMA_FAIL_REPORT  a file that gets the number of calls when the process ends in order
  *
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* glibc's own names for what is replaced here. */
@@ -137,4 +140,42 @@ void *mmap(void *address, size_t size, int protection, int flags, int file, off_
   if (spared || !fails("mmap")) return next(address, size, protection, flags, file, offset);
   errno = ENOMEM;
   return MAP_FAILED;
+}
+
+int accept4(int socket, struct sockaddr *address, socklen_t *size, int flags) {
+  static int (*next)(int, struct sockaddr *, socklen_t *, int);
+  if (!next) find("accept4", &next);
+  if (!fails("accept")) return next(socket, address, size, flags);
+  errno = ENFILE;
+  return -1;
+}
+
+ssize_t recv(int socket, void *buffer, size_t size, int flags) {
+  static ssize_t (*next)(int, void *, size_t, int);
+  if (!next) find("recv", &next);
+  if (!fails("receive")) return next(socket, buffer, size, flags);
+  errno = ECONNRESET;
+  return -1;
+}
+
+ssize_t send(int socket, const void *buffer, size_t size, int flags) {
+  static ssize_t (*next)(int, const void *, size_t, int);
+  if (!next) find("send", &next);
+  if (!fails("send")) return next(socket, buffer, size, flags);
+  errno = EPIPE;
+  return -1;
+}
+
+ssize_t sendmsg(int socket, const struct msghdr *message, int flags) {
+  static ssize_t (*next)(int, const struct msghdr *, int);
+  if (!next) find("sendmsg", &next);
+  if (!fails("send")) return next(socket, message, flags);
+  errno = EPIPE;
+  return -1;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+  static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+  if (!next) find("pthread_create", &next);
+  return fails("thread") ? EAGAIN : next(thread, attributes, start, argument);
 }

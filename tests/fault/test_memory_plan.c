@@ -187,7 +187,8 @@ static void plans_do_not_need_weights(void **state) {
     assert_int_equal(plan->total_bytes, plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
                                             plan->language_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes +
                                             plan->max_sequences * plan->request_bytes);
-    assert_int_equal(plan->kv_cache_tokens, 1024);
+    assert_int_equal(plan->kv_cache_tokens, OMMA_DEFAULT_MAX_SEQUENCES * 1024);
+    assert_int_equal(plan->max_model_len, 1000);
     struct omma_model_info info;
     omma_model_get_info(models[1], &info);
     assert_int_equal(plan->weight_bytes, info.weight_bytes);

@@ -18,6 +18,7 @@ def pytest_addoption(parser):
     parser.addoption("--fake", default=os.environ.get("OMMA_FAKE_SERVER"), help="the server over the scripted engine")
     parser.addoption("--omma", default=os.environ.get("OMMA_BINARY"), help="the program to test")
     parser.addoption("--model", default=str(GOLDEN / "qwen3_vl_tied"), help="a model directory with weights")
+    parser.addoption("--full", action="store_true", help="more runs of the tests that can have any number of them")
 
 
 def pytest_configure(config):

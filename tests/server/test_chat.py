@@ -158,6 +158,26 @@ def test_pixel_limits_reach_the_engine(start):
 
 
 @pytest.mark.real_too
+def test_a_request_stays_within_the_operators_pixels(start, kind):
+    """vLLM lets a request's processor options win; here the operator's limit is one."""
+    server = start(max_pixels=100000)
+    part = {"type": "image_url", "image_url": {"url": data_url(png(64, 64))}}
+    text = {"type": "text", "text": "what?"}
+    assert server.chat([part, text], max_tokens=1, mm_processor_kwargs={"max_pixels": 100000}).status == 200
+    too_large = [
+        {"content": [part, text], "mm_processor_kwargs": {"max_pixels": 100001}},
+        {"content": [part, text], "mm_processor_kwargs": {"min_pixels": 100001}},
+        {"content": [{**part, "max_pixels": 100001}, text]},
+        {"content": [{**part, "image_url": {**part["image_url"], "min_pixels": 100001}}, text]},
+    ]
+    for fields in too_large:
+        reply = server.chat(max_tokens=1, **fields)
+        assert reply.status == 400 and "100001" in reply.error["message"] and "max_pixels 100000" in reply.error["message"]
+        assert reply.error["param"] in ("max_pixels", "min_pixels")
+
+
+
+@pytest.mark.real_too
 def test_pictures_are_sniffed(server):
     for data, kind in ((png(), "image/jpeg"), (JPEG, "text/plain"), (png(), ""), (png(40, 30), "image/png")):
         reply = server.chat(messages=[{"role": "user", "content": [text_part("What?"), image_part(data, kind)]}], max_tokens=2)
@@ -224,7 +244,7 @@ def test_stream_on_the_wire(server):
         assert list(event["choices"][0]["delta"]) == ["content"] and event["choices"][0]["finish_reason"] is None
         assert "usage" not in event
     assert events[3]["choices"][0]["finish_reason"] in ("stop", "length") and "stop_reason" in events[3]["choices"][0]
-    assert events[4]["choices"] == [] and list(events[4]["usage"]) == ["prompt_tokens", "total_tokens", "completion_tokens"]
+    assert events[4]["choices"] == [] and list(events[4]["usage"]) == USAGE_KEYS[:4]
     assert events[4]["usage"]["completion_tokens"] == 3
 
 

@@ -37,9 +37,9 @@ def bad_image(url):
     (data_url(JPEG[:-20], "image/jpeg"), "image", "image file is truncated"),
     ("data:image/png,plain", "image_url", "base64"),
     ("data:image/png;base64", "image_url", "comma"),
-    ("file:///etc/passwd", "image_url", "not allowed"),
+    ("file:///etc/passwd", "image_url", "--allowed-local-media-path"),
     ("ftp://example.com/a.png", "image_url", "ftp://"),
-    ("http://127.0.0.1/a.png", "image_url", ""),
+    ("http://127.0.0.1/a.png", "image_url", "--allowed-media-domains"),
     ("", "image_url", ""),
 ])
 def test_bad_pictures(server, url, param, part):
@@ -48,7 +48,7 @@ def test_bad_pictures(server, url, param, part):
 
 @pytest.mark.real_too
 def test_unknown_model(server):
-    check(server.chat(model="x"), 404, "NotFoundError", "model", "The model `x` does not exist.")
+    check(server.chat(model="x"), 404, "NotFoundError", "model", "The model `x` does not exist. Served here: `test-model`.")
 
 
 @pytest.mark.real_too

@@ -15,9 +15,15 @@ NAMES = (
     "vllm:request_prompt_tokens vllm:request_generation_tokens omma:encoder_seconds omma:preprocess_seconds "
     "omma:encoder_cache_bytes omma:encoder_cache_hits_total omma:encoder_cache_misses_total "
     "omma:pictures_prepared_ahead_total omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
-    "omma:workspace_bytes"
+    "omma:workspace_bytes http_requests_total http_request_duration_seconds http_request_duration_highr_seconds "
+    "process_virtual_memory_bytes process_resident_memory_bytes process_start_time_seconds process_cpu_seconds_total "
+    "process_open_fds process_max_fds "
+    "vllm:cache_config_info vllm:spec_decode_num_drafts_total vllm:spec_decode_num_draft_tokens_total "
+    "vllm:spec_decode_num_accepted_tokens_total"
 ).split()
 LINE = re.compile(r'^([a-z0-9_:]+)\{engine="0",model_name="[^"]+"((?:,[a-z_]+="[^"]*")*)\} (\S+)$')
+# Of the program and of its HTTP: without the engine's labels.
+OTHER_LINE = re.compile(r'^((?:http|process)_[a-z_]+)(\{(?:[a-z_]+="[^"]*",?)+\})? (\S+)$')
 
 
 def read(server):
@@ -30,8 +36,8 @@ def read(server):
         if line.startswith("# TYPE "):
             types[line.split()[2]] = line.split()[3]
         elif not line.startswith("# HELP "):
-            name, labels, value = LINE.match(line).groups()
-            samples[name + labels] = float(value)
+            name, labels, value = (LINE.match(line) or OTHER_LINE.match(line)).groups()
+            samples[name + (labels or "")] = float(value)
     return samples, types
 
 
@@ -73,7 +79,7 @@ def test_histograms_count_requests(server):
         assert after[name + "_count"] == before[name + "_count"] + more, name
     assert after["vllm:request_generation_tokens_sum"] == before["vllm:request_generation_tokens_sum"] + 12
     for name, kind in types.items():
-        if kind != "histogram":
+        if kind != "histogram" or name.startswith("http_"):
             continue
         buckets, total, count = histogram(after, name)
         counts = [value for _, value in buckets]

@@ -17,7 +17,7 @@ export PKG_CONFIG_PATH LD_LIBRARY_PATH
 
 # Words of flags are meant to be split.
 # shellcheck disable=SC2046,SC2086
-for source in "$root"/examples/*.c; do
+for source in "$root"/examples/attention.c; do
   echo "== $(basename "$source"), shared"
   ${CC:-cc} -std=c11 -O1 -Wall -Wextra -Werror $flags "$source" $(pkg-config --cflags --libs libomma-attention) -o "$work/shared"
   "$work/shared"
@@ -26,3 +26,14 @@ for source in "$root"/examples/*.c; do
     $(pkg-config --static --libs-only-other libomma-attention) -lm -o "$work/static"
   "$work/static"
 done
+
+# With the whole library, where this build has it, and the demo model's weights are there.
+demo=$work/installed/share/ommatidia/demo
+if pkg-config --exists libomma && [ -e "$demo/model.safetensors" ]; then
+  echo "== ask.c, shared"
+  # shellcheck disable=SC2046,SC2086
+  ${CC:-cc} -std=c11 -O1 -Wall -Wextra -Werror $flags "$root/examples/ask.c" $(pkg-config --cflags --libs libomma) -lpthread -o "$work/ask"
+  "$work/ask" "$demo" "$root/models/demo/pictures/cross.png" > "$work/answers"
+  cat "$work/answers"
+  [ "$(grep -c tokens "$work/answers")" = 2 ] && grep -q cross "$work/answers"
+fi

@@ -163,13 +163,15 @@ static void a_prompt_over_the_cache_is_refused(void **state) {
   struct omma_error error;
   const struct omma_engine_options options = {.kv_cache_bytes = fixture_kv_bytes(own_model, 2)};
   struct omma_engine *own = fixture_engine(own_model, &options);
+  assert_int_equal(omma_engine_max_model_len(own), 128);
   char text[600];
   memset(text, '~', sizeof text - 1);
   for (size_t i = 0; i < sizeof text; i += 2) text[i] = '@';
   text[sizeof text - 1] = '\0';
   struct omma_request *request = fixture_request(own_model, NULL, 0, text, NULL);
   struct omma_result result;
-  assert_fails(omma_generate(own, request, NULL, &result, &error), OMMA_ERROR_LIMIT, "KV cache holds 128 tokens", &error);
+  assert_fails(omma_generate(own, request, NULL, &result, &error), OMMA_ERROR_LIMIT, "maximum context length is 128 tokens",
+               &error);
   assert_string_equal(error.field, "input_tokens");
   omma_request_destroy(request);
   struct fixture_answer answer;
@@ -288,7 +290,7 @@ static void counters_count(void **state) {
   assert_int_equal(after.encoder_cache_hits, before.encoder_cache_hits);
   assert_true(after.encoder_cache_bytes > 0 && after.workspace_bytes > 0);
   assert_int_equal(after.patches, before.patches + plan[0].n_patches + plan[1].n_patches);
-  assert_int_equal(after.kv_pages, 1024 / 64);
+  assert_int_equal(after.kv_pages, OMMA_DEFAULT_MAX_SEQUENCES * 1024 / 64);
   assert_int_equal(after.kv_pages_used, 0);
   assert_true(result.timings.encode > 0 && result.timings.prefill > 0 && result.timings.decode > 0);
 }

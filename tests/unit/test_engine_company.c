@@ -276,7 +276,7 @@ static void check_model(const char *name, bool videos, int n, uint64_t seed) {
   }
   print_message("%s: %d requests, %d preemptions, %d tokens found, %d guessed\n", name, n, (int)n_preemptions, (int)n_hits,
                 (int)n_accepted);
-  assert_true(n_hits > 0 && n_preemptions > 0 && n_accepted > 0);
+  assert_true(n_hits > 0 && (test_small() || (n_preemptions > 0 && n_accepted > 0)));
   for (int m = 0; m < 2; m++) {
     for (int i = 0; i < n; i++) omma_request_destroy(requests[m][i]);
     omma_model_close(models[m]);
@@ -293,9 +293,49 @@ static void every_answer_is_the_one_alone(void **state) {
   }
 }
 
+/* ---- a storm ---- */
+
+/* Of 300 requests a third leave at some point: some before they are begun, some while they run, some by their callback. Who stays gets the
+ * answer of the request alone, who leaves the beginning of it. */
+static void a_storm_of_cancellations_disturbs_nobody(void **state) {
+  (void)state;
+  enum { N = 300, KINDS = 12 };
+  static struct client alone[KINDS], clients[N];
+  struct omma_request *requests[KINDS];
+  struct test_random random = {77};
+  struct omma_model *model = open_model("qwen3_vl_untied", 2);
+  make_requests(model, &random, true, requests, KINDS);
+  answer_alone(model, requests, alone, KINDS);
+  const struct omma_engine_options options = {
+      .max_sequences = 7, .queue_limit = N, .slice_ms = 1, .reserve_tokens = -1, .kv_cache_bytes = 12 * page_bytes(model)};
+  struct omma_engine *engine = fixture_engine(model, &options);
+  for (int i = 0; i < N; i++) {
+    bool leaves = i % 3 == 1;
+    submit(&clients[i], engine, requests[i % KINDS], leaves ? test_random_range(&random, 0, 20) : -1);
+    if (i % 9 == 1) omma_engine_cancel(engine, clients[i].id);
+    if (test_random_range(&random, 0, 4) == 0) wait_for((int)test_random_range(&random, 3, 40));
+  }
+  wait_for(0);
+  for (int i = 0; i < N; i++) {
+    const struct client *whole = &alone[i % KINDS], *client = &clients[i];
+    assert_int_equal(client->n_ends, 1);
+    assert_true(client->answer.n <= whole->answer.n);
+    assert_memory_equal(client->answer.tokens, whole->answer.tokens, client->answer.n * sizeof(int32_t));
+    if (client->result.finish != OMMA_FINISH_CANCELLED) expect_same(client, whole, i);
+    if (i % 3 != 1) assert_int_not_equal(client->result.finish, OMMA_FINISH_CANCELLED);
+  }
+  struct omma_engine_stats stats = expect_at_rest(engine);
+  assert_int_equal(stats.n_finished[OMMA_FINISH_ERROR], 0);
+  assert_true(stats.n_finished[OMMA_FINISH_CANCELLED] > N / 9);
+  omma_engine_destroy(engine);
+  for (int i = 0; i < KINDS; i++) omma_request_destroy(requests[i]);
+  omma_model_close(model);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_answer_is_the_one_alone),
+      cmocka_unit_test(a_storm_of_cancellations_disturbs_nobody),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

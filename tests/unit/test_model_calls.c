@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "base/error.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -74,6 +75,44 @@ static void unsound_weights_are_reported(void **state) {
   assert_fails(verify(folder, &findings, &error), OMMA_ERROR_FORMAT, "model.safetensors", &error);
   free(bytes);
   test_folder_remove(folder);
+}
+
+struct check {
+  int n_calls;
+  enum omma_status verdict;
+  int64_t n_tokens, kv_cache_tokens;
+};
+
+static enum omma_status check_model(void *context, const struct omma_model *opening, struct omma_error *error) {
+  struct check *check = context;
+  const struct omma_part part = {.text = "hello", .text_size = 5};
+  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  struct omma_memory_plan plan;
+  check->n_calls++;
+  assert_ok(omma_count_prompt_tokens(opening, &message, 1, NULL, &check->n_tokens, error), error);
+  assert_ok(omma_plan_memory(opening, NULL, 0, &plan, error), error);
+  check->kv_cache_tokens = plan.kv_cache_tokens;
+  return check->verdict == OMMA_OK ? OMMA_OK : ommai_fail(error, check->verdict, "not this one");
+}
+
+/* The check runs once, before the first byte of weights is packed, and its refusal is the opening's. */
+static void a_check_runs_before_the_weights(void **state) {
+  (void)state;
+  char path[1024];
+  struct check check = {.verdict = OMMA_ERROR_LIMIT};
+  struct omma_model_options options = {
+      .n_threads = 1, .max_model_len = 777, .before_weights = check_model, .before_weights_context = &check};
+  struct omma_model *opened = NULL;
+  struct omma_error error;
+  golden_path("qwen3_vl_tied", NULL, path, sizeof path);
+  assert_fails(omma_model_open(path, &options, &opened, &error), OMMA_ERROR_LIMIT, "not this one", &error);
+  assert_null(opened);
+  assert_int_equal(check.n_calls, 1);
+  assert_true(check.n_tokens > 5 && check.kv_cache_tokens == OMMA_DEFAULT_MAX_SEQUENCES * 832);
+  check.verdict = OMMA_OK;
+  opened = fixture_model("qwen3_vl_tied", &options);
+  assert_int_equal(check.n_calls, 2);
+  omma_model_close(opened);
 }
 
 static void facts_are_those_of_the_files(void **state) {
@@ -296,10 +335,15 @@ static void tensors_are_saved_as_they_are(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sound_weights_are_verified),    cmocka_unit_test(unsound_weights_are_reported),
-      cmocka_unit_test(facts_are_those_of_the_files),  cmocka_unit_test(int8_is_for_the_tower),
-      cmocka_unit_test(progress_counts_to_the_end),    cmocka_unit_test(kernels_are_described_and_tested),
-      cmocka_unit_test(work_is_that_of_the_shapes),    cmocka_unit_test(text_goes_there_and_back),
+      cmocka_unit_test(sound_weights_are_verified),
+      cmocka_unit_test(unsound_weights_are_reported),
+      cmocka_unit_test(a_check_runs_before_the_weights),
+      cmocka_unit_test(facts_are_those_of_the_files),
+      cmocka_unit_test(int8_is_for_the_tower),
+      cmocka_unit_test(progress_counts_to_the_end),
+      cmocka_unit_test(kernels_are_described_and_tested),
+      cmocka_unit_test(work_is_that_of_the_shapes),
+      cmocka_unit_test(text_goes_there_and_back),
       cmocka_unit_test(tensors_are_saved_as_they_are),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,6 +298,34 @@ static void resized_pictures_of_all_requests_are_bounded(void **state) {
   omma_image_destroy(image);
 }
 
+/* As many as the request then has; nothing could be resized here, and weights are not needed. */
+static void tokens_are_counted_from_sizes(void **state) {
+  (void)state;
+  const struct omma_model_options bare = {.n_threads = 1, .max_model_len = 1024, .config_only = true, .max_resized_bytes = 1};
+  struct omma_model *counting = fixture_model("qwen3_vl_tied", &bare), *whole = fixture_model("qwen3_vl_tied", NULL);
+  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  const struct omma_part parts[] = {{.image = image}, {.text = "What is this?", .text_size = 13}, {.image = image}};
+  const struct omma_message message = {OMMA_ROLE_USER, parts, 3};
+  struct omma_request *request;
+  struct omma_error error;
+  int64_t counted = 0;
+  size_t n_tokens;
+  assert_ok(omma_count_prompt_tokens(counting, &message, 1, NULL, &counted, &error), &error);
+  assert_ok(omma_request_create(whole, &message, 1, NULL, &request, &error), &error);
+  omma_request_prompt(request, &n_tokens);
+  assert_int_equal(counted, n_tokens);
+  omma_request_destroy(request);
+  const struct omma_part large = {.image = image, .image_options.min_pixels = 2000000};
+  const struct omma_message too_long = {OMMA_ROLE_USER, &large, 1};
+  counted = -1;
+  assert_fails(omma_count_prompt_tokens(counting, &too_long, 1, NULL, &counted, &error), OMMA_ERROR_LIMIT,
+               "maximum context length is 1024 tokens", &error);
+  assert_int_equal(counted, -1);
+  omma_image_destroy(image);
+  omma_model_close(counting);
+  omma_model_close(whole);
+}
+
 /* Nothing could be resized here: what is refused was not. */
 static void an_engine_refuses_before_pictures_are_resized(void **state) {
   (void)state;
@@ -312,12 +340,12 @@ static void an_engine_refuses_before_pictures_are_resized(void **state) {
   const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
   struct omma_request_options with = {.engine = engine};
   assert_fails(omma_request_create(tight, &message, 1, &with, &request, &error), OMMA_ERROR_LIMIT,
-               "This engine's KV cache holds", &error);
+               "as many as the memory for keys and values holds", &error);
   assert_string_equal(error.field, "input_tokens");
   assert_fails(omma_request_create(tight, &message, 1, NULL, &request, &error), OMMA_ERROR_MEMORY, "resized pictures", &error);
   static const int32_t ids[1000] = {0};
-  assert_fails(omma_request_create_tokens(tight, ids, 1000, &with, &request, &error), OMMA_ERROR_LIMIT,
-               "This engine's KV cache", &error);
+  assert_fails(omma_request_create_tokens(tight, ids, 1000, &with, &request, &error), OMMA_ERROR_LIMIT, "as many as the memory",
+               &error);
   assert_null(request);
   omma_image_destroy(image);
   omma_engine_destroy(engine);
@@ -443,6 +471,7 @@ int main(void) {
       cmocka_unit_test(pictures_over_the_context_are_refused),
       cmocka_unit_test(resized_pixels_of_a_request_are_bounded),
       cmocka_unit_test(resized_pictures_of_all_requests_are_bounded),
+      cmocka_unit_test(tokens_are_counted_from_sizes),
       cmocka_unit_test(an_engine_refuses_before_pictures_are_resized),
       cmocka_unit_test(copies_share_pictures),
       cmocka_unit_test(picture_plans_refuse_what_cannot_be),

@@ -501,6 +501,11 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   return status;
 }
 
+int64_t omma_engine_max_model_len(const struct omma_engine *engine) {
+  (void)engine;
+  return CONTEXT;
+}
+
 void omma_engine_cancel(struct omma_engine *engine, uint64_t id) {
   pthread_mutex_lock(&engine->lock);
   for (int i = 0; i < MAX_RUNNING; i++) {

@@ -93,6 +93,11 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--body-timeout")) return s->server.body_timeout_seconds = (int)number, true;
   if (!strcmp(key, "--keep-alive-ms")) return s->server.keep_alive_ms = number, true;
   if (!strcmp(key, "--drain-ms")) return s->server.drain_ms = number, true;
+  if (!strcmp(key, "--log-json")) return s->server.log_json = number, true;
+  if (!strcmp(key, "--log-access")) return s->server.log_access = number, true;
+  if (!strcmp(key, "--log-requests")) return s->server.log_requests = number, true;
+  if (!strcmp(key, "--unlogged-paths")) return s->server.unlogged_paths = value, true;
+  if (!strcmp(key, "--max-pixels")) return s->server.image_options.max_pixels = number, true;
   if (!strcmp(key, "--model")) return s->model = value, true;
   if (!strcmp(key, "--queue-limit")) return s->engine.queue_limit = number, true;
   if (!strcmp(key, "--fail-start")) return s->fail_start = number, true;

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""What a running stream notices when another client sends a picture.
+
+A text stream runs; after a while another request with a new picture comes. Prints the gaps between the stream's tokens while it is alone
+and while the picture is encoded and its prompt computed (until the other request's first token), and the other's time to first token.
+
+    omma serve DIR &
+    bench/stream_gaps.py --size 1024x1024
+
+Works against any server with OpenAI's API.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from same_picture import base_url, make_picture, positive, size_of
+
+
+def stream(url: str, model: str, content, max_tokens: int, on_token) -> None:
+    """Sends a chat request and calls on_token(seconds of the clock) for each event with text."""
+    body = {"model": model, "messages": [{"role": "user", "content": content}], "max_tokens": max_tokens, "ignore_eos": True,
+            "temperature": 0, "stream": True}
+    request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=600) as reply:
+        for line in reply:
+            if line.startswith(b"data: {") and b'"delta":{"role"' not in line:
+                on_token(time.perf_counter())
+
+
+def gaps(times: list[float], begin: float, end: float) -> list[float]:
+    return [b - a for a, b in zip(times, times[1:]) if a >= begin and b <= end]
+
+
+def show(name: str, values: list[float]) -> None:
+    print(f"  {name:28s} {len(values):4d} gaps, median {1e3 * statistics.median(values):7.1f} ms, largest {1e3 * max(values):7.1f} ms")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--base-url", type=base_url, default="http://127.0.0.1:8000", help="the server (default: %(default)s)")
+    parser.add_argument("--size", type=size_of, default=(1024, 1024), help="of the picture (default: 1024x1024)")
+    parser.add_argument("--alone", type=positive, default=40, help="tokens of the stream before the picture comes (default: %(default)s)")
+    parser.add_argument("--tokens", type=positive, default=600, help="tokens of the stream at most (default: %(default)s)")
+    arguments = parser.parse_args()
+    with urllib.request.urlopen(arguments.base_url + "/v1/models", timeout=60) as reply:
+        model = json.load(reply)["data"][0]["id"]
+    times: list[float] = []
+    sent: list[float] = []
+    first: list[float] = []
+    picture = [{"type": "image_url", "image_url": {"url": make_picture(*arguments.size)}}, {"type": "text", "text": "What is this?"}]
+
+    def ask_about_picture() -> None:
+        sent.append(time.perf_counter())
+        stream(arguments.base_url, model, picture, 2, first.append)
+
+    other = threading.Thread(target=ask_about_picture)
+
+    class Done(Exception):
+        pass
+
+    def on_token(now: float) -> None:
+        times.append(now)
+        if len(times) == arguments.alone:
+            other.start()
+        if first and now > first[0] + 1:
+            raise Done
+
+    try:
+        stream(arguments.base_url, model, "Tell me a story.", arguments.tokens, on_token)
+    except Done:
+        pass
+    other.join()
+    alone, shared = gaps(times, times[1], sent[0]), gaps(times, sent[0], first[0])
+    show("alone", alone)
+    show("while the picture is done", shared)
+    median, largest = statistics.median(shared) / statistics.median(alone), max(shared) / statistics.median(alone)
+    print(f"  median {median:.2f} and largest {largest:.2f} times the median alone; first token of the picture after "
+          f"{first[0] - sent[0]:.2f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (urllib.error.URLError, OSError, IndexError) as error:
+        sys.exit(f"stream_gaps.py: {error}")

@@ -1,0 +1,184 @@
+/* omma batch: the requests of a file, answered into another one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/batch_run.h"
+#include "cli/commands.h"
+#include "cli/diagnostics.h"
+#include "cli/interrupt.h"
+#include "cli/serving.h"
+#include "cli/text_lines.h"
+#include "cli/vllm_flags.h"
+
+/* Twice what the engine runs at once, so that the next requests are prepared meanwhile. */
+#define DEFAULT_SEQUENCES 8
+#define MAX_PARALLEL 128
+#define DEFAULT_LINE_BYTES ((int64_t)64 << 20)
+/* A line that begins with so many blanks counts as an empty one, for the progress alone. */
+#define COUNTED_BYTES 64
+
+struct values {
+  struct ommai_serving serving;
+  const char *input, *output;
+  bool retry_failed;
+};
+
+static bool is_address(const char *path) {
+  return strncasecmp(path, "http://", 7) == 0 || strncasecmp(path, "https://", 8) == 0;
+}
+
+static int check(const struct values *values) {
+  struct stat input, output;
+  const char *in = values->input, *out = values->output;
+  if (!in) return ommai_wrong_use("batch: --input-file is missing: a file of requests, one JSON object a line (-i in.jsonl)");
+  if (!out) return ommai_wrong_use("batch: --output-file is missing: the file to write (-o out.jsonl)");
+  if (is_address(in)) return ommai_wrong_use("batch: --input-file: %s: only local files are read: curl -o in.jsonl %s", in, in);
+  if (is_address(out)) {
+    return ommai_wrong_use("batch: --output-file: %s: only local files are written: curl -T out.jsonl %s sends one", out, out);
+  }
+  if (stat(in, &input) == 0 && stat(out, &output) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino) {
+    return ommai_wrong_use("batch: --output-file: %s: is the input itself: give another file", out);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+/* Opens the input and counts its lines where it can be read twice. */
+static int open_input(const char *path, struct ommai_batch_job *job) {
+  struct stat status;
+  job->input_path = path;
+  job->input = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+  if (job->input < 0 || fstat(job->input, &status) != 0) return ommai_failed("batch: %s: %s", path, strerror(errno));
+  if (S_ISDIR(status.st_mode)) return ommai_failed("batch: %s: is a directory", path);
+  if (!S_ISREG(status.st_mode)) return OMMAI_EXIT_DONE;
+  struct ommai_text_lines lines = {.file = job->input, .limit = COUNTED_BYTES};
+  while (ommai_text_lines_next(&lines) == OMMAI_TEXT_LINE_READ) job->n_lines += !ommai_text_is_blank(lines.line, lines.size);
+  ommai_text_lines_release(&lines);
+  if (lseek(job->input, 0, SEEK_SET) == 0) return OMMAI_EXIT_DONE;
+  return ommai_failed("batch: %s: cannot be read: %s", path, strerror(errno));
+}
+
+static void note_counts(const struct ommai_batch_output *output, const struct ommai_batch_counts *counts) {
+  double rate = counts->seconds > 0 ? (double)(counts->n_answered + counts->n_failed) / counts->seconds : 0;
+  ommai_note("batch: %" PRId64 " answered, %" PRId64 " failed, %" PRId64 " done before; %.1f s, %.2f requests/s; in %s",
+             counts->n_answered, counts->n_failed, counts->n_earlier, counts->seconds, rate, output->path);
+  if (ommai_interrupted()) {
+    ommai_note("batch: interrupted: the same command goes on with what is left");
+  } else if (counts->n_earlier < output->n_answered + output->n_failed) {
+    ommai_warn("batch: %s: %" PRId64 " of its lines come from no line of this input", output->path,
+               output->n_answered + output->n_failed - counts->n_earlier);
+  } else if (output->n_failed + counts->n_failed) {
+    ommai_note("batch: \"error\" says why lines failed; --retry-failed runs them again");
+  }
+}
+
+static int answer(struct ommai_batch_job *job, struct omma_server_options *options, struct omma_model *model,
+                  struct omma_engine *engine) {
+  struct ommai_batch_counts counts;
+  struct omma_error error;
+  if (ommai_server_create(options, model, engine, &job->server, &error) != OMMA_OK) return ommai_failed_call(&error);
+  ommai_interrupt_defer();
+  int code = ommai_batch_run(job, &counts);
+  note_counts(job->output, &counts);
+  ommai_server_destroy(job->server);
+  ommai_interrupt_resume();
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (ommai_interrupted()) return ommai_interrupt_status();
+  return job->output->n_failed + counts.n_failed ? OMMAI_EXIT_FAILED : OMMAI_EXIT_DONE;
+}
+
+static void log_line(void *context, const char *line) {
+  (void)context;
+  ommai_note("batch: %s", line);
+}
+
+static int run_files(const struct values *values, const struct ommai_strings *arguments, struct ommai_batch_job *job) {
+  const struct ommai_serving *serving = &values->serving;
+  struct omma_server_options options = {.offline = true, .log = log_line};
+  struct omma_model *model;
+  struct omma_engine *engine;
+  int64_t n_sequences = serving->max_num_seqs > 0 ? serving->max_num_seqs : DEFAULT_SEQUENCES;
+  job->n_parallel = n_sequences < MAX_PARALLEL / 2 ? 2 * (size_t)n_sequences : MAX_PARALLEL;
+  job->max_line_bytes = (size_t)(serving->max_body_bytes > 0 ? serving->max_body_bytes : DEFAULT_LINE_BYTES);
+  int code = ommai_serving_read("batch", serving, &options);
+  if (code == OMMAI_EXIT_DONE) code = open_input(values->input, job);
+  if (code == OMMAI_EXIT_DONE) code = ommai_batch_output_open(values->output, values->retry_failed, job->output);
+  if (code == OMMAI_EXIT_DONE) code = ommai_serving_open("batch", serving, &options, arguments, &model, &engine);
+  if (code != OMMAI_EXIT_DONE) return code;
+  code = answer(job, &options, model, engine);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  return code;
+}
+
+static int run_batch(const void *given, const struct ommai_strings *arguments) {
+  const struct values *values = given;
+  struct ommai_batch_output output = {.file = -1};
+  struct ommai_batch_job job = {.input = -1, .output = &output};
+  int code = check(values);
+  if (code != OMMAI_EXIT_DONE) return code;
+  code = run_files(values, arguments, &job);
+  if (job.input > STDIN_FILENO) close(job.input);
+  int closed = ommai_batch_output_close(&output);
+  return code == OMMAI_EXIT_DONE ? closed : code;
+}
+
+#define AT(field) offsetof(struct values, field)
+
+static const struct ommai_option table[] = {
+    {.name = "input-file",
+     .letter = 'i',
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(input),
+     .value = "FILE",
+     .help = "requests, one JSON object a line: custom_id, method, url, body; - is standard input; needed"},
+    {.name = "output-file",
+     .letter = 'o',
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(output),
+     .value = "FILE",
+     .help = "where the answers go, one line each as they come; what is in it already is not asked again; needed"},
+    {.name = "retry-failed",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(retry_failed),
+     .help = "take the failed lines out of the output first and run them again"},
+};
+static const struct ommai_option_group options = {"Files", table, sizeof table / sizeof *table};
+
+/* Of `vllm run-batch`, beside those of its engine. */
+static const struct ommai_foreign_option ignored[] = {
+    {.name = "output-tmp-dir", .form = OMMAI_FOREIGN_VALUE},
+    {.name = "enable-metrics", .form = OMMAI_FOREIGN_SWITCH},
+    {.name = "host", .form = OMMAI_FOREIGN_VALUE},
+    {.name = "port", .form = OMMAI_FOREIGN_VALUE},
+    {.name = "url", .form = OMMAI_FOREIGN_VALUE},
+    {.name = NULL},
+};
+
+const struct ommai_command ommai_command_batch = {
+    .name = "batch",
+    .alias = "run-batch",
+    .summary = "answer a file of requests in OpenAI's batch format",
+    .arguments = "[DIR] -i IN.jsonl -o OUT.jsonl",
+    .details =
+        "Answers requests of a file, lines of OpenAI's batch format for /v1/chat/completions and /v1/completions, and writes a "
+        "line "
+        "for each, in the order in which they end. The same command goes on where it was stopped, whatever stopped it: lines "
+        "whose "
+        "custom_id is in the output are passed over. A bad line or a failed request gives a line with an error, and exit code "
+        "1 at "
+        "the end. DIR is the model, as --model. Flags of `vllm run-batch` are taken or passed over.",
+    .example = "omma batch models/my-model -i in.jsonl -o out.jsonl",
+    .groups = {&options, &ommai_serving_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options,
+               &ommai_engine_options, &ommai_template_options, &ommai_machine_options},
+    .ignored = ommai_vllm_flags,
+    .also_ignored = ignored,
+    .ignored_of = "vLLM",
+    .values_size = sizeof(struct values),
+    .max_arguments = 1,
+    .run = run_batch,
+};

@@ -1,0 +1,27 @@
+/* Whether a model, its context and a question fit into this machine's memory: said before weights are packed, with the options that help. */
+#ifndef OMMAI_CLI_ROOM_H
+#define OMMAI_CLI_ROOM_H
+
+#include <omma/omma.h>
+
+/* Warns where the weights alone take more memory than is free. */
+void ommai_room_warn_of_weights(const struct omma_model *model);
+
+/* Notes how many tokens prompt and answer may have together, and the memory for that. */
+void ommai_room_note(const struct omma_model *model, const struct omma_memory_plan *plan);
+
+/* What to do about a prompt that is too long for an engine of `plan`: names --max-pixels, and --kv-cache-bytes where memory is what lacks.
+ * n_picture_tokens of the n_tokens are those of n_pictures pictures. */
+void ommai_room_advise(const struct omma_model *model, const struct omma_memory_plan *plan, int64_t n_tokens,
+                       int64_t n_pictures, int64_t n_picture_tokens, char *out, size_t size);
+
+/* Warns where a picture at the largest area, that of `sizes` or else the model's, would be refused as too long a prompt. */
+void ommai_room_warn_of_largest(const struct omma_model *model, const struct omma_memory_plan *plan,
+                                const struct omma_image_options *sizes);
+
+/* Whether a prompt, and one token behind it, fits into an engine of `plan`. Errors: those of omma_count_prompt_tokens, LIMIT
+ * ("input_tokens") with advice. */
+enum omma_status ommai_room_check_prompt(const struct omma_model *model, const struct omma_memory_plan *plan,
+                                         const struct omma_message *messages, size_t n_messages, struct omma_error *error);
+
+#endif

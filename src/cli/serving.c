@@ -1,0 +1,357 @@
+#include "cli/serving.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/diagnostics.h"
+#include "cli/room.h"
+
+/* What the engine takes as a chunk at most. */
+#define MAX_BATCHED_TOKENS 65536
+/* Resized pictures of all requests that are made ready or wait. */
+#define MAX_RESIZED_BYTES ((int64_t)4 << 30)
+
+/* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
+static int check_keys(const char *command, const json_t *object, const char *flag, const char *const *known) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value) {
+    size_t i = 0;
+    while (known[i] && strcmp(known[i], key) != 0) i++;
+    if (!known[i]) return ommai_wrong_use("%s: %s: unknown key \"%s\"", command, flag, key);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+static int wrong_json(const char *command, const struct omma_error *error) {
+  return ommai_wrong_use("%s: %s", command, error->message);
+}
+
+/* Takes the limit of one kind of media. The server's 0 is its default and a negative number is none. */
+static int read_limit(const char *command, const json_t *root, const char *flag, const char *kind, int64_t *limit) {
+  struct omma_error error;
+  int64_t count = -1;
+  if (ommai_json_integer(root, flag, kind, false, 0, INT32_MAX, &count, &error) != OMMA_OK) return wrong_json(command, &error);
+  if (count >= 0) *limit = count == 0 ? -1 : count;
+  return OMMAI_EXIT_DONE;
+}
+
+/* {"image": N, "video": N}; audio is a known name, and there is none to limit. */
+static int read_media_limits(const char *command, const char *text, struct omma_server_options *options) {
+  static const char flag[] = "--limit-mm-per-prompt";
+  static const char *const known[] = {"image", "video", "audio", NULL};
+  struct omma_error error;
+  json_t *root;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  int code = check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "image", &options->limit_images_per_prompt);
+  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "video", &options->limit_videos_per_prompt);
+  json_decref(root);
+  return code;
+}
+
+static int read_processor_options(const char *command, const struct ommai_serving *serving, struct omma_image_options *limits) {
+  static const char flag[] = "--mm-processor-kwargs";
+  static const char *const known[] = {"min_pixels", "max_pixels", NULL};
+  struct omma_error error;
+  json_t *root;
+  *limits = ommai_common_image_options(&serving->common);
+  if (!serving->mm_processor_kwargs) return OMMAI_EXIT_DONE;
+  if (limits->min_pixels || limits->max_pixels) {
+    return ommai_wrong_use("%s: %s: not together with --min-pixels and --max-pixels", command, flag);
+  }
+  const char *text = serving->mm_processor_kwargs;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  int code = check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE &&
+      (ommai_json_integer(root, flag, "min_pixels", false, 1, INT64_MAX, &limits->min_pixels, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "max_pixels", false, 1, INT64_MAX, &limits->max_pixels, &error) != OMMA_OK)) {
+    code = wrong_json(command, &error);
+  }
+  json_decref(root);
+  return code;
+}
+
+static const char *const policies[] = {"fcfs", "priority", NULL};
+
+/* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min": N} */
+static int read_speculation(const char *command, const char *text, struct omma_engine_options *options) {
+  static const char flag[] = "--speculative-config";
+  static const char *const known[] = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min", NULL};
+  struct omma_error error;
+  json_t *root;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  const char *method = json_string_value(json_object_get(root, "method"));
+  int code = check_keys(command, root, flag, known);
+  if (code == OMMAI_EXIT_DONE && (!method || strcmp(method, "ngram") != 0)) {
+    code = ommai_wrong_use("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
+  }
+  if (code == OMMAI_EXIT_DONE &&
+      (ommai_json_integer(root, flag, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
+       ommai_json_integer(root, flag, "prompt_lookup_min", false, 1, 64, &options->lookup_min, &error) != OMMA_OK)) {
+    code = wrong_json(command, &error);
+  }
+  json_decref(root);
+  return code;
+}
+
+/* Other keys of generation_config.json mean nothing here, as in vLLM. */
+static int check_overrides(const char *command, const char *text) {
+  static const char flag[] = "--override-generation-config";
+  static const char *const known[] = {
+      "temperature",       "top_p",          "top_k", "min_p", "repetition_penalty", "presence_penalty",
+      "frequency_penalty", "max_new_tokens", NULL};
+  struct omma_error error;
+  json_t *root, *value;
+  const char *key;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  json_object_foreach(root, key, value) {
+    size_t i = 0;
+    while (known[i] && strcmp(known[i], key) != 0) i++;
+    if (!known[i]) ommai_warn("%s: %s: \"%s\" changes nothing here", command, flag, key);
+  }
+  json_decref(root);
+  return OMMAI_EXIT_DONE;
+}
+
+static void warn_without_effect(const char *command, const struct ommai_serving *serving) {
+  if (serving->private_media_addresses && !serving->media_domains.count) {
+    ommai_warn("%s: --allow-private-media-addresses: nothing is fetched without --allowed-media-domains", command);
+  }
+}
+
+int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
+  options->served_model_names = serving->served_names.items;
+  options->n_served_model_names = serving->served_names.count;
+  options->seeded = serving->seed >= 0;
+  options->seed = (uint64_t)serving->seed;
+  options->max_body_bytes = serving->max_body_bytes;
+  options->image_limits = (struct omma_image_limits){.max_pixels = serving->max_image_pixels};
+  options->max_media_bytes = serving->max_decode_bytes;
+  options->media_cpu_ms = serving->max_decode_seconds * 1000;
+  options->n_workers = (int)serving->request_workers;
+  options->allowed_local_media_path = serving->local_media_path;
+  options->allowed_media_domains = serving->media_domains.items;
+  options->n_allowed_media_domains = serving->media_domains.count;
+  options->allow_private_media_addresses = serving->private_media_addresses;
+  int code = read_media_limits(command, serving->limit_mm_per_prompt, options);
+  if (code == OMMAI_EXIT_DONE) code = read_processor_options(command, serving, &options->image_options);
+  if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
+  if (code == OMMAI_EXIT_DONE) warn_without_effect(command, serving);
+  return code;
+}
+
+static struct omma_engine_options engine_options(const struct ommai_serving *serving) {
+  struct omma_engine_options options = {.kv_cache_bytes = serving->common.kv_cache_bytes,
+                                        .prefill_chunk = serving->max_num_batched_tokens,
+                                        .max_sequences = serving->max_num_seqs,
+                                        .slice_percent = serving->prefill_percent,
+                                        .no_prefix_cache = serving->no_prefix_caching,
+                                        .by_priority = serving->policy == 1};
+  /* The engine takes 0 for its default and -1 for none. */
+  if (serving->encoder_cache_bytes >= 0) {
+    options.encoder_cache_bytes = serving->encoder_cache_bytes ? serving->encoder_cache_bytes : -1;
+  }
+  return options;
+}
+
+/* What an engine is made with. */
+struct opening {
+  const struct omma_image_options *image_options;
+  struct omma_engine_options engine;
+};
+
+/* Says what fits before time goes into packing weights; the engine gets that much. */
+static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
+  struct opening *opening = context;
+  struct omma_memory_plan plan;
+  OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, &plan, error));
+  opening->engine.kv_cache_bytes = plan.kv_cache_bytes;
+  ommai_room_note(model, &plan);
+  ommai_room_warn_of_largest(model, &plan, opening->image_options);
+  return OMMA_OK;
+}
+
+int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
+                       const struct ommai_strings *arguments, struct omma_model **model, struct omma_engine **engine) {
+  struct ommai_common common = serving->common;
+  struct omma_error error;
+  struct opening opening = {&server->image_options, engine_options(serving)};
+  struct ommai_check check = {check_room, &opening};
+  common.max_resized_bytes = MAX_RESIZED_BYTES;
+  if (arguments->count && common.model)
+    return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
+  if (arguments->count) common.model = arguments->items[0];
+  int code = read_speculation(command, serving->speculative, &opening.engine);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (omma_engine_create(*model, &opening.engine, engine, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
+  omma_model_close(*model);
+  return ommai_failed_call(&error);
+}
+
+#define AT(field) offsetof(struct ommai_serving, field)
+
+static const struct ommai_option table[] = {
+    {.name = "served-model-name",
+     .type = OMMAI_OPTION_WORDS,
+     .offset = AT(served_names),
+     .value = "NAME",
+     .help = "names that requests use",
+     .otherwise = "the last part of the model's path, and the path itself"},
+    {.name = "max-num-seqs",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(max_num_seqs),
+     .value = "N",
+     .low = 1,
+     .high = 1024,
+     .help = "requests that are worked on at the same time; each costs memory, see omma plan",
+     .otherwise = "8"},
+    {.name = "max-num-batched-tokens",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_num_batched_tokens),
+     .value = "N",
+     .low = 1,
+     .high = MAX_BATCHED_TOKENS,
+     .help = "prompt tokens that are computed together, in whole pages of 64",
+     .otherwise = "512"},
+    {.name = "prefill-percent",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(prefill_percent),
+     .value = "N",
+     .low = 1,
+     .high = 90,
+     .help = "share of the time that images and prompts get while answers are being written; 50 at most doubles the time "
+             "between two "
+             "tokens",
+     .otherwise = "50"},
+    {.name = "enable-prefix-caching",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(prefix_caching),
+     .help = "keep keys and values of prompts for later ones that begin alike (the default)"},
+    {.name = "no-enable-prefix-caching", .type = OMMAI_OPTION_FLAG, .offset = AT(no_prefix_caching), .help = "keep none"},
+    {.name = "scheduling-policy",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(policy),
+     .value = "POLICY",
+     .initial = "fcfs",
+     .choices = policies,
+     .help = "who goes first: the oldest request (fcfs), or the one with the lowest field priority (priority)"},
+    {.name = "speculative-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(speculative),
+     .value = "JSON",
+     .help = "guess tokens from what prompt and answer have said before, such as {\"method\": \"ngram\", "
+             "\"num_speculative_tokens\": 4, "
+             "\"prompt_lookup_max\": 4}; no answer changes",
+     .otherwise = "no guesses"},
+    {.name = "seed",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(seed),
+     .value = "N",
+     .unset = -1,
+     .low = 0,
+     .high = INT64_MAX,
+     .help = "what requests without a seed of their own draw by, each differently: the same requests in the same order get the "
+             "same answers",
+     .otherwise = "random"},
+    {.name = "limit-mm-per-prompt",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(limit_mm_per_prompt),
+     .value = "JSON",
+     .help = "pictures and videos per prompt, such as {\"image\": 4, \"video\": 1}",
+     .otherwise = "64 of each"},
+    {.name = "mm-processor-kwargs",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(mm_processor_kwargs),
+     .value = "JSON",
+     .help = "such as {\"max_pixels\": 1000000}; a request may ask for less, not for more"},
+    {.name = "generation-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(common.generation_config),
+     .value = "DIR",
+     .help =
+         "whose generation_config.json says how requests are sampled that do not say it: auto is the model's, vllm is none, or "
+         "a directory, whose max_new_tokens bounds every answer",
+     .otherwise = "auto"},
+    {.name = "override-generation-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(common.override_generation_config),
+     .value = "JSON",
+     .help = "values in place of that file's, such as {\"temperature\": 0.5}; max_new_tokens bounds every answer",
+     .otherwise = "none"},
+    {.name = "encoder-cache-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(encoder_cache_bytes),
+     .value = "SIZE",
+     .unset = -1,
+     .low = 0,
+     .high = INT64_MAX,
+     .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
+     .otherwise = "512 MiB"},
+    {.name = "allowed-media-domains",
+     .type = OMMAI_OPTION_WORDS,
+     .offset = AT(media_domains),
+     .value = "HOST",
+     .help = "hosts, by exact names, whose pictures requests may name as http(s) URLs",
+     .otherwise = "nothing is fetched"},
+    {.name = "allow-private-media-addresses",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(private_media_addresses),
+     .help = "let these hosts have private, loopback and link-local addresses"},
+    {.name = "allowed-local-media-path",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(local_media_path),
+     .value = "DIR",
+     .help = "directory whose files requests may name as file:// URLs",
+     .otherwise = "none"},
+    {.name = "max-body-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_body_bytes),
+     .value = "SIZE",
+     .low = 1024,
+     .high = (int64_t)1 << 40,
+     .help = "largest request body, pictures included",
+     .otherwise = "64 MiB"},
+    {.name = "max-image-pixels",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_image_pixels),
+     .value = "N",
+     .low = 1,
+     .high = INT32_MAX,
+     .help = "largest image as it is sent, before it is resized",
+     .otherwise = "178956970"},
+    {.name = "max-decode-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(max_decode_bytes),
+     .value = "SIZE",
+     .low = 1 << 20,
+     .high = (int64_t)1 << 40,
+     .help = "memory for images of all requests while they are decoded, codecs included; requests wait for their share, and "
+             "one that "
+             "needs more is refused",
+     .otherwise = "1.5 GiB"},
+    {.name = "max-decode-seconds",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(max_decode_seconds),
+     .value = "N",
+     .low = 1,
+     .high = 86400,
+     .help = "processor time for decoding the images of one request",
+     .otherwise = "30"},
+    {.name = "request-workers",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(request_workers),
+     .value = "N",
+     .low = 2,
+     .high = 64,
+     .help = "threads that read requests and decode images; one of them is kept for requests without images",
+     .otherwise = "3"},
+};
+const struct ommai_option_group ommai_serving_options = {"Requests", table, sizeof table / sizeof *table};

@@ -1,0 +1,36 @@
+/* What `omma serve` and `omma batch` have in common: options of the engine and of requests, and what is made of them. */
+#ifndef OMMAI_CLI_SERVING_H
+#define OMMAI_CLI_SERVING_H
+
+#include "cli/common.h"
+#include "server/server.h"
+
+/* The first member of the struct of values of a command that has these options. */
+struct ommai_serving {
+  struct ommai_common common;
+  struct ommai_strings served_names;
+  int64_t max_num_seqs, max_num_batched_tokens, prefill_percent;
+  bool prefix_caching, no_prefix_caching;
+  int policy; /* index into the names of the table */
+  const char *speculative;
+  int64_t seed; /* -1: not given */
+  const char *limit_mm_per_prompt, *mm_processor_kwargs;
+  int64_t encoder_cache_bytes; /* -1: not given */
+  struct ommai_strings media_domains;
+  bool private_media_addresses;
+  const char *local_media_path;
+  int64_t max_body_bytes, max_image_pixels, max_decode_bytes, max_decode_seconds, request_workers;
+};
+
+extern const struct ommai_option_group ommai_serving_options;
+
+/* Fills what of the server's options these say, and warns of what has no effect. Both return an exit code; what was wrong has been said, in
+ * the name of `command`. */
+int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
+
+/* Opens the model, which an argument may name instead of --model, and its engine; says how much fits into its memory before weights are
+ * packed. `server` is as ommai_serving_read left it. */
+int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
+                       const struct ommai_strings *arguments, struct omma_model **model, struct omma_engine **engine);
+
+#endif

@@ -1,0 +1,160 @@
+#include "server/access.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "server/answer_fields.h"
+#include "server/log_line.h"
+#include "server/routes.h"
+#include "server/server_state.h"
+
+static void set_client(struct MHD_Connection *connection, char *out, size_t size) {
+  char address[INET6_ADDRSTRLEN] = "";
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  const struct sockaddr *client = info ? info->client_addr : NULL;
+  snprintf(out, size, "unknown");
+  if (client && client->sa_family == AF_INET) {
+    const struct sockaddr_in *v4 = (const void *)client;
+    inet_ntop(AF_INET, &v4->sin_addr, address, sizeof address);
+    snprintf(out, size, "%s:%u", address, (unsigned)ntohs(v4->sin_port));
+  } else if (client && client->sa_family == AF_INET6) {
+    const struct sockaddr_in6 *v6 = (const void *)client;
+    inet_ntop(AF_INET6, &v6->sin6_addr, address, sizeof address);
+    snprintf(out, size, "[%s]:%u", address, (unsigned)ntohs(v6->sin6_port));
+  }
+}
+
+void ommai_access_begin(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path,
+                        const char *method, const char *version) {
+  struct ommai_access *access = &exchange->access;
+  set_client(connection, access->client, sizeof access->client);
+  snprintf(access->method, sizeof access->method, "%s", method);
+  snprintf(access->path, sizeof access->path, "%s", path);
+  snprintf(access->version, sizeof access->version, "%s", version);
+}
+
+void ommai_access_set_decode(struct ommai_exchange *exchange, double seconds) {
+  pthread_mutex_lock(&exchange->lock);
+  exchange->access.decode_image = seconds;
+  pthread_mutex_unlock(&exchange->lock);
+}
+
+void ommai_access_add(struct ommai_exchange *exchange, const struct omma_result *result, int64_t n_prompt_tokens) {
+  struct ommai_access *access = &exchange->access;
+  const struct omma_timings *more = &result->timings;
+  pthread_mutex_lock(&exchange->lock);
+  if (!access->ran) access->timings.queue = more->queue;
+  access->ran = true;
+  access->n_prompt_tokens += n_prompt_tokens;
+  if (n_prompt_tokens) access->n_cached_tokens += result->n_cached_tokens;
+  access->n_completion_tokens += result->n_completion_tokens;
+  access->timings.preprocess += more->preprocess;
+  access->timings.encode += more->encode;
+  access->timings.prefill += more->prefill;
+  access->timings.decode += more->decode;
+  pthread_mutex_unlock(&exchange->lock);
+}
+
+/* Whether `path` is one of a list with commas between. */
+static bool is_listed(const char *list, const char *path) {
+  size_t size = strlen(path);
+  while (list) {
+    list += strspn(list, ", ");
+    size_t length = strcspn(list, ", ");
+    if (length && length == size && !memcmp(list, path, size)) return true;
+    list = length ? list + length : NULL;
+  }
+  return false;
+}
+
+static void write_line(const struct ommai_server *server, struct ommai_log_line *line) {
+  const char *text = ommai_log_line_end(line);
+  if (text) server->log(server->log_context, text);
+  ommai_log_line_free(line);
+}
+
+/* What is known of a request that the engine has run. */
+static void add_timings(struct ommai_log_line *line, const struct ommai_access *access) {
+  if (access->ran) {
+    ommai_log_line_integer(line, "prompt_tokens", access->n_prompt_tokens);
+    ommai_log_line_integer(line, "cached_tokens", access->n_cached_tokens);
+    ommai_log_line_integer(line, "completion_tokens", access->n_completion_tokens);
+    ommai_log_line_seconds(line, "queue", access->timings.queue);
+  }
+  if (access->decode_image > 0) ommai_log_line_seconds(line, "decode_image", access->decode_image);
+  if (!access->ran) return;
+  ommai_log_line_seconds(line, "preprocess", access->timings.preprocess);
+  ommai_log_line_seconds(line, "encode", access->timings.encode);
+  ommai_log_line_seconds(line, "prefill", access->timings.prefill);
+  ommai_log_line_seconds(line, "decode", access->timings.decode);
+}
+
+static void log_access(struct ommai_exchange *exchange) {
+  const struct ommai_server *server = exchange->server;
+  struct ommai_log_line line;
+  pthread_mutex_lock(&exchange->lock);
+  const struct ommai_access access = exchange->access;
+  pthread_mutex_unlock(&exchange->lock);
+  if (!server->log || !server->log_access || is_listed(server->unlogged_paths, access.path)) return;
+  ommai_log_line_begin(&line, exchange->allocator, server->log_json, "info", "access");
+  ommai_log_line_string(&line, "client", access.client);
+  ommai_log_line_string(&line, "method", access.method);
+  ommai_log_line_string(&line, "path", access.path);
+  ommai_log_line_string(&line, "version", access.version);
+  ommai_log_line_integer(&line, "status", access.status);
+  ommai_log_line_string(&line, "request_id", exchange->request_id);
+  if (access.aborted) ommai_log_line_string(&line, "end", "client_left");
+  add_timings(&line, &access);
+  ommai_log_line_seconds(&line, "total", access.seconds);
+  write_line(server, &line);
+}
+
+/* Under the lock. What was sent, or would have been; a request that was cancelled because its client left has a reply too, that nobody gets. */
+static int status_of(const struct ommai_exchange *exchange) {
+  if (!exchange->responded && (exchange->gone || !exchange->replied)) return OMMAI_ACCESS_CLOSED;
+  return exchange->streaming ? 200 : exchange->reply.status;
+}
+
+void ommai_access_end(struct ommai_exchange *exchange, bool complete) {
+  struct ommai_access *access = &exchange->access;
+  pthread_mutex_lock(&exchange->lock);
+  access->aborted = !complete || !exchange->ended;
+  access->status = status_of(exchange);
+  access->seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
+  pthread_mutex_unlock(&exchange->lock);
+  ommai_http_metrics_observe(&exchange->server->http_metrics, exchange->route, access->method, access->status, access->seconds);
+  if (!access->aborted) log_access(exchange);
+}
+
+void ommai_access_release(struct ommai_exchange *exchange) {
+  if (exchange->access.aborted) log_access(exchange);
+}
+
+void ommai_access_log_request(struct ommai_exchange *exchange, const struct ommai_answer_fields *fields, int64_t n_pictures) {
+  const struct ommai_server *server = exchange->server;
+  const struct omma_sampling *sampling = &fields->sampling;
+  struct ommai_log_line line;
+  if (!server->log || !server->log_requests) return;
+  ommai_log_line_begin(&line, exchange->allocator, server->log_json, "info", "request");
+  ommai_log_line_string(&line, "client", exchange->access.client);
+  ommai_log_line_string(&line, "path", exchange->access.path);
+  ommai_log_line_string(&line, "request_id", exchange->request_id);
+  ommai_log_line_string(&line, "model", fields->model ? fields->model : server->model_names[0]);
+  ommai_log_line_integer(&line, "stream", fields->stream);
+  ommai_log_line_integer(&line, "n", fields->n);
+  ommai_log_line_integer(&line, "images", n_pictures);
+  ommai_log_line_number(&line, "temperature", sampling->temperature);
+  ommai_log_line_number(&line, "top_p", sampling->top_p);
+  ommai_log_line_integer(&line, "top_k", sampling->top_k);
+  ommai_log_line_number(&line, "min_p", sampling->min_p);
+  ommai_log_line_number(&line, "repetition_penalty", sampling->repetition_penalty);
+  ommai_log_line_number(&line, "presence_penalty", sampling->presence_penalty);
+  ommai_log_line_number(&line, "frequency_penalty", sampling->frequency_penalty);
+  ommai_log_line_integer(&line, "seed", (int64_t)sampling->seed);
+  ommai_log_line_integer(&line, "max_tokens", sampling->max_tokens);
+  write_line(server, &line);
+}

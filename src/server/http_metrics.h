@@ -1,0 +1,39 @@
+/* Requests by path, method and class of status, with the names that vLLM's server has from prometheus-fastapi-instrumentator. */
+#ifndef OMMAI_SERVER_HTTP_METRICS_H
+#define OMMAI_SERVER_HTTP_METRICS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "server/text_buffer.h"
+
+struct ommai_route;
+
+#define OMMAI_HTTP_HANDLERS 17 /* routes, and behind them "none" for any other path */
+#define OMMAI_HTTP_METHODS 8
+#define OMMAI_HTTP_CLASSES 5
+#define OMMAI_HTTP_FEW_BUCKETS 4
+#define OMMAI_HTTP_MANY_BUCKETS 22
+
+/* Any thread may observe. Zero-initialised memory and ommai_http_metrics_init make it ready. */
+struct ommai_http_metrics {
+  pthread_mutex_t lock;
+  int64_t counts[OMMAI_HTTP_HANDLERS][OMMAI_HTTP_METHODS][OMMAI_HTTP_CLASSES];
+  struct {
+    int64_t buckets[OMMAI_HTTP_FEW_BUCKETS]; /* not cumulative, the last is for what is above all bounds */
+    double sum;
+  } durations[OMMAI_HTTP_HANDLERS][OMMAI_HTTP_METHODS];
+  int64_t many_buckets[OMMAI_HTTP_MANY_BUCKETS];
+  double sum;
+};
+
+void ommai_http_metrics_init(struct ommai_http_metrics *metrics);
+void ommai_http_metrics_destroy(struct ommai_http_metrics *metrics);
+
+/* Counts a request that is over. route: NULL for a path that has none. What probes and scrapers ask for is not counted, as in vLLM. */
+void ommai_http_metrics_observe(struct ommai_http_metrics *metrics, const struct ommai_route *route, const char *method,
+                                int status, double seconds);
+
+void ommai_http_metrics_write(struct ommai_http_metrics *metrics, struct ommai_text *out);
+
+#endif

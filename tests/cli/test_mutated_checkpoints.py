@@ -1,0 +1,100 @@
+"""The program on damaged model directories: it answers, or ends with status 1 and one line that says why; without a report of a sanitizer, in
+bounded processor time and memory. With --full two thousand of them."""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+
+import pytest
+from mutate_checkpoint import GOLDEN, SEED, mutate
+
+FEW, MANY = 20, 2000
+CPU_SECONDS = 60
+PEAK_BYTES = 400 << 20  # a sound one takes 35 MiB
+COMMANDS = {
+    "verify": ["verify"],
+    "info": ["info"],
+    "plan": ["plan", "64x64"],
+    "chat": ["chat", "--prompt", "two red circles", "--image", str(GOLDEN / "pictures" / "meadow_163x97.jpg"), "--max-pixels", "4096",
+             "--max-tokens", "2"],
+}
+# Too large a size is a failed allocation there too, and sanitizers tell of themselves by their own status.
+SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb=4096:exitcode=99",
+              "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=98"}
+RAW = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+
+
+def run(omma, words, output):
+    """Status, what was printed, and the peak of memory in bytes. A process that waits for something else than the CPU would never end: it
+    waits here as well, until the timeout far away."""
+    with open(output, "wb+") as out, open(f"{output}.errors", "wb+") as errors:
+        process = subprocess.Popen([omma, *words, "--threads", "1"], stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
+                                   env={**os.environ, **SANITIZERS}, preexec_fn=limit)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        errors.seek(0)
+        return process.returncode, out.read(), errors.read(), usage.ru_maxrss * 1024
+
+
+def fault(name, status, printed, errors, peak, is_sanitized):
+    """What is wrong with a run, or None."""
+    lines = [line for line in errors.splitlines() if b"WARNING: AddressSanitizer failed to allocate" not in line]
+    if status not in (0, 1):
+        return f"status {status}"
+    if b"Sanitizer" in b"\n".join(lines) or b"runtime error" in errors:
+        return "a sanitizer's report"
+    if RAW.search(errors) or (name != "chat" and RAW.search(printed)):
+        return "control characters"
+    if any(not line.startswith(b"omma: ") for line in lines):
+        return "a line that is not the program's"
+    told = [line for line in lines if not line.startswith(b"omma: warning: ")]
+    if status == 1 and len(told) != 1:
+        return f"{len(told)} lines of error"
+    if not is_sanitized and peak > PEAK_BYTES:
+        return f"{peak >> 20} MiB"
+    return None
+
+
+def try_one(omma, number, folder, is_sanitized):
+    """All commands on one damaged copy; the faults, each in a line."""
+    model, done = mutate(number, folder / "model")
+    faults = []
+    for name, words in COMMANDS.items():
+        ended = run(omma, [*words, "--model", str(folder / "model")], folder / "output")
+        found = fault(name, *ended, is_sanitized)
+        if found:
+            faults.append(f"mutate_checkpoint.py {number} (seed {SEED}, {model}: {done}): {name}: {found}: {ended[2][-600:]}")
+    shutil.rmtree(folder)
+    return faults
+
+
+def test_damaged_checkpoints(omma, request, tmp_path):
+    is_sanitized = b"__asan_init" in pathlib.Path(omma.path).read_bytes()
+
+    def one(number):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        return try_one(omma.path, number, folder, is_sanitized)
+
+    n = MANY if request.config.getoption("--full") else FEW
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        faults = [line for lines in pool.map(one, range(n)) for line in lines]
+    assert not faults, f"{len(faults)}: " + "\n".join(faults[:10])
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_the_damage_follows_from_its_number(number, tmp_path):
+    def made(folder):
+        said = mutate(number, folder)
+        return said, {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file() and not file.samefile("/dev/zero")}
+
+    assert made(tmp_path / "one") == made(tmp_path / "two")

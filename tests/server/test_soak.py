@@ -1,0 +1,96 @@
+"""Many mixed requests at once on the real program: every well-formed one is answered, and the same each time; none gets a status of 500 or
+more; and what the first half has taken is enough for the second: memory, descriptors, threads. With --full many more requests."""
+
+import os
+import pathlib
+import queue
+import random
+import threading
+
+import pytest
+from request_mix import make_mix, send
+from test_metrics import read
+from waiting import wait_for, wait_for_engine, wait_for_load
+
+pytestmark = pytest.mark.real_only
+SEED = 20261122
+CONCURRENCY = 16
+FEW, MANY = 50, 500  # requests of a half
+SLACK = 2 << 20      # bytes; or one per cent, which is less with a small model
+
+
+def resident(server):
+    with open(f"/proc/{server.process.pid}/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+
+
+def entries(server, folder):
+    return len(os.listdir(f"/proc/{server.process.pid}/{folder}"))
+
+
+def is_sanitized(program):
+    data = pathlib.Path(program).read_bytes()
+    return b"__asan_init" in data or b"__tsan_init" in data
+
+
+def storm(server, requests, answers):
+    """Sends (number, request) pairs from CONCURRENCY clients; what is wrong, one line each."""
+    waiting, wrong = queue.Queue(), []
+    for pair in requests:
+        waiting.put(pair)
+
+    def client():
+        while True:
+            try:
+                number, request = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                check(number, request, send(server, request))
+            except Exception as failure:
+                wrong.append(f"request {number} ({request.fate}): {failure!r}")
+
+    def check(number, request, reply):
+        if reply is None:
+            return
+        status, text = reply
+        if request.fate == "malformed":
+            assert status in (200, 400, 404), reply
+        else:
+            assert status == 200, reply
+            assert answers.setdefault(number, text) == text, f"{answers[number]} and then {text}"
+
+    threads = [threading.Thread(target=client) for _ in range(CONCURRENCY)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, f"seed {SEED}: {len(wrong)} of {len(requests)}: " + "; ".join(wrong[:5])
+
+
+def test_mixed_requests_leave_nothing_behind(start, request, omma, model_can):
+    n = MANY if request.config.getoption("--full") else FEW
+    server = start()
+    mix = list(enumerate(make_mix(SEED, n, model_can.videos)))
+    answers = {}
+    wait_for_load(server, 0)
+    files = entries(server, "fd")
+
+    def half(order):
+        """The requests in another order, and what the server has when all of them have ended."""
+        requests = mix[:]
+        random.Random(order).shuffle(requests)
+        storm(server, requests, answers)
+        wait_for_engine(server, 0)
+        wait_for_load(server, 0)
+        wait_for(lambda: entries(server, "fd") <= files, f"{files} descriptors again")
+        samples, _ = read(server)
+        return resident(server), entries(server, "task"), samples["vllm:kv_cache_usage_perc"]
+
+    first, n_threads, pages = half(1)
+    assert pages == 0
+    second, n_threads_then, pages = half(2)
+    assert pages == 0 and n_threads_then == n_threads
+    assert len(answers) == sum(r.fate == "answered" for _, r in mix)
+    if not is_sanitized(omma):
+        assert second - first <= max(SLACK, first // 100), f"{first} bytes, and after the same requests again {second}"
