@@ -50,6 +50,7 @@ void ommai_access_add(struct ommai_exchange *exchange, const struct omma_result 
   if (!access->ran) access->timings.queue = more->queue;
   access->ran = true;
   access->n_prompt_tokens += n_prompt_tokens;
+  if (n_prompt_tokens) access->n_cached_tokens += result->n_cached_tokens;
   access->n_completion_tokens += result->n_completion_tokens;
   access->timings.preprocess += more->preprocess;
   access->timings.encode += more->encode;
@@ -80,6 +81,7 @@ static void write_line(const struct ommai_server *server, struct ommai_log_line 
 static void add_timings(struct ommai_log_line *line, const struct ommai_access *access) {
   if (access->ran) {
     ommai_log_line_integer(line, "prompt_tokens", access->n_prompt_tokens);
+    ommai_log_line_integer(line, "cached_tokens", access->n_cached_tokens);
     ommai_log_line_integer(line, "completion_tokens", access->n_completion_tokens);
     ommai_log_line_seconds(line, "queue", access->timings.queue);
   }

@@ -15,7 +15,7 @@ struct ommai_access {
   char client[64], method[16], path[256], version[16];
   /* Under the exchange's lock, over all answers to the request. */
   bool ran; /* the engine has told of one */
-  int64_t n_prompt_tokens, n_completion_tokens;
+  int64_t n_prompt_tokens, n_cached_tokens, n_completion_tokens;
   struct omma_timings timings;
   double decode_image;
   /* Of the end. */

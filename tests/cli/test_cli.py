@@ -1049,6 +1049,22 @@ def test_bench_decode(omma, name):
     assert long - short == 56 * config["num_hidden_layers"] * kept * 4
 
 
+def test_bench_decode_of_many_answers(omma, model):
+    result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 64, "--context", "70", "--repeat", 1,
+                       "--warmup", 0, "--batch", 3, "--temperature", 0.8, "--top-p", 0.9, "--json")
+    (context,) = result["contexts"]
+    assert result["batch"] == 3 and 0 <= result["draw_and_schedule_share"] < 1
+    assert context["decode_tokens_per_s"] == pytest.approx(3e3 / context["decode_ms_min"])
+    assert "prefill_ms_min" not in context
+
+
+def test_plan_counts_requests_at_once(omma, model):
+    one, many = (omma.json("plan", model, "640x480", "--kv-cache-bytes", "64M", "--max-num-seqs", n, "--json")["memory"] for n in (1, 32))
+    assert (one["max_sequences"], many["max_sequences"]) == (1, 32)
+    assert many["table_bytes"] > one["table_bytes"] and many["request_bytes"] == one["request_bytes"]
+    assert many["total_bytes"] - one["total_bytes"] >= 31 * one["request_bytes"]
+
+
 def test_bench_decode_refuses(omma, no_weights):
     words = ["bench", "decode", "--model", no_weights, "--context"]
     for lengths in ("", "0", "7,", "7,x", "1x2", ",".join(["7"] * 65)):

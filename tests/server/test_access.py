@@ -49,7 +49,7 @@ def test_a_line_per_request(start, kind):
     assert chat["method"] == "POST" and chat["path"] == "/v1/chat/completions" and chat["status"] == "200"
     assert chat["request_id"] == "my-id" and re.fullmatch(r"127\.0\.0\.1:\d+", chat["client"])
     assert chat["version"] == "HTTP/1.1" and "end" not in chat
-    assert int(chat["prompt_tokens"]) == usage["prompt_tokens"] and int(chat["completion_tokens"]) == 3
+    assert int(chat["prompt_tokens"]) == usage["prompt_tokens"] and chat["cached_tokens"] == "0" and int(chat["completion_tokens"]) == 3
     parts = [float(chat[name]) for name in ("queue", "preprocess", "encode", "prefill", "decode")]
     assert 0 <= sum(parts) <= float(chat["total"]) + 0.001
     assert models["path"] == "/v1/models" and models["status"] == "200" and "prompt_tokens" not in models
