@@ -182,7 +182,7 @@ static const char *model_directory(const struct ommai_common *common, char *demo
 }
 
 static int refused(const struct omma_error *error) {
-  if (strcmp(error->field, "chat_template") != 0) return ommai_failed_call(error);
+  if (strcmp(error->field, "chat_template") != 0) return ommai_room_failed(error, NULL);
   return ommai_failed("%s; --trust-family-chat-template goes on with the nearest known form", error->message);
 }
 
