@@ -102,18 +102,21 @@ static void tell_sampling(const struct omma_model *model) {
       text);
 }
 
+/* Through the log, since stderr may be a pipe that nobody empties. */
 static void tell_end(const struct values *values, struct ommai_log_writer *log) {
   struct ommai_log_line line;
-  if (values->log_format != FORMAT_JSON) {
-    ommai_note("stopping: running requests may finish for %lld s; a second signal or Ctrl-C ends at once",
-               (long long)values->shutdown_timeout);
-    return;
+  char note[160];
+  const char *text = note;
+  bool json = values->log_format == FORMAT_JSON;
+  snprintf(note, sizeof note, "omma: stopping: running requests may finish for %lld s; a second signal or Ctrl-C ends at once",
+           (long long)values->shutdown_timeout);
+  if (json) {
+    ommai_log_line_begin(&line, &ommai_default_allocator, true, "info", "stopping");
+    ommai_log_line_integer(&line, "seconds", values->shutdown_timeout);
+    text = ommai_log_line_end(&line);
   }
-  ommai_log_line_begin(&line, &ommai_default_allocator, true, "info", "stopping");
-  ommai_log_line_integer(&line, "seconds", values->shutdown_timeout);
-  const char *text = ommai_log_line_end(&line);
   if (text) ommai_log_writer_put(log, text);
-  ommai_log_line_free(&line);
+  if (json) ommai_log_line_free(&line);
 }
 
 static int serve(const struct values *values, const struct omma_server_options *options, struct omma_model *model,

@@ -1,6 +1,7 @@
 """The access lines, the lines of requests, and the counts by status."""
 
 import json
+import os
 import re
 import socket
 
@@ -103,6 +104,18 @@ def test_json(start, kind):
     chat, quoted = lines_of(server, "access", 2, is_json=True)
     assert chat["level"] == "info" and chat["status"] == 200 and chat["completion_tokens"] == 2
     assert chat["total"] >= 0 and quoted["path"] == '/"quoted"\n'
+
+
+@pytest.mark.real_only
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_end_does_not_wait_for_who_reads_the_log(start, log_format):
+    server = start(log_format=log_format)
+    pipe = os.open(f"/proc/{server.process.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(pipe, b"\n")
+    os.close(pipe)
+    assert server.stop(30) == 0
 
 
 @pytest.mark.real_only
