@@ -14,9 +14,10 @@
 #include "server/watcher.h"
 
 #define SECOND_NS INT64_C(1000000000)
-#define HANG_UP_GRACE_NS SECOND_NS /* for what was sent before the hang-up, and a short reply to it */
-#define YOUNG_NS (SECOND_NS / 4)   /* in which a request may be on its way, and a connection has nothing to prove */
-#define NEW_BYTES 4096             /* counted beside what came, so that a new connection is not the slowest */
+#define HANG_UP_GRACE_NS SECOND_NS  /* for what was sent before the hang-up, and a short reply to it */
+#define YOUNG_NS (SECOND_NS / 4)    /* in which a request may be on its way, and a connection has nothing to prove */
+#define SMALL_BODY_BYTES (64 << 10) /* comes at once with its head */
+#define NEW_BYTES 4096              /* counted beside what came, so that a new connection is not the slowest */
 
 /* The address without what one client can choose freely. */
 static void take_address(struct ommai_connection_clock *clock, const struct sockaddr *address) {
@@ -76,17 +77,26 @@ static double speed_of(const struct ommai_connection_clock *clock, int64_t now_n
   return ((double)(received(clock) - clock->request_received) + NEW_BYTES) / (seconds + 0.01);
 }
 
-/* Drops the slowest connection that has no complete request and is not too young to tell, of `client`'s alone where that is not NULL.
- * False when there is none. */
-static bool drop_slowest(struct ommai_server *server, const struct ommai_connection_clock *own, const unsigned char *client,
-                         int64_t min_age_ns) {
+/* Which connections may be dropped for another one: those that have no complete request and are not too young to tell. */
+struct droppable {
+  const unsigned char *client; /* its alone, or NULL */
+  int64_t min_age_ns;
+  bool large; /* only with a large body on its way */
+};
+
+static bool may_drop(const struct ommai_connection_clock *clock, const struct droppable *which, int64_t now_ns) {
+  if (clock->dropped || clock->stage == OMMAI_STAGE_ANSWER || now_ns - clock->request_ns < which->min_age_ns) return false;
+  if (which->large && !(clock->large && clock->stage == OMMAI_STAGE_BODY)) return false;
+  return !which->client || !memcmp(which->client, clock->address, sizeof clock->address);
+}
+
+/* Drops the slowest of these. False when there is none. */
+static bool drop_slowest(struct ommai_server *server, const struct ommai_connection_clock *own, const struct droppable *which) {
   int64_t now_ns = ommai_clock_ns();
   struct ommai_connection_clock *slowest = NULL;
   double slowest_speed = 0;
   for (struct ommai_connection_clock *clock = server->clocks; clock; clock = clock->next) {
-    if (clock == own || clock->dropped || clock->stage == OMMAI_STAGE_ANSWER) continue;
-    if (now_ns - clock->request_ns < min_age_ns) continue;
-    if (client && memcmp(client, clock->address, sizeof clock->address)) continue;
+    if (clock == own || !may_drop(clock, which, now_ns)) continue;
     double speed = speed_of(clock, now_ns);
     if (slowest && speed >= slowest_speed) continue;
     slowest = clock;
@@ -106,8 +116,10 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
     n_open++;
     n_of_client += !memcmp(clock->address, own->address, sizeof own->address);
   }
-  if (n_of_client > server->max_connections_per_address) return drop_slowest(server, own, own->address, YOUNG_NS);
-  return n_open <= server->max_connections || drop_slowest(server, own, NULL, YOUNG_NS);
+  if (n_of_client > server->max_connections_per_address) {
+    return drop_slowest(server, own, &(struct droppable){own->address, YOUNG_NS, false});
+  }
+  return n_open <= server->max_connections || drop_slowest(server, own, &(struct droppable){NULL, YOUNG_NS, false});
 }
 
 /* Makes room for one that is new, so that there is always some for health checks: at the expense of anybody, but the limits themselves
@@ -115,12 +127,18 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
 static void keep_spare_room(struct ommai_server *server, const struct ommai_connection_clock *own) {
   int64_t n_open = 0;
   for (const struct ommai_connection_clock *clock = server->clocks; clock; clock = clock->next) n_open += !clock->dropped;
-  if (n_open > server->max_connections + OMMAI_CHECK_CONNECTIONS / 2) drop_slowest(server, own, NULL, 0);
+  if (n_open > server->max_connections + OMMAI_CHECK_CONNECTIONS / 2) {
+    drop_slowest(server, own, &(struct droppable){NULL, 0, false});
+  }
 }
 
-bool ommai_connection_clock_admit(struct ommai_server *server, struct ommai_connection_clock *clock) {
+bool ommai_connection_clock_admit(struct ommai_server *server, struct ommai_connection_clock *clock, uint64_t body_bytes) {
   pthread_mutex_lock(&server->list_lock);
+  clock->large = body_bytes > SMALL_BODY_BYTES;
   if (!clock->admitted) clock->admitted = make_room(server, clock);
+  if (!clock->admitted && !clock->large) {
+    clock->admitted = drop_slowest(server, clock, &(struct droppable){clock->address, 0, true});
+  }
   bool admitted = clock->admitted;
   pthread_mutex_unlock(&server->list_lock);
   return admitted;

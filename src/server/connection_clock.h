@@ -40,6 +40,7 @@ struct ommai_connection_clock {
   bool answering;            /* a request for a worker is complete, its reply not out */
   bool dropped;              /* shut down; libmicrohttpd will close it */
   bool admitted;             /* has had a request for which there was room */
+  bool large;                /* the latest request's body is more than comes at once with its head */
 };
 
 /* From libmicrohttpd's notifications: a connection was opened (NULL when memory is out), is about to be closed. Opening
@@ -51,8 +52,9 @@ void ommai_connection_clock_close(struct ommai_server *server, struct ommai_conn
 struct ommai_connection_clock *ommai_connection_clock_of(struct MHD_Connection *connection);
 
 /* Whether there is room for the request whose head is complete. Where there are too many connections, of all or of one client, the
- * slowest of those without a complete request is dropped for it; false when all have one. */
-bool ommai_connection_clock_admit(struct ommai_server *server, struct ommai_connection_clock *clock);
+ * slowest of those without a complete request is dropped for it; false when all have one, or are too young to tell. A request with a small
+ * body takes the place of a large one of the same client however young. body_bytes: as announced, UINT64_MAX where that is not known. */
+bool ommai_connection_clock_admit(struct ommai_server *server, struct ommai_connection_clock *clock, uint64_t body_bytes);
 
 /* A head is complete; a request is; a reply is out. */
 void ommai_connection_clock_head(struct ommai_server *server, struct ommai_connection_clock *clock);

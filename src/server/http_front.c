@@ -51,9 +51,11 @@ static unsigned method_bit(const char *method) {
   return !strcmp(method, MHD_HTTP_METHOD_POST) ? OMMAI_METHOD_POST : 0;
 }
 
-static bool has_body(struct MHD_Connection *connection) {
+/* As announced; UINT64_MAX: without an end that is known. */
+static uint64_t body_bytes(struct MHD_Connection *connection) {
   const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-  return header(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING) || (length && strtoull(length, NULL, 10) > 0);
+  if (header(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING)) return UINT64_MAX;
+  return length ? strtoull(length, NULL, 10) : 0;
 }
 
 /* Refuses and closes the connection at once, with nothing more read from it. */
@@ -69,7 +71,7 @@ static bool check_access(struct ommai_exchange *exchange, struct MHD_Connection 
   if (server->api_keys.count && ommai_route_needs_key(path, server->metrics_without_key) &&
       !ommai_api_keys_match(&server->api_keys, header(connection, MHD_HTTP_HEADER_AUTHORIZATION))) {
     ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY).");
-    return has_body(connection) ? refuse_now(exchange) : false;
+    return body_bytes(connection) ? refuse_now(exchange) : false;
   }
   exchange->route = ommai_route_find(path);
   bool costs = !exchange->route || !ommai_route_is_for_checks(exchange->route);
@@ -77,7 +79,7 @@ static bool check_access(struct ommai_exchange *exchange, struct MHD_Connection 
     ommai_api_fail(error, 503, NULL, "The server is shutting down.");
     return refuse_now(exchange);
   }
-  if (costs && !ommai_connection_clock_admit(server, exchange->clock)) {
+  if (costs && !ommai_connection_clock_admit(server, exchange->clock, body_bytes(connection))) {
     ommai_api_fail(error, 503, NULL, "The server is busy: too many connections are open.");
     return refuse_now(exchange);
   }
@@ -289,7 +291,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
     refuse_now(exchange);
   } else if (ommai_cross_origin_is_preflight(&server->cross_origin, connection, method)) {
     answer_preflight(exchange, connection);
-    return has_body(connection) ? respond_now(exchange, connection) : MHD_YES;
+    return body_bytes(connection) ? respond_now(exchange, connection) : MHD_YES;
   } else if (check_head(exchange, connection, ommai_http_head_path(target), method, &error)) {
     return MHD_YES;
   }

@@ -81,6 +81,16 @@ def test_as_many_as_there_is_room_for_by_default(start):
 
 
 @pytest.mark.real_too
+@pytest.mark.parametrize("n", [32, 130])
+def test_large_bodies_give_way_at_once(start, n):
+    """However young they are, and to a small request of the same client alone."""
+    server = start(max_connections=40)
+    for _ in range(3):
+        with Crowd(server, n, head(20000000) + b" " * 3000):
+            assert [server.chat("hello", max_tokens=1).status for _ in range(5)] == 5 * [200]
+
+
+@pytest.mark.real_too
 def test_idle_connections_make_room(start):
     server = start(max_connections=8, max_connections_per_address=8)
     with Crowd(server, 8, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as crowd:
