@@ -15,8 +15,7 @@
 #include "cli/text_lines.h"
 #include "cli/vllm_flags.h"
 
-/* Twice what the engine runs at once, so that the next requests are prepared meanwhile. */
-#define DEFAULT_SEQUENCES 8
+/* Requests under way at once: twice what the engine runs, so that the next ones are prepared meanwhile, and at most so many. */
 #define MAX_PARALLEL 128
 #define DEFAULT_LINE_BYTES ((int64_t)64 << 20)
 /* A line that begins with so many blanks counts as an empty one, for the progress alone. */
@@ -101,7 +100,7 @@ static int run_files(const struct values *values, const struct ommai_strings *ar
   struct omma_server_options options = {.offline = true, .log = log_line};
   struct omma_model *model;
   struct omma_engine *engine;
-  int64_t n_sequences = serving->max_num_seqs > 0 ? serving->max_num_seqs : DEFAULT_SEQUENCES;
+  int64_t n_sequences = serving->max_num_seqs > 0 ? serving->max_num_seqs : OMMA_DEFAULT_MAX_SEQUENCES;
   job->n_parallel = n_sequences < MAX_PARALLEL / 2 ? 2 * (size_t)n_sequences : MAX_PARALLEL;
   job->max_line_bytes = (size_t)(serving->max_body_bytes > 0 ? serving->max_body_bytes : DEFAULT_LINE_BYTES);
   int code = ommai_serving_read("batch", serving, &options);

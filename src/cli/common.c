@@ -61,14 +61,15 @@ static const struct ommai_option weight_table[] = {
      .offset = COMMON(dtype),
      .value = "TYPE",
      .choices = dtype_names,
-     .help = "type of the language model's weights; auto is bf16 where the CPU has a fast path for it, else f32",
+     .help = "what the language model computes in; auto is bf16 where the CPU has products for it, else f32; "
+             "weights stay in the 16 bits that a bf16 checkpoint has either way",
      .initial = "auto"},
     {.name = "vision-dtype",
      .type = OMMAI_OPTION_CHOICE,
      .offset = COMMON(vision_dtype),
      .value = "TYPE",
      .choices = vision_dtype_names,
-     .help = "type of the vision tower's weights; auto is as --dtype, int8 needs AVX-512 VNNI",
+     .help = "what the vision tower computes in; auto is as --dtype, int8 needs AVX-512 VNNI",
      .initial = "auto"},
 };
 
@@ -193,8 +194,9 @@ static void tell(const struct ommai_common *common, const struct omma_model *mod
     ommai_warn("%s; prompts are rendered in the form of %s", info.chat_template_difference, info.chat_template);
   }
   if (!common->verbose) return;
-  ommai_note("%s: %s, weights %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type, info.weights,
-             info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads), seconds);
+  ommai_note("%s: %s, in %s over %s weights, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
+             info.weights, info.kept_weights, info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads),
+             seconds);
   if (!config_only && !info.chat_template_difference) ommai_note("chat template: that of %s", info.chat_template);
 }
 

@@ -122,7 +122,7 @@ static enum omma_status load_fused(struct ommai_weight_loader *loader, const cha
     struct ommai_decoder_tile_linear described = {0}, *out = &described;
     const struct ommai_linear_source source = ommai_loader_matrix(&tensor, e * n_out * n_in, n_out, transposed);
     if (experts) out = down ? &experts[e].down : &experts[e].gate_up;
-    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, name, &source, 1, n_in, loader->dtype, form, out, error));
+    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_TEXT, name, &source, 1, n_in, form, out, error));
   }
   ommai_loader_close(loader, &tensor);
   return OMMA_OK;

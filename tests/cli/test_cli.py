@@ -420,7 +420,7 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     assert (model["model_type"], model["n_layers"]) == (family, n_layers)
     assert model["n_parameters"] == pytest.approx(billions * 1e9, rel=2e-3)
     kept = model["n_parameters"] - (0 if tied else model["vocab_size"] * model["hidden_size"])  # the rest stays in its file
-    assert 4 * kept <= memory["weight_bytes"] <= 1.02 * 4 * kept
+    assert 2 * kept <= memory["weight_bytes"] <= 1.02 * 2 * kept  # as stored, whatever computes
     assert memory["total_bytes"] > memory["weight_bytes"] and memory["kv_cache_tokens"] > 0
     assert image["n_segments"] == 1 and (image["n_windows"] > 0) == (family == "qwen2_5_vl")
     assert "published values" in model["published_values"]
@@ -668,8 +668,8 @@ def test_plan_warns_of_weights_that_do_not_fit(omma, tmp_path):
     shutil.copy(GOLDEN.parent / "data/configs/qwen3-vl-235b-a22b.json", tmp_path / "config.json")
     warnings = omma("plan", tmp_path, "--dtype", "f32").stderr.decode()
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-    if free < 900e9:
-        assert re.search(r"the weights take 8\d\d GiB, and [0-9.]+ [MG]iB of memory are free", warnings), warnings
+    if free < 450e9:
+        assert re.search(r"the weights take 4\d\d GiB, and [0-9.]+ [MG]iB of memory are free", warnings), warnings
 
 
 def test_plan_tells_what_is_free(omma, no_weights):
