@@ -1057,7 +1057,7 @@ def test_bench_decode(omma, name):
 
 
 def test_bench_decode_of_many_answers(omma, model):
-    result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 64, "--context", "70", "--repeat", 1,
+    result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 600, "--context", "70", "--repeat", 1,
                        "--warmup", 0, "--batch", 3, "--temperature", 0.8, "--top-p", 0.9, "--json")
     (context,) = result["contexts"]
     assert result["batch"] == 3 and 0 <= result["draw_and_schedule_share"] < 1
