@@ -276,7 +276,7 @@ static int start(struct chat *chat) {
   if (code == OMMAI_EXIT_DONE && values->boxes) code = ommai_chat_boxes_check(chat->model);
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(chat->model, &chat->engine_options, &chat->engine, &error) != OMMA_OK)
-    return ommai_failed_call(&error);
+    return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_CHAT);
   return OMMAI_EXIT_DONE;
 }
 

@@ -246,6 +246,8 @@ static int plan_and_print(const struct values *values, struct estimate *estimate
   if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(estimate) : print_table(estimate);
   if (code == OMMAI_EXIT_DONE) {
     ommai_room_warn_of_weights(model);
+    ommai_room_warn_of_total(model, &estimate->memory, OMMAI_ROOM_OPTIONS_OF_PLAN);
+    ommai_room_warn_of_context(model, &estimate->memory);
     warn_of_pictures(model, estimate);
   }
   omma_model_close(model);

@@ -184,7 +184,7 @@ static const char *model_directory(const struct ommai_common *common, char *demo
 
 static int refused(const struct omma_error *error) {
   bool unknown = error->status == OMMA_ERROR_UNSUPPORTED && strcmp(error->field, "chat_template") == 0;
-  if (!unknown) return ommai_failed_call(error);
+  if (!unknown) return ommai_room_failed(error, NULL);
   return ommai_failed("%s; --trust-family-chat-template goes on with the nearest known form", error->message);
 }
 

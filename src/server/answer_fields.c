@@ -171,7 +171,8 @@ static bool read_seed(struct ommai_server *server, const json_t *root, struct om
                       struct ommai_api_error *error) {
   int64_t seed = 0;
   if (!ommai_field_integer(root, "seed", INT64_MIN, INT64_MAX, &seed, error)) return false;
-  fields->sampling.seed = ommai_field_get(root, "seed") ? (uint64_t)seed : next_seed(server);
+  fields->own_seed = ommai_field_get(root, "seed") != NULL;
+  fields->sampling.seed = fields->own_seed ? (uint64_t)seed : next_seed(server);
   return true;
 }
 
