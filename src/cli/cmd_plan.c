@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
+#include "cli/gguf.h"
 #include "cli/inputs.h"
 #include "cli/json_out.h"
 #include "cli/paths.h"
@@ -259,10 +260,11 @@ static const char *file_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* No picture is a directory or called so. */
+/* No picture is a directory, a GGUF file or called so. */
 static bool is_model(const char *word) {
   struct stat found;
-  return stat(word, &found) == 0 && (S_ISDIR(found.st_mode) || strcmp(file_name(word), CONFIG) == 0);
+  if (stat(word, &found) != 0) return false;
+  return S_ISDIR(found.st_mode) || ommai_path_ends_with(word, ".json") || ommai_is_gguf(word);
 }
 
 /* The directory of a model that may be given as its config.json. */

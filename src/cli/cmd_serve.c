@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
 #include "cli/json_words.h"
 #include "cli/log_writer.h"
+#include "cli/paths.h"
 #include "cli/serve_keys.h"
 #include "cli/serving.h"
 #include "cli/show.h"
@@ -92,14 +94,20 @@ static void set_limits(const struct values *values, struct omma_server_options *
 
 static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
 
-static void tell_sampling(const struct omma_model *model) {
+/* What says how requests are sampled that do not say it: a file, the flag that goes before it, or both. */
+static void tell_sampling(const struct ommai_common *common, const struct omma_model *model) {
+  static const char name[] = "generation_config.json";
+  const char *source = common->generation_config;
+  bool own = !source || strcmp(source, "auto") == 0, overrides = common->override_generation_config != NULL;
   struct omma_model_info info;
-  char text[320];
+  char text[320], path[OMMAI_MAX_PATH];
   omma_model_get_info(model, &info);
   if (!ommai_show_sampling(&info, text, sizeof text)[0]) return;
-  ommai_note(
-      "serve: requests that do not say it are sampled as generation_config.json says: %s (--generation-config vllm: not so)",
-      text);
+  bool file = ommai_path_join(path, sizeof path, own ? info.directory : source, name) && ommai_file_exists(path) &&
+              (own || strcmp(source, "vllm") != 0);
+  ommai_note("serve: requests that do not say it are sampled as %s%s%s%s says: %s%s", file ? (own ? name : path) : "",
+             file && overrides ? ", overridden by " : "", overrides ? "--override-generation-config" : "",
+             file && overrides ? "," : "", text, file ? " (--generation-config vllm: without the file)" : "");
 }
 
 /* Through the log, since stderr may be a pipe that nobody empties. */
@@ -125,7 +133,7 @@ static int serve(const struct values *values, const struct omma_server_options *
   struct omma_error error;
   int code = OMMAI_EXIT_DONE;
   if (ommai_server_create(options, model, engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
-  tell_sampling(model);
+  tell_sampling(&values->serving.common, model);
   bool bracket = strchr(values->host, ':') != NULL;
   ommai_note("serving at http://%s%s%s:%d/v1 (Ctrl-C ends it)", bracket ? "[" : "", values->host, bracket ? "]" : "",
              ommai_server_port(server));

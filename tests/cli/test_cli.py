@@ -96,6 +96,8 @@ def test_defaults_are_shown(omma):
 
 def test_version(omma):
     assert omma("-V").stdout == omma("--version").stdout
+    for words in (["chat", "-V"], ["serve", "--model", "nowhere", "--version"], ["bench", "serve", "-V"]):
+        assert omma(*words).stdout == omma("--version").stdout
     done = omma("--version")
     assert done.returncode == 0 and re.fullmatch(rb"omma \d+\.\d+\.\d+\n", done.stdout)
 
@@ -956,6 +958,11 @@ def test_another_chat_template(omma, model, tmp_path):
     (folder / "chat_template.jinja").unlink()
     if "chat_template" not in json.loads((folder / "tokenizer_config.json").read_text()):
         refused(omma(*words), 1, "no chat template", "--trust-family-chat-template")
+    # What would not go on with it is not told of it.
+    (folder / "chat_template.json").write_text('{"chat_template": 3}')
+    refused(done := omma(*words), 1, "chat_template.json", "expected a string")
+    assert b"--trust-family-chat-template" not in done.stderr
+    (folder / "chat_template.json").unlink()
     # What asks nothing of a chat does not care.
     assert omma("plan", "--model", folder).returncode == 0
     bench = omma("bench", "decode", "--model", folder, "--threads", "1", "--context", "8", "--tokens", "2", "--repeat", "1",
@@ -1074,7 +1081,7 @@ def test_bench_decode(omma, name):
 
 
 def test_bench_decode_of_many_answers(omma, model):
-    result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 64, "--context", "70", "--repeat", 1,
+    result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 600, "--context", "70", "--repeat", 1,
                        "--warmup", 0, "--batch", 3, "--temperature", 0.8, "--top-p", 0.9, "--json")
     (context,) = result["contexts"]
     assert result["batch"] == 3 and 0 <= result["draw_and_schedule_share"] < 1
