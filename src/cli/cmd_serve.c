@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/allocator.h"
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
@@ -16,7 +15,6 @@
 #include "cli/serving.h"
 #include "cli/show.h"
 #include "cli/vllm_flags.h"
-#include "server/log_line.h"
 #include "server/server.h"
 
 /* Of the log, that are not written yet. */
@@ -110,23 +108,6 @@ static void tell_sampling(const struct ommai_common *common, const struct omma_m
              file && overrides ? "," : "", text, file ? " (--generation-config vllm: without the file)" : "");
 }
 
-/* Through the log, since stderr may be a pipe that nobody empties. */
-static void tell_end(const struct values *values, struct ommai_log_writer *log) {
-  struct ommai_log_line line;
-  char note[160];
-  const char *text = note;
-  bool json = values->log_format == FORMAT_JSON;
-  snprintf(note, sizeof note, "omma: stopping: running requests may finish for %lld s; a second signal or Ctrl-C ends at once",
-           (long long)values->shutdown_timeout);
-  if (json) {
-    ommai_log_line_begin(&line, &ommai_default_allocator, true, "info", "stopping");
-    ommai_log_line_integer(&line, "seconds", values->shutdown_timeout);
-    text = ommai_log_line_end(&line);
-  }
-  if (text) ommai_log_writer_put(log, text);
-  if (json) ommai_log_line_free(&line);
-}
-
 static int serve(const struct values *values, const struct omma_server_options *options, struct omma_model *model,
                  struct omma_engine *engine) {
   struct ommai_server *server;
@@ -143,7 +124,7 @@ static int serve(const struct values *values, const struct omma_server_options *
         "the environment)");
   }
   if (ommai_server_run(server, ommai_interrupt_descriptor(), &error) != OMMA_OK) code = ommai_failed_call(&error);
-  if (ommai_interrupted()) tell_end(values, options->log_context);
+  if (ommai_interrupted()) ommai_server_log_end(server);
   ommai_server_destroy(server);
   return code;
 }

@@ -27,6 +27,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -394,6 +395,23 @@ static void end_requests(struct ommai_server *server) {
   wait_for_zero(server, &server->n_listed, ommai_clock_ns() + FLUSH_NS);
   pthread_mutex_unlock(&server->list_lock);
   for_each_exchange(server, ommai_exchange_leave);
+}
+
+void ommai_server_log_end(const struct ommai_server *server) {
+  struct ommai_log_line line;
+  char note[160];
+  const char *text = note;
+  int64_t seconds = server->drain_ns / (1000 * MILLISECOND);
+  if (!server->log) return;
+  snprintf(note, sizeof note, "omma: stopping: running requests may finish for %lld s; a second signal or Ctrl-C ends at once",
+           (long long)seconds);
+  if (server->log_json) {
+    ommai_log_line_begin(&line, server->allocator, true, "info", "stopping");
+    ommai_log_line_integer(&line, "seconds", seconds);
+    text = ommai_log_line_end(&line);
+  }
+  if (text) server->log(server->log_context, text);
+  if (server->log_json) ommai_log_line_free(&line);
 }
 
 void ommai_server_destroy(struct ommai_server *server) {

@@ -100,6 +100,9 @@ bool ommai_server_is_local(const struct ommai_server *server);
 /* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. Errors: IO. */
 enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, struct omma_error *error);
 
+/* Tells the log that the server stops and how long running requests may go on. After ommai_server_run. */
+void ommai_server_log_end(const struct ommai_server *server);
+
 /* Answers new requests and health checks with 503, lets running ones go on for drain_ms, then stops accepting, cancels the rest
  * (streams end with an error event), waits for the engine to let go of each, joins all threads and frees everything. NULL is
  * allowed. */
