@@ -36,6 +36,9 @@ KIMI_SPECIAL = {"[BOS]": 0, "[EOS]": 1, "<|im_end|>": 2, "<|im_user|>": 3, "<|im
                 "<|im_middle|>": 17, "<|media_start|>": 18, "<|media_content|>": 19, "<|media_end|>": 20,
                 "<|media_pad|>": 21, "[UNK]": 254, "[PAD]": 255}
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tiktoken.model", "vocab.json", "merges.txt")
+# Test checkpoints of the families, whose chat templates the program knows.
+TEMPLATES_OF = {"qwen3_vl": "qwen3_vl_tied", "qwen2_5_vl": "qwen2_5_vl_tied", "kimi_vl": "kimi_vl"}
+GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 
 
 def write_json(path: Path, value: object) -> None:
@@ -95,6 +98,15 @@ def copy_tokenizer(source: Path, folder: Path) -> dict[str, int]:
             shutil.copy(source / name, folder / name)
     added = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))["added_tokens_decoder"]
     return {entry["content"]: int(token) for token, entry in added.items()}
+
+
+def write_chat_template(family: str, folder: Path) -> None:
+    source = GOLDEN / TEMPLATES_OF[family]
+    if (source / "chat_template.jinja").exists():
+        shutil.copy(source / "chat_template.jinja", folder / "chat_template.jinja")
+    else:
+        template = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))["chat_template"]
+        (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
 
 
 # ---- weights
@@ -158,6 +170,7 @@ def make(model: Model, folder: Path, tokenizer: Path | None, seed: int) -> None:
         ids = copy_tokenizer(tokenizer, folder)
     else:
         ids = write_kimi_tokenizer(folder) if kimi else write_qwen_tokenizer(folder)
+    write_chat_template(model.family, folder)
     largest = max(ids.values())
     if largest >= model.text.vocab:
         raise SystemExit(f"{tokenizer}: token {largest} does not fit into the model's vocabulary of {model.text.vocab}")

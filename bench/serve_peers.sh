@@ -1,6 +1,6 @@
 #!/bin/sh
 # Serves one checkpoint with omma and with vLLM's CPU build, one after the other, and sends both the same pictures and questions, one at a
-# time: prints both tables per picture size, then the ratios, and writes everything to a JSON file.
+# time or --concurrency at once: prints both tables per picture size, then the ratios, and writes everything to a JSON file.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,7 @@ MODEL is a checkpoint directory, by default build/models/qwen3-vl-2b (bench/make
   --plugin yes|no       let vLLM load its plugins, vllm-ommatidia among them where installed (no)
   --sizes LIST          sides of the square pictures (256,1024)
   --prompts N           requests per size (4)
+  --concurrency N       requests at once, and --max-num-seqs of both servers (1)
   --max-model-len N     context of both servers (2048)
   --threads N           of both (as many as there are CPUs)
   --out FILE            the results (build/serve-peers.json)
@@ -27,13 +28,14 @@ vllm_python=${VLLM_PYTHON:-build/vllm-venv/bin/python}
 plugin=no
 sizes=256,1024
 prompts=4
+concurrency=1
 max_model_len=2048
 threads=$(nproc)
 out=build/serve-peers.json
 while [ $# -gt 0 ]; do
   case "$1" in
     --help | -h) usage; exit 0 ;;
-    --omma | --vllm-python | --plugin | --sizes | --prompts | --max-model-len | --threads | --out)
+    --omma | --vllm-python | --plugin | --sizes | --prompts | --concurrency | --max-model-len | --threads | --out)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       eval "$(echo "${1#--}" | tr - _)=\$2"
       shift 2 ;;
@@ -71,7 +73,7 @@ client() {
   "$omma" bench serve --backend openai-chat --base-url "http://127.0.0.1:$port" --model peer --tokenizer "$model" \
     --dataset-name random-mm --random-input-len 32 --random-output-len 16 --random-mm-base-items-per-request 1 \
     --random-mm-limit-mm-per-prompt '{"image": 1, "video": 0}' --random-mm-bucket-config "{($side, $side, 1): 1.0}" \
-    --num-prompts "$n" --seed "$seed" --max-concurrency 1 --ignore-eos --temperature 0 --ready-check-timeout-sec 0 --disable-tqdm \
+    --num-prompts "$n" --seed "$seed" --max-concurrency "$concurrency" --ignore-eos --temperature 0 --ready-check-timeout-sec 0 --disable-tqdm \
     --percentile-metrics ttft,tpot,itl,e2el "$@"
 }
 
@@ -86,7 +88,7 @@ measure() {
 }
 
 "$omma" serve "$model" --served-model-name peer --port "$port" --max-model-len "$max_model_len" --threads "$threads" \
-  --dtype bfloat16 --limit-mm-per-prompt '{"image": 1}' --encoder-cache-bytes 0 > "$work/log" 2>&1 &
+  --dtype bfloat16 --max-num-seqs "$concurrency" --limit-mm-per-prompt '{"image": 1}' --encoder-cache-bytes 0 > "$work/log" 2>&1 &
 server=$!
 measure omma
 
@@ -97,7 +99,7 @@ if [ -x "$vllm_python" ]; then
   # (it is the CPU's, whatever its name).
   VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=$threads "$vllm_python" -m vllm.entrypoints.cli.main serve "$model" \
     --served-model-name peer --host 127.0.0.1 --port "$port" --max-model-len "$max_model_len" --dtype bfloat16 \
-    --limit-mm-per-prompt '{"image": 1, "video": 0}' --max-num-batched-tokens "$max_model_len" --max-num-seqs 1 \
+    --limit-mm-per-prompt '{"image": 1, "video": 0}' --max-num-batched-tokens "$max_model_len" --max-num-seqs "$concurrency" \
     --no-async-scheduling --no-enable-prefix-caching --mm-processor-cache-gb 0 --skip-mm-profiling \
     --gpu-memory-utilization 0.6 > "$work/log" 2>&1 &
   server=$!
@@ -111,7 +113,8 @@ python3 - "$work" "$sizes" "$out" "$model" "$threads" "$plugin" << 'END'
 import json, pathlib, sys
 
 work, sizes, out, model, threads, plugin = sys.argv[1:]
-rows = (("time to first token (ms)", "median_ttft_ms"), ("time per token (ms)", "median_tpot_ms"), ("whole request (ms)", "median_e2el_ms"))
+rows = (("time to first token (ms)", "median_ttft_ms"), ("time per token (ms)", "median_tpot_ms"), ("whole request (ms)", "median_e2el_ms"),
+        ("seconds of the whole run", "duration"))
 result = {"model": model, "threads": int(threads), "plugin": plugin == "yes", "sizes": {}}
 failed = False
 print(f"\n{'median':<36}{'omma':>10}{'vLLM':>10}{'vLLM / omma':>14}")

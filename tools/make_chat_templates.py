@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +82,12 @@ def digest(text: str) -> int:
     return value
 
 
+def text_lines(text: str) -> list[int]:
+    return [digest("=" + line) for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
+
+
 def pieces(source: str) -> list[int]:
-    """The digests of a template's texts and tags, by jinja2's own lexer."""
+    """The digests of a template's lines of text and of its tags, by jinja2's own lexer."""
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     ends = {"block_end": "%", "variable_end": "{"}
     out: list[int] = []
@@ -91,17 +96,14 @@ def pieces(source: str) -> list[int]:
         if kind == "data":
             text += value
         elif kind in ("block_begin", "variable_begin"):
-            if text:
-                out.append(digest("=" + text))
+            out += text_lines(text)
             text, tag, inside = "", "", True
         elif kind in ends:
             out.append(digest(ends[kind] + tag.strip()))
             inside = False
         elif inside:
             tag += " " if kind == "whitespace" else value
-    if text:
-        out.append(digest("=" + text))
-    return out
+    return out + text_lines(text)
 
 
 PIECE_TEXTS = (
@@ -118,6 +120,7 @@ PIECE_TEXTS = (
     "{# a comment #}\n{% set a = 'it''s %} {{ \"' %}b{#- not a comment -#}c",
     "one {# a comment #} text",
     "one {#- a comment -#} text\n\n",
+    "one\n{# a comment #}\ntwo {# another #}\n\r\r\nthree{{ a }}\nfour\n\n{{ b }}",
     "{{ a   |\n  b('  two  blanks ', \"q\\\"uote }}\") }}",
     "{%if x%}{{y}}{%endif%}",
     "{% for m in ms -%}\r\n   {{ m['a'] }}\r\n {%- endfor %}\r\n",

@@ -13,7 +13,9 @@
 #include "base/error.h"
 
 bool ommai_path_join(char *out, size_t size, const char *directory, const char *name) {
-  int written = snprintf(out, size, "%s/%s", directory, name);
+  size_t length = strlen(directory);
+  const char *slash = length && directory[length - 1] == '/' ? "" : "/";
+  int written = snprintf(out, size, "%s%s%s", directory, slash, name);
   return written >= 0 && (size_t)written < size;
 }
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Joins a directory and a file name. False when it does not fit into `size` bytes. */
+/* Joins a directory, with a slash at its end or without, and a file name. False when it does not fit into `size` bytes. */
 bool ommai_path_join(char *out, size_t size, const char *directory, const char *name);
 
 /* True when a path or file name has this ending. */

@@ -136,7 +136,8 @@ int ommai_answer(struct omma_model *model, struct omma_engine *engine, const str
   double start = ommai_clock_seconds();
   if (omma_request_create(model, conversation->messages, conversation->count, &request_options, &request, &error) != OMMA_OK) {
     answer->too_long = error.status == OMMA_ERROR_LIMIT && !strcmp(error.field, "input_tokens");
-    return ommai_failed_call(&error);
+    answer->error = error;
+    return answer->too_long ? OMMAI_EXIT_FAILED : ommai_failed_call(&error);
   }
   struct listener listener = {.options = options, .answer = answer, .plain = isatty(STDOUT_FILENO) == 1};
   listener.text = open_memstream(&answer->text, &answer->text_size);

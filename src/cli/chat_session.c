@@ -147,7 +147,7 @@ static int64_t count_tokens(const struct session *session) {
 }
 
 /* A question that does not fit behind those before it: its pictures wait again, and what helps is said. */
-static void take_back(struct session *session) {
+static void take_back(struct session *session, const struct omma_error *refusal) {
   const struct ommai_conversation *conversation = session->conversation;
   const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
   const struct omma_message question = conversation->messages[conversation->count - 1];
@@ -163,6 +163,7 @@ static void take_back(struct session *session) {
     return;
   }
   session->taken_back = true;
+  ommai_failed_call(refusal);
   ommai_note(
       "the question was taken back: the conversation so far fills %lld of %lld tokens, pictures included. /reset begins a "
       "new one, in which the question can be asked again%s",
@@ -188,7 +189,7 @@ static void ask(struct session *session, const char *question) {
     code = ommai_conversation_add(session->conversation, OMMA_ROLE_ASSISTANT, NULL, 0, answer.text, answer.text_size);
   }
   if (code != OMMAI_EXIT_DONE && answer.too_long) {
-    take_back(session);
+    take_back(session, &answer.error);
   } else if (code != OMMAI_EXIT_DONE) {
     ommai_conversation_truncate(session->conversation, before);
     ommai_note("the question was taken back: ask again, or begin anew with /reset");

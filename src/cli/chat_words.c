@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "cli/diagnostics.h"
+#include "cli/gguf.h"
 #include "cli/inputs.h"
 #include "cli/pasted_paths.h"
 #include "cli/paths.h"
@@ -21,7 +22,7 @@ static bool is_model(const char *directory) {
 
 static int take_directory(const char *command, const char *word, struct ommai_chat_words *sorted) {
   if (sorted->model) return ommai_wrong_use("%s: %s: the model is given already (%s)", command, word, sorted->model);
-  if (!is_model(word)) {
+  if (!is_model(word) && !ommai_is_gguf(word)) {
     return ommai_wrong_use("%s: %s: a directory without config.json is no model (--video %s takes one of frames)", command,
                            word, word);
   }
@@ -48,7 +49,7 @@ static int take_prompt(const char *command, const char *word, struct ommai_chat_
 }
 
 static int take_word(const char *command, const char *word, struct ommai_chat_words *sorted) {
-  if (is_directory(word)) return take_directory(command, word, sorted);
+  if (is_directory(word) || ommai_is_gguf(word)) return take_directory(command, word, sorted);
   if (!ommai_is_image_source(word)) return take_prompt(command, word, sorted);
   sorted->images.items[sorted->images.count++] = word;
   return OMMAI_EXIT_DONE;

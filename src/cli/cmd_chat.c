@@ -191,6 +191,7 @@ static int answer_once(struct chat *chat) {
   struct ommai_answer_options options = answer_options(chat);
   struct ommai_answer answer;
   int code = ommai_answer(chat->model, chat->engine, &chat->conversation, &options, &answer);
+  if (answer.too_long) ommai_failed_call(&answer.error);
   bool open_line = !values->json && answer.text_size && answer.text[answer.text_size - 1] != '\n';
   if (open_line) putchar('\n');
   if (code == OMMAI_EXIT_DONE && answer.interrupted) {
@@ -275,7 +276,7 @@ static int start(struct chat *chat) {
   if (code == OMMAI_EXIT_DONE && values->boxes) code = ommai_chat_boxes_check(chat->model);
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(chat->model, &chat->engine_options, &chat->engine, &error) != OMMA_OK)
-    return ommai_failed_call(&error);
+    return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_CHAT);
   return OMMAI_EXIT_DONE;
 }
 
@@ -307,6 +308,7 @@ static int take_words(struct chat *chat, const struct ommai_strings *arguments, 
   values->prompt = words.prompt;
   values->images = words.images;
   code = check(chat);
+  if (code == OMMAI_EXIT_DONE) code = ommai_check_model_path(&values->common);
   return code == OMMAI_EXIT_DONE ? find_prompt(chat, words.n_from_standard_input) : code;
 }
 
@@ -444,7 +446,7 @@ static const struct ommai_option sampling_table[] = {
      .low = 0,
      .high = INT64_MAX,
      .initial = "0",
-     .help = "same request and seed, same answer"},
+     .help = "same request and seed, same answer; another seed, another draw"},
     {.name = "repetition-penalty",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(repetition_penalty),

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
+#include "cli/gguf.h"
 #include "cli/inputs.h"
 #include "cli/json_out.h"
 #include "cli/paths.h"
@@ -245,6 +246,8 @@ static int plan_and_print(const struct values *values, struct estimate *estimate
   if (code == OMMAI_EXIT_DONE) code = values->json ? print_json(estimate) : print_table(estimate);
   if (code == OMMAI_EXIT_DONE) {
     ommai_room_warn_of_weights(model);
+    ommai_room_warn_of_total(model, &estimate->memory, OMMAI_ROOM_OPTIONS_OF_PLAN);
+    ommai_room_warn_of_context(model, &estimate->memory);
     warn_of_pictures(model, estimate);
   }
   omma_model_close(model);
@@ -257,10 +260,11 @@ static const char *file_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* No picture is a directory or called so. */
+/* No picture is a directory, a GGUF file or called so. */
 static bool is_model(const char *word) {
   struct stat found;
-  return stat(word, &found) == 0 && (S_ISDIR(found.st_mode) || strcmp(file_name(word), CONFIG) == 0);
+  if (stat(word, &found) != 0) return false;
+  return S_ISDIR(found.st_mode) || ommai_path_ends_with(word, ".json") || ommai_is_gguf(word);
 }
 
 /* The directory of a model that may be given as its config.json. */

@@ -4,15 +4,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/allocator.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
 #include "cli/json_words.h"
 #include "cli/log_writer.h"
+#include "cli/paths.h"
 #include "cli/serve_keys.h"
 #include "cli/serving.h"
 #include "cli/show.h"
 #include "cli/vllm_flags.h"
+#include "server/log_line.h"
 #include "server/server.h"
 
 /* Of the log, that are not written yet. */
@@ -90,14 +94,34 @@ static void set_limits(const struct values *values, struct omma_server_options *
 
 static void log_line(void *context, const char *line) { ommai_log_writer_put(context, line); }
 
-static void tell_sampling(const struct omma_model *model) {
+/* What says how requests are sampled that do not say it: a file, the flag that goes before it, or both. */
+static void tell_sampling(const struct ommai_common *common, const struct omma_model *model) {
+  static const char name[] = "generation_config.json";
+  const char *source = common->generation_config;
+  bool own = !source || strcmp(source, "auto") == 0, overrides = common->override_generation_config != NULL;
   struct omma_model_info info;
-  char text[320];
+  char text[320], path[OMMAI_MAX_PATH];
   omma_model_get_info(model, &info);
   if (!ommai_show_sampling(&info, text, sizeof text)[0]) return;
-  ommai_note(
-      "serve: requests that do not say it are sampled as generation_config.json says: %s (--generation-config vllm: not so)",
-      text);
+  bool file = ommai_path_join(path, sizeof path, own ? info.directory : source, name) && ommai_file_exists(path) &&
+              (own || strcmp(source, "vllm") != 0);
+  ommai_note("serve: requests that do not say it are sampled as %s%s%s%s says: %s%s", file ? (own ? name : path) : "",
+             file && overrides ? ", overridden by " : "", overrides ? "--override-generation-config" : "",
+             file && overrides ? "," : "", text, file ? " (--generation-config vllm: without the file)" : "");
+}
+
+static void tell_end(const struct values *values, struct ommai_log_writer *log) {
+  struct ommai_log_line line;
+  if (values->log_format != FORMAT_JSON) {
+    ommai_note("stopping: running requests may finish for %lld s; a second signal or Ctrl-C ends at once",
+               (long long)values->shutdown_timeout);
+    return;
+  }
+  ommai_log_line_begin(&line, &ommai_default_allocator, true, "info", "stopping");
+  ommai_log_line_integer(&line, "seconds", values->shutdown_timeout);
+  const char *text = ommai_log_line_end(&line);
+  if (text) ommai_log_writer_put(log, text);
+  ommai_log_line_free(&line);
 }
 
 static int serve(const struct values *values, const struct omma_server_options *options, struct omma_model *model,
@@ -106,7 +130,7 @@ static int serve(const struct values *values, const struct omma_server_options *
   struct omma_error error;
   int code = OMMAI_EXIT_DONE;
   if (ommai_server_create(options, model, engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
-  tell_sampling(model);
+  tell_sampling(&values->serving.common, model);
   bool bracket = strchr(values->host, ':') != NULL;
   ommai_note("serving at http://%s%s%s:%d/v1 (Ctrl-C ends it)", bracket ? "[" : "", values->host, bracket ? "]" : "",
              ommai_server_port(server));
@@ -116,10 +140,7 @@ static int serve(const struct values *values, const struct omma_server_options *
         "the environment)");
   }
   if (ommai_server_run(server, ommai_interrupt_descriptor(), &error) != OMMA_OK) code = ommai_failed_call(&error);
-  if (ommai_interrupted()) {
-    ommai_note("stopping: running requests may finish for %lld s; a second signal or Ctrl-C ends at once",
-               (long long)values->shutdown_timeout);
-  }
+  if (ommai_interrupted()) tell_end(values, options->log_context);
   ommai_server_destroy(server);
   return code;
 }

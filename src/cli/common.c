@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/team.h"
 #include "cli/diagnostics.h"
+#include "cli/gguf.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
 #include "cli/room.h"
@@ -61,14 +63,15 @@ static const struct ommai_option weight_table[] = {
      .offset = COMMON(dtype),
      .value = "TYPE",
      .choices = dtype_names,
-     .help = "type of the language model's weights; auto is bf16 where the CPU has a fast path for it, else f32",
+     .help = "what the language model computes in; auto is bf16 where the CPU has products for it, else f32; "
+             "weights stay in the 16 bits that a bf16 checkpoint has either way",
      .initial = "auto"},
     {.name = "vision-dtype",
      .type = OMMAI_OPTION_CHOICE,
      .offset = COMMON(vision_dtype),
      .value = "TYPE",
      .choices = vision_dtype_names,
-     .help = "type of the vision tower's weights; auto is as --dtype, int8 needs AVX-512 VNNI",
+     .help = "what the vision tower computes in; auto is as --dtype, int8 needs AVX-512 VNNI",
      .initial = "auto"},
 };
 
@@ -141,32 +144,34 @@ int ommai_common_threads(const struct ommai_common *common) {
   return common->threads ? (int)common->threads : ommai_team_cpu_count();
 }
 
-static bool is_gguf(const char *path) {
-  char magic[4] = "";
-  FILE *file = fopen(path, "rb");
-  bool read = file && fread(magic, sizeof magic, 1, file) == 1;
-  if (file) fclose(file);
-  return read && memcmp(magic, "GGUF", sizeof magic) == 0;
+/* Says why `path` is no model. `found` is NULL where nothing is there. */
+static int refuse_model(const char *path, const struct stat *found) {
+  static const char wanted[] = "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors";
+  if (!found) return ommai_failed("model: %s: no such directory: %s; nothing is downloaded", path, wanted);
+  if (ommai_is_gguf(path)) {
+    return ommai_failed(
+        "model: %s: %s, the format of llama.cpp and ollama, which is not read here: %s: download the original "
+        "that the GGUF file was made from",
+        path, S_ISDIR(found->st_mode) ? "a directory of GGUF files" : "a GGUF file", wanted);
+  }
+  if (ommai_path_ends_with(path, ".json")) {
+    return ommai_failed(
+        "model: %s: a file: a model's configuration must be called config.json and stand in a directory, which is the model",
+        path);
+  }
+  return ommai_failed("model: %s: not a directory: %s", path, wanted);
 }
 
-/* Says why `path`, which is no directory, is no model. */
-static void refuse_model(const char *path, const struct stat *found) {
-  static const char wanted[] = "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors";
-  if (!found) {
-    ommai_failed("model: %s: no such directory: %s; nothing is downloaded", path, wanted);
-  } else if (S_ISREG(found->st_mode) && is_gguf(path)) {
-    ommai_failed(
-        "model: %s: a GGUF file, the format of llama.cpp and ollama, which is not read here: %s: download the original "
-        "that the GGUF file was made from",
-        path, wanted);
-  } else {
-    ommai_failed("model: %s: not a directory: %s", path, wanted);
-  }
+int ommai_check_model_path(const struct ommai_common *common) {
+  struct stat found;
+  if (!common->model) return OMMAI_EXIT_DONE;
+  bool there = stat(common->model, &found) == 0;
+  if (there && S_ISDIR(found.st_mode) && !ommai_is_gguf(common->model)) return OMMAI_EXIT_DONE;
+  return refuse_model(common->model, there ? &found : NULL);
 }
 
 /* The directory to open; NULL when there is none, which has been said then. `demo` holds the demo model's path. */
 static const char *model_directory(const struct ommai_common *common, char *demo, size_t size) {
-  struct stat found;
   if (!common->model) {
     if (ommai_find_demo_model(demo, size)) return demo;
     ommai_failed(
@@ -174,14 +179,12 @@ static const char *model_directory(const struct ommai_common *common, char *demo
         demo);
     return NULL;
   }
-  bool there = stat(common->model, &found) == 0;
-  if (there && S_ISDIR(found.st_mode)) return common->model;
-  refuse_model(common->model, there ? &found : NULL);
-  return NULL;
+  return ommai_check_model_path(common) == OMMAI_EXIT_DONE ? common->model : NULL;
 }
 
 static int refused(const struct omma_error *error) {
-  if (strcmp(error->field, "chat_template") != 0) return ommai_failed_call(error);
+  bool unknown = error->status == OMMA_ERROR_UNSUPPORTED && strcmp(error->field, "chat_template") == 0;
+  if (!unknown) return ommai_room_failed(error, NULL);
   return ommai_failed("%s; --trust-family-chat-template goes on with the nearest known form", error->message);
 }
 
@@ -193,8 +196,9 @@ static void tell(const struct ommai_common *common, const struct omma_model *mod
     ommai_warn("%s; prompts are rendered in the form of %s", info.chat_template_difference, info.chat_template);
   }
   if (!common->verbose) return;
-  ommai_note("%s: %s, weights %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type, info.weights,
-             info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads), seconds);
+  ommai_note("%s: %s, in %s over %s weights, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
+             info.weights, info.kept_weights, info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads),
+             seconds);
   if (!config_only && !info.chat_template_difference) ommai_note("chat template: that of %s", info.chat_template);
 }
 

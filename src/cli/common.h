@@ -41,6 +41,9 @@ struct omma_image_options ommai_common_image_options(const struct ommai_common *
 /* How many threads a command uses that does not open a model. */
 int ommai_common_threads(const struct ommai_common *common);
 
+/* Says what is wrong with the path of --model where it cannot be a model: nothing is there, a file, GGUF. Returns an exit code. */
+int ommai_check_model_path(const struct ommai_common *common);
+
 /* Opens the model that --model names, else the demo model. With a line of progress, and a warning where its chat template is not the
  * one that prompts are rendered by. Returns an exit code; what was wrong has been said. */
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model);

@@ -116,6 +116,11 @@ static int help(int argc, char **argv) {
   return ommai_finish_output();
 }
 
+static int print_version(void) {
+  printf("omma %s\n", omma_version());
+  return ommai_finish_output();
+}
+
 static int run(const struct ommai_command *command, int argc, char **argv, int first) {
   struct ommai_strings arguments = {0};
   void *values = ommai_allocate(&ommai_default_allocator, 1, command->values_size);
@@ -128,6 +133,7 @@ static int run(const struct ommai_command *command, int argc, char **argv, int f
       ommai_options_help(command, stdout);
       code = ommai_finish_output();
       break;
+    case OMMAI_PARSED_VERSION: code = print_version(); break;
   }
   ommai_options_release(command, values, &arguments);
   ommai_release(&ommai_default_allocator, values, 1, command->values_size);
@@ -142,8 +148,7 @@ int main(int argc, char **argv) {
   }
   const char *word = argv[1];
   if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0) {
-    printf("omma %s\n", omma_version());
-    return ommai_finish_output();
+    return print_version();
   }
   if (strcmp(word, "help") == 0) return help(argc - 2, argv + 2);
   if (asks_for_help(word)) return help(0, NULL);

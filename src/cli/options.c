@@ -349,6 +349,8 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
       options_end = true;
     } else if (!options_end && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
       return OMMAI_PARSED_HELP;
+    } else if (!options_end && (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)) {
+      return OMMAI_PARSED_VERSION;
     } else if (!options_end && word[0] == '-' && word[1]) {
       parsed = take_option(command, argc, argv, &i, values);
     } else if (!add_string(arguments, word, (size_t)argc)) {

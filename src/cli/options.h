@@ -71,12 +71,12 @@ struct ommai_command {
   int (*run)(const void *values, const struct ommai_strings *arguments);
 };
 
-enum ommai_parsed { OMMAI_PARSED, OMMAI_PARSED_HELP, OMMAI_PARSED_WRONG };
+enum ommai_parsed { OMMAI_PARSED, OMMAI_PARSED_HELP, OMMAI_PARSED_VERSION, OMMAI_PARSED_WRONG };
 
 /* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed). Forms: --name value, --name=value
  * (underscores in a name count as dashes), -x value, `--` ends the options. A next word that is an option itself is not taken as a
- * value: --name=--value gives such a one. OMMAI_PARSED_HELP: help was asked for, nothing more was
- * read. OMMAI_PARSED_WRONG: what was wrong has been said on stderr, with the nearest name for an unknown option. Release in every
+ * value: --name=--value gives such a one. OMMAI_PARSED_HELP, OMMAI_PARSED_VERSION: --help (-h) or --version (-V) was asked for, nothing
+ * more was read. OMMAI_PARSED_WRONG: what was wrong has been said on stderr, with the nearest name for an unknown option. Release in every
  * case. */
 enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
                                       struct ommai_strings *arguments);

@@ -24,20 +24,41 @@ void ommai_room_warn_of_weights(const struct omma_model *model) {
              ommai_show_bytes(room, free_bytes, sizeof free_bytes));
 }
 
-void ommai_room_note(const struct omma_model *model, const struct omma_memory_plan *plan) {
+void ommai_room_warn_of_total(const struct omma_model *model, const struct omma_memory_plan *plan, const char *options) {
+  struct omma_model_info info;
+  char total[32], free_bytes[32];
+  int64_t room = ommai_memory_room("");
+  omma_model_get_info(model, &info);
+  if (room < 0 || plan->total_bytes <= room || info.weight_bytes > room) return;
+  ommai_warn(
+      "the plan takes %s in all, and %s of memory are free: the machine may swap, or end the program; %s make it smaller",
+      ommai_show_bytes(plan->total_bytes, total, sizeof total), ommai_show_bytes(room, free_bytes, sizeof free_bytes), options);
+}
+
+int ommai_room_failed(const struct omma_error *error, const char *options) {
+  if (error->status != OMMA_ERROR_MEMORY) return ommai_failed_call(error);
+  if (!options) return ommai_failed("%s (omma plan says what is needed and free)", error->message);
+  return ommai_failed("%s (smaller %s may help; omma plan says what is needed and free)", error->message, options);
+}
+
+bool ommai_room_warn_of_context(const struct omma_model *model, const struct omma_memory_plan *plan) {
   struct omma_model_info info;
   char bytes[32];
   omma_model_get_info(model, &info);
-  ommai_show_bytes(plan->kv_cache_bytes, bytes, sizeof bytes);
-  if (plan->max_model_len == info.max_model_len) {
-    ommai_note("prompt and answer may have %lld tokens together; up to %s for keys and values", (long long)plan->max_model_len,
-               bytes);
-    return;
-  }
+  if (plan->max_model_len == info.max_model_len) return false;
   ommai_warn(
       "prompt and answer may have %lld tokens together, not the context limit's %lld: the memory for keys and values "
       "is %s (--kv-cache-bytes changes that; --max-model-len %lld is the same without this warning)",
-      (long long)plan->max_model_len, (long long)info.max_model_len, bytes, (long long)plan->max_model_len);
+      (long long)plan->max_model_len, (long long)info.max_model_len,
+      ommai_show_bytes(plan->kv_cache_bytes, bytes, sizeof bytes), (long long)plan->max_model_len);
+  return true;
+}
+
+void ommai_room_note(const struct omma_model *model, const struct omma_memory_plan *plan) {
+  char bytes[32];
+  if (ommai_room_warn_of_context(model, plan)) return;
+  ommai_note("prompt and answer may have %lld tokens together; up to %s for keys and values", (long long)plan->max_model_len,
+             ommai_show_bytes(plan->kv_cache_bytes, bytes, sizeof bytes));
 }
 
 /* The area of each of n_pictures that together become at most n_tokens; 0 where that is too little to propose. */

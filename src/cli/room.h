@@ -7,6 +7,20 @@
 /* Warns where the weights alone take more memory than is free. */
 void ommai_room_warn_of_weights(const struct omma_model *model);
 
+/* Options that make a plan smaller, as the commands have them. */
+#define OMMAI_ROOM_OPTIONS_OF_CHAT "--kv-cache-bytes, --max-model-len or --max-pixels"
+#define OMMAI_ROOM_OPTIONS_OF_PLAN "--kv-cache-bytes, --max-model-len, --max-num-seqs or --max-pixels"
+#define OMMAI_ROOM_OPTIONS_OF_SERVING "--kv-cache-bytes, --max-model-len, --max-num-seqs, --max-pixels or --encoder-cache-bytes"
+
+/* Warns where the plan in all takes more memory than is free, naming `options`; not where the weights alone do. */
+void ommai_room_warn_of_total(const struct omma_model *model, const struct omma_memory_plan *plan, const char *options);
+
+/* Says an error as ommai_failed_call does; where memory ran out, also that `options` (NULL: none) make the need smaller. */
+int ommai_room_failed(const struct omma_error *error, const char *options);
+
+/* Warns where prompt and answer may have fewer tokens together than the context limit; false where they may not. */
+bool ommai_room_warn_of_context(const struct omma_model *model, const struct omma_memory_plan *plan);
+
 /* Notes how many tokens prompt and answer may have together, and the memory for that. */
 void ommai_room_note(const struct omma_model *model, const struct omma_memory_plan *plan);
 

@@ -174,6 +174,7 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, &plan, error));
   opening->engine.kv_cache_bytes = plan.kv_cache_bytes;
   ommai_room_note(model, &plan);
+  ommai_room_warn_of_total(model, &plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
   ommai_room_warn_of_largest(model, &plan, opening->image_options);
   return OMMA_OK;
 }
@@ -193,7 +194,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(*model, &opening.engine, engine, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
   omma_model_close(*model);
-  return ommai_failed_call(&error);
+  return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
 }
 
 #define AT(field) offsetof(struct ommai_serving, field)

@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "kernels/dtype.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
 #include "models/generation_config.h"
@@ -23,26 +24,27 @@ static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_
 
 static struct ommai_weight_loader make_loader(const struct omma_model *model, enum ommai_loader_mode mode,
                                               const struct ommai_checkpoint *checkpoint) {
-  return (struct ommai_weight_loader){
-      .mode = mode, .allocator = model->allocator, .checkpoint = checkpoint, .linear_engine = model->linear_engine};
+  return (struct ommai_weight_loader){.mode = mode,
+                                      .allocator = model->allocator,
+                                      .checkpoint = checkpoint,
+                                      .linear_engine = model->linear_engine,
+                                      .policy = model->policy,
+                                      .stored_type = model->config.stored_type};
 }
 
 /* Runs the family's lists over a tower and a decoder. */
 static enum omma_status load(const struct omma_model *model, struct ommai_weight_loader *loader,
                              struct ommai_vision_tower *tower, struct ommai_decoder *decoder, int64_t *n_vision_parameters,
                              struct omma_error *error) {
-  loader->dtype = tower->dtype;
   OMMAI_TRY(model->family->load_vision(loader, tower, error));
   if (n_vision_parameters) *n_vision_parameters = loader->n_parameters;
-  loader->dtype = decoder->dtype;
-  loader->int8 = false;
   return model->family->load_text(loader, decoder, error);
 }
 
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
                                       struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
                                       struct omma_error *error) {
-  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype, .int8 = model->tower.int8};
+  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
   *loader = make_loader(model, OMMAI_LOADER_DESCRIBE, checkpoint);
   loader->visit = visit;
@@ -57,7 +59,7 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
 }
 
 static enum omma_status count_weights(struct omma_model *model, struct omma_error *error) {
-  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype, .int8 = model->tower.int8};
+  struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
   struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE, NULL);
   OMMAI_TRY(load(model, &loader, &tower, &decoder, &model->n_vision_parameters, error));
@@ -73,6 +75,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   struct ommai_weight_loader loader;
   OMMAI_TRY(ommai_checkpoint_open(model->directory, &model->allocator, &model->checkpoint, error));
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
+  model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
   if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);
@@ -87,6 +90,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   ommai_linear_engine_pack_on(model->linear_engine, NULL);
   ommai_picture_team_return(model->picture_team, team);
   if (status != OMMA_OK) return status;
+  model->config.stored_type = model->decoder.embedding_type;
   /* Tensors that are only mapped, or that the model has no use for, were not counted. */
   if (loader.progress) loader.progress(loader.progress_context, loader.bytes_total, loader.bytes_total);
   return OMMA_OK;
@@ -157,13 +161,18 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   return OMMA_OK;
 }
 
+static struct ommai_weight_policy choose_weights(const struct omma_model *model, bool int8_tower) {
+  enum omma_dtype vision = model->tower.dtype, text = model->decoder.dtype;
+  struct ommai_weight_kind tower = {int8_tower ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16, vision};
+  return ommai_weight_policy_make(tower, model->config.vision.gated, ommai_weight_kind_dense(text));
+}
+
 static enum omma_status set_up_networks(struct omma_model *model, const struct omma_model_options *options,
                                         struct omma_error *error) {
   enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
   const struct ommai_row_ops *ops = ommai_row_ops(model->level);
   model->tower = (struct ommai_vision_tower){.config = model->config.vision,
                                              .dtype = packed_type(vision, model->level),
-                                             .int8 = vision == OMMA_WEIGHTS_INT8,
                                              .ops = ops,
                                              .attention = model->attention,
                                              .linear_engine = model->linear_engine};
@@ -174,7 +183,8 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
                                           .linear_engine = model->linear_engine};
   ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
                    &model->config.text.rope_scaling, model->config.text.mrope_section, model->config.text.mrope_interleaved);
-  if (!model->tower.int8 || ommai_linear_has_int8(model->linear_engine)) return OMMA_OK;
+  model->policy = choose_weights(model, vision == OMMA_WEIGHTS_INT8);
+  if (vision != OMMA_WEIGHTS_INT8 || ommai_linear_has_format(model->linear_engine, OMMAI_FORMAT_INT8)) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "vision_weights",
                           "vision_weights: int8 needs AVX-512 VNNI, which CPU level %s does not have here",
                           ommai_cpu_level_name(model->level));
@@ -260,18 +270,23 @@ void omma_model_close(struct omma_model *model) {
   ommai_release(&allocator, model, 1, sizeof *model);
 }
 
+/* How the language model's matrices are kept. */
+static enum ommai_weight_format kept_format(const struct omma_model *model) {
+  return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
+}
+
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   const struct ommai_decoder_config *text = &model->config.text;
   const struct ommai_vision_config *vision = &model->config.vision;
   const struct ommai_generation_config *generation = &model->config.generation;
+  bool int8_tower = model->policy.kinds[OMMAI_ROLE_TOWER_QKV].format == OMMAI_FORMAT_INT8;
   *info = (struct omma_model_info){
       .directory = model->directory,
       .model_type = model->config.model_type,
       .isa = ommai_cpu_level_name(model->level),
-      .weights = model->decoder.dtype == OMMA_BF16 ? "bf16" : "f32",
-      .vision_weights = model->tower.int8                 ? "int8"
-                        : model->tower.dtype == OMMA_BF16 ? "bf16"
-                                                          : "f32",
+      .weights = ommai_dtype_name(model->decoder.dtype),
+      .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
+      .kept_weights = ommai_weight_format_name(kept_format(model)),
       .linear = model->linear_description,
       .n_threads = model->n_threads,
       .n_parameters = model->n_parameters,
@@ -318,7 +333,7 @@ enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
                             (long long)model->max_model_len, (long long)n_tokens);
   }
-  size_t element_bytes = ommai_linear_element_bytes(model->linear_engine, dtype);
+  size_t element_bytes = ommai_weight_format_bytes(kept_format(model));
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
   *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
                                   .step_weight_bytes = ommai_decoder_step_weight_bytes(config, element_bytes),

@@ -32,6 +32,7 @@ struct omma_model {
   struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;
   struct ommai_checkpoint *checkpoint; /* stays open: embedding rows are read from it */
+  struct ommai_weight_policy policy;
   struct ommai_vision_tower tower;
   struct ommai_decoder decoder;
   int64_t n_parameters, n_vision_parameters, weight_bytes;

@@ -12,7 +12,7 @@
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in) {
   if (layout == OMMAI_WEIGHTS_S8_PANELS) return ommai_round_up(n_in, 64);
   if (layout == OMMAI_WEIGHTS_BF16_PANELS) return ommai_round_up(n_in, 32);
-  return layout == OMMAI_WEIGHTS_F32_PANELS ? ommai_round_up(n_in, 16) : n_in;
+  return ommai_round_up(n_in, 16);
 }
 
 int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_in) {
@@ -21,14 +21,22 @@ int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_
 
 void ommai_few_rows_select(enum ommai_cpu_level level, struct ommai_few_rows_kernels *kernels) {
   *kernels = (struct ommai_few_rows_kernels){ommai_few_rows_panel_bf16_scalar, ommai_few_rows_panel_f32_scalar,
-                                             ommai_few_rows_dot_f32_scalar, ommai_few_rows_dot_bf16_scalar};
+                                             ommai_few_rows_panel_mixed_scalar};
 #if defined(__x86_64__)
-  if (level >= OMMAI_CPU_AVX2 && level <= OMMAI_CPU_AVX512_BF16) {
-    kernels->dot_f32 = ommai_few_rows_dot_f32_avx2;
-    kernels->dot_bf16 = ommai_few_rows_dot_bf16_avx2;
+  if (level == OMMAI_CPU_AVX2) {
+    kernels->panel_f32 = ommai_few_rows_panel_f32_avx2;
+    kernels->panel_mixed = ommai_few_rows_panel_mixed_avx2;
   }
-  if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) kernels->panel_f32 = ommai_few_rows_panel_f32_avx512;
+  if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) {
+    kernels->panel_f32 = ommai_few_rows_panel_f32_avx512;
+    kernels->panel_mixed = ommai_few_rows_panel_mixed_avx512;
+  }
   if (level == OMMAI_CPU_AVX512_BF16) kernels->panel_bf16 = ommai_few_rows_panel_bf16_avx512_bf16;
+#elif defined(__aarch64__)
+  if (level == OMMAI_CPU_NEON || level == OMMAI_CPU_NEON_BF16) {
+    kernels->panel_f32 = ommai_few_rows_panel_f32_neon;
+    kernels->panel_mixed = ommai_few_rows_panel_mixed_neon;
+  }
 #else
   (void)level;
 #endif
@@ -42,44 +50,36 @@ static void panel_of_bf16(const struct ommai_few_rows_kernels *kernels, const om
   }
 }
 
-static void panel_of_f32(const struct ommai_few_rows_kernels *kernels, const float *weights, int64_t n_in, const float *x,
-                         int64_t x_stride, int n_rows, float *sums) {
-  for (int64_t k = 0; k < n_in; k += BLOCK_F32) {
-    int64_t n_k = ommai_min_i64(BLOCK_F32, n_in - k);
-    kernels->panel_f32(weights + k * OMMAI_PANEL_COLUMNS, x + k, x_stride, n_rows, n_k, sums);
+/* One block in f32 arithmetic. */
+static void block_of_f32(const struct ommai_few_rows_kernels *kernels, const struct ommai_few_rows_weights *weights, int64_t at,
+                         const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
+  if (weights->layout == OMMAI_WEIGHTS_BF16_PANELS) {
+    kernels->panel_mixed((const ommai_bf16 *)weights->weights + at, x, x_stride, n_rows, n_k, sums);
+  } else {
+    kernels->panel_f32((const float *)weights->weights + at, x, x_stride, n_rows, n_k, sums);
   }
 }
 
-/* bf16 inputs for f32 weights, expanded block by block. */
-static void panel_of_expanded(const struct ommai_few_rows_kernels *kernels, const float *weights, int64_t n_in,
-                              const ommai_bf16 *x, int64_t x_stride, int n_rows, float *sums) {
+/* The panel that begins at element `first`, in f32 arithmetic; inputs in bf16 are expanded block by block. */
+static void panel_of_f32(const struct ommai_few_rows_kernels *kernels, const struct ommai_few_rows_weights *weights,
+                         int64_t first, const void *x, int64_t x_stride, int n_rows, float *sums) {
   float block[OMMAI_FEW_ROWS_GROUP][BLOCK_F32];
-  for (int64_t k = 0; k < n_in; k += BLOCK_F32) {
-    int64_t n_k = ommai_min_i64(BLOCK_F32, n_in - k);
-    for (int row = 0; row < n_rows; row++) {
-      for (int64_t i = 0; i < n_k; i++) block[row][i] = ommai_bf16_to_f32(x[row * x_stride + k + i]);
+  for (int64_t k = 0; k < weights->n_in; k += BLOCK_F32) {
+    int64_t n_k = ommai_min_i64(BLOCK_F32, weights->n_in - k), at = first + k * OMMAI_PANEL_COLUMNS;
+    if (weights->x_type == OMMA_F32) {
+      block_of_f32(kernels, weights, at, (const float *)x + k, x_stride, n_rows, n_k, sums);
+      continue;
     }
-    kernels->panel_f32(weights + k * OMMAI_PANEL_COLUMNS, block[0], BLOCK_F32, n_rows, n_k, sums);
+    const ommai_bf16 *from = (const ommai_bf16 *)x + k;
+    for (int row = 0; row < n_rows; row++) {
+      for (int64_t i = 0; i < n_k; i++) block[row][i] = ommai_bf16_to_f32(from[row * x_stride + i]);
+    }
+    block_of_f32(kernels, weights, at, block[0], BLOCK_F32, n_rows, n_k, sums);
   }
 }
 
-static void panel_of_rows(const struct ommai_few_rows_kernels *kernels, const struct ommai_few_rows_weights *weights,
-                          const float *panel, int n_columns, const void *x, int64_t x_stride, int n_rows, float *sums) {
-  for (int c = 0; c < n_columns; c++) {
-    const float *w = panel + c * weights->n_in;
-    for (int row = 0; row < n_rows; row++) {
-      float *sum = sums + row * OMMAI_PANEL_COLUMNS + c;
-      if (weights->x_type == OMMA_BF16) {
-        *sum = kernels->dot_bf16(w, (const ommai_bf16 *)x + row * x_stride, weights->n_in);
-      } else {
-        *sum = kernels->dot_f32(w, (const float *)x + row * x_stride, weights->n_in);
-      }
-    }
-  }
-}
-
-static void finish_panel(const float *sums, const float *bias, int n_rows, int n_columns, bool accumulate, float *y,
-                         int64_t y_stride) {
+void ommai_few_rows_finish(const float *sums, const float *bias, int n_rows, int n_columns, bool accumulate, float *y,
+                           int64_t y_stride) {
   for (int row = 0; row < n_rows; row++) {
     const float *sum = sums + row * OMMAI_PANEL_COLUMNS;
     float *out = y + row * y_stride;
@@ -98,16 +98,12 @@ static void run_panel(const struct ommai_few_rows_kernels *kernels, const struct
   memset(sums, 0, sizeof(float) * OMMAI_PANEL_COLUMNS * (size_t)n_rows);
   int64_t first = panel * OMMAI_PANEL_COLUMNS, offset = panel * ommai_weights_panel_elements(weights->layout, weights->n_in);
   int n_columns = (int)ommai_min_i64(OMMAI_PANEL_COLUMNS, weights->n_out - first);
-  if (weights->layout == OMMAI_WEIGHTS_BF16_PANELS) {
+  if (weights->arithmetic == OMMA_BF16) {
     panel_of_bf16(kernels, (const ommai_bf16 *)weights->weights + offset, weights->n_in, x, x_stride, n_rows, sums);
-  } else if (weights->layout == OMMAI_WEIGHTS_F32_ROWS) {
-    panel_of_rows(kernels, weights, (const float *)weights->weights + offset, n_columns, x, x_stride, n_rows, sums);
-  } else if (weights->x_type == OMMA_BF16) {
-    panel_of_expanded(kernels, (const float *)weights->weights + offset, weights->n_in, x, x_stride, n_rows, sums);
   } else {
-    panel_of_f32(kernels, (const float *)weights->weights + offset, weights->n_in, x, x_stride, n_rows, sums);
+    panel_of_f32(kernels, weights, offset, x, x_stride, n_rows, sums);
   }
-  finish_panel(sums, weights->bias + first, n_rows, n_columns, accumulate, y + first, y_stride);
+  ommai_few_rows_finish(sums, weights->bias + first, n_rows, n_columns, accumulate, y + first, y_stride);
 }
 
 void ommai_few_rows_run(const struct ommai_few_rows_kernels *kernels, const struct ommai_few_rows_weights *weights,

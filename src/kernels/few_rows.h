@@ -1,8 +1,8 @@
 /* Few rows times a packed weight matrix (decoding): y[r][n] = sum_k x[r][k] W[n][k] + bias[n], f32 sums.
  *
  * The frame (few_rows.c) cuts the work into panels of 64 outputs, groups of rows and blocks of k; the micro-kernels below it
- * are chosen by CPU level. Each sum is one chain over k in rising order (panels), or one fixed set of partial sums (rows), so
- * that the bits of a row depend neither on n_rows nor on how the panels are shared out. */
+ * are chosen by CPU level. Each sum is one chain over k in rising order, so that the bits of a row depend neither on n_rows nor
+ * on how the panels are shared out. */
 #ifndef OMMAI_KERNELS_FEW_ROWS_H
 #define OMMAI_KERNELS_FEW_ROWS_H
 
@@ -20,12 +20,11 @@
 enum ommai_weight_layout {
   OMMAI_WEIGHTS_BF16_PANELS, /* bf16 [n_panels][k_padded / 2][64][2], k_padded = n_in up to a multiple of 32 */
   OMMAI_WEIGHTS_F32_PANELS,  /* f32 [n_panels][k_padded][64], k_padded = n_in up to a multiple of 16 */
-  OMMAI_WEIGHTS_F32_ROWS,    /* f32 [n_out][n_in] */
   OMMAI_WEIGHTS_S8_PANELS,   /* s8 [n_panels][k_padded / 4][64][4], k_padded = n_in up to a multiple of 64; not for few rows */
   OMMAI_WEIGHT_LAYOUTS
 };
 
-/* n_in with its padding; n_in itself for rows. */
+/* n_in with its padding. */
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in);
 
 /* Elements from one panel to the next. */
@@ -33,27 +32,28 @@ int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_
 
 /* The micro-kernels. x, weights and sums need their element's alignment only; nothing past n_k is read from x. */
 struct ommai_few_rows_kernels {
-  /* sums[r][c] += x[r][k] w[k][c] for c < 64, r < n_rows <= OMMAI_FEW_ROWS_GROUP, k < n_k. sums is [n_rows][64].
-   * weights: a panel from an even k on, [.][64][2]. Where n_k is odd, the last pair's second weight must be finite (packing has
-   * zeroed it) and does not count. */
+  /* sums[r][c] += x[r][k] w[k][c] for c < 64, r < n_rows <= OMMAI_FEW_ROWS_GROUP, k < n_k, in products of bf16. sums is
+   * [n_rows][64]. weights: a panel from an even k on, [.][64][2]. Where n_k is odd, the last pair's second weight must be finite (packing
+   * has zeroed it) and does not count. */
   void (*panel_bf16)(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
-  /* The same for f32; weights: a panel from some k on, [.][64]. */
+  /* The same in f32 arithmetic over f32 weights; weights: a panel from some k on, [.][64]. */
   void (*panel_f32)(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
-  /* The scalar product of one row of W and one row of x. */
-  float (*dot_f32)(const float *weights, const float *x, int64_t n_k);
-  float (*dot_bf16)(const float *weights, const ommai_bf16 *x, int64_t n_k);
+  /* The same in f32 arithmetic over bf16 weights, with the bits that panel_f32 has over their values in f32. */
+  void (*panel_mixed)(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
 };
 
 /* The best micro-kernels up to `level`. */
 void ommai_few_rows_select(enum ommai_cpu_level level, struct ommai_few_rows_kernels *kernels);
 
-/* A weight matrix and what its inputs are. bf16 panels take bf16 inputs; f32 layouts take either (bf16 is expanded). */
+/* A weight matrix and what its inputs are. In f32 arithmetic inputs in bf16 are expanded; arithmetic in bf16 is for bf16 panels and
+ * inputs. */
 struct ommai_few_rows_weights {
   const void *weights; /* in `layout` */
   const float *bias;   /* [n_panels * 64] */
   int64_t n_out, n_in;
   enum ommai_weight_layout layout;
-  enum omma_dtype x_type; /* OMMA_F32 or OMMA_BF16 */
+  enum omma_dtype x_type;     /* OMMA_F32 or OMMA_BF16 */
+  enum omma_dtype arithmetic; /* likewise */
 };
 
 /* Outputs of panels first_panel .. first_panel + n_panels - 1 for n_rows rows (any number): y[r][n] = sum + bias[n], or
@@ -63,17 +63,27 @@ void ommai_few_rows_run(const struct ommai_few_rows_kernels *kernels, const stru
                         const void *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride, bool accumulate,
                         int64_t first_panel, int64_t n_panels);
 
+/* y[r][c] = sums[r][c] + bias[c], or y[r][c] += that, for c < n_columns <= 64; sums [n_rows][64], y [n_rows][y_stride]. y may be sums where
+ * the strides are equal. */
+void ommai_few_rows_finish(const float *sums, const float *bias, int n_rows, int n_columns, bool accumulate, float *y,
+                           int64_t y_stride);
+
 /* The micro-kernels by level. */
 void ommai_few_rows_panel_bf16_scalar(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k,
                                       float *sums);
 void ommai_few_rows_panel_f32_scalar(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
                                      float *sums);
-float ommai_few_rows_dot_f32_scalar(const float *weights, const float *x, int64_t n_k);
-float ommai_few_rows_dot_bf16_scalar(const float *weights, const ommai_bf16 *x, int64_t n_k);
-float ommai_few_rows_dot_f32_avx2(const float *weights, const float *x, int64_t n_k);
-float ommai_few_rows_dot_bf16_avx2(const float *weights, const ommai_bf16 *x, int64_t n_k);
-void ommai_few_rows_panel_f32_avx512(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
-                                     float *sums);
+void ommai_few_rows_panel_mixed_scalar(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                       float *sums);
+#define OMMAI_FEW_ROWS_DECLARE(level)                                                                                    \
+  void ommai_few_rows_panel_f32_##level(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, \
+                                        float *sums);                                                                    \
+  void ommai_few_rows_panel_mixed_##level(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows,       \
+                                          int64_t n_k, float *sums);
+OMMAI_FEW_ROWS_DECLARE(avx2)
+OMMAI_FEW_ROWS_DECLARE(avx512)
+OMMAI_FEW_ROWS_DECLARE(neon)
+#undef OMMAI_FEW_ROWS_DECLARE
 void ommai_few_rows_panel_bf16_avx512_bf16(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows,
                                            int64_t n_k, float *sums);
 

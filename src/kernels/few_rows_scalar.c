@@ -24,32 +24,14 @@ void ommai_few_rows_panel_f32_scalar(const float *weights, const float *x, int64
   }
 }
 
-#define LANES 16
-
-static float add_lanes(float lanes[LANES]) {
-  for (int half = LANES / 2; half > 0; half /= 2) {
-    for (int lane = 0; lane < half; lane++) lanes[lane] += lanes[lane + half];
+void ommai_few_rows_panel_mixed_scalar(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                       float *sums) {
+  for (int row = 0; row < n_rows; row++) {
+    float *sum = sums + row * OMMAI_PANEL_COLUMNS;
+    for (int64_t k = 0; k < n_k; k++) {
+      const ommai_bf16 *pair = weights + k / 2 * (2 * OMMAI_PANEL_COLUMNS) + k % 2;
+      float value = x[row * x_stride + k];
+      for (int c = 0; c < OMMAI_PANEL_COLUMNS; c++) sum[c] += value * ommai_bf16_to_f32(pair[2 * c]);
+    }
   }
-  return lanes[0];
-}
-
-/* Sixteen partial sums: more exact than one chain, and compilers vectorise them. */
-float ommai_few_rows_dot_f32_scalar(const float *weights, const float *x, int64_t n_k) {
-  float lanes[LANES] = {0};
-  int64_t k = 0;
-  for (; k + LANES <= n_k; k += LANES) {
-    for (int lane = 0; lane < LANES; lane++) lanes[lane] += weights[k + lane] * x[k + lane];
-  }
-  for (int lane = 0; k + lane < n_k; lane++) lanes[lane] += weights[k + lane] * x[k + lane];
-  return add_lanes(lanes);
-}
-
-float ommai_few_rows_dot_bf16_scalar(const float *weights, const ommai_bf16 *x, int64_t n_k) {
-  float lanes[LANES] = {0};
-  int64_t k = 0;
-  for (; k + LANES <= n_k; k += LANES) {
-    for (int lane = 0; lane < LANES; lane++) lanes[lane] += weights[k + lane] * ommai_bf16_to_f32(x[k + lane]);
-  }
-  for (int lane = 0; k + lane < n_k; lane++) lanes[lane] += weights[k + lane] * ommai_bf16_to_f32(x[k + lane]);
-  return add_lanes(lanes);
 }

@@ -107,11 +107,17 @@ static void rope_pairs(const float *x, const float *cos, const float *sin, int64
   }
 }
 
+/* yes ? a : b without a branch, out of which compilers for AVX2 make a loop that they cannot vectorise. */
+static inline float chosen(bool yes, float a, float b) {
+  uint32_t take = 0u - (uint32_t)yes;
+  return ommai_f32_from_bits((ommai_bits_from_f32(a) & take) | (ommai_bits_from_f32(b) & ~take));
+}
+
 /* e^x for x <= 88 to 2 units in the last place, without branches: 2^n from the exponent bits times a polynomial for
  * |r| <= ln(2)/2 (minimax coefficients as published in Cephes' expf). Below -87 the result is e^-87, near enough to 0. */
 static inline float exp_row(float x) {
-  x = x < -87.0f ? -87.0f : x;
-  x = x > 88.0f ? 88.0f : x;
+  x = chosen(x < -87.0f, -87.0f, x);
+  x = chosen(x > 88.0f, 88.0f, x);
   float shifted = x * 1.44269504f + 12582912.0f; /* rounds to a whole number in the low bits */
   float n = shifted - 12582912.0f;
   float r = x - n * 0.693359375f;
@@ -191,7 +197,7 @@ static inline float half_erfc(float x) {
 static void gelu_erf(float *x, int64_t d) {
   for (int64_t i = 0; i < d; i++) {
     float tail = half_erfc(x[i]);
-    x[i] = x[i] * (x[i] < 0.0f ? tail : 1.0f - tail);
+    x[i] = x[i] * chosen(x[i] < 0.0f, tail, 1.0f - tail);
   }
 }
 

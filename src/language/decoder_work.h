@@ -10,7 +10,7 @@
 double ommai_decoder_prompt_flops(const struct ommai_decoder_config *config, int64_t n_tokens);
 
 /* Bytes of the matrices that a generated token goes through, the output layer's with them: router f32, all others as they are
- * packed (ommai_linear_element_bytes). */
+ * packed (ommai_weight_format_bytes). */
 int64_t ommai_decoder_step_weight_bytes(const struct ommai_decoder_config *config, size_t element_bytes);
 
 #endif

@@ -4,6 +4,7 @@
  *   draw  (row):       the token */
 #include "language/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -140,7 +141,7 @@ static void apply_penalties(const struct ommai_sampler_settings *settings, const
     if (counts->answer[i] > 0) {
       value -= settings->frequency_penalty * counts->answer[i] + settings->presence_penalty;
     }
-    values[i] = (float)value;
+    values[i] = (float)fmin(fmax(value, -FLT_MAX), FLT_MAX); /* infinite are banned tokens alone */
   }
 }
 

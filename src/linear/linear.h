@@ -1,16 +1,19 @@
 /* Linear layers: y = act(x W^T + b) or y += x W^T + b, over weights that are packed once.
  *
- * Two paths read the same packed copy: tiles of up to 128 rows through oneDNN (encoders, prefill), and few rows through own
- * kernels (decoding). In both, the bits of a row depend on the row and the layer alone: not on the number of rows, the row's
- * place, the worker, or what else runs. The two paths do not give each other's bits.
+ * Two paths read the same packed copy: tiles of up to 128 rows (encoders, prefill), and few rows (decoding). In both, the bits of a row
+ * depend on the row and the layer alone: not on the number of rows, the row's place, the worker, or what else runs. In f32 arithmetic, by
+ * own kernels, the two paths' sums have the same bits; in bf16 tiles run through oneDNN, and the two do not give each other's bits.
+ *
+ * How a computation in f32 rounds: x is f32, W is f32 or bf16, which is exact in f32; each sum is one chain over k.
  *
  * How a computation in bf16 rounds: x and W are bf16; products and sums are f32; bias, activation and the old y are applied in
- * f32; a bf16 y is rounded once, at the end. Where the CPU has no bf16 products, the bf16 values of W are kept expanded to f32
- * (twice the memory) and x is expanded tile by tile; the points of rounding are the same.
+ * f32; a bf16 y is rounded once, at the end. Where the CPU has no bf16 products, x and W are expanded to f32 block by block (W stays 16
+ * bits in memory); the points of rounding are the same.
  *
  * How a computation over int8 weights rounds: each output's weights are whole multiples, -127 to 127, of max|w| / 127, and
- * each row of x is whole multiples of (max x - min x) / 255, both to nearest even (kernels/int8.h); the sum of products is an exact whole number, hence the same whatever
- * computes it; scales, bias, activation and the old y are applied in f32; a bf16 y is rounded once, at the end. */
+ * each row of x is whole multiples of (max x - min x) / 255, both to nearest even (kernels/int8.h); the sum of products is an exact whole
+ * number, hence the same whatever computes it; scales, bias, activation and the old y are applied in f32; a bf16 y is rounded once, at the
+ * end. */
 #ifndef OMMAI_LINEAR_LINEAR_H
 #define OMMAI_LINEAR_LINEAR_H
 
@@ -45,9 +48,6 @@ void ommai_linear_engine_pack_on(struct ommai_linear_engine *engine, const struc
 /* One line for people: oneDNN's version and instruction set, the layouts and ladders in use. */
 void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size);
 
-/* Whether the CPU level has 8-bit products that add up exactly (VNNI). */
-bool ommai_linear_has_int8(const struct ommai_linear_engine *engine);
-
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
 /* A weight matrix [n_out][n_in] (transposed: [n_in][n_out]), row-major, of f32, bf16 or f16 at any address (mmapped files are not
@@ -61,35 +61,51 @@ struct ommai_linear_source {
   bool transposed;
 };
 
+/* How weights are kept: as f32, as bf16, or as int8 with one scale for each output. */
+enum ommai_weight_format { OMMAI_FORMAT_F32, OMMAI_FORMAT_BF16, OMMAI_FORMAT_INT8, OMMAI_WEIGHT_FORMATS };
+
+/* "f32", "bf16", "int8". */
+const char *ommai_weight_format_name(enum ommai_weight_format format);
+
+/* What a layer is, before there are weights. */
+struct ommai_linear_spec {
+  int64_t n_out, n_in;
+  enum ommai_weight_format format;
+  enum omma_dtype
+      compute; /* of x, of arithmetic, and of y at most: OMMA_F32 with F32 or INT8 weights, OMMA_BF16 with BF16 or INT8 */
+  bool has_bias;
+};
+
+/* The format in which dense weights are kept for computing in `compute`. */
+static inline enum ommai_weight_format ommai_linear_dense_format(enum omma_dtype compute) {
+  return compute == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
+}
+
+/* Whether layers of this format can be made on this CPU level: int8 needs products that add up exactly (VNNI). */
+bool ommai_linear_has_format(const struct ommai_linear_engine *engine, enum ommai_weight_format format);
+
 /* A packed layer. Immutable; shared by any number of threads. */
 struct ommai_linear;
 
-/* Packs n_sources matrices [n_out_i][n_in], stacked along their outputs (q, k and v; gate and up), for computing in `compute`
- * (OMMA_F32 or OMMA_BF16; weights round to nearest even). Sources without bias count as bias 0. Needs no memory beside the
- * result. Errors: ARGUMENT, LIMIT, MEMORY, INTERNAL. */
-enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources,
-                                     int n_sources, int64_t n_in, enum omma_dtype compute, struct ommai_linear **linear,
+/* Packs n_sources matrices [n_out_i][n_in], stacked along their outputs (q, k and v; gate and up); weights round to nearest even.
+ * spec's n_out and has_bias are not looked at: they follow from the sources, of which those without bias count as bias 0. Needs no
+ * memory beside the result. Errors: ARGUMENT, LIMIT (also for more than OMMAI_LINEAR_MAX_INT8_INPUTS inputs of int8 weights), MEMORY,
+ * UNSUPPORTED (see ommai_linear_has_format), INTERNAL. */
+enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+                                     const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **linear,
                                      struct omma_error *error);
-
-/* The same with int8 weights, one scale for each output, for tiles of rows only and all outputs at a time. An op over it takes x
- * and y in the types of `compute`, and brings each row of x to int8 itself. Errors: also UNSUPPORTED (see ommai_linear_has_int8);
- * LIMIT for more than OMMAI_LINEAR_MAX_INT8_INPUTS inputs. */
-enum omma_status ommai_linear_create_int8(struct ommai_linear_engine *engine, const struct ommai_linear_source *sources,
-                                          int n_sources, int64_t n_in, enum omma_dtype compute, struct ommai_linear **linear,
-                                          struct omma_error *error);
 void ommai_linear_destroy(struct ommai_linear *linear);
 
 int64_t ommai_linear_n_in(const struct ommai_linear *linear);
 int64_t ommai_linear_n_out(const struct ommai_linear *linear);
 enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear);
 
-/* Bytes of the packed weights and bias, and the same before there are weights; 0 for sizes that would be refused. */
+/* Bytes of the packed weights and bias, and the same before there are weights; 0 for what would be refused. */
 size_t ommai_linear_bytes(const struct ommai_linear *linear);
-size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, int64_t n_out, int64_t n_in, enum omma_dtype compute);
-size_t ommai_linear_bytes_for_int8(int64_t n_out, int64_t n_in);
+size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec);
 
-/* Bytes of one packed weight: bf16 weights are kept as f32 where the CPU has no bf16 products. */
-size_t ommai_linear_element_bytes(const struct ommai_linear_engine *engine, enum omma_dtype compute);
+/* Bytes of one packed weight. */
+size_t ommai_weight_format_bytes(enum ommai_weight_format format);
 
 /* ---- tiles of rows ---------------------------------------------------------------------------------------------------- */
 
@@ -99,7 +115,8 @@ struct ommai_linear_form {
   enum omma_dtype y_type;     /* f32; or bf16 where the layer computes in bf16 */
   enum ommai_activation activation;
   bool accumulate; /* y += x W^T + b; y f32, no activation (together oneDNN has only slow code on older CPUs) */
-  /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still points at output 0. */
+  /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still points at output 0. Layers with
+   * int8 weights compute all. */
   int64_t first_panel, n_panels;
 };
 
@@ -113,22 +130,15 @@ enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, cons
                                         struct omma_error *error);
 void ommai_linear_op_destroy(struct ommai_linear_op *op);
 
-/* What an op's scratch depends on beside its form. */
-struct ommai_linear_sizes {
-  int64_t n_out, n_in;
-  enum omma_dtype compute;
-  bool int8, has_bias;
-};
-
 /* Bytes of a worker's scratch that ommai_linear_op_create makes sure of for such a layer, which need not exist; makes no products.
  * Errors: as ommai_linear_op_create. */
-enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_sizes *sizes,
+enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                           const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error);
 
 /* Bytes of scratch that the engine holds by now, all workers together. */
 size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engine);
 
-/* oneDNN's name for the code that runs a tile of 128 rows, "brg:avx512_core_bf16". */
+/* oneDNN's name for the code that runs a tile of 128 rows, "brg:avx512_core_bf16"; or "own:f32". */
 const char *ommai_linear_op_name(const struct ommai_linear_op *op);
 
 /* The rows that x and y must have room for when n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) are run: the next step of the ladder. */
@@ -145,7 +155,7 @@ enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *
 /* Panels of 64 outputs: what few-row calls are cut into for a team. */
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear);
 
-/* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that.
+/* Not for int8 weights. The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that.
  * x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no padding rows. Any n_rows; meant for 1 to 16.
  * Thread-safe; allocates nothing. */
 void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,

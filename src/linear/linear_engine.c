@@ -5,40 +5,22 @@
 #include "base/error.h"
 #include "linear/linear_objects.h"
 
-/* Row counts that give a row the same bits. oneDNN's AVX2 code for row-major weights works in blocks of six rows and ends with
- * other arithmetic where two are left over, so 32 and 128 are out. Unproven places use one count only. */
-static const struct ommai_ladder panels_ladder = {4, {16, 32, 64, 128}};
+/* Row counts of bf16 tiles that give a row the same bits. Unproven places use one count only. */
+static const struct ommai_ladder proven_ladder = {4, {16, 32, 64, 128}};
 /* For layers cut along their outputs, which get the few rows of a prompt in one call: filled up to eight rows and not to 16, in one
  * product and not in three. As many for every layer would double the start of a small model. */
 static const struct ommai_ladder part_ladder = {15, {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128}};
-static const struct ommai_ladder rows_ladder = {2, {16, 64}};
-static const struct ommai_ladder unproven_panels_ladder = {1, {128}};
-static const struct ommai_ladder unproven_rows_ladder = {1, {64}};
+static const struct ommai_ladder unproven_ladder = {1, {128}};
 
-static struct ommai_ladder choose_ladder(const struct ommai_onednn *onednn, enum ommai_weight_layout layout) {
-  bool proven = ommai_onednn_is_proven(onednn, layout);
-  if (layout == OMMAI_WEIGHTS_F32_ROWS) return proven ? rows_ladder : unproven_rows_ladder;
-  return proven ? panels_ladder : unproven_panels_ladder;
-}
-
-static bool has_bf16(enum ommai_cpu_level level) { return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16; }
-
-static enum omma_status choose_layouts(struct ommai_linear_engine *engine, struct omma_error *error) {
-  bool f32_panels, bf16_panels = false;
-  OMMAI_TRY(ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_F32_PANELS, &f32_panels, error));
-  if (has_bf16(engine->level)) {
-    OMMAI_TRY(ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_BF16_PANELS, &bf16_panels, error));
+static enum omma_status find_products(struct ommai_linear_engine *engine, struct omma_error *error) {
+  enum ommai_cpu_level level = engine->level;
+  bool proven = ommai_onednn_is_proven(engine->onednn, OMMAI_WEIGHTS_BF16_PANELS);
+  if (level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16) {
+    OMMAI_TRY(ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_BF16_PANELS, &engine->has_bf16, error));
   }
-  OMMAI_TRY(ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_S8_PANELS, &engine->has_int8, error));
-  engine->layouts[OMMA_F32] = f32_panels ? OMMAI_WEIGHTS_F32_PANELS : OMMAI_WEIGHTS_F32_ROWS;
-  engine->layouts[OMMA_BF16] = bf16_panels ? OMMAI_WEIGHTS_BF16_PANELS : engine->layouts[OMMA_F32];
-  for (int compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
-    enum ommai_weight_layout layout = engine->layouts[compute];
-    bool fine = layout != OMMAI_WEIGHTS_F32_ROWS && ommai_onednn_is_proven(engine->onednn, layout);
-    engine->ladders[compute] = choose_ladder(engine->onednn, layout);
-    engine->part_ladders[compute] = fine ? part_ladder : engine->ladders[compute];
-  }
-  return OMMA_OK;
+  engine->ladder = proven ? proven_ladder : unproven_ladder;
+  engine->part_ladder = proven ? part_ladder : unproven_ladder;
+  return ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_S8_PANELS, &engine->has_int8, error);
 }
 
 enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
@@ -54,13 +36,15 @@ enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_wo
   engine->level = level;
   engine->n_workers = n_workers;
   ommai_few_rows_select(level, &engine->few_rows);
+  engine->f32_tile = ommai_f32_tile_select(level);
+  engine->row_ops = ommai_row_ops(level);
   engine->scratch = ommai_allocate(allocator, (size_t)n_workers, sizeof *engine->scratch);
   if (!engine->scratch) {
     status = ommai_fail_memory(error, "linear engine's workers", sizeof *engine->scratch * (size_t)n_workers);
     goto fail;
   }
   OMMAI_TRY_GOTO(ommai_onednn_create(level, n_workers, allocator, &engine->onednn, error), fail);
-  OMMAI_TRY_GOTO(choose_layouts(engine, error), fail);
+  OMMAI_TRY_GOTO(find_products(engine, error), fail);
   *out = engine;
   return OMMA_OK;
 fail:
@@ -88,6 +72,24 @@ void ommai_linear_engine_destroy(struct ommai_linear_engine *engine) {
   ommai_release(&allocator, engine, 1, sizeof *engine);
 }
 
+enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error) {
+  for (int worker = 0; worker < engine->n_workers; worker++) {
+    struct ommai_linear_scratch *scratch = &engine->scratch[worker];
+    if (scratch->size >= size) continue;
+    void *memory = ommai_allocate(&engine->allocator, size, 1);
+    if (!memory) return ommai_fail_memory(error, "linear layers' scratch", size);
+    ommai_release(&engine->allocator, scratch->memory, scratch->size, 1);
+    *scratch = (struct ommai_linear_scratch){memory, size};
+  }
+  return OMMA_OK;
+}
+
+size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engine) {
+  size_t bytes = 0;
+  for (int worker = 0; worker < engine->n_workers; worker++) bytes += engine->scratch[worker].size;
+  return bytes;
+}
+
 static void describe_ladder(const struct ommai_ladder *ladder, char *out, size_t size) {
   size_t at = 0;
   for (int step = 0; step < ladder->n_steps && at < size; step++) {
@@ -97,21 +99,17 @@ static void describe_ladder(const struct ommai_ladder *ladder, char *out, size_t
 }
 
 void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size) {
-  static const char *const layouts[OMMAI_WEIGHT_LAYOUTS] = {"bf16 panels of 64", "f32 panels of 64", "f32 rows",
-                                                            "s8 panels of 64"};
-  char onednn[160], f32[32] = "", bf16[32] = "";
+  char onednn[160], ladder[32] = "";
   ommai_onednn_describe(engine->onednn, onednn, sizeof onednn);
-  describe_ladder(&engine->ladders[OMMA_F32], f32, sizeof f32);
-  describe_ladder(&engine->ladders[OMMA_BF16], bf16, sizeof bf16);
-  snprintf(out, size, "%s; f32 layers: %s, tiles of %s rows; bf16 layers: %s, tiles of %s rows; int8 layers: %s", onednn,
-           layouts[engine->layouts[OMMA_F32]], f32, layouts[engine->layouts[OMMA_BF16]], bf16,
-           engine->has_int8 ? layouts[OMMAI_WEIGHTS_S8_PANELS] : "none (no VNNI)");
+  describe_ladder(&engine->ladder, ladder, sizeof ladder);
+  snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s%s; int8: %s; %s", engine->f32_tile->n_columns,
+           engine->has_bf16 ? "oneDNN, tiles of rows " : "as f32", engine->has_bf16 ? ladder : "",
+           engine->has_int8 ? "oneDNN" : "none (no VNNI)", onednn);
 }
 
-bool ommai_linear_has_int8(const struct ommai_linear_engine *engine) { return engine->has_int8; }
-
 int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {
-  const struct ommai_ladder *ladder = &engine->ladders[compute];
+  /* In f32 arithmetic any count would do; these keep a tile's weights and rows in balance. */
+  const struct ommai_ladder *ladder = compute == OMMA_BF16 && engine->has_bf16 ? &engine->ladder : &proven_ladder;
   for (int step = 0; step < ladder->n_steps; step++) {
     if (n_rows <= ladder->rows[step]) return ladder->rows[step];
   }

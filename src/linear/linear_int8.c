@@ -13,7 +13,14 @@
 
 #define CHUNK_PANELS 8
 
-const struct ommai_ladder ommai_int8_ladder = {4, {16, 32, 64, 128}};
+/* Row counts; the sums are exact at any. */
+static const struct ommai_ladder int8_ladder = {4, {16, 32, 64, 128}};
+
+/* Beside the weights, each [n_panels * 64]. */
+struct int8_weights {
+  float *scales;
+  int32_t *weight_sums; /* what a zero point of 1 adds to a sum */
+};
 
 /* Some of the outputs. */
 struct chunk {
@@ -22,156 +29,193 @@ struct chunk {
   const struct ommai_ladder_products *products;
 };
 
-struct ommai_int8_op {
-  const struct ommai_linear_engine *engine;
-  const struct ommai_linear *linear;
-  const struct ommai_row_ops *ops;
-  struct ommai_linear_form form;
-  int64_t k_padded;
+struct int8_op {
+  size_t product_bytes; /* the most that a chunk's products take */
   int64_t n_chunks;
   struct chunk *chunks; /* [n_chunks] */
-  /* Byte offsets in a worker's scratch, in which the product's own part is at 0. */
-  size_t x_at, forms_at, sums_at, row_at;
 };
 
-/* Lays a worker's scratch out behind what the products take, and returns its size. */
-static size_t place_scratch(struct ommai_int8_op *op, size_t product_bytes) {
+/* Byte offsets in a worker's scratch, in which the product's own part is at 0. */
+struct places {
+  size_t x, forms, sums, row, end;
+};
+
+/* ---- weights ---------------------------------------------------------------------------------------------------------- */
+
+static size_t n_padded(const struct ommai_linear *linear) {
+  return (size_t)ommai_round_up(linear->spec.n_out, OMMAI_PANEL_COLUMNS);
+}
+
+static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+                              struct omma_error *error) {
+  if (!engine->has_int8) {
+    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "linear layer: int8 weights need a CPU level with VNNI, not %s",
+                      ommai_cpu_level_name(engine->level));
+  }
+  if (spec->n_in > OMMAI_LINEAR_MAX_INT8_INPUTS) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "n_in", "linear layer: %lld inputs, at most %d with int8 weights",
+                            (long long)spec->n_in, OMMAI_LINEAR_MAX_INT8_INPUTS);
+  }
+  return OMMA_OK;
+}
+
+static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
+  (void)spec;
+  return OMMAI_WEIGHTS_S8_PANELS;
+}
+
+static void release(struct ommai_linear *linear) {
+  const struct omma_allocator *allocator = &linear->engine->allocator;
+  struct int8_weights *own = linear->own;
+  if (!own) return;
+  ommai_release(allocator, own->weight_sums, n_padded(linear), sizeof *own->weight_sums);
+  ommai_release(allocator, own->scales, n_padded(linear), sizeof *own->scales);
+  ommai_release(allocator, own, 1, sizeof *own);
+}
+
+static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
+                             struct omma_error *error) {
+  const struct omma_allocator *allocator = &linear->engine->allocator;
+  struct int8_weights *own = linear->own = ommai_allocate(allocator, 1, sizeof *own);
+  if (!own) return ommai_fail_memory(error, "scales", sizeof *own);
+  own->scales = ommai_allocate(allocator, n_padded(linear), sizeof *own->scales);
+  own->weight_sums = ommai_allocate(allocator, n_padded(linear), sizeof *own->weight_sums);
+  if (!own->scales || !own->weight_sums) return ommai_fail_memory(error, "scales", n_padded(linear) * sizeof *own->scales);
+  int64_t row = 0;
+  for (int i = 0; i < n_sources; i++) {
+    ommai_linear_pack_int8(&sources[i], linear->spec.n_in, row, linear->engine->packing_team, linear->weights, own->scales,
+                           own->weight_sums, linear->bias);
+    row += sources[i].n_out;
+  }
+  return OMMA_OK;
+}
+
+/* ---- ops -------------------------------------------------------------------------------------------------------------- */
+
+static const struct ommai_ladder *ladder_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
+  (void)engine;
+  (void)op;
+  return &int8_ladder;
+}
+
+static int64_t k_padded(const struct ommai_linear *linear) {
+  return ommai_weights_padded_k(OMMAI_WEIGHTS_S8_PANELS, linear->spec.n_in);
+}
+
+static struct places place_scratch(const struct ommai_linear *linear, size_t product_bytes) {
   size_t rows = OMMAI_LINEAR_MAX_ROWS, columns = CHUNK_PANELS * OMMAI_PANEL_COLUMNS;
-  op->x_at = ommai_linear_align(product_bytes);
-  op->forms_at = op->x_at + ommai_linear_align(rows * (size_t)op->k_padded);
-  op->sums_at = op->forms_at + ommai_linear_align(rows * sizeof(struct ommai_uint8_row));
-  op->row_at = op->sums_at + ommai_linear_align(rows * columns * sizeof(int32_t));
-  return op->row_at + ommai_linear_align(columns * sizeof(float));
+  struct places places = {.x = ommai_linear_align(product_bytes)};
+  places.forms = places.x + ommai_linear_align(rows * (size_t)k_padded(linear));
+  places.sums = places.forms + ommai_linear_align(rows * sizeof(struct ommai_uint8_row));
+  places.row = places.sums + ommai_linear_align(rows * columns * sizeof(int32_t));
+  places.end = places.row + ommai_linear_align(columns * sizeof(float));
+  return places;
 }
 
 /* How many chunks there are, all but the last of the same number of panels. */
-static int64_t count_chunks(const struct ommai_few_rows_weights *packed, int64_t *chunk_panels) {
-  int64_t n_panels = ommai_div_up(packed->n_out, OMMAI_PANEL_COLUMNS);
+static int64_t count_chunks(const struct ommai_linear *linear, int64_t *chunk_panels) {
+  int64_t n_panels = ommai_linear_n_panels(linear);
   *chunk_panels = ommai_div_up(n_panels, ommai_div_up(n_panels, CHUNK_PANELS));
   return ommai_div_up(n_panels, *chunk_panels);
 }
 
 /* The product of the outputs from first_panel on. */
-static struct ommai_onednn_shape chunk_shape(const struct ommai_few_rows_weights *packed, int64_t first_panel,
-                                             int64_t chunk_panels) {
+static struct ommai_onednn_shape chunk_shape(const struct ommai_linear *linear, int64_t first_panel, int64_t chunk_panels) {
   int64_t first = first_panel * OMMAI_PANEL_COLUMNS;
-  return (struct ommai_onednn_shape){.n_in = ommai_weights_padded_k(packed->layout, packed->n_in),
-                                     .n_out = ommai_min_i64(chunk_panels * OMMAI_PANEL_COLUMNS, packed->n_out - first),
-                                     .layout = packed->layout};
+  return (struct ommai_onednn_shape){.n_in = k_padded(linear),
+                                     .n_out = ommai_min_i64(chunk_panels * OMMAI_PANEL_COLUMNS, linear->spec.n_out - first),
+                                     .layout = OMMAI_WEIGHTS_S8_PANELS};
 }
 
-static enum omma_status make_chunk(struct ommai_linear_engine *engine, const struct ommai_int8_op *op, int64_t first_panel,
-                                   int64_t chunk_panels, struct chunk *chunk, struct omma_error *error) {
-  const struct ommai_few_rows_weights *packed = &op->linear->packed;
-  int8_t *weights = op->linear->weights;
-  const struct ommai_onednn_shape shape = chunk_shape(packed, first_panel, chunk_panels);
-  chunk->first_column = first_panel * OMMAI_PANEL_COLUMNS;
-  chunk->n_columns = shape.n_out;
-  OMMAI_TRY(ommai_onednn_operand_create(engine->onednn, packed->layout, chunk->n_columns, op->k_padded,
-                                        weights + first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in),
-                                        NULL, &chunk->operand, error));
-  return ommai_linear_find_products(engine, &shape, &ommai_int8_ladder, &chunk->products, error);
-}
-
-static enum omma_status make_chunks(struct ommai_linear_engine *engine, struct ommai_int8_op *op, struct omma_error *error) {
-  int64_t chunk_panels;
-  size_t most = 0;
-  op->n_chunks = count_chunks(&op->linear->packed, &chunk_panels);
-  op->chunks = ommai_allocate(&engine->allocator, (size_t)op->n_chunks, sizeof *op->chunks);
-  if (!op->chunks) return ommai_fail_memory(error, "int8 layer's chunks", (size_t)op->n_chunks * sizeof *op->chunks);
-  for (int64_t i = 0; i < op->n_chunks; i++) {
-    OMMAI_TRY(make_chunk(engine, op, i * chunk_panels, chunk_panels, &op->chunks[i], error));
-    if (op->chunks[i].products->scratch_bytes > most) most = op->chunks[i].products->scratch_bytes;
-  }
-  return ommai_linear_grow_scratch(engine, place_scratch(op, most), error);
-}
-
-enum omma_status ommai_int8_op_scratch(struct ommai_linear_engine *engine, const struct ommai_few_rows_weights *packed,
-                                       size_t *bytes, struct omma_error *error) {
-  struct ommai_int8_op op = {.k_padded = ommai_weights_padded_k(packed->layout, packed->n_in)};
-  int64_t chunk_panels, n_chunks = count_chunks(packed, &chunk_panels);
+static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
+                                   struct omma_error *error) {
+  int64_t chunk_panels, n_chunks = count_chunks(op->linear, &chunk_panels);
   size_t most = 0;
   for (int64_t i = 0; i < n_chunks; i++) {
-    const struct ommai_onednn_shape shape = chunk_shape(packed, i * chunk_panels, chunk_panels);
+    const struct ommai_onednn_shape shape = chunk_shape(op->linear, i * chunk_panels, chunk_panels);
     struct ommai_ladder_products *products;
-    OMMAI_TRY(ommai_linear_describe_products(engine, &shape, &ommai_int8_ladder, &products, error));
+    OMMAI_TRY(ommai_linear_describe_products(engine, &shape, &int8_ladder, &products, error));
     if (products->scratch_bytes > most) most = products->scratch_bytes;
   }
-  *bytes = place_scratch(&op, most);
+  *bytes = place_scratch(op->linear, most).end;
   return OMMA_OK;
 }
 
-enum omma_status ommai_int8_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
-                                      const struct ommai_linear_form *form, struct ommai_int8_op **out,
-                                      struct omma_error *error) {
-  struct ommai_int8_op *op = ommai_allocate(&engine->allocator, 1, sizeof *op);
-  if (!op) return ommai_fail_memory(error, "int8 layer's form", sizeof *op);
-  op->engine = engine;
-  op->linear = linear;
-  op->ops = ommai_row_ops(engine->level);
-  op->form = *form;
-  op->k_padded = ommai_weights_padded_k(linear->packed.layout, linear->packed.n_in);
-  enum omma_status status = make_chunks(engine, op, error);
-  if (status != OMMA_OK) {
-    ommai_int8_op_destroy(op);
-    return status;
+static enum omma_status make_chunk(struct ommai_linear_engine *engine, const struct ommai_linear *linear, int64_t first_panel,
+                                   int64_t chunk_panels, struct chunk *chunk, struct omma_error *error) {
+  int8_t *weights = linear->weights;
+  const struct ommai_onednn_shape shape = chunk_shape(linear, first_panel, chunk_panels);
+  int64_t panel_elements = ommai_weights_panel_elements(OMMAI_WEIGHTS_S8_PANELS, linear->spec.n_in);
+  chunk->first_column = first_panel * OMMAI_PANEL_COLUMNS;
+  chunk->n_columns = shape.n_out;
+  OMMAI_TRY(ommai_onednn_operand_create(engine->onednn, OMMAI_WEIGHTS_S8_PANELS, chunk->n_columns, shape.n_in,
+                                        weights + first_panel * panel_elements, NULL, &chunk->operand, error));
+  return ommai_linear_find_products(engine, &shape, &int8_ladder, &chunk->products, error);
+}
+
+static enum omma_status op_create(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
+  int64_t chunk_panels, n_chunks = count_chunks(op->linear, &chunk_panels);
+  struct int8_op *own = op->own = ommai_allocate(&engine->allocator, 1, sizeof *own);
+  if (!own) return ommai_fail_memory(error, "int8 layer's form", sizeof *own);
+  own->chunks = ommai_allocate(&engine->allocator, (size_t)n_chunks, sizeof *own->chunks);
+  if (!own->chunks) return ommai_fail_memory(error, "int8 layer's chunks", (size_t)n_chunks * sizeof *own->chunks);
+  own->n_chunks = n_chunks;
+  for (int64_t i = 0; i < n_chunks; i++) {
+    OMMAI_TRY(make_chunk(engine, op->linear, i * chunk_panels, chunk_panels, &own->chunks[i], error));
+    size_t bytes = own->chunks[i].products->scratch_bytes;
+    if (bytes > own->product_bytes) own->product_bytes = bytes;
   }
-  *out = op;
   return OMMA_OK;
 }
 
-void ommai_int8_op_destroy(struct ommai_int8_op *op) {
-  if (!op) return;
+static void op_release(struct ommai_linear_op *op) {
   const struct omma_allocator *allocator = &op->engine->allocator;
-  for (int64_t i = 0; op->chunks && i < op->n_chunks; i++) ommai_onednn_operand_destroy(op->chunks[i].operand);
-  ommai_release(allocator, op->chunks, (size_t)op->n_chunks, sizeof *op->chunks);
-  ommai_release(allocator, op, 1, sizeof *op);
+  struct int8_op *own = op->own;
+  if (!own) return;
+  for (int64_t i = 0; i < own->n_chunks; i++) ommai_onednn_operand_destroy(own->chunks[i].operand);
+  ommai_release(allocator, own->chunks, (size_t)own->n_chunks, sizeof *own->chunks);
+  ommai_release(allocator, own, 1, sizeof *own);
 }
 
-const char *ommai_int8_op_name(const struct ommai_int8_op *op) {
-  return ommai_onednn_matmul_name(op->chunks[0].products->steps[ommai_int8_ladder.n_steps - 1]);
-}
-
-static void activate(const struct ommai_int8_op *op, float *row, int64_t n) {
-  switch (op->form.activation) {
-    case OMMAI_ACTIVATION_GELU_TANH: op->ops->gelu_tanh(row, n); break;
-    case OMMAI_ACTIVATION_GELU_ERF: op->ops->gelu_erf(row, n); break;
-    case OMMAI_ACTIVATION_SILU: op->ops->silu(row, n); break;
-    default: break;
-  }
+static const char *op_name(const struct ommai_linear_op *op) {
+  const struct int8_op *own = op->own;
+  return ommai_onednn_matmul_name(own->chunks[0].products->steps[int8_ladder.n_steps - 1]);
 }
 
 /* One row of a chunk's sums to y, which points at the chunk's first output. */
-static void finish_row(const struct ommai_int8_op *op, const struct chunk *chunk, const int32_t *sums,
+static void finish_row(const struct ommai_linear_op *op, const struct chunk *chunk, const int32_t *sums,
                        struct ommai_uint8_row form, float *row, void *y) {
-  const struct ommai_linear *linear = op->linear;
+  const struct int8_weights *weights = op->linear->own;
+  const struct ommai_row_ops *ops = op->engine->row_ops;
   int64_t first = chunk->first_column, n = chunk->n_columns;
   bool in_place = op->form.y_type == OMMA_F32 && !op->form.accumulate;
   float *to = in_place ? y : row;
-  op->ops->dequantise(sums, linear->weight_sums + first, linear->scales + first, linear->bias + first, form, n, to);
-  activate(op, to, n);
+  ops->dequantise(sums, weights->weight_sums + first, weights->scales + first, op->linear->bias + first, form, n, to);
+  ommai_linear_activate(ops, op->form.activation, to, n);
   if (op->form.accumulate) {
-    op->ops->add(y, row, n);
+    ops->add(y, row, n);
   } else if (!in_place) {
-    op->ops->convert(row, n, y, op->form.y_type);
+    ops->convert(row, n, y, op->form.y_type);
   }
 }
 
-enum omma_status ommai_int8_op_run(const struct ommai_int8_op *op, const void *x, void *y, int64_t n_rows, int worker) {
-  const struct ommai_few_rows_weights *packed = &op->linear->packed;
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+  const struct ommai_linear_spec *spec = &op->linear->spec;
   const struct ommai_linear_form *form = &op->form;
+  const struct int8_op *own = op->own;
+  const struct places places = place_scratch(op->linear, own->product_bytes);
   unsigned char *scratch = op->engine->scratch[worker].memory;
-  uint8_t *x_u8 = scratch + op->x_at;
-  struct ommai_uint8_row *forms = (struct ommai_uint8_row *)(void *)(scratch + op->forms_at);
-  float *row_values = (float *)(void *)(scratch + op->row_at);
-  int32_t *sums = (int32_t *)(void *)(scratch + op->sums_at);
+  uint8_t *x_u8 = scratch + places.x;
+  struct ommai_uint8_row *forms = (struct ommai_uint8_row *)(void *)(scratch + places.forms);
+  float *row_values = (float *)(void *)(scratch + places.row);
+  int32_t *sums = (int32_t *)(void *)(scratch + places.sums);
   int step = 0;
-  while (ommai_int8_ladder.rows[step] < n_rows) step++;
+  while (int8_ladder.rows[step] < n_rows) step++;
   for (int64_t row = 0; row < n_rows; row++) {
-    const void *from = (const unsigned char *)x + (size_t)(row * form->x_stride) * ommai_dtype_size(packed->x_type);
-    op->ops->quantise(from, packed->x_type, packed->n_in, x_u8 + row * op->k_padded, &forms[row]);
+    const void *from = (const unsigned char *)x + (size_t)(row * form->x_stride) * ommai_dtype_size(spec->compute);
+    op->engine->row_ops->quantise(from, spec->compute, spec->n_in, x_u8 + row * k_padded(op->linear), &forms[row]);
   }
-  for (const struct chunk *chunk = op->chunks; chunk < op->chunks + op->n_chunks; chunk++) {
+  for (const struct chunk *chunk = own->chunks; chunk < own->chunks + own->n_chunks; chunk++) {
     OMMAI_TRY(ommai_onednn_matmul_run(chunk->products->steps[step], chunk->operand, x_u8, sums, scratch, worker));
     for (int64_t row = 0; row < n_rows; row++) {
       finish_row(op, chunk, sums + row * chunk->n_columns, forms[row], row_values,
@@ -180,3 +224,17 @@ enum omma_status ommai_int8_op_run(const struct ommai_int8_op *op, const void *x
   }
   return OMMA_OK;
 }
+
+const struct ommai_linear_format ommai_linear_int8 = {
+    .check = check,
+    .layout = layout_of,
+    .bytes_per_output = sizeof(float) + sizeof(int32_t),
+    .pack = pack,
+    .release = release,
+    .ladder = ladder_of,
+    .op_scratch = op_scratch,
+    .op_create = op_create,
+    .op_release = op_release,
+    .op_name = op_name,
+    .op_run = op_run,
+};

@@ -3,7 +3,8 @@
 #define OMMAI_LINEAR_LINEAR_OBJECTS_H
 
 #include "base/allocator.h"
-#include "kernels/few_rows.h"
+#include "kernels/f32_tile.h"
+#include "kernels/row_ops.h"
 #include "linear/linear.h"
 #include "linear/onednn.h"
 
@@ -29,9 +30,6 @@ struct ommai_linear_scratch {
   size_t size;
 };
 
-/* An int8 layer in one form of call. */
-struct ommai_int8_op;
-
 struct ommai_linear_engine {
   struct omma_allocator allocator;
   enum ommai_cpu_level level;
@@ -39,25 +37,87 @@ struct ommai_linear_engine {
   const struct omma_team *packing_team; /* NULL: the caller alone */
   struct ommai_onednn *onednn;
   struct ommai_few_rows_kernels few_rows;
-  enum ommai_weight_layout layouts[2]; /* by compute type: OMMA_F32, OMMA_BF16 */
-  struct ommai_ladder ladders[2];
-  struct ommai_ladder part_ladders[2]; /* of ops over a part of the outputs */
+  const struct ommai_f32_tile_kernels *f32_tile;
+  const struct ommai_row_ops *row_ops;
+  bool has_bf16;                   /* oneDNN has products of bf16 here */
+  struct ommai_ladder ladder;      /* of bf16 layers */
+  struct ommai_ladder part_ladder; /* of their ops over a part of the outputs */
   bool has_int8;
   struct ommai_ladder_products *products;
   struct ommai_linear_scratch *scratch; /* [n_workers] */
 };
 
+/* A layer: what every format has. */
 struct ommai_linear {
   const struct ommai_linear_engine *engine;
-  struct ommai_few_rows_weights packed; /* x_type is the compute type */
+  const struct ommai_linear_format *format;
+  struct ommai_linear_spec spec;
+  struct ommai_few_rows_weights packed; /* the sizes again, and the layout */
   void *weights;                        /* what packed.weights points to */
   float *bias;                          /* [n_panels * 64] */
-  float *scales;                        /* of int8 weights [n_panels * 64], else NULL */
-  int32_t *weight_sums;                 /* of int8 weights [n_panels * 64]: what a zero point of 1 adds to a sum */
-  bool has_bias;
   size_t weight_bytes;
-  struct ommai_onednn_operand *operand;
+  void *own; /* the format's */
 };
+
+/* A layer in one form of call. */
+struct ommai_linear_op {
+  const struct ommai_linear_engine *engine;
+  const struct ommai_linear *linear;
+  const struct ommai_ladder *ladder;
+  struct ommai_linear_form form;
+  int64_t first_column, n_columns;
+  void *own; /* the format's */
+};
+
+/* ---- formats ---------------------------------------------------------------------------------------------------------- */
+
+/* What linear.c and linear_op.c, which check and share out, call for the weights of one format. */
+struct ommai_linear_format {
+  /* Refuses what this CPU or format has not. Errors: UNSUPPORTED, LIMIT. */
+  enum omma_status (*check)(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+                            struct omma_error *error);
+  enum ommai_weight_layout (*layout)(const struct ommai_linear_spec *spec);
+  size_t bytes_per_output; /* of what there is beside weights and bias, padding counted */
+
+  /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY, INTERNAL. */
+  enum omma_status (*pack)(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
+                           struct omma_error *error);
+  void (*release)(struct ommai_linear *linear); /* `own`, which may be NULL */
+
+  /* Few rows (linear.h); NULL: tiles only. */
+  void (*few_rows)(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                   int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+
+  /* Ops: `in_parts`: of some of the outputs, too. The op's other members are set, and the form is valid. */
+  bool in_parts;
+  const struct ommai_ladder *(*ladder)(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op);
+  /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
+  enum omma_status (*op_scratch)(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
+                                 struct omma_error *error);
+  /* Makes `own`. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
+  enum omma_status (*op_create)(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error);
+  void (*op_release)(struct ommai_linear_op *op); /* `own`, which may be NULL */
+  const char *(*op_name)(const struct ommai_linear_op *op);
+  /* n_rows rows, at most the ladder's last step; y points at the op's first output. */
+  enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
+};
+
+extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_int8;
+
+/* What serves such layers on this CPU. */
+const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,
+                                                          const struct ommai_linear_spec *spec);
+
+/* A layer of these sizes in which nothing is made. */
+struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engine *engine,
+                                                 const struct ommai_linear_spec *spec);
+
+/* x[n], in place. */
+void ommai_linear_activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n);
+
+/* Few rows of dense weights. */
+void ommai_linear_dense_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                                 int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 
@@ -80,24 +140,6 @@ static inline size_t ommai_linear_align(size_t size) {
 /* Gives every worker's scratch at least this size. Errors: MEMORY. */
 enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, size_t size, struct omma_error *error);
 
-/* Row counts of int8 products, whose sums are exact at any. */
-extern const struct ommai_ladder ommai_int8_ladder;
-
-/* The op of an int8 layer in a form that is valid for it. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
-enum omma_status ommai_int8_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
-                                      const struct ommai_linear_form *form, struct ommai_int8_op **op,
-                                      struct omma_error *error);
-void ommai_int8_op_destroy(struct ommai_int8_op *op);
-
-/* What ommai_int8_op_create would have every worker's scratch hold, from the sizes in `packed`. Errors: MEMORY, UNSUPPORTED,
- * INTERNAL. */
-enum omma_status ommai_int8_op_scratch(struct ommai_linear_engine *engine, const struct ommai_few_rows_weights *packed,
-                                       size_t *bytes, struct omma_error *error);
-const char *ommai_int8_op_name(const struct ommai_int8_op *op);
-
-/* n_rows rows, at most the ladder's last step. */
-enum omma_status ommai_int8_op_run(const struct ommai_int8_op *op, const void *x, void *y, int64_t n_rows, int worker);
-
 /* ---- packing ---------------------------------------------------------------------------------------------------------- */
 
 /* Elements of the packed weights; false when the sizes are out of bounds. */
@@ -106,13 +148,10 @@ bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out
 /* Zeros wherever the packed weights have room that no source fills. */
 void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, void *weights, size_t weight_bytes);
 
-/* Writes rows first_row .. first_row + source->n_out - 1 of the stacked matrix, and their bias, on `team`. Values round to bf16 where
- * `compute` says so, also in f32 layouts. The weights' padding is cleared and bias holds zeros before the first source. */
-void ommai_linear_pack(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
-                       enum ommai_weight_layout layout, int64_t first_row, const struct omma_team *team, void *weights,
-                       float *bias);
+/* Packs stacked sources into f32 or bf16 panels, on the engine's team. The weights' padding is cleared and bias holds zeros before. */
+void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources);
 
-/* The same for int8: weights [OMMAI_WEIGHTS_S8_PANELS], scales and weight_sums as in struct ommai_linear. */
+/* Writes rows first_row .. first_row + source->n_out - 1 of the stacked matrix, and their bias, on `team`: weights [OMMAI_WEIGHTS_S8_PANELS], scales and weight_sums [n_panels * 64] of the layer. */
 void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row,
                             const struct omma_team *team, int8_t *weights, float *scales, int32_t *weight_sums, float *bias);
 

@@ -12,7 +12,6 @@
 
 bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements) {
   if (n_out < 1 || n_out > OMMAI_LINEAR_MAX_SIZE || n_in < 1 || n_in > OMMAI_LINEAR_MAX_SIZE) return false;
-  if (layout == OMMAI_WEIGHTS_F32_ROWS) return ommai_mul_size((size_t)n_out, (size_t)n_in, elements);
   int64_t n_panels = ommai_div_up(n_out, OMMAI_PANEL_COLUMNS);
   return ommai_mul_size((size_t)n_panels, (size_t)ommai_weights_panel_elements(layout, n_in), elements);
 }
@@ -44,13 +43,6 @@ static void load_bf16(const void *from, enum omma_dtype type, int n, ommai_bf16 
   for (int i = 0; i < n; i++) to[i] = ommai_bf16_from_f32(wide[i]);
 }
 
-/* f32 values, rounded to bf16 first where the computation is in bf16. */
-static void load_rounded(const void *from, enum omma_dtype type, enum omma_dtype compute, int n, float *to) {
-  load_f32(from, type, n, to);
-  if (compute != OMMA_BF16 || type == OMMA_BF16) return;
-  for (int i = 0; i < n; i++) to[i] = ommai_bf16_to_f32(ommai_bf16_from_f32(to[i]));
-}
-
 /* Writes n values of one column from an even k on; `to` is that column's place in the panel. */
 static void store_bf16_column(const ommai_bf16 *values, int n, ommai_bf16 *to) {
   int k = 0;
@@ -58,15 +50,15 @@ static void store_bf16_column(const ommai_bf16 *values, int n, ommai_bf16 *to) {
   if (k < n) to[k * OMMAI_PANEL_COLUMNS] = values[k];
 }
 
-static void pack_chunk(const struct ommai_linear_source *source, const void *from, enum omma_dtype compute,
-                       enum ommai_weight_layout layout, int n, int64_t column, int64_t k, void *panel) {
+static void pack_chunk(const struct ommai_linear_source *source, const void *from, enum ommai_weight_layout layout, int n,
+                       int64_t column, int64_t k, void *panel) {
   if (layout == OMMAI_WEIGHTS_BF16_PANELS) {
     ommai_bf16 values[CHUNK];
     load_bf16(from, source->type, n, values);
     store_bf16_column(values, n, (ommai_bf16 *)panel + k * OMMAI_PANEL_COLUMNS + 2 * column);
   } else {
     float values[CHUNK], *to = (float *)panel + k * OMMAI_PANEL_COLUMNS + column;
-    load_rounded(from, source->type, compute, n, values);
+    load_f32(from, source->type, n, values);
     for (int i = 0; i < n; i++) to[i * OMMAI_PANEL_COLUMNS] = values[i];
   }
 }
@@ -92,26 +84,15 @@ static void prefetch_row(const struct ommai_linear_source *source, int64_t n_in,
 }
 
 /* Rows row .. end - 1 of the source, which lie in one panel from `column` on. */
-static void pack_panel(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
-                       enum ommai_weight_layout layout, int64_t row, int64_t end, int64_t column, void *panel) {
+static void pack_panel(const struct ommai_linear_source *source, int64_t n_in, enum ommai_weight_layout layout, int64_t row,
+                       int64_t end, int64_t column, void *panel) {
   char gathered[CHUNK * sizeof(float)];
   for (int64_t k = 0; k < n_in; k += CHUNK) {
     int n = (int)ommai_min_i64(CHUNK, n_in - k);
     for (int64_t r = row; r < end; r++) {
       const void *from = row_values(source, n_in, r, k, n, gathered);
       prefetch_row(source, n_in, r, k + CHUNK);
-      pack_chunk(source, from, compute, layout, n, column + r - row, k, panel);
-    }
-  }
-}
-
-static void pack_rows(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute, int64_t first,
-                      int64_t end, float *to) {
-  char gathered[CHUNK * sizeof(float)];
-  for (int64_t row = first; row < end; row++) {
-    for (int64_t k = 0; k < n_in; k += CHUNK) {
-      int n = (int)ommai_min_i64(CHUNK, n_in - k);
-      load_rounded(row_values(source, n_in, row, k, n, gathered), source->type, compute, n, to + row * n_in + k);
+      pack_chunk(source, from, layout, n, column + r - row, k, panel);
     }
   }
 }
@@ -128,7 +109,6 @@ static void pack_bias(const struct ommai_linear_source *source, int64_t first_ro
 struct packing {
   const struct ommai_linear_source *source;
   int64_t n_in, first_row;
-  enum omma_dtype compute;
   enum ommai_weight_layout layout;
   void *weights;
   float *scales;
@@ -159,23 +139,20 @@ static void pack_task(void *context, int64_t task, int worker) {
   const struct packing *packing = context;
   struct panel_rows rows = rows_of_task(packing, task);
   (void)worker;
-  if (packing->layout == OMMAI_WEIGHTS_F32_ROWS) {
-    float *to = (float *)packing->weights + packing->first_row * packing->n_in;
-    pack_rows(packing->source, packing->n_in, packing->compute, rows.first, rows.end, to);
-    return;
-  }
   size_t element = packing->layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : sizeof(float);
   size_t panel_bytes = (size_t)ommai_weights_panel_elements(packing->layout, packing->n_in) * element;
-  pack_panel(packing->source, packing->n_in, packing->compute, packing->layout, rows.first, rows.end, rows.column,
+  pack_panel(packing->source, packing->n_in, packing->layout, rows.first, rows.end, rows.column,
              (char *)packing->weights + (size_t)rows.panel * panel_bytes);
 }
 
-void ommai_linear_pack(const struct ommai_linear_source *source, int64_t n_in, enum omma_dtype compute,
-                       enum ommai_weight_layout layout, int64_t first_row, const struct omma_team *team, void *weights,
-                       float *bias) {
-  const struct packing packing = {source, n_in, first_row, compute, layout, weights, NULL, NULL};
-  run_packing(&packing, team, pack_task);
-  pack_bias(source, first_row, bias);
+void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources) {
+  struct packing packing = {.n_in = linear->spec.n_in, .layout = linear->packed.layout, .weights = linear->weights};
+  for (int i = 0; i < n_sources; i++) {
+    packing.source = &sources[i];
+    run_packing(&packing, linear->engine->packing_team, pack_task);
+    pack_bias(&sources[i], packing.first_row, linear->bias);
+    packing.first_row += sources[i].n_out;
+  }
 }
 
 static float most_of_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row) {
@@ -227,13 +204,12 @@ static void pack_int8_task(void *context, int64_t task, int worker) {
 
 void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row,
                             const struct omma_team *team, int8_t *weights, float *scales, int32_t *weight_sums, float *bias) {
-  const struct packing packing = {source, n_in, first_row, OMMA_F32, OMMAI_WEIGHTS_S8_PANELS, weights, scales, weight_sums};
+  const struct packing packing = {source, n_in, first_row, OMMAI_WEIGHTS_S8_PANELS, weights, scales, weight_sums};
   run_packing(&packing, team, pack_int8_task);
   pack_bias(source, first_row, bias);
 }
 
 void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, void *weights, size_t weight_bytes) {
-  if (packed->layout == OMMAI_WEIGHTS_F32_ROWS) return;
   size_t n_panels = (size_t)ommai_div_up(packed->n_out, OMMAI_PANEL_COLUMNS);
   size_t panel_elements = (size_t)ommai_weights_panel_elements(packed->layout, packed->n_in);
   size_t panel_bytes = weight_bytes / n_panels, element = panel_bytes / panel_elements;

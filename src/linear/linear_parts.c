@@ -47,15 +47,15 @@ fail:
   return status;
 }
 
-enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_sizes *sizes,
+enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                                 const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error) {
-  int64_t n_panels = ommai_div_up(sizes->n_out, OMMAI_PANEL_COLUMNS), last = (n_panels - 1) / OMMAI_LINEAR_PART_PANELS;
+  int64_t n_panels = ommai_div_up(spec->n_out, OMMAI_PANEL_COLUMNS), last = (n_panels - 1) / OMMAI_LINEAR_PART_PANELS;
   *bytes = 0;
   /* All parts but the last are alike. */
   for (int64_t i = 0; i <= last; i += ommai_max_i64(last, 1)) {
     const struct ommai_linear_form part = part_form(form, n_panels, i);
     size_t of_part;
-    OMMAI_TRY(ommai_linear_scratch_for(engine, sizes, &part, &of_part, error));
+    OMMAI_TRY(ommai_linear_scratch_for(engine, spec, &part, &of_part, error));
     if (of_part > *bytes) *bytes = of_part;
   }
   return OMMA_OK;

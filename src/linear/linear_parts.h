@@ -14,7 +14,7 @@ enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, c
                                            const struct ommai_linear_form *form, struct ommai_linear_parts **parts,
                                            struct omma_error *error);
 /* The scratch that these parts' ops take (see ommai_linear_scratch_for). */
-enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_sizes *sizes,
+enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                                 const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error);
 void ommai_linear_parts_destroy(struct ommai_linear_parts *parts);
 

@@ -180,16 +180,7 @@ static const char *isa_name(dnnl_cpu_isa_t isa) {
 
 /* What tests/unit/test_linear.c has seen to hold; anything else runs with one row count only. */
 bool ommai_onednn_is_proven(const struct ommai_onednn *onednn, enum ommai_weight_layout layout) {
-  if (layout == OMMAI_WEIGHTS_S8_PANELS) return true; /* whole numbers */
-  switch ((int)onednn->isa) {
-    case dnnl_cpu_isa_sse41:
-    case dnnl_cpu_isa_avx2:
-    case dnnl_cpu_isa_avx2_vnni: return layout == OMMAI_WEIGHTS_F32_ROWS;
-    case dnnl_cpu_isa_avx512_core:
-    case dnnl_cpu_isa_avx512_core_vnni: return layout == OMMAI_WEIGHTS_F32_PANELS;
-    case dnnl_cpu_isa_avx512_core_bf16: return layout != OMMAI_WEIGHTS_F32_ROWS;
-    default: return false;
-  }
+  return layout == OMMAI_WEIGHTS_S8_PANELS /* whole numbers */ || onednn->isa == dnnl_cpu_isa_avx512_core_bf16;
 }
 
 void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t size) {
@@ -202,8 +193,7 @@ void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t 
 /* ---- memory descriptors ----------------------------------------------------------------------------------------------- */
 
 static dnnl_data_type_t weights_type(enum ommai_weight_layout layout) {
-  if (layout == OMMAI_WEIGHTS_S8_PANELS) return dnnl_s8;
-  return layout == OMMAI_WEIGHTS_BF16_PANELS ? dnnl_bf16 : dnnl_f32;
+  return layout == OMMAI_WEIGHTS_S8_PANELS ? dnnl_s8 : dnnl_bf16;
 }
 
 static dnnl_data_type_t x_type(enum ommai_weight_layout layout) {
@@ -217,9 +207,8 @@ static dnnl_data_type_t y_type(const struct ommai_onednn_shape *shape) {
 
 /* oneDNN sees W^T [n_in][n_out]: a = k, b = n. */
 static dnnl_status_t describe_weights(dnnl_memory_desc_t *desc, enum ommai_weight_layout layout, int64_t n_out, int64_t n_in) {
-  static const dnnl_format_tag_t tags[OMMAI_WEIGHT_LAYOUTS] = {dnnl_BA16a64b2a, dnnl_BA16a64b, dnnl_ba, dnnl_BA16a64b4a};
   const dnnl_dims_t dims = {n_in, n_out};
-  return desc_tagged(desc, dims, weights_type(layout), tags[layout]);
+  return desc_tagged(desc, dims, weights_type(layout), layout == OMMAI_WEIGHTS_S8_PANELS ? dnnl_BA16a64b4a : dnnl_BA16a64b2a);
 }
 
 static dnnl_status_t describe_rows(dnnl_memory_desc_t *desc, int64_t n_rows, int64_t n_columns, dnnl_data_type_t type) {

@@ -1,4 +1,4 @@
-/* The only door to oneDNN: single-threaded matrix products of fixed shape over weights in a layout of ours.
+/* The only door to oneDNN: single-threaded matrix products of fixed shape over bf16 or int8 weights in a layout of ours.
  *
  * oneDNN's OpenMP build reads the number of threads from a setting of the calling thread. Every call here sets it to one,
  * and gives the old value back before it returns, so that no OpenMP team ever starts and a host program keeps its setting. */
@@ -40,12 +40,12 @@ enum omma_status ommai_onednn_operand_create(struct ommai_onednn *onednn, enum o
                                              struct omma_error *error);
 void ommai_onednn_operand_destroy(struct ommai_onednn_operand *operand);
 
-/* x [n_rows][n_in] (bf16 for bf16 panels, u8 for s8 panels, else f32), y [n_rows][n_out]: without gaps between rows, for which
+/* x [n_rows][n_in] (bf16 for bf16 panels, u8 for s8 panels), y [n_rows][n_out]: without gaps between rows, for which
  * oneDNN 2.6 has no fast code over packed weights. Over s8 panels y is s32, the plain sums: no bias and no activation. */
 struct ommai_onednn_shape {
   int64_t n_rows, n_in, n_out;
   enum ommai_weight_layout layout;
-  enum omma_dtype y_type;           /* f32; bf16 for bf16 panels only; not looked at for s8 panels */
+  enum omma_dtype y_type;           /* f32 or bf16; not looked at for s8 panels */
   enum ommai_activation activation; /* NONE with accumulate */
   bool bias, accumulate;
 };

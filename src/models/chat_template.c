@@ -50,9 +50,11 @@ static void describe(const char *where, const char *text, size_t size, const str
     return;
   }
   const struct ommai_template_piece *piece = &pieces->items[at];
+  size_t line = ommai_template_line(text, size, piece->at);
+  bool long_tag = ommai_template_line(text, size, piece->at + piece->size - 1) > line;
   copy_excerpt(text + piece->at, piece->size, excerpt);
-  snprintf(out, OMMAI_CHAT_DIFFERENCE_SIZE, "%.400s: line %zu differs from the nearest known chat template, that of %s: %s",
-           where, ommai_template_line(text, size, piece->at), nearest->name, excerpt);
+  snprintf(out, OMMAI_CHAT_DIFFERENCE_SIZE, "%.400s: %sline %zu differs from the nearest known chat template, that of %s: %s",
+           where, long_tag ? "the tag that begins in " : "", line, nearest->name, *excerpt ? excerpt : "(a line end)");
 }
 
 enum omma_status ommai_chat_template_compare(const char *where, const char *text, size_t size,

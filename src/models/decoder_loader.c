@@ -22,33 +22,33 @@ struct ommai_linear_part ommai_decoder_part(const char *prefix, const char *name
 enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, const struct ommai_linear_part *parts,
                                            int n_parts, int64_t n_in, struct ommai_linear_form form,
                                            struct ommai_decoder_linear *out, struct omma_error *error) {
-  OMMAI_TRY(ommai_loader_linear(loader, parts, n_parts, 2, &n_in, &out->linear, error));
+  OMMAI_TRY(ommai_loader_linear(loader, OMMAI_ROLE_TEXT, parts, n_parts, 2, &n_in, &out->linear, error));
   if (loader->mode != OMMAI_LOADER_PACK) {
-    struct ommai_linear_sizes sizes = {.n_in = n_in, .compute = loader->dtype};
+    struct ommai_linear_spec spec = ommai_loader_spec(loader, OMMAI_ROLE_TEXT, 0, n_in, false);
     for (int i = 0; i < n_parts; i++) {
-      sizes.n_out += parts[i].n_out;
-      sizes.has_bias |= parts[i].has_bias;
+      spec.n_out += parts[i].n_out;
+      spec.has_bias |= parts[i].has_bias;
     }
-    return ommai_loader_count_scratch(loader, &sizes, &form, true, error);
+    return ommai_loader_count_scratch(loader, &spec, &form, true, error);
   }
   return ommai_linear_parts_create(loader->linear_engine, out->linear, &form, &out->parts, error);
 }
 
-static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_sizes *sizes,
+static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec,
                                 const struct ommai_linear_form *form, struct ommai_decoder_tile_linear *out,
                                 struct omma_error *error) {
-  if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, sizes, form, false, error);
+  if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, spec, form, false, error);
   return ommai_linear_op_create(loader->linear_engine, out->linear, form, &out->op, error);
 }
 
-enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *loader, const char *name,
-                                                const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
-                                                enum omma_dtype compute, struct ommai_linear_form form,
+enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
+                                                const char *name, const struct ommai_linear_source *sources, int n_sources,
+                                                int64_t n_in, struct ommai_linear_form form,
                                                 struct ommai_decoder_tile_linear *out, struct omma_error *error) {
-  struct ommai_linear_sizes sizes = {.n_in = n_in, .compute = compute};
-  for (int i = 0; i < n_sources; i++) sizes.n_out += sources[i].n_out;
-  OMMAI_TRY(ommai_loader_pack(loader, name, sources, n_sources, n_in, compute, &out->linear, error));
-  return make_op(loader, &sizes, &form, out, error);
+  struct ommai_linear_spec spec = ommai_loader_spec(loader, role, 0, n_in, false);
+  for (int i = 0; i < n_sources; i++) spec.n_out += sources[i].n_out;
+  OMMAI_TRY(ommai_loader_pack(loader, role, name, sources, n_sources, n_in, &out->linear, error));
+  return make_op(loader, &spec, &form, out, error);
 }
 
 /* The parts that gate and up are stacked from, and down. */
@@ -79,12 +79,13 @@ static enum omma_status load_expert(struct ommai_weight_loader *loader, const st
   const struct gated_parts parts = gated_parts(config, prefix, intermediate);
   const struct ommai_linear_form gate_up = ommai_decoder_form_gate_up(config, intermediate);
   const struct ommai_linear_form down = ommai_decoder_form_down(config, intermediate, false);
-  const struct ommai_linear_sizes gate_up_sizes = {.n_out = 2 * intermediate, .n_in = hidden, .compute = loader->dtype},
-                                  down_sizes = {.n_out = hidden, .n_in = intermediate, .compute = loader->dtype};
-  OMMAI_TRY(ommai_loader_linear(loader, parts.gate_up, 2, 2, &hidden, &out->gate_up.linear, error));
-  OMMAI_TRY(make_op(loader, &gate_up_sizes, &gate_up, &out->gate_up, error));
-  OMMAI_TRY(ommai_loader_linear(loader, &parts.down, 1, 2, &intermediate, &out->down.linear, error));
-  return make_op(loader, &down_sizes, &down, &out->down, error);
+  const enum ommai_weight_role role = OMMAI_ROLE_TEXT;
+  const struct ommai_linear_spec gate_up_spec = ommai_loader_spec(loader, role, 2 * intermediate, hidden, false),
+                                 down_spec = ommai_loader_spec(loader, role, hidden, intermediate, false);
+  OMMAI_TRY(ommai_loader_linear(loader, role, parts.gate_up, 2, 2, &hidden, &out->gate_up.linear, error));
+  OMMAI_TRY(make_op(loader, &gate_up_spec, &gate_up, &out->gate_up, error));
+  OMMAI_TRY(ommai_loader_linear(loader, role, &parts.down, 1, 2, &intermediate, &out->down.linear, error));
+  return make_op(loader, &down_spec, &down, &out->down, error);
 }
 
 enum omma_status ommai_decoder_load_router(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
@@ -96,8 +97,8 @@ enum omma_status ommai_decoder_load_router(struct ommai_weight_loader *loader, c
   snprintf(name, sizeof name, "%s.gate.weight", prefix);
   OMMAI_TRY(ommai_loader_open(loader, name, 2, shape, &tensor, error));
   const struct ommai_linear_source source = ommai_loader_matrix(&tensor, 0, shape[0], false);
-  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, name, &source, 1, shape[1], OMMA_F32, ommai_decoder_form_router(config), out,
-                                           error));
+  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_ROUTER, name, &source, 1, shape[1],
+                                           ommai_decoder_form_router(config), out, error));
   ommai_loader_close(loader, &tensor);
   return OMMA_OK;
 }
@@ -124,5 +125,5 @@ enum omma_status ommai_decoder_load_ends(struct ommai_weight_loader *loader, con
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "norm.weight", config->hidden_size, &decoder->final_norm, error));
   struct ommai_linear_part part = {.n_out = config->vocab_size};
   snprintf(part.prefix, sizeof part.prefix, "%s", config->tied_embeddings ? embedding : head);
-  return ommai_loader_linear(loader, &part, 1, 2, &table[1], &decoder->lm_head, error);
+  return ommai_loader_linear(loader, OMMAI_ROLE_TEXT, &part, 1, 2, &table[1], &decoder->lm_head, error);
 }

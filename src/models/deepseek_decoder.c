@@ -114,10 +114,11 @@ static enum omma_status load_head(struct ommai_weight_loader *loader, const stru
   const struct ommai_linear_source both[2] = {value, ommai_loader_matrix(tensor, key_at, nope, false)};
   /* The key rows [nope, rank], read as the transposed matrix of a layer from nope to rank. */
   const struct ommai_linear_source absorb = ommai_loader_matrix(tensor, key_at, rank, true);
-  const struct ommai_linear_form form = ommai_latent_form_expand(config, loader->dtype);
-  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, name, both, 2, rank, loader->dtype, form, &out->expand, error));
-  OMMAI_TRY(ommai_loader_pack(loader, name, &absorb, 1, nope, loader->dtype, &out->absorb, error));
-  return ommai_loader_pack(loader, name, &value, 1, rank, loader->dtype, &out->value, error);
+  const enum ommai_weight_role role = OMMAI_ROLE_TEXT;
+  const struct ommai_linear_form form = ommai_latent_form_expand(config, loader->policy.kinds[role].compute);
+  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, role, name, both, 2, rank, form, &out->expand, error));
+  OMMAI_TRY(ommai_loader_pack(loader, role, name, &absorb, 1, nope, &out->absorb, error));
+  return ommai_loader_pack(loader, role, name, &value, 1, rank, &out->value, error);
 }
 
 static enum omma_status load_heads(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,

@@ -1,6 +1,7 @@
 #include "models/model_config.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -10,6 +11,17 @@
 #include "models/picture_config.h"
 
 enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096 };
+
+/* For plans only: what a checkpoint really holds is seen when it is opened. */
+static enum omma_dtype stored_type(const json_t *root) {
+  const json_t *places[2] = {root, json_object_get(root, "text_config")};
+  for (int i = 0; i < 2; i++) {
+    const json_t *type = json_object_get(places[i], "dtype");
+    const char *name = json_string_value(type ? type : json_object_get(places[i], "torch_dtype"));
+    if (name) return strcmp(name, "bfloat16") == 0 ? OMMA_BF16 : strcmp(name, "float16") == 0 ? OMMA_F16 : OMMA_F32;
+  }
+  return OMMA_BF16;
+}
 
 /* Weights of such checkpoints are no numbers to be read as they are. */
 static enum omma_status refuse_quantized(const json_t *object, const char *where, struct omma_error *error) {
@@ -51,6 +63,7 @@ static enum omma_status parse(const json_t *root, const char *directory, const c
                             path, model_type, ommai_family_list());
   }
   snprintf(config->model_type, sizeof config->model_type, "%s", model_type);
+  config->stored_type = stored_type(root);
   OMMAI_TRY(refuse_quantized_parts(root, path, error));
   OMMAI_TRY((*family)->parse_config(root, path, config, error));
   const struct ommai_published_processor *published = may_assume ? (*family)->published : NULL;

@@ -55,6 +55,7 @@ struct ommai_model_config {
   struct ommai_video_config video;
   struct ommai_generation_config generation;
   int32_t image_token;
+  enum omma_dtype stored_type; /* that config.json says the tensors have; bf16 where it says nothing */
 };
 
 /* What the official processor classes take where a file lacks it. */

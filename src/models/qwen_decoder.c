@@ -27,7 +27,16 @@ static enum omma_status parse_rope(const json_t *text, const char *where, enum o
     OMMAI_TRY(ommai_json_integers(rope, where, "mrope_section", false, 0, OMMAI_MROPE_MAX_PAIRS, section, 3, &count, error));
     OMMAI_TRY(ommai_json_boolean(rope, where, "mrope_interleaved", false, &config->mrope_interleaved, error));
   }
-  if (count != 3 || section[0] + section[1] + section[2] != config->head_dim / 2) {
+  int64_t sum = section[0] + section[1] + section[2];
+  const json_t *given = json_object_get(rope, "mrope_section");
+  if (sum != config->head_dim / 2 && (!given || json_is_null(given))) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "mrope_section",
+                            "%s: key \"mrope_section\" is missing, and its default, [%lld, %lld, %lld], sums to %lld, not to "
+                            "head_dim / 2 = %lld",
+                            where, (long long)section[0], (long long)section[1], (long long)section[2], (long long)sum,
+                            (long long)config->head_dim / 2);
+  }
+  if (count != 3 || sum != config->head_dim / 2) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "mrope_section",
                             "%s: key \"mrope_section\": expected 3 entries that sum to head_dim / 2 = %lld, found %s", where,
                             (long long)config->head_dim / 2, count == 3 ? "another sum" : "another number of them");
@@ -122,7 +131,7 @@ static enum omma_status load_fused(struct ommai_weight_loader *loader, const cha
     struct ommai_decoder_tile_linear described = {0}, *out = &described;
     const struct ommai_linear_source source = ommai_loader_matrix(&tensor, e * n_out * n_in, n_out, transposed);
     if (experts) out = down ? &experts[e].down : &experts[e].gate_up;
-    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, name, &source, 1, n_in, loader->dtype, form, out, error));
+    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_TEXT, name, &source, 1, n_in, form, out, error));
   }
   ommai_loader_close(loader, &tensor);
   return OMMA_OK;

@@ -15,7 +15,7 @@ struct cut {
   struct ommai_template_pieces *pieces;
   bool strip_next; /* the last tag removes all blanks behind it */
   bool after_line; /* what was read last ends in a line end, or nothing was read */
-  /* The text that goes on across comments. */
+  /* The line of text that goes on across comments. */
   uint32_t digest;
   size_t text_at, text_end;
   bool has_text;
@@ -31,7 +31,7 @@ static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || (c
 static enum omma_status add_piece(struct cut *cut, uint32_t digest, size_t at, size_t end, struct omma_error *error) {
   struct ommai_template_pieces *pieces = cut->pieces;
   if (pieces->count == OMMAI_TEMPLATE_MAX_PIECES) {
-    return ommai_fail(error, OMMA_ERROR_LIMIT, "more than %d texts and tags", OMMAI_TEMPLATE_MAX_PIECES);
+    return ommai_fail(error, OMMA_ERROR_LIMIT, "more than %d lines of text and tags", OMMAI_TEMPLATE_MAX_PIECES);
   }
   if (pieces->count == pieces->capacity) {
     size_t capacity = pieces->capacity ? 2 * pieces->capacity : FIRST_CAPACITY;
@@ -46,20 +46,7 @@ static enum omma_status add_piece(struct cut *cut, uint32_t digest, size_t at, s
   return OMMA_OK;
 }
 
-/* CR and CR LF count as LF. */
-static void add_text(struct cut *cut, size_t at, size_t end) {
-  if (at == end) return;
-  if (!cut->has_text) {
-    cut->has_text = true;
-    cut->text_at = at;
-    cut->digest = digest_byte(DIGEST_START, '=');
-  }
-  for (size_t i = at; i < end; i++) {
-    if (cut->text[i] == '\r' && i + 1 < cut->size && cut->text[i + 1] == '\n') continue;
-    cut->digest = digest_byte(cut->digest, cut->text[i] == '\r' ? '\n' : cut->text[i]);
-  }
-  cut->text_end = end;
-}
+static bool is_line_end(char c) { return c == '\n' || c == '\r'; }
 
 static enum omma_status end_text(struct cut *cut, struct omma_error *error) {
   if (!cut->has_text) return OMMA_OK;
@@ -67,7 +54,21 @@ static enum omma_status end_text(struct cut *cut, struct omma_error *error) {
   return add_piece(cut, cut->digest, cut->text_at, cut->text_end, error);
 }
 
-static bool is_line_end(char c) { return c == '\n' || c == '\r'; }
+/* CR and CR LF count as LF, and each ends a piece. */
+static enum omma_status add_text(struct cut *cut, size_t at, size_t end, struct omma_error *error) {
+  for (size_t i = at; i < end; i++) {
+    if (!cut->has_text) {
+      cut->has_text = true;
+      cut->text_at = i;
+      cut->digest = digest_byte(DIGEST_START, '=');
+    }
+    cut->text_end = i + 1;
+    if (cut->text[i] == '\r' && i + 1 < cut->size && cut->text[i + 1] == '\n') continue;
+    cut->digest = digest_byte(cut->digest, cut->text[i] == '\r' ? '\n' : cut->text[i]);
+    if (is_line_end(cut->text[i])) OMMAI_TRY(end_text(cut, error));
+  }
+  return OMMA_OK;
+}
 
 /* The end of a text before the tag at `open`: without the blanks that "{%-" removes, or those that stand alone on the line of a
  * statement or comment. */
@@ -151,9 +152,8 @@ static enum omma_status take_tag(struct cut *cut, size_t open, struct omma_error
   if (begin < cut->size && (cut->text[begin] == '-' || cut->text[begin] == '+')) begin++;
   close = find_close(cut, begin, kind);
   if (close == cut->size) {
-    add_text(cut, open, cut->size);
     cut->at = cut->size;
-    return OMMA_OK;
+    return add_text(cut, open, cut->size, error);
   }
   size_t end =
       close > begin && (cut->text[close - 1] == '-' || (kind != '{' && cut->text[close - 1] == '+')) ? close - 1 : close;
@@ -173,7 +173,7 @@ enum omma_status ommai_template_cut(const char *text, size_t size, const struct 
   while (cut.at < cut.size) {
     size_t open = find_open(&cut, cut.at);
     size_t end = open < cut.size ? trimmed_end(&cut, cut.at, open) : open;
-    add_text(&cut, cut.at, end);
+    OMMAI_TRY(add_text(&cut, cut.at, end, error));
     if (open == cut.size) break;
     OMMAI_TRY(take_tag(&cut, open, error));
   }

@@ -1,4 +1,4 @@
-/* A chat template cut into what counts: its literal texts and its tags, so that two that render alike by their spelling are equal. Blanks
+/* A chat template cut into what counts: the lines of its literal texts, and its tags, so that two that render alike by their spelling are equal. Blanks
  * that jinja removes, the spelling of line ends, runs of blanks inside tags and comments do not count.
  * Source: jinja2's lexer with trim_blocks and lstrip_blocks, as transformers compiles templates. */
 #ifndef OMMAI_MODELS_TEMPLATE_PIECES_H
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 struct ommai_template_piece {
-  uint32_t digest; /* FNV-1a of '=' and a text, '%' and a statement, or '{' and an expression */
-  size_t at, size; /* in the template: from the first byte of the text or tag */
+  uint32_t digest; /* FNV-1a of '=' and a line of text with its end, '%' and a statement, or '{' and an expression */
+  size_t at, size; /* in the template: from the first byte of the line or tag */
 };
 
 struct ommai_template_pieces {

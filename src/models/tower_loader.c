@@ -55,7 +55,7 @@ enum omma_status ommai_tower_parse_sizes(const json_t *vision, const char *where
 
 /* ---- tensors ---- */
 
-/* One load: the loader, whose dtype is the tower's, and the names with the prefix that the checkpoint has. */
+/* One load: the loader, and the names with the prefix that the checkpoint has. */
 struct load {
   struct ommai_weight_loader *loader;
   const struct ommai_vision_config *config;
@@ -96,40 +96,33 @@ static enum omma_status load_norm(const struct load *load, struct full_name name
 }
 
 /* Parts of n_out outputs each, stacked, with the call form of the layer. */
-static enum omma_status load_linear(const struct load *load, const struct full_name *parts, int n_parts, int64_t n_out,
-                                    bool has_bias, int n_dims, const int64_t *inner_shape, struct ommai_linear_form form,
-                                    struct ommai_vision_linear *out, struct omma_error *error) {
+static enum omma_status load_linear(const struct load *load, enum ommai_weight_role role, const struct full_name *parts,
+                                    int n_parts, int64_t n_out, bool has_bias, int n_dims, const int64_t *inner_shape,
+                                    struct ommai_linear_form form, struct ommai_vision_linear *out, struct omma_error *error) {
   enum { MAX_PARTS = 2 };
   struct ommai_linear_part stacked[MAX_PARTS];
   for (int i = 0; i < n_parts; i++) {
     stacked[i] = (struct ommai_linear_part){.n_out = n_out, .has_bias = has_bias};
     memcpy(stacked[i].prefix, parts[i].text, sizeof parts[i].text);
   }
-  OMMAI_TRY(ommai_loader_linear(load->loader, stacked, n_parts, n_dims, inner_shape, &out->linear, error));
+  OMMAI_TRY(ommai_loader_linear(load->loader, role, stacked, n_parts, n_dims, inner_shape, &out->linear, error));
   if (load->loader->mode != OMMAI_LOADER_PACK) {
-    struct ommai_linear_sizes sizes = {n_parts * n_out, 1, load->loader->dtype, load->loader->int8, has_bias};
-    for (int i = 0; i < n_dims - 1; i++) sizes.n_in *= inner_shape[i];
-    return ommai_loader_count_scratch(load->loader, &sizes, &form, false, error);
+    struct ommai_linear_spec spec = ommai_loader_spec(load->loader, role, n_parts * n_out, 1, has_bias);
+    for (int i = 0; i < n_dims - 1; i++) spec.n_in *= inner_shape[i];
+    return ommai_loader_count_scratch(load->loader, &spec, &form, false, error);
   }
   return ommai_linear_op_create(load->loader->linear_engine, out->linear, &form, &out->op, error);
 }
 
 /* The usual layer: a matrix [n_out, n_in] and its bias. */
-static enum omma_status load_matrix(const struct load *load, struct full_name name, int64_t n_out, int64_t n_in,
-                                    struct ommai_linear_form form, struct ommai_vision_linear *out, struct omma_error *error) {
-  return load_linear(load, &name, 1, n_out, true, 2, &n_in, form, out, error);
+static enum omma_status load_matrix(const struct load *load, enum ommai_weight_role role, struct full_name name, int64_t n_out,
+                                    int64_t n_in, struct ommai_linear_form form, struct ommai_vision_linear *out,
+                                    struct omma_error *error) {
+  return load_linear(load, role, &name, 1, n_out, true, 2, &n_in, form, out, error);
 }
 
-/* A layer that adds to the residual. Towers with gated layers are nearer to int8's bounds (a product of two has long tails, which eight
- * bits hold badly, and RMSNorm swells what is wrong in short rows), so theirs stay in the tower's type. */
-static enum omma_status load_adding(const struct load *load, struct full_name name, int64_t n_out, int64_t n_in,
-                                    struct ommai_linear_form form, struct ommai_vision_linear *out, struct omma_error *error) {
-  bool int8 = load->loader->int8;
-  load->loader->int8 = int8 && !load->config->gated;
-  enum omma_status status = load_matrix(load, name, n_out, n_in, form, out, error);
-  load->loader->int8 = int8;
-  return status;
-}
+/* The type that the tower's layers take and give. */
+static enum omma_dtype tower_type(const struct load *load) { return load->loader->policy.kinds[OMMAI_ROLE_TOWER_FC1].compute; }
 
 static enum omma_status load_block(const struct load *load, int64_t index, struct ommai_vision_block *block,
                                    struct omma_error *error) {
@@ -140,14 +133,14 @@ static enum omma_status load_block(const struct load *load, int64_t index, struc
                                    full_name(load, names->block, index, config->gated ? names->up : names->fc1)};
   OMMAI_TRY(load_norm(load, full_name(load, names->block, index, names->norm1), h, &block->norm1, error));
   OMMAI_TRY(load_norm(load, full_name(load, names->block, index, names->norm2), h, &block->norm2, error));
-  OMMAI_TRY(load_matrix(load, full_name(load, names->block, index, names->qkv), 3 * h, h, ommai_vision_form_qkv(config),
-                        &block->qkv, error));
-  OMMAI_TRY(load_adding(load, full_name(load, names->block, index, names->proj), h, h, ommai_vision_form_proj(config),
-                        &block->proj, error));
-  OMMAI_TRY(load_linear(load, fc1, config->gated ? 2 : 1, intermediate, true, 2, &h,
-                        ommai_vision_form_fc1(config, load->loader->dtype), &block->fc1, error));
-  return load_adding(load, full_name(load, names->block, index, names->fc2), h, intermediate, ommai_vision_form_fc2(config),
-                     &block->fc2, error);
+  OMMAI_TRY(load_matrix(load, OMMAI_ROLE_TOWER_QKV, full_name(load, names->block, index, names->qkv), 3 * h, h,
+                        ommai_vision_form_qkv(config), &block->qkv, error));
+  OMMAI_TRY(load_matrix(load, OMMAI_ROLE_TOWER_PROJ, full_name(load, names->block, index, names->proj), h, h,
+                        ommai_vision_form_proj(config), &block->proj, error));
+  OMMAI_TRY(load_linear(load, OMMAI_ROLE_TOWER_FC1, fc1, config->gated ? 2 : 1, intermediate, true, 2, &h,
+                        ommai_vision_form_fc1(config, tower_type(load)), &block->fc1, error));
+  return load_matrix(load, OMMAI_ROLE_TOWER_FC2, full_name(load, names->block, index, names->fc2), h, intermediate,
+                     ommai_vision_form_fc2(config), &block->fc2, error);
 }
 
 static enum omma_status load_merger(const struct load *load, const char *group, int64_t index,
@@ -158,9 +151,9 @@ static enum omma_status load_merger(const struct load *load, const char *group, 
   merger->norm_after_join = norm_after_join;
   OMMAI_TRY(load_norm(load, full_name(load, group, index, names->norm), norm_after_join ? joined : config->hidden_size,
                       &merger->norm, error));
-  OMMAI_TRY(load_matrix(load, full_name(load, group, index, names->fc1), joined, joined,
-                        ommai_vision_form_merger_fc1(config, load->loader->dtype), &merger->fc1, error));
-  return load_matrix(load, full_name(load, group, index, names->fc2), config->out_hidden_size, joined,
+  OMMAI_TRY(load_matrix(load, OMMAI_ROLE_MERGER, full_name(load, group, index, names->fc1), joined, joined,
+                        ommai_vision_form_merger_fc1(config, tower_type(load)), &merger->fc1, error));
+  return load_matrix(load, OMMAI_ROLE_MERGER, full_name(load, group, index, names->fc2), config->out_hidden_size, joined,
                      ommai_vision_form_merger_fc2(config), &merger->fc2, error);
 }
 
@@ -169,9 +162,9 @@ static enum omma_status load_patch_embed(const struct load *load, struct ommai_v
   const struct full_name name = full_name(load, NULL, 0, load->names->patch_embed);
   const int64_t kernel[4] = {config->in_channels, config->temporal_patch_size, config->patch_size, config->patch_size};
   const int64_t flat_kernel[3] = {config->in_channels, config->patch_size, config->patch_size};
-  return load_linear(load, &name, 1, config->hidden_size, load->names->patch_embed_bias, load->names->patch_embed_dims,
-                     load->names->patch_embed_dims == 5 ? kernel : flat_kernel, ommai_vision_form_patch_embed(config),
-                     &tower->patch_embed, error);
+  return load_linear(load, OMMAI_ROLE_PATCH_EMBED, &name, 1, config->hidden_size, load->names->patch_embed_bias,
+                     load->names->patch_embed_dims, load->names->patch_embed_dims == 5 ? kernel : flat_kernel,
+                     ommai_vision_form_patch_embed(config), &tower->patch_embed, error);
 }
 
 static enum omma_status load_positions(const struct load *load, struct ommai_vision_tower *tower, struct omma_error *error) {
@@ -191,7 +184,6 @@ enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const stru
   const struct load load = {loader, config, names, pick_prefix(loader, names)};
   OMMAI_TRY(load_patch_embed(&load, tower, error));
   OMMAI_TRY(load_positions(&load, tower, error));
-  loader->int8 = tower->int8;
   for (int64_t i = 0; i < config->depth; i++) {
     struct ommai_vision_block described = {0};
     OMMAI_TRY(load_block(&load, i, tower->blocks ? &tower->blocks[i] : &described, error));
@@ -199,7 +191,6 @@ enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const stru
   if (config->final_norm) {
     OMMAI_TRY(load_norm(&load, full_name(&load, NULL, 0, names->final_norm), config->hidden_size, &tower->final_norm, error));
   }
-  loader->int8 = tower->int8 && !config->gated; /* for the reason that load_adding has */
   OMMAI_TRY(load_merger(&load, NULL, 0, &names->merger, false, &tower->merger, error));
   for (int64_t j = 0; j < config->n_deepstack; j++) {
     OMMAI_TRY(load_merger(&load, names->deepstack, config->deepstack_mergers[j], &names->deepstack_merger, true,

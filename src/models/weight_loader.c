@@ -57,9 +57,10 @@ enum omma_status ommai_loader_vector(struct ommai_weight_loader *loader, const c
 
 enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
                                    struct ommai_loader_tensor *out, struct omma_error *error) {
-  *out = (struct ommai_loader_tensor){0};
+  *out = (struct ommai_loader_tensor){.type = loader->stored_type};
   OMMAI_TRY(meet(loader, name, n_dims, shape, &out->tensor, error));
-  return out->tensor ? dtype_of(out->tensor, &out->type, error) : OMMA_OK;
+  const struct ommai_tensor *tensor = out->tensor ? out->tensor : ommai_loader_find(loader, name);
+  return tensor ? dtype_of(tensor, &out->type, error) : OMMA_OK;
 }
 
 void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_loader_tensor *tensor) {
@@ -75,28 +76,37 @@ struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor 
   return source;
 }
 
-enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, const char *name,
+struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
+                                           int64_t n_in, bool has_bias) {
+  struct ommai_weight_kind kind = loader->policy.kinds[role];
+  return (struct ommai_linear_spec){n_out, n_in, kind.format, kind.compute, has_bias};
+}
+
+enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
-                                   enum omma_dtype compute, struct ommai_linear **out, struct omma_error *error) {
-  int64_t n_out = 0;
-  for (int i = 0; i < n_sources; i++) n_out += sources[i].n_out;
-  loader->bytes += (int64_t)(loader->int8 ? ommai_linear_bytes_for_int8(n_out, n_in)
-                                          : ommai_linear_bytes_for(loader->linear_engine, n_out, n_in, compute));
+                                   struct ommai_linear **out, struct omma_error *error) {
+  struct ommai_linear_spec spec = ommai_loader_spec(loader, role, 0, n_in, false);
+  for (int i = 0; i < n_sources; i++) {
+    spec.n_out += sources[i].n_out;
+    /* bf16 is what f32 arithmetic reads without loss where it is what the checkpoint has. */
+    if (spec.compute == OMMA_F32 && spec.format == OMMAI_FORMAT_BF16 && sources[i].type != OMMA_BF16) {
+      spec.format = OMMAI_FORMAT_F32;
+    }
+  }
+  loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, &spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
-  enum omma_status status = loader->int8
-                                ? ommai_linear_create_int8(loader->linear_engine, sources, n_sources, n_in, compute, out, error)
-                                : ommai_linear_create(loader->linear_engine, sources, n_sources, n_in, compute, out, error);
+  enum omma_status status = ommai_linear_create(loader->linear_engine, &spec, sources, n_sources, out, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);
   return status;
 }
 
-enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, const struct ommai_linear_sizes *sizes,
+enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec,
                                             const struct ommai_linear_form *form, bool in_parts, struct omma_error *error) {
   size_t bytes;
   /* As for the weights' bytes: what is too large is refused when it is packed. */
-  if (sizes->n_in > OMMAI_LINEAR_MAX_SIZE || sizes->n_out > OMMAI_LINEAR_MAX_SIZE) return OMMA_OK;
-  OMMAI_TRY(in_parts ? ommai_linear_parts_scratch_for(loader->linear_engine, sizes, form, &bytes, error)
-                     : ommai_linear_scratch_for(loader->linear_engine, sizes, form, &bytes, error));
+  if (spec->n_in > OMMAI_LINEAR_MAX_SIZE || spec->n_out > OMMAI_LINEAR_MAX_SIZE) return OMMA_OK;
+  OMMAI_TRY(in_parts ? ommai_linear_parts_scratch_for(loader->linear_engine, spec, form, &bytes, error)
+                     : ommai_linear_scratch_for(loader->linear_engine, spec, form, &bytes, error));
   if (bytes > loader->scratch_bytes) loader->scratch_bytes = bytes;
   return OMMA_OK;
 }
@@ -114,9 +124,9 @@ static enum omma_status open_part(struct ommai_weight_loader *loader, const stru
   return ommai_loader_open(loader, name, 1, shape, &tensors[1], error);
 }
 
-enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, const struct ommai_linear_part *parts, int n_parts,
-                                     int n_dims, const int64_t *inner_shape, struct ommai_linear **out,
-                                     struct omma_error *error) {
+enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
+                                     const struct ommai_linear_part *parts, int n_parts, int n_dims, const int64_t *inner_shape,
+                                     struct ommai_linear **out, struct omma_error *error) {
   struct ommai_linear_source sources[MAX_PARTS] = {{0}};
   struct ommai_loader_tensor tensors[MAX_PARTS][2];
   int64_t n_in = 1;
@@ -128,7 +138,7 @@ enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, const s
     sources[i].bias = tensors[i][1].tensor->data;
     sources[i].bias_type = tensors[i][1].type;
   }
-  OMMAI_TRY(ommai_loader_pack(loader, parts[0].prefix, sources, n_parts, n_in, loader->dtype, out, error));
+  OMMAI_TRY(ommai_loader_pack(loader, role, parts[0].prefix, sources, n_parts, n_in, out, error));
   for (int i = 0; i < n_parts; i++) {
     ommai_loader_close(loader, &tensors[i][0]);
     ommai_loader_close(loader, &tensors[i][1]);

@@ -9,7 +9,7 @@
 
 #include <omma/omma.h>
 
-#include "linear/linear.h"
+#include "models/weight_policy.h"
 #include "weights/checkpoint.h"
 
 enum ommai_loader_mode { OMMAI_LOADER_DESCRIBE, OMMAI_LOADER_PACK };
@@ -23,9 +23,9 @@ struct ommai_weight_loader {
   struct omma_allocator allocator;
   const struct ommai_checkpoint *checkpoint; /* PACK; may be NULL in DESCRIBE */
   struct ommai_linear_engine *linear_engine;
-  enum omma_dtype dtype;      /* that linear layers are packed in and compute in */
-  bool int8;                  /* their weights are packed as int8 instead */
-  ommai_tensor_visitor visit; /* DESCRIBE; may be NULL */
+  struct ommai_weight_policy policy;
+  enum omma_dtype stored_type; /* of tensors that no checkpoint is there to show */
+  ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
   void *visit_context;
   int64_t n_parameters;
   int64_t bytes;          /* in memory */
@@ -48,15 +48,20 @@ struct ommai_linear_part {
   bool has_bias;
 };
 
+/* The layer that the policy makes of these sizes. ommai_loader_pack may keep its weights in another format, which scratch does not depend
+ * on. */
+struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
+                                           int64_t n_in, bool has_bias);
+
 /* Packs parts whose weights are [n_out, shape...] (shape's product is n_in; n_dims counts all dimensions) into one layer. */
-enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, const struct ommai_linear_part *parts, int n_parts,
-                                     int n_dims, const int64_t *inner_shape, struct ommai_linear **out,
-                                     struct omma_error *error);
+enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
+                                     const struct ommai_linear_part *parts, int n_parts, int n_dims, const int64_t *inner_shape,
+                                     struct ommai_linear **out, struct omma_error *error);
 
 /* A tensor that several layers take their matrices from: several experts, or the heads of one projection. */
 struct ommai_loader_tensor {
   const struct ommai_tensor *tensor; /* NULL without packing */
-  enum omma_dtype type;
+  enum omma_dtype type;              /* without packing the checkpoint's where it is open, else what is expected */
 };
 /* Counts and shows the tensor, or finds it; ommai_loader_close lets go of its pages after the last matrix was packed. */
 enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
@@ -67,14 +72,14 @@ void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_l
 struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
                                                bool transposed);
 
-/* Counts the bytes of, and packs, a layer that computes in `compute` from matrices of opened tensors. `name` is for messages. */
-enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, const char *name,
+/* Counts the bytes of, and packs, a layer from matrices of opened tensors. `name` is for messages. */
+enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
-                                   enum omma_dtype compute, struct ommai_linear **out, struct omma_error *error);
+                                   struct ommai_linear **out, struct omma_error *error);
 
 /* DESCRIBE: counts the scratch of a layer called in `form`, or in parts of it (linear_parts.h). Errors: as
  * ommai_linear_op_create. */
-enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, const struct ommai_linear_sizes *sizes,
+enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec,
                                             const struct ommai_linear_form *form, bool in_parts, struct omma_error *error);
 
 /* The tensor of that name where a checkpoint is open and has it, else NULL: for names and shapes that come in dialects. */

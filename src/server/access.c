@@ -134,9 +134,22 @@ void ommai_access_release(struct ommai_exchange *exchange) {
   if (exchange->access.aborted) log_access(exchange);
 }
 
+/* How the answer is drawn; filters and bounds that there are not, and a seed that nobody named, are left out. */
+static void add_sampling(struct ommai_log_line *line, const struct ommai_answer_fields *fields) {
+  const struct omma_sampling *sampling = &fields->sampling;
+  ommai_log_line_number(line, "temperature", sampling->temperature);
+  ommai_log_line_number(line, "top_p", sampling->top_p);
+  if (sampling->top_k > 0) ommai_log_line_integer(line, "top_k", sampling->top_k);
+  ommai_log_line_number(line, "min_p", sampling->min_p);
+  ommai_log_line_number(line, "repetition_penalty", sampling->repetition_penalty);
+  ommai_log_line_number(line, "presence_penalty", sampling->presence_penalty);
+  ommai_log_line_number(line, "frequency_penalty", sampling->frequency_penalty);
+  if (fields->own_seed) ommai_log_line_integer(line, "seed", (int64_t)sampling->seed);
+  if (sampling->max_tokens) ommai_log_line_integer(line, "max_tokens", sampling->max_tokens);
+}
+
 void ommai_access_log_request(struct ommai_exchange *exchange, const struct ommai_answer_fields *fields, int64_t n_pictures) {
   const struct ommai_server *server = exchange->server;
-  const struct omma_sampling *sampling = &fields->sampling;
   struct ommai_log_line line;
   if (!server->log || !server->log_requests) return;
   ommai_log_line_begin(&line, exchange->allocator, server->log_json, "info", "request");
@@ -147,14 +160,6 @@ void ommai_access_log_request(struct ommai_exchange *exchange, const struct omma
   ommai_log_line_integer(&line, "stream", fields->stream);
   ommai_log_line_integer(&line, "n", fields->n);
   ommai_log_line_integer(&line, "images", n_pictures);
-  ommai_log_line_number(&line, "temperature", sampling->temperature);
-  ommai_log_line_number(&line, "top_p", sampling->top_p);
-  ommai_log_line_integer(&line, "top_k", sampling->top_k);
-  ommai_log_line_number(&line, "min_p", sampling->min_p);
-  ommai_log_line_number(&line, "repetition_penalty", sampling->repetition_penalty);
-  ommai_log_line_number(&line, "presence_penalty", sampling->presence_penalty);
-  ommai_log_line_number(&line, "frequency_penalty", sampling->frequency_penalty);
-  ommai_log_line_integer(&line, "seed", (int64_t)sampling->seed);
-  ommai_log_line_integer(&line, "max_tokens", sampling->max_tokens);
+  add_sampling(&line, fields);
   write_line(server, &line);
 }

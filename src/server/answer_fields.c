@@ -60,7 +60,11 @@ static bool refuse_best_of(const json_t *root, int64_t n, struct ommai_api_error
   int64_t best_of = n;
   if (!ommai_field_integer(root, "best_of", INT64_MIN, INT64_MAX, &best_of, error)) return false;
   if (best_of == n) return true;
-  return ommai_api_fail(error, 400, "best_of", "best_of must equal n, %" PRId64 ", got %" PRId64 ".", n, best_of);
+  return ommai_api_fail(error, 400, "best_of",
+                        "best_of %" PRId64
+                        " is not supported: all answers that are drawn are returned, so best_of must equal n, which is %" PRId64
+                        " here.",
+                        best_of, n);
 }
 
 static bool read_response_format(const json_t *root, struct ommai_api_error *error) {
@@ -167,7 +171,8 @@ static bool read_seed(struct ommai_server *server, const json_t *root, struct om
                       struct ommai_api_error *error) {
   int64_t seed = 0;
   if (!ommai_field_integer(root, "seed", INT64_MIN, INT64_MAX, &seed, error)) return false;
-  fields->sampling.seed = ommai_field_get(root, "seed") ? (uint64_t)seed : next_seed(server);
+  fields->own_seed = ommai_field_get(root, "seed") != NULL;
+  fields->sampling.seed = fields->own_seed ? (uint64_t)seed : next_seed(server);
   return true;
 }
 

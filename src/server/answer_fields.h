@@ -21,6 +21,7 @@ struct ommai_answer_fields {
   int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
   const char *max_tokens_field; /* the one that was given */
   bool default_max_tokens;      /* none was: as many as the context leaves, or the checkpoint's default if that is fewer */
+  bool own_seed;                /* the request named its seed */
   int64_t n;
   int64_t priority;
   const char *cache_salt; /* NULL: none */

@@ -314,9 +314,10 @@ static enum MHD_Result handle_access(void *server, struct MHD_Connection *connec
 /* The reply is out, or the connection broke. */
 static void handle_completed(void *context, struct MHD_Connection *connection, void **exchange_context,
                              enum MHD_RequestTerminationCode code) {
-  (void)connection;
   struct ommai_server *server = context;
   struct ommai_exchange *exchange = *exchange_context;
+  /* A connection that breaks in the midst of a reply is closed only as it is looked at again, which can be at its timeout (0.9.75). */
+  if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK) MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
   if (!exchange) return;
   *exchange_context = NULL;
   if (exchange->active) atomic_fetch_sub(&server->n_active, 1);

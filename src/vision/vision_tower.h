@@ -80,7 +80,6 @@ struct ommai_vision_merger {
 struct ommai_vision_tower {
   struct ommai_vision_config config;
   enum omma_dtype dtype; /* of linear layers, q, k and v: f32 or bf16 */
-  bool int8;             /* the linear layers but the patch embedding have int8 weights; their inputs are `dtype` */
   const struct ommai_row_ops *ops;
   const struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;

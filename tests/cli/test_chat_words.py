@@ -126,8 +126,31 @@ def test_a_gguf_file_is_no_model(omma, tmp_path):
     gguf.write_bytes(b"GGUF" + bytes(60))
     for words in (["chat", "--model", gguf, "Hello"], ["run", gguf, "Hello"], ["serve", gguf], ["info", "--model", gguf]):
         refused(omma(*words), 1, gguf, "a GGUF file", "Hugging Face directory")
-    refused(omma("plan", gguf), 1, gguf, "a GGUF model")
+    for words in (["plan", gguf], ["plan", gguf, "64x64"], ["chat", gguf, "Hello"]):
+        done = omma(*words)
+        refused(done, 1, gguf, "a GGUF file")
+        assert b"cannot identify image" not in done.stderr
+    for words in (["chat", "--model", tmp_path, "Hello"], ["run", tmp_path], ["chat", tmp_path, "Hello"], ["plan", tmp_path]):
+        refused(omma(*words, stdin=b""), 1, tmp_path, "a directory of GGUF files", "download the original")
     refused(omma("chat", "--model", __file__, "Hello"), 1, __file__, "not a directory")
+
+
+def test_the_model_is_looked_for_before_the_question(omma):
+    refused(omma("run", "llama3", stdin=b""), 1, "llama3: no such directory", "nothing is downloaded")
+    refused(omma("chat", "--model", "llama3", stdin=b""), 1, "llama3: no such directory")
+
+
+def test_a_configuration_of_another_name(omma, model, tmp_path):
+    shutil.copy(f"{model}/config.json", tmp_path / "some-7b.json")
+    refused(omma("plan", tmp_path / "some-7b.json", "640x480"), 1, "some-7b.json", "must be called config.json")
+    shutil.copy(f"{model}/config.json", tmp_path)
+    assert omma("plan", tmp_path / "config.json", "640x480").returncode == 0
+
+
+def test_a_slash_at_the_end_of_the_model(omma, tmp_path):
+    done = omma("plan", f"{tmp_path}/")
+    refused(done, 1, f"{tmp_path}/config.json")
+    assert b"//" not in done.stderr
 
 
 @pytest.mark.parametrize(

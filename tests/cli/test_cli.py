@@ -96,6 +96,8 @@ def test_defaults_are_shown(omma):
 
 def test_version(omma):
     assert omma("-V").stdout == omma("--version").stdout
+    for words in (["chat", "-V"], ["serve", "--model", "nowhere", "--version"], ["bench", "serve", "-V"]):
+        assert omma(*words).stdout == omma("--version").stdout
     done = omma("--version")
     assert done.returncode == 0 and re.fullmatch(rb"omma \d+\.\d+\.\d+\n", done.stdout)
 
@@ -420,7 +422,7 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     assert (model["model_type"], model["n_layers"]) == (family, n_layers)
     assert model["n_parameters"] == pytest.approx(billions * 1e9, rel=2e-3)
     kept = model["n_parameters"] - (0 if tied else model["vocab_size"] * model["hidden_size"])  # the rest stays in its file
-    assert 4 * kept <= memory["weight_bytes"] <= 1.02 * 4 * kept
+    assert 2 * kept <= memory["weight_bytes"] <= 1.02 * 2 * kept  # as stored, whatever computes
     assert memory["total_bytes"] > memory["weight_bytes"] and memory["kv_cache_tokens"] > 0
     assert image["n_segments"] == 1 and (image["n_windows"] > 0) == (family == "qwen2_5_vl")
     assert "published values" in model["published_values"]
@@ -428,7 +430,8 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     text = done.stdout.decode()
     assert done.returncode == 0 and "1024x1024" in text
     # The larger ones may not fit into the memory of the machine that this runs on.
-    assert all("fit" in line or "the weights take" in line for line in done.stderr.decode().splitlines())
+    said = ("fit", "the weights take", "the plan takes", "prompt and answer may have")
+    assert all(any(part in line for part in said) for line in done.stderr.decode().splitlines())
     for part in (family, f"{n_layers} layers", "segments", "windows", "keys and values", "total",
                  f"preprocessor_config.json   not found: {model['published_values']}"):
         assert part in text
@@ -657,10 +660,11 @@ def test_plan_warns_of_pictures_that_do_not_fit(omma, no_weights):
     small = ["--kv-cache-bytes", "256K"]
     done = omma("plan", no_weights, "1000x1000", "100x100", *small, "--max-pixels", "1M")
     warnings = done.stderr.decode().splitlines()
-    assert done.returncode == 0 and len(warnings) == 1, warnings
-    assert "1000x1000" in warnings[0] and "--max-pixels" in warnings[0] and "--kv-cache-bytes" in warnings[0]
-    bytes_needed = re.search(r"--kv-cache-bytes (\d+M)", warnings[0])[1]
-    assert not omma("plan", no_weights, "1000x1000", "--max-pixels", "1M", "--kv-cache-bytes", bytes_needed).stderr
+    assert done.returncode == 0 and len(warnings) == 2, warnings
+    assert re.search(r"prompt and answer may have \d+ tokens together, not the context limit's \d+", warnings[0])
+    assert "1000x1000" in warnings[1] and "--max-pixels" in warnings[1] and "--kv-cache-bytes" in warnings[1]
+    bytes_needed = re.search(r"--kv-cache-bytes (\d+M)", warnings[1])[1]
+    assert b"1000x1000" not in omma("plan", no_weights, "1000x1000", "--max-pixels", "1M", "--kv-cache-bytes", bytes_needed).stderr
     assert not omma("plan", no_weights, "1000x1000", "--max-pixels", "1M").stderr
 
 
@@ -668,8 +672,30 @@ def test_plan_warns_of_weights_that_do_not_fit(omma, tmp_path):
     shutil.copy(GOLDEN.parent / "data/configs/qwen3-vl-235b-a22b.json", tmp_path / "config.json")
     warnings = omma("plan", tmp_path, "--dtype", "f32").stderr.decode()
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-    if free < 900e9:
-        assert re.search(r"the weights take 8\d\d GiB, and [0-9.]+ [MG]iB of memory are free", warnings), warnings
+    if free < 450e9:
+        assert re.search(r"the weights take 4\d\d GiB, and [0-9.]+ [MG]iB of memory are free", warnings), warnings
+
+
+def limited_to(omma, kilobytes, *words):
+    """The stderr of omma where it has so many kilobytes of addresses."""
+    if omma.is_instrumented():
+        pytest.skip("a sanitizer needs terabytes of addresses")
+    limited = ["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh", omma.path, *map(str, words)]
+    return subprocess.run(limited, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False).stderr.decode()
+
+
+def test_plan_warns_of_a_total_that_does_not_fit(omma, no_weights, tmp_path):
+    shutil.copy(CONFIGS / "qwen3-vl-2b.json", tmp_path / "config.json")
+    warnings = limited_to(omma, 5000000, "plan", tmp_path, "4032x3024")
+    free = r"the plan takes [0-9.]+ GiB in all, and [0-9.]+ [MG]iB of memory are free: .*--kv-cache-bytes.*--max-num-seqs"
+    assert re.search(free, warnings) or "the weights take" in warnings, warnings
+    assert not limited_to(omma, 5000000, "plan", no_weights, "100x100", "--max-pixels", "100K")
+
+
+@pytest.mark.parametrize("command", [["chat", "hello"], ["serve", "--port", "0"]])
+def test_engine_that_gets_no_memory_says_what_helps(omma, model, command):
+    error = limited_to(omma, 2000000, *command, "--model", model, "--kv-cache-bytes", "64G", "--threads", "1").splitlines()[-1]
+    assert "out of memory" in error and "smaller --kv-cache-bytes" in error and "omma plan" in error, error
 
 
 def test_plan_tells_what_is_free(omma, no_weights):
@@ -932,6 +958,11 @@ def test_another_chat_template(omma, model, tmp_path):
     (folder / "chat_template.jinja").unlink()
     if "chat_template" not in json.loads((folder / "tokenizer_config.json").read_text()):
         refused(omma(*words), 1, "no chat template", "--trust-family-chat-template")
+    # What would not go on with it is not told of it.
+    (folder / "chat_template.json").write_text('{"chat_template": 3}')
+    refused(done := omma(*words), 1, "chat_template.json", "expected a string")
+    assert b"--trust-family-chat-template" not in done.stderr
+    (folder / "chat_template.json").unlink()
     # What asks nothing of a chat does not care.
     assert omma("plan", "--model", folder).returncode == 0
     bench = omma("bench", "decode", "--model", folder, "--threads", "1", "--context", "8", "--tokens", "2", "--repeat", "1",
@@ -1050,7 +1081,7 @@ def test_bench_decode(omma, name):
 
 
 def test_bench_decode_of_many_answers(omma, model):
-    result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 64, "--context", "70", "--repeat", 1,
+    result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 600, "--context", "70", "--repeat", 1,
                        "--warmup", 0, "--batch", 3, "--temperature", 0.8, "--top-p", 0.9, "--json")
     (context,) = result["contexts"]
     assert result["batch"] == 3 and 0 <= result["draw_and_schedule_share"] < 1

@@ -11,10 +11,12 @@ import pytest
 
 from omma_program import Omma
 
+# Without a budget it follows the free memory.
+BUDGET = ["--kv-cache-bytes", "25165824"]
 COMMANDS = {
     "tokenize": ["tokenize", "--text", "two red circles, e\u0301 and so on"],
-    "plan": ["plan", "64x64", "--kv-cache-bytes", "1M", "--json"],
-    "chat": ["chat", "--prompt", "hello", "--max-tokens", "2", "--json"],
+    "plan": ["plan", "64x64", "--json", *BUDGET],
+    "chat": ["chat", "--prompt", "hello", "--max-tokens", "2", "--json", *BUDGET],
     "encode": ["encode"],
 }
 # Runs of each test, and with --full.

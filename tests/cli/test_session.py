@@ -227,6 +227,7 @@ def test_a_full_context_has_a_way_out(session, pictures):
 def test_a_question_that_never_fits_says_so(session):
     terminal = session("--max-model-len", "100")
     said = terminal.tell("many words " * 100)
+    assert said.count("maximum context length") == 1
     assert "does not fit by itself" in said and "shorten the prompt" in said and "/reset" not in said
 
 

@@ -7,12 +7,11 @@
 #include "support/guarded.h"
 
 enum { COLUMNS = OMMAI_PANEL_COLUMNS, GROUP = OMMAI_FEW_ROWS_GROUP, MAX_K = 700, BENCH_K = 1024, BENCH_ROWS = 4 };
-enum operation { PANEL_BF16, PANEL_F32, DOT_F32, DOT_BF16, OPERATIONS };
+enum operation { PANEL_BF16, PANEL_F32, PANEL_MIXED, OPERATIONS };
 
-static const char *const names[OPERATIONS] = {"few_rows_panel_bf16", "few_rows_panel_f32", "few_rows_dot_f32",
-                                              "few_rows_dot_bf16"};
+static const char *const names[OPERATIONS] = {"few_rows_panel_bf16", "few_rows_panel_f32", "few_rows_panel_mixed"};
 
-/* A panel [k][64] (bf16: [k / 2][64][2]) or one row of weights [k], and rows of x. */
+/* A panel [k][64] (bf16: [k / 2][64][2]) and rows of x. */
 struct product {
   enum operation operation;
   struct ommai_few_rows_kernels kernels;
@@ -21,9 +20,8 @@ struct product {
   struct guarded weights, x, sums;
 };
 
-static bool is_dot(enum operation operation) { return operation >= DOT_F32; }
-static bool half_weights(enum operation operation) { return operation == PANEL_BF16; }
-static bool half_x(enum operation operation) { return operation == PANEL_BF16 || operation == DOT_BF16; }
+static bool half_weights(enum operation operation) { return operation != PANEL_F32; }
+static bool half_x(enum operation operation) { return operation == PANEL_BF16; }
 
 static void store(struct guarded *memory, int64_t index, bool half, float value) {
   if (half) {
@@ -39,15 +37,13 @@ static double load(const struct guarded *memory, int64_t index, bool half) {
 }
 
 static int64_t weight_index(const struct product *p, int64_t k, int column) {
-  if (is_dot(p->operation)) return k;
-  return p->operation == PANEL_BF16 ? (k / 2 * COLUMNS + column) * 2 + k % 2 : k * COLUMNS + column;
+  return half_weights(p->operation) ? (k / 2 * COLUMNS + column) * 2 + k % 2 : k * COLUMNS + column;
 }
 
 static struct product make_product(struct test_random *random, enum operation operation, int64_t n_k, int n_rows, int64_t gap) {
-  struct product p = {.operation = operation, .n_k = n_k, .n_rows = is_dot(operation) ? 1 : n_rows};
-  p.n_columns = is_dot(operation) ? 1 : COLUMNS;
+  struct product p = {.operation = operation, .n_k = n_k, .n_rows = n_rows, .n_columns = COLUMNS};
   p.x_stride = n_k + gap;
-  int64_t weights_k = operation == PANEL_BF16 ? (n_k + 1) / 2 * 2 : n_k;
+  int64_t weights_k = half_weights(operation) ? (n_k + 1) / 2 * 2 : n_k;
   p.weights = guarded_new((size_t)(weights_k * p.n_columns) * (half_weights(operation) ? 2 : 4), true);
   p.x = guarded_new((size_t)((p.n_rows - 1) * p.x_stride + n_k) * (half_x(operation) ? 2 : 4), true);
   p.sums = guarded_new((size_t)(p.n_rows * p.n_columns) * sizeof(float), true);
@@ -68,15 +64,14 @@ static void free_product(struct product *p) {
   guarded_free(&p->sums);
 }
 
-/* Sums of rows [first, first + count) from what is in `sums` on; a dot product replaces it. */
+/* Sums of rows [first, first + count) from what is in `sums` on. */
 static void run(const struct product *p, int first, int count, float *sums) {
   const unsigned char *x = p->x.data + (size_t)(first * p->x_stride) * (half_x(p->operation) ? 2 : 4);
   const void *weights = p->weights.data, *rows = x;
   switch (p->operation) {
     case PANEL_BF16: p->kernels.panel_bf16(weights, rows, p->x_stride, count, p->n_k, sums); break;
     case PANEL_F32: p->kernels.panel_f32(weights, rows, p->x_stride, count, p->n_k, sums); break;
-    case DOT_F32: sums[0] = p->kernels.dot_f32(weights, rows, p->n_k); break;
-    default: sums[0] = p->kernels.dot_bf16(weights, rows, p->n_k);
+    default: p->kernels.panel_mixed(weights, rows, p->x_stride, count, p->n_k, sums);
   }
 }
 
@@ -100,7 +95,7 @@ static double check_few_rows(const struct kernel_entry *entry, uint64_t seed) {
   int n_rows = (int)test_random_range(&random, 1, GROUP);
   struct product p = make_product(&random, (enum operation)entry->index, n_k, n_rows, test_random_range(&random, 0, 5));
   ommai_few_rows_select(entry->level, &p.kernels);
-  float *sums = (float *)(void *)p.sums.data, before = is_dot(p.operation) ? 0.0f : 0.5f, alone[COLUMNS];
+  float *sums = (float *)(void *)p.sums.data, before = 0.5f, alone[COLUMNS];
   for (int i = 0; i < p.n_rows * p.n_columns; i++) sums[i] = before;
   run(&p, 0, p.n_rows, sums);
   guarded_check(&p.sums, "sums");
@@ -141,7 +136,7 @@ static struct kernel_call few_rows_call(const struct kernel_entry *entry) {
   memset(p->sums.data, 0, p->sums.size);
   struct kernel_call call = {.run = bench_run, .release = release_bench, .context = p};
   call.flops = 2.0 * BENCH_K * p->n_rows * p->n_columns;
-  call.half = half_weights(p->operation);
+  call.half = half_x(p->operation);
   snprintf(call.shape, sizeof call.shape, "%d x %d x %d", p->n_rows, BENCH_K, p->n_columns);
   return call;
 }
@@ -150,8 +145,7 @@ static bool same_kernel(const struct ommai_few_rows_kernels *a, const struct omm
   switch ((enum operation)operation) {
     case PANEL_BF16: return a->panel_bf16 == b->panel_bf16;
     case PANEL_F32: return a->panel_f32 == b->panel_f32;
-    case DOT_F32: return a->dot_f32 == b->dot_f32;
-    default: return a->dot_bf16 == b->dot_bf16;
+    default: return a->panel_mixed == b->panel_mixed;
   }
 }
 

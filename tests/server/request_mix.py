@@ -27,7 +27,7 @@ class Mixed:
         self.patience = source.choice([0, 1, 400]) if fate == "cancelled" else None  # bytes of the reply before the client leaves
         self.sent = len(self.body)
         if fate == "cancelled" and source.random() < 0.2:
-            self.sent = source.randrange(len(self.body))  # leaves in the middle of its own body
+            self.sent, self.patience = source.randrange(len(self.body)), 0  # leaves in the middle of its own body
         if fate == "malformed":
             self.body = spoil(self.body, source)
             self.sent = len(self.body)

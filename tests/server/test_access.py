@@ -105,6 +105,14 @@ def test_json(start, kind):
     assert chat["total"] >= 0 and quoted["path"] == '/"quoted"\n'
 
 
+@pytest.mark.real_only
+def test_the_end_is_an_object_too(start):
+    server = start(log_format="json")
+    assert server.stop() == 0
+    last = json.loads(server.output.decode().splitlines()[-1])
+    assert (last["level"], last["event"], last["seconds"]) == ("info", "stopping", 5)
+
+
 @pytest.mark.real_too
 def test_paths_without_lines(start, kind):
     paths = "/health, /metrics"
@@ -140,6 +148,15 @@ def test_requests_are_told_without_what_is_in_them(start, kind):
     text = server.read_output()
     for secret in (key, "private", "without the key", "base64", parts[0]["image_url"]["url"][30:60]):
         assert secret not in text
+
+
+def test_what_a_request_does_not_set_is_not_told(start):
+    server = start(log_requests=True)
+    assert server.chat("hello").status == 200
+    assert server.chat("hello", max_tokens=2, top_k=5, seed=-7).status == 200
+    plain, full = lines_of(server, "request", 2)
+    assert not {"seed", "max_tokens", "top_k"} & plain.keys() and plain["temperature"]
+    assert (full["seed"], full["max_tokens"], full["top_k"]) == ("-7", "2", "5")
 
 
 @pytest.mark.real_too

@@ -66,7 +66,8 @@ static struct ommai_linear *pack(struct decoder_fixture *fixture, const struct o
                                  int64_t n_in, enum omma_dtype compute) {
   struct omma_error error;
   struct ommai_linear *linear;
-  assert_ok(ommai_linear_create(fixture->decoder.linear_engine, sources, n, n_in, compute, &linear, &error), &error);
+  const struct ommai_linear_spec spec = {.n_in = n_in, .format = ommai_linear_dense_format(compute), .compute = compute};
+  assert_ok(ommai_linear_create(fixture->decoder.linear_engine, &spec, sources, n, &linear, &error), &error);
   return linear;
 }
 

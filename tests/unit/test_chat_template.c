@@ -70,7 +70,7 @@ static void endless_templates_are_refused(void **state) {
   struct omma_error error;
   for (int i = 0; i < N; i++) memcpy(text + 6 * i, "{{a}}b", 6);
   assert_fails(ommai_template_cut(text, sizeof text - 1, &ommai_default_allocator, &pieces, &error), OMMA_ERROR_LIMIT,
-               "more than 4096 texts and tags", &error);
+               "more than 4096 lines of text and tags", &error);
   ommai_template_pieces_free(&pieces);
 }
 
@@ -266,6 +266,53 @@ static void only_what_renders_alike_is_known(void **state) {
   assert_null(strchr(choice.difference, '\x1b'));
 }
 
+/* What is said of `changed` where `original` is the one known template. */
+static struct ommai_chat_choice compare_with(const char *original, const char *changed) {
+  enum { MAX = 32 };
+  uint32_t digests[MAX];
+  struct ommai_template_pieces pieces;
+  struct ommai_chat_choice choice;
+  struct omma_error error;
+  assert_ok(ommai_template_cut(original, strlen(original), &ommai_default_allocator, &pieces, &error), &error);
+  assert_true(pieces.count <= MAX);
+  for (size_t i = 0; i < pieces.count; i++) digests[i] = pieces.items[i].digest;
+  const struct ommai_known_template known = {digests, pieces.count};
+  const struct ommai_chat_variant variants[] = {{"a test", &known, NULL}, {0}};
+  const struct ommai_family family = {.variants = variants};
+  assert_ok(ommai_chat_template_compare("f", changed, strlen(changed), &ommai_default_allocator, &family, &choice, &error),
+            &error);
+  ommai_template_pieces_free(&pieces);
+  return choice;
+}
+
+#define DIFFERS " differs from the nearest known chat template, that of a test: "
+
+static void the_line_that_differs_is_named(void **state) {
+  (void)state;
+  static const char known[] =
+      "{% if a %}<system>\nYou are a helpful\r\nassistant.\n{% endif %}{{ b }}\n{{ c\n + d }}<end>\nlast\n";
+  const struct {
+    const char *text, *difference;
+  } cases[] = {
+      {known, ""},
+      {"{% if a %}<system>\nYou are a very helpful\r\nassistant.\n{% endif %}{{ b }}\n{{ c\n + d }}<end>\nlast\n",
+       "f: line 2" DIFFERS "You are a very helpful"},
+      {"{% if a %}<system>\rYou are a helpful\n\nassistant.\n{% endif %}{{ b }}\n{{ c\n + d }}<end>\nlast\n",
+       "f: line 3" DIFFERS "(a line end)"},
+      {"{% if a %}<system>\nYou are a helpful\nassistant.\n<think>\n{% endif %}{{ b }}\n{{ c\n + d }}<end>\nlast\n",
+       "f: line 4" DIFFERS "<think>"},
+      {"{% if a %}<system>\nYou are a helpful\nassistant.\n{% endif %}{{ b }}\n{{ c\n - d }}<end>\nlast\n",
+       "f: the tag that begins in line 5" DIFFERS "{{ c"},
+      {"{% if a %}<system>\nYou are a helpful\nassistant.\n{% endif %}{{ b }}\n{{ c + d }}<end>\nLast\n",
+       "f: line 6" DIFFERS "Last"},
+      {"{% if a %}<system>\nYou are a helpful\nassistant.\n{% endif %}{{ b }}\n{{ c + d }}<end>\nlast\n\n",
+       "f: line 6" DIFFERS "last"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_string_equal(compare_with(known, cases[i].text).difference, cases[i].difference);
+  }
+}
+
 /* ---- files ---- */
 
 static void write_template(const char *folder, const char *name, const char *text) {
@@ -378,6 +425,7 @@ int main(void) {
       cmocka_unit_test(forms_render_as_the_templates_do),
       cmocka_unit_test(rendering_survives_failed_allocations),
       cmocka_unit_test(only_what_renders_alike_is_known),
+      cmocka_unit_test(the_line_that_differs_is_named),
       cmocka_unit_test_setup_teardown(files_go_before_each_other_as_in_transformers, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(what_is_no_file_is_not_missing, test_folder_setup, test_folder_teardown),
       cmocka_unit_test(an_unknown_template_is_refused_unless_asked_for),

@@ -29,8 +29,11 @@ static struct ommai_weight_loader weigh(const struct ommai_decoder_config *confi
   struct ommai_decoder decoder = {.config = *config, .dtype = OMMA_BF16};
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
   assert_ok(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &engine, &error), &error);
-  struct ommai_weight_loader loader = {
-      .mode = OMMAI_LOADER_DESCRIBE, .allocator = ommai_default_allocator, .linear_engine = engine, .dtype = OMMA_BF16};
+  const struct ommai_weight_kind plain = ommai_weight_kind_dense(OMMA_BF16);
+  struct ommai_weight_loader loader = {.mode = OMMAI_LOADER_DESCRIBE,
+                                       .allocator = ommai_default_allocator,
+                                       .linear_engine = engine,
+                                       .policy = ommai_weight_policy_make(plain, false, plain)};
   assert_ok(variant == DEEPSEEK ? ommai_deepseek_decoder_load(&loader, "language_model", &decoder, &error)
                                 : ommai_qwen_decoder_load(&loader, (enum ommai_qwen_variant)variant, &decoder, &error),
             &error);

@@ -19,16 +19,23 @@ static struct ommai_linear_engine *engine;
 static struct test_allocator allocator;
 /* Elements between the rows of x and y, which hold NaN in x and a mark in y. */
 static int64_t x_gap, y_gap;
+/* How layers that compute in f32 keep their weights. */
+static enum ommai_weight_format f32_format;
 
 /* A layer with its inputs: values as the computation sees them, and in the form that the calls take. */
 struct problem {
   int64_t n_in, n_out;
   enum omma_dtype compute;
-  float *w, *b; /* [n_out][n_in], [n_out], after rounding to the compute type */
+  float *w, *b; /* [n_out][n_in], [n_out], after rounding to what the weights are kept in */
   float *x;     /* [ROWS][n_in] */
   void *input;  /* [ROWS][n_in + x_gap] of the compute type */
   struct ommai_linear *linear;
 };
+
+static struct ommai_linear_spec dense(int64_t n_in, enum omma_dtype compute) {
+  return (struct ommai_linear_spec){
+      .n_in = n_in, .format = compute == OMMA_BF16 ? OMMAI_FORMAT_BF16 : f32_format, .compute = compute};
+}
 
 static float rounded(float value, enum omma_dtype type) {
   return type == OMMA_BF16 ? ommai_bf16_to_f32(ommai_bf16_from_f32(value)) : value;
@@ -52,8 +59,10 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
   for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = scale * test_random_normal(&random);
   for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
   struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false};
-  assert_ok(ommai_linear_create(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
-  for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = rounded(p->w[i], compute);
+  const struct ommai_linear_spec spec = dense(n_in, compute);
+  assert_ok(ommai_linear_create(engine, &spec, &source, 1, &p->linear, &error), &error);
+  for (int64_t i = 0; i < n_in * n_out; i++)
+    p->w[i] = rounded(p->w[i], spec.format == OMMAI_FORMAT_BF16 ? OMMA_BF16 : OMMA_F32);
   for (int64_t i = 0; i < ROWS * n_in; i++) p->x[i] = rounded(test_random_normal(&random), compute);
   for (int64_t row = 0; row < ROWS; row++) fill_row(p, row, p->x + row * n_in);
 }
@@ -117,6 +126,7 @@ static void check_row(const struct problem *p, const float *x, const void *y, in
 static void set_gaps(bool gaps) {
   x_gap = gaps ? 3 : 0;
   y_gap = gaps ? 5 : 0;
+  f32_format = gaps ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
 static const int64_t shapes[][2] = {{1176, 65}, {215, 63}, {4304, 96}, {96, 4304}, {3420, 70}, {1, 17},
@@ -239,7 +249,7 @@ static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int6
   assert_ok(ommai_onednn_scratch_bytes(engine->onednn, &shape, &scratch_bytes, &error), &error);
   void *scratch = ommai_allocate(&ommai_default_allocator, scratch_bytes, 1);
   float *y = malloc((size_t)n_rows * bytes);
-  assert_int_equal(ommai_onednn_matmul_run(matmul, linear->operand, x, y, scratch, 0), OMMA_OK);
+  assert_int_equal(ommai_onednn_matmul_run(matmul, linear->own, x, y, scratch, 0), OMMA_OK);
   if (first) memcpy(one, y, bytes);
   bool equal = true;
   for (int64_t row = 0; row < n_rows; row++) equal = equal && memcmp(one, y + row * packed->n_out, bytes) == 0;
@@ -261,29 +271,54 @@ static bool has_step(const struct ommai_ladder *ladder, int64_t n_rows) {
 static void chosen_ladder_agrees(void **state) {
   (void)state;
   set_gaps(false);
+  if (!engine->has_bf16) return; /* own kernels: rows_keep_their_bits */
   static const int64_t counts[] = {1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128};
-  for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
-    const struct ommai_ladder *ladder = &engine->ladders[compute];
-    struct problem p;
-    problem_make(&p, 1176, 200, compute, true);
-    enum omma_dtype x_type = p.linear->packed.layout == OMMAI_WEIGHTS_BF16_PANELS ? OMMA_BF16 : OMMA_F32;
-    void *x = calloc((size_t)(ROWS * p.n_in), sizeof(float));
-    float *one = calloc((size_t)p.n_out, sizeof *one);
-    for (int64_t i = 0; i < ROWS * p.n_in; i++) fixture_put(x, i, p.x[i % p.n_in], x_type);
-    assert_true(tile_has_bits(p.linear, x, ladder->rows[ladder->n_steps - 1], one, true));
-    char same[200] = "", differ[200] = "";
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-      bool equal = tile_has_bits(p.linear, x, counts[i], one, false);
-      bool chosen = has_step(ladder, counts[i]) || has_step(&engine->part_ladders[compute], counts[i]);
-      char *list = equal ? same : differ;
-      sprintf(list + strlen(list), " %d%s", (int)counts[i], chosen ? "*" : "");
-      assert_true(equal || !chosen);
+  const struct ommai_ladder *ladder = &engine->ladder;
+  struct problem p;
+  problem_make(&p, 1176, 200, OMMA_BF16, true);
+  void *x = calloc((size_t)(ROWS * p.n_in), sizeof(ommai_bf16));
+  float *one = calloc((size_t)p.n_out, sizeof *one);
+  for (int64_t i = 0; i < ROWS * p.n_in; i++) fixture_put(x, i, p.x[i % p.n_in], OMMA_BF16);
+  assert_true(tile_has_bits(p.linear, x, ladder->rows[ladder->n_steps - 1], one, true));
+  char same[200] = "", differ[200] = "";
+  for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    bool equal = tile_has_bits(p.linear, x, counts[i], one, false);
+    bool chosen = has_step(ladder, counts[i]) || has_step(&engine->part_ladder, counts[i]);
+    char *list = equal ? same : differ;
+    sprintf(list + strlen(list), " %d%s", (int)counts[i], chosen ? "*" : "");
+    assert_true(equal || !chosen);
+  }
+  print_message("%s, bf16: same bits for tiles of%s; others:%s; * in use\n", ommai_cpu_level_name(level), same,
+                *differ ? differ : " none");
+  free(x);
+  free(one);
+  problem_free(&p);
+}
+
+/* In f32 arithmetic decoding has the bits of tiles. */
+static void tiles_have_the_bits_of_few_rows(void **state) {
+  set_gaps(*(bool *)*state);
+  for (int i = 0; i < N_SHAPES; i++) {
+    for (int form = 0; form < 4; form++) {
+      enum omma_dtype compute = form & 1 ? OMMA_BF16 : OMMA_F32;
+      bool accumulate = form & 2;
+      struct problem p;
+      if (compute == OMMA_BF16 && engine->has_bf16) continue;
+      problem_make(&p, shapes[i][0], shapes[i][1], compute, true);
+      struct ommai_linear_op *op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, accumulate);
+      size_t bytes = (size_t)(ROWS * (p.n_out + y_gap)) * sizeof(float);
+      float *tile = malloc(bytes), *few = malloc(bytes);
+      fill_y(&p, tile, OMMA_F32);
+      fill_y(&p, few, OMMA_F32);
+      assert_int_equal(ommai_linear_run(op, p.input, tile, ROWS, 0), OMMA_OK);
+      ommai_linear_few_rows(p.linear, p.input, p.n_in + x_gap, ROWS, few, p.n_out + y_gap, accumulate, 0,
+                            ommai_linear_n_panels(p.linear));
+      assert_memory_equal(tile, few, bytes);
+      free(tile);
+      free(few);
+      ommai_linear_op_destroy(op);
+      problem_free(&p);
     }
-    print_message("%s, compute %s: same bits for tiles of%s; others:%s; * in use\n", ommai_cpu_level_name(level),
-                  compute == OMMA_BF16 ? "bf16" : "f32", same, *differ ? differ : " none");
-    free(x);
-    free(one);
-    problem_free(&p);
   }
 }
 
@@ -296,6 +331,7 @@ static void parts_keep_the_bits(void **state) {
     struct omma_error error;
     struct problem p;
     set_gaps(form_index & 1);
+    f32_format = form_index & 2 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
     problem_make(&p, 136, 2 * OMMAI_LINEAR_PART_PANELS * 64 + 70, compute, !accumulate);
     struct ommai_linear_form form = {p.n_in + x_gap, p.n_out + y_gap, y_type, OMMAI_ACTIVATION_NONE, accumulate, 0, 0};
     struct ommai_linear_op *op = make_op(&p, y_type, OMMAI_ACTIVATION_NONE, accumulate);
@@ -441,17 +477,19 @@ static void sources_stack(void **state) {
         if (s == 0) memcpy(weight + 2 * i, &bf16, 2);
         if (s == 1) memcpy(weight + 2 * i, &f16, 2);
         if (s == 2) memcpy(weight + 4 * (i % N_IN * n_out[s] + i / N_IN), &value, 4); /* transposed */
-        if (s == 1) p.w[row * N_IN + i] = rounded(ommai_f16_to_f32(f16), compute);
+        if (s == 1) p.w[row * N_IN + i] = rounded(ommai_f16_to_f32(f16), OMMA_BF16);
       }
       sources[s] = (struct ommai_linear_source){
           weight, (enum omma_dtype[]){OMMA_BF16, OMMA_F16, OMMA_F32}[s], n_out[s], s == 1 ? NULL : p.b + row, OMMA_F32, s == 2};
       if (s == 1) p.b[row] = 0;
     }
     ommai_linear_destroy(p.linear);
-    assert_ok(ommai_linear_create(engine, sources, 3, N_IN, compute, &p.linear, &error), &error);
+    struct ommai_linear_spec spec = dense(N_IN, compute);
+    assert_ok(ommai_linear_create(engine, &spec, sources, 3, &p.linear, &error), &error);
     assert_int_equal(ommai_linear_n_out(p.linear), 201);
     assert_int_equal(ommai_linear_n_in(p.linear), N_IN);
-    assert_int_equal(ommai_linear_bytes(p.linear), ommai_linear_bytes_for(engine, 201, N_IN, compute));
+    spec.n_out = 201;
+    assert_int_equal(ommai_linear_bytes(p.linear), ommai_linear_bytes_for(engine, &spec));
     check_form(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
     for (int s = 0; s < 3; s++) free(memory[s]);
     problem_free(&p);
@@ -468,16 +506,24 @@ static void bad_calls_are_refused(void **state) {
   struct ommai_linear_source source = {&error, OMMA_F32, 0, NULL, OMMA_F32, false};
   assert_fails(ommai_linear_engine_create(level, 0, &allocator.interface, &other, &error), OMMA_ERROR_ARGUMENT, "0 workers",
                &error);
-  assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0", &error);
+  struct ommai_linear_spec spec = dense(4, OMMA_F32);
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "source 0", &error);
   source.n_out = OMMAI_LINEAR_MAX_SIZE + 1;
-  assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_LIMIT, "outputs", &error);
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "outputs", &error);
   source.n_out = 1;
-  assert_fails(ommai_linear_create(engine, &source, 1, 0, OMMA_F32, &linear, &error), OMMA_ERROR_ARGUMENT, "0 inputs", &error);
-  assert_fails(ommai_linear_create(engine, &source, 1, INT64_MAX, OMMA_F32, &linear, &error), OMMA_ERROR_LIMIT, "inputs",
+  spec.n_in = 0;
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "0 inputs", &error);
+  spec.n_in = INT64_MAX;
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_LIMIT, "inputs", &error);
+  spec = (struct ommai_linear_spec){.n_in = 4, .format = OMMAI_FORMAT_F32, .compute = OMMA_F16};
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
+  spec.compute = OMMA_BF16;
+  assert_fails(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), OMMA_ERROR_UNSUPPORTED, "bf16 over f32",
                &error);
-  assert_fails(ommai_linear_create(engine, &source, 1, 4, OMMA_F16, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
-  assert_int_equal(ommai_linear_bytes_for(engine, 0, 5, OMMA_F32), 0);
-  assert_int_equal(ommai_linear_bytes_for(engine, INT64_MAX, INT64_MAX, OMMA_BF16), 0);
+  spec = dense(5, OMMA_F32);
+  assert_int_equal(ommai_linear_bytes_for(engine, &spec), 0);
+  spec.n_in = spec.n_out = INT64_MAX;
+  assert_int_equal(ommai_linear_bytes_for(engine, &spec), 0);
   struct problem p;
   problem_make(&p, 8, 9, OMMA_F32, false);
   struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 0};
@@ -510,13 +556,14 @@ static void bad_calls_are_refused(void **state) {
 static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
   static const float weight[20 * 10], bias[10];
   struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32, false};
+  const struct ommai_linear_spec spec = dense(20, OMMA_BF16);
   struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   struct ommai_linear_parts *parts = NULL;
   enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
-  if (status == OMMA_OK) status = ommai_linear_create(made, &source, 1, 20, OMMA_BF16, &linear, error);
+  if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, &linear, error);
   if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
   if (status == OMMA_OK) status = ommai_linear_parts_create(made, linear, &form, &parts, error);
   ommai_linear_parts_destroy(parts);
@@ -557,6 +604,8 @@ static int run_level(const char *name) {
       cmocka_unit_test_prestate(rows_keep_their_bits, &no_gaps),
       cmocka_unit_test_prestate(rows_keep_their_bits, &gaps),
       cmocka_unit_test(chosen_ladder_agrees),
+      cmocka_unit_test_prestate(tiles_have_the_bits_of_few_rows, &no_gaps),
+      cmocka_unit_test_prestate(tiles_have_the_bits_of_few_rows, &gaps),
       cmocka_unit_test(parts_keep_the_bits),
       cmocka_unit_test(workers_share_a_layer),
       cmocka_unit_test(few_rows_agree_with_double_precision),

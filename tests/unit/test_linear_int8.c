@@ -27,6 +27,12 @@ struct problem {
   struct ommai_linear *linear;
 };
 
+static enum omma_status create(struct ommai_linear_engine *on, const struct ommai_linear_source *sources, int n_sources,
+                               int64_t n_in, enum omma_dtype compute, struct ommai_linear **linear, struct omma_error *error) {
+  const struct ommai_linear_spec spec = {.n_in = n_in, .format = OMMAI_FORMAT_INT8, .compute = compute};
+  return ommai_linear_create(on, &spec, sources, n_sources, linear, error);
+}
+
 /* What kernels/int8.h says of a row of inputs and a row of weights, with the C library's rounding. */
 static void quantise_problem(struct problem *p) {
   for (int64_t r = 0; r < ROWS; r++) {
@@ -76,7 +82,7 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
     p->x[i] = fixture_get(p->input, at, compute);
   }
   struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false};
-  assert_ok(ommai_linear_create_int8(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
+  assert_ok(create(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
   quantise_problem(p);
 }
 
@@ -227,7 +233,7 @@ static void odd_values_stay_where_they_are(void **state) {
   x[2 * N_IN + 3] = NAN;
   x[3 * N_IN + 4] = -INFINITY;
   const struct ommai_linear_source source = {weight, OMMA_F32, N_OUT, bias, OMMA_F32, false};
-  assert_ok(ommai_linear_create_int8(engine, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
+  assert_ok(create(engine, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
   assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
   assert_int_equal(ommai_linear_run(op, x, y, 6, 0), OMMA_OK);
   for (int n = 0; n < N_OUT; n++) {
@@ -258,8 +264,9 @@ static void sources_stack(void **state) {
   for (int i = 0; i < 2; i++) {
     struct ommai_linear *linear;
     struct ommai_linear_op *op;
-    assert_ok(ommai_linear_create_int8(engine, i ? parts : &plain, i ? 2 : 1, N_IN, OMMA_F32, &linear, &error), &error);
-    assert_int_equal(ommai_linear_bytes(linear), ommai_linear_bytes_for_int8(N_OUT, N_IN));
+    assert_ok(create(engine, i ? parts : &plain, i ? 2 : 1, N_IN, OMMA_F32, &linear, &error), &error);
+    const struct ommai_linear_spec spec = {N_OUT, N_IN, OMMAI_FORMAT_INT8, OMMA_F32, false};
+    assert_int_equal(ommai_linear_bytes(linear), ommai_linear_bytes_for(engine, &spec));
     assert_int_equal(ommai_linear_bytes(linear), 256 * 128 + 256 * 12);
     assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
     assert_int_equal(ommai_linear_run(op, x, y[i], 1, 0), OMMA_OK);
@@ -276,12 +283,12 @@ static void bad_calls_are_refused(void **state) {
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   struct omma_error error;
-  assert_fails(ommai_linear_create_int8(engine, &source, 1, OMMAI_LINEAR_MAX_INT8_INPUTS + 1, OMMA_F32, &linear, &error),
-               OMMA_ERROR_LIMIT, "65537 inputs, at most 65536 with int8", &error);
-  assert_fails(ommai_linear_create_int8(engine, &source, 1, 4, OMMA_F16, &linear, &error), OMMA_ERROR_ARGUMENT, "compute",
-               &error);
-  assert_int_equal(ommai_linear_bytes_for_int8(1, OMMAI_LINEAR_MAX_INT8_INPUTS + 1), 0);
-  assert_ok(ommai_linear_create_int8(engine, &source, 1, 4, OMMA_F32, &linear, &error), &error);
+  assert_fails(create(engine, &source, 1, OMMAI_LINEAR_MAX_INT8_INPUTS + 1, OMMA_F32, &linear, &error), OMMA_ERROR_LIMIT,
+               "65537 inputs, at most 65536 with int8", &error);
+  assert_fails(create(engine, &source, 1, 4, OMMA_F16, &linear, &error), OMMA_ERROR_ARGUMENT, "compute", &error);
+  const struct ommai_linear_spec wide = {1, OMMAI_LINEAR_MAX_INT8_INPUTS + 1, OMMAI_FORMAT_INT8, OMMA_F32, false};
+  assert_int_equal(ommai_linear_bytes_for(engine, &wide), 0);
+  assert_ok(create(engine, &source, 1, 4, OMMA_F32, &linear, &error), &error);
   const struct ommai_linear_form part = {.x_stride = 4, .y_stride = 70, .n_panels = 1};
   assert_fails(ommai_linear_op_create(engine, linear, &part, &op, &error), OMMA_ERROR_ARGUMENT, "all outputs", &error);
   ommai_linear_destroy(linear);
@@ -298,7 +305,7 @@ static void long_sums_do_not_overflow(void **state) {
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
   struct omma_error error;
-  assert_ok(ommai_linear_create_int8(engine, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
+  assert_ok(create(engine, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
   assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
   assert_int_equal(ommai_linear_run(op, x, &y, 1, 0), OMMA_OK);
   assert_true(fabsf(y - N_IN) < 0.1f);
@@ -316,7 +323,7 @@ static enum omma_status make_all(const struct omma_allocator *failing, struct om
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
-  if (status == OMMA_OK) status = ommai_linear_create_int8(made, &source, 1, 20, OMMA_BF16, &linear, error);
+  if (status == OMMA_OK) status = create(made, &source, 1, 20, OMMA_BF16, &linear, error);
   if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);
@@ -335,8 +342,8 @@ static void a_level_without_vnni_refuses(void **state) {
   struct ommai_linear_source source = {weight, OMMA_F32, 1, NULL, OMMA_F32, false};
   struct ommai_linear *linear = NULL;
   struct omma_error error;
-  assert_fails(ommai_linear_create_int8(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_UNSUPPORTED,
-               ommai_cpu_level_name(level), &error);
+  assert_fails(create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_UNSUPPORTED, ommai_cpu_level_name(level),
+               &error);
 }
 
 static int open_engine(void **state) {
@@ -368,7 +375,7 @@ static int run_level(const char *name) {
   };
   const struct CMUnitTest without[] = {cmocka_unit_test(a_level_without_vnni_refuses)};
   open_engine(NULL);
-  bool has_int8 = ommai_linear_has_int8(engine);
+  bool has_int8 = ommai_linear_has_format(engine, OMMAI_FORMAT_INT8);
   close_engine(NULL);
   assert_true(has_int8 || level != OMMAI_CPU_AVX512_BF16);
   return has_int8 ? cmocka_run_group_tests_name(name, tests, open_engine, close_engine)

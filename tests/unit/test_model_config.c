@@ -115,7 +115,8 @@ static const struct change refused[] = {
     {CONFIG, "text_config.attention_bias", "true", UNSUPPORTED, "\"attention_bias\": true is not supported"},
     {CONFIG, "text_config.hidden_act", "\"gelu\"", UNSUPPORTED, "expected \"silu\", found \"gelu\""},
     {CONFIG, "text_config.tie_word_embeddings", "\"yes\"", FORMAT, "expected true or false, found a string"},
-    {CONFIG, "text_config.rope_parameters", NULL, FORMAT, "sum to head_dim / 2 = 16"}, /* the default is the released sizes' */
+    {CONFIG, "text_config.rope_parameters", NULL, FORMAT,
+     "\"mrope_section\" is missing, and its default, [24, 20, 20], sums to 64, not to head_dim / 2 = 16"},
     {CONFIG, "text_config.rope_parameters", "[]", FORMAT, "expected an object, found an array"},
     {CONFIG, "text_config.rope_parameters.rope_type", "\"yarn\"", FORMAT, "key \"factor\" is missing"},
     {CONFIG, "text_config.rope_parameters.rope_type", "\"dynamic\"", UNSUPPORTED,
@@ -149,7 +150,7 @@ static const struct change refused[] = {
     {CONFIG, "quantization_config", "4", FORMAT, "expected an object, found an integer"},
     {CONFIG, "text_config.rope_parameters.rope_theta", "1", FORMAT, "expected more than 1, found 1"},
     {CONFIG, "text_config.rope_parameters.rope_theta", "-5e6", FORMAT, "found -5e+06"},
-    {CONFIG, "text_config.rope_parameters.mrope_section", NULL, FORMAT, "sum to head_dim / 2 = 16, found another sum"},
+    {CONFIG, "text_config.rope_parameters.mrope_section", NULL, FORMAT, "sums to 64, not to head_dim / 2 = 16"},
     {CONFIG, "text_config.rope_parameters.mrope_section", "[6, 5, 4]", FORMAT, "3 entries that sum to head_dim / 2 = 16"},
     {CONFIG, "text_config.rope_parameters.mrope_section", "[8, 8]", FORMAT, "3 entries that sum to"},
     {CONFIG, "text_config.rope_parameters.mrope_section", "[4, 4, 4, 4]", FORMAT, "at most 3 entries, found 4"},

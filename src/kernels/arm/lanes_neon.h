@@ -66,6 +66,13 @@ OMMAI_INLINE void vec_store_row(void *row, int64_t at, vec value, enum omma_dtyp
   }
 }
 
+/* LANES pairs of bf16: the first of each, and the second. */
+OMMAI_INLINE void vec_load_pairs(const ommai_bf16 *at, vec *first, vec *second) {
+  uint32x4_t pairs = vreinterpretq_u32_u16(vld1q_u16(at));
+  *first = vreinterpretq_f32_u32(vshlq_n_u32(pairs, 16));
+  *second = vreinterpretq_f32_u32(vandq_u32(pairs, vdupq_n_u32(0xffff0000u)));
+}
+
 OMMAI_INLINE void vec_transpose(vec r[LANES]) {
   float32x4x2_t a = vtrnq_f32(r[0], r[1]), b = vtrnq_f32(r[2], r[3]);
   r[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));

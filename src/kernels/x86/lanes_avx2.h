@@ -71,6 +71,13 @@ OMMAI_INLINE void vec_store_row(void *row, int64_t at, vec value, enum omma_dtyp
   _mm_storeu_si128((__m128i *)(void *)((uint16_t *)row + at), bits);
 }
 
+/* LANES pairs of bf16: the first of each, and the second. */
+OMMAI_INLINE void vec_load_pairs(const ommai_bf16 *at, vec *first, vec *second) {
+  __m256i pairs = _mm256_loadu_si256((const __m256i *)(const void *)at);
+  *first = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+  *second = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000u)));
+}
+
 OMMAI_INLINE void vec_transpose(vec r[LANES]) {
   __m256 pairs[8], fours[8];
 #pragma GCC unroll 4

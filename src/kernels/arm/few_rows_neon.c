@@ -1,0 +1,16 @@
+/* Few rows in f32 arithmetic by NEON. */
+#include "kernels/arm/lanes_neon.h"
+
+#define PREFETCH_BYTES 2048
+#define FEW_SUMS 24
+#include "kernels/few_rows_lanes.h"
+
+void ommai_few_rows_panel_f32_neon(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                   float *sums) {
+  few_rows(weights, false, x, x_stride, n_rows, n_k, sums);
+}
+
+void ommai_few_rows_panel_mixed_neon(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                     float *sums) {
+  few_rows(weights, true, x, x_stride, n_rows, n_k, sums);
+}

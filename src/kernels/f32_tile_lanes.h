@@ -1,0 +1,87 @@
+/* The tile kernels in f32 arithmetic for any vector width. The including file includes one of lanes_*.h before, and defines TILE_ROWS (6
+ * or 12) and TILE_VECTORS, the rows and vectors of columns whose sums stay in registers. Weights are read forwards, a row's values are
+ * broadcast: nothing is shuffled. */
+#ifndef OMMAI_KERNELS_F32_TILE_LANES_H
+#define OMMAI_KERNELS_F32_TILE_LANES_H
+
+#include "kernels/f32_tile.h"
+
+enum { STRIP = TILE_VECTORS * LANES, PANEL = OMMAI_PANEL_COLUMNS };
+
+static void expand_bf16(const ommai_bf16 *weights, int64_t n_k, float *strip) {
+  for (int64_t k = 0; k < n_k; k += 2) {
+    for (int v = 0; v < TILE_VECTORS; v++) {
+      vec even, odd;
+      vec_load_pairs(weights + k * PANEL + 2 * v * LANES, &even, &odd);
+      vec_store(strip + k * STRIP + v * LANES, even);
+      vec_store(strip + (k + 1) * STRIP + v * LANES, odd);
+    }
+  }
+}
+
+static void expand_f32(const float *weights, int64_t n_k, float *strip) {
+  for (int64_t k = 0; k < n_k; k++) {
+    for (int v = 0; v < TILE_VECTORS; v++) {
+      vec_store(strip + k * STRIP + v * LANES, vec_load(weights + k * PANEL + v * LANES));
+    }
+  }
+}
+
+OMMAI_INLINE void rows_times_strip(const float *strip, const float *x, const int n_rows, int64_t n_k, float *sums) {
+  vec sum[TILE_ROWS][TILE_VECTORS];
+#pragma GCC unroll 16
+  for (int row = 0; row < n_rows; row++) {
+#pragma GCC unroll 4
+    for (int v = 0; v < TILE_VECTORS; v++) sum[row][v] = vec_load(sums + row * PANEL + v * LANES);
+  }
+#pragma GCC unroll 2
+  for (int64_t k = 0; k < n_k; k++) {
+    vec w[TILE_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < TILE_VECTORS; v++) w[v] = vec_load(strip + k * STRIP + v * LANES);
+#pragma GCC unroll 16
+    for (int row = 0; row < n_rows; row++) {
+      vec value = vec_set1(x[row * OMMAI_TILE_K + k]);
+#pragma GCC unroll 4
+      for (int v = 0; v < TILE_VECTORS; v++) sum[row][v] = vec_fma(value, w[v], sum[row][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < n_rows; row++) {
+#pragma GCC unroll 4
+    for (int v = 0; v < TILE_VECTORS; v++) vec_store(sums + row * PANEL + v * LANES, sum[row][v]);
+  }
+}
+
+/* The next group's rows: full groups, but two of middling size at the end rather than a small one, which waits for its own sums. */
+OMMAI_INLINE int next_rows(int64_t left) {
+  if (left <= TILE_ROWS) return (int)left;
+  return left < TILE_ROWS + TILE_ROWS / 2 ? (int)(left + 1) / 2 : TILE_ROWS;
+}
+
+static void multiply(const float *strip, const float *x, int64_t n_rows, int64_t n_k, float *sums) {
+  for (int64_t row = 0, n; row < n_rows; row += n) {
+    const float *rows = x + row * OMMAI_TILE_K;
+    float *to = sums + row * PANEL;
+    n = next_rows(n_rows - row);
+    switch (n) {
+      case 1: rows_times_strip(strip, rows, 1, n_k, to); break;
+      case 2: rows_times_strip(strip, rows, 2, n_k, to); break;
+      case 3: rows_times_strip(strip, rows, 3, n_k, to); break;
+      case 4: rows_times_strip(strip, rows, 4, n_k, to); break;
+      case 5: rows_times_strip(strip, rows, 5, n_k, to); break;
+      case 6: rows_times_strip(strip, rows, 6, n_k, to); break;
+#if TILE_ROWS > 6
+      case 7: rows_times_strip(strip, rows, 7, n_k, to); break;
+      case 8: rows_times_strip(strip, rows, 8, n_k, to); break;
+      case 9: rows_times_strip(strip, rows, 9, n_k, to); break;
+      case 10: rows_times_strip(strip, rows, 10, n_k, to); break;
+      case 11: rows_times_strip(strip, rows, 11, n_k, to); break;
+      case 12: rows_times_strip(strip, rows, 12, n_k, to); break;
+#endif
+      default: break;
+    }
+  }
+}
+
+#endif

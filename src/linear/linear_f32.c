@@ -1,0 +1,196 @@
+/* Layers in f32 arithmetic, over f32 or bf16 weights, by own kernels: what computes in f32, and what computes in bf16 where the CPU has no
+ * bf16 products (its values are expanded; the points of rounding are the same).
+ *
+ *   x [n_rows][n_in] -> f32 blocks [k / 256][n_rows][256], once for all outputs
+ *   for each panel of 64 outputs: sums [n_rows][64]
+ *     for each block of 256 k, for each strip of columns: weights -> f32 strip [256][columns], then sums += block x strip
+ *     bias, activation, old y: row operations
+ *
+ * A panel's bits are those of the few-row kernels, at any number of rows. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "kernels/dtype.h"
+#include "kernels/f32_tile.h"
+#include "kernels/row_ops.h"
+#include "linear/linear_objects.h"
+
+/* Any number of rows at a time. */
+static const struct ommai_ladder any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
+
+#define GROUP 24 /* rows between prefetches; whole groups of every kernel */
+
+/* ---- weights ---------------------------------------------------------------------------------------------------------- */
+
+static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+                              struct omma_error *error) {
+  (void)engine;
+  if (spec->compute == OMMA_F32 || spec->format == OMMAI_FORMAT_BF16) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "format", "linear layer: no computing in bf16 over f32 weights");
+}
+
+static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
+  return spec->format == OMMAI_FORMAT_BF16 ? OMMAI_WEIGHTS_BF16_PANELS : OMMAI_WEIGHTS_F32_PANELS;
+}
+
+static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
+                             struct omma_error *error) {
+  (void)error;
+  linear->packed.arithmetic = OMMA_F32;
+  ommai_linear_pack_dense(linear, sources, n_sources);
+  return OMMA_OK;
+}
+
+static void release(struct ommai_linear *linear) { (void)linear; }
+
+/* ---- ops -------------------------------------------------------------------------------------------------------------- */
+
+/* Byte offsets in a worker's scratch. */
+struct places {
+  size_t x, strip, sums, end;
+};
+
+static struct places place_scratch(const struct ommai_linear *linear) {
+  size_t blocks = (size_t)ommai_div_up(linear->spec.n_in, OMMAI_TILE_K), block = OMMAI_LINEAR_MAX_ROWS * OMMAI_TILE_K;
+  struct places places = {.strip = blocks * block * sizeof(float)};
+  places.sums = places.strip + OMMAI_TILE_K * OMMAI_PANEL_COLUMNS * sizeof(float);
+  places.end = places.sums + OMMAI_LINEAR_MAX_ROWS * OMMAI_PANEL_COLUMNS * sizeof(float);
+  return places;
+}
+
+static const struct ommai_ladder *ladder_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
+  (void)engine;
+  (void)op;
+  return &any_rows;
+}
+
+static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
+                                   struct omma_error *error) {
+  (void)engine;
+  (void)error;
+  *bytes = place_scratch(op->linear).end;
+  return OMMA_OK;
+}
+
+static enum omma_status op_create(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
+  (void)engine;
+  (void)op;
+  (void)error;
+  return OMMA_OK;
+}
+
+static void op_release(struct ommai_linear_op *op) { (void)op; }
+
+static const char *op_name(const struct ommai_linear_op *op) {
+  (void)op;
+  return "own:f32";
+}
+
+/* The rows as f32 blocks; what pads the last block is never looked at. */
+static void block_rows(const struct ommai_linear_op *op, const void *x, int64_t n_rows, float *blocks) {
+  int64_t n_in = op->linear->spec.n_in;
+  enum omma_dtype type = op->linear->spec.compute;
+  for (int64_t row = 0; row < n_rows; row++) {
+    for (int64_t k = 0; k < n_in; k += OMMAI_TILE_K) {
+      const void *from = (const char *)x + (size_t)(row * op->form.x_stride + k) * ommai_dtype_size(type);
+      float *to = blocks + k * n_rows + row * OMMAI_TILE_K;
+      int64_t n = ommai_min_i64(OMMAI_TILE_K, n_in - k);
+      if (type == OMMA_F32) {
+        memcpy(to, from, (size_t)n * sizeof *to);
+      } else {
+        for (int64_t i = 0; i < n; i++) to[i] = ommai_bf16_to_f32(((const ommai_bf16 *)from)[i]);
+      }
+    }
+  }
+}
+
+/* Weights on their way into the second level of cache while the ones before are worked on: they are read in bursts, once for all rows of a
+ * tile, which the machine does not foresee. May run past the end of the weights. */
+struct coming {
+  const char *at;
+  int64_t bytes; /* for each group of rows */
+};
+
+static void prefetch(struct coming *coming) {
+  for (int64_t done = 0; done < coming->bytes; done += 64) __builtin_prefetch(coming->at + done, 0, 2);
+  coming->at += coming->bytes;
+}
+
+static void expand(const struct ommai_linear *linear, int64_t element, int64_t n_k, float *strip) {
+  const struct ommai_f32_tile_kernels *kernels = linear->engine->f32_tile;
+  const void *weights = linear->packed.weights;
+  if (linear->spec.format == OMMAI_FORMAT_BF16) {
+    kernels->expand_bf16((const ommai_bf16 *)weights + element, n_k, strip);
+  } else {
+    kernels->expand_f32((const float *)weights + element, n_k, strip);
+  }
+}
+
+/* sums [n_rows][64] of one panel. */
+static void multiply_panel(const struct ommai_linear *linear, int64_t panel, const float *blocks, int64_t n_rows, float *strip,
+                           float *sums) {
+  const struct ommai_f32_tile_kernels *kernels = linear->engine->f32_tile;
+  int64_t n_in = linear->spec.n_in, at = panel * ommai_weights_panel_elements(linear->packed.layout, n_in);
+  int64_t element = (int64_t)ommai_weight_format_bytes(linear->spec.format),
+          apart = element == 2 ? 2 : 1; /* bf16 lies in pairs */
+  int64_t shares = OMMAI_PANEL_COLUMNS / kernels->n_columns * ommai_div_up(n_rows, GROUP);
+  memset(sums, 0, (size_t)(n_rows * OMMAI_PANEL_COLUMNS) * sizeof *sums);
+  for (int64_t k = 0; k < n_in; k += OMMAI_TILE_K) {
+    int64_t n_k = ommai_min_i64(OMMAI_TILE_K, n_in - k), block = at + k * OMMAI_PANEL_COLUMNS;
+    int64_t bytes = n_k * OMMAI_PANEL_COLUMNS * element;
+    struct coming coming = {(const char *)linear->weights + block * element + bytes, ommai_div_up(bytes, shares)};
+    for (int column = 0; column < OMMAI_PANEL_COLUMNS; column += kernels->n_columns) {
+      expand(linear, block + apart * column, n_k, strip);
+      for (int64_t row = 0; row < n_rows; row += GROUP) {
+        prefetch(&coming);
+        kernels->multiply(strip, blocks + k * n_rows + row * OMMAI_TILE_K, ommai_min_i64(GROUP, n_rows - row), n_k,
+                          sums + row * OMMAI_PANEL_COLUMNS + column);
+      }
+    }
+  }
+}
+
+/* A panel's sums [n_rows][64] to y, whose first n columns they are. */
+static void finish_panel(const struct ommai_linear_op *op, const float *bias, int n_rows, int n, float *sums, void *y) {
+  const struct ommai_row_ops *ops = op->engine->row_ops;
+  const struct ommai_linear_form *form = &op->form;
+  if (form->y_type == OMMA_F32 && form->activation == OMMAI_ACTIVATION_NONE) {
+    ommai_few_rows_finish(sums, bias, n_rows, n, form->accumulate, y, form->y_stride);
+    return;
+  }
+  ommai_few_rows_finish(sums, bias, n_rows, OMMAI_PANEL_COLUMNS, false, sums, OMMAI_PANEL_COLUMNS);
+  ommai_linear_activate(ops, form->activation, sums, (int64_t)n_rows * OMMAI_PANEL_COLUMNS);
+  for (int row = 0; row < n_rows; row++) {
+    ops->convert(sums + row * OMMAI_PANEL_COLUMNS, n, ommai_element(y, row * form->y_stride, form->y_type), form->y_type);
+  }
+}
+
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+  const struct ommai_linear *linear = op->linear;
+  const struct places places = place_scratch(linear);
+  char *scratch = op->engine->scratch[worker].memory;
+  float *blocks = (float *)(void *)(scratch + places.x), *sums = (float *)(void *)(scratch + places.sums);
+  block_rows(op, x, n_rows, blocks);
+  for (int64_t column = 0; column < op->n_columns; column += OMMAI_PANEL_COLUMNS) {
+    int64_t first = op->first_column + column, n = ommai_min_i64(OMMAI_PANEL_COLUMNS, op->n_columns - column);
+    multiply_panel(linear, first / OMMAI_PANEL_COLUMNS, blocks, n_rows, (float *)(void *)(scratch + places.strip), sums);
+    finish_panel(op, linear->bias + first, (int)n_rows, (int)n, sums, ommai_element(y, column, op->form.y_type));
+  }
+  return OMMA_OK;
+}
+
+const struct ommai_linear_format ommai_linear_f32 = {
+    .check = check,
+    .layout = layout_of,
+    .pack = pack,
+    .release = release,
+    .few_rows = ommai_linear_dense_few_rows,
+    .in_parts = true,
+    .ladder = ladder_of,
+    .op_scratch = op_scratch,
+    .op_create = op_create,
+    .op_release = op_release,
+    .op_name = op_name,
+    .op_run = op_run,
+};

@@ -1,0 +1,52 @@
+/* oneDNN's products, which layers of the same shape share. */
+#include "base/allocator.h"
+#include "base/error.h"
+#include "linear/linear_objects.h"
+
+static bool same_shape(const struct ommai_onednn_shape *a, const struct ommai_onednn_shape *b) {
+  return a->n_in == b->n_in && a->n_out == b->n_out && a->layout == b->layout && a->y_type == b->y_type &&
+         a->activation == b->activation && a->bias == b->bias && a->accumulate == b->accumulate;
+}
+
+enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
+                                                const struct ommai_ladder *ladder, struct ommai_ladder_products **out,
+                                                struct omma_error *error) {
+  for (struct ommai_ladder_products *known = engine->products; known; known = known->next) {
+    if (known->ladder == ladder && same_shape(&known->shape, shape)) {
+      *out = known;
+      return OMMA_OK;
+    }
+  }
+  size_t most = 0;
+  for (int step = 0; step < ladder->n_steps; step++) {
+    struct ommai_onednn_shape with_rows = *shape;
+    size_t bytes;
+    with_rows.n_rows = ladder->rows[step];
+    OMMAI_TRY(ommai_onednn_scratch_bytes(engine->onednn, &with_rows, &bytes, error));
+    if (bytes > most) most = bytes;
+  }
+  struct ommai_ladder_products *made = ommai_allocate(&engine->allocator, 1, sizeof *made);
+  if (!made) return ommai_fail_memory(error, "linear layer's products", sizeof *made);
+  made->ladder = ladder;
+  made->shape = *shape;
+  made->scratch_bytes = most;
+  made->next = engine->products;
+  engine->products = made;
+  *out = made;
+  return OMMA_OK;
+}
+
+enum omma_status ommai_linear_find_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
+                                            const struct ommai_ladder *ladder, const struct ommai_ladder_products **out,
+                                            struct omma_error *error) {
+  struct ommai_ladder_products *products;
+  OMMAI_TRY(ommai_linear_describe_products(engine, shape, ladder, &products, error));
+  for (int step = 0; step < ladder->n_steps; step++) {
+    struct ommai_onednn_shape with_rows = *shape;
+    with_rows.n_rows = ladder->rows[step];
+    if (products->steps[step]) continue;
+    OMMAI_TRY(ommai_onednn_matmul_create(engine->onednn, &with_rows, &products->steps[step], error));
+  }
+  *out = products;
+  return OMMA_OK;
+}

@@ -1,0 +1,38 @@
+/* In which format a model's weights are packed and in which type their layers compute, by what a layer is for. Made once, from the
+ * options; everything that counts, plans or packs asks it. */
+#ifndef OMMAI_MODELS_WEIGHT_POLICY_H
+#define OMMAI_MODELS_WEIGHT_POLICY_H
+
+#include "linear/linear.h"
+
+/* The tower's layers one by one, the language model's together, the router of its experts apart. */
+enum ommai_weight_role {
+  OMMAI_ROLE_PATCH_EMBED,
+  OMMAI_ROLE_TOWER_QKV,
+  OMMAI_ROLE_TOWER_PROJ,
+  OMMAI_ROLE_TOWER_FC1,
+  OMMAI_ROLE_TOWER_FC2,
+  OMMAI_ROLE_MERGER,
+  OMMAI_ROLE_TEXT,
+  OMMAI_ROLE_ROUTER,
+  OMMAI_WEIGHT_ROLES
+};
+
+/* Dense weights for computing in f32 are asked for as BF16: those that the checkpoint has in bf16 stay so, which loses nothing; others are
+ * kept as f32. */
+struct ommai_weight_kind {
+  enum ommai_weight_format format;
+  enum omma_dtype compute;
+};
+
+struct ommai_weight_policy {
+  struct ommai_weight_kind kinds[OMMAI_WEIGHT_ROLES];
+};
+
+struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute);
+
+/* `tower` and `text` are what was asked for; gated_tower: its blocks have gated layers. */
+struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tower, bool gated_tower,
+                                                    struct ommai_weight_kind text);
+
+#endif

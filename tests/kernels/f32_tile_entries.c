@@ -1,0 +1,148 @@
+/* The kernels for tiles of rows in f32 arithmetic. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/f32_tile.h"
+#include "kernels/kernel_entry.h"
+#include "support/guarded.h"
+
+enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, BENCH_ROWS = 128 };
+
+/* A block of a panel in both layouts, of values that bf16 has, rows of x, and sums of a whole panel. */
+struct tile {
+  const struct ommai_f32_tile_kernels *kernels;
+  struct ommai_few_rows_kernels few_rows;
+  int64_t n_k, n_rows;
+  struct guarded half, wide, x, sums, strip;
+};
+
+static float *floats(const struct guarded *memory) { return (float *)(void *)memory->data; }
+
+static struct tile make_tile(struct test_random *random, enum ommai_cpu_level level, int64_t n_k, int64_t n_rows) {
+  struct tile t = {.kernels = ommai_f32_tile_select(level), .n_k = n_k, .n_rows = n_rows};
+  ommai_few_rows_select(level, &t.few_rows);
+  int64_t even = (n_k + 1) / 2 * 2;
+  t.half = guarded_new((size_t)(even * PANEL) * sizeof(ommai_bf16), true);
+  t.wide = guarded_new((size_t)(n_k * PANEL) * sizeof(float), true);
+  t.x = guarded_new((size_t)(n_rows * OMMAI_TILE_K) * sizeof(float), true);
+  t.sums = guarded_new((size_t)(n_rows * PANEL) * sizeof(float), true);
+  t.strip = guarded_new((size_t)(OMMAI_TILE_K * t.kernels->n_columns) * sizeof(float), true);
+  for (int64_t k = 0; k < even; k++) {
+    for (int c = 0; c < PANEL; c++) {
+      ommai_bf16 value = ommai_bf16_from_f32(test_random_normal(random));
+      ((ommai_bf16 *)(void *)t.half.data)[(k / 2 * PANEL + c) * 2 + k % 2] = value;
+      if (k < n_k) floats(&t.wide)[k * PANEL + c] = ommai_bf16_to_f32(value);
+    }
+  }
+  for (int64_t row = 0; row < n_rows; row++) {
+    for (int64_t k = 0; k < OMMAI_TILE_K; k++)
+      floats(&t.x)[row * OMMAI_TILE_K + k] = k < n_k ? test_random_normal(random) : NAN;
+  }
+  return t;
+}
+
+static void free_tile(struct tile *t) {
+  guarded_free(&t->half);
+  guarded_free(&t->wide);
+  guarded_free(&t->x);
+  guarded_free(&t->sums);
+  guarded_free(&t->strip);
+}
+
+/* The panel strip by strip, over weights of either layout; rows first .. first + count - 1. */
+static void run(const struct tile *t, bool half, int64_t first, int64_t count, float *sums) {
+  float *strip = floats(&t->strip);
+  for (int column = 0; column < PANEL; column += t->kernels->n_columns) {
+    if (half) {
+      t->kernels->expand_bf16((const ommai_bf16 *)(void *)t->half.data + 2 * column, t->n_k, strip);
+    } else {
+      t->kernels->expand_f32(floats(&t->wide) + column, t->n_k, strip);
+    }
+    t->kernels->multiply(strip, floats(&t->x) + first * OMMAI_TILE_K, count, t->n_k, sums + column);
+  }
+}
+
+static double error_at(const struct tile *t, int64_t row, int column, double before, double found) {
+  double expected = before, terms = fabs(before);
+  for (int64_t k = 0; k < t->n_k; k++) {
+    double product = (double)floats(&t->wide)[k * PANEL + column] * floats(&t->x)[row * OMMAI_TILE_K + k];
+    expected += product;
+    terms += fabs(product);
+  }
+  return fabs(found - expected) / ((double)(t->n_k + 2) * 0x1p-24 * terms + 1e-30);
+}
+
+static void fill(float *sums, int64_t n) {
+  for (int64_t i = 0; i < n; i++) sums[i] = 0.5f;
+}
+
+/* A row's sums must be those of the row alone, of the other layout, and of the few-row kernels. */
+static void check_row_bits(const struct kernel_entry *entry, uint64_t seed, const struct tile *t, int64_t row) {
+  const float *x = floats(&t->x) + row * OMMAI_TILE_K, *sums = floats(&t->sums) + row * PANEL;
+  float alone[4][PANEL];
+  for (int i = 0; i < 4; i++) fill(alone[i], PANEL);
+  run(t, true, row, 1, alone[0]);
+  run(t, false, row, 1, alone[1]);
+  t->few_rows.panel_mixed((const void *)t->half.data, x, OMMAI_TILE_K, 1, t->n_k, alone[2]);
+  t->few_rows.panel_f32(floats(&t->wide), x, OMMAI_TILE_K, 1, t->n_k, alone[3]);
+  for (int i = 0; i < 4; i++) {
+    if (memcmp(alone[i], sums, sizeof alone[i]) == 0) continue;
+    kernel_fail(entry, seed, "k %d: row %d of %d differs from way %d", (int)t->n_k, (int)row, (int)t->n_rows, i);
+  }
+}
+
+static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
+  struct test_random random = {seed};
+  int64_t n_k = test_random_range(&random, 0, 1) ? OMMAI_TILE_K : test_random_range(&random, 1, OMMAI_TILE_K);
+  struct tile t = make_tile(&random, entry->level, n_k, test_random_range(&random, 1, MAX_ROWS));
+  double worst = 0.0;
+  fill(floats(&t.sums), t.n_rows * PANEL);
+  run(&t, seed % 2, 0, t.n_rows, floats(&t.sums));
+  guarded_check(&t.sums, "sums");
+  guarded_check(&t.strip, "strip");
+  for (int64_t row = 0; row < t.n_rows; row++) {
+    for (int column = (int)(row % 7); column < PANEL; column += 7) {
+      double error = error_at(&t, row, column, 0.5, floats(&t.sums)[row * PANEL + column]);
+      if (!(error <= 1.0)) {
+        kernel_fail(entry, seed, "k %d, row %d of %d, column %d: %.3g of the bound", (int)n_k, (int)row, (int)t.n_rows, column,
+                    error);
+      }
+      worst = fmax(worst, error);
+    }
+    check_row_bits(entry, seed, &t, row);
+  }
+  free_tile(&t);
+  return worst;
+}
+
+static void bench_run(void *context) {
+  const struct tile *t = context;
+  run(t, true, 0, t->n_rows, floats(&t->sums));
+}
+
+static void release_bench(void *context) {
+  free_tile(context);
+  free(context);
+}
+
+static struct kernel_call tile_call(const struct kernel_entry *entry) {
+  struct test_random random = {1};
+  struct tile *t = calloc(1, sizeof *t);
+  *t = make_tile(&random, entry->level, OMMAI_TILE_K, BENCH_ROWS);
+  memset(t->sums.data, 0, t->sums.size);
+  struct kernel_call call = {.run = bench_run, .release = release_bench, .context = t};
+  call.flops = 2.0 * BENCH_ROWS * OMMAI_TILE_K * PANEL;
+  snprintf(call.shape, sizeof call.shape, "%d x %d x %d, bf16 weights", BENCH_ROWS, OMMAI_TILE_K, PANEL);
+  return call;
+}
+
+/* A kernel belongs to the lowest level that chooses it. */
+void kernel_list_f32_tiles(struct kernel_list *list) {
+  static const struct kernel_family family = {check_tile, tile_call};
+  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
+    const struct ommai_f32_tile_kernels *kernels = ommai_f32_tile_select(level);
+    bool known = false;
+    for (int lower = 0; lower < level; lower++) known = known || ommai_f32_tile_select(lower) == kernels;
+    if (!known) kernel_list_add(list, &family, "f32_tile", level, kernels, 0);
+  }
+}
