@@ -1,6 +1,7 @@
 #include "linear/onednn.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +20,7 @@ struct ommai_onednn {
   dnnl_cpu_isa_t isa;
   void (*set_threads)(int); /* of the OpenMP runtime; NULL where oneDNN was built without */
   int (*max_threads)(void);
+  atomic_bool gemm_has_run; /* most of gemm's code is there, whatever the shape of the first */
 };
 
 struct ommai_onednn_operand {
@@ -28,10 +30,11 @@ struct ommai_onednn_operand {
 
 struct worker_memory {
   dnnl_memory_t x, y, scratch;
+  bool has_code; /* runs make none; written by its worker alone */
 };
 
 struct ommai_onednn_matmul {
-  const struct ommai_onednn *onednn;
+  struct ommai_onednn *onednn;
   dnnl_primitive_desc_t desc;
   dnnl_primitive_t primitive;
   struct worker_memory *workers; /* [n_workers] */
@@ -72,14 +75,20 @@ static enum omma_status fail(struct omma_error *error, dnnl_status_t found, cons
 }
 
 /* oneDNN reads and writes through some small objects without asking whether there was memory for them (2.6). So before it makes anything, a
- * reserve that is larger than what it makes in one call is mapped and given back: where memory has run out, that tells. */
-enum { RESERVE_BYTES = 16 << 20 };
+ * reserve that is larger than what it makes in one call is mapped and given back: where memory has run out, that tells.
+ * Its gemm, which f32 has below AVX-512 (names: gemm:jit), makes most of its code when it is run first, and some for other shapes: 11 MiB in pieces, with a page for each small object where the
+ * heap cannot grow, and perhaps the heap of the thread that runs it, for which glibc takes 64 MiB of addresses. */
+enum { RESERVE_BYTES = 16 << 20, FIRST_GEMM_BYTES = 96 << 20 };
+
+static bool has_reserve(size_t bytes) {
+  void *reserve = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (reserve == MAP_FAILED) return false;
+  munmap(reserve, bytes);
+  return true;
+}
 
 static dnnl_status_t make(dnnl_status_t (*call)(void *), void *context) {
-  void *reserve = mmap(NULL, RESERVE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (reserve == MAP_FAILED) return dnnl_out_of_memory;
-  munmap(reserve, RESERVE_BYTES);
-  return ommai_onednn_guarded(call, context);
+  return has_reserve(RESERVE_BYTES) ? ommai_onednn_guarded(call, context) : dnnl_out_of_memory;
 }
 
 /* ---- engine ----------------------------------------------------------------------------------------------------------- */
@@ -116,6 +125,7 @@ static dnnl_status_t open_engine(void *context) {
 
 enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                      struct ommai_onednn **out, struct omma_error *error) {
+  if (!ommai_onednn_guard_ready()) return fail(error, dnnl_out_of_memory, "engine");
   struct ommai_onednn *onednn = ommai_allocate(allocator, 1, sizeof *onednn);
   if (!onednn) return ommai_fail_memory(error, "linear engine", sizeof *onednn);
   onednn->allocator = *allocator;
@@ -124,6 +134,7 @@ enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, 
   enum omma_status status = OMMA_OK;
   dnnl_status_t found = dnnl_success;
   onednn->n_workers = n_workers;
+  atomic_init(&onednn->gemm_has_run, false);
   onednn->streams = ommai_allocate(allocator, (size_t)n_workers, sizeof *onednn->streams);
   if (!onednn->streams) {
     status = ommai_fail_memory(error, "linear engine's streams", sizeof *onednn->streams * (size_t)n_workers);
@@ -376,6 +387,8 @@ enum omma_status ommai_onednn_matmul_create(struct ommai_onednn *onednn, const s
     ommai_onednn_matmul_destroy(matmul);
     return fail(error, found, "matrix product");
   }
+  bool is_gemm = strncmp(ommai_onednn_matmul_name(matmul), "gemm", 4) == 0;
+  for (int worker = 0; worker < onednn->n_workers; worker++) matmul->workers[worker].has_code = !is_gemm;
   *out = matmul;
   return OMMA_OK;
 }
@@ -448,8 +461,18 @@ static dnnl_status_t run_primitive(void *context) {
 
 enum omma_status ommai_onednn_matmul_run(const struct ommai_onednn_matmul *matmul, const struct ommai_onednn_operand *operand,
                                          const void *x, void *y, void *scratch, int worker) {
+  struct running running = {matmul, operand, x, y, scratch, worker};
+  atomic_bool *gemm_has_run = &matmul->onednn->gemm_has_run;
+  bool *has_code = &matmul->workers[worker].has_code;
   int before = enter(matmul->onednn);
-  dnnl_status_t found = ommai_onednn_guarded(run_primitive, &(struct running){matmul, operand, x, y, scratch, worker});
+  dnnl_status_t found = dnnl_out_of_memory;
+  if (*has_code || has_reserve(atomic_load(gemm_has_run) ? RESERVE_BYTES : FIRST_GEMM_BYTES)) {
+    found = ommai_onednn_guarded(run_primitive, &running);
+  }
   leave(matmul->onednn, before);
+  if (!*has_code && found == dnnl_success) {
+    *has_code = true;
+    atomic_store(gemm_has_run, true);
+  }
   return found == dnnl_success ? OMMA_OK : OMMA_ERROR_INTERNAL;
 }
