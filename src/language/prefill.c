@@ -368,7 +368,8 @@ static enum omma_status run_tasks(struct ommai_prefill *prefill, int64_t max_tas
   prefill->first_task = prefill->next_task;
   if (task) {
     ommai_team_run(prefill->team, *count, task, prefill);
-    if (atomic_load(&prefill->tiles.failed)) return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
+    if (atomic_load(&prefill->tiles.failed))
+      return ommai_fail(error, OMMA_ERROR_MEMORY, "decoder: out of memory in a linear layer");
   } else {
     OMMAI_TRY(
         ommai_prefill_attention_run(&prefill->attention, prefill->layer, prefill->first_task, count, prefill->team, error));

@@ -123,7 +123,7 @@ static enum omma_status expand(const struct ommai_prefill_attention *attention, 
   atomic_init(&expansion.failed, false);
   ommai_team_run(team, count, expand_task, &expansion);
   if (!atomic_load(&expansion.failed)) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_INTERNAL, "decoder: a linear layer failed");
+  return ommai_fail(error, OMMA_ERROR_MEMORY, "decoder: out of memory in a linear layer");
 }
 
 static struct omma_attention_tensors paged_tensors(const struct ommai_prefill_attention *attention, int64_t layer) {

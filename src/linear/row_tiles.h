@@ -31,8 +31,8 @@ void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct omma
 
 struct ommai_row_tile ommai_row_tile_at(const struct ommai_row_tiles *tiles, int64_t index);
 
-/* One linear layer over n_rows rows of a tile. What cannot happen with the sizes fixed at load sets tiles->failed, for the end of
- * the phase to look at. Thread-safe. */
+/* One linear layer over n_rows rows of a tile. The sizes were checked at load, so that only memory that a library lacks can fail:
+ * that sets tiles->failed, for the end of the phase to look at. Thread-safe. */
 void ommai_row_tiles_apply(struct ommai_row_tiles *tiles, const struct ommai_linear_op *op, const void *x, void *y,
                            int64_t n_rows, int worker);
 

@@ -216,7 +216,7 @@ static enum omma_status run_tasks(struct ommai_vision_run *run, int64_t max_task
   } else {
     ommai_team_run(run->team, *count, run->phase == PHASE_ENTER ? enter_tile : leave_tile, run);
     if (atomic_load(&run->rows.tiles.failed)) {
-      return ommai_fail(error, OMMA_ERROR_INTERNAL, "vision tower: a linear layer failed");
+      return ommai_fail(error, OMMA_ERROR_MEMORY, "vision tower: out of memory in a linear layer");
     }
   }
   run->next_task += *count;
