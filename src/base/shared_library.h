@@ -14,4 +14,20 @@ static inline bool ommai_library_find(void *library, const char *name, void *fun
   return address != NULL;
 }
 
+#define OMMAI_LIBRARY_MEMBER(name) __typeof__(name) *name;
+#define OMMAI_LIBRARY_FIND(name) found = found && ommai_library_find(library, #name, &functions->name);
+
+/* Declares struct TYPE, which has each function of the list FUNCTIONS(X) by its own name and type, and a static load_TYPE that fills it from
+ * the library FILE; false where the library, or one of them, is not there. The library stays loaded. */
+#define OMMAI_LIBRARY(TYPE, FILE, FUNCTIONS)             \
+  struct TYPE {                                          \
+    FUNCTIONS(OMMAI_LIBRARY_MEMBER)                      \
+  };                                                     \
+  static bool load_##TYPE(struct TYPE *functions) {      \
+    void *library = dlopen(FILE, RTLD_NOW | RTLD_LOCAL); \
+    bool found = library != NULL;                        \
+    FUNCTIONS(OMMAI_LIBRARY_FIND)                        \
+    return found;                                        \
+  }
+
 #endif

@@ -29,25 +29,11 @@ enum { SCRATCH_BYTES = 16 };
   X(heif_image_get_height)                      \
   X(heif_image_get_plane_readonly)
 
-struct libheif {
-#define MEMBER(name) __typeof__(name) *name;
-  FUNCTIONS(MEMBER)
-#undef MEMBER
-};
-
-/* The library stays loaded. */
-static bool load(struct libheif *functions) {
-  void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  bool found = library != NULL;
-#define FIND(name) found = found && ommai_library_find(library, #name, &functions->name);
-  FUNCTIONS(FIND)
-#undef FIND
-  return found;
-}
+OMMAI_LIBRARY(libheif, LIBRARY, FUNCTIONS)
 
 bool ommai_heif_available(void) {
   struct libheif functions;
-  return load(&functions);
+  return load_libheif(&functions);
 }
 
 struct reader {
@@ -79,7 +65,7 @@ static void close_reader(struct reader *reader) {
 
 /* To be closed by the caller, also on failure. */
 static enum omma_status open_reader(const struct ommai_image_source *source, struct reader *reader, struct omma_error *error) {
-  if (!load(&reader->lib)) return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "HEIF images need %s", LIBRARY);
+  if (!load_libheif(&reader->lib)) return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "HEIF images need %s", LIBRARY);
   reader->context = reader->lib.heif_context_alloc();
   if (!reader->context) return ommai_fail_memory(error, "a HEIF reader", sizeof *reader);
   reader->lib.heif_context_set_max_decoding_threads(reader->context, 0);

@@ -28,25 +28,11 @@ enum { STRIP_BYTES = 8, RASTER_BYTES = 4 }; /* a pixel */
   X(TIFFRGBAImageGet)                     \
   X(TIFFRGBAImageEnd)
 
-struct libtiff {
-#define MEMBER(name) __typeof__(name) *name;
-  FUNCTIONS(MEMBER)
-#undef MEMBER
-};
-
-/* The library stays loaded. */
-static bool load(struct libtiff *functions) {
-  void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  bool found = library != NULL;
-#define FIND(name) found = found && ommai_library_find(library, #name, &functions->name);
-  FUNCTIONS(FIND)
-#undef FIND
-  return found;
-}
+OMMAI_LIBRARY(libtiff, LIBRARY, FUNCTIONS)
 
 bool ommai_tiff_available(void) {
   struct libtiff functions;
-  return load(&functions);
+  return load_libtiff(&functions);
 }
 
 struct reader {
@@ -102,7 +88,7 @@ static enum omma_status fail_tiff(const struct reader *reader, struct omma_error
 }
 
 static enum omma_status open_reader(struct reader *reader, struct omma_error *error) {
-  if (!load(&reader->lib)) return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "TIFF images need %s", LIBRARY);
+  if (!load_libtiff(&reader->lib)) return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "TIFF images need %s", LIBRARY);
   TIFFOpenOptions *options = reader->lib.TIFFOpenOptionsAlloc();
   if (!options) return ommai_fail_memory(error, "a TIFF reader", sizeof *reader);
   int64_t most = reader->source->limits->max_pixels * STRIP_BYTES + TABLE_BYTES;

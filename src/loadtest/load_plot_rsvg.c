@@ -28,25 +28,12 @@
   X(g_error_free)                             \
   X(g_object_unref)
 
-struct painter {
-#define MEMBER(name) __typeof__(name) *name;
-  FUNCTIONS(MEMBER)
-#undef MEMBER
-};
-
-/* The library stays loaded: GLib cannot be unloaded. */
-static bool load(struct painter *painter) {
-  void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  bool found = library != NULL;
-#define FIND(name) found = found && ommai_library_find(library, #name, &painter->name);
-  FUNCTIONS(FIND)
-#undef FIND
-  return found;
-}
+/* GLib, which comes along, cannot be unloaded. */
+OMMAI_LIBRARY(painter, LIBRARY, FUNCTIONS)
 
 bool ommai_load_plot_has_png(void) {
   struct painter painter;
-  return load(&painter);
+  return load_painter(&painter);
 }
 
 /* Takes `problem` over. */
@@ -109,7 +96,7 @@ enum omma_status ommai_load_plot_png(const struct ommai_load_report *report, con
   size_t size = 0;
   GError *problem = NULL;
   RsvgHandle *drawing = NULL;
-  if (!load(&painter)) return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "the drawing as a PNG: cannot load " LIBRARY);
+  if (!load_painter(&painter)) return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "the drawing as a PNG: cannot load " LIBRARY);
   enum omma_status status = draw(report, allocator, &text, &size, error);
   if (status == OMMA_OK) drawing = painter.rsvg_handle_new_from_data((const guint8 *)text, size, &problem);
   if (status == OMMA_OK) status = drawing ? paint(&painter, drawing, out, error) : fail_by_library(&painter, error, problem);
