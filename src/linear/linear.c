@@ -39,7 +39,7 @@ struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engin
 
 static enum omma_status check_source(const struct ommai_linear_source *source, int i, int64_t *n_out,
                                      struct omma_error *error) {
-  if (!source->weight || source->n_out < 1) {
+  if ((!source->weight && !source->stored) || source->n_out < 1) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "sources", "linear layer: source %d has no weight or n_out %lld", i,
                             (long long)source->n_out);
   }

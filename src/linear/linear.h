@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "kernels/cpu.h"
+#include "kernels/stored_matrix.h"
 #include "linear/activation.h"
 
 #define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
@@ -50,8 +51,9 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
-/* A weight matrix [n_out][n_in] (transposed: [n_in][n_out]), row-major, of f32, bf16 or f16 at any address (mmapped files are not
- * aligned), and its bias [n_out] or NULL. Read during ommai_linear_create only. */
+/* A weight matrix [n_out][n_in] and its bias [n_out] or NULL. Either `weight`: row-major (transposed: [n_in][n_out]), of f32, bf16 or f16 at
+ * any address (mmapped files are not aligned); or, where `stored` is set, that matrix's outputs from first_output on. Read during
+ * ommai_linear_create only. */
 struct ommai_linear_source {
   const void *weight;
   enum omma_dtype type;
@@ -59,6 +61,8 @@ struct ommai_linear_source {
   const void *bias;
   enum omma_dtype bias_type;
   bool transposed;
+  const struct ommai_stored_matrix *stored;
+  int64_t first_output;
 };
 
 /* How weights are kept: as f32, as bf16, or as int8 with one scale for each output. */

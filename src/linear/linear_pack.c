@@ -50,24 +50,35 @@ static void store_bf16_column(const ommai_bf16 *values, int n, ommai_bf16 *to) {
   if (k < n) to[k * OMMAI_PANEL_COLUMNS] = values[k];
 }
 
+/* The type of what row_values returns. */
+static enum omma_dtype values_type(const struct ommai_linear_source *source) {
+  return source->stored ? OMMA_F32 : source->type;
+}
+
 static void pack_chunk(const struct ommai_linear_source *source, const void *from, enum ommai_weight_layout layout, int n,
                        int64_t column, int64_t k, void *panel) {
   if (layout == OMMAI_WEIGHTS_BF16_PANELS) {
     ommai_bf16 values[CHUNK];
-    load_bf16(from, source->type, n, values);
+    load_bf16(from, values_type(source), n, values);
     store_bf16_column(values, n, (ommai_bf16 *)panel + k * OMMAI_PANEL_COLUMNS + 2 * column);
   } else {
     float values[CHUNK], *to = (float *)panel + k * OMMAI_PANEL_COLUMNS + column;
-    load_f32(from, source->type, n, values);
+    load_f32(from, values_type(source), n, values);
     for (int i = 0; i < n; i++) to[i * OMMAI_PANEL_COLUMNS] = values[i];
   }
 }
 
-/* Values k .. k + n - 1 of row `row` of the source, without gaps: in place, or gathered where the source lies transposed. */
+/* Values k .. k + n - 1 of row `row` of the source, without gaps: in place, or gathered where the source lies transposed or is stored in
+ * another form. */
 static const void *row_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
                               char gathered[CHUNK * sizeof(float)]) {
   size_t bytes = type_bytes(source->type);
   const char *weight = source->weight;
+  if (source->stored) {
+    float values[CHUNK];
+    source->stored->values(source->stored->context, source->first_output + row, k, n, values);
+    return memcpy(gathered, values, (size_t)n * sizeof *values);
+  }
   if (!source->transposed) return weight + (size_t)(row * n_in + k) * bytes;
   for (int i = 0; i < n; i++) {
     memcpy(gathered + (size_t)i * bytes, weight + (size_t)((k + i) * source->n_out + row) * bytes, bytes);
@@ -79,7 +90,7 @@ static const void *row_values(const struct ommai_linear_source *source, int64_t 
 static void prefetch_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k) {
   size_t bytes = type_bytes(source->type);
   const char *values = (const char *)source->weight + (size_t)(row * n_in + k) * bytes;
-  if (source->transposed || k >= n_in) return;
+  if (source->stored || source->transposed || k >= n_in) return;
   for (size_t at = 0; at < CHUNK * bytes; at += 64) __builtin_prefetch(values + at);
 }
 
@@ -161,7 +172,7 @@ static float most_of_row(const struct ommai_linear_source *source, int64_t n_in,
   int32_t most = 0;
   for (int64_t k = 0; k < n_in; k += CHUNK) {
     int n = (int)ommai_min_i64(CHUNK, n_in - k);
-    load_f32(row_values(source, n_in, row, k, n, gathered), source->type, n, values);
+    load_f32(row_values(source, n_in, row, k, n, gathered), values_type(source), n, values);
     for (int i = 0; i < n; i++) {
       int32_t bits = ommai_magnitude_bits(values[i]);
       most = bits > most ? bits : most;
@@ -177,7 +188,7 @@ static int32_t pack_int8_row(const struct ommai_linear_source *source, int64_t n
   int32_t sum = 0;
   for (int64_t k = 0; k < n_in; k += CHUNK) {
     int n = (int)ommai_min_i64(CHUNK, n_in - k);
-    load_f32(row_values(source, n_in, row, k, n, gathered), source->type, n, values);
+    load_f32(row_values(source, n_in, row, k, n, gathered), values_type(source), n, values);
     for (int i = 0; i < n; i++) {
       int8_t value = (int8_t)ommai_round_whole(values[i] * inverse);
       to[(k + i) / 4 * (4 * OMMAI_PANEL_COLUMNS) + i % 4] = value;

@@ -81,7 +81,7 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
     fixture_put(p->input, at, i / n_in % 3 == 2 ? fmaxf(value, -0.1f) : value, compute);
     p->x[i] = fixture_get(p->input, at, compute);
   }
-  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false};
+  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false, NULL, 0};
   assert_ok(create(engine, &source, 1, n_in, compute, &p->linear, &error), &error);
   quantise_problem(p);
 }
@@ -232,7 +232,7 @@ static void odd_values_stay_where_they_are(void **state) {
   }
   x[2 * N_IN + 3] = NAN;
   x[3 * N_IN + 4] = -INFINITY;
-  const struct ommai_linear_source source = {weight, OMMA_F32, N_OUT, bias, OMMA_F32, false};
+  const struct ommai_linear_source source = {weight, OMMA_F32, N_OUT, bias, OMMA_F32, false, NULL, 0};
   assert_ok(create(engine, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
   assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
   assert_int_equal(ommai_linear_run(op, x, y, 6, 0), OMMA_OK);
@@ -258,9 +258,9 @@ static void sources_stack(void **state) {
   for (int64_t i = 0; i < N_IN * (N_OUT - FIRST); i++) {
     turned[i % N_IN * (N_OUT - FIRST) + i / N_IN] = ommai_bf16_from_f32(weight[FIRST * N_IN + i]);
   }
-  const struct ommai_linear_source plain = {weight, OMMA_F32, N_OUT, NULL, OMMA_F32, false},
-                                   parts[2] = {{weight, OMMA_F32, FIRST, NULL, OMMA_F32, false},
-                                               {turned, OMMA_BF16, N_OUT - FIRST, NULL, OMMA_F32, true}};
+  const struct ommai_linear_source plain = {weight, OMMA_F32, N_OUT, NULL, OMMA_F32, false, NULL, 0},
+                                   parts[2] = {{weight, OMMA_F32, FIRST, NULL, OMMA_F32, false, NULL, 0},
+                                               {turned, OMMA_BF16, N_OUT - FIRST, NULL, OMMA_F32, true, NULL, 0}};
   for (int i = 0; i < 2; i++) {
     struct ommai_linear *linear;
     struct ommai_linear_op *op;
@@ -279,7 +279,7 @@ static void sources_stack(void **state) {
 static void bad_calls_are_refused(void **state) {
   (void)state;
   static const float weight[70 * 4];
-  struct ommai_linear_source source = {weight, OMMA_F32, 70, NULL, OMMA_F32, false};
+  struct ommai_linear_source source = {weight, OMMA_F32, 70, NULL, OMMA_F32, false, NULL, 0};
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   struct omma_error error;
@@ -300,7 +300,7 @@ static void long_sums_do_not_overflow(void **state) {
   enum { N_IN = OMMAI_LINEAR_MAX_INT8_INPUTS };
   float *weight = malloc(N_IN * sizeof *weight), *x = malloc(N_IN * sizeof *x), y = 0;
   for (int i = 0; i < N_IN; i++) weight[i] = x[i] = 1;
-  const struct ommai_linear_source source = {weight, OMMA_F32, 1, NULL, OMMA_F32, false};
+  const struct ommai_linear_source source = {weight, OMMA_F32, 1, NULL, OMMA_F32, false, NULL, 0};
   const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = 1, .y_type = OMMA_F32};
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
@@ -317,7 +317,7 @@ static void long_sums_do_not_overflow(void **state) {
 
 static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
   static const float weight[20 * 1000];
-  struct ommai_linear_source source = {weight, OMMA_F32, 1000, NULL, OMMA_F32, false};
+  struct ommai_linear_source source = {weight, OMMA_F32, 1000, NULL, OMMA_F32, false, NULL, 0};
   struct ommai_linear_form form = {20, 1000, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
@@ -339,7 +339,7 @@ static void every_failed_allocation_is_reported(void **state) {
 static void a_level_without_vnni_refuses(void **state) {
   (void)state;
   static const float weight[4];
-  struct ommai_linear_source source = {weight, OMMA_F32, 1, NULL, OMMA_F32, false};
+  struct ommai_linear_source source = {weight, OMMA_F32, 1, NULL, OMMA_F32, false, NULL, 0};
   struct ommai_linear *linear = NULL;
   struct omma_error error;
   assert_fails(create(engine, &source, 1, 4, OMMA_F32, &linear, &error), OMMA_ERROR_UNSUPPORTED, ommai_cpu_level_name(level),
