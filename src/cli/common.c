@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/team.h"
 #include "cli/diagnostics.h"
-#include "cli/gguf.h"
+#include "cli/gguf_refused.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
 #include "cli/room.h"

@@ -176,7 +176,8 @@ static struct ommai_weight_policy choose_weights(const struct omma_model *model,
   return ommai_weight_policy_make(tower, model->config.vision.gated, ommai_weight_kind_dense(text));
 }
 
-static void set_up_networks(struct omma_model *model, const struct omma_model_options *options) {
+static enum omma_status set_up_networks(struct omma_model *model, const struct omma_model_options *options,
+                                        struct omma_error *error) {
   enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
   const struct ommai_row_ops *ops = ommai_row_ops(model->level);
   model->tower = (struct ommai_vision_tower){.config = model->config.vision,
@@ -197,6 +198,7 @@ static void set_up_networks(struct omma_model *model, const struct omma_model_op
                             "kv_cache: keys and values are bf16 where the language model computes in bf16; f32 goes with f32");
   }
   model->policy = choose_weights(model, vision == OMMA_WEIGHTS_INT8);
+  return OMMA_OK;
 }
 
 static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
@@ -214,7 +216,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
-  set_up_networks(model, options);
+  OMMAI_TRY(set_up_networks(model, options, error));
   OMMAI_TRY(count_weights(model, error));
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
   if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
