@@ -15,6 +15,7 @@ static enum omma_status dtype_of(const struct ommai_tensor *tensor, enum omma_dt
     case OMMAI_TENSOR_F32: *type = OMMA_F32; return OMMA_OK;
     case OMMAI_TENSOR_BF16: *type = OMMA_BF16; return OMMA_OK;
     case OMMAI_TENSOR_F16: *type = OMMA_F16; return OMMA_OK;
+    case OMMAI_TENSOR_QUANTISED: *type = OMMA_F32; return OMMA_OK;
     default:
       return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "tensor %s: expected F32, BF16 or F16, found %s", tensor->name,
                         ommai_tensor_type_name(tensor->type));
@@ -70,7 +71,10 @@ void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_l
 struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
                                                bool transposed) {
   struct ommai_linear_source source = {.type = tensor->type, .n_out = n_out, .transposed = transposed};
-  if (tensor->tensor) {
+  if (tensor->tensor && tensor->tensor->type == OMMAI_TENSOR_QUANTISED) {
+    source.stored = tensor->tensor->stored;
+    source.first_output = first / tensor->tensor->shape[tensor->tensor->n_dims - 1];
+  } else if (tensor->tensor) {
     source.weight = (const unsigned char *)tensor->tensor->data + (size_t)first * ommai_dtype_size(tensor->type);
   }
   return source;
@@ -79,7 +83,8 @@ struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor 
 struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
                                            int64_t n_in, bool has_bias) {
   struct ommai_weight_kind kind = loader->policy.kinds[role];
-  return (struct ommai_linear_spec){n_out, n_in, kind.format, kind.compute, has_bias};
+  return (struct ommai_linear_spec){
+      .n_out = n_out, .n_in = n_in, .format = kind.format, .compute = kind.compute, .has_bias = has_bias};
 }
 
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,

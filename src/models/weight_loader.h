@@ -61,14 +61,14 @@ enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum om
 /* A tensor that several layers take their matrices from: several experts, or the heads of one projection. */
 struct ommai_loader_tensor {
   const struct ommai_tensor *tensor; /* NULL without packing */
-  enum omma_dtype type;              /* without packing the checkpoint's where it is open, else what is expected */
+  enum omma_dtype type; /* of its values; without packing the checkpoint's where it is open, else what is expected */
 };
 /* Counts and shows the tensor, or finds it; ommai_loader_close lets go of its pages after the last matrix was packed. */
 enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
                                    struct ommai_loader_tensor *out, struct omma_error *error);
 void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_loader_tensor *tensor);
 
-/* The matrix [n_out][...] that begins `first` elements into the tensor; transposed: [...][n_out]. */
+/* The matrix [n_out][...] that begins `first` elements into the tensor; transposed: [...][n_out], which QUANTISED tensors cannot be. */
 struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
                                                bool transposed);
 

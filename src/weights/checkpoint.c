@@ -225,7 +225,7 @@ static enum omma_status fail_missing(const struct ommai_checkpoint *checkpoint, 
 }
 
 static bool is_weight_type(enum ommai_tensor_type type) {
-  return type == OMMAI_TENSOR_F32 || type == OMMAI_TENSOR_BF16 || type == OMMAI_TENSOR_F16;
+  return type == OMMAI_TENSOR_F32 || type == OMMAI_TENSOR_BF16 || type == OMMAI_TENSOR_F16 || type == OMMAI_TENSOR_QUANTISED;
 }
 
 enum omma_status ommai_checkpoint_require(const struct ommai_checkpoint *checkpoint, const char *name, int n_dims,
