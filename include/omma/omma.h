@@ -33,8 +33,8 @@ OMMA_API const char *omma_version(void);
 struct omma_model;
 
 /* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has a fast path for it, else f32.
- * INT8: for the vision tower only, on CPUs with AVX-512 VNNI. One scale for each output of a layer and one for each row of its input;
- * the patch embedding and the attention stay as with AUTO. Elsewhere it is refused (UNSUPPORTED). */
+ * INT8: for the vision tower only. One scale for each output of a layer and one for each row of its input;
+ * the patch embedding and the attention stay as with AUTO. For the language model it is refused (UNSUPPORTED). */
 enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2, OMMA_WEIGHTS_INT8 = 3 };
 
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */

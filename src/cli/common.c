@@ -71,7 +71,7 @@ static const struct ommai_option weight_table[] = {
      .offset = COMMON(vision_dtype),
      .value = "TYPE",
      .choices = vision_dtype_names,
-     .help = "what the vision tower computes in; auto is as --dtype, int8 needs AVX-512 VNNI",
+     .help = "what the vision tower computes in; auto is as --dtype",
      .initial = "auto"},
 };
 

@@ -167,8 +167,7 @@ static struct ommai_weight_policy choose_weights(const struct omma_model *model,
   return ommai_weight_policy_make(tower, model->config.vision.gated, ommai_weight_kind_dense(text));
 }
 
-static enum omma_status set_up_networks(struct omma_model *model, const struct omma_model_options *options,
-                                        struct omma_error *error) {
+static void set_up_networks(struct omma_model *model, const struct omma_model_options *options) {
   enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
   const struct ommai_row_ops *ops = ommai_row_ops(model->level);
   model->tower = (struct ommai_vision_tower){.config = model->config.vision,
@@ -184,10 +183,6 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
   ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
                    &model->config.text.rope_scaling, model->config.text.mrope_section, model->config.text.mrope_interleaved);
   model->policy = choose_weights(model, vision == OMMA_WEIGHTS_INT8);
-  if (vision != OMMA_WEIGHTS_INT8 || ommai_linear_has_format(model->linear_engine, OMMAI_FORMAT_INT8)) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "vision_weights",
-                          "vision_weights: int8 needs AVX-512 VNNI, which CPU level %s does not have here",
-                          ommai_cpu_level_name(model->level));
 }
 
 static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
@@ -205,7 +200,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
-  OMMAI_TRY(set_up_networks(model, options, error));
+  set_up_networks(model, options);
   OMMAI_TRY(count_weights(model, error));
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
   if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
@@ -333,7 +328,7 @@ enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
                             (long long)model->max_model_len, (long long)n_tokens);
   }
-  size_t element_bytes = ommai_weight_format_bytes(kept_format(model));
+  size_t element_bytes = (size_t)ommai_weight_format_bits(kept_format(model)) / 8;
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
   *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
                                   .step_weight_bytes = ommai_decoder_step_weight_bytes(config, element_bytes),
