@@ -59,5 +59,8 @@ static inline int64_t ommai_integer_group_end(const struct ommai_integer_panel *
 }
 
 extern const struct ommai_integer_kernels ommai_integer_scalar;
+#if defined(__x86_64__)
+extern const struct ommai_integer_kernels ommai_integer_avx512_vnni;
+#endif
 
 #endif
