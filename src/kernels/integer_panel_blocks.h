@@ -65,4 +65,9 @@ static inline int integer_next_rows(int64_t left, int most) {
   return left < most + most / 2 ? (int)(left + 1) / 2 : most;
 }
 
+extern const struct ommai_integer_kernels ommai_integer_scalar;
+#if defined(__x86_64__)
+extern const struct ommai_integer_kernels ommai_integer_avx2, ommai_integer_avx512, ommai_integer_avx512_vnni;
+#endif
+
 #endif

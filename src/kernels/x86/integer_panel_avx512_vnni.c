@@ -29,7 +29,8 @@ INLINE void start(const struct integer_block *block, int raised, const int n_row
       }
       acc[row][v] = _mm512_set1_epi32(-lower);
       if (!panel->weight_sums) continue;
-      __m512i of_zero = _mm512_mullo_epi32(_mm512_set1_epi32(block->zeros[row]), _mm512_loadu_si512(panel->weight_sums + 16 * v));
+      __m512i of_zero =
+          _mm512_mullo_epi32(_mm512_set1_epi32(block->zeros[row]), _mm512_loadu_si512(panel->weight_sums + 16 * v));
       acc[row][v] = _mm512_sub_epi32(acc[row][v], of_zero);
     }
   }
@@ -139,4 +140,4 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   integer_for_each_block(panel, rows, 4, MOST_ROWS, BLOCK_K, sums, block_u4);
 }
 
-const struct ommai_integer_kernels ommai_integer_avx512_vnni = {run_s8, run_u4};
+const struct ommai_integer_kernels ommai_integer_avx512_vnni = {OMMAI_CPU_AVX512, true, run_s8, run_u4};
