@@ -40,6 +40,10 @@ enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHT
 /* Inputs that share a scale in a model opened with quantization "int4". */
 #define OMMA_INT4_GROUP 64
 
+/* Type that keys and values are kept in. AUTO: f32 where `weights` is F32, else bf16, also where layers compute in f32. F32 goes with
+ * layers that compute in f32 only. */
+enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV_CACHE_BF16 = 2 };
+
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
@@ -52,6 +56,7 @@ enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_KNOWN = 0, OMMA_CHAT_TEMPLATE_F
 struct omma_model_options {
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
+  enum omma_kv_cache_type kv_cache;     /* of the language model */
   /* What the language model's matrices are packed as, vLLM's --quantization. NULL or "none": as the checkpoint has them. "int8": 8 bits with
    * a scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of so
    * many. Inputs are brought to 8 bits row by row, sums are whole numbers, activations and the KV cache stay as `weights` says. The output
@@ -103,8 +108,9 @@ struct omma_model_info {
   const char *vision_weights; /* likewise of the tower, or "int8" */
   /* How the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types; "int8" or "int4" by quantization. */
   const char *kept_weights;
-  int64_t kept_group; /* of "int4": inputs that share a scale; else 0 */
-  const char *linear; /* which library and layout serve the linear layers */
+  int64_t kept_group;   /* of "int4": inputs that share a scale; else 0 */
+  const char *kv_cache; /* how keys and values are kept, "f32" or "bf16" */
+  const char *linear;   /* which library and layout serve the linear layers */
   int n_threads;
   int64_t n_parameters, n_vision_parameters;
   int64_t weight_bytes; /* packed, in memory; what it would be for config_only */

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/team.h"
 #include "cli/diagnostics.h"
-#include "cli/gguf.h"
+#include "cli/gguf_refused.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
 #include "cli/room.h"
@@ -25,6 +25,9 @@ static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEI
                                                      OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_INT8};
 
 static const char *const quantization_names[] = {"none", "int8", "int4", "int4-g32", "int4-g64", "int4-g128", NULL};
+
+static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OMMA_KV_CACHE_F32, OMMA_KV_CACHE_F32,
+                                                          OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16};
 
 static const struct ommai_option machine_table[] = {
     {.name = "threads",
@@ -85,6 +88,13 @@ static const struct ommai_option weight_table[] = {
              "scale for each "
              "64 inputs (-g32, -g64, -g128: for each so many); less memory and faster answers, see docs/quantization.md",
      .initial = "none"},
+    {.name = "kv-cache-dtype",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(kv_cache_dtype),
+     .value = "TYPE",
+     .choices = dtype_names,
+     .help = "what keys and values are kept in; auto is bf16, and f32 with --dtype f32",
+     .initial = "auto"},
 };
 
 static const char *const checkpoint_length[] = {"auto", "-1", NULL};
@@ -208,9 +218,9 @@ static void tell(const struct ommai_common *common, const struct omma_model *mod
     ommai_warn("%s; prompts are rendered in the form of %s", info.chat_template_difference, info.chat_template);
   }
   if (!common->verbose) return;
-  ommai_note("%s: %s, in %s over %s weights, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
-             info.weights, info.kept_weights, info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads),
-             seconds);
+  ommai_note("%s: %s, in %s over %s weights, KV cache in %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory,
+             info.model_type, info.weights, info.kept_weights, info.kv_cache, info.vision_weights, info.isa, info.n_threads,
+             ommai_show_plural(info.n_threads), seconds);
   if (!config_only && !info.chat_template_difference) ommai_note("chat template: that of %s", info.chat_template);
 }
 
@@ -235,6 +245,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
                                        .quantization = quantization_names[common->quantization],
+                                       .kv_cache = kv_cache_values[common->kv_cache_dtype],
                                        .isa = ommai_common_isa(common),
                                        .n_threads = (int)common->threads,
                                        .config_only = config_only,

@@ -183,6 +183,7 @@ def test_unknown_option_unlike_any(omma, words):
         (["chat", "--dtype", "int3"], "--dtype", "one of"),
         (["chat", "--dtype", "int8"], "--dtype", "int8"),
         (["serve", "--vision-dtype", "int4"], "--vision-dtype", "int8"),
+        (["serve", "--kv-cache-dtype", "fp8"], "--kv-cache-dtype", "bfloat16"),
         (["chat", "--isa", "mmx"], "--isa", "avx2"),
         (["chat", "--threads", "0"], "--threads", "from 1"),
         (["chat", "--json=yes"], "--json", "no value"),

@@ -1,4 +1,4 @@
-#include "cli/gguf.h"
+#include "cli/gguf_refused.h"
 
 #include <dirent.h>
 #include <stdio.h>
