@@ -158,6 +158,16 @@ const char *ommai_common_isa(const struct ommai_common *common) {
   return common->isa < 0 ? NULL : ommai_isa_names[common->isa];
 }
 
+static int index_of(const char *const *names, const char *name) {
+  int index = 0;
+  while (strcmp(names[index], name) != 0) index++;
+  return index;
+}
+
+int ommai_common_dtype(const char *name) { return index_of(dtype_names, name); }
+
+int ommai_common_quantization(const char *name) { return index_of(quantization_names, name); }
+
 struct omma_image_options ommai_common_image_options(const struct ommai_common *common) {
   return (struct omma_image_options){.min_pixels = common->min_pixels, .max_pixels = common->max_pixels};
 }
