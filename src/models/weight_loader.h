@@ -68,7 +68,7 @@ enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const cha
                                    struct ommai_loader_tensor *out, struct omma_error *error);
 void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_loader_tensor *tensor);
 
-/* The matrix [n_out][...] that begins `first` elements into the tensor; transposed: [...][n_out], which QUANTISED tensors cannot be. */
+/* The matrix [n_out][...] that begins `first` elements into the tensor; transposed: [...][n_out]. */
 struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
                                                bool transposed);
 
