@@ -79,7 +79,8 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
 static enum omma_status pack_weights(struct omma_model *model, const struct omma_model_options *options,
                                      struct omma_error *error) {
   struct ommai_weight_loader loader;
-  OMMAI_TRY(ommai_checkpoint_open(model->directory, &model->allocator, &model->checkpoint, error));
+  OMMAI_TRY(
+      ommai_quantization_open_checkpoint(model->quantization, model->directory, &model->allocator, &model->checkpoint, error));
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
   model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
   size_t depth = (size_t)model->config.vision.depth;
@@ -207,6 +208,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_cpu_select(options->isa, &model->level, error));
   OMMAI_TRY(ommai_model_config_read(model->directory, options->config_only, &model->allocator, &model->family, &model->config,
                                     error));
+  OMMAI_TRY(ommai_quantization_read(model->directory, &model->allocator, &model->quantization, error));
   OMMAI_TRY(choose_limits(model, options, error));
   OMMAI_TRY(read_chat_template(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
@@ -271,6 +273,7 @@ void omma_model_close(struct omma_model *model) {
   ommai_vision_tower_free(&model->tower, &model->allocator);
   ommai_decoder_free(&model->decoder, &model->allocator);
   ommai_checkpoint_close(model->checkpoint);
+  ommai_quantization_destroy(model->quantization);
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
   ommai_tokenizer_destroy(model->tokenizer);
@@ -298,6 +301,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weights = ommai_dtype_name(model->decoder.dtype),
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
+      .quantization = model->quantization ? ommai_quantization_description(model->quantization) : NULL,
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,

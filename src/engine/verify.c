@@ -19,22 +19,13 @@ static void tell(struct check *check, bool ok, const char *what, const char *det
   if (check->report) check->report(check->context, ok, what, details);
 }
 
-/* The tensor's position in the checkpoint; -1 when it is not there. */
-static int64_t find_position(const struct ommai_checkpoint *checkpoint, const char *name) {
-  const struct ommai_tensor *tensor = ommai_checkpoint_find(checkpoint, name);
-  if (!tensor) return -1;
-  int64_t position = 0;
-  while (ommai_checkpoint_at(checkpoint, position) != tensor) position++;
-  return position;
-}
-
 static enum omma_status check_tensor(void *context, const char *name, int n_dims, const int64_t *shape,
                                      struct omma_error *error) {
   struct check *check = context;
   const struct ommai_tensor *tensor;
   struct omma_error wrong;
   (void)error;
-  int64_t position = find_position(check->checkpoint, name);
+  int64_t position = ommai_checkpoint_position(check->checkpoint, name);
   /* A head that is tied to the embedding asks for the same tensor again. */
   if (position >= 0 && check->wanted[position]) return OMMA_OK;
   if (position >= 0) check->wanted[position] = true;
@@ -70,12 +61,15 @@ static void check_unused(struct check *check) {
 
 enum omma_status omma_model_verify(const struct omma_model *model, omma_report report, void *context,
                                    struct omma_error *error) {
+  struct ommai_quantization *quantization = NULL; /* the model's own is not for two at once */
   struct ommai_checkpoint *checkpoint = NULL;
   struct check check = {.report = report, .context = context};
   struct ommai_weight_loader loader;
   size_t count = 0;
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_checkpoint_open(model->directory, &model->allocator, &checkpoint, error), done);
+  OMMAI_TRY_GOTO(ommai_quantization_read(model->directory, &model->allocator, &quantization, error), done);
+  OMMAI_TRY_GOTO(ommai_quantization_open_checkpoint(quantization, model->directory, &model->allocator, &checkpoint, error),
+                 done);
   count = (size_t)ommai_checkpoint_count(checkpoint);
   check.checkpoint = checkpoint;
   check.wanted = ommai_allocate(&model->allocator, count, sizeof *check.wanted);
@@ -98,5 +92,6 @@ enum omma_status omma_model_verify(const struct omma_model *model, omma_report r
 done:
   ommai_release(&model->allocator, check.wanted, count, sizeof *check.wanted);
   ommai_checkpoint_close(checkpoint);
+  ommai_quantization_destroy(quantization);
   return status;
 }
