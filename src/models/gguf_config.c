@@ -386,6 +386,12 @@ static json_t *make_config(const struct ommai_gguf_files *files, const struct om
 
 /* ---- the other documents ---- */
 
+/* The limit of an area as one of patches. */
+static void limit_patches(struct draft *draft) {
+  int64_t patch = get_integer(draft, "patch_size", true, 0), pixels = get_integer(draft, "image_max_pixels", false, 0);
+  if (patch > 0 && pixels > 0) set(draft, "in_token_limit", json_integer(pixels / patch / patch));
+}
+
 /* A published document with what the mmproj says in its place. */
 static json_t *make_processor(const struct ommai_gguf_files *files, const char *published, bool pictures,
                               enum omma_status *status, struct omma_error *error) {
@@ -395,7 +401,11 @@ static json_t *make_processor(const struct ommai_gguf_files *files, const char *
                                          {"image_max_pixels", "max_pixels", INTEGER, false}};
   copy_numbers(&draft, "image_mean", "image_mean", 3, false);
   copy_numbers(&draft, "image_std", "image_std", 3, false);
-  if (pictures) COPY_ALL(&draft, limits);
+  if (pictures && json_object_get(root, "in_token_limit")) {
+    limit_patches(&draft);
+  } else if (pictures) {
+    COPY_ALL(&draft, limits);
+  }
   *status = draft.status;
   return root;
 }

@@ -209,6 +209,7 @@ def vision_keys(writer: Writer, source: Path, root: dict) -> None:
     if kind == "kimi_vl":
         file.add_vision_use_gelu(True)
         file.add_vision_projector_scale_factor(vision["merge_kernel_size"][0])
+        file.add_vision_max_pixels(processor["in_token_limit"] * vision["patch_size"] ** 2)
         return
     size = processor.get("size", {})
     file.add_vision_min_pixels(processor.get("min_pixels", size.get("shortest_edge")))

@@ -172,7 +172,7 @@ def test_what_is_missing_is_said(omma, files, tmp_path):
     ("tokenizer.ggml.pre", "default", '"tokenizer.ggml.pre": "default" is not supported; known: qwen2'),
     ("qwen3vl.block_count", None, 'key "qwen3vl.block_count" is missing'),
     ("qwen3vl.block_count", 4, 'tensor "model.layers.3.input_layernorm.weight" is missing'),
-    ("qwen3vl.embedding_length", 32, "expected shape"),
+    ("qwen3vl.feed_forward_length", 32, "expected shape [32, 64], found [96, 64]"),
     ("tokenizer.chat_template", "{{ messages }}", "differs from the nearest known chat template"),
 ])
 def test_wrong_keys(omma, files, tmp_path, key, value, message):
