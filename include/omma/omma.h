@@ -33,9 +33,13 @@ OMMA_API const char *omma_version(void);
 struct omma_model;
 
 /* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has a fast path for it, else f32.
- * INT8: for the vision tower only, on CPUs with AVX-512 VNNI. One scale for each output of a layer and one for each row of its input;
- * the patch embedding and the attention stay as with AUTO. Elsewhere it is refused (UNSUPPORTED). */
+ * INT8: for the vision tower only. One scale for each output of a layer and one for each row of its input;
+ * the patch embedding and the attention stay as with AUTO. For the language model it is refused (UNSUPPORTED). */
 enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2, OMMA_WEIGHTS_INT8 = 3 };
+
+/* Type that keys and values are kept in. AUTO: f32 where `weights` is F32, else bf16, also where layers compute in f32. F32 goes with
+ * layers that compute in f32 only. */
+enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV_CACHE_BF16 = 2 };
 
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
@@ -49,6 +53,7 @@ enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_KNOWN = 0, OMMA_CHAT_TEMPLATE_F
 struct omma_model_options {
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
+  enum omma_kv_cache_type kv_cache;     /* of the language model */
   const char *isa;                      /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
   int n_threads;                        /* 0: as many as the process may use CPUs */
   bool no_pinning;                      /* leave the threads to the scheduler instead of binding each to a CPU */
@@ -96,8 +101,9 @@ struct omma_model_info {
   const char *weights;        /* what the language model computes in, "f32" or "bf16" */
   const char *vision_weights; /* likewise of the tower, or "int8" */
   const char
-      *kept_weights;  /* how the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types */
-  const char *linear; /* which library and layout serve the linear layers */
+      *kept_weights;    /* how the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types */
+  const char *kv_cache; /* how keys and values are kept, "f32" or "bf16" */
+  const char *linear;   /* which library and layout serve the linear layers */
   int n_threads;
   int64_t n_parameters, n_vision_parameters;
   int64_t weight_bytes; /* packed, in memory; what it would be for config_only */

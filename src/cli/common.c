@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/team.h"
 #include "cli/diagnostics.h"
-#include "cli/gguf.h"
+#include "cli/gguf_path.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
 #include "cli/room.h"
@@ -23,6 +23,9 @@ static const char *const dtype_names[] = {"auto", "f32", "float32", "bf16", "bfl
 static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", NULL};
 static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEIGHTS_F32,  OMMA_WEIGHTS_F32,
                                                      OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_INT8};
+
+static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OMMA_KV_CACHE_F32, OMMA_KV_CACHE_F32,
+                                                          OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16};
 
 static const struct ommai_option machine_table[] = {
     {.name = "threads",
@@ -72,7 +75,14 @@ static const struct ommai_option weight_table[] = {
      .offset = COMMON(vision_dtype),
      .value = "TYPE",
      .choices = vision_dtype_names,
-     .help = "what the vision tower computes in; auto is as --dtype, int8 needs AVX-512 VNNI",
+     .help = "what the vision tower computes in; auto is as --dtype",
+     .initial = "auto"},
+    {.name = "kv-cache-dtype",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(kv_cache_dtype),
+     .value = "TYPE",
+     .choices = dtype_names,
+     .help = "what keys and values are kept in; auto is bf16, and f32 with --dtype f32",
      .initial = "auto"},
 };
 
@@ -193,9 +203,9 @@ static void tell(const struct ommai_common *common, const struct omma_model *mod
     ommai_warn("%s; prompts are rendered in the form of %s", info.chat_template_difference, info.chat_template);
   }
   if (!common->verbose) return;
-  ommai_note("%s: %s, in %s over %s weights, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
-             info.weights, info.kept_weights, info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads),
-             seconds);
+  ommai_note("%s: %s, in %s over %s weights, KV cache in %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory,
+             info.model_type, info.weights, info.kept_weights, info.kv_cache, info.vision_weights, info.isa, info.n_threads,
+             ommai_show_plural(info.n_threads), seconds);
   if (!config_only && !info.chat_template_difference) ommai_note("chat template: that of %s", info.chat_template);
 }
 
@@ -220,6 +230,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
                                        .mmproj = common->mmproj,
+                                       .kv_cache = kv_cache_values[common->kv_cache_dtype],
                                        .isa = ommai_common_isa(common),
                                        .n_threads = (int)common->threads,
                                        .config_only = config_only,

@@ -317,7 +317,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"reasoning-parser-plugin", VALUE, NULL, REASONING, NULL},
     {"reasoning-config", VALUE, NULL, REASONING, NULL},
     {"enable-reasoning", SWITCH, NULL, REASONING, NULL},
-    {"kv-cache-dtype", VALUE, NULL, "keys and values are kept in the type of the weights", "auto bfloat16"},
     {"language-model-only", SWITCH, NULL, "--limit-mm-per-prompt '{\"image\": 0, \"video\": 0}' does this", NULL},
     {"media-io-kwargs", VALUE, NULL, "videos come as the frames that a request wants seen", NULL},
     {"mm-encoder-only", SWITCH, NULL, DISAGG, NULL},

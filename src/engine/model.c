@@ -23,6 +23,12 @@ static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_
   return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
 }
 
+/* Keys and values are of the type that was named for the arithmetic; where none was, of 16 bits. */
+static enum omma_dtype kv_type(const struct omma_model_options *options) {
+  if (options->kv_cache == OMMA_KV_CACHE_AUTO) return options->weights == OMMA_WEIGHTS_F32 ? OMMA_F32 : OMMA_BF16;
+  return options->kv_cache == OMMA_KV_CACHE_F32 ? OMMA_F32 : OMMA_BF16;
+}
+
 static struct ommai_weight_loader make_loader(const struct omma_model *model, enum ommai_loader_mode mode,
                                               const struct ommai_checkpoint *checkpoint) {
   return (struct ommai_weight_loader){.mode = mode,
@@ -165,6 +171,9 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "weights", "weights: no such type: %d, %d", (int)options->weights,
                             (int)options->vision_weights);
   }
+  if (options->kv_cache < OMMA_KV_CACHE_AUTO || options->kv_cache > OMMA_KV_CACHE_BF16) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "kv_cache", "kv_cache: no such type: %d", (int)options->kv_cache);
+  }
   model->pin_threads = !options->no_pinning;
   model->config_only = options->config_only;
   return OMMA_OK;
@@ -187,16 +196,18 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
                                              .linear_engine = model->linear_engine};
   model->decoder = (struct ommai_decoder){.config = model->config.text,
                                           .dtype = packed_type(options->weights, model->level),
+                                          .kv_type = kv_type(options),
                                           .ops = ops,
                                           .attention = model->attention,
                                           .linear_engine = model->linear_engine};
   ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
                    &model->config.text.rope_scaling, model->config.text.mrope_section, model->config.text.mrope_interleaved);
+  if (model->decoder.dtype == OMMA_BF16 && model->decoder.kv_type == OMMA_F32) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
+                            "kv_cache: keys and values are bf16 where the language model computes in bf16; f32 goes with f32");
+  }
   model->policy = choose_weights(model, vision == OMMA_WEIGHTS_INT8);
-  if (vision != OMMA_WEIGHTS_INT8 || ommai_linear_has_format(model->linear_engine, OMMAI_FORMAT_INT8)) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "vision_weights",
-                          "vision_weights: int8 needs AVX-512 VNNI, which CPU level %s does not have here",
-                          ommai_cpu_level_name(model->level));
+  return OMMA_OK;
 }
 
 /* GGUF files are opened whole, which takes little time: sizes are counted by the types that their tensors have. */
@@ -312,6 +323,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weights = ommai_dtype_name(model->decoder.dtype),
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
+      .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,
       .n_parameters = model->n_parameters,
@@ -353,12 +365,12 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
 enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
                                       struct omma_error *error) {
   const struct ommai_decoder_config *config = &model->config.text;
-  enum omma_dtype dtype = model->decoder.dtype;
+  enum omma_dtype dtype = model->decoder.kv_type;
   if (n_tokens < 1 || n_tokens > model->max_model_len) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
                             (long long)model->max_model_len, (long long)n_tokens);
   }
-  size_t element_bytes = ommai_weight_format_bytes(kept_format(model));
+  size_t element_bytes = (size_t)ommai_weight_format_bits(kept_format(model)) / 8;
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
   *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
                                   .step_weight_bytes = ommai_decoder_step_weight_bytes(config, element_bytes),

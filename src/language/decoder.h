@@ -126,7 +126,8 @@ struct ommai_decoder_layer {
 
 struct ommai_decoder {
   struct ommai_decoder_config config;
-  enum omma_dtype dtype; /* of linear layers, q and the KV cache: f32 or bf16 */
+  enum omma_dtype dtype;   /* of linear layers and q: f32 or bf16 */
+  enum omma_dtype kv_type; /* of the KV cache: as dtype, or bf16 beside f32 */
   const struct ommai_row_ops *ops;
   const struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;

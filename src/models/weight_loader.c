@@ -83,7 +83,8 @@ struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor 
 struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
                                            int64_t n_in, bool has_bias) {
   struct ommai_weight_kind kind = loader->policy.kinds[role];
-  return (struct ommai_linear_spec){n_out, n_in, kind.format, kind.compute, has_bias};
+  return (struct ommai_linear_spec){
+      .n_out = n_out, .n_in = n_in, .format = kind.format, .compute = kind.compute, .has_bias = has_bias};
 }
 
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,

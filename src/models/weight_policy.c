@@ -17,6 +17,12 @@ struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tow
                                        [OMMAI_ROLE_TOWER_FC1] = tower,
                                        [OMMAI_ROLE_TOWER_FC2] = adding,
                                        [OMMAI_ROLE_MERGER] = adding,
-                                       [OMMAI_ROLE_TEXT] = text,
-                                       [OMMAI_ROLE_ROUTER] = {OMMAI_FORMAT_F32, OMMA_F32}}};
+                                       [OMMAI_ROLE_TEXT_QKV] = text,
+                                       [OMMAI_ROLE_TEXT_O] = text,
+                                       [OMMAI_ROLE_GATE_UP] = text,
+                                       [OMMAI_ROLE_DOWN] = text,
+                                       [OMMAI_ROLE_EXPERT] = text,
+                                       [OMMAI_ROLE_LATENT] = text,
+                                       [OMMAI_ROLE_ROUTER] = {OMMAI_FORMAT_F32, OMMA_F32},
+                                       [OMMAI_ROLE_LM_HEAD] = text}};
 }

@@ -5,7 +5,7 @@
 
 #include "linear/linear.h"
 
-/* The tower's layers one by one, the language model's together, the router of its experts apart. */
+/* What a layer is for. LATENT: what the heads of latent attention make of the compressed values. */
 enum ommai_weight_role {
   OMMAI_ROLE_PATCH_EMBED,
   OMMAI_ROLE_TOWER_QKV,
@@ -13,8 +13,14 @@ enum ommai_weight_role {
   OMMAI_ROLE_TOWER_FC1,
   OMMAI_ROLE_TOWER_FC2,
   OMMAI_ROLE_MERGER,
-  OMMAI_ROLE_TEXT,
+  OMMAI_ROLE_TEXT_QKV,
+  OMMAI_ROLE_TEXT_O,
+  OMMAI_ROLE_GATE_UP,
+  OMMAI_ROLE_DOWN,
+  OMMAI_ROLE_EXPERT,
+  OMMAI_ROLE_LATENT,
   OMMAI_ROLE_ROUTER,
+  OMMAI_ROLE_LM_HEAD,
   OMMAI_WEIGHT_ROLES
 };
 

@@ -183,6 +183,7 @@ def test_unknown_option_unlike_any(omma, words):
         (["chat", "--dtype", "int3"], "--dtype", "one of"),
         (["chat", "--dtype", "int8"], "--dtype", "int8"),
         (["serve", "--vision-dtype", "int4"], "--vision-dtype", "int8"),
+        (["serve", "--kv-cache-dtype", "fp8"], "--kv-cache-dtype", "bfloat16"),
         (["chat", "--isa", "mmx"], "--isa", "avx2"),
         (["chat", "--threads", "0"], "--threads", "from 1"),
         (["chat", "--json=yes"], "--json", "no value"),
@@ -783,18 +784,9 @@ def test_chat_threads_agree(omma, model):
     assert omma.json(*words, "--threads", "1")["token_ids"] == omma.json(*words, "--threads", "2")["token_ids"]
 
 
-@pytest.fixture
-def int8(omma, no_weights):
-    """The option for int8 towers, where this CPU can have them."""
-    done = omma("info", "--vision-dtype", "int8", "--model", no_weights)
-    if done.returncode:
-        refused(done, 1, "vision_weights", "VNNI")
-        pytest.skip(done.stderr.decode().strip())
-    return ["--vision-dtype", "int8"]
-
-
-def test_int8_tower(omma, int8, model, no_weights, pictures, tmp_path):
+def test_int8_tower(omma, model, no_weights, pictures, tmp_path):
     picture = pictures / "tile_64x64.png"
+    int8 = ["--vision-dtype", "int8"]
     words = ["--model", model, *int8]
     asked = ["--image", picture, "--prompt", "Hello", "--max-tokens", "8", "--ignore-eos", "--json"]
     answers = [omma.json("chat", *words, *asked, "--threads", threads)["token_ids"] for threads in ("1", "2")]
