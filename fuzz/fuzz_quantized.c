@@ -41,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   struct ommai_checkpoint *checkpoint = NULL;
   struct omma_error error = {.status = OMMA_OK};
   fuzz_folder_fill(files, sizeof files / sizeof *files, bytes, size);
-  enum omma_status status = ommai_quantization_read(fuzz_folder(), &ommai_default_allocator, &quantization, &error);
+  enum omma_status status = ommai_quantization_read(&(struct ommai_documents){.directory = fuzz_folder()},
+                                                    &ommai_default_allocator, &quantization, &error);
   if (status == OMMA_OK && quantization) {
     FUZZ_CHECK(ommai_quantization_description(quantization)[0]);
     status = ommai_quantization_open_checkpoint(quantization, fuzz_folder(), &ommai_default_allocator, &checkpoint, &error);

@@ -61,15 +61,12 @@ static void check_unused(struct check *check) {
 
 enum omma_status omma_model_verify(const struct omma_model *model, omma_report report, void *context,
                                    struct omma_error *error) {
-  struct ommai_quantization *quantization = NULL; /* the model's own is not for two at once */
   struct ommai_checkpoint *checkpoint = NULL;
   struct check check = {.report = report, .context = context};
   struct ommai_weight_loader loader;
   size_t count = 0;
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_quantization_read(model->directory, &model->allocator, &quantization, error), done);
-  OMMAI_TRY_GOTO(ommai_quantization_open_checkpoint(quantization, model->directory, &model->allocator, &checkpoint, error),
-                 done);
+  OMMAI_TRY_GOTO(ommai_model_open_checkpoint(model, &checkpoint, error), done);
   count = (size_t)ommai_checkpoint_count(checkpoint);
   check.checkpoint = checkpoint;
   check.wanted = ommai_allocate(&model->allocator, count, sizeof *check.wanted);
@@ -92,6 +89,5 @@ enum omma_status omma_model_verify(const struct omma_model *model, omma_report r
 done:
   ommai_release(&model->allocator, check.wanted, count, sizeof *check.wanted);
   ommai_checkpoint_close(checkpoint);
-  ommai_quantization_destroy(quantization);
   return status;
 }

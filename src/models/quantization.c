@@ -5,10 +5,9 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "models/quantization_schemes.h"
 
-enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096, MAX_VARIANTS = 4, VARIANT_SIZE = 448 };
+enum { MAX_VARIANTS = 4, VARIANT_SIZE = 448 };
 
 static const struct method {
   const char *name;
@@ -109,7 +108,7 @@ void ommai_quantization_destroy(struct ommai_quantization *quantization) {
 
 /* Places and names of old, or of other tools, that would be passed over in silence. */
 static enum omma_status refuse_other_places(const json_t *root, const char *path, struct omma_error *error) {
-  char where[MAX_PATH + 64];
+  char where[OMMAI_DOCUMENT_PATH_SIZE + 64];
   const json_t *tower = json_object_get(root, "vision_config");
   const json_t *config = json_object_get(tower, "quantization_config");
   if (config && !json_is_null(config)) {
@@ -124,7 +123,7 @@ static enum omma_status refuse_other_places(const json_t *root, const char *path
 
 static enum omma_status read_config(const json_t *root, const char *path, const struct omma_allocator *allocator,
                                     struct ommai_quantization **out, struct omma_error *error) {
-  char where[MAX_PATH + 64];
+  char where[OMMAI_DOCUMENT_PATH_SIZE + 64];
   json_t *config, *text;
   OMMAI_TRY(refuse_other_places(root, path, error));
   OMMAI_TRY(ommai_json_object(root, path, "quantization_config", false, &config, error));
@@ -138,33 +137,21 @@ static enum omma_status read_config(const json_t *root, const char *path, const 
   return config ? create(config, where, "a method without a name", allocator, out, error) : OMMA_OK;
 }
 
-/* AutoGPTQ's own file, where config.json says nothing; it need not name the method. */
-static enum omma_status read_own_file(const char *directory, const struct omma_allocator *allocator,
-                                      struct ommai_quantization **out, struct omma_error *error) {
-  char path[MAX_PATH];
-  bool found;
-  json_t *root;
-  OMMAI_TRY(ommai_file_find(path, sizeof path, directory, "quantize_config.json", &found, error));
-  if (!found) return OMMA_OK;
-  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
-  enum omma_status status = create(root, path, "gptq", allocator, out, error);
-  json_decref(root);
-  return status;
-}
-
-enum omma_status ommai_quantization_read(const char *directory, const struct omma_allocator *allocator,
+/* config.json; and where it says nothing AutoGPTQ's own file, which need not name the method. */
+enum omma_status ommai_quantization_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                          struct ommai_quantization **quantization, struct omma_error *error) {
-  char path[MAX_PATH];
+  char path[OMMAI_DOCUMENT_PATH_SIZE];
   json_t *root;
   *quantization = NULL;
-  if (!ommai_path_join(path, sizeof path, directory, "config.json")) {
-    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
-  }
-  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
+  OMMAI_TRY(ommai_document_require(documents, "config.json", allocator, path, &root, error));
   enum omma_status status = read_config(root, path, allocator, quantization, error);
   json_decref(root);
   if (status != OMMA_OK || *quantization) return status;
-  return read_own_file(directory, allocator, quantization, error);
+  OMMAI_TRY(ommai_document_find(documents, "quantize_config.json", allocator, path, &root, error));
+  if (!root) return OMMA_OK;
+  status = create(root, path, "gptq", allocator, quantization, error);
+  json_decref(root);
+  return status;
 }
 
 const char *ommai_quantization_description(const struct ommai_quantization *quantization) { return quantization->description; }

@@ -6,6 +6,7 @@
 #include <omma/host.h>
 #include <omma/status.h>
 
+#include "models/documents.h"
 #include "weights/checkpoint.h"
 
 #define OMMAI_QUANTIZATION_MAX_SCHEMES 1024
@@ -13,7 +14,7 @@
 struct ommai_quantization;
 
 /* *quantization is NULL where the checkpoint is not quantised. Errors: IO, FORMAT, UNSUPPORTED, LIMIT, MEMORY. */
-enum omma_status ommai_quantization_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_quantization_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                          struct ommai_quantization **quantization, struct omma_error *error);
 
 /* NULL is allowed. */

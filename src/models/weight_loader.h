@@ -85,8 +85,9 @@ enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, 
 /* The tensor of that name where a checkpoint is open and has it, else NULL: for names and shapes that come in dialects. */
 const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *loader, const char *name);
 
-/* A table that stays in the file and is read row by row. */
+/* A table that stays in the file and is read row by row: *data and *type; or *stored, which is NULL else. */
 enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
-                                     const void **data, enum omma_dtype *type, struct omma_error *error);
+                                     const void **data, enum omma_dtype *type, const struct ommai_stored_matrix **stored,
+                                     struct omma_error *error);
 
 #endif

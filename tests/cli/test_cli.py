@@ -754,7 +754,7 @@ def test_boxes_go_to_a_file_that_can_be_written(boxes, pictures, tmp_path):
     refused(boxes(tmp_path / "no/such/out.png", picture), 1, "no/such/out.png: cannot be written: No such file")
     refused(boxes(whole, picture), 1, "taken.png: cannot be written: Is a directory")
     refused(boxes(tmp_path / ("a" * 5000 + ".png"), picture), 1, "too long")
-    refused(boxes(tmp_path / "out.png", picture), 1, "no such directory: a model is")
+    refused(boxes(tmp_path / "out.png", picture), 1, "no such file or directory: a model is")
     if os.getuid():
         whole.chmod(0o500)
         refused(boxes(whole / "out.png", picture), 1, "cannot be written: Permission denied")
@@ -764,7 +764,7 @@ def test_boxes_go_to_a_file_that_can_be_written(boxes, pictures, tmp_path):
 def test_boxes_go_to_a_png(boxes, pictures, tmp_path):
     for name in ("out.jpg", "out", "png", "out.png.bak"):
         refused(boxes(tmp_path / name, pictures / "tile_64x64.png"), 2, f"{name}: expected a name that ends in .png")
-    refused(boxes(tmp_path / "OUT.PNG", pictures / "tile_64x64.png"), 1, "no such directory: a model is")
+    refused(boxes(tmp_path / "OUT.PNG", pictures / "tile_64x64.png"), 1, "no such file or directory: a model is")
 
 
 def test_boxes_never_replace_the_picture(boxes, pictures, tmp_path):

@@ -14,7 +14,7 @@ static enum omma_status read_text(struct test_folder *fixture, const char *name,
                                   struct ommai_quantization **out) {
   char path[TEST_PATH_SIZE];
   test_write_file(test_path(path, fixture->folder, name), text, strlen(text));
-  return ommai_quantization_read(fixture->folder, memory, out, &fixture->error);
+  return ommai_quantization_read(&(struct ommai_documents){.directory = fixture->folder}, memory, out, &fixture->error);
 }
 
 /* A quantization_config without its quant_method. */
@@ -216,7 +216,8 @@ static enum omma_status make(const struct omma_allocator *allocator, struct omma
   struct ommai_quantization *quantization = NULL;
   struct ommai_checkpoint *checkpoint = NULL;
   static const char folder[] = OMMA_TEST_DATA "/data/quantized/gptq";
-  enum omma_status status = ommai_quantization_read(folder, allocator, &quantization, error);
+  enum omma_status status =
+      ommai_quantization_read(&(struct ommai_documents){.directory = folder}, allocator, &quantization, error);
   if (status == OMMA_OK) status = ommai_quantization_open_checkpoint(quantization, folder, allocator, &checkpoint, error);
   ommai_checkpoint_close(checkpoint);
   ommai_quantization_destroy(quantization);

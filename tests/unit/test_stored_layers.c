@@ -42,7 +42,8 @@ static const struct {
 
 static enum omma_status open_folder(const char *folder, struct ommai_quantization **quantization,
                                     struct ommai_checkpoint **checkpoint, struct omma_error *error) {
-  enum omma_status status = ommai_quantization_read(folder, memory, quantization, error);
+  enum omma_status status =
+      ommai_quantization_read(&(struct ommai_documents){.directory = folder}, memory, quantization, error);
   if (status != OMMA_OK) return status;
   status = ommai_quantization_open_checkpoint(*quantization, folder, memory, checkpoint, error);
   if (status != OMMA_OK) ommai_quantization_destroy(*quantization);
