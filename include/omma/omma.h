@@ -76,6 +76,7 @@ struct omma_model_options {
   /* A JSON object with keys of that file that count before it, such as {"temperature": 0.5}; null as a value: as if the file did not
    * have the key. A max_new_tokens here is max_tokens_limit as well. NULL: none. */
   const char *override_generation_config;
+  const char *mmproj; /* of a model in GGUF files: the file with the vision tower; NULL: it lies in the same directory */
   const struct omma_allocator *allocator;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
@@ -85,7 +86,8 @@ struct omma_model_options {
   void *before_weights_context;
 };
 
-/* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json, the chat
+/* Opens a model: a GGUF file (MODEL.gguf, or the first of its parts, MODEL-00001-of-0000N.gguf) with options->mmproj; a directory that holds
+ * one such model and its mmproj; or a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json, the chat
  * template, model.safetensors (or the index and its shards). Every key and every tensor's shape is checked before weights are packed.
  * Weights are packed once and the pages of their files released. With config_only all but config.json may be missing: the family's
  * published values stand for preprocessor_config.json (omma_model_info tells), and only plans are made then. Errors: IO, FORMAT,
@@ -108,9 +110,10 @@ struct omma_model_info {
   const char *vision_weights; /* likewise of the tower, or "int8" */
   /* How the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types; "int8" or "int4" by quantization. */
   const char *kept_weights;
-  int64_t kept_group;   /* of "int4": inputs that share a scale; else 0 */
-  const char *kv_cache; /* how keys and values are kept, "f32" or "bf16" */
-  const char *linear;   /* which library and layout serve the linear layers */
+  int64_t kept_group;       /* of "int4": inputs that share a scale; else 0 */
+  const char *quantization; /* how the checkpoint is quantised, "awq: 4-bit integers in groups of 128"; NULL where it is not */
+  const char *kv_cache;     /* how keys and values are kept, "f32" or "bf16" */
+  const char *linear;       /* which library and layout serve the linear layers */
   int n_threads;
   int64_t n_parameters, n_vision_parameters;
   int64_t weight_bytes; /* packed, in memory; what it would be for config_only */

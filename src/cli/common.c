@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/team.h"
 #include "cli/diagnostics.h"
-#include "cli/gguf_refused.h"
+#include "cli/gguf_path.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
 #include "cli/room.h"
@@ -58,8 +58,9 @@ static const struct ommai_option model_table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = COMMON(model),
      .value = "DIR",
-     .help = "a Hugging Face directory: config.json, tokenizer.json, *.safetensors",
+     .help = "a Hugging Face directory: config.json, tokenizer.json, *.safetensors; or a GGUF file",
      .otherwise = "the demo model"},
+    OMMAI_MMPROJ_OPTION(COMMON(mmproj)),
 };
 
 static const struct ommai_option weight_table[] = {
@@ -178,27 +179,23 @@ int ommai_common_threads(const struct ommai_common *common) {
 
 /* Says why `path` is no model. `found` is NULL where nothing is there. */
 static int refuse_model(const char *path, const struct stat *found) {
-  static const char wanted[] = "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors";
-  if (!found) return ommai_failed("model: %s: no such directory: %s; nothing is downloaded", path, wanted);
-  if (ommai_is_gguf(path)) {
-    return ommai_failed(
-        "model: %s: %s, the format of llama.cpp and ollama, which is not read here: %s: download the original "
-        "that the GGUF file was made from",
-        path, S_ISDIR(found->st_mode) ? "a directory of GGUF files" : "a GGUF file", wanted);
-  }
+  static const char wanted[] =
+      "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors, or a GGUF file with its "
+      "--mmproj";
+  if (!found) return ommai_failed("model: %s: no such file or directory: %s; nothing is downloaded", path, wanted);
   if (ommai_path_ends_with(path, ".json")) {
     return ommai_failed(
         "model: %s: a file: a model's configuration must be called config.json and stand in a directory, which is the model",
         path);
   }
-  return ommai_failed("model: %s: not a directory: %s", path, wanted);
+  return ommai_failed("model: %s: neither a directory nor a GGUF file: %s", path, wanted);
 }
 
 int ommai_check_model_path(const struct ommai_common *common) {
   struct stat found;
   if (!common->model) return OMMAI_EXIT_DONE;
   bool there = stat(common->model, &found) == 0;
-  if (there && S_ISDIR(found.st_mode) && !ommai_is_gguf(common->model)) return OMMAI_EXIT_DONE;
+  if (there && (S_ISDIR(found.st_mode) || ommai_is_gguf(common->model))) return OMMAI_EXIT_DONE;
   return refuse_model(common->model, there ? &found : NULL);
 }
 
@@ -255,6 +252,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
                                        .quantization = quantization_names[common->quantization],
+                                       .mmproj = common->mmproj,
                                        .kv_cache = kv_cache_values[common->kv_cache_dtype],
                                        .isa = ommai_common_isa(common),
                                        .n_threads = (int)common->threads,

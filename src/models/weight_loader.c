@@ -141,7 +141,9 @@ static enum omma_status open_part(struct ommai_weight_loader *loader, const stru
   tensors[1] = (struct ommai_loader_tensor){0};
   if (!part->has_bias) return OMMA_OK;
   snprintf(name, sizeof name, "%s.bias", part->prefix);
-  return ommai_loader_open(loader, name, 1, shape, &tensors[1], error);
+  OMMAI_TRY(ommai_loader_open(loader, name, 1, shape, &tensors[1], error));
+  if (!tensors[1].tensor || tensors[1].tensor->type != OMMAI_TENSOR_QUANTISED) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "tensor %s: expected F32, BF16 or F16, found a quantised vector", name);
 }
 
 enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
@@ -171,11 +173,13 @@ const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *l
 }
 
 enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
-                                     const void **data, enum omma_dtype *type, struct omma_error *error) {
+                                     const void **data, enum omma_dtype *type, const struct ommai_stored_matrix **stored,
+                                     struct omma_error *error) {
   const struct ommai_tensor *tensor;
   OMMAI_TRY(meet(loader, name, n_dims, shape, &tensor, error));
   if (!tensor) return OMMA_OK;
   OMMAI_TRY(dtype_of(tensor, type, error));
   *data = tensor->data;
+  *stored = tensor->stored;
   return OMMA_OK;
 }

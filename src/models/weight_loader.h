@@ -69,7 +69,7 @@ enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const cha
                                    struct ommai_loader_tensor *out, struct omma_error *error);
 void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_loader_tensor *tensor);
 
-/* The matrix [n_out][...] that begins `first` elements into the tensor; transposed: [...][n_out], which QUANTISED tensors cannot be. */
+/* The matrix [n_out][...] that begins `first` elements into the tensor; transposed: [...][n_out]. */
 struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
                                                bool transposed);
 
@@ -86,8 +86,9 @@ enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, 
 /* The tensor of that name where a checkpoint is open and has it, else NULL: for names and shapes that come in dialects. */
 const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *loader, const char *name);
 
-/* A table that stays in the file and is read row by row. */
+/* A table that stays in the file and is read row by row: *data and *type; or *stored, which is NULL else. */
 enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
-                                     const void **data, enum omma_dtype *type, struct omma_error *error);
+                                     const void **data, enum omma_dtype *type, const struct ommai_stored_matrix **stored,
+                                     struct omma_error *error);
 
 #endif
