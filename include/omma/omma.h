@@ -60,7 +60,9 @@ struct omma_model_options {
   /* What the language model's matrices are packed as, vLLM's --quantization. NULL or "none": as the checkpoint has them. "int8": 8 bits with
    * a scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of so
    * many. Inputs are brought to 8 bits row by row, sums are whole numbers, activations and the KV cache stay as `weights` says. The output
-   * layer and the heads of latent attention have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. */
+   * layer and the heads of latent attention have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. What a
+   * checkpoint is already ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named, which changes nothing; any other is refused.
+   * Layers that it stores as integers are kept as such unless `weights` is F32. */
   const char *quantization;
   const char *isa;           /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
   int n_threads;             /* 0: as many as the process may use CPUs */
