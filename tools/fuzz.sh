@@ -4,7 +4,7 @@
 # random. New inputs that reach new code are kept in build/fuzz/corpus. Ends with one line 'N passed, N failed'.
 set -u
 cd "$(dirname "$0")/.."
-targets="attention_plan attention_run chat chat_template gguf loadtest model picture request safetensors sampler terminal text tokenizer"
+targets="attention_plan attention_run chat chat_template gguf gguf_model loadtest model picture request safetensors sampler terminal text tokenizer"
 usage="usage: tools/fuzz.sh [--seconds N] [TARGET...]
   --seconds N  for each target (default 600); two targets run at a time
   TARGET       $targets (default: all)"
