@@ -15,7 +15,8 @@
 enum {
   PANEL = OMMAI_PANEL_COLUMNS,
   PANEL_VECTORS = PANEL / LANES,
-  BLOCK_K = 128,
+  BLOCK_K = 128, /* of a group that is long */
+  MAX_K = OMMAI_INTEGER_MAX_GROUP,
   LINE = 4 * PANEL, /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
   VECTOR = 4 * LANES,
   MOST_ROWS = 6,
@@ -72,7 +73,7 @@ OMMAI_INLINE void finish(const struct integer_block *block, int column, const in
 
 /* Rows' inputs, widened and paired as the weights are. */
 struct pairs {
-  int16_t x[MOST_ROWS][BLOCK_K];
+  int16_t x[MOST_ROWS][MAX_K];
 };
 
 OMMAI_INLINE void pair_rows(const struct integer_block *block, struct pairs *pairs) {
@@ -152,7 +153,7 @@ OMMAI_INLINE void rows_s8(const struct integer_block *block, const int16_t *stri
 }
 
 static void block_s8(const struct integer_block *block) {
-  int16_t strip[BLOCK_K * PANEL];
+  int16_t strip[MAX_K * PANEL];
   bool is_wide = block->n_rows >= STRIP_FROM_ROWS;
   if (is_wide) widen(block, strip);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
@@ -239,7 +240,7 @@ static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_i
 }
 
 static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
-  integer_for_each_block(panel, rows, 4, 0, 256, sums, block_u4);
+  integer_for_each_block(panel, rows, 4, 0, MAX_K, sums, block_u4);
 }
 
 #endif
