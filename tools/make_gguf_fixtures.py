@@ -67,11 +67,14 @@ def write_types(path):
 
 
 def cut(source, target):
-    """The file's keys, and of every tensor the first values of the first rows."""
+    """The file's keys, and of every tensor the first values of the first rows; tables that a model's sizes follow from keep their rows."""
     reader = gguf.GGUFReader(source)
     writer = copy_keys(reader, target)
     for tensor in reader.tensors:
-        writer.add_tensor(tensor.name, np.ascontiguousarray(tensor.data[(slice(4),) * tensor.data.ndim]))
+        places = [slice(4)] * tensor.data.ndim
+        if tensor.name in ("token_embd.weight", "v.position_embd.weight"):
+            places[0] = slice(None)
+        writer.add_tensor(tensor.name, np.ascontiguousarray(tensor.data[tuple(places)]))
     finish(writer)
     return target.read_bytes()
 
