@@ -56,8 +56,8 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
 /* A weight matrix [n_out][n_in] and its bias [n_out] or NULL. Either `weight`: row-major (transposed: [n_in][n_out]), of f32, bf16 or f16 at
- * any address (mmapped files are not aligned); or, where `stored` is set, that matrix's outputs from first_output on. Read during
- * ommai_linear_create only. */
+ * any address (mmapped files are not aligned); or, where `stored` is set, that matrix's outputs from first_output on (transposed: n_in of its
+ * outputs, of which each has one input of every output here). Read during ommai_linear_create only. */
 struct ommai_linear_source {
   const void *weight;
   enum omma_dtype type;

@@ -122,7 +122,8 @@ enum omma_status ommai_decoder_load_ends(struct ommai_weight_loader *loader, con
   char embedding[OMMAI_DECODER_PREFIX_SIZE], name[NAME_SIZE];
   snprintf(embedding, sizeof embedding, "%s.embed_tokens", prefix);
   snprintf(name, sizeof name, "%s.weight", embedding);
-  OMMAI_TRY(ommai_loader_mapped(loader, name, 2, table, &decoder->embedding, &decoder->embedding_type, error));
+  OMMAI_TRY(ommai_loader_mapped(loader, name, 2, table, &decoder->embedding, &decoder->embedding_type,
+                                &decoder->embedding_stored, error));
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "norm.weight", config->hidden_size, &decoder->final_norm, error));
   struct ommai_linear_part part = {.n_out = config->vocab_size};
   snprintf(part.prefix, sizeof part.prefix, "%s", config->tied_embeddings ? embedding : head);
