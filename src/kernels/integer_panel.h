@@ -19,6 +19,7 @@
 
 #include "kernels/few_rows.h"
 
+#define OMMAI_INTEGER_MAX_GROUP 256    /* where there are several */
 #define OMMAI_INTEGER_GROUP_STEP 16    /* groups are multiples of this many inputs */
 #define OMMAI_INTEGER_MAX_INPUTS 65536 /* sums of this many products stay below 2^31 */
 

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "kernels/integer_panel.h"
 
-/* Some inputs of one group, and rows. Between the blocks of a group, `sums` holds 32-bit integers. */
+/* Some inputs of one group, and rows. Between the blocks of the only group, `sums` holds 32-bit integers. */
 struct integer_block {
   const struct ommai_integer_panel *panel;
   const uint8_t *weights; /* from the block's first input on */
@@ -31,14 +31,14 @@ static inline struct integer_block integer_block_rows(const struct integer_block
   return some;
 }
 
-/* Calls run for every block, in order: whole groups where there are at most few_rows rows, else of at most block_k inputs. element_bits: of
- * a weight. */
+/* Calls run for every block, in order: whole groups, but where there is one only and more than few_rows rows, of at most block_k inputs.
+ * element_bits: of a weight. */
 static inline void integer_for_each_block(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,
                                           int element_bits, int64_t few_rows, int64_t block_k, float *sums,
                                           void (*run)(const struct integer_block *block)) {
   for (int64_t g = 0; g < panel->n_groups; g++) {
     int64_t begin = g * panel->group, end = ommai_integer_group_end(panel, g);
-    int64_t step = rows->n_rows <= few_rows ? end - begin : block_k;
+    int64_t step = panel->n_groups > 1 || rows->n_rows <= few_rows ? end - begin : block_k;
     struct integer_block block = {.panel = panel,
                                   .stride = rows->stride,
                                   .n_rows = rows->n_rows,
@@ -57,6 +57,23 @@ static inline void integer_for_each_block(const struct ommai_integer_panel *pane
       run(&block);
     }
   }
+}
+
+/* The next block's weights, on their way into the second level of cache while many rows pass over this one: they are read in a burst, which
+ * the machine does not foresee. May run past the end of the weights. */
+struct integer_coming {
+  const uint8_t *at;
+  int64_t bytes; /* for each group of rows */
+};
+
+static inline struct integer_coming integer_coming(const struct integer_block *block, int element_bits, int most_rows) {
+  int64_t bytes = block->n_k * OMMAI_PANEL_COLUMNS * element_bits / 8;
+  return (struct integer_coming){block->weights + bytes, bytes / ommai_div_up(block->n_rows, most_rows) + 64};
+}
+
+static inline void integer_prefetch(struct integer_coming *coming) {
+  for (int64_t done = 0; done < coming->bytes; done += 64) __builtin_prefetch(coming->at + done, 0, 2);
+  coming->at += coming->bytes / 64 * 64;
 }
 
 /* How many of the rows that are left go together: as many as registers hold, but two of middling size at the end rather than a small one. */
