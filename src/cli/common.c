@@ -88,8 +88,8 @@ static const struct ommai_option weight_table[] = {
      .value = "METHOD",
      .choices = quantization_names,
      .help = "what the language model's weights become when they are loaded: int8 with a scale for each output, int4 with a "
-             "scale for each "
-             "64 inputs (-g32, -g64, -g128: for each so many); less memory and faster answers, see docs/quantization.md",
+             "scale for each 64 inputs (-g32, -g64, -g128: for each so many); what the checkpoint is already changes nothing, "
+             "anything else is refused: docs/quantization.md",
      .initial = "none"},
     {.name = "kv-cache-dtype",
      .type = OMMAI_OPTION_CHOICE,
