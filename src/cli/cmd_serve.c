@@ -29,7 +29,8 @@ struct values {
   bool metrics_without_key;
   const char *allowed_origins, *allowed_methods, *allowed_headers;
   bool allow_credentials;
-  bool trust_media_uuids;
+  bool trust_media_uuids, no_page;
+  const char *root_path;
   int64_t max_total_body_bytes, max_connections, max_connections_per_address;
   int64_t idle_timeout, head_timeout, body_timeout, min_body_rate, shutdown_timeout;
   bool enable_log_requests, disable_log_requests, disable_access_log;
@@ -136,6 +137,8 @@ static int serve_with(const struct values *values, const struct ommai_strings *a
                                         .n_api_keys = held->keys.keys.count,
                                         .metrics_without_key = values->metrics_without_key,
                                         .trust_media_uuids = values->trust_media_uuids,
+                                        .no_page = values->no_page,
+                                        .root_path = values->root_path,
                                         .log = log_line,
                                         .log_json = values->log_format == FORMAT_JSON,
                                         .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
@@ -192,6 +195,12 @@ static const struct ommai_option table[] = {
      .high = 65535,
      .initial = "8000",
      .help = "port to listen on; 0: any free one"},
+    {.name = "root-path",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(root_path),
+     .value = "PATH",
+     .help = "what a proxy's addresses have before /v1, such as /models; requests are served with it and without"},
+    {.name = "no-page", .type = OMMAI_OPTION_FLAG, .offset = AT(no_page), .help = "serve no web page at /"},
     {.name = "trust-media-uuids",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(trust_media_uuids),
