@@ -13,7 +13,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
-#include "cli/gguf.h"
+#include "cli/gguf_path.h"
 #include "cli/inputs.h"
 #include "cli/json_out.h"
 #include "cli/paths.h"

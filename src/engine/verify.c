@@ -75,7 +75,7 @@ enum omma_status omma_model_verify(const struct omma_model *model, omma_report r
   struct ommai_weight_loader loader;
   size_t count = 0;
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_checkpoint_open(model->directory, &model->allocator, &checkpoint, error), done);
+  OMMAI_TRY_GOTO(ommai_model_open_checkpoint(model, &checkpoint, error), done);
   count = (size_t)ommai_checkpoint_count(checkpoint);
   check.checkpoint = checkpoint;
   check.wanted = ommai_allocate(&model->allocator, count, sizeof *check.wanted);

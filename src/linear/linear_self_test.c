@@ -94,7 +94,7 @@ enum omma_status ommai_linear_self_test(enum ommai_cpu_level level, struct omma_
   OMMAI_TRY_GOTO(ommai_linear_engine_create(level, 1, &ommai_default_allocator, &engine, error), done);
   OMMAI_TRY_GOTO(check_type(engine, data, OMMA_F32, error), done);
   OMMAI_TRY_GOTO(check_type(engine, data, OMMA_BF16, error), done);
-  if (ommai_linear_has_format(engine, OMMAI_FORMAT_INT8)) status = check_int8(engine, data, error);
+  status = check_int8(engine, data, error);
 done:
   ommai_linear_engine_destroy(engine);
   ommai_release(&ommai_default_allocator, data, 1, sizeof *data);

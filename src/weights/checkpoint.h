@@ -1,4 +1,5 @@
-/* The weights of a model directory: model.safetensors, or the shards that model.safetensors.index.json lists. */
+/* The weights of a model: model.safetensors of a directory, or the shards that model.safetensors.index.json lists; or tensors that
+ * something else has found and named. */
 #ifndef OMMAI_WEIGHTS_CHECKPOINT_H
 #define OMMAI_WEIGHTS_CHECKPOINT_H
 
@@ -23,7 +24,13 @@ struct ommai_checkpoint;
 enum omma_status ommai_checkpoint_open(const char *directory, const struct omma_allocator *allocator,
                                        struct ommai_checkpoint **checkpoint, struct omma_error *error);
 
-/* NULL is allowed. All tensors become invalid. */
+/* Tensors from elsewhere, GGUF files say, as a checkpoint: they are not copied and must live as long. `name` stands for the directory.
+ * Errors: FORMAT for a name that is there twice; MEMORY. */
+enum omma_status ommai_checkpoint_gather(const char *name, const struct ommai_tensor *tensors, int64_t n_tensors,
+                                         const struct omma_allocator *allocator, struct ommai_checkpoint **checkpoint,
+                                         struct omma_error *error);
+
+/* NULL is allowed. All tensors of files that this opened become invalid. */
 void ommai_checkpoint_close(struct ommai_checkpoint *checkpoint);
 
 const char *ommai_checkpoint_directory(const struct ommai_checkpoint *checkpoint);

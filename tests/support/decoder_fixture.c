@@ -162,7 +162,7 @@ void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kin
   memset(fixture, 0, sizeof *fixture);
   struct ommai_decoder *decoder = &fixture->decoder;
   decoder->config = make_config(kind);
-  decoder->dtype = dtype;
+  decoder->dtype = decoder->kv_type = dtype;
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
   assert_ok(omma_attention_context_create(NULL, &fixture->context, &error), &error);
   assert_ok(ommai_linear_engine_create(level, n_workers, &ommai_default_allocator, &decoder->linear_engine, &error), &error);

@@ -16,7 +16,8 @@
 
 static enum omma_status read_folder(const char *folder, struct ommai_model_config *config, struct omma_error *error) {
   const struct ommai_family *family;
-  return ommai_model_config_read(folder, false, &ommai_default_allocator, &family, config, error);
+  return ommai_model_config_read(&(struct ommai_documents){.directory = folder}, false, &ommai_default_allocator, &family,
+                                 config, error);
 }
 
 static void golden_config(const char *model, struct ommai_model_config *config) {
@@ -607,7 +608,9 @@ static void the_tokenizers_eos_ends_answers_too(void **state) {
   assert_true(ommai_tokenizer_find(tokenizer, "<|im_end|>", &end) && ommai_tokenizer_find(tokenizer, "<|endoftext|>", &other));
   struct ommai_generation_config g = {0};
   fixture_copy_config("qwen3_vl_tied", folder); /* without tokenizer_config.json */
-  assert_ok(ommai_generation_config_add_eos(folder, &ommai_default_allocator, tokenizer, &g, &error), &error);
+  assert_ok(ommai_generation_config_add_eos(&(struct ommai_documents){.directory = folder}, &ommai_default_allocator, tokenizer,
+                                            &g, &error),
+            &error);
   assert_int_equal(g.n_stop_tokens, 0);
   static const char *const texts[] = {"{\"eos_token\": \"<|im_end|>\"}", "{\"eos_token\": {\"content\": \"<|im_end|>\"}}",
                                       "{\"eos_token\": \"no such\"}", "{\"eos_token\": 3}", "{\"eos_token\": null}"};
@@ -615,14 +618,17 @@ static void the_tokenizers_eos_ends_answers_too(void **state) {
     g = (struct ommai_generation_config){.n_stop_tokens = 1, .stop_tokens = {other}};
     write_text(folder, "tokenizer_config.json", texts[i]);
     for (int twice = 0; twice < 2; twice++) {
-      assert_ok(ommai_generation_config_add_eos(folder, &ommai_default_allocator, tokenizer, &g, &error), &error);
+      assert_ok(ommai_generation_config_add_eos(&(struct ommai_documents){.directory = folder}, &ommai_default_allocator,
+                                                tokenizer, &g, &error),
+                &error);
       assert_int_equal(g.n_stop_tokens, i < 2 ? 2 : 1);
       assert_int_equal(g.stop_tokens[g.n_stop_tokens - 1], i < 2 ? end : other);
     }
   }
   write_text(folder, "tokenizer_config.json", "{");
-  assert_fails(ommai_generation_config_add_eos(folder, &ommai_default_allocator, tokenizer, &g, &error), OMMA_ERROR_FORMAT,
-               "tokenizer_config.json", &error);
+  assert_fails(ommai_generation_config_add_eos(&(struct ommai_documents){.directory = folder}, &ommai_default_allocator,
+                                               tokenizer, &g, &error),
+               OMMA_ERROR_FORMAT, "tokenizer_config.json", &error);
   test_folder_remove(folder);
   ommai_tokenizer_destroy(tokenizer);
 }
