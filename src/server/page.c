@@ -42,10 +42,11 @@ enum omma_status ommai_page_create(const struct omma_allocator *allocator, struc
       "default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src blob: data:; connect-src 'self'; "
       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
       style, script);
-  const struct ommai_header headers[OMMAI_PAGE_HEADERS + 1] = {
-      {"Content-Security-Policy", made->policy},   {MHD_HTTP_HEADER_ETAG, made->etag},
-      {MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"}, {"X-Content-Type-Options", "nosniff"},
-      {"Referrer-Policy", "no-referrer"},          {"Cross-Origin-Opener-Policy", "same-origin"}};
+  const struct ommai_header headers[OMMAI_PAGE_HEADERS + 1] = {{"Content-Security-Policy", made->policy},
+                                                               {MHD_HTTP_HEADER_ETAG, made->etag},
+                                                               {MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"},
+                                                               {"X-Content-Type-Options", "nosniff"},
+                                                               {"Referrer-Policy", "no-referrer"}};
   memcpy(made->headers, headers, sizeof headers);
   *page = made;
   return OMMA_OK;

@@ -8,7 +8,7 @@
 
 #include "server/exchange.h"
 
-#define OMMAI_PAGE_HEADERS 6
+#define OMMAI_PAGE_HEADERS 5
 #define OMMAI_PAGE_HASH_SIZE 45 /* 32 bytes in base64, and the end */
 
 struct ommai_page {

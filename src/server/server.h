@@ -24,7 +24,7 @@ struct omma_server_options {
 
   const char *const *served_model_names; /* the first is used in replies that name none; none: last part of the model's path */
   size_t n_served_model_names;
-  /* One of them is asked for as `Authorization: Bearer KEY` on all paths but /health, /ping and /version; none: open. Only hashes are
+  /* One of them is asked for as `Authorization: Bearer KEY` on all paths but /health, /ping, /version and the page; none: open. Only hashes are
    * kept. An empty key is refused. */
   const char *const *api_keys;
   size_t n_api_keys;

@@ -4,15 +4,12 @@
 
 One browser serves all tests; each has a tab of its own, and none may leave anything in the browser's console."""
 
-import os
 import pathlib
-import shutil
 import sys
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
+from browser import start_browser
 from page import Page
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -30,18 +27,6 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     for name in ("real_too", "real_only"):  # of tests/server, whose helpers are used here
         config.addinivalue_line("markers", f"{name}: see tests/server/conftest.py")
-
-
-def start_browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    flags = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run"]
-    if os.geteuid() == 0:
-        flags.append("--no-sandbox")
-    for flag in flags:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
 
 
 @pytest.fixture(scope="session")

@@ -191,6 +191,7 @@ def test_a_phone(demo, open_page):
 
 def test_by_keys_alone(demo, open_page):
     page = open_page(demo)
+    page.be_greedy()
     page.attach(PICTURES / "cross.png")
     assert page.focused() == "Question"
     page.press("What shape", Keys.SHIFT, Keys.ENTER, Keys.SHIFT, "is this?")
