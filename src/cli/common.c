@@ -159,6 +159,16 @@ const char *ommai_common_isa(const struct ommai_common *common) {
   return common->isa < 0 ? NULL : ommai_isa_names[common->isa];
 }
 
+static int index_of(const char *const *names, const char *name) {
+  int index = 0;
+  while (strcmp(names[index], name) != 0) index++;
+  return index;
+}
+
+int ommai_common_dtype(const char *name) { return index_of(dtype_names, name); }
+
+int ommai_common_quantization(const char *name) { return index_of(quantization_names, name); }
+
 struct omma_image_options ommai_common_image_options(const struct ommai_common *common) {
   return (struct omma_image_options){.min_pixels = common->min_pixels, .max_pixels = common->max_pixels};
 }
@@ -241,8 +251,8 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   struct omma_error error;
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
-                                       .mmproj = common->mmproj,
                                        .quantization = quantization_names[common->quantization],
+                                       .mmproj = common->mmproj,
                                        .kv_cache = kv_cache_values[common->kv_cache_dtype],
                                        .isa = ommai_common_isa(common),
                                        .n_threads = (int)common->threads,

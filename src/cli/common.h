@@ -43,6 +43,10 @@ extern const char *const ommai_isa_names[];
 /* The chosen level's name, or NULL for the best. */
 const char *ommai_common_isa(const struct ommai_common *common);
 
+/* Values of --dtype and --quantization by their names, which must be some. */
+int ommai_common_dtype(const char *name);
+int ommai_common_quantization(const char *name);
+
 /* The limits of resized pictures. */
 struct omma_image_options ommai_common_image_options(const struct ommai_common *common);
 

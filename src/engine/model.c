@@ -92,8 +92,13 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
 
 enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, struct ommai_checkpoint **checkpoint,
                                              struct omma_error *error) {
+  struct ommai_quantization *quantization; /* the model's own is not for two threads at once */
   if (model->gguf) return ommai_gguf_model_checkpoint(model->gguf, checkpoint, error);
-  return ommai_checkpoint_open(model->directory, &model->allocator, checkpoint, error);
+  OMMAI_TRY(ommai_quantization_read(&model->documents, &model->allocator, &quantization, error));
+  enum omma_status status =
+      ommai_quantization_open_checkpoint(quantization, model->directory, &model->allocator, checkpoint, error);
+  ommai_quantization_destroy(quantization);
+  return status;
 }
 
 static enum omma_status pack_weights(struct omma_model *model, const struct omma_model_options *options,
@@ -249,6 +254,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(open_source(model, options, error));
   OMMAI_TRY(ommai_model_config_read(&model->documents, options->config_only, &model->allocator, &model->family, &model->config,
                                     error));
+  OMMAI_TRY(ommai_quantization_read(&model->documents, &model->allocator, &model->quantization, error));
   OMMAI_TRY(choose_limits(model, options, error));
   OMMAI_TRY(read_chat_template(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
@@ -314,6 +320,7 @@ void omma_model_close(struct omma_model *model) {
   ommai_decoder_free(&model->decoder, &model->allocator);
   ommai_checkpoint_close(model->checkpoint);
   ommai_gguf_model_close(model->gguf);
+  ommai_quantization_destroy(model->quantization);
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
   ommai_tokenizer_destroy(model->tokenizer);
@@ -344,6 +351,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
       .kept_group = model->policy.kinds[OMMAI_ROLE_GATE_UP].group,
+      .quantization = model->quantization ? ommai_quantization_description(model->quantization) : NULL,
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,

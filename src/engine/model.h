@@ -10,6 +10,7 @@
 #include "kernels/cpu.h"
 #include "models/family.h"
 #include "models/gguf_model.h"
+#include "models/quantization.h"
 #include "text/tokenizer.h"
 #include "weights/checkpoint.h"
 
@@ -28,6 +29,7 @@ struct omma_model {
   struct ommai_pixel_budget *pixel_budget; /* of resized pictures */
   const struct ommai_family *family;
   struct ommai_model_config config;
+  struct ommai_quantization *quantization; /* NULL where the checkpoint is not quantised */
   struct ommai_chat_choice chat;
   enum omma_chat_template_use chat_use;
   int64_t max_model_len;

@@ -20,35 +20,6 @@ static enum omma_dtype stored_type(const json_t *root) {
   return OMMA_BF16;
 }
 
-/* Weights of such checkpoints are no numbers to be read as they are. */
-static enum omma_status refuse_quantized(const json_t *object, const char *where, struct omma_error *error) {
-  static const char *const keys[] = {"quantization_config", "compression_config"};
-  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-    json_t *quantized;
-    const char *method = "a method without a name";
-    OMMAI_TRY(ommai_json_object(object, where, keys[i], false, &quantized, error));
-    if (!quantized) continue;
-    OMMAI_TRY(ommai_json_string(quantized, where, "quant_method", false, &method, error));
-    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, keys[i],
-                            "%s: %s: %.60s is not supported; take the checkpoint that it was made from, in bf16, f16 or f32 "
-                            "(int8 for the vision tower is made from that when it is opened)",
-                            where, keys[i], method);
-  }
-  return OMMA_OK;
-}
-
-static enum omma_status refuse_quantized_parts(const json_t *root, const char *path, struct omma_error *error) {
-  static const char *const parts[] = {"text_config", "vision_config"};
-  char where[OMMAI_DOCUMENT_PATH_SIZE + 32];
-  OMMAI_TRY(refuse_quantized(root, path, error));
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    const json_t *part = json_object_get(root, parts[i]);
-    snprintf(where, sizeof where, "%s: %s", path, parts[i]);
-    if (json_is_object(part)) OMMAI_TRY(refuse_quantized(part, where, error));
-  }
-  return OMMA_OK;
-}
-
 static enum omma_status parse(const json_t *root, const struct ommai_documents *documents, const char *path, bool may_assume,
                               const struct omma_allocator *allocator, const struct ommai_family **family,
                               struct ommai_model_config *config, struct omma_error *error) {
@@ -61,7 +32,6 @@ static enum omma_status parse(const json_t *root, const struct ommai_documents *
   }
   snprintf(config->model_type, sizeof config->model_type, "%s", model_type);
   config->stored_type = stored_type(root);
-  OMMAI_TRY(refuse_quantized_parts(root, path, error));
   OMMAI_TRY((*family)->parse_config(root, path, config, error));
   const struct ommai_published_processor *published = may_assume ? (*family)->published : NULL;
   OMMAI_TRY(ommai_picture_config_read(documents, allocator, published, (*family)->defaults, &config->vision, &config->picture,

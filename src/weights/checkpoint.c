@@ -18,7 +18,9 @@ struct ommai_checkpoint {
   size_t n_files;
   struct ommai_safetensors **files; /* [n_files] */
   int64_t n_tensors;
-  const struct ommai_tensor **sorted; /* [n_tensors], by name */
+  int64_t sorted_capacity;
+  const struct ommai_tensor **sorted; /* [sorted_capacity], of which n_tensors are in use, by name */
+  struct ommai_stored_layers *layers; /* NULL where none were looked for */
   uint64_t total_bytes;
 };
 
@@ -158,7 +160,7 @@ static const char *file_path(const struct ommai_checkpoint *self, const struct o
 static enum omma_status allocate_index(struct ommai_checkpoint *self, int64_t n_tensors, struct omma_error *error) {
   self->sorted = ommai_allocate(&self->allocator, (size_t)n_tensors, sizeof *self->sorted);
   if (!self->sorted) return fail_memory(self, "the table of tensors", (size_t)n_tensors * sizeof *self->sorted, error);
-  self->n_tensors = n_tensors;
+  self->n_tensors = self->sorted_capacity = n_tensors;
   return OMMA_OK;
 }
 
@@ -230,10 +232,36 @@ failed:
   return status;
 }
 
+/* Keeps the tensors that are no parts of layers and adds those that stand for layers, of which each has a part at least. */
+static void list_layers(struct ommai_checkpoint *self, const bool *used) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < self->n_tensors; i++) {
+    if (!used[i]) self->sorted[n++] = self->sorted[i];
+  }
+  for (int64_t i = 0; i < ommai_stored_layers_count(self->layers); i++) {
+    self->sorted[n++] = ommai_stored_layers_at(self->layers, i);
+  }
+  self->n_tensors = n;
+  ommai_tensor_index_sort(self->sorted, n);
+}
+
+enum omma_status ommai_checkpoint_read_quantised(struct ommai_checkpoint *checkpoint, ommai_storage_lookup lookup,
+                                                 void *context, struct omma_error *error) {
+  size_t count = (size_t)checkpoint->n_tensors;
+  bool *used = ommai_allocate(&checkpoint->allocator, count, sizeof *used);
+  if (!used) return fail_memory(checkpoint, "the table of quantised layers", count, error);
+  enum omma_status status = ommai_stored_layers_create(checkpoint->sorted, checkpoint->n_tensors, used, lookup, context,
+                                                       &checkpoint->allocator, &checkpoint->layers, error);
+  if (status == OMMA_OK) list_layers(checkpoint, used);
+  ommai_release(&checkpoint->allocator, used, count, sizeof *used);
+  return status;
+}
+
 void ommai_checkpoint_close(struct ommai_checkpoint *checkpoint) {
   if (!checkpoint) return;
   struct omma_allocator allocator = checkpoint->allocator;
-  ommai_release(&allocator, checkpoint->sorted, (size_t)checkpoint->n_tensors, sizeof *checkpoint->sorted);
+  ommai_stored_layers_destroy(checkpoint->layers);
+  ommai_release(&allocator, checkpoint->sorted, (size_t)checkpoint->sorted_capacity, sizeof *checkpoint->sorted);
   for (size_t i = 0; i < checkpoint->n_files; i++) ommai_safetensors_close(checkpoint->files[i]);
   ommai_release(&allocator, checkpoint->files, checkpoint->n_files, sizeof *checkpoint->files);
   if (checkpoint->directory) ommai_release(&allocator, checkpoint->directory, strlen(checkpoint->directory) + 1, 1);
@@ -249,6 +277,10 @@ const struct ommai_tensor *ommai_checkpoint_at(const struct ommai_checkpoint *ch
 }
 
 uint64_t ommai_checkpoint_total_bytes(const struct ommai_checkpoint *checkpoint) { return checkpoint->total_bytes; }
+
+int64_t ommai_checkpoint_position(const struct ommai_checkpoint *checkpoint, const char *name) {
+  return ommai_tensor_index_position(checkpoint->sorted, checkpoint->n_tensors, name);
+}
 
 const struct ommai_tensor *ommai_checkpoint_find(const struct ommai_checkpoint *checkpoint, const char *name) {
   return ommai_tensor_index_find(checkpoint->sorted, checkpoint->n_tensors, name);

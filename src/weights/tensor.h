@@ -87,7 +87,7 @@ const char *ommai_shape_text(char out[OMMAI_SHAPE_TEXT_SIZE], int n_dims, const 
  * other types and for a range outside the tensor. */
 bool ommai_tensor_to_f32(const struct ommai_tensor *tensor, int64_t first, int64_t count, float *out);
 
-/* How many elements of an F64, F32, BF16 or F16 tensor are NaN or infinite; 0 for other types. Reads the whole tensor. */
+/* How many elements of an F64, F32, BF16, F16 or QUANTISED tensor are NaN or infinite; 0 for other types. Reads the whole tensor. */
 int64_t ommai_tensor_count_nonfinite(const struct ommai_tensor *tensor);
 
 #endif

@@ -62,6 +62,25 @@ def random_blocks(kind: Kind, rows: int, n_in: int, random: np.random.Generator)
     return blocks.reshape(rows, -1)
 
 
+def finish(writer: gguf.GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def copy_keys(reader: gguf.GGUFReader, target: Path, changes: dict | None = None) -> gguf.GGUFWriter:
+    """A new file with the keys of another; changes: other values, None leaves a key out."""
+    values = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    values |= changes or {}
+    writer = gguf.GGUFWriter(target, values.pop("general.architecture"))
+    for name, value in values.items():
+        types = reader.fields[name].types
+        if value is not None:
+            writer.add_key_value(name, value, types[0], sub_type=types[-1] if len(types) > 1 else None)
+    return writer
+
+
 class Writer:
     """One GGUF file; what is written as blocks goes back into the array that it was made from."""
 
@@ -90,10 +109,7 @@ class Writer:
         self.file.add_tensor(name, np.ascontiguousarray(blocks), raw_dtype=kind)
 
     def close(self) -> None:
-        self.file.write_header_to_file()
-        self.file.write_kv_data_to_file()
-        self.file.write_tensors_to_file()
-        self.file.close()
+        finish(self.file)
 
 
 # ---- keys

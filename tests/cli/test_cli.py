@@ -391,6 +391,18 @@ def test_plan_as_table(omma, no_weights):
     text = done.stdout.decode()
     assert done.returncode == 0 and done.stderr == b""
     assert "640x480" in text and "total" in text and "Memory" in text
+    rows = [line.split() for line in text[text.index("\nChoices\n"):].splitlines()]
+    assert [row[0] for row in rows if len(row) == 8 and row[0] != "f32," and float(row[-1]) > 0] == ["f32", "bf16", "int8", "int4"]
+
+
+def test_plan_of_a_quantised_model(omma, no_weights):
+    """Its own memory is that of the choice, which does not depend on what is asked for."""
+    plans = {name: omma.json("plan", "64x64", "--quantization", name, "--model", no_weights, "--json") for name in ("int8", "int4", "none")}
+    for name, plan in plans.items():
+        choices = {choice["name"]: choice for choice in plan["choices"]}
+        assert choices["bf16" if name == "none" else name]["weight_bytes"] == plan["memory"]["weight_bytes"]
+        assert name == "none" or plan["model"]["kept_weights"] == name
+        assert [c["weight_bytes"] for c in plan["choices"]] == [c["weight_bytes"] for c in plans["none"]["choices"]]
 
 
 RELEASED = {  # family, layers, billions of parameters, whether embeddings and outputs share their weights
@@ -427,6 +439,10 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     assert memory["total_bytes"] > memory["weight_bytes"] and memory["kv_cache_tokens"] > 0
     assert image["n_segments"] == 1 and (image["n_windows"] > 0) == (family == "qwen2_5_vl")
     assert "published values" in model["published_values"]
+    f32, bf16, int8, int4 = plan["choices"]
+    assert f32["weight_bytes"] == bf16["weight_bytes"] == memory["weight_bytes"]
+    assert bf16["weight_bytes"] > int8["weight_bytes"] > int4["weight_bytes"] > 0.25 * bf16["weight_bytes"]
+    assert bf16["expected_tokens_per_s"] < int8["expected_tokens_per_s"] < int4["expected_tokens_per_s"]
     done = omma("plan", tmp_path / "config.json")
     text = done.stdout.decode()
     assert done.returncode == 0 and "1024x1024" in text
@@ -919,10 +935,10 @@ def changed_config(model, tmp_path, change):
 
 
 @pytest.mark.parametrize("command", [["plan"], ["verify"], ["info"], ["chat", "--prompt", "x"]])
-def test_quantized_checkpoints_are_refused(omma, model, tmp_path, command):
-    folder = changed_config(model, tmp_path, lambda config: config.update(quantization_config={"quant_method": "awq"}))
+def test_unknown_quantizations_are_refused(omma, model, tmp_path, command):
+    folder = changed_config(model, tmp_path, lambda config: config.update(quantization_config={"quant_method": "bitsandbytes"}))
     done = omma(*command, "--model", folder)
-    refused(done, 1, "quantization_config: awq is not supported", "take the checkpoint that it was made from")
+    refused(done, 1, "quantization_config: bitsandbytes is not supported", "compressed-tensors, fp8, awq and gptq are", "the checkpoint that it was made from")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "link"])

@@ -11,7 +11,7 @@ import gguf
 import pytest
 
 from conftest import GOLDEN
-from gguf_files import convert
+from gguf_files import convert, copy_keys, finish
 from omma_program import refused
 
 # Checkpoints of every architecture whose shapes the converter can say.
@@ -125,21 +125,13 @@ def split(path, folder, n_parts):
     per_part = -(-len(reader.tensors) // n_parts)
     for part in range(n_parts):
         name = folder / f"split-{part + 1:05d}-of-{n_parts:05d}.gguf"
-        writer = gguf.GGUFWriter(name, "qwen3vl")
-        if part == 0:
-            for key, field in reader.fields.items():
-                if not key.startswith("GGUF.") and key != "general.architecture":
-                    writer.add_key_value(key, field.contents(), field.types[0],
-                                         sub_type=field.types[-1] if len(field.types) > 1 else None)
+        writer = copy_keys(reader, name) if part == 0 else gguf.GGUFWriter(name, "qwen3vl")
         writer.add_uint16("split.no", part)
         writer.add_uint16("split.count", n_parts)
         writer.add_int32("split.tensors.count", len(reader.tensors))
         for tensor in reader.tensors[part * per_part : (part + 1) * per_part]:
             writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+        finish(writer)
 
 
 def test_a_model_in_parts(omma, files, tmp_path, pictures):
@@ -178,16 +170,8 @@ def test_what_is_missing_is_said(omma, files, tmp_path):
 def test_wrong_keys(omma, files, tmp_path, key, value, message):
     made = files("qwen3_vl_tied", "F32")
     reader, changed = gguf.GGUFReader(made[0]), tmp_path / "changed.gguf"
-    writer = gguf.GGUFWriter(changed, value if key == "general.architecture" else "qwen3vl")
-    for name, field in reader.fields.items():
-        if name.startswith("GGUF.") or name == "general.architecture" or (name == key and value is None):
-            continue
-        writer.add_key_value(name, value if name == key else field.contents(), field.types[0],
-                             sub_type=field.types[-1] if len(field.types) > 1 else None)
+    writer = copy_keys(reader, changed, {key: value})
     for tensor in reader.tensors:
         writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     refused(omma("run", changed, "Hello", "--mmproj", made[1]), 1, changed, message)

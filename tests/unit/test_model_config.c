@@ -141,14 +141,6 @@ static const struct change refused[] = {
     {CONFIG, "text_config.rope_parameters",
      "{\"rope_type\": \"yarn\", \"factor\": 2, \"truncate\": 1, \"mrope_section\": [6, 5, 5]}", FORMAT,
      "expected true or false"},
-    {CONFIG, "quantization_config", "{\"quant_method\": \"awq\", \"bits\": 4}", UNSUPPORTED,
-     "quantization_config: awq is not supported; take the checkpoint that it was made from"},
-    {CONFIG, "text_config.quantization_config", "{\"quant_method\": \"gptq\"}", UNSUPPORTED,
-     "text_config: quantization_config: gptq is not supported"},
-    {CONFIG, "vision_config.quantization_config", "{}", UNSUPPORTED, "a method without a name is not supported"},
-    {CONFIG, "compression_config", "{\"quant_method\": \"compressed-tensors\"}", UNSUPPORTED,
-     "compressed-tensors is not supported"},
-    {CONFIG, "quantization_config", "4", FORMAT, "expected an object, found an integer"},
     {CONFIG, "text_config.rope_parameters.rope_theta", "1", FORMAT, "expected more than 1, found 1"},
     {CONFIG, "text_config.rope_parameters.rope_theta", "-5e6", FORMAT, "found -5e+06"},
     {CONFIG, "text_config.rope_parameters.mrope_section", NULL, FORMAT, "sums to 64, not to head_dim / 2 = 16"},
@@ -253,7 +245,6 @@ static void wrong_keys_are_refused_by_name(void **state) {
 }
 
 static const struct change accepted[] = {
-    {CONFIG, "quantization_config", "null", OMMA_OK, ""},
     {CONFIG, "text_config.use_sliding_window", "true", OMMA_OK, ""}, /* from layer 80 on */
     {CONFIG, "text_config.rope_scaling", "{}", OMMA_OK, ""},
     {CONFIG, "vision_config.depth", NULL, OMMA_OK, ""},
