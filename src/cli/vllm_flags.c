@@ -280,7 +280,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"enable-ssl-refresh", SWITCH, NULL, TLS, NULL},
     {"ssl-cert-reqs", VALUE, NULL, TLS, NULL},
     {"ssl-ciphers", VALUE, NULL, TLS, NULL},
-    {"root-path", VALUE, NULL, "paths begin with /v1: put a proxy in front that rewrites them", NULL},
     {"middleware", VALUE, NULL, PYTHON, NULL},
     {"model-class-overrides", VALUE, NULL, PYTHON, NULL},
     {"logits-processors", WORDS, NULL, PYTHON, NULL},
