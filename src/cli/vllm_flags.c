@@ -210,7 +210,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"engram-config", VALUE, NULL, NULL, NULL},
     {"kernel-config", VALUE, NULL, NULL, NULL},
     {"additional-config", VALUE, NULL, NULL, NULL},
-    {"structured-outputs-config", VALUE, NULL, NULL, NULL},
     {"optimization-level", VALUE, "O", NULL, NULL},
     {"performance-mode", VALUE, NULL, NULL, NULL},
     {"disable-log-stats", SWITCH, NULL, NULL, NULL},
