@@ -37,6 +37,9 @@ struct omma_model;
  * the patch embedding and the attention stay as with AUTO. For the language model it is refused (UNSUPPORTED). */
 enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2, OMMA_WEIGHTS_INT8 = 3 };
 
+/* Inputs that share a scale in a model opened with quantization "int4". */
+#define OMMA_INT4_GROUP 64
+
 /* Type that keys and values are kept in. AUTO: f32 where `weights` is F32, else bf16, also where layers compute in f32. F32 goes with
  * layers that compute in f32 only. */
 enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV_CACHE_BF16 = 2 };
@@ -54,9 +57,14 @@ struct omma_model_options {
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
   enum omma_kv_cache_type kv_cache;     /* of the language model */
-  const char *isa;                      /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
-  int n_threads;                        /* 0: as many as the process may use CPUs */
-  bool no_pinning;                      /* leave the threads to the scheduler instead of binding each to a CPU */
+  /* What the language model's matrices are packed as, vLLM's --quantization. NULL or "none": as the checkpoint has them. "int8": 8 bits with
+   * a scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of so
+   * many. Inputs are brought to 8 bits row by row, sums are whole numbers, activations and the KV cache stay as `weights` says. The output
+   * layer and the heads of latent attention have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. */
+  const char *quantization;
+  const char *isa;           /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
+  int n_threads;             /* 0: as many as the process may use CPUs */
+  bool no_pinning;           /* leave the threads to the scheduler instead of binding each to a CPU */
   bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
   int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
   int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
@@ -100,11 +108,12 @@ struct omma_model_info {
   const char *isa;
   const char *weights;        /* what the language model computes in, "f32" or "bf16" */
   const char *vision_weights; /* likewise of the tower, or "int8" */
-  const char
-      *kept_weights; /* how the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types */
   const char *quantization; /* how the checkpoint is quantised, "awq: 4-bit integers in groups of 128"; NULL where it is not */
-  const char *kv_cache;     /* how keys and values are kept, "f32" or "bf16" */
-  const char *linear;       /* which library and layout serve the linear layers */
+  /* How the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types; "int8" or "int4" by quantization. */
+  const char *kept_weights;
+  int64_t kept_group;   /* of "int4": inputs that share a scale; else 0 */
+  const char *kv_cache; /* how keys and values are kept, "f32" or "bf16" */
+  const char *linear;   /* which library and layout serve the linear layers */
   int n_threads;
   int64_t n_parameters, n_vision_parameters;
   int64_t weight_bytes; /* packed, in memory; what it would be for config_only */

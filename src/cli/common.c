@@ -24,6 +24,8 @@ static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16
 static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEIGHTS_F32,  OMMA_WEIGHTS_F32,
                                                      OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_INT8};
 
+static const char *const quantization_names[] = {"none", "int8", "int4", "int4-g32", "int4-g64", "int4-g128", NULL};
+
 static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OMMA_KV_CACHE_F32, OMMA_KV_CACHE_F32,
                                                           OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16};
 
@@ -77,6 +79,16 @@ static const struct ommai_option weight_table[] = {
      .choices = vision_dtype_names,
      .help = "what the vision tower computes in; auto is as --dtype",
      .initial = "auto"},
+    {.name = "quantization",
+     .letter = 'q',
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(quantization),
+     .value = "METHOD",
+     .choices = quantization_names,
+     .help = "what the language model's weights become when they are loaded: int8 with a scale for each output, int4 with a "
+             "scale for each "
+             "64 inputs (-g32, -g64, -g128: for each so many); less memory and faster answers, see docs/quantization.md",
+     .initial = "none"},
     {.name = "kv-cache-dtype",
      .type = OMMAI_OPTION_CHOICE,
      .offset = COMMON(kv_cache_dtype),
@@ -230,6 +242,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
                                        .mmproj = common->mmproj,
+                                       .quantization = quantization_names[common->quantization],
                                        .kv_cache = kv_cache_values[common->kv_cache_dtype],
                                        .isa = ommai_common_isa(common),
                                        .n_threads = (int)common->threads,

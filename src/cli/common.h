@@ -12,7 +12,7 @@ struct ommai_common {
   int isa; /* index into the levels, or -1 */
   bool verbose;
   const char *model, *mmproj;
-  int dtype, vision_dtype, kv_cache_dtype;
+  int dtype, vision_dtype, kv_cache_dtype, quantization;
   int64_t max_model_len;
   int64_t kv_cache_bytes;
   int64_t min_pixels, max_pixels;
@@ -24,7 +24,7 @@ struct ommai_common {
 
 extern const struct ommai_option_group ommai_machine_options;  /* threads, isa, verbose */
 extern const struct ommai_option_group ommai_model_options;    /* model, mmproj */
-extern const struct ommai_option_group ommai_weight_options;   /* dtype, vision_dtype, kv_cache_dtype */
+extern const struct ommai_option_group ommai_weight_options;   /* dtype, vision_dtype, kv_cache_dtype, quantization */
 extern const struct ommai_option_group ommai_engine_options;   /* max_model_len, kv_cache_bytes */
 extern const struct ommai_option_group ommai_picture_options;  /* min_pixels, max_pixels */
 extern const struct ommai_option_group ommai_template_options; /* trust_family_chat_template */

@@ -299,7 +299,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"hf-overrides", VALUE, NULL, CONFIG, NULL},
     {"rope-scaling", VALUE, NULL, CONFIG, NULL},
     {"rope-theta", VALUE, NULL, CONFIG, NULL},
-    {"quantization", VALUE, "q", WEIGHTS, NULL},
     {"quantization-config", VALUE, NULL, WEIGHTS, NULL},
     {"mm-encoder-attn-dtype", VALUE, NULL, WEIGHTS, NULL},
     {"mm-encoder-fp8-scale-path", VALUE, NULL, WEIGHTS, NULL},

@@ -65,6 +65,18 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
   return ommai_checkpoint_require(context, name, n_dims, shape, &tensor, error);
 }
 
+/* The bytes of the language model's matrices that a generated token goes through: of an MoE layer the experts that it is sent to; of a head of
+ * latent attention two products that have the elements of its expansion. */
+static int64_t step_weight_bytes(const struct omma_model *model, const struct ommai_weight_loader *loader) {
+  static const enum ommai_weight_role whole[] = {OMMAI_ROLE_TEXT_QKV, OMMAI_ROLE_TEXT_O, OMMAI_ROLE_GATE_UP,
+                                                 OMMAI_ROLE_DOWN,     OMMAI_ROLE_ROUTER, OMMAI_ROLE_LM_HEAD};
+  const struct ommai_router_config *router = &model->config.text.experts.router;
+  int64_t bytes = loader->role_bytes[OMMAI_ROLE_LATENT] / 2;
+  if (router->n_experts) bytes += loader->role_bytes[OMMAI_ROLE_EXPERT] / router->n_experts * router->n_chosen;
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) bytes += loader->role_bytes[whole[i]];
+  return bytes;
+}
+
 static enum omma_status count_weights(struct omma_model *model, struct omma_error *error) {
   struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
@@ -73,6 +85,7 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
   model->n_parameters = loader.n_parameters;
   if (model->config.text.tied_embeddings) model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
+  model->step_weight_bytes = step_weight_bytes(model, &loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   return OMMA_OK;
 }
@@ -94,6 +107,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   if (!model->checkpoint) OMMAI_TRY(ommai_model_open_checkpoint(model, &model->checkpoint, error));
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
   model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
+  model->step_weight_bytes = step_weight_bytes(model, &loader);
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
   if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);
@@ -169,7 +183,8 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   }
   if (options->weights == OMMA_WEIGHTS_INT8) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "weights",
-                            "weights: int8 is for the vision tower only (vision_weights); expected f32 or bf16");
+                            "weights: int8 is for the vision tower (vision_weights), and for the language model by "
+                            "quantization; expected f32 or bf16");
   }
   if (options->weights < OMMA_WEIGHTS_AUTO || options->weights > OMMA_WEIGHTS_BF16 ||
       options->vision_weights < OMMA_WEIGHTS_AUTO || options->vision_weights > OMMA_WEIGHTS_INT8) {
@@ -184,10 +199,14 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   return OMMA_OK;
 }
 
-static struct ommai_weight_policy choose_weights(const struct omma_model *model, bool int8_tower) {
-  enum omma_dtype vision = model->tower.dtype, text = model->decoder.dtype;
-  struct ommai_weight_kind tower = {int8_tower ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16, vision};
-  return ommai_weight_policy_make(tower, model->config.vision.gated, ommai_weight_kind_dense(text));
+static enum omma_status choose_weights(struct omma_model *model, const char *quantization, bool int8_tower,
+                                       struct omma_error *error) {
+  const struct ommai_weight_kind tower = {.format = int8_tower ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16,
+                                          .compute = model->tower.dtype};
+  struct ommai_weight_kind text;
+  OMMAI_TRY(ommai_weight_kind_quantize(quantization, ommai_weight_kind_dense(model->decoder.dtype), &text, error));
+  model->policy = ommai_weight_policy_make(tower, model->config.vision.gated, text);
+  return OMMA_OK;
 }
 
 static enum omma_status set_up_networks(struct omma_model *model, const struct omma_model_options *options,
@@ -211,8 +230,7 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
                             "kv_cache: keys and values are bf16 where the language model computes in bf16; f32 goes with f32");
   }
-  model->policy = choose_weights(model, vision == OMMA_WEIGHTS_INT8);
-  return OMMA_OK;
+  return choose_weights(model, options->quantization, vision == OMMA_WEIGHTS_INT8, error);
 }
 
 /* GGUF files are opened whole, which takes little time: sizes are counted by the types that their tensors have. */
@@ -313,8 +331,10 @@ void omma_model_close(struct omma_model *model) {
   ommai_release(&allocator, model, 1, sizeof *model);
 }
 
-/* How the language model's matrices are kept. */
+/* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
+  enum ommai_weight_format wanted = model->policy.kinds[OMMAI_ROLE_GATE_UP].format;
+  if (wanted == OMMAI_FORMAT_INT8 || wanted == OMMAI_FORMAT_INT4) return wanted;
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
@@ -331,6 +351,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
       .quantization = model->quantization ? ommai_quantization_description(model->quantization) : NULL,
+      .kept_group = model->policy.kinds[OMMAI_ROLE_GATE_UP].group,
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,
@@ -378,10 +399,9 @@ enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
                             (long long)model->max_model_len, (long long)n_tokens);
   }
-  size_t element_bytes = (size_t)ommai_weight_format_bits(kept_format(model)) / 8;
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
   *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
-                                  .step_weight_bytes = ommai_decoder_step_weight_bytes(config, element_bytes),
+                                  .step_weight_bytes = model->step_weight_bytes,
                                   .step_kv_bytes = n_tokens * token_bytes};
   return OMMA_OK;
 }

@@ -26,15 +26,16 @@
 #include <stdint.h>
 
 #include "kernels/cpu.h"
+#include "kernels/integer_panel.h"
 #include "kernels/stored_matrix.h"
 #include "linear/activation.h"
 
 #define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
 #define OMMAI_LINEAR_MAX_SIZE (1 << 24) /* n_in and n_out */
 #define OMMAI_LINEAR_MAX_WORKERS 4096
-#define OMMAI_LINEAR_MAX_INT8_INPUTS 65536 /* of int8 and int4 weights: sums of this many products stay below 2^31 */
-#define OMMAI_LINEAR_GROUP_STEP 16         /* groups of inputs are multiples of it, */
-#define OMMAI_LINEAR_MAX_GROUP 256         /* up to this */
+#define OMMAI_LINEAR_MAX_INT8_INPUTS OMMAI_INTEGER_MAX_INPUTS /* of int8 and int4 weights */
+#define OMMAI_LINEAR_GROUP_STEP OMMAI_INTEGER_GROUP_STEP      /* groups of inputs are multiples of it, */
+#define OMMAI_LINEAR_MAX_GROUP OMMAI_INTEGER_MAX_GROUP        /* up to this */
 
 /* oneDNN's engine, streams and scratch per worker, and the products made so far. Made once per model; must outlive its
  * linears and ops. Creating and destroying linears and ops must not overlap with any other call on the same engine. */

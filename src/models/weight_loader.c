@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "kernels/dtype.h"
 #include "linear/linear_parts.h"
@@ -83,8 +84,21 @@ struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor 
 struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
                                            int64_t n_in, bool has_bias) {
   struct ommai_weight_kind kind = loader->policy.kinds[role];
-  return (struct ommai_linear_spec){
-      .n_out = n_out, .n_in = n_in, .format = kind.format, .compute = kind.compute, .has_bias = has_bias};
+  return (struct ommai_linear_spec){.n_out = n_out,
+                                    .n_in = n_in,
+                                    .format = kind.format,
+                                    .compute = kind.compute,
+                                    .has_bias = has_bias,
+                                    .group = kind.group,
+                                    .inputs = kind.inputs};
+}
+
+/* Of a layer's matrix and its scales, without padding. */
+static int64_t weight_bytes(const struct ommai_linear_spec *spec) {
+  bool integers = spec->format == OMMAI_FORMAT_INT8 || spec->format == OMMAI_FORMAT_INT4;
+  int64_t n_groups = spec->group ? ommai_div_up(spec->n_in, spec->group) : 1, floats = spec->has_minimums ? 2 : 1;
+  int64_t bytes = spec->n_out * spec->n_in * ommai_weight_format_bits(spec->format) / 8;
+  return integers ? bytes + spec->n_out * n_groups * floats * (int64_t)sizeof(float) : bytes;
 }
 
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
@@ -99,6 +113,7 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
     }
   }
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, &spec);
+  loader->role_bytes[role] += weight_bytes(&spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
   enum omma_status status = ommai_linear_create(loader->linear_engine, &spec, sources, n_sources, out, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);

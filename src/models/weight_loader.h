@@ -28,9 +28,10 @@ struct ommai_weight_loader {
   ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
   void *visit_context;
   int64_t n_parameters;
-  int64_t bytes;          /* in memory */
-  size_t scratch_bytes;   /* DESCRIBE: of the linear engine's worker, the most that a layer takes */
-  omma_progress progress; /* PACK: bytes of file read so far */
+  int64_t bytes;                          /* in memory */
+  int64_t role_bytes[OMMAI_WEIGHT_ROLES]; /* of these, packed weights and their scales, padding not counted */
+  size_t scratch_bytes;                   /* DESCRIBE: of the linear engine's worker, the most that a layer takes */
+  omma_progress progress;                 /* PACK: bytes of file read so far */
   void *progress_context;
   int64_t bytes_read, bytes_total;
 };

@@ -29,6 +29,8 @@ enum ommai_weight_role {
 struct ommai_weight_kind {
   enum ommai_weight_format format;
   enum omma_dtype compute;
+  int64_t group; /* INT4: inputs that share a scale */
+  enum ommai_linear_inputs inputs;
 };
 
 struct ommai_weight_policy {
@@ -36,6 +38,10 @@ struct ommai_weight_policy {
 };
 
 struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute);
+
+/* What becomes of `dense` by a name of omma_model_options.quantization (NULL: none). Errors: ARGUMENT (field "quantization"). */
+enum omma_status ommai_weight_kind_quantize(const char *name, struct ommai_weight_kind dense, struct ommai_weight_kind *kind,
+                                            struct omma_error *error);
 
 /* `tower` and `text` are what was asked for; gated_tower: its blocks have gated layers. */
 struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tower, bool gated_tower,

@@ -155,14 +155,14 @@ def test_flags_of_vllm_serve(omma):
     assert done.returncode == 0
     warnings = [line for line in done.stderr.decode().splitlines() if "means nothing" in line]
     assert len(warnings) == 3 and "--gpu-memory-utilization" in warnings[2]
-    refused(omma("serve", "--quantization", "fp8"), 2, "vLLM's flag --quantization is not supported here: ")
+    refused(omma("serve", "--quantization", "bitsandbytes"), 2, "--quantization", "bitsandbytes", "int8")
     refused(omma("serve", "--max_model_len", "x"), 2, "--max-model-len", "whole number")
     refused(omma("serve", "--max-model-len", "-2"), 2, "--max-model-len", "1 or more")
     refused(omma("serve", "--dtype", "half"), 2, "--dtype", "f32", "bf16")
     refused(omma("chat", "--no-async-scheduling"), 2, "unknown option")
 
 
-@pytest.mark.parametrize("words", [["chat", "--xyzzyplugh"], ["chat", "-q"], ["chat", "--zeppelin", "out.png"], ["info", "--=3"]])
+@pytest.mark.parametrize("words", [["chat", "--xyzzyplugh"], ["chat", "-j"], ["chat", "--zeppelin", "out.png"], ["info", "--=3"]])
 def test_unknown_option_unlike_any(omma, words):
     refused(omma(*words), 2, "unknown option")
 
