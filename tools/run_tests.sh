@@ -143,6 +143,25 @@ run_python() {
   build python && run_pytest "python package" tests/python --tree build/python
 }
 
+# The page at / in a browser, with a Python environment of its own: where there is Chromium, and in the full tier in any case.
+run_page() {
+  if ! command -v chromium > /dev/null || ! command -v chromedriver > /dev/null; then
+    begin "page in Chromium"
+    echo "skipped: no chromium and chromedriver (Debian: chromium chromium-driver)"
+    if [ $full = yes ]; then failed=$((failed + 1)); fi
+    return
+  fi
+  if ! build/venv-page/bin/python -c 'import pytest, selenium, selenium_axe_python' 2> /dev/null; then
+    begin "Python environment of the page's tests"
+    python3 -m venv build/venv-page &&
+      build/venv-page/bin/pip install -q --disable-pip-version-check -r tests/page/requirements.txt || {
+      failed=$((failed + 1))
+      return
+    }
+  fi
+  run_pytest_in build/venv-page "page in Chromium" tests/page --omma build/release/omma --fake build/release/tests/omma_fake_server
+}
+
 # The wheel as a user gets it: built in isolation, installed into a fresh environment, tested there.
 run_wheel() {
   begin "wheel"
@@ -181,6 +200,7 @@ build release && {
     run_ctest "unit and golden tests at $level" release "OMMA_ISA=$level" -L '^(unit|golden|fault)$' -LE '^every-level$'
   done
   run_python
+  run_page
 }
 build asan && {
   run_ctest "address and undefined behaviour sanitizers" asan "" -LE style

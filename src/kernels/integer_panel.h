@@ -14,10 +14,12 @@
 #ifndef OMMAI_KERNELS_INTEGER_PANEL_H
 #define OMMAI_KERNELS_INTEGER_PANEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/few_rows.h"
 
+#define OMMAI_INTEGER_MAX_GROUP 256    /* where there are several */
 #define OMMAI_INTEGER_GROUP_STEP 16    /* groups are multiples of this many inputs */
 #define OMMAI_INTEGER_MAX_INPUTS 65536 /* sums of this many products stay below 2^31 */
 
@@ -46,10 +48,13 @@ typedef void (*ommai_integer_kernel)(const struct ommai_integer_panel *panel, co
                                      float *sums);
 
 struct ommai_integer_kernels {
+  enum ommai_cpu_level level;
+  bool needs_vnni; /* see ommai_cpu_has_vnni */
   ommai_integer_kernel s8, u4;
 };
 
-/* The best kernels up to `level`. */
+/* All there are, by rising level, NULL at the end; and the best of them up to `level`. */
+extern const struct ommai_integer_kernels *const ommai_integer_kernels[];
 const struct ommai_integer_kernels *ommai_integer_select(enum ommai_cpu_level level);
 
 /* The end of group g. */
@@ -57,7 +62,5 @@ static inline int64_t ommai_integer_group_end(const struct ommai_integer_panel *
   int64_t end = (g + 1) * panel->group;
   return end < panel->k_padded ? end : panel->k_padded;
 }
-
-extern const struct ommai_integer_kernels ommai_integer_scalar;
 
 #endif

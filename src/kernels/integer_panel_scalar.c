@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/integer_panel.h"
+#include "kernels/integer_panel_blocks.h"
 
 enum { PANEL = OMMAI_PANEL_COLUMNS };
 
@@ -54,9 +54,4 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   run(panel, rows, true, sums);
 }
 
-const struct ommai_integer_kernels ommai_integer_scalar = {run_s8, run_u4};
-
-const struct ommai_integer_kernels *ommai_integer_select(enum ommai_cpu_level level) {
-  (void)level;
-  return &ommai_integer_scalar;
-}
+const struct ommai_integer_kernels ommai_integer_scalar = {OMMAI_CPU_SCALAR, false, run_s8, run_u4};

@@ -26,15 +26,16 @@
 #include <stdint.h>
 
 #include "kernels/cpu.h"
+#include "kernels/integer_panel.h"
 #include "kernels/stored_matrix.h"
 #include "linear/activation.h"
 
 #define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
 #define OMMAI_LINEAR_MAX_SIZE (1 << 24) /* n_in and n_out */
 #define OMMAI_LINEAR_MAX_WORKERS 4096
-#define OMMAI_LINEAR_MAX_INT8_INPUTS 65536 /* of int8 and int4 weights: sums of this many products stay below 2^31 */
-#define OMMAI_LINEAR_GROUP_STEP 16         /* groups of inputs are multiples of it, */
-#define OMMAI_LINEAR_MAX_GROUP 256         /* up to this */
+#define OMMAI_LINEAR_MAX_INT8_INPUTS OMMAI_INTEGER_MAX_INPUTS /* of int8 and int4 weights */
+#define OMMAI_LINEAR_GROUP_STEP OMMAI_INTEGER_GROUP_STEP      /* groups of inputs are multiples of it, */
+#define OMMAI_LINEAR_MAX_GROUP OMMAI_INTEGER_MAX_GROUP        /* up to this */
 
 /* oneDNN's engine, streams and scratch per worker, and the products made so far. Made once per model; must outlive its
  * linears and ops. Creating and destroying linears and ops must not overlap with any other call on the same engine. */
@@ -55,8 +56,8 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
 /* A weight matrix [n_out][n_in] and its bias [n_out] or NULL. Either `weight`: row-major (transposed: [n_in][n_out]), of f32, bf16 or f16 at
- * any address (mmapped files are not aligned); or, where `stored` is set, that matrix's outputs from first_output on. Read during
- * ommai_linear_create only. */
+ * any address (mmapped files are not aligned); or, where `stored` is set, that matrix's outputs from first_output on (transposed: n_in of its
+ * outputs, of which each has one input of every output here). Read during ommai_linear_create only. */
 struct ommai_linear_source {
   const void *weight;
   enum omma_dtype type;
@@ -134,8 +135,7 @@ struct ommai_linear_form {
   enum omma_dtype y_type;     /* f32; or bf16 where the layer computes in bf16 */
   enum ommai_activation activation;
   bool accumulate; /* y += x W^T + b; y f32, no activation (together oneDNN has only slow code on older CPUs) */
-  /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still points at output 0. Layers with
-   * int8 weights and INPUTS_RANGE compute all. */
+  /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still points at output 0. */
   int64_t first_panel, n_panels;
 };
 
@@ -174,8 +174,7 @@ enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *
 /* Panels of 64 outputs: what few-row calls are cut into for a team. */
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear);
 
-/* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that. Not for int8
- * weights with INPUTS_RANGE.
+/* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that.
  * x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no padding rows. Any n_rows; meant for 1 to 16.
  * Thread-safe; allocates nothing. */
 void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,

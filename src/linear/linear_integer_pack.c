@@ -63,7 +63,8 @@ static int format_zero(const struct ommai_linear_spec *spec) {
 /* Whether the source's integers can be taken as they are. */
 static bool takes_integers(const struct ommai_linear_spec *spec, const struct ommai_linear_source *source) {
   const struct ommai_stored_matrix *stored = source->stored;
-  if (!stored || stored->bits != ommai_weight_format_bits(spec->format) || spec->inputs != OMMAI_INPUTS_SYMMETRIC) return false;
+  if (!stored || source->transposed) return false;
+  if (stored->bits != ommai_weight_format_bits(spec->format) || spec->inputs != OMMAI_INPUTS_SYMMETRIC) return false;
   if (stored->group < 1 || spec->n_in % stored->group != 0) return false;
   bool whole = stored->group == spec->n_in;
   if (!whole && (spec->group == 0 || stored->group % spec->group != 0)) return false;

@@ -67,7 +67,17 @@ static void pack_chunk(const struct ommai_linear_source *source, const void *fro
   }
 }
 
-/* Values k .. k + n - 1 of row `row` of the source, without gaps: in place, or gathered where the source lies transposed or is stored in
+/* Values k .. k + n - 1 of row `row` of a source that is stored in a form of its own. */
+static void stored_values(const struct ommai_linear_source *source, int64_t row, int64_t k, int n, float *values) {
+  const struct ommai_stored_matrix *stored = source->stored;
+  if (!source->transposed) {
+    stored->values(stored->context, source->first_output + row, k, n, values);
+    return;
+  }
+  for (int i = 0; i < n; i++) stored->values(stored->context, source->first_output + k + i, row, 1, &values[i]);
+}
+
+/* The same of any source, without gaps: in place, or gathered where the source lies transposed or is stored in
  * another form. */
 static const void *row_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
                               char gathered[CHUNK * sizeof(float)]) {
@@ -75,7 +85,7 @@ static const void *row_values(const struct ommai_linear_source *source, int64_t 
   const char *weight = source->weight;
   if (source->stored) {
     float values[CHUNK];
-    source->stored->values(source->stored->context, source->first_output + row, k, n, values);
+    stored_values(source, row, k, n, values);
     return memcpy(gathered, values, (size_t)n * sizeof *values);
   }
   if (!source->transposed) return weight + (size_t)(row * n_in + k) * bytes;

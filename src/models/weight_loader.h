@@ -27,10 +27,12 @@ struct ommai_weight_loader {
   enum omma_dtype stored_type; /* of tensors that no checkpoint is there to show */
   ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
   void *visit_context;
+  struct ommai_linear_spec kept; /* of the last layer that was packed or described; has_bias only where it was packed */
   int64_t n_parameters;
-  int64_t bytes;          /* in memory */
-  size_t scratch_bytes;   /* DESCRIBE: of the linear engine's worker, the most that a layer takes */
-  omma_progress progress; /* PACK: bytes of file read so far */
+  int64_t bytes;                          /* in memory */
+  int64_t role_bytes[OMMAI_WEIGHT_ROLES]; /* of these, packed weights and their scales, padding not counted */
+  size_t scratch_bytes;                   /* DESCRIBE: of the linear engine's worker, the most that a layer takes */
+  omma_progress progress;                 /* PACK: bytes of file read so far */
   void *progress_context;
   int64_t bytes_read, bytes_total;
 };
@@ -48,11 +50,6 @@ struct ommai_linear_part {
   bool has_bias;
 };
 
-/* The layer that the policy makes of these sizes. ommai_loader_pack may keep its weights in another format, which scratch does not depend
- * on. */
-struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
-                                           int64_t n_in, bool has_bias);
-
 /* Packs parts whose weights are [n_out, shape...] (shape's product is n_in; n_dims counts all dimensions) into one layer. */
 enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                      const struct ommai_linear_part *parts, int n_parts, int n_dims, const int64_t *inner_shape,
@@ -61,6 +58,7 @@ enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum om
 /* A tensor that several layers take their matrices from: several experts, or the heads of one projection. */
 struct ommai_loader_tensor {
   const struct ommai_tensor *tensor; /* NULL without packing */
+  const struct ommai_tensor *known;  /* the same where a checkpoint is open, also without packing */
   enum omma_dtype type; /* of its values; without packing the checkpoint's where it is open, else what is expected */
 };
 /* Counts and shows the tensor, or finds it; ommai_loader_close lets go of its pages after the last matrix was packed. */
@@ -68,7 +66,7 @@ enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const cha
                                    struct ommai_loader_tensor *out, struct omma_error *error);
 void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_loader_tensor *tensor);
 
-/* The matrix [n_out][...] that begins `first` elements into the tensor; transposed: [...][n_out], which QUANTISED tensors cannot be. */
+/* The matrix [n_out][...] that begins `first` elements into the tensor; transposed: [...][n_out]. */
 struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
                                                bool transposed);
 
@@ -77,16 +75,17 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    struct ommai_linear **out, struct omma_error *error);
 
-/* DESCRIBE: counts the scratch of a layer called in `form`, or in parts of it (linear_parts.h). Errors: as
+/* DESCRIBE: counts the scratch of the layer that was described last, called in `form` or in parts of it (linear_parts.h). Errors: as
  * ommai_linear_op_create. */
-enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec,
+enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, bool has_bias,
                                             const struct ommai_linear_form *form, bool in_parts, struct omma_error *error);
 
 /* The tensor of that name where a checkpoint is open and has it, else NULL: for names and shapes that come in dialects. */
 const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *loader, const char *name);
 
-/* A table that stays in the file and is read row by row. */
+/* A table that stays in the file and is read row by row: *data and *type; or *stored, which is NULL else. */
 enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
-                                     const void **data, enum omma_dtype *type, struct omma_error *error);
+                                     const void **data, enum omma_dtype *type, const struct ommai_stored_matrix **stored,
+                                     struct omma_error *error);
 
 #endif

@@ -228,7 +228,7 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
   set_defaults(&server->info, sampling);
   return ommai_model_read(server, root, &fields->model, error) &&
          ommai_field_string(root, "request_id", &fields->request_id, error) && read_stream_options(root, fields, error) &&
-         refuse_unsupported(root, error) &&
+         ommai_own_wishes_read(root, &fields->own, error) && refuse_unsupported(root, error) &&
          ommai_field_number(root, "temperature", 0, 2, false, &sampling->temperature, error) &&
          ommai_field_number(root, "top_p", 0, 1, true, &sampling->top_p, error) &&
          ommai_field_number(root, "min_p", 0, 1, false, &sampling->min_p, error) &&

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "server/api_error.h"
+#include "server/own_fields.h"
 #include "server/structured_output.h"
 
 struct ommai_server;
@@ -27,6 +28,7 @@ struct ommai_answer_fields {
   int64_t priority;
   const char *cache_salt; /* NULL: none */
   bool stream, include_usage, continuous_usage;
+  struct ommai_own_wishes own;
 };
 
 /* Reads and checks all of them but those on log-probabilities, whose form differs. `max_tokens` is the default, 0: the checkpoint's, or what

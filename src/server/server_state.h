@@ -19,6 +19,7 @@
 #include "server/server.h"
 
 struct MHD_Daemon;
+struct ommai_page;
 struct ommai_watcher;
 
 #define OMMAI_MAX_MODEL_NAMES 16
@@ -38,6 +39,8 @@ struct ommai_server {
   struct ommai_api_keys api_keys;
   bool metrics_without_key;
   struct ommai_cross_origin cross_origin;
+  struct ommai_page *page; /* NULL: none is served */
+  char *root_path;         /* of the public addresses; NULL: none */
   struct ommai_media_root media_root;
   bool trust_media_uuids;
   char *media_hosts[OMMAI_MAX_MEDIA_HOSTS];

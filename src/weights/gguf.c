@@ -476,9 +476,9 @@ failed:
 void ommai_gguf_close(struct ommai_gguf *file) {
   if (!file) return;
   struct omma_allocator allocator = file->allocator;
-  if (file->keys) ommai_release(&allocator, file->keys, (size_t)file->n_keys, sizeof *file->keys);
-  if (file->tensors) ommai_release(&allocator, file->tensors, (size_t)file->n_tensors, sizeof *file->tensors);
-  if (file->names) ommai_release(&allocator, file->names, file->names_size, 1);
+  ommai_release(&allocator, file->keys, (size_t)file->n_keys, sizeof *file->keys);
+  ommai_release(&allocator, file->tensors, (size_t)file->n_tensors, sizeof *file->tensors);
+  ommai_release(&allocator, file->names, file->names_size, 1);
   ommai_file_map_close(&file->map);
   if (file->path) ommai_release(&allocator, file->path, strlen(file->path) + 1, 1);
   ommai_release(&allocator, file, 1, sizeof *file);

@@ -269,16 +269,14 @@ static void stored_values(const void *context, int64_t output, int64_t first, in
   quantised_values(context, output, first, n, out);
 }
 
-/* Four bits without minimums are -8 .. 7 in a block and 0 .. 15 less 8 in a stored matrix. */
+/* Four bits without minimums are -8 .. 7 here and 0 .. 15 less a zero of 8 in a stored matrix. */
+static int zero_of(const struct ommai_gguf_format *format) { return format->bits == 4 && !format->has_minimums ? 8 : 0; }
+
 static void stored_integers(const void *context, int64_t output, int64_t group, int8_t *q, float *scale, float *minimum) {
   const struct ommai_gguf_rows *rows = context;
   struct ommai_gguf_group read;
   read_group(rows, output, group, &read);
-  if (rows->format->bits == 4 && !rows->format->has_minimums) {
-    for (int j = 0; j < 32; j++) read.q[j] = (int8_t)(read.q[j] + 8);
-    read.minimum = 8 * read.scale;
-  }
-  memcpy(q, read.q, (size_t)rows->format->group_size);
+  for (int64_t j = 0; j < rows->format->group_size; j++) q[j] = (int8_t)(read.q[j] + zero_of(rows->format));
   *scale = read.scale;
   *minimum = read.minimum;
 }
@@ -289,6 +287,7 @@ struct ommai_stored_matrix ommai_gguf_stored_matrix(const struct ommai_gguf_rows
                                       .values = stored_values,
                                       .bits = format->bits,
                                       .group = format->group_size,
-                                      .has_minimums = format->has_minimums || format->bits == 4,
+                                      .has_minimums = format->has_minimums,
+                                      .zero = zero_of(format),
                                       .integers = stored_integers};
 }

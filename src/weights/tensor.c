@@ -149,12 +149,25 @@ static int64_t count_masked_64(const unsigned char *data, int64_t count, uint64_
   return found;
 }
 
+static int64_t count_stored(const struct ommai_tensor *tensor) {
+  enum { PIECE = 256 };
+  float values[PIECE];
+  int64_t found = 0;
+  for (int64_t first = 0, n; first < tensor->n_elements; first += n) {
+    n = ommai_min_i64(tensor->n_elements - first, PIECE);
+    stored_to_f32(tensor, first, n, values);
+    found += count_masked_32((const unsigned char *)values, n, 0x7f800000u);
+  }
+  return found;
+}
+
 int64_t ommai_tensor_count_nonfinite(const struct ommai_tensor *tensor) {
   switch (tensor->type) {
     case OMMAI_TENSOR_F64: return count_masked_64(tensor->data, tensor->n_elements, UINT64_C(0x7ff0000000000000));
     case OMMAI_TENSOR_F32: return count_masked_32(tensor->data, tensor->n_elements, 0x7f800000u);
     case OMMAI_TENSOR_F16: return count_masked_16(tensor->data, tensor->n_elements, 0x7c00u);
     case OMMAI_TENSOR_BF16: return count_masked_16(tensor->data, tensor->n_elements, 0x7f80u);
+    case OMMAI_TENSOR_QUANTISED: return count_stored(tensor);
     default: return 0;
   }
 }

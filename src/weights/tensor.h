@@ -49,6 +49,7 @@ bool ommai_tensor_type_parse(const char *name, enum ommai_tensor_type *out);
 #define OMMAI_TENSOR_MAX_DIMS 8
 
 struct ommai_safetensors;
+struct ommai_gguf;
 
 /* Row-major, little-endian. `data` points into the mapped file and has NO alignment, whatever the type: the format allows a
  * header of any length, so values must be read with memcpy. Everything here belongs to the file and lives until it is
@@ -63,6 +64,7 @@ struct ommai_tensor {
   uint64_t size_bytes;
   uint64_t file_offset; /* of data, from the start of the file */
   const struct ommai_safetensors *file;
+  const struct ommai_gguf *gguf; /* where file is NULL; both NULL: data is in memory */
   /* QUANTISED: the values, whose inputs are the last dimension and whose outputs all others; else NULL. data and size_bytes are then the
    * largest of what it is stored as. */
   const struct ommai_stored_matrix *stored;
@@ -85,7 +87,7 @@ const char *ommai_shape_text(char out[OMMAI_SHAPE_TEXT_SIZE], int n_dims, const 
  * other types and for a range outside the tensor. */
 bool ommai_tensor_to_f32(const struct ommai_tensor *tensor, int64_t first, int64_t count, float *out);
 
-/* How many elements of an F64, F32, BF16 or F16 tensor are NaN or infinite; 0 for other types. Reads the whole tensor. */
+/* How many elements of an F64, F32, BF16, F16 or QUANTISED tensor are NaN or infinite; 0 for other types. Reads the whole tensor. */
 int64_t ommai_tensor_count_nonfinite(const struct ommai_tensor *tensor);
 
 #endif

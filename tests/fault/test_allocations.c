@@ -8,11 +8,12 @@
 
 static struct test_allocator allocator;
 
-/* int8 is of the tower alone. */
+/* The type int8 is of the tower alone; here it brings quantisation with it. */
 static enum omma_status open_model(enum omma_weight_type weights, struct omma_model **model, struct omma_error *error) {
   char path[1024];
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
                                              .vision_weights = weights,
+                                             .quantization = weights == OMMA_WEIGHTS_INT8 ? "int4" : NULL,
                                              .n_threads = 2,
                                              .max_model_len = 256,
                                              .allocator = &allocator.interface};

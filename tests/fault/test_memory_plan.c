@@ -92,6 +92,7 @@ static int run_child(const char *directory, enum omma_weight_type weights, int n
   char path[1024];
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
                                              .vision_weights = weights,
+                                             .quantization = weights == OMMA_WEIGHTS_INT8 ? "int4" : NULL,
                                              .n_threads = n_threads,
                                              .max_model_len = 512,
                                              .progress = look_progress};
@@ -191,13 +192,14 @@ static void plans_do_not_need_weights(void **state) {
   }
 }
 
-/* Of every type of weights, for any number of threads. */
+/* Of every type of weights, the language model in int4 with the last, for any number of threads. */
 static void the_linear_layers_scratch_is_as_planned(void **state) {
   (void)state;
   for (size_t m = 0; golden_models[m]; m++) {
     for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_INT8; weights++) {
       const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
                                                  .vision_weights = weights,
+                                                 .quantization = weights == OMMA_WEIGHTS_INT8 ? "int4" : NULL,
                                                  .n_threads = weights,
                                                  .max_model_len = 1024};
       char path[1024];

@@ -157,7 +157,7 @@ static void values_are_the_official_ones(void **state) {
   ommai_gguf_close(file);
 }
 
-/* scale * q - minimum is the value, up to the sign of a zero. */
+/* scale * (q - zero) - minimum is the value, up to the sign of a zero. */
 static void integers_make_the_values(void **state) {
   (void)state;
   struct ommai_gguf *file = open_types();
@@ -174,7 +174,7 @@ static void integers_make_the_values(void **state) {
         if (!matrix.has_minimums) assert_true(minimum == 0);
         for (int64_t i = 0; i < matrix.group; i++) {
           if (matrix.bits == 4) assert_in_range(q[i], 0, 15);
-          float product = scale * (float)q[i], value = product - minimum;
+          float product = scale * (float)(q[i] - matrix.zero), value = product - minimum;
           same_bits(value + 0.0f, expected[row * rows.n_in + g * matrix.group + i] + 0.0f, quantised[t], i);
         }
       }

@@ -220,7 +220,7 @@ static void check_problem(const struct problem *p) {
 
 /* {n_out, n_in, group of the source} */
 static const int64_t shapes[][3] = {{65, 1152, 128}, {130, 192, 64},  {96, 96, 32},     {17, 48, 16}, {1, 16, 16},
-                                    {64, 80, 80},    {300, 256, 256}, {70, 1176, 1176}, {33, 37, 37}, {3, 1, 1}};
+                                    {64, 80, 80},    {130, 512, 256}, {70, 1176, 1176}, {33, 37, 37}, {3, 1, 1}};
 #define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
 
 static void stored_integers_give_the_defined_bits(void **state) {

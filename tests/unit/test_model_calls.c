@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "models/weight_policy.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -158,8 +159,8 @@ static void int8_is_for_the_tower(void **state) {
   struct omma_model_info info[2];
   struct omma_model_options options = {.config_only = true, .weights = OMMA_WEIGHTS_INT8};
   golden_path("qwen3_vl_tied", NULL, path, sizeof path);
-  assert_fails(omma_model_open(path, &options, &model, &error), OMMA_ERROR_UNSUPPORTED, "int8 is for the vision tower only",
-               &error);
+  assert_fails(omma_model_open(path, &options, &model, &error), OMMA_ERROR_UNSUPPORTED,
+               "int8 is for the vision tower (vision_weights), and for the language model by quantization", &error);
   for (int i = 0; i < 2; i++) {
     options = (struct omma_model_options){.config_only = true, .vision_weights = i ? OMMA_WEIGHTS_INT8 : OMMA_WEIGHTS_F32};
     assert_ok(omma_model_open(path, &options, &model, &error), &error);
@@ -231,6 +232,70 @@ static void weights_are_kept_as_stored(void **state) {
       omma_model_close(model);
     }
     assert_int_equal(info[0].weight_bytes, info[1].weight_bytes);
+  }
+}
+
+/* What a quantised model says of itself before it has weights holds afterwards. */
+static void quantised_models_are_known_before_their_weights(void **state) {
+  (void)state;
+  static const struct {
+    const char *method, *kept;
+    int64_t group;
+  } methods[] = {{"none", "bf16", 0}, {"int8", "int8", 0}, {"int4", "int4", OMMA_INT4_GROUP}, {"int4-g128", "int4", 128}};
+  for (size_t m = 0; golden_models[m]; m++) {
+    int64_t before = INT64_MAX;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+      struct omma_model_info info[2];
+      struct omma_text_plan plan[2];
+      struct omma_error error;
+      for (int config_only = 0; config_only <= 1; config_only++) {
+        const struct omma_model_options options = {.quantization = methods[i].method, .config_only = config_only};
+        struct omma_model *model = fixture_model(golden_models[m], &options);
+        omma_model_get_info(model, &info[config_only]);
+        assert_ok(omma_model_plan_text(model, 1, &plan[config_only], &error), &error);
+        assert_true(strcmp(info[config_only].kept_weights, methods[i].kept) == 0 || i == 0);
+        assert_int_equal(info[config_only].kept_group, methods[i].group);
+        omma_model_close(model);
+      }
+      assert_true(i == 0 || info[0].weight_bytes == info[1].weight_bytes);
+      assert_true(i == 0 || plan[0].step_weight_bytes == plan[1].step_weight_bytes);
+      assert_true(plan[0].step_weight_bytes <= before);
+      before = plan[0].step_weight_bytes;
+    }
+  }
+}
+
+static void unknown_methods_are_refused(void **state) {
+  (void)state;
+  char path[1024];
+  struct omma_error error;
+  struct omma_model *model;
+  const struct omma_model_options options = {.config_only = true, .quantization = "bitsandbytes"};
+  golden_path("qwen3_vl_tied", NULL, path, sizeof path);
+  assert_fails(omma_model_open(path, &options, &model, &error), OMMA_ERROR_ARGUMENT,
+               "quantization: bitsandbytes is not supported", &error);
+  assert_string_equal(error.field, "quantization");
+  const struct omma_model_options declared = {.config_only = true, .quantization = "awq_marlin"};
+  assert_fails(omma_model_open(path, &declared, &model, &error), OMMA_ERROR_UNSUPPORTED,
+               "quantization: awq_marlin: this checkpoint is not quantised", &error);
+  const struct {
+    const char *name, *checkpoint; /* is that */
+    const char *refused;           /* NULL: taken */
+  } cases[] = {{"awq", "awq: 4-bit integers in groups of 128", NULL},
+               {"gptq_marlin", "gptq: 4-bit integers", NULL},
+               {"gguf", "gguf", NULL},
+               {"fp8", "awq: 4-bit integers", "quantised otherwise, awq: 4-bit integers"},
+               {"int4", "fp8: E4M3 in blocks", "quantised already, fp8: E4M3 in blocks"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct ommai_weight_kind dense = ommai_weight_kind_dense(OMMA_BF16);
+    struct ommai_weight_kind kind;
+    enum omma_status status = ommai_weight_kind_quantize(cases[i].name, cases[i].checkpoint, dense, &kind, &error);
+    if (cases[i].refused) {
+      assert_fails(status, OMMA_ERROR_UNSUPPORTED, cases[i].refused, &error);
+    } else {
+      assert_ok(status, &error);
+      assert_int_equal(kind.format, OMMAI_FORMAT_BF16);
+    }
   }
 }
 
@@ -389,6 +454,8 @@ int main(void) {
       cmocka_unit_test(progress_counts_to_the_end),
       cmocka_unit_test(kernels_are_described_and_tested),
       cmocka_unit_test(weights_are_kept_as_stored),
+      cmocka_unit_test(quantised_models_are_known_before_their_weights),
+      cmocka_unit_test(unknown_methods_are_refused),
       cmocka_unit_test(keys_and_values_are_kept_as_asked),
       cmocka_unit_test(work_is_that_of_the_shapes),
       cmocka_unit_test(text_goes_there_and_back),
