@@ -117,7 +117,7 @@ static enum omma_status size_workspaces(const struct omma_model *model, struct o
   const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), pictures,
                                           ommai_max_i64(sizes->patch_budget, block)};
   sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
-  size_t sampler = ommai_sampler_size(model->config.text.vocab_size, sizes->max_sequences, model->n_threads);
+  size_t sampler = ommai_sampler_size(model->config.text.vocab_size, sizes->max_sequences);
   sizes->tables = size_tables(model, sizes, sampler);
   if (!sizes->prefill_workspace || !sizes->decode_workspace || !sizes->vision_workspace || !sampler) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "patch_budget",
@@ -169,8 +169,7 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
 }
 
 static size_t sampler_size(const struct ommai_resources *resources) {
-  return ommai_sampler_size(resources->model->config.text.vocab_size, resources->sizes.max_sequences,
-                            resources->model->n_threads);
+  return ommai_sampler_size(resources->model->config.text.vocab_size, resources->sizes.max_sequences);
 }
 
 static enum omma_status allocate(struct ommai_resources *resources, struct omma_error *error) {
@@ -192,8 +191,8 @@ static enum omma_status allocate(struct ommai_resources *resources, struct omma_
     return ommai_fail_memory(error, "engine",
                              sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables);
   }
-  resources->sampler = ommai_sampler_place(resources->sampler_memory, model->config.text.vocab_size, sizes->max_sequences,
-                                           model->n_threads, model->decoder.ops);
+  resources->sampler =
+      ommai_sampler_place(resources->sampler_memory, model->config.text.vocab_size, sizes->max_sequences, model->decoder.ops);
   return OMMA_OK;
 }
 

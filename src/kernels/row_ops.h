@@ -2,15 +2,34 @@
  *
  * Every operation is written once, in plain C (row_ops_body.h), and compiled for each CPU level; sums run over sixteen fixed
  * lanes, so that all levels give the same bits and a row never depends on its neighbours. Pointers need only their natural
- * alignment. Single-threaded; no allocation. Output types are f32 or bf16 (one rounding to nearest even). */
+ * alignment. Single-threaded; no allocation. Output types are f32 or bf16 (one rounding to nearest even). The last
+ * four are those of draws from a row of logits. */
 #ifndef OMMAI_KERNELS_ROW_OPS_H
 #define OMMAI_KERNELS_ROW_OPS_H
 
 #include <omma/attention.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/cpu.h"
 #include "kernels/int8.h"
+
+/* The smallest and the largest of a row; without meaning where some value is NaN or infinite. */
+struct ommai_row_range {
+  float low, high;
+  bool finite;
+};
+
+/* What lies at or above a threshold. */
+struct ommai_row_share {
+  uint64_t weight;
+  int64_t count;
+};
+
+/* The weight of what is as likely as the likeliest. */
+#define OMMAI_ROW_WEIGHT_ONE (1u << 28)
+/* Thresholds of one call. */
+#define OMMAI_ROW_MAX_THRESHOLDS 7
 
 /* X(name, return, parameters): every operation, for declarations, tables and tests. */
 #define OMMAI_ROW_OPS(X)                                                                                                       \
@@ -46,7 +65,16 @@
   X(quantise, (const void *x, enum omma_dtype x_type, int64_t d, uint8_t *out, struct ommai_uint8_row *row))                   \
   /* out[d] = (sums[d] - row.zero * weight_sums[d]) * scales[d] * row.scale + bias[d]; |sums[d]| and both terms below 2^31. */ \
   X(dequantise, (const int32_t *sums, const int32_t *weight_sums, const float *scales, const float *bias,                      \
-                 struct ommai_uint8_row row, int64_t d, float *out))
+                 struct ommai_uint8_row row, int64_t d, float *out))                                                           \
+  /* The range of x[d], d at least 1; infinities count in it, NaN does not. */                                                 \
+  X(find_range, (const float *x, int64_t d, struct ommai_row_range *range))                                                    \
+  /* out[d] = OMMAI_ROW_WEIGHT_ONE * exp((x[d] - shift) * scale), to the nearest; no argument is NaN or above 0. */            \
+  X(weigh, (const float *x, float shift, float scale, int64_t d, uint32_t *out))                                               \
+  /* shares[n] +=: the weights, at most OMMAI_ROW_WEIGHT_ONE each, and the number of all x[d] >= thresholds[n]. */             \
+  X(add_shares,                                                                                                                \
+    (const float *x, const uint32_t *weights, int64_t d, const float *thresholds, int n, struct ommai_row_share *shares))      \
+  /* out[n_out] = first + i for every low <= x[i] < high, in rising order; all of out[d] may be written to. */                 \
+  X(list_between, (const float *x, float low, float high, int64_t d, int32_t first, int32_t *out, int64_t *n_out))
 
 struct ommai_row_ops {
 #define OMMAI_ROW_OP_MEMBER(name, parameters) void(*name) parameters;
