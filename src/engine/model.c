@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
@@ -202,6 +203,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(choose_generation(model, options, error));
   OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
+  int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_PICTURE_STORE_BYTES;
+  OMMAI_TRY(ommai_picture_store_create(ommai_max_i64(store, 0), &model->allocator, &model->picture_store, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
@@ -263,6 +266,7 @@ void omma_model_close(struct omma_model *model) {
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
   ommai_tokenizer_destroy(model->tokenizer);
+  ommai_picture_store_destroy(model->picture_store);
   ommai_pixel_budget_destroy(model->pixel_budget);
   ommai_picture_team_destroy(model->picture_team);
   struct omma_allocator allocator = model->allocator;

@@ -37,6 +37,7 @@ static int64_t default_kv_bytes(const struct omma_model *model, const struct omm
     needed = INT64_MAX;
   size_t workspaces = sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables;
   int64_t taken = (int64_t)workspaces + ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
+                  ommai_min_i64(ommai_picture_store_budget(model->picture_store), INT64_MAX / 8) +
                   sizes->max_sequences * request_bytes(model, sizes->patch_budget);
   if (!model->weights_packed) taken += model->weight_bytes + model->linear_scratch_bytes;
   return ommai_max_i64(ommai_kv_budget(needed, room, taken), page_bytes);
@@ -160,6 +161,7 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
                                     .linear_scratch_bytes = model->linear_scratch_bytes,
                                     .table_bytes = (int64_t)sizes.tables,
                                     .encoder_cache_bytes = sizes.encoder_cache_bytes,
+                                    .known_image_bytes = ommai_picture_store_budget(model->picture_store),
                                     .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget),
                                     .max_sequences = sizes.max_sequences};
   plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
