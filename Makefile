@@ -47,7 +47,7 @@ test-onednn3: packages test-packages ## test the linear layers and the golden mo
 	@tools/test_onednn3.sh
 
 .PHONY: fuzz
-fuzz: ## fuzz what reads hostile input, 10 minutes for each of thirteen targets (with clang: libFuzzer)
+fuzz: ## fuzz what reads hostile input, 10 minutes for each target (with clang: libFuzzer)
 	@tools/fuzz.sh
 
 .PHONY: bench-kernels

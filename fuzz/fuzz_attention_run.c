@@ -29,7 +29,7 @@ static void visit(const void *q, int64_t count) {
 
 static void count_rows(const struct ommai_attention_tile *tile) {
   for (int32_t row = 0; row < tile->n_rows; row++) {
-    visit(ommai_attention_at(tile->q, row * tile->q_stride, inner_tile->dtype), 1);
+    visit(ommai_attention_at(tile->q, row * tile->q_stride, inner_tile->types.q), 1);
   }
 }
 
@@ -45,7 +45,7 @@ static void attend_window_and_count(const struct ommai_attention_tile *tile) {
 
 static void block_and_count(const struct ommai_attention_decode_block *job) {
   for (int32_t head = 0; head < job->n_heads; head++) {
-    visit(ommai_attention_at(job->q, head * job->q_head_stride, inner_decode->dtype), job->n_keys);
+    visit(ommai_attention_at(job->q, head * job->q_head_stride, inner_decode->types.q), job->n_keys);
   }
   inner_decode->block(job);
 }
@@ -95,21 +95,22 @@ static int64_t row_step(const struct attention_case *problem) {
 
 static void run_sound(const struct omma_attention_context *context, struct attention_case *problem) {
   struct omma_attention_context counting = *context;
-  struct ommai_attention_tile_kernel tile = *context->tile[problem->dtype], window = tile;
+  int types = problem->bf16_kv && problem->dtype == OMMA_F32 ? OMMAI_ATTENTION_F32_BF16 : (int)problem->dtype;
+  struct ommai_attention_tile_kernel tile = *context->tile[types], window = tile;
   struct ommai_attention_decode_kernel decode = {.name = "none"};
-  if (problem->form == OMMA_ATTENTION_DECODE) decode = *context->decode[problem->dtype];
-  inner_tile = context->tile[problem->dtype];
-  inner_window = context->window[problem->dtype];
-  inner_decode = context->decode[problem->dtype];
+  if (problem->form == OMMA_ATTENTION_DECODE) decode = *context->decode[types];
+  inner_tile = context->tile[types];
+  inner_window = context->window[types];
+  inner_decode = context->decode[types];
   tile.attend = attend_and_count;
   decode.block = block_and_count;
-  counting.tile[problem->dtype] = &tile;
+  counting.tile[types] = &tile;
   if (inner_window) {
     window = *inner_window;
     window.attend = attend_window_and_count;
-    counting.window[problem->dtype] = &window;
+    counting.window[types] = &window;
   }
-  counting.decode[problem->dtype] = &decode;
+  counting.decode[types] = &decode;
   n_visits = 0;
   float *found = attention_case_run(&counting, problem);
   check_visits(problem);
@@ -130,7 +131,9 @@ static void try_sound(struct fuzz_input *input) {
   struct omma_attention_options options = {.isa = ommai_cpu_level_name(ommai_cpu_has(level) ? level : ommai_cpu_best())};
   struct attention_segment segments[MOST];
   struct attention_case problem = {.form = (enum omma_attention_form)fuzz_pick(input, 0, 2), .segments = segments};
-  problem.dtype = (enum omma_dtype)fuzz_pick(input, 0, problem.form == OMMA_ATTENTION_ENCODER ? 2 : 1);
+  int64_t types = fuzz_pick(input, 0, 2);
+  problem.bf16_kv = problem.form != OMMA_ATTENTION_ENCODER && types == 2;
+  problem.dtype = problem.bf16_kv ? OMMA_F32 : (enum omma_dtype)types;
   problem.n_kv_heads = (int32_t)fuzz_pick(input, 1, 3);
   problem.n_heads = problem.n_kv_heads * (int32_t)fuzz_pick(input, 1, 3);
   int32_t width = problem.form == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM / OMMA_ATTENTION_MAX_HEAD_DIM : 1;

@@ -17,8 +17,8 @@ static void read_config(bool may_assume) {
   const struct ommai_family *family = NULL;
   struct omma_error error = {.status = OMMA_OK};
   memset(&config, 0, sizeof config);
-  enum omma_status status =
-      ommai_model_config_read(fuzz_folder(), may_assume, &ommai_default_allocator, &family, &config, &error);
+  enum omma_status status = ommai_model_config_read(&(struct ommai_documents){.directory = fuzz_folder()}, may_assume,
+                                                    &ommai_default_allocator, &family, &config, &error);
   if (status != OMMA_OK) {
     check_failure(status, &error);
     return;

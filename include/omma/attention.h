@@ -111,6 +111,10 @@ struct omma_attention_spec {
    * q_offsets[s] + its query count keys. */
   const int64_t *q_offsets;
   bool paged; /* K and V are read through the page table given at run time */
+
+  /* CAUSAL and DECODE: k and v are bf16 whatever `dtype` says of q and out. With f32 queries keys and values count as their values in
+   * f32, and nothing else is rounded. */
+  bool bf16_kv;
 };
 
 struct omma_attention_plan;

@@ -33,9 +33,16 @@ OMMA_API const char *omma_version(void);
 struct omma_model;
 
 /* Type that weights are packed in and linear layers compute in. AUTO: bf16 where the CPU level has a fast path for it, else f32.
- * INT8: for the vision tower only, on CPUs with AVX-512 VNNI. One scale for each output of a layer and one for each row of its input;
- * the patch embedding and the attention stay as with AUTO. Elsewhere it is refused (UNSUPPORTED). */
+ * INT8: for the vision tower only. One scale for each output of a layer and one for each row of its input;
+ * the patch embedding and the attention stay as with AUTO. For the language model it is refused (UNSUPPORTED). */
 enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2, OMMA_WEIGHTS_INT8 = 3 };
+
+/* Inputs that share a scale in a model opened with quantization "int4". */
+#define OMMA_INT4_GROUP 64
+
+/* Type that keys and values are kept in. AUTO: f32 where `weights` is F32, else bf16, also where layers compute in f32. F32 goes with
+ * layers that compute in f32 only. */
+enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV_CACHE_BF16 = 2 };
 
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
@@ -49,9 +56,15 @@ enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_KNOWN = 0, OMMA_CHAT_TEMPLATE_F
 struct omma_model_options {
   enum omma_weight_type weights;        /* of the language model; not INT8 */
   enum omma_weight_type vision_weights; /* of the vision tower; AUTO: as `weights` */
-  const char *isa;                      /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
-  int n_threads;                        /* 0: as many as the process may use CPUs */
-  bool no_pinning;                      /* leave the threads to the scheduler instead of binding each to a CPU */
+  enum omma_kv_cache_type kv_cache;     /* of the language model */
+  /* What the language model's matrices are packed as, vLLM's --quantization. NULL or "none": as the checkpoint has them. "int8": 8 bits with
+   * a scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of so
+   * many. Inputs are brought to 8 bits row by row, sums are whole numbers, activations and the KV cache stay as `weights` says. The output
+   * layer and the heads of latent attention have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. */
+  const char *quantization;
+  const char *isa;           /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
+  int n_threads;             /* 0: as many as the process may use CPUs */
+  bool no_pinning;           /* leave the threads to the scheduler instead of binding each to a CPU */
   bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
   int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
   int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
@@ -64,6 +77,7 @@ struct omma_model_options {
   /* A JSON object with keys of that file that count before it, such as {"temperature": 0.5}; null as a value: as if the file did not
    * have the key. A max_new_tokens here is max_tokens_limit as well. NULL: none. */
   const char *override_generation_config;
+  const char *mmproj; /* of a model in GGUF files: the file with the vision tower; NULL: it lies in the same directory */
   const struct omma_allocator *allocator;
   omma_progress progress; /* bytes of weights packed so far; may be NULL */
   void *progress_context;
@@ -73,7 +87,8 @@ struct omma_model_options {
   void *before_weights_context;
 };
 
-/* Opens a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json, the chat
+/* Opens a model: a GGUF file (MODEL.gguf, or the first of its parts, MODEL-00001-of-0000N.gguf) with options->mmproj; a directory that holds
+ * one such model and its mmproj; or a Hugging Face checkpoint directory: config.json, preprocessor_config.json, generation_config.json, tokenizer.json, the chat
  * template, model.safetensors (or the index and its shards). Every key and every tensor's shape is checked before weights are packed.
  * Weights are packed once and the pages of their files released. With config_only all but config.json may be missing: the family's
  * published values stand for preprocessor_config.json (omma_model_info tells), and only plans are made then. Errors: IO, FORMAT,
@@ -94,9 +109,12 @@ struct omma_model_info {
   const char *isa;
   const char *weights;        /* what the language model computes in, "f32" or "bf16" */
   const char *vision_weights; /* likewise of the tower, or "int8" */
-  const char
-      *kept_weights;  /* how the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types */
-  const char *linear; /* which library and layout serve the linear layers */
+  /* How the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types; "int8" or "int4" by quantization. */
+  const char *kept_weights;
+  int64_t kept_group;       /* of "int4": inputs that share a scale; else 0 */
+  const char *quantization; /* how the checkpoint is quantised, "awq: 4-bit integers in groups of 128"; NULL where it is not */
+  const char *kv_cache;     /* how keys and values are kept, "f32" or "bf16" */
+  const char *linear;       /* which library and layout serve the linear layers */
   int n_threads;
   int64_t n_parameters, n_vision_parameters;
   int64_t weight_bytes; /* packed, in memory; what it would be for config_only */

@@ -16,10 +16,12 @@ enum omma_status omma_attention_context_create(const struct omma_attention_optio
   if (!self) return ommai_fail_memory(error, "attention context", sizeof *self);
   self->allocator = *allocator;
   self->level = level;
-  for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-    self->tile[dtype] = ommai_attention_tile_kernel_find(level, dtype);
-    self->window[dtype] = ommai_attention_window_kernel_find(level, dtype);
-    self->decode[dtype] = ommai_attention_decode_kernel_find(level, dtype);
+  for (int i = 0; i < OMMAI_ATTENTION_TYPES; i++) {
+    const struct ommai_attention_types same = {i, i}, mixed = {OMMA_F32, OMMA_BF16};
+    const struct ommai_attention_types types = i == OMMAI_ATTENTION_F32_BF16 ? mixed : same;
+    self->tile[i] = ommai_attention_tile_kernel_find(level, types);
+    self->window[i] = ommai_attention_window_kernel_find(level, types);
+    self->decode[i] = ommai_attention_decode_kernel_find(level, types);
   }
   *context = self;
   return OMMA_OK;

@@ -74,7 +74,7 @@ static void combine(const struct ommai_attention_problem *problem, float *first,
     sum += weight * state[OMMAI_ATTENTION_STATE_SUM];
     for (int32_t d = 0; d < problem->v_head_dim; d++) sums[d] += weight * state[OMMAI_ATTENTION_STATE_OUT + d];
   }
-  for (int32_t d = 0; d < problem->v_head_dim; d++) ommai_attention_store(out, d, problem->dtype, sums[d] / sum + 0.0f);
+  for (int32_t d = 0; d < problem->v_head_dim; d++) ommai_attention_store(out, d, problem->types.q, sums[d] / sum + 0.0f);
 }
 
 void ommai_attention_decode_attend(const struct ommai_attention_run *run, const struct ommai_attention_job *job) {

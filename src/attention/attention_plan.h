@@ -29,18 +29,21 @@ enum {
 };
 #define OMMAI_ATTENTION_WAVE_BYTES ((size_t)16 << 20)
 
+/* Index into a context's kernels: an enum omma_dtype, or f32 queries beside keys and values in bf16. */
+enum { OMMAI_ATTENTION_F32_BF16 = OMMA_F16 + 1, OMMAI_ATTENTION_TYPES };
+
 struct omma_attention_context {
   struct omma_allocator allocator;
   enum ommai_cpu_level level;
-  const struct ommai_attention_tile_kernel *tile[3]; /* by enum omma_dtype */
-  const struct ommai_attention_tile_kernel *window[3];
-  const struct ommai_attention_decode_kernel *decode[3];
+  const struct ommai_attention_tile_kernel *tile[OMMAI_ATTENTION_TYPES];
+  const struct ommai_attention_tile_kernel *window[OMMAI_ATTENTION_TYPES];
+  const struct ommai_attention_decode_kernel *decode[OMMAI_ATTENTION_TYPES];
 };
 
 /* What a checked spec says, with its defaults filled in. */
 struct ommai_attention_problem {
   enum omma_attention_form form;
-  enum omma_dtype dtype;
+  struct ommai_attention_types types;
   int32_t n_heads, n_kv_heads, group; /* group: query heads per kv head */
   int32_t head_dim, v_head_dim;
   float scale;

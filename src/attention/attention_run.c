@@ -141,12 +141,12 @@ static enum omma_status check_run(const struct omma_attention_plan *plan, const 
 
 const void *ommai_attention_q(const struct ommai_attention_run *run, int64_t row, int64_t head) {
   const struct omma_attention_tensors *t = &run->tensors;
-  return ommai_attention_at(t->q, row * t->q_token_stride + head * t->q_head_stride, run->plan->problem.dtype);
+  return ommai_attention_at(t->q, row * t->q_token_stride + head * t->q_head_stride, run->plan->problem.types.q);
 }
 
 void *ommai_attention_out(const struct ommai_attention_run *run, int64_t row, int64_t head) {
   const struct omma_attention_tensors *t = &run->tensors;
-  return ommai_attention_at_out(t->out, row * t->out_token_stride + head * t->out_head_stride, run->plan->problem.dtype);
+  return ommai_attention_at_out(t->out, row * t->out_token_stride + head * t->out_head_stride, run->plan->problem.types.q);
 }
 
 static const void *block_at(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int64_t block,
@@ -158,7 +158,7 @@ static const void *block_at(const struct ommai_attention_run *run, const struct 
   } else {
     index = (unit->first_key + block * OMMAI_ATTENTION_BLOCK) * token_stride;
   }
-  return ommai_attention_at(base, index + head_offset, run->plan->problem.dtype);
+  return ommai_attention_at(base, index + head_offset, run->plan->problem.types.kv);
 }
 
 const void *ommai_attention_k_block(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit,
@@ -233,7 +233,7 @@ static void clear_task(void *context, int64_t task, int worker) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   int64_t row = run->plan->tail_row + task * TAIL_ROWS;
   int64_t end = ommai_min_i64(row + TAIL_ROWS, problem->n_tokens);
-  size_t size = (size_t)problem->v_head_dim * ommai_attention_element_size(problem->dtype);
+  size_t size = (size_t)problem->v_head_dim * ommai_attention_element_size(problem->types.q);
   for (; row < end; row++) {
     for (int32_t head = 0; head < problem->n_heads; head++) memset(ommai_attention_out(run, row, head), 0, size);
   }

@@ -11,10 +11,10 @@ enum { N_HEADS = 2, SHORT = 37, LONG = 150, TOKENS = SHORT + LONG, ROW_STEP = 29
 
 struct trial {
   enum omma_attention_form form;
-  enum omma_dtype dtype;
+  struct ommai_attention_types types;
   int32_t head_dim;
   float *values;   /* inputs: q [TOKENS, N_HEADS, D], k [TOKENS, D], v [TOKENS, D] */
-  void *elements;  /* the same in the trial's type, then out [TOKENS, N_HEADS, D] */
+  void *elements;  /* the same in the trial's types, k and v with room for q's, then out [TOKENS, N_HEADS, D] */
   double *weights; /* [TOKENS] */
 };
 
@@ -22,13 +22,21 @@ static int64_t q_count(const struct trial *trial) { return (int64_t)TOKENS * N_H
 static int64_t kv_count(const struct trial *trial) { return (int64_t)TOKENS * trial->head_dim; }
 static int64_t out_index(const struct trial *trial) { return q_count(trial) + 2 * kv_count(trial); }
 
+static void *keys_of(const struct trial *trial) {
+  return ommai_attention_at_out(trial->elements, q_count(trial), trial->types.q);
+}
+
 /* Values in [-2, 2) from a linear congruential generator, rounded to the type. */
 static void fill(struct trial *trial) {
   uint32_t state = 12345u + (uint32_t)trial->head_dim;
   for (int64_t i = 0; i < out_index(trial); i++) {
     state = state * 1664525u + 1013904223u;
-    ommai_attention_store(trial->elements, i, trial->dtype, (float)(state >> 8) * 0x1p-22f - 2.0f);
-    trial->values[i] = ommai_attention_load(trial->elements, i, trial->dtype);
+    bool query = i < q_count(trial);
+    void *elements = query ? trial->elements : keys_of(trial);
+    int64_t at = query ? i : i - q_count(trial);
+    enum omma_dtype type = query ? trial->types.q : trial->types.kv;
+    ommai_attention_store(elements, at, type, (float)(state >> 8) * 0x1p-22f - 2.0f);
+    trial->values[i] = ommai_attention_load(elements, at, type);
   }
 }
 
@@ -47,7 +55,7 @@ static double row_error(const struct trial *trial, int64_t row, int64_t head, in
     double expected = 0.0;
     for (int64_t key = 0; key < n_keys; key++) expected += trial->weights[key] * v[key * dim + d];
     expected /= sum;
-    double found = ommai_attention_load(trial->elements, out_index(trial) + at + d, trial->dtype);
+    double found = ommai_attention_load(trial->elements, out_index(trial) + at + d, trial->types.q);
     error += (found - expected) * (found - expected);
     norm += expected * expected;
   }
@@ -75,17 +83,17 @@ static int64_t next_row(const struct trial *trial, int64_t row, int64_t end) {
 static enum omma_status compare(const struct omma_attention_context *context, const struct trial *trial,
                                 const int64_t borders[3], const int64_t key_borders[3], const int64_t offsets[2],
                                 struct omma_error *error) {
-  static const double limits[3] = {1e-5, 1.5e-2, 2e-3}; /* by enum omma_dtype */
+  static const double limits[3] = {1e-5, 1.5e-2, 2e-3}; /* by the queries' type */
   for (int i = 0; i < 2; i++) {
     for (int64_t row = borders[i]; row < borders[i + 1]; row = next_row(trial, row, borders[i + 1])) {
       int64_t n_keys = key_borders[i + 1] - key_borders[i];
       if (trial->form != OMMA_ATTENTION_ENCODER) n_keys = offsets[i] + row - borders[i] + 1;
       double found = row_error(trial, row, row % N_HEADS, key_borders[i], n_keys);
-      if (found <= limits[trial->dtype]) continue;
+      if (found <= limits[trial->types.q]) continue;
       return ommai_fail(error, OMMA_ERROR_INTERNAL,
                         "attention self-test: %s, head_dim %d, row %d: error %.3g, expected at most %g",
-                        omma_attention_kernel_name(context, trial->form, trial->dtype, trial->head_dim, 0), trial->head_dim,
-                        (int)row, found, limits[trial->dtype]);
+                        omma_attention_kernel_name(context, trial->form, trial->types.q, trial->head_dim, 0), trial->head_dim,
+                        (int)row, found, limits[trial->types.q]);
     }
   }
   return OMMA_OK;
@@ -106,7 +114,7 @@ static enum omma_status run_trial(const struct omma_attention_context *context, 
   segments_of(trial, borders, key_borders, offsets);
   fill(trial);
   struct omma_attention_spec spec = {.form = trial->form,
-                                     .dtype = trial->dtype,
+                                     .dtype = trial->types.q,
                                      .n_heads = N_HEADS,
                                      .n_kv_heads = 1,
                                      .head_dim = trial->head_dim,
@@ -116,18 +124,26 @@ static enum omma_status run_trial(const struct omma_attention_context *context, 
                                      .n_segments = 2,
                                      .cu_seqlens = borders,
                                      .cu_seqlens_k = key_borders,
-                                     .q_offsets = trial->form == OMMA_ATTENTION_ENCODER ? NULL : offsets};
+                                     .q_offsets = trial->form == OMMA_ATTENTION_ENCODER ? NULL : offsets,
+                                     .bf16_kv = trial->types.kv != trial->types.q};
   struct omma_attention_plan *plan;
   OMMAI_TRY(omma_attention_plan_create(context, &spec, &plan, error));
-  struct omma_attention_tensors tensors = {
-      .q = trial->elements,
-      .k = ommai_attention_at(trial->elements, q_count(trial), trial->dtype),
-      .v = ommai_attention_at(trial->elements, q_count(trial) + kv_count(trial), trial->dtype),
-      .out = ommai_attention_at_out(trial->elements, out_index(trial), trial->dtype)};
+  struct omma_attention_tensors tensors = {.q = trial->elements,
+                                           .k = keys_of(trial),
+                                           .v = ommai_attention_at(keys_of(trial), kv_count(trial), trial->types.kv),
+                                           .out = ommai_attention_at_out(trial->elements, out_index(trial), trial->types.q)};
   enum omma_status status = run_plan(context, plan, &tensors, error);
   if (status == OMMA_OK) status = compare(context, trial, borders, key_borders, offsets, error);
   omma_attention_plan_destroy(plan);
   return status;
+}
+
+/* The types, and then f32 beside bf16. */
+static const struct ommai_attention_types all_types[] = {
+    {OMMA_F32, OMMA_F32}, {OMMA_BF16, OMMA_BF16}, {OMMA_F16, OMMA_F16}, {OMMA_F32, OMMA_BF16}};
+
+static bool served(int form, struct ommai_attention_types types) {
+  return form == OMMA_ATTENTION_ENCODER ? types.q == types.kv : types.q != OMMA_F16;
 }
 
 /* All forms, types and usual head dimensions in one block of memory. */
@@ -135,10 +151,10 @@ static enum omma_status run_trials(const struct omma_attention_context *context,
                                    struct omma_error *error) {
   static const int32_t dims[] = {64, 72, 80, 128};
   for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
-    for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-      if (form != OMMA_ATTENTION_ENCODER && dtype == OMMA_F16) continue;
+    for (size_t j = 0; j < sizeof all_types / sizeof *all_types; j++) {
+      if (!served(form, all_types[j])) continue;
       for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-        struct trial trial = {(enum omma_attention_form)form, (enum omma_dtype)dtype, dims[i], values, elements, weights};
+        struct trial trial = {(enum omma_attention_form)form, all_types[j], dims[i], values, elements, weights};
         OMMAI_TRY(run_trial(context, &trial, error));
       }
     }

@@ -23,8 +23,11 @@ static enum omma_status check_type(const struct omma_attention_spec *spec, struc
   if (spec->index_type != OMMA_INDEX_INT32 && spec->index_type != OMMA_INDEX_INT64) {
     REFUSE(ARGUMENT, "index_type", "expected an enum omma_index_type, found %d", (int)spec->index_type);
   }
+  if (spec->bf16_kv && spec->form == OMMA_ATTENTION_ENCODER) {
+    REFUSE(UNSUPPORTED, "bf16_kv", "the encoder form takes keys and values of its queries' type");
+  }
   problem->form = spec->form;
-  problem->dtype = spec->dtype;
+  problem->types = (struct ommai_attention_types){spec->dtype, spec->bf16_kv ? OMMA_BF16 : spec->dtype};
   return OMMA_OK;
 }
 
@@ -87,16 +90,17 @@ static enum omma_status check_counts(const struct omma_attention_spec *spec, str
 /* Kernels, and the sizes that follow from them. A worker's scratch holds the kernel's own and a small unit's shared part. */
 static void choose_kernel(const struct omma_attention_context *context, struct ommai_attention_problem *problem) {
   size_t scratch;
+  int types = problem->types.kv == problem->types.q ? (int)problem->types.q : OMMAI_ATTENTION_F32_BF16;
   if (problem->form == OMMA_ATTENTION_DECODE) {
-    problem->decode = context->decode[problem->dtype];
+    problem->decode = context->decode[types];
     int64_t floats = OMMAI_ATTENTION_STATE_OUT + ommai_round_up(problem->v_head_dim, 16);
     problem->state_bytes = (size_t)floats * sizeof(float);
     scratch = problem->state_bytes * (size_t)problem->group * (size_t)ommai_attention_pair_heads(problem->n_kv_heads);
   } else {
-    problem->tile = context->tile[problem->dtype];
+    problem->tile = context->tile[types];
     problem->block_bytes =
         (size_t)ommai_round_up((int64_t)problem->tile->block_bytes(problem->head_dim, problem->v_head_dim), 64);
-    problem->window = problem->form == OMMA_ATTENTION_ENCODER ? context->window[problem->dtype] : NULL;
+    problem->window = problem->form == OMMA_ATTENTION_ENCODER ? context->window[types] : NULL;
     scratch = problem->tile->scratch_bytes(problem->head_dim, problem->v_head_dim);
     size_t window = problem->window ? problem->window->scratch_bytes(problem->head_dim, problem->v_head_dim) : 0;
     scratch = (size_t)ommai_round_up((int64_t)(window > scratch ? window : scratch), 64);

@@ -31,7 +31,7 @@ void ommai_attention_tile_prepare(const struct ommai_attention_run *run, const s
 /* Queries that see no key get zeros. */
 static void clear_rows(const struct ommai_attention_run *run, int64_t first, int64_t count, int64_t head) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
-  size_t size = (size_t)problem->v_head_dim * ommai_attention_element_size(problem->dtype);
+  size_t size = (size_t)problem->v_head_dim * ommai_attention_element_size(problem->types.q);
   for (int64_t row = first; row < first + count; row++) memset(ommai_attention_out(run, row, head), 0, size);
 }
 
@@ -91,18 +91,19 @@ static struct ommai_attention_prefetch rows_of(const struct ommai_attention_run 
                                                int32_t first_head, int32_t n_heads, int32_t index) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
   const struct omma_attention_tensors *t = &run->tensors;
-  int64_t size = (int64_t)ommai_attention_element_size(problem->dtype), head = (int64_t)first_head * problem->group;
+  int64_t size = (int64_t)ommai_attention_element_size(problem->types.q), head = (int64_t)first_head * problem->group;
   int64_t n_rows = ommai_max_i64(unit->n_keys, unit->n_rows), first = n_rows * index / n_heads;
-  int64_t q_stride = t->q_token_stride * size, k_stride = t->k_token_stride * size;
-  int64_t v_stride = t->v_token_stride * size, out_stride = t->out_token_stride * size;
-  int64_t k_bytes = problem->head_dim * size * n_heads, v_bytes = problem->v_head_dim * size * n_heads;
+  int64_t kv_size = (int64_t)ommai_attention_element_size(problem->types.kv), q_heads = (int64_t)n_heads * problem->group;
+  int64_t q_stride = t->q_token_stride * size, k_stride = t->k_token_stride * kv_size;
+  int64_t v_stride = t->v_token_stride * kv_size, out_stride = t->out_token_stride * size;
   return (struct ommai_attention_prefetch){
       .base = {(const char *)ommai_attention_k_block(run, unit, first_head, 0) + first * k_stride,
                (const char *)ommai_attention_v_block(run, unit, first_head, 0) + first * v_stride,
                (const char *)ommai_attention_q(run, unit->first_row, head) + first * q_stride,
                (const char *)ommai_attention_out(run, unit->first_row, head) + first * out_stride},
       .stride = {k_stride, v_stride, q_stride, out_stride},
-      .row_bytes = {k_bytes, v_bytes, k_bytes * problem->group, v_bytes * problem->group},
+      .row_bytes = {problem->head_dim * kv_size * n_heads, problem->v_head_dim * kv_size * n_heads,
+                    problem->head_dim * size * q_heads, problem->v_head_dim * size * q_heads},
       .n_rows = (int32_t)(n_rows * (index + 1) / n_heads - first),
       .rows_per_step = ROWS_PER_STEP * FORESEEN_HEADS / n_heads};
 }

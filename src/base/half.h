@@ -1,4 +1,4 @@
-/* bfloat16 and IEEE half to f32 and back, one value at a time: round to nearest even, NaN stays NaN. */
+/* bfloat16 and IEEE half to f32 and back, one value at a time: round to nearest even, NaN stays NaN. And 8-bit floats to f32. */
 #ifndef OMMAI_BASE_HALF_H
 #define OMMAI_BASE_HALF_H
 
@@ -53,6 +53,15 @@ static inline ommai_f16 ommai_f16_from_f32(float value) {
   }
   magnitude += 0xfffu + ((magnitude >> 13) & 1u);
   return (ommai_f16)(sign | (magnitude - 0x38000000u) >> 13);
+}
+
+/* E4M3 without infinities (OCP 8-bit floating point, "E4M3"): a bias of 7, NaN where all bits but the sign are set. */
+static inline float ommai_e4m3_to_f32(uint8_t value) {
+  uint32_t sign = (uint32_t)(value & 0x80u) << 24;
+  uint32_t magnitude = value & 0x7fu;
+  if (magnitude == 0x7f) return ommai_f32_from_bits(sign | 0x7fc00000u);
+  if (magnitude < 8) return sign ? -(float)magnitude * 0x1p-9f : (float)magnitude * 0x1p-9f;
+  return ommai_f32_from_bits(sign | ((magnitude << 20) + (120u << 23)));
 }
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "cli/diagnostics.h"
-#include "cli/gguf.h"
+#include "cli/gguf_path.h"
 #include "cli/inputs.h"
 #include "cli/pasted_paths.h"
 #include "cli/paths.h"

@@ -302,7 +302,8 @@ static int take_words(struct chat *chat, const struct ommai_strings *arguments, 
   int code = ommai_chat_words_sort(chat->command, arguments, model_first, &words);
   if (code != OMMAI_EXIT_DONE) return code;
   if (model_first && !words.model) {
-    return ommai_wrong_use("run: which model? Give its Hugging Face directory: omma run DIR (`omma chat` asks the demo model)");
+    return ommai_wrong_use(
+        "run: which model? Give its Hugging Face directory or GGUF file: omma run DIR (`omma chat` asks the demo model)");
   }
   values->common.model = words.model;
   values->prompt = words.prompt;
@@ -494,7 +495,8 @@ const struct ommai_command ommai_command_chat = {
     .summary = "ask about images, videos and texts; a conversation without a question",
     .arguments = "[DIR] [IMAGE...] [QUESTION]",
     .details =
-        "Asks a model and writes its answer as it comes. DIR is the model, as with --model; files that exist are images, as "
+        "Asks a model and writes its answer as it comes. DIR is the model, a directory or a GGUF file, as with --model; files "
+        "that exist are images, as "
         "with "
         "--image; the question may also be given by --prompt. Without one it is read from standard input; where that is a "
         "terminal, a conversation begins (/help lists its commands). Ctrl-C ends an answer. Tokens are drawn as the model's "
@@ -512,7 +514,7 @@ const struct ommai_command ommai_command_run = {
     .arguments = "DIR [IMAGE...] [QUESTION]",
     .details =
         "The same as `omma chat --model DIR`, for those who know `ollama run`. DIR is a Hugging Face directory (config.json, "
-        "tokenizer.json, *.safetensors): nothing is downloaded.",
+        "tokenizer.json, *.safetensors), or a GGUF file with its --mmproj: nothing is downloaded.",
     .example = "omma run models/my-model photo.jpg \"What is in this picture?\"",
     .groups = QUESTION_GROUPS,
     .values_size = sizeof(struct values),

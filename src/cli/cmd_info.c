@@ -155,6 +155,7 @@ static const struct ommai_option table[] = {
      .offset = offsetof(struct values, common.model),
      .value = "DIR",
      .help = "also tell a model's shape and the memory it takes"},
+    OMMAI_MMPROJ_OPTION(offsetof(struct values, common.mmproj)),
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
 };
 static const struct ommai_option_group options = {"What to tell", table, sizeof table / sizeof *table};

@@ -13,11 +13,12 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/diagnostics.h"
-#include "cli/gguf.h"
+#include "cli/gguf_path.h"
 #include "cli/inputs.h"
 #include "cli/json_out.h"
 #include "cli/paths.h"
 #include "cli/plain_text.h"
+#include "cli/plan_choices.h"
 #include "cli/room.h"
 #include "cli/show.h"
 
@@ -46,6 +47,7 @@ struct estimate {
   struct omma_image_plan *images;
   struct omma_memory_plan memory;
   struct omma_model_info model;
+  struct ommai_plan_choices choices;
   struct omma_image_plan total; /* its sums: no size, no grid */
   const char *peak_type;        /* that of int8 towers is what their attention computes in */
   struct ommai_peaks peaks;
@@ -116,7 +118,7 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
   estimate->peak_type = bf16 ? "bf16" : "f32";
   estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
-  int code = OMMAI_EXIT_DONE;
+  int code = ommai_plan_choices_make(&values->common, &options, largest, &estimate->choices);
   for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
     code = ommai_peaks_read(&estimate->peaks, ommai_common_isa(&values->common), estimate->model.n_threads, bf16);
   }
@@ -151,10 +153,12 @@ static int print_json(const struct estimate *estimate) {
   json_t *images = json_array();
   for (size_t i = 0; i < estimate->sources.count; i++) ommai_json_append(&images, image_json(estimate, i));
   return ommai_json_print(
-      json_pack("{s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:f}", "images", images, "total", work_json(estimate, &estimate->total),
-                "model", ommai_json_model(&estimate->model), "memory", ommai_json_memory_plan(&estimate->memory), "peak_gflops",
-                ommai_peaks_best(&estimate->peaks), "peaks", ommai_json_numbers(estimate->peaks.gflops, estimate->peaks.n),
-                "peak_note", ommai_peaks_doubt(&estimate->peaks), "assumed_efficiency", estimate->efficiency));
+      json_pack("{s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:f, s:o, s:f, s:I}", "images", images, "total",
+                work_json(estimate, &estimate->total), "model", ommai_json_model(&estimate->model), "memory",
+                ommai_json_memory_plan(&estimate->memory), "peak_gflops", ommai_peaks_best(&estimate->peaks), "peaks",
+                ommai_json_numbers(estimate->peaks.gflops, estimate->peaks.n), "peak_note", ommai_peaks_doubt(&estimate->peaks),
+                "assumed_efficiency", estimate->efficiency, "choices", ommai_plan_choices_json(&estimate->choices), "read_gbps",
+                estimate->choices.read_gbps, "choices_context", (json_int_t)estimate->choices.context));
 }
 
 /* Width of the column of names. */
@@ -220,6 +224,7 @@ static int print_table(const struct estimate *estimate) {
   ommai_show_model(stdout, &estimate->model);
   ommai_show_memory_plan(stdout, &estimate->memory);
   ommai_show_free_memory(stdout);
+  ommai_plan_choices_print(&estimate->choices);
   return ommai_finish_output();
 }
 
@@ -317,13 +322,15 @@ static const struct ommai_option_group options = {"Plan", table, sizeof table / 
 
 const struct ommai_command ommai_command_plan = {
     .name = "plan",
-    .summary = "size, tokens, memory, work and expected time of pictures and videos",
+    .summary = "size, tokens, memory, work and expected time of pictures and videos; memory and speed of each weight format",
     .arguments = "[DIR] [IMAGE-or-WxH...]",
     .details =
         "Says what pictures become before anything is run: size after resize, grid of patches, tokens, segments and windows of "
         "attention, the model's shape and memory, floating-point operations of the vision tower and an estimate of its time "
         "from "
-        "a short measurement of this machine. A picture is a file, a data: URL, - for standard input, or just a size; without "
+        "a short measurement of this machine. Then, for f32, bf16, int8 and int4 each, the memory, the time to load and the "
+        "tokens per second to "
+        "expect. A picture is a file, a data: URL, - for standard input, or just a size; without "
         "any " USUAL_SIZE " is planned. DIR is the model, as with --model; its " CONFIG
         " is enough: where preprocessor_config.json is missing, the "
         "values published with the family's checkpoints are taken, and the output says so.",

@@ -71,6 +71,7 @@ static const struct ommai_option table[] = {
      .offset = offsetof(struct values, common.model),
      .value = "DIR",
      .help = "also check a model's files: names, shapes and types of all tensors, no NaN or infinity in them"},
+    OMMAI_MMPROJ_OPTION(offsetof(struct values, common.mmproj)),
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
 };
 static const struct ommai_option_group options = {"Checks", table, sizeof table / sizeof *table};

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/team.h"
 #include "cli/diagnostics.h"
-#include "cli/gguf.h"
+#include "cli/gguf_path.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
 #include "cli/room.h"
@@ -23,6 +23,11 @@ static const char *const dtype_names[] = {"auto", "f32", "float32", "bf16", "bfl
 static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", NULL};
 static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEIGHTS_F32,  OMMA_WEIGHTS_F32,
                                                      OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_INT8};
+
+static const char *const quantization_names[] = {"none", "int8", "int4", "int4-g32", "int4-g64", "int4-g128", NULL};
+
+static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OMMA_KV_CACHE_F32, OMMA_KV_CACHE_F32,
+                                                          OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16};
 
 static const struct ommai_option machine_table[] = {
     {.name = "threads",
@@ -53,8 +58,9 @@ static const struct ommai_option model_table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = COMMON(model),
      .value = "DIR",
-     .help = "a Hugging Face directory: config.json, tokenizer.json, *.safetensors",
+     .help = "a Hugging Face directory: config.json, tokenizer.json, *.safetensors; or a GGUF file",
      .otherwise = "the demo model"},
+    OMMAI_MMPROJ_OPTION(COMMON(mmproj)),
 };
 
 static const struct ommai_option weight_table[] = {
@@ -71,7 +77,24 @@ static const struct ommai_option weight_table[] = {
      .offset = COMMON(vision_dtype),
      .value = "TYPE",
      .choices = vision_dtype_names,
-     .help = "what the vision tower computes in; auto is as --dtype, int8 needs AVX-512 VNNI",
+     .help = "what the vision tower computes in; auto is as --dtype",
+     .initial = "auto"},
+    {.name = "quantization",
+     .letter = 'q',
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(quantization),
+     .value = "METHOD",
+     .choices = quantization_names,
+     .help = "what the language model's weights become when they are loaded: int8 with a scale for each output, int4 with a "
+             "scale for each "
+             "64 inputs (-g32, -g64, -g128: for each so many); less memory and faster answers, see docs/quantization.md",
+     .initial = "none"},
+    {.name = "kv-cache-dtype",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(kv_cache_dtype),
+     .value = "TYPE",
+     .choices = dtype_names,
+     .help = "what keys and values are kept in; auto is bf16, and f32 with --dtype f32",
      .initial = "auto"},
 };
 
@@ -136,6 +159,16 @@ const char *ommai_common_isa(const struct ommai_common *common) {
   return common->isa < 0 ? NULL : ommai_isa_names[common->isa];
 }
 
+static int index_of(const char *const *names, const char *name) {
+  int index = 0;
+  while (strcmp(names[index], name) != 0) index++;
+  return index;
+}
+
+int ommai_common_dtype(const char *name) { return index_of(dtype_names, name); }
+
+int ommai_common_quantization(const char *name) { return index_of(quantization_names, name); }
+
 struct omma_image_options ommai_common_image_options(const struct ommai_common *common) {
   return (struct omma_image_options){.min_pixels = common->min_pixels, .max_pixels = common->max_pixels};
 }
@@ -146,27 +179,23 @@ int ommai_common_threads(const struct ommai_common *common) {
 
 /* Says why `path` is no model. `found` is NULL where nothing is there. */
 static int refuse_model(const char *path, const struct stat *found) {
-  static const char wanted[] = "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors";
-  if (!found) return ommai_failed("model: %s: no such directory: %s; nothing is downloaded", path, wanted);
-  if (ommai_is_gguf(path)) {
-    return ommai_failed(
-        "model: %s: %s, the format of llama.cpp and ollama, which is not read here: %s: download the original "
-        "that the GGUF file was made from",
-        path, S_ISDIR(found->st_mode) ? "a directory of GGUF files" : "a GGUF file", wanted);
-  }
+  static const char wanted[] =
+      "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors, or a GGUF file with its "
+      "--mmproj";
+  if (!found) return ommai_failed("model: %s: no such file or directory: %s; nothing is downloaded", path, wanted);
   if (ommai_path_ends_with(path, ".json")) {
     return ommai_failed(
         "model: %s: a file: a model's configuration must be called config.json and stand in a directory, which is the model",
         path);
   }
-  return ommai_failed("model: %s: not a directory: %s", path, wanted);
+  return ommai_failed("model: %s: neither a directory nor a GGUF file: %s", path, wanted);
 }
 
 int ommai_check_model_path(const struct ommai_common *common) {
   struct stat found;
   if (!common->model) return OMMAI_EXIT_DONE;
   bool there = stat(common->model, &found) == 0;
-  if (there && S_ISDIR(found.st_mode) && !ommai_is_gguf(common->model)) return OMMAI_EXIT_DONE;
+  if (there && (S_ISDIR(found.st_mode) || ommai_is_gguf(common->model))) return OMMAI_EXIT_DONE;
   return refuse_model(common->model, there ? &found : NULL);
 }
 
@@ -196,9 +225,9 @@ static void tell(const struct ommai_common *common, const struct omma_model *mod
     ommai_warn("%s; prompts are rendered in the form of %s", info.chat_template_difference, info.chat_template);
   }
   if (!common->verbose) return;
-  ommai_note("%s: %s, in %s over %s weights, vision %s, %s, %d thread%s, opened in %.2f s", info.directory, info.model_type,
-             info.weights, info.kept_weights, info.vision_weights, info.isa, info.n_threads, ommai_show_plural(info.n_threads),
-             seconds);
+  ommai_note("%s: %s, in %s over %s weights, KV cache in %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory,
+             info.model_type, info.weights, info.kept_weights, info.kv_cache, info.vision_weights, info.isa, info.n_threads,
+             ommai_show_plural(info.n_threads), seconds);
   if (!config_only && !info.chat_template_difference) ommai_note("chat template: that of %s", info.chat_template);
 }
 
@@ -222,6 +251,9 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   struct omma_error error;
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
+                                       .quantization = quantization_names[common->quantization],
+                                       .mmproj = common->mmproj,
+                                       .kv_cache = kv_cache_values[common->kv_cache_dtype],
                                        .isa = ommai_common_isa(common),
                                        .n_threads = (int)common->threads,
                                        .config_only = config_only,

@@ -11,8 +11,8 @@ struct ommai_common {
   int64_t threads;
   int isa; /* index into the levels, or -1 */
   bool verbose;
-  const char *model;
-  int dtype, vision_dtype;
+  const char *model, *mmproj;
+  int dtype, vision_dtype, kv_cache_dtype, quantization;
   int64_t max_model_len;
   int64_t kv_cache_bytes;
   int64_t min_pixels, max_pixels;
@@ -24,11 +24,19 @@ struct ommai_common {
 };
 
 extern const struct ommai_option_group ommai_machine_options;  /* threads, isa, verbose */
-extern const struct ommai_option_group ommai_model_options;    /* model */
-extern const struct ommai_option_group ommai_weight_options;   /* dtype, vision_dtype */
+extern const struct ommai_option_group ommai_model_options;    /* model, mmproj */
+extern const struct ommai_option_group ommai_weight_options;   /* dtype, vision_dtype, kv_cache_dtype, quantization */
 extern const struct ommai_option_group ommai_engine_options;   /* max_model_len, kv_cache_bytes */
 extern const struct ommai_option_group ommai_picture_options;  /* min_pixels, max_pixels */
 extern const struct ommai_option_group ommai_template_options; /* trust_family_chat_template */
+
+/* --mmproj in a table of options; `place` is the offset of common.mmproj in the command's values. */
+#define OMMAI_MMPROJ_OPTION(place)                                                          \
+  {                                                                                         \
+    .name = "mmproj", .type = OMMAI_OPTION_STRING, .offset = (place), .value = "FILE.gguf", \
+    .help = "the vision tower of a model in GGUF files, a file of its own",                 \
+    .otherwise = "the one beside it, where --model is a directory"                          \
+  }
 
 /* Names of the CPU levels, ends in NULL. */
 extern const char *const ommai_isa_names[];
@@ -36,13 +44,17 @@ extern const char *const ommai_isa_names[];
 /* The chosen level's name, or NULL for the best. */
 const char *ommai_common_isa(const struct ommai_common *common);
 
+/* Values of --dtype and --quantization by their names, which must be some. */
+int ommai_common_dtype(const char *name);
+int ommai_common_quantization(const char *name);
+
 /* The limits of resized pictures. */
 struct omma_image_options ommai_common_image_options(const struct ommai_common *common);
 
 /* How many threads a command uses that does not open a model. */
 int ommai_common_threads(const struct ommai_common *common);
 
-/* Says what is wrong with the path of --model where it cannot be a model: nothing is there, a file, GGUF. Returns an exit code. */
+/* Says what is wrong with the path of --model where it cannot be a model: nothing is there, or a file that is not GGUF. Returns an exit code. */
 int ommai_check_model_path(const struct ommai_common *common);
 
 /* Opens the model that --model names, else the demo model. With a line of progress, and a warning where its chat template is not the

@@ -38,7 +38,7 @@ static const struct format formats[] = {
     {0, 5, "%PDF-", {"a PDF", "pdftoppm -png -r 100 FILE page makes an image of each page"}},
     {0, 2, "P5", {"a PGM image", MAGICK_HINT}},
     {0, 2, "P6", {"a PPM image", MAGICK_HINT}},
-    {0, 4, "GGUF", {"a GGUF model", "GGUF models are not read: a model is a Hugging Face directory"}},
+    {0, 4, "GGUF", {"a GGUF model", "a model goes to --model, and its vision tower to --mmproj"}},
     {0, 23, "version https://git-lfs", {"a Git LFS pointer, not the file itself", "git lfs pull"}},
     {0, 2, "\x1f\x8b", {"compressed by gzip", "gunzip FILE"}},
     {0, 4, "PK\3\4", {"a ZIP archive", "unzip FILE"}},

@@ -84,7 +84,9 @@ void ommai_show_model(FILE *out, const struct omma_model_info *m) {
   ommai_show_fact(out, "type", "%s", m->model_type);
   ommai_show_fact(out, "parameters", "%s, of these %s in the vision tower", show_count(m->n_parameters, all, sizeof all),
                   show_count(m->n_vision_parameters, vision, sizeof vision));
-  ommai_show_fact(out, "computes in", "%s, vision %s; weights kept as %s", m->weights, m->vision_weights, m->kept_weights);
+  if (m->quantization) ommai_show_fact(out, "quantized", "%s", m->quantization);
+  ommai_show_fact(out, "computes in", "%s, vision %s; weights kept as %s, keys and values as %s", m->weights, m->vision_weights,
+                  m->kept_weights, m->kv_cache);
   ommai_show_fact(out, "CPU level, threads", "%s, %d", m->isa, m->n_threads);
   ommai_show_fact(out, "linear layers", "%s", m->linear);
   ommai_show_fact(out, "language model", "%lld layers of width %lld, %lld heads (%lld for keys and values) of %lld",

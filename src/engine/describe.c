@@ -59,11 +59,19 @@ static void describe_attention(const struct omma_attention_context *attention, o
 static void describe_windows(enum ommai_cpu_level level, omma_report report, void *context) {
   for (int type = OMMA_F32; type <= OMMA_F16; type++) {
     char what[80];
-    const struct ommai_attention_tile_kernel *kernel = ommai_attention_window_kernel_find(level, type);
+    const struct ommai_attention_types types = {type, type};
+    const struct ommai_attention_tile_kernel *kernel = ommai_attention_window_kernel_find(level, types);
     if (!kernel) continue;
     snprintf(what, sizeof what, "attention windows %s", ommai_dtype_name(type));
     tell(report, context, true, what, kernel->name);
   }
+}
+
+/* The causal and decode forms with f32 queries over bf16 pages, of any head dimension. */
+static void describe_mixed(enum ommai_cpu_level level, omma_report report, void *context) {
+  const struct ommai_attention_types types = {OMMA_F32, OMMA_BF16};
+  tell(report, context, true, "attention causal f32, bf16 KV", ommai_attention_tile_kernel_find(level, types)->name);
+  tell(report, context, true, "attention decode f32, bf16 KV", ommai_attention_decode_kernel_find(level, types)->name);
 }
 
 enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error) {
@@ -78,6 +86,7 @@ enum omma_status omma_describe_kernels(const char *isa, omma_report report, void
   tell(report, context, true, "cpu level", ommai_cpu_level_name(level));
   tell(report, context, true, "cpu level, why", ommai_cpu_reason(isa, level, reason, sizeof reason));
   describe_attention(attention, report, context);
+  describe_mixed(level, report, context);
   describe_windows(level, report, context);
   tell(report, context, true, "row operations", ommai_cpu_level_name(ommai_row_ops(level)->level));
   ommai_linear_engine_describe(linear, description, sizeof description);

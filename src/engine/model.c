@@ -12,6 +12,7 @@
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
 #include "models/generation_config.h"
+#include "models/gguf_files.h"
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
@@ -21,6 +22,12 @@ static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_
     return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
   }
   return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
+}
+
+/* Keys and values are of the type that was named for the arithmetic; where none was, of 16 bits. */
+static enum omma_dtype kv_type(const struct omma_model_options *options) {
+  if (options->kv_cache == OMMA_KV_CACHE_AUTO) return options->weights == OMMA_WEIGHTS_F32 ? OMMA_F32 : OMMA_BF16;
+  return options->kv_cache == OMMA_KV_CACHE_F32 ? OMMA_F32 : OMMA_BF16;
 }
 
 static struct ommai_weight_loader make_loader(const struct omma_model *model, enum ommai_loader_mode mode,
@@ -59,24 +66,49 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
   return ommai_checkpoint_require(context, name, n_dims, shape, &tensor, error);
 }
 
+/* The bytes of the language model's matrices that a generated token goes through: of an MoE layer the experts that it is sent to; of a head of
+ * latent attention two products that have the elements of its expansion. */
+static int64_t step_weight_bytes(const struct omma_model *model, const struct ommai_weight_loader *loader) {
+  static const enum ommai_weight_role whole[] = {OMMAI_ROLE_TEXT_QKV, OMMAI_ROLE_TEXT_O, OMMAI_ROLE_GATE_UP,
+                                                 OMMAI_ROLE_DOWN,     OMMAI_ROLE_ROUTER, OMMAI_ROLE_LM_HEAD};
+  const struct ommai_router_config *router = &model->config.text.experts.router;
+  int64_t bytes = loader->role_bytes[OMMAI_ROLE_LATENT] / 2;
+  if (router->n_experts) bytes += loader->role_bytes[OMMAI_ROLE_EXPERT] / router->n_experts * router->n_chosen;
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) bytes += loader->role_bytes[whole[i]];
+  return bytes;
+}
+
 static enum omma_status count_weights(struct omma_model *model, struct omma_error *error) {
   struct ommai_vision_tower tower = {.config = model->config.vision, .dtype = model->tower.dtype};
   struct ommai_decoder decoder = {.config = model->config.text, .dtype = model->decoder.dtype};
-  struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE, NULL);
+  struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE, model->checkpoint);
   OMMAI_TRY(load(model, &loader, &tower, &decoder, &model->n_vision_parameters, error));
   model->n_parameters = loader.n_parameters;
   if (model->config.text.tied_embeddings) model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
+  model->step_weight_bytes = step_weight_bytes(model, &loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   return OMMA_OK;
+}
+
+enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, struct ommai_checkpoint **checkpoint,
+                                             struct omma_error *error) {
+  struct ommai_quantization *quantization; /* the model's own is not for two threads at once */
+  if (model->gguf) return ommai_gguf_model_checkpoint(model->gguf, checkpoint, error);
+  OMMAI_TRY(ommai_quantization_read(&model->documents, &model->allocator, &quantization, error));
+  enum omma_status status =
+      ommai_quantization_open_checkpoint(quantization, model->directory, &model->allocator, checkpoint, error);
+  ommai_quantization_destroy(quantization);
+  return status;
 }
 
 static enum omma_status pack_weights(struct omma_model *model, const struct omma_model_options *options,
                                      struct omma_error *error) {
   struct ommai_weight_loader loader;
-  OMMAI_TRY(ommai_checkpoint_open(model->directory, &model->allocator, &model->checkpoint, error));
+  if (!model->checkpoint) OMMAI_TRY(ommai_model_open_checkpoint(model, &model->checkpoint, error));
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
   model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
+  model->step_weight_bytes = step_weight_bytes(model, &loader);
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
   if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);
@@ -100,11 +132,13 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
 /* A plan needs no tokens. */
 static enum omma_status read_tokenizer(struct omma_model *model, struct omma_error *error) {
   bool found;
-  if (model->config_only) {
+  if (model->gguf) {
+    OMMAI_TRY(ommai_gguf_model_tokenizer(model->gguf, &model->tokenizer, error));
+  } else if (model->config_only) {
     OMMAI_TRY(ommai_tokenizer_present(model->directory, &found, error));
     if (!found) return OMMA_OK;
   }
-  OMMAI_TRY(ommai_tokenizer_load(model->directory, &model->allocator, &model->tokenizer, error));
+  if (!model->tokenizer) OMMAI_TRY(ommai_tokenizer_load(model->directory, &model->allocator, &model->tokenizer, error));
   int32_t known = ommai_tokenizer_vocab_size(model->tokenizer);
   if (known > model->config.text.vocab_size) {
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "vocab_size",
@@ -121,7 +155,7 @@ static enum omma_status read_chat_template(struct omma_model *model, const struc
                             (int)options->chat_template);
   }
   model->chat_use = options->chat_template;
-  OMMAI_TRY(ommai_chat_template_read(model->directory, &model->allocator, model->family, &model->chat, error));
+  OMMAI_TRY(ommai_chat_template_read(&model->documents, &model->allocator, model->family, &model->chat, error));
   bool later = model->config_only || model->chat_use == OMMA_CHAT_TEMPLATE_UNUSED;
   return later ? OMMA_OK : ommai_model_require_chat(model, error);
 }
@@ -132,7 +166,7 @@ static enum omma_status choose_generation(struct omma_model *model, const struct
   OMMAI_TRY(ommai_generation_config_choose(options->generation_config, options->override_generation_config, &model->allocator,
                                            model->config.text.vocab_size, generation, error));
   if (!model->tokenizer) return OMMA_OK;
-  return ommai_generation_config_add_eos(model->directory, &model->allocator, model->tokenizer, generation, error);
+  return ommai_generation_config_add_eos(&model->documents, &model->allocator, model->tokenizer, generation, error);
 }
 
 static enum omma_status choose_limits(struct omma_model *model, const struct omma_model_options *options,
@@ -150,22 +184,30 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   }
   if (options->weights == OMMA_WEIGHTS_INT8) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "weights",
-                            "weights: int8 is for the vision tower only (vision_weights); expected f32 or bf16");
+                            "weights: int8 is for the vision tower (vision_weights), and for the language model by "
+                            "quantization; expected f32 or bf16");
   }
   if (options->weights < OMMA_WEIGHTS_AUTO || options->weights > OMMA_WEIGHTS_BF16 ||
       options->vision_weights < OMMA_WEIGHTS_AUTO || options->vision_weights > OMMA_WEIGHTS_INT8) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "weights", "weights: no such type: %d, %d", (int)options->weights,
                             (int)options->vision_weights);
   }
+  if (options->kv_cache < OMMA_KV_CACHE_AUTO || options->kv_cache > OMMA_KV_CACHE_BF16) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "kv_cache", "kv_cache: no such type: %d", (int)options->kv_cache);
+  }
   model->pin_threads = !options->no_pinning;
   model->config_only = options->config_only;
   return OMMA_OK;
 }
 
-static struct ommai_weight_policy choose_weights(const struct omma_model *model, bool int8_tower) {
-  enum omma_dtype vision = model->tower.dtype, text = model->decoder.dtype;
-  struct ommai_weight_kind tower = {int8_tower ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16, vision};
-  return ommai_weight_policy_make(tower, model->config.vision.gated, ommai_weight_kind_dense(text));
+static enum omma_status choose_weights(struct omma_model *model, const char *quantization, bool int8_tower,
+                                       struct omma_error *error) {
+  const struct ommai_weight_kind tower = {.format = int8_tower ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16,
+                                          .compute = model->tower.dtype};
+  struct ommai_weight_kind text;
+  OMMAI_TRY(ommai_weight_kind_quantize(quantization, ommai_weight_kind_dense(model->decoder.dtype), &text, error));
+  model->policy = ommai_weight_policy_make(tower, model->config.vision.gated, text);
+  return OMMA_OK;
 }
 
 static enum omma_status set_up_networks(struct omma_model *model, const struct omma_model_options *options,
@@ -179,24 +221,41 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
                                              .linear_engine = model->linear_engine};
   model->decoder = (struct ommai_decoder){.config = model->config.text,
                                           .dtype = packed_type(options->weights, model->level),
+                                          .kv_type = kv_type(options),
                                           .ops = ops,
                                           .attention = model->attention,
                                           .linear_engine = model->linear_engine};
   ommai_mrope_init(&model->decoder.mrope, ommai_decoder_rope_dim(&model->config.text), model->config.text.rope_theta,
                    &model->config.text.rope_scaling, model->config.text.mrope_section, model->config.text.mrope_interleaved);
-  model->policy = choose_weights(model, vision == OMMA_WEIGHTS_INT8);
-  if (vision != OMMA_WEIGHTS_INT8 || ommai_linear_has_format(model->linear_engine, OMMAI_FORMAT_INT8)) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "vision_weights",
-                          "vision_weights: int8 needs AVX-512 VNNI, which CPU level %s does not have here",
-                          ommai_cpu_level_name(model->level));
+  if (model->decoder.dtype == OMMA_BF16 && model->decoder.kv_type == OMMA_F32) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
+                            "kv_cache: keys and values are bf16 where the language model computes in bf16; f32 goes with f32");
+  }
+  return choose_weights(model, options->quantization, vision == OMMA_WEIGHTS_INT8, error);
+}
+
+/* GGUF files are opened whole, which takes little time: sizes are counted by the types that their tensors have. */
+static enum omma_status open_source(struct omma_model *model, const struct omma_model_options *options,
+                                    struct omma_error *error) {
+  model->documents.directory = model->directory;
+  if (!ommai_gguf_files_meant(model->directory)) {
+    if (!options->mmproj) return OMMA_OK;
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "mmproj", "mmproj: %s is no GGUF file: it has its vision tower itself",
+                            model->directory);
+  }
+  OMMAI_TRY(ommai_gguf_model_open(model->directory, options->mmproj, &model->allocator, &model->gguf, error));
+  model->documents = *ommai_gguf_model_documents(model->gguf);
+  return ommai_model_open_checkpoint(model, &model->checkpoint, error);
 }
 
 static enum omma_status open_model(struct omma_model *model, const struct omma_model_options *options,
                                    struct omma_error *error) {
   if (sodium_init() < 0) return ommai_fail(error, OMMA_ERROR_INTERNAL, "libsodium cannot be initialised");
   OMMAI_TRY(ommai_cpu_select(options->isa, &model->level, error));
-  OMMAI_TRY(ommai_model_config_read(model->directory, options->config_only, &model->allocator, &model->family, &model->config,
+  OMMAI_TRY(open_source(model, options, error));
+  OMMAI_TRY(ommai_model_config_read(&model->documents, options->config_only, &model->allocator, &model->family, &model->config,
                                     error));
+  OMMAI_TRY(ommai_quantization_read(&model->documents, &model->allocator, &model->quantization, error));
   OMMAI_TRY(choose_limits(model, options, error));
   OMMAI_TRY(read_chat_template(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
@@ -263,6 +322,8 @@ void omma_model_close(struct omma_model *model) {
   ommai_vision_tower_free(&model->tower, &model->allocator);
   ommai_decoder_free(&model->decoder, &model->allocator);
   ommai_checkpoint_close(model->checkpoint);
+  ommai_gguf_model_close(model->gguf);
+  ommai_quantization_destroy(model->quantization);
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
   ommai_tokenizer_destroy(model->tokenizer);
@@ -274,8 +335,10 @@ void omma_model_close(struct omma_model *model) {
   ommai_release(&allocator, model, 1, sizeof *model);
 }
 
-/* How the language model's matrices are kept. */
+/* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
+  enum ommai_weight_format wanted = model->policy.kinds[OMMAI_ROLE_GATE_UP].format;
+  if (wanted == OMMAI_FORMAT_INT8 || wanted == OMMAI_FORMAT_INT4) return wanted;
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
@@ -291,6 +354,9 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weights = ommai_dtype_name(model->decoder.dtype),
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
+      .kept_group = model->policy.kinds[OMMAI_ROLE_GATE_UP].group,
+      .quantization = model->quantization ? ommai_quantization_description(model->quantization) : NULL,
+      .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,
       .n_parameters = model->n_parameters,
@@ -332,15 +398,14 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
 enum omma_status omma_model_plan_text(const struct omma_model *model, int64_t n_tokens, struct omma_text_plan *plan,
                                       struct omma_error *error) {
   const struct ommai_decoder_config *config = &model->config.text;
-  enum omma_dtype dtype = model->decoder.dtype;
+  enum omma_dtype dtype = model->decoder.kv_type;
   if (n_tokens < 1 || n_tokens > model->max_model_len) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_tokens", "n_tokens: expected 1 to %lld, found %lld",
                             (long long)model->max_model_len, (long long)n_tokens);
   }
-  size_t element_bytes = ommai_weight_format_bytes(kept_format(model));
   int64_t token_bytes = (int64_t)ommai_kv_page_bytes(config, dtype) / OMMA_ATTENTION_PAGE_TOKENS;
   *plan = (struct omma_text_plan){.prompt_flops = ommai_decoder_prompt_flops(config, n_tokens),
-                                  .step_weight_bytes = ommai_decoder_step_weight_bytes(config, element_bytes),
+                                  .step_weight_bytes = model->step_weight_bytes,
                                   .step_kv_bytes = n_tokens * token_bytes};
   return OMMA_OK;
 }

@@ -10,6 +10,8 @@
 #include "engine/pixel_budget.h"
 #include "kernels/cpu.h"
 #include "models/family.h"
+#include "models/gguf_model.h"
+#include "models/quantization.h"
 #include "text/tokenizer.h"
 #include "weights/checkpoint.h"
 
@@ -17,6 +19,8 @@ struct omma_model {
   struct omma_allocator allocator;
   char *directory;
   size_t directory_size;
+  struct ommai_gguf_model *gguf; /* NULL: a directory of Hugging Face files */
+  struct ommai_documents documents;
   enum ommai_cpu_level level;
   int n_threads;
   bool pin_threads, config_only;
@@ -27,6 +31,7 @@ struct omma_model {
   struct ommai_picture_store *picture_store;
   const struct ommai_family *family;
   struct ommai_model_config config;
+  struct ommai_quantization *quantization; /* NULL where the checkpoint is not quantised */
   struct ommai_chat_choice chat;
   enum omma_chat_template_use chat_use;
   int64_t max_model_len;
@@ -38,6 +43,7 @@ struct omma_model {
   struct ommai_vision_tower tower;
   struct ommai_decoder decoder;
   int64_t n_parameters, n_vision_parameters, weight_bytes;
+  int64_t step_weight_bytes; /* that a generated token reads */
   int64_t linear_scratch_bytes; /* of all threads; taken with the weights */
   char linear_description[320];
   atomic_bool has_engine;
@@ -48,6 +54,10 @@ struct omma_model {
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
                                       struct ommai_weight_loader *loader, ommai_tensor_visitor visit, void *context,
                                       struct omma_error *error);
+
+/* Opens the weights of the model, of which the caller closes them before the model. Errors: as ommai_checkpoint_open. */
+enum omma_status ommai_model_open_checkpoint(const struct omma_model *model, struct ommai_checkpoint **checkpoint,
+                                             struct omma_error *error);
 
 /* What a config_only model may lack and a call needs: the tokenizer's file, preprocessor_config.json. Errors: IO. */
 enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, struct omma_error *error);

@@ -51,7 +51,7 @@ static void set_pages(const struct omma_model *model, int64_t bytes, struct omma
 /* The cache that was asked for, or the default's upper bound: as if the workspaces, which follow from the context, took nothing. */
 static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache_bytes, int64_t room,
                                 struct ommai_engine_sizes *sizes, struct omma_error *error) {
-  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.dtype);
+  sizes->page_bytes = ommai_kv_page_bytes(&model->config.text, model->decoder.kv_type);
   set_pages(model, kv_cache_bytes ? kv_cache_bytes : default_kv_bytes(model, sizes, room), sizes);
   if (kv_cache_bytes >= 0 && sizes->n_pages >= 1) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_LIMIT, "kv_cache_bytes",
@@ -205,7 +205,7 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   ommai_encoder_cache_init(&resources->encoder_cache, sizes->encoder_cache_bytes, &model->allocator);
   OMMAI_TRY_GOTO(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &resources->team, error), failed);
   resources->team_interface = ommai_team_interface(resources->team);
-  OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.dtype, sizes->n_pages, &model->allocator,
+  OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, sizes->n_pages, &model->allocator,
                                        &resources->kv, error),
                  failed);
   OMMAI_TRY_GOTO(ommai_page_pool_create(sizes->n_pages, &model->allocator, &resources->pool, error), failed);

@@ -19,22 +19,13 @@ static void tell(struct check *check, bool ok, const char *what, const char *det
   if (check->report) check->report(check->context, ok, what, details);
 }
 
-/* The tensor's position in the checkpoint; -1 when it is not there. */
-static int64_t find_position(const struct ommai_checkpoint *checkpoint, const char *name) {
-  const struct ommai_tensor *tensor = ommai_checkpoint_find(checkpoint, name);
-  if (!tensor) return -1;
-  int64_t position = 0;
-  while (ommai_checkpoint_at(checkpoint, position) != tensor) position++;
-  return position;
-}
-
 static enum omma_status check_tensor(void *context, const char *name, int n_dims, const int64_t *shape,
                                      struct omma_error *error) {
   struct check *check = context;
   const struct ommai_tensor *tensor;
   struct omma_error wrong;
   (void)error;
-  int64_t position = find_position(check->checkpoint, name);
+  int64_t position = ommai_checkpoint_position(check->checkpoint, name);
   /* A head that is tied to the embedding asks for the same tensor again. */
   if (position >= 0 && check->wanted[position]) return OMMA_OK;
   if (position >= 0) check->wanted[position] = true;
@@ -75,7 +66,7 @@ enum omma_status omma_model_verify(const struct omma_model *model, omma_report r
   struct ommai_weight_loader loader;
   size_t count = 0;
   enum omma_status status;
-  OMMAI_TRY_GOTO(ommai_checkpoint_open(model->directory, &model->allocator, &checkpoint, error), done);
+  OMMAI_TRY_GOTO(ommai_model_open_checkpoint(model, &checkpoint, error), done);
   count = (size_t)ommai_checkpoint_count(checkpoint);
   check.checkpoint = checkpoint;
   check.wanted = ommai_allocate(&model->allocator, count, sizeof *check.wanted);

@@ -12,34 +12,34 @@ enum { SHARED_HEADS = 4, VALUE_VECS = 2, VALUE_DIMS = VALUE_VECS * LANES, CHAINS
 
 /* Asks for the lines of row `key` of the next keys that are `head`'s share. */
 OMMAI_INLINE void prefetch_key(const struct ommai_attention_decode_block *job, int64_t head, int64_t key,
-                               enum omma_dtype dtype) {
+                               struct ommai_attention_types types) {
   if (!job->next_k) return;
-  const char *row = (const char *)job->next_k + bytes_of(key * job->k_stride, dtype);
-  int64_t row_bytes = bytes_of(job->head_dim, dtype);
+  const char *row = (const char *)job->next_k + bytes_of(key * job->k_stride, types.kv);
+  int64_t row_bytes = bytes_of(job->head_dim, types.kv);
   for (int64_t at = head * 64; at < row_bytes; at += 64 * job->n_heads) __builtin_prefetch(row + at, 0, 2);
 }
 
 /* Scores [n_keys] of a head, scaled, in units of log2; what is left of the block becomes -inf. */
 OMMAI_INLINE void score_keys(const struct ommai_attention_decode_block *job, int64_t head, float scores[BLOCK],
-                             enum omma_dtype dtype) {
+                             struct ommai_attention_types types) {
   float q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
-  const void *row = (const unsigned char *)job->q + bytes_of(head * job->q_head_stride, dtype);
+  const void *row = (const unsigned char *)job->q + bytes_of(head * job->q_head_stride, types.q);
   for (int64_t at = 0; at < job->head_dim; at += LANES) {
-    vec_store(q + at, load_part(row, at, job->head_dim - at, dtype));
+    vec_store(q + at, load_part(row, at, job->head_dim - at, types.q));
   }
   const unsigned char *k = job->k;
-  for (int64_t key = 0; key < job->n_keys; key++, k += bytes_of(job->k_stride, dtype)) {
+  for (int64_t key = 0; key < job->n_keys; key++, k += bytes_of(job->k_stride, types.kv)) {
     vec sums[CHAINS] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
     int64_t at = 0;
-    prefetch_key(job, head, key, dtype);
+    prefetch_key(job, head, key, types);
     for (; at + CHAINS * LANES <= job->head_dim; at += CHAINS * LANES) {
 #pragma GCC unroll 4
       for (int i = 0; i < CHAINS; i++) {
-        sums[i] = vec_fma(vec_load(q + at + i * LANES), vec_load_row(k, at + i * LANES, dtype), sums[i]);
+        sums[i] = vec_fma(vec_load(q + at + i * LANES), vec_load_row(k, at + i * LANES, types.kv), sums[i]);
       }
     }
     for (; at < job->head_dim; at += LANES) {
-      sums[0] = vec_fma(vec_load(q + at), load_part(k, at, job->head_dim - at, dtype), sums[0]);
+      sums[0] = vec_fma(vec_load(q + at), load_part(k, at, job->head_dim - at, types.kv), sums[0]);
     }
     scores[key] = vec_sum(vec_add(vec_add(sums[0], sums[1]), vec_add(sums[2], sums[3]))) * (job->scale * LOG2_E);
   }
@@ -48,16 +48,16 @@ OMMAI_INLINE void score_keys(const struct ommai_attention_decode_block *job, int
 
 /* Weights [BLOCK] of a head, its new maximum and sum. Returns what its sums so far are to be multiplied by. */
 OMMAI_INLINE float weigh_keys(const struct ommai_attention_decode_block *job, int64_t head, float weights[BLOCK],
-                              enum omma_dtype dtype) {
+                              struct ommai_attention_types types) {
   float *state = job->state + head * job->state_stride;
   float before = job->first ? -INFINITY : state[OMMAI_ATTENTION_STATE_MAX];
   vec largest = vec_set1(before), sum = vec_zero();
-  score_keys(job, head, weights, dtype);
+  score_keys(job, head, weights, types);
   for (int64_t first = 0; first < BLOCK; first += LANES) largest = vec_max(largest, vec_load(weights + first));
   float maximum = vec_largest(largest);
   for (int64_t first = 0; first < BLOCK; first += LANES) {
     vec weight = exp2_full(vec_sub(vec_load(weights + first), vec_set1(maximum)));
-    if (dtype == OMMA_BF16) weight = vec_round_bf16(weight);
+    if (types.q == OMMA_BF16) weight = vec_round_bf16(weight);
     sum = vec_add(sum, weight);
     vec_store(weights + first, weight);
   }
@@ -71,18 +71,18 @@ OMMAI_INLINE float weigh_keys(const struct ommai_attention_decode_block *job, in
 /* Adds the values to the sums of n heads from `head` on. weights: [n][BLOCK]. What pads a head's sums to whole registers is
  * inside of its state and holds zeros. */
 OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int64_t head, int n, const float *weights,
-                             const float *rescale, enum omma_dtype dtype) {
-  int64_t step = bytes_of(job->v_stride, dtype);
+                             const float *rescale, struct ommai_attention_types types) {
+  int64_t step = bytes_of(job->v_stride, types.kv);
   for (int64_t at = 0; at < job->v_head_dim; at += VALUE_DIMS) {
     int64_t left = job->v_head_dim - at;
     vec acc[SHARED_HEADS][VALUE_VECS];
 #pragma GCC unroll 4
     for (int i = 0; i < n; i++) acc[i][0] = acc[i][1] = vec_zero();
     const unsigned char *row = job->v;
-    const char *next = head == 0 && job->next_v ? (const char *)job->next_v + bytes_of(at, dtype) : (const char *)job->v;
+    const char *next = head == 0 && job->next_v ? (const char *)job->next_v + bytes_of(at, types.kv) : (const char *)job->v;
     for (int64_t key = 0; key < job->n_keys; key++, row += step, next += step) {
       __builtin_prefetch(next, 0, 2);
-      vec a = load_part(row, at, left, dtype), b = load_part(row, at + LANES, left - LANES, dtype);
+      vec a = load_part(row, at, left, types.kv), b = load_part(row, at + LANES, left - LANES, types.kv);
 #pragma GCC unroll 4
       for (int i = 0; i < n; i++) {
         vec weight = vec_set1(weights[i * BLOCK + key]);
@@ -102,25 +102,27 @@ OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int
   }
 }
 
-OMMAI_INLINE void decode_block(const struct ommai_attention_decode_block *job, enum omma_dtype dtype) {
+OMMAI_INLINE void decode_block(const struct ommai_attention_decode_block *job, struct ommai_attention_types types) {
   float weights[SHARED_HEADS * BLOCK], rescale[SHARED_HEADS];
   for (int64_t head = 0; head < job->n_heads;) {
     int64_t left = job->n_heads - head, n = left >= SHARED_HEADS ? SHARED_HEADS : left >= 2 ? 2 : 1;
-    for (int64_t i = 0; i < n; i++) rescale[i] = weigh_keys(job, head + i, weights + i * BLOCK, dtype);
+    for (int64_t i = 0; i < n; i++) rescale[i] = weigh_keys(job, head + i, weights + i * BLOCK, types);
     if (n == SHARED_HEADS) {
-      add_values(job, head, SHARED_HEADS, weights, rescale, dtype);
+      add_values(job, head, SHARED_HEADS, weights, rescale, types);
     } else if (n == 2) {
-      add_values(job, head, 2, weights, rescale, dtype);
+      add_values(job, head, 2, weights, rescale, types);
     } else {
-      add_values(job, head, 1, weights, rescale, dtype);
+      add_values(job, head, 1, weights, rescale, types);
     }
     head += n;
   }
 }
 
-#define DECODE_KERNEL(type, TYPE, LEVEL, suffix)                                                               \
-  static void block_##type(const struct ommai_attention_decode_block *job) { decode_block(job, OMMA_##TYPE); } \
-  const struct ommai_attention_decode_kernel ommai_attention_decode_##type##_##suffix = {                      \
-      "decode_" #type "_" #suffix, OMMAI_CPU_##LEVEL, OMMA_##TYPE, block_##type}
+#define DECODE_KERNEL(type, Q, KV, LEVEL, suffix)                                         \
+  static void block_##type(const struct ommai_attention_decode_block *job) {              \
+    decode_block(job, (struct ommai_attention_types){OMMA_##Q, OMMA_##KV});               \
+  }                                                                                       \
+  const struct ommai_attention_decode_kernel ommai_attention_decode_##type##_##suffix = { \
+      "decode_" #type "_" #suffix, OMMAI_CPU_##LEVEL, {OMMA_##Q, OMMA_##KV}, block_##type}
 
 #endif

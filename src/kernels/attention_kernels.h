@@ -26,6 +26,12 @@ enum { OMMAI_ATTENTION_BLOCK = OMMA_ATTENTION_PAGE_TOKENS };
  * no kernel pads more than up to the next multiple. */
 enum { OMMAI_ATTENTION_DIM_STEP = 8 };
 
+/* Element types. kv is q, or bf16 beside f32: then keys and values are widened where they are read, and nothing is rounded. */
+struct ommai_attention_types {
+  enum omma_dtype q; /* of out as well */
+  enum omma_dtype kv;
+};
+
 /* One block of keys and values of one kv head, to be packed. Strides count elements. */
 struct ommai_attention_pack {
   const void *k; /* [n_keys, head_dim], rows k_stride apart */
@@ -68,7 +74,7 @@ static inline float ommai_attention_slack(enum omma_dtype dtype) { return dtype 
 struct ommai_attention_tile_kernel {
   const char *name;
   enum ommai_cpu_level level;
-  enum omma_dtype dtype;
+  struct ommai_attention_types types;
   int32_t rows;     /* the largest tile */
   int32_t row_step; /* tiles whose row count is a multiple of it waste nothing */
   size_t (*block_bytes)(int32_t head_dim, int32_t v_head_dim);
@@ -101,20 +107,22 @@ struct ommai_attention_decode_block {
 struct ommai_attention_decode_kernel {
   const char *name;
   enum ommai_cpu_level level;
-  enum omma_dtype dtype;
+  struct ommai_attention_types types;
   void (*block)(const struct ommai_attention_decode_block *job);
 };
 
-/* All kernels, from the lowest level upward: X(name of the kernel object without its prefix). */
+/* All kernels, from the lowest level upward: X(name of the kernel object without its prefix). f32_bf16: f32 queries, bf16 keys. */
 #if defined(__x86_64__)
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) \
-  X(f32_avx2) X(bf16_avx2) X(f16_avx2) X(f32_avx512) X(bf16_avx512) X(f16_avx512) X(bf16_avx512_bf16)
+  X(f32_avx2)                                \
+  X(f32_bf16_avx2) X(bf16_avx2) X(f16_avx2) X(f32_avx512) X(f32_bf16_avx512) X(bf16_avx512) X(f16_avx512) X(bf16_avx512_bf16)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X) X(bf16_avx512_bf16)
-#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_avx2) X(bf16_avx2) X(f32_avx512) X(bf16_avx512) X(bf16_avx512_bf16)
+#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) \
+  X(f32_avx2) X(f32_bf16_avx2) X(bf16_avx2) X(f32_avx512) X(f32_bf16_avx512) X(bf16_avx512) X(bf16_avx512_bf16)
 #elif defined(__aarch64__)
-#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) X(f32_neon) X(bf16_neon) X(f16_neon) X(bf16_neon_bf16)
+#define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) X(f32_neon) X(f32_bf16_neon) X(bf16_neon) X(f16_neon) X(bf16_neon_bf16)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X)
-#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_neon) X(bf16_neon)
+#define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_neon) X(f32_bf16_neon) X(bf16_neon)
 #else
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X)
@@ -123,12 +131,14 @@ struct ommai_attention_decode_kernel {
 
 #define OMMAI_ATTENTION_TILE_KERNELS(X) \
   X(f32_scalar)                         \
+  X(f32_bf16_scalar)                    \
   X(bf16_scalar)                        \
   X(f16_scalar)                         \
   OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
 
 #define OMMAI_ATTENTION_DECODE_KERNELS(X) \
   X(f32_scalar)                           \
+  X(f32_bf16_scalar)                      \
   X(bf16_scalar)                          \
   OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)
 
@@ -142,12 +152,14 @@ OMMAI_ATTENTION_DECODE_KERNELS(OMMAI_DECLARE_DECODE)
 #undef OMMAI_DECLARE_WINDOW
 #undef OMMAI_DECLARE_DECODE
 
-/* The kernel of the highest level up to `level`; NULL where the type has none. A window kernel's block takes no more bytes than the
+/* The kernel of the highest level up to `level`; NULL where the types have none. A window kernel's block takes no more bytes than the
  * tile kernel's of the same level and type. */
-const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level, enum omma_dtype dtype);
-const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enum ommai_cpu_level level, enum omma_dtype dtype);
+const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level,
+                                                                           struct ommai_attention_types types);
+const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enum ommai_cpu_level level,
+                                                                             struct ommai_attention_types types);
 const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(enum ommai_cpu_level level,
-                                                                               enum omma_dtype dtype);
+                                                                               struct ommai_attention_types types);
 
 /* The lists as NULL-terminated arrays, for tests and benchmarks. */
 extern const struct ommai_attention_tile_kernel *const ommai_attention_tile_kernels[];

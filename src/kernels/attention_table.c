@@ -11,31 +11,34 @@ const struct ommai_attention_tile_kernel *const ommai_attention_window_kernels[]
 const struct ommai_attention_decode_kernel *const ommai_attention_decode_kernels[] = {
     OMMAI_ATTENTION_DECODE_KERNELS(DECODE_ENTRY) NULL};
 
+static bool same_types(struct ommai_attention_types a, struct ommai_attention_types b) { return a.q == b.q && a.kv == b.kv; }
+
 /* The lists ascend by level and hold one architecture's kernels, so a later entry that the level allows overrides. */
 static const struct ommai_attention_tile_kernel *find_tile(const struct ommai_attention_tile_kernel *const *kernels,
-                                                           enum ommai_cpu_level level, enum omma_dtype dtype) {
+                                                           enum ommai_cpu_level level, struct ommai_attention_types types) {
   const struct ommai_attention_tile_kernel *found = NULL;
   for (; *kernels; kernels++) {
-    if ((*kernels)->dtype == dtype && (*kernels)->level <= level) found = *kernels;
+    if (same_types((*kernels)->types, types) && (*kernels)->level <= level) found = *kernels;
   }
   return found;
 }
 
-const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level, enum omma_dtype dtype) {
-  return find_tile(ommai_attention_tile_kernels, level, dtype);
+const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level,
+                                                                           struct ommai_attention_types types) {
+  return find_tile(ommai_attention_tile_kernels, level, types);
 }
 
 const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enum ommai_cpu_level level,
-                                                                             enum omma_dtype dtype) {
-  return find_tile(ommai_attention_window_kernels, level, dtype);
+                                                                             struct ommai_attention_types types) {
+  return find_tile(ommai_attention_window_kernels, level, types);
 }
 
 const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(enum ommai_cpu_level level,
-                                                                               enum omma_dtype dtype) {
+                                                                               struct ommai_attention_types types) {
   const struct ommai_attention_decode_kernel *found = NULL;
   for (int i = 0; ommai_attention_decode_kernels[i]; i++) {
     const struct ommai_attention_decode_kernel *kernel = ommai_attention_decode_kernels[i];
-    if (kernel->dtype == dtype && kernel->level <= level) found = kernel;
+    if (same_types(kernel->types, types) && kernel->level <= level) found = kernel;
   }
   return found;
 }

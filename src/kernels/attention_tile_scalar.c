@@ -82,12 +82,16 @@ static void attend(const struct ommai_attention_tile *tile, enum omma_dtype dtyp
   }
 }
 
+#define SCALAR_OBJECT(name, Q, KV, pack, attend)                                    \
+  const struct ommai_attention_tile_kernel ommai_attention_tile_##name##_scalar = { \
+      "tile_" #name "_scalar", OMMAI_CPU_SCALAR, {OMMA_##Q, OMMA_##KV}, ROWS, 1, block_bytes, scratch_bytes, pack, attend}
+
 #define SCALAR_KERNEL(type, TYPE)                                                                   \
   static void pack_##type(const struct ommai_attention_pack *job) { pack(job, OMMA_##TYPE); }       \
   static void attend_##type(const struct ommai_attention_tile *tile) { attend(tile, OMMA_##TYPE); } \
-  const struct ommai_attention_tile_kernel ommai_attention_tile_##type##_scalar = {                 \
-      "tile_" #type "_scalar", OMMAI_CPU_SCALAR, OMMA_##TYPE, ROWS, 1, block_bytes, scratch_bytes, pack_##type, attend_##type}
+  SCALAR_OBJECT(type, TYPE, TYPE, pack_##type, attend_##type)
 
 SCALAR_KERNEL(f32, F32);
 SCALAR_KERNEL(bf16, BF16);
 SCALAR_KERNEL(f16, F16);
+SCALAR_OBJECT(f32_bf16, F32, BF16, pack_bf16, attend_f32);

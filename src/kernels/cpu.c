@@ -70,6 +70,15 @@ const char *ommai_cpu_lacks(enum ommai_cpu_level level) {
 const char *ommai_cpu_lacks(enum ommai_cpu_level level) { return level == OMMAI_CPU_SCALAR ? NULL : another; }
 #endif
 
+bool ommai_cpu_has_vnni(void) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 bool ommai_cpu_has(enum ommai_cpu_level level) { return ommai_cpu_lacks(level) == NULL; }
 
 enum ommai_cpu_level ommai_cpu_best(void) {

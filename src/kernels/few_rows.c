@@ -10,13 +10,13 @@
 #define BLOCK_F32 256
 
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in) {
-  if (layout == OMMAI_WEIGHTS_S8_PANELS) return ommai_round_up(n_in, 64);
+  if (layout == OMMAI_WEIGHTS_S8_PANELS || layout == OMMAI_WEIGHTS_U4_PANELS) return ommai_round_up(n_in, 64);
   if (layout == OMMAI_WEIGHTS_BF16_PANELS) return ommai_round_up(n_in, 32);
   return ommai_round_up(n_in, 16);
 }
 
 int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_in) {
-  return ommai_weights_padded_k(layout, n_in) * OMMAI_PANEL_COLUMNS;
+  return ommai_weights_padded_k(layout, n_in) * OMMAI_PANEL_COLUMNS / (layout == OMMAI_WEIGHTS_U4_PANELS ? 2 : 1);
 }
 
 void ommai_few_rows_select(enum ommai_cpu_level level, struct ommai_few_rows_kernels *kernels) {

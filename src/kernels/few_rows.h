@@ -20,14 +20,18 @@
 enum ommai_weight_layout {
   OMMAI_WEIGHTS_BF16_PANELS, /* bf16 [n_panels][k_padded / 2][64][2], k_padded = n_in up to a multiple of 32 */
   OMMAI_WEIGHTS_F32_PANELS,  /* f32 [n_panels][k_padded][64], k_padded = n_in up to a multiple of 16 */
-  OMMAI_WEIGHTS_S8_PANELS,   /* s8 [n_panels][k_padded / 4][64][4], k_padded = n_in up to a multiple of 64; not for few rows */
+  /* Not for the kernels of this file (integer_panel.h): */
+  OMMAI_WEIGHTS_S8_PANELS, /* s8 [n_panels][k_padded / 4][64][4], k_padded = n_in up to a multiple of 64 */
+  /* u8 [n_panels][k_padded / 8][64][4], k_padded likewise: byte j of block b and column c has input 8 b + j in its low four bits and
+   * input 8 b + 4 + j in its high ones */
+  OMMAI_WEIGHTS_U4_PANELS,
   OMMAI_WEIGHT_LAYOUTS
 };
 
 /* n_in with its padding. */
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in);
 
-/* Elements from one panel to the next. */
+/* Elements from one panel to the next; bytes of U4_PANELS. */
 int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_in);
 
 /* The micro-kernels. x, weights and sums need their element's alignment only; nothing past n_k is read from x. */

@@ -38,8 +38,8 @@ struct ommai_row_share {
     (const float *x, const float *weight, const float *bias, float eps, int64_t d, void *out, enum omma_dtype out_type))       \
   /* out[d] = x / sqrt(mean(x^2) + eps) * weight. RMSNorm of the decoder models. */                                            \
   X(rms_norm, (const float *x, const float *weight, float eps, int64_t d, void *out, enum omma_dtype out_type))                \
-  /* Rotates n_heads heads of d elements: pair (j, j + d/2) turns by the angle with cosine cos[j] and sine sin[j];          \
-   * x [n_heads * d], cos and sin [d/2], out [n_heads] at out_head_stride elements. */  \
+  /* Rotates n_heads heads of d elements: pair (j, j + d/2) turns by the angle with cosine cos[j] and sine sin[j]; \
+   * x [n_heads * d], cos and sin [d/2], out [n_heads] at out_head_stride elements. */           \
   X(rope_half, (const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,                     \
                 int64_t out_head_stride, enum omma_dtype out_type))                                                            \
   /* The same with pair (2j, 2j + 1). */                                                                                       \
@@ -66,6 +66,15 @@ struct ommai_row_share {
   /* out[d] = (sums[d] - row.zero * weight_sums[d]) * scales[d] * row.scale + bias[d]; |sums[d]| and both terms below 2^31. */ \
   X(dequantise, (const int32_t *sums, const int32_t *weight_sums, const float *scales, const float *bias,                      \
                  struct ommai_uint8_row row, int64_t d, float *out))                                                           \
+  /* out[d] = x[d] / *scale in -127 .. 127, *scale = max|x| / 127 (kernels/int8.h); x of x_type (f32 or bf16). */              \
+  X(quantise_symmetric, (const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, float *scale))                         \
+  /* sums[g] = the sum of x[g * group] up to the next group or d. */                                                           \
+  X(group_sums, (const int8_t *x, int64_t d, int64_t group, int32_t *sums))                                                    \
+  /* out[d] = x[d] * scale + bias[d], rounded twice; out may be x. */                                                          \
+  X(scale_add, (const float *x, float scale, const float *bias, int64_t d, float *out))                                        \
+  /* out[d] in 0 .. 15 and *scale, x[d] being about *scale * (out[d] - 8): of eight grids that with the least squared \
+   * error, the scale of each being the best for its whole numbers (least squares). */        \
+  X(fit_int4, (const float *x, int64_t d, int8_t *out, float *scale))                                                          \
   /* The range of x[d], d at least 1; infinities count in it, NaN does not. */                                                 \
   X(find_range, (const float *x, int64_t d, struct ommai_row_range *range))                                                    \
   /* out[d] = OMMAI_ROW_WEIGHT_ONE * exp((x[d] - shift) * scale), to the nearest; no argument is NaN or above 0. */            \

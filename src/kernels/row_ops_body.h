@@ -248,6 +248,95 @@ static void dequantise(const int32_t *sums, const int32_t *weight_sums, const fl
   }
 }
 
+static inline void quantise_symmetric_type(const void *x, enum omma_dtype type, int64_t d, int8_t *restrict out, float *scale) {
+  int32_t most = 0;
+  for (int64_t i = 0; i < d; i++) {
+    int32_t bits = ommai_magnitude_bits(load(x, i, type));
+    most = bits > most ? bits : most;
+  }
+  float range = ommai_f32_from_bits((uint32_t)most), inverse = ommai_int8_inverse(range, OMMAI_INT8_MOST);
+  for (int64_t i = 0; i < d; i++) out[i] = (int8_t)ommai_round_whole(load(x, i, type) * inverse);
+  *scale = range / (float)OMMAI_INT8_MOST;
+}
+
+static void quantise_symmetric(const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, float *scale) {
+  if (x_type == OMMA_F32) {
+    quantise_symmetric_type(x, OMMA_F32, d, out, scale);
+  } else {
+    quantise_symmetric_type(x, OMMA_BF16, d, out, scale);
+  }
+}
+
+static void group_sums(const int8_t *x, int64_t d, int64_t group, int32_t *sums) {
+  for (int64_t first = 0; first < d; first += group) {
+    int64_t n = d - first < group ? d - first : group;
+    int32_t total = 0;
+    for (int64_t i = 0; i < n; i++) total += x[first + i];
+    *sums++ = total;
+  }
+}
+
+static void scale_add(const float *x, float scale, const float *bias, int64_t d, float *out) {
+  for (int64_t i = 0; i < d; i++) out[i] = x[i] * scale + bias[i];
+}
+
+/* The whole number of -8 .. 7 nearest to a value of moderate size. */
+static inline float nearest_int4(float value) {
+  value = chosen(value < -8.0f, -8.0f, value);
+  value = chosen(value > 7.0f, 7.0f, value);
+  return value + 12582912.0f - 12582912.0f;
+}
+
+/* What a grid of 1 / inverse leaves to be said about x: sums of x q and of q q over sixteen lanes. */
+static inline void int4_products(const float *x, int64_t d, float inverse, float *with_x, float *squares) {
+  float products[LANES] = {0}, squared[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= d; i += LANES) {
+    for (int lane = 0; lane < LANES; lane++) {
+      float q = nearest_int4(x[i + lane] * inverse);
+      products[lane] += x[i + lane] * q;
+      squared[lane] += q * q;
+    }
+  }
+  for (int lane = 0; i < d; i++, lane++) {
+    float q = nearest_int4(x[i] * inverse);
+    products[lane] += x[i] * q;
+    squared[lane] += q * q;
+  }
+  *with_x = sum_lanes(products);
+  *squares = sum_lanes(squared);
+}
+
+/* The value of the largest magnitude, with its sign. */
+static float extreme(const float *x, int64_t d) {
+  int32_t most = 0, negative = 0;
+  for (int64_t i = 0; i < d; i++) {
+    int32_t bits = ommai_magnitude_bits(x[i]);
+    most = bits > most ? bits : most;
+  }
+  for (int64_t i = 0; i < d; i++) negative |= ommai_bits_from_f32(x[i]) == ((uint32_t)most | 0x80000000u);
+  float magnitude = ommai_f32_from_bits((uint32_t)most);
+  return negative ? -magnitude : magnitude;
+}
+
+/* With the scale that is best for whole numbers q, sum(x q) / sum(q q), the squared error is sum(x x) - sum(x q)^2 / sum(q q). */
+static void fit_int4(const float *x, int64_t d, int8_t *out, float *scale) {
+  static const float ends[] = {-8.6f, -8.2f, -7.8f, -7.4f, -7.0f, 7.4f, 7.0f, 6.6f}; /* where the extreme falls on the grid */
+  float most = extreme(x, d), best_gain = 0.0f, best_inverse = 0.0f, best_scale = 0.0f;
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    float inverse = ends[i] / most, with_x, squares;
+    if (!(fabsf(inverse) <= FLT_MAX)) break;
+    int4_products(x, d, inverse, &with_x, &squares);
+    float gain = with_x * (with_x / squares);
+    if (!(gain > best_gain)) continue;
+    best_gain = gain;
+    best_inverse = inverse;
+    best_scale = with_x / squares;
+  }
+  for (int64_t i = 0; i < d; i++) out[i] = (int8_t)(ommai_round_whole(nearest_int4(x[i] * best_inverse)) + 8);
+  *scale = best_scale;
+}
+
 static void find_range(const float *x, int64_t d, struct ommai_row_range *range) {
   float low[LANES], high[LANES], off[LANES] = {0}; /* x - x is 0 for every number and NaN for NaN and infinity */
   int64_t i = 0;

@@ -105,7 +105,8 @@ static struct omma_attention_spec attention_spec(const struct ommai_decoder *dec
                                       .n_segments = n_rows,
                                       .cu_seqlens = starts,
                                       .q_offsets = offsets,
-                                      .paged = true};
+                                      .paged = true,
+                                      .bf16_kv = decoder->kv_type == OMMA_BF16};
 }
 
 size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t max_rows, int64_t max_context, int n_workers) {

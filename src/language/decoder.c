@@ -137,6 +137,10 @@ void ommai_decoder_free(struct ommai_decoder *decoder, const struct omma_allocat
 
 void ommai_decoder_embed(const struct ommai_decoder *decoder, int32_t token, float *out) {
   int64_t d = decoder->config.hidden_size;
+  if (decoder->embedding_stored) {
+    decoder->embedding_stored->values(decoder->embedding_stored->context, token, 0, d, out);
+    return;
+  }
   size_t row_bytes = (size_t)d * ommai_dtype_size(decoder->embedding_type);
   const unsigned char *row = (const unsigned char *)decoder->embedding + (size_t)token * row_bytes;
   if (decoder->embedding_type == OMMA_F32) {

@@ -126,7 +126,8 @@ struct ommai_decoder_layer {
 
 struct ommai_decoder {
   struct ommai_decoder_config config;
-  enum omma_dtype dtype; /* of linear layers, q and the KV cache: f32 or bf16 */
+  enum omma_dtype dtype;   /* of linear layers and q: f32 or bf16 */
+  enum omma_dtype kv_type; /* of the KV cache: as dtype, or bf16 beside f32 */
   const struct ommai_row_ops *ops;
   const struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;
@@ -134,6 +135,8 @@ struct ommai_decoder {
   /* Embedding rows, read straight from the mapped file: [vocab, hidden]. */
   const void *embedding;
   enum omma_dtype embedding_type;
+  const struct ommai_stored_matrix
+      *embedding_stored;              /* where the file has its own form of them, which counts then; else NULL */
   struct ommai_decoder_layer *layers; /* [n_layers] */
   float *final_norm;                  /* [hidden] */
   struct ommai_linear *lm_head;

@@ -1,7 +1,5 @@
 #include "language/decoder_work.h"
 
-#include "kernels/dtype.h"
-
 /* Elements of matrices that one token goes through. */
 struct elements {
   int64_t layers, routers, lm_head;
@@ -34,9 +32,4 @@ double ommai_decoder_prompt_flops(const struct ommai_decoder_config *config, int
   double pair = 2 * (double)(config->n_heads * (config->head_dim + config->v_head_dim));
   return 2 * n * (double)(elements.layers + elements.routers) + seen * pair * (double)config->n_layers +
          2 * (double)elements.lm_head;
-}
-
-int64_t ommai_decoder_step_weight_bytes(const struct ommai_decoder_config *config, size_t element_bytes) {
-  struct elements elements = count_elements(config);
-  return (elements.layers + elements.lm_head) * (int64_t)element_bytes + elements.routers * (int64_t)ommai_dtype_size(OMMA_F32);
 }

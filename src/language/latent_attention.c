@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/half.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
 
@@ -19,10 +20,11 @@ void ommai_latent_finish_row(const struct ommai_decoder *decoder, const struct o
                     dtype);
   }
   const float *row = projected + ommai_decoder_q_width(config);
-  void *kept = ommai_element(ommai_kv_layer_keys(cache, layer), place, dtype);
-  ops->rms_norm(row, decoder->layers[layer].latent_norm, latent->norm_eps, latent->kv_rank, kept, dtype);
-  ops->rope_pairs(row + latent->kv_rank, cosine, sine, 1, latent->rope_dim, ommai_element(kept, latent->kv_rank, dtype), 0,
-                  dtype);
+  enum omma_dtype type = cache->dtype;
+  void *kept = ommai_element(ommai_kv_layer_keys(cache, layer), place, type);
+  ops->rms_norm(row, decoder->layers[layer].latent_norm, latent->norm_eps, latent->kv_rank, kept, type);
+  ops->rope_pairs(row + latent->kv_rank, cosine, sine, 1, latent->rope_dim, ommai_element(kept, latent->kv_rank, type), 0,
+                  type);
 }
 
 struct ommai_linear_form ommai_latent_form_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
@@ -30,18 +32,34 @@ struct ommai_linear_form ommai_latent_form_expand(const struct ommai_decoder_con
       .x_stride = ommai_latent_width(config), .y_stride = ommai_latent_expanded_width(config), .y_type = dtype};
 }
 
+size_t ommai_latent_widened_size(const struct ommai_decoder *decoder) {
+  if (decoder->kv_type == decoder->dtype) return 0;
+  return OMMA_ATTENTION_PAGE_TOKENS * (size_t)ommai_latent_width(&decoder->config) * sizeof(float);
+}
+
+/* The first n_rows kept rows of a page in the type that linear layers take: in place, or widened. */
+static const void *kept_rows(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer,
+                             int32_t page, int64_t n_rows, float *widened) {
+  const void *rows = ommai_element(ommai_kv_layer_keys(cache, layer), page * ommai_kv_page_stride(cache), cache->dtype);
+  if (cache->dtype == decoder->dtype) return rows;
+  const ommai_bf16 *halves = rows;
+  int64_t n = n_rows * ommai_latent_width(&decoder->config);
+  for (int64_t i = 0; i < n; i++) widened[i] = ommai_bf16_to_f32(halves[i]);
+  return widened;
+}
+
 bool ommai_latent_expand(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, int64_t head,
-                         int32_t page, int64_t n_rows, void *out, int worker) {
+                         int32_t page, int64_t n_rows, float *widened, void *out, int worker) {
   const struct ommai_decoder_config *config = &decoder->config;
   enum omma_dtype dtype = decoder->dtype;
   int64_t width = ommai_latent_width(config), expanded = ommai_latent_expanded_width(config);
   int64_t rotated_at = config->v_head_dim + config->latent.nope_dim;
   size_t rotated_bytes = (size_t)config->latent.rope_dim * ommai_dtype_size(dtype);
-  void *rows = ommai_element(ommai_kv_layer_keys(cache, layer), page * ommai_kv_page_stride(cache), dtype);
+  const unsigned char *rows = kept_rows(decoder, cache, layer, page, n_rows, widened);
   if (ommai_linear_run(decoder->layers[layer].latent_heads[head].expand.op, rows, out, n_rows, worker) != OMMA_OK) return false;
   for (int64_t row = 0; row < n_rows; row++) {
     memcpy(ommai_element(out, row * expanded + rotated_at, dtype),
-           ommai_element(rows, row * width + config->latent.kv_rank, dtype), rotated_bytes);
+           rows + (size_t)(row * width + config->latent.kv_rank) * ommai_dtype_size(dtype), rotated_bytes);
   }
   return true;
 }

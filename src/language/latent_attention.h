@@ -22,10 +22,13 @@ static inline int64_t ommai_latent_expanded_width(const struct ommai_decoder_con
   return config->v_head_dim + config->head_dim;
 }
 
-/* Expands n_rows (at most a page) kept rows of `page` for one head into out dtype [64, expanded_width]. False where the linear layer
- * refuses, which sizes fixed at load exclude. */
+/* Expands n_rows (at most a page) kept rows of `page` for one head into out dtype [64, expanded_width]. widened: memory of
+ * ommai_latent_widened_size bytes. False where the linear layer refuses, which sizes fixed at load exclude. */
 bool ommai_latent_expand(const struct ommai_decoder *decoder, const struct ommai_kv_cache *cache, int64_t layer, int64_t head,
-                         int32_t page, int64_t n_rows, void *out, int worker);
+                         int32_t page, int64_t n_rows, float *widened, void *out, int worker);
+
+/* Bytes that a worker needs to widen a page's kept rows; 0 where they are of the type that linear layers take. */
+size_t ommai_latent_widened_size(const struct ommai_decoder *decoder);
 
 /* Decoding, n_rows rows, heads shared out over the team. q dtype [n_rows, n_heads * head_dim] to absorbed dtype
  * [n_rows, n_heads, kv_rank + rope_dim]; sums dtype [n_rows, n_heads, kv_rank] to values dtype [n_rows, n_heads * v_head_dim].

@@ -28,7 +28,8 @@ static struct omma_attention_spec make_spec(const struct ommai_decoder *decoder,
                                       .n_kv_tokens = *offset + n_rows,
                                       .batch = 1,
                                       .q_offsets = offset,
-                                      .paged = !latent};
+                                      .paged = !latent,
+                                      .bf16_kv = !latent && decoder->kv_type == OMMA_BF16};
 }
 
 /* Bytes of one head's expanded context. */
@@ -65,7 +66,10 @@ size_t ommai_prefill_attention_size(const struct ommai_decoder *decoder, int64_t
   }
   ommai_arena_take(&arena, plan, 1);
   ommai_arena_take(&arena, workspace, 1);
-  if (is_latent(decoder)) ommai_arena_take(&arena, expanded_bound(decoder, ommai_div_up(max_context, PAGE)), 1);
+  if (is_latent(decoder)) {
+    ommai_arena_take(&arena, expanded_bound(decoder, ommai_div_up(max_context, PAGE)), 1);
+    ommai_arena_take(&arena, ommai_latent_widened_size(decoder) * (size_t)n_workers, 1);
+  }
   return arena.failed ? 0 : arena.used;
 }
 
@@ -85,7 +89,8 @@ enum omma_status ommai_prefill_attention_place(struct ommai_prefill_attention *a
   if (is_latent(decoder)) {
     size_t bytes = (size_t)(attention->group_heads * head_bytes(decoder, attention->n_pages));
     attention->expanded = ommai_arena_take(arena, bytes, 1);
-    if (!attention->expanded) return ommai_fail_memory(error, "expanded keys and values", bytes);
+    attention->widened = ommai_arena_take(arena, ommai_latent_widened_size(decoder) * (size_t)n_workers, 1);
+    if (!attention->expanded || arena->failed) return ommai_fail_memory(error, "expanded keys and values", bytes);
   }
   struct omma_attention_plan_info info;
   omma_attention_plan_get_info(attention->plan, &info);
@@ -111,8 +116,9 @@ static void expand_task(void *context, int64_t task, int worker) {
   int64_t place = expansion->first_task + task, head = place / attention->n_pages, page = place % attention->n_pages;
   int64_t n_rows = ommai_min_i64(PAGE, attention->first + attention->n_rows - page * PAGE);
   void *out = ommai_element(attention->expanded, place * PAGE * ommai_latent_expanded_width(&decoder->config), decoder->dtype);
+  float *widened = (float *)(void *)(attention->widened + ommai_latent_widened_size(decoder) * (size_t)worker);
   if (!ommai_latent_expand(decoder, attention->cache, expansion->layer, expansion->first_head + head, attention->pages[page],
-                           n_rows, out, worker)) {
+                           n_rows, widened, out, worker)) {
     atomic_store(&expansion->failed, true);
   }
 }

@@ -22,9 +22,10 @@ struct ommai_prefill_attention {
   void *workspace;
   size_t workspace_size;
   int64_t n_plan_steps;
-  int64_t group_heads; /* of one run of the plan */
-  void *expanded;      /* latent: dtype [group_heads, n_pages * 64, expanded_width] */
-  int64_t n_pages;     /* of the context */
+  int64_t group_heads;    /* of one run of the plan */
+  void *expanded;         /* latent: dtype [group_heads, n_pages * 64, expanded_width] */
+  unsigned char *widened; /* latent: [n_workers] of ommai_latent_widened_size bytes */
+  int64_t n_pages;        /* of the context */
 };
 
 /* Bytes for chunks of at most max_rows in contexts of at most max_context. 0 on overflow. */

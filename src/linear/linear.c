@@ -10,20 +10,15 @@ static size_t bias_elements(int64_t n_out) { return (size_t)ommai_round_up(n_out
 
 const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,
                                                           const struct ommai_linear_spec *spec) {
-  if (spec->format == OMMAI_FORMAT_INT8) return &ommai_linear_int8;
+  if (spec->format == OMMAI_FORMAT_INT8 && spec->inputs == OMMAI_INPUTS_RANGE && engine->has_int8) return &ommai_linear_int8;
+  if (spec->format == OMMAI_FORMAT_INT8 || spec->format == OMMAI_FORMAT_INT4) return &ommai_linear_integer;
   bool in_bf16 = spec->format == OMMAI_FORMAT_BF16 && spec->compute == OMMA_BF16 && engine->has_bf16;
   return in_bf16 ? &ommai_linear_bf16 : &ommai_linear_f32;
 }
 
 const char *ommai_weight_format_name(enum ommai_weight_format format) {
-  static const char *const names[OMMAI_WEIGHT_FORMATS] = {"f32", "bf16", "int8"};
+  static const char *const names[OMMAI_WEIGHT_FORMATS] = {"f32", "bf16", "int8", "int4"};
   return names[format];
-}
-
-bool ommai_linear_has_format(const struct ommai_linear_engine *engine, enum ommai_weight_format format) {
-  struct ommai_linear_spec spec = {1, 1, format, format == OMMAI_FORMAT_F32 ? OMMA_F32 : OMMA_BF16, false};
-  struct omma_error ignored;
-  return ommai_linear_format_for(engine, &spec)->check(engine, &spec, &ignored) == OMMA_OK;
 }
 
 struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engine *engine,
@@ -39,7 +34,7 @@ struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engin
 
 static enum omma_status check_source(const struct ommai_linear_source *source, int i, int64_t *n_out,
                                      struct omma_error *error) {
-  if (!source->weight || source->n_out < 1) {
+  if ((!source->weight && !source->stored) || source->n_out < 1) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "sources", "linear layer: source %d has no weight or n_out %lld", i,
                             (long long)source->n_out);
   }
@@ -80,11 +75,16 @@ static enum omma_status check_sources(const struct ommai_linear_source *sources,
   return OMMA_OK;
 }
 
+/* Bytes of what ommai_weights_panel_elements counts. */
+static size_t layout_element_bytes(enum ommai_weight_layout layout) {
+  return layout == OMMAI_WEIGHTS_F32_PANELS ? sizeof(float) : layout == OMMAI_WEIGHTS_BF16_PANELS ? sizeof(ommai_bf16) : 1;
+}
+
 static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma_error *error) {
   struct ommai_few_rows_weights *packed = &linear->packed;
   size_t elements;
   if (!ommai_linear_packed_elements(packed->layout, packed->n_out, packed->n_in, &elements) ||
-      !ommai_mul_size(elements, ommai_weight_format_bytes(linear->spec.format), &linear->weight_bytes)) {
+      !ommai_mul_size(elements, layout_element_bytes(packed->layout), &linear->weight_bytes)) {
     linear->weight_bytes = 0;
     return ommai_fail(error, OMMA_ERROR_LIMIT, "linear layer: %lld x %lld is too large", (long long)packed->n_out,
                       (long long)packed->n_in);
@@ -141,12 +141,13 @@ size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const st
   if (format->check(engine, spec, &ignored) != OMMA_OK) return 0;
   enum ommai_weight_layout layout = format->layout(spec);
   if (!ommai_linear_packed_elements(layout, spec->n_out, spec->n_in, &elements)) return 0;
-  return elements * ommai_weight_format_bytes(spec->format) +
-         bias_elements(spec->n_out) * (sizeof(float) + format->bytes_per_output);
+  return elements * layout_element_bytes(layout) + bias_elements(spec->n_out) * sizeof(float) +
+         (format->more_bytes ? format->more_bytes(spec) : 0);
 }
 
-size_t ommai_weight_format_bytes(enum ommai_weight_format format) {
-  return format == OMMAI_FORMAT_F32 ? sizeof(float) : format == OMMAI_FORMAT_BF16 ? sizeof(ommai_bf16) : sizeof(int8_t);
+int ommai_weight_format_bits(enum ommai_weight_format format) {
+  static const int bits[OMMAI_WEIGHT_FORMATS] = {32, 16, 8, 4};
+  return bits[format];
 }
 
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {

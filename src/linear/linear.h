@@ -10,10 +10,11 @@
  * f32; a bf16 y is rounded once, at the end. Where the CPU has no bf16 products, x and W are expanded to f32 block by block (W stays 16
  * bits in memory); the points of rounding are the same.
  *
- * How a computation over int8 weights rounds: each output's weights are whole multiples, -127 to 127, of max|w| / 127, and
- * each row of x is whole multiples of (max x - min x) / 255, both to nearest even (kernels/int8.h); the sum of products is an exact whole
- * number, hence the same whatever computes it; scales, bias, activation and the old y are applied in f32; a bf16 y is rounded once, at the
- * end. */
+ * How a computation over int8 or int4 weights rounds: weights are whole multiples of a scale, less a minimum where the layer has minimums,
+ * with one of each for an output or for a group of an output's inputs; each row of x is whole multiples of max|x| / 127 or of
+ * (max x - min x) / 255, to nearest even (kernels/int8.h). Within a group the sum of products is an exact whole number, hence the same
+ * whatever computes it; groups are added in f32 in a fixed order (kernels/integer_panel.h); the row's scale, bias, activation and the old y
+ * are applied in f32; a bf16 y is rounded once, at the end. So tiles, parts and few rows give the same bits, and all CPU levels do. */
 #ifndef OMMAI_LINEAR_LINEAR_H
 #define OMMAI_LINEAR_LINEAR_H
 
@@ -25,12 +26,16 @@
 #include <stdint.h>
 
 #include "kernels/cpu.h"
+#include "kernels/integer_panel.h"
+#include "kernels/stored_matrix.h"
 #include "linear/activation.h"
 
 #define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
 #define OMMAI_LINEAR_MAX_SIZE (1 << 24) /* n_in and n_out */
 #define OMMAI_LINEAR_MAX_WORKERS 4096
-#define OMMAI_LINEAR_MAX_INT8_INPUTS 65536 /* sums of this many products stay below 2^31 */
+#define OMMAI_LINEAR_MAX_INT8_INPUTS OMMAI_INTEGER_MAX_INPUTS /* of int8 and int4 weights */
+#define OMMAI_LINEAR_GROUP_STEP OMMAI_INTEGER_GROUP_STEP      /* groups of inputs are multiples of it, */
+#define OMMAI_LINEAR_MAX_GROUP OMMAI_INTEGER_MAX_GROUP        /* up to this */
 
 /* oneDNN's engine, streams and scratch per worker, and the products made so far. Made once per model; must outlive its
  * linears and ops. Creating and destroying linears and ops must not overlap with any other call on the same engine. */
@@ -50,8 +55,9 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
-/* A weight matrix [n_out][n_in] (transposed: [n_in][n_out]), row-major, of f32, bf16 or f16 at any address (mmapped files are not
- * aligned), and its bias [n_out] or NULL. Read during ommai_linear_create only. */
+/* A weight matrix [n_out][n_in] and its bias [n_out] or NULL. Either `weight`: row-major (transposed: [n_in][n_out]), of f32, bf16 or f16 at
+ * any address (mmapped files are not aligned); or, where `stored` is set, that matrix's outputs from first_output on (transposed: n_in of its
+ * outputs, of which each has one input of every output here). Read during ommai_linear_create only. */
 struct ommai_linear_source {
   const void *weight;
   enum omma_dtype type;
@@ -59,12 +65,18 @@ struct ommai_linear_source {
   const void *bias;
   enum omma_dtype bias_type;
   bool transposed;
+  const struct ommai_stored_matrix *stored;
+  int64_t first_output;
 };
 
-/* How weights are kept: as f32, as bf16, or as int8 with one scale for each output. */
-enum ommai_weight_format { OMMAI_FORMAT_F32, OMMAI_FORMAT_BF16, OMMAI_FORMAT_INT8, OMMAI_WEIGHT_FORMATS };
+/* How weights are kept: as f32, as bf16, or as integers of 8 or 4 bits with scales. */
+enum ommai_weight_format { OMMAI_FORMAT_F32, OMMAI_FORMAT_BF16, OMMAI_FORMAT_INT8, OMMAI_FORMAT_INT4, OMMAI_WEIGHT_FORMATS };
 
-/* "f32", "bf16", "int8". */
+/* How rows of x come to 8 bits where weights are integers: by their range, with a zero point (what suits activations with few values
+ * below 0; int8 weights with one scale for each output only), or symmetric about 0. */
+enum ommai_linear_inputs { OMMAI_INPUTS_RANGE, OMMAI_INPUTS_SYMMETRIC };
+
+/* "f32", "bf16", "int8", "int4". */
 const char *ommai_weight_format_name(enum ommai_weight_format format);
 
 /* What a layer is, before there are weights. */
@@ -72,8 +84,13 @@ struct ommai_linear_spec {
   int64_t n_out, n_in;
   enum ommai_weight_format format;
   enum omma_dtype
-      compute; /* of x, of arithmetic, and of y at most: OMMA_F32 with F32 or INT8 weights, OMMA_BF16 with BF16 or INT8 */
+      compute; /* of x, of arithmetic, and of y at most: OMMA_F32 with F32 or integer weights, OMMA_BF16 with BF16 or those */
   bool has_bias;
+  /* Of integer weights: */
+  int64_t
+      group; /* inputs to a scale: 0 (all), or a multiple of OMMAI_LINEAR_GROUP_STEP up to OMMAI_LINEAR_MAX_GROUP; the last may be less */
+  bool has_minimums; /* weights that are integers in their source only; others are symmetric */
+  enum ommai_linear_inputs inputs;
 };
 
 /* The format in which dense weights are kept for computing in `compute`. */
@@ -81,16 +98,19 @@ static inline enum ommai_weight_format ommai_linear_dense_format(enum omma_dtype
   return compute == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
-/* Whether layers of this format can be made on this CPU level: int8 needs products that add up exactly (VNNI). */
-bool ommai_linear_has_format(const struct ommai_linear_engine *engine, enum ommai_weight_format format);
+/* Where all sources are integers of the same number of bits that can be taken as they are: makes spec's format, group, has_minimums and
+ * inputs those of a layer that does. Else changes nothing and returns false. */
+bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec);
 
 /* A packed layer. Immutable; shared by any number of threads. */
 struct ommai_linear;
 
 /* Packs n_sources matrices [n_out_i][n_in], stacked along their outputs (q, k and v; gate and up); weights round to nearest even.
- * spec's n_out and has_bias are not looked at: they follow from the sources, of which those without bias count as bias 0. Needs no
- * memory beside the result. Errors: ARGUMENT, LIMIT (also for more than OMMAI_LINEAR_MAX_INT8_INPUTS inputs of int8 weights), MEMORY,
- * UNSUPPORTED (see ommai_linear_has_format), INTERNAL. */
+ * spec's n_out and has_bias are not looked at: they follow from the sources, of which those without bias count as bias 0.
+ * Integer weights: stored integers that fit the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its
+ * values, which int4 needs a group for and nothing with minimums can have: int8 with scale max|w| / 127, int4 as row_ops.h's fit_int4.
+ * Needs no memory beside the result. Errors: ARGUMENT (also a group that is none, or minimums that cannot be), LIMIT (also for more than
+ * OMMAI_LINEAR_MAX_INT8_INPUTS inputs of integer weights), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                      const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **linear,
                                      struct omma_error *error);
@@ -104,8 +124,8 @@ enum omma_dtype ommai_linear_compute(const struct ommai_linear *linear);
 size_t ommai_linear_bytes(const struct ommai_linear *linear);
 size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec);
 
-/* Bytes of one packed weight. */
-size_t ommai_weight_format_bytes(enum ommai_weight_format format);
+/* Bits of one packed weight, without its share of a scale. */
+int ommai_weight_format_bits(enum ommai_weight_format format);
 
 /* ---- tiles of rows ---------------------------------------------------------------------------------------------------- */
 
@@ -116,7 +136,7 @@ struct ommai_linear_form {
   enum ommai_activation activation;
   bool accumulate; /* y += x W^T + b; y f32, no activation (together oneDNN has only slow code on older CPUs) */
   /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still points at output 0. Layers with
-   * int8 weights compute all. */
+   * int8 weights and INPUTS_RANGE compute all. */
   int64_t first_panel, n_panels;
 };
 
@@ -155,7 +175,8 @@ enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *
 /* Panels of 64 outputs: what few-row calls are cut into for a team. */
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear);
 
-/* Not for int8 weights. The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that.
+/* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that. Not for int8
+ * weights with INPUTS_RANGE.
  * x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no padding rows. Any n_rows; meant for 1 to 16.
  * Thread-safe; allocates nothing. */
 void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,

@@ -37,6 +37,7 @@ enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_wo
   engine->n_workers = n_workers;
   ommai_few_rows_select(level, &engine->few_rows);
   engine->f32_tile = ommai_f32_tile_select(level);
+  engine->integer = ommai_integer_select(level);
   engine->row_ops = ommai_row_ops(level);
   engine->scratch = ommai_allocate(allocator, (size_t)n_workers, sizeof *engine->scratch);
   if (!engine->scratch) {

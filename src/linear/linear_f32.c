@@ -132,8 +132,7 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
                            float *sums) {
   const struct ommai_f32_tile_kernels *kernels = linear->engine->f32_tile;
   int64_t n_in = linear->spec.n_in, at = panel * ommai_weights_panel_elements(linear->packed.layout, n_in);
-  int64_t element = (int64_t)ommai_weight_format_bytes(linear->spec.format),
-          apart = element == 2 ? 2 : 1; /* bf16 lies in pairs */
+  int64_t element = ommai_weight_format_bits(linear->spec.format) / 8, apart = element == 2 ? 2 : 1; /* bf16 lies in pairs */
   int64_t shares = OMMAI_PANEL_COLUMNS / kernels->n_columns * ommai_div_up(n_rows, GROUP);
   memset(sums, 0, (size_t)(n_rows * OMMAI_PANEL_COLUMNS) * sizeof *sums);
   for (int64_t k = 0; k < n_in; k += OMMAI_TILE_K) {

@@ -1,4 +1,5 @@
-/* Layers with int8 weights: rows of x to u8, exact products by oneDNN, and what turns sums into y.
+/* Layers with int8 weights and inputs with zero points, where the CPU has VNNI: rows of x to u8, exact products by oneDNN, and what turns
+ * sums into y.
  *
  *   x [n_rows][n_in] -> u8 [n_rows][k_padded], a scale and a zero point a row
  *   for some panels of outputs at a time: u8 x s8 -> sums s32 [n_rows][columns] -> scales, bias, activation -> y
@@ -15,12 +16,6 @@
 
 /* Row counts; the sums are exact at any. */
 static const struct ommai_ladder int8_ladder = {4, {16, 32, 64, 128}};
-
-/* Beside the weights, each [n_panels * 64]. */
-struct int8_weights {
-  float *scales;
-  int32_t *weight_sums; /* what a zero point of 1 adds to a sum */
-};
 
 /* Some of the outputs. */
 struct chunk {
@@ -39,56 +34,6 @@ struct int8_op {
 struct places {
   size_t x, forms, sums, row, end;
 };
-
-/* ---- weights ---------------------------------------------------------------------------------------------------------- */
-
-static size_t n_padded(const struct ommai_linear *linear) {
-  return (size_t)ommai_round_up(linear->spec.n_out, OMMAI_PANEL_COLUMNS);
-}
-
-static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
-                              struct omma_error *error) {
-  if (!engine->has_int8) {
-    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "linear layer: int8 weights need a CPU level with VNNI, not %s",
-                      ommai_cpu_level_name(engine->level));
-  }
-  if (spec->n_in > OMMAI_LINEAR_MAX_INT8_INPUTS) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "n_in", "linear layer: %lld inputs, at most %d with int8 weights",
-                            (long long)spec->n_in, OMMAI_LINEAR_MAX_INT8_INPUTS);
-  }
-  return OMMA_OK;
-}
-
-static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
-  (void)spec;
-  return OMMAI_WEIGHTS_S8_PANELS;
-}
-
-static void release(struct ommai_linear *linear) {
-  const struct omma_allocator *allocator = &linear->engine->allocator;
-  struct int8_weights *own = linear->own;
-  if (!own) return;
-  ommai_release(allocator, own->weight_sums, n_padded(linear), sizeof *own->weight_sums);
-  ommai_release(allocator, own->scales, n_padded(linear), sizeof *own->scales);
-  ommai_release(allocator, own, 1, sizeof *own);
-}
-
-static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
-                             struct omma_error *error) {
-  const struct omma_allocator *allocator = &linear->engine->allocator;
-  struct int8_weights *own = linear->own = ommai_allocate(allocator, 1, sizeof *own);
-  if (!own) return ommai_fail_memory(error, "scales", sizeof *own);
-  own->scales = ommai_allocate(allocator, n_padded(linear), sizeof *own->scales);
-  own->weight_sums = ommai_allocate(allocator, n_padded(linear), sizeof *own->weight_sums);
-  if (!own->scales || !own->weight_sums) return ommai_fail_memory(error, "scales", n_padded(linear) * sizeof *own->scales);
-  int64_t row = 0;
-  for (int i = 0; i < n_sources; i++) {
-    ommai_linear_pack_int8(&sources[i], linear->spec.n_in, row, linear->engine->packing_team, linear->weights, own->scales,
-                           own->weight_sums, linear->bias);
-    row += sources[i].n_out;
-  }
-  return OMMA_OK;
-}
 
 /* ---- ops -------------------------------------------------------------------------------------------------------------- */
 
@@ -185,7 +130,7 @@ static const char *op_name(const struct ommai_linear_op *op) {
 /* One row of a chunk's sums to y, which points at the chunk's first output. */
 static void finish_row(const struct ommai_linear_op *op, const struct chunk *chunk, const int32_t *sums,
                        struct ommai_uint8_row form, float *row, void *y) {
-  const struct int8_weights *weights = op->linear->own;
+  const struct ommai_integer_weights *weights = op->linear->own;
   const struct ommai_row_ops *ops = op->engine->row_ops;
   int64_t first = chunk->first_column, n = chunk->n_columns;
   bool in_place = op->form.y_type == OMMA_F32 && !op->form.accumulate;
@@ -226,11 +171,11 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
 }
 
 const struct ommai_linear_format ommai_linear_int8 = {
-    .check = check,
-    .layout = layout_of,
-    .bytes_per_output = sizeof(float) + sizeof(int32_t),
-    .pack = pack,
-    .release = release,
+    .check = ommai_integer_check,
+    .layout = ommai_integer_layout,
+    .more_bytes = ommai_integer_more_bytes,
+    .pack = ommai_integer_pack,
+    .release = ommai_integer_release,
     .ladder = ladder_of,
     .op_scratch = op_scratch,
     .op_create = op_create,

@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "kernels/f32_tile.h"
+#include "kernels/integer_panel.h"
 #include "kernels/row_ops.h"
 #include "linear/linear.h"
 #include "linear/onednn.h"
@@ -38,11 +39,12 @@ struct ommai_linear_engine {
   struct ommai_onednn *onednn;
   struct ommai_few_rows_kernels few_rows;
   const struct ommai_f32_tile_kernels *f32_tile;
+  const struct ommai_integer_kernels *integer;
   const struct ommai_row_ops *row_ops;
   bool has_bf16;                   /* oneDNN has products of bf16 here */
   struct ommai_ladder ladder;      /* of bf16 layers */
   struct ommai_ladder part_ladder; /* of their ops over a part of the outputs */
-  bool has_int8;
+  bool has_int8;                   /* and of int8 */
   struct ommai_ladder_products *products;
   struct ommai_linear_scratch *scratch; /* [n_workers] */
 };
@@ -77,7 +79,7 @@ struct ommai_linear_format {
   enum omma_status (*check)(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                             struct omma_error *error);
   enum ommai_weight_layout (*layout)(const struct ommai_linear_spec *spec);
-  size_t bytes_per_output; /* of what there is beside weights and bias, padding counted */
+  size_t (*more_bytes)(const struct ommai_linear_spec *spec); /* of what there is beside weights and bias; NULL: nothing */
 
   /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY, INTERNAL. */
   enum omma_status (*pack)(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
@@ -102,7 +104,7 @@ struct ommai_linear_format {
   enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
 };
 
-extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_int8;
+extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_int8, ommai_linear_integer;
 
 /* What serves such layers on this CPU. */
 const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,
@@ -151,8 +153,33 @@ void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, voi
 /* Packs stacked sources into f32 or bf16 panels, on the engine's team. The weights' padding is cleared and bias holds zeros before. */
 void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources);
 
-/* Writes rows first_row .. first_row + source->n_out - 1 of the stacked matrix, and their bias, on `team`: weights [OMMAI_WEIGHTS_S8_PANELS], scales and weight_sums [n_panels * 64] of the layer. */
-void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row,
-                            const struct omma_team *team, int8_t *weights, float *scales, int32_t *weight_sums, float *bias);
+/* Writes the source's bias to those of the layer's outputs from first_row on. */
+void ommai_linear_pack_bias(const struct ommai_linear_source *source, int64_t first_row, float *bias);
+
+/* n values of row `row` of the source, from input k on, in f32; n at most OMMAI_LINEAR_CHUNK. */
+void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
+                              float *values);
+
+#define OMMAI_LINEAR_CHUNK 64
+
+/* ---- integer weights -------------------------------------------------------------------------------------------------- */
+
+/* Beside the weights. */
+struct ommai_integer_weights {
+  float *scales;        /* [n_panels][n_groups][1, or 2 with the minimums second][64] */
+  int32_t *weight_sums; /* [n_panels * 64] sums of an output's integers; NULL without zero points */
+};
+
+/* Groups of an output's inputs. */
+int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec);
+
+/* Members of struct ommai_linear_format. */
+enum omma_status ommai_integer_check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+                                     struct omma_error *error);
+enum ommai_weight_layout ommai_integer_layout(const struct ommai_linear_spec *spec);
+size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec);
+enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
+                                    struct omma_error *error);
+void ommai_integer_release(struct ommai_linear *linear);
 
 #endif

@@ -4,11 +4,10 @@
 #include "base/checked.h"
 #include "base/half.h"
 #include "base/team.h"
-#include "kernels/int8.h"
 #include "linear/linear_objects.h"
 
-#define CHUNK 64        /* values of one row that are converted at a time; even */
-#define DEEPEST_GROUP 4 /* inputs that a layout keeps together, at most; what follows the last whole group is filled up */
+#define CHUNK OMMAI_LINEAR_CHUNK /* values of one row that are converted at a time; even */
+#define DEEPEST_GROUP 8 /* inputs that a layout keeps together, at most; what follows the last whole group is filled up */
 
 bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements) {
   if (n_out < 1 || n_out > OMMAI_LINEAR_MAX_SIZE || n_in < 1 || n_in > OMMAI_LINEAR_MAX_SIZE) return false;
@@ -50,24 +49,45 @@ static void store_bf16_column(const ommai_bf16 *values, int n, ommai_bf16 *to) {
   if (k < n) to[k * OMMAI_PANEL_COLUMNS] = values[k];
 }
 
+/* The type of what row_values returns. */
+static enum omma_dtype values_type(const struct ommai_linear_source *source) {
+  return source->stored ? OMMA_F32 : source->type;
+}
+
 static void pack_chunk(const struct ommai_linear_source *source, const void *from, enum ommai_weight_layout layout, int n,
                        int64_t column, int64_t k, void *panel) {
   if (layout == OMMAI_WEIGHTS_BF16_PANELS) {
     ommai_bf16 values[CHUNK];
-    load_bf16(from, source->type, n, values);
+    load_bf16(from, values_type(source), n, values);
     store_bf16_column(values, n, (ommai_bf16 *)panel + k * OMMAI_PANEL_COLUMNS + 2 * column);
   } else {
     float values[CHUNK], *to = (float *)panel + k * OMMAI_PANEL_COLUMNS + column;
-    load_f32(from, source->type, n, values);
+    load_f32(from, values_type(source), n, values);
     for (int i = 0; i < n; i++) to[i * OMMAI_PANEL_COLUMNS] = values[i];
   }
 }
 
-/* Values k .. k + n - 1 of row `row` of the source, without gaps: in place, or gathered where the source lies transposed. */
+/* Values k .. k + n - 1 of row `row` of a source that is stored in a form of its own. */
+static void stored_values(const struct ommai_linear_source *source, int64_t row, int64_t k, int n, float *values) {
+  const struct ommai_stored_matrix *stored = source->stored;
+  if (!source->transposed) {
+    stored->values(stored->context, source->first_output + row, k, n, values);
+    return;
+  }
+  for (int i = 0; i < n; i++) stored->values(stored->context, source->first_output + k + i, row, 1, &values[i]);
+}
+
+/* The same of any source, without gaps: in place, or gathered where the source lies transposed or is stored in
+ * another form. */
 static const void *row_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
                               char gathered[CHUNK * sizeof(float)]) {
   size_t bytes = type_bytes(source->type);
   const char *weight = source->weight;
+  if (source->stored) {
+    float values[CHUNK];
+    stored_values(source, row, k, n, values);
+    return memcpy(gathered, values, (size_t)n * sizeof *values);
+  }
   if (!source->transposed) return weight + (size_t)(row * n_in + k) * bytes;
   for (int i = 0; i < n; i++) {
     memcpy(gathered + (size_t)i * bytes, weight + (size_t)((k + i) * source->n_out + row) * bytes, bytes);
@@ -75,11 +95,17 @@ static const void *row_values(const struct ommai_linear_source *source, int64_t 
   return gathered;
 }
 
+void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k, int n,
+                              float *values) {
+  char gathered[CHUNK * sizeof(float)];
+  load_f32(row_values(source, n_in, row, k, n, gathered), values_type(source), n, values);
+}
+
 /* Asks for the next values of a row: a panel reads as many streams as it has columns, more than the machine follows by itself. */
 static void prefetch_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k) {
   size_t bytes = type_bytes(source->type);
   const char *values = (const char *)source->weight + (size_t)(row * n_in + k) * bytes;
-  if (source->transposed || k >= n_in) return;
+  if (source->stored || source->transposed || k >= n_in) return;
   for (size_t at = 0; at < CHUNK * bytes; at += 64) __builtin_prefetch(values + at);
 }
 
@@ -97,7 +123,7 @@ static void pack_panel(const struct ommai_linear_source *source, int64_t n_in, e
   }
 }
 
-static void pack_bias(const struct ommai_linear_source *source, int64_t first_row, float *bias) {
+void ommai_linear_pack_bias(const struct ommai_linear_source *source, int64_t first_row, float *bias) {
   for (int64_t at = 0; source->bias && at < source->n_out; at += CHUNK) {
     int n = (int)ommai_min_i64(CHUNK, source->n_out - at);
     load_f32((const char *)source->bias + (size_t)at * type_bytes(source->bias_type), source->bias_type, n,
@@ -111,8 +137,6 @@ struct packing {
   int64_t n_in, first_row;
   enum ommai_weight_layout layout;
   void *weights;
-  float *scales;
-  int32_t *weight_sums;
 };
 
 /* Rows of the source that lie in one panel, of the source and in the panel. */
@@ -150,70 +174,16 @@ void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_lin
   for (int i = 0; i < n_sources; i++) {
     packing.source = &sources[i];
     run_packing(&packing, linear->engine->packing_team, pack_task);
-    pack_bias(&sources[i], packing.first_row, linear->bias);
+    ommai_linear_pack_bias(&sources[i], packing.first_row, linear->bias);
     packing.first_row += sources[i].n_out;
   }
 }
 
-static float most_of_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row) {
-  char gathered[CHUNK * sizeof(float)];
-  float values[CHUNK];
-  int32_t most = 0;
-  for (int64_t k = 0; k < n_in; k += CHUNK) {
-    int n = (int)ommai_min_i64(CHUNK, n_in - k);
-    load_f32(row_values(source, n_in, row, k, n, gathered), source->type, n, values);
-    for (int i = 0; i < n; i++) {
-      int32_t bits = ommai_magnitude_bits(values[i]);
-      most = bits > most ? bits : most;
-    }
-  }
-  return ommai_f32_from_bits((uint32_t)most);
-}
-
-/* Writes one row to its column of a panel, groups of four k being a panel's width apart, and returns the sum of what it wrote. */
-static int32_t pack_int8_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row, float inverse, int8_t *to) {
-  char gathered[CHUNK * sizeof(float)];
-  float values[CHUNK];
-  int32_t sum = 0;
-  for (int64_t k = 0; k < n_in; k += CHUNK) {
-    int n = (int)ommai_min_i64(CHUNK, n_in - k);
-    load_f32(row_values(source, n_in, row, k, n, gathered), source->type, n, values);
-    for (int i = 0; i < n; i++) {
-      int8_t value = (int8_t)ommai_round_whole(values[i] * inverse);
-      to[(k + i) / 4 * (4 * OMMAI_PANEL_COLUMNS) + i % 4] = value;
-      sum += value;
-    }
-  }
-  return sum;
-}
-
-static void pack_int8_task(void *context, int64_t task, int worker) {
-  const struct packing *packing = context;
-  const struct ommai_linear_source *source = packing->source;
-  struct panel_rows rows = rows_of_task(packing, task);
-  int64_t panel_elements = ommai_weights_panel_elements(OMMAI_WEIGHTS_S8_PANELS, packing->n_in);
-  (void)worker;
-  for (int64_t row = rows.first; row < rows.end; row++) {
-    int64_t place = packing->first_row + row, column = place % OMMAI_PANEL_COLUMNS;
-    int8_t *to = (int8_t *)packing->weights + rows.panel * panel_elements + 4 * column;
-    float most = most_of_row(source, packing->n_in, row);
-    packing->scales[place] = most / (float)OMMAI_INT8_MOST;
-    packing->weight_sums[place] = pack_int8_row(source, packing->n_in, row, ommai_int8_inverse(most, OMMAI_INT8_MOST), to);
-  }
-}
-
-void ommai_linear_pack_int8(const struct ommai_linear_source *source, int64_t n_in, int64_t first_row,
-                            const struct omma_team *team, int8_t *weights, float *scales, int32_t *weight_sums, float *bias) {
-  const struct packing packing = {source, n_in, first_row, OMMAI_WEIGHTS_S8_PANELS, weights, scales, weight_sums};
-  run_packing(&packing, team, pack_int8_task);
-  pack_bias(source, first_row, bias);
-}
-
 void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, void *weights, size_t weight_bytes) {
   size_t n_panels = (size_t)ommai_div_up(packed->n_out, OMMAI_PANEL_COLUMNS);
-  size_t panel_elements = (size_t)ommai_weights_panel_elements(packed->layout, packed->n_in);
-  size_t panel_bytes = weight_bytes / n_panels, element = panel_bytes / panel_elements;
-  size_t whole = (size_t)(packed->n_in / DEEPEST_GROUP * DEEPEST_GROUP * OMMAI_PANEL_COLUMNS) * element;
+  size_t padded_k = (size_t)ommai_weights_padded_k(packed->layout, packed->n_in);
+  size_t panel_bytes = weight_bytes / n_panels;
+  size_t whole = (size_t)(packed->n_in / DEEPEST_GROUP * DEEPEST_GROUP) * (panel_bytes / padded_k);
   size_t n_full = (size_t)(packed->n_out / OMMAI_PANEL_COLUMNS); /* the others have columns to spare */
   for (size_t panel = 0; panel < n_panels; panel++) {
     size_t first = panel < n_full ? whole : 0;

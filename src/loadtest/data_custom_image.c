@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/growing.h"
 #include "loadtest/data_set.h"
-#include "loadtest/growing.h"
 #include "loadtest/json_lines.h"
 #include "loadtest/picture_part.h"
 

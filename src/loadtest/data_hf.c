@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/growing.h"
 #include "loadtest/data_set.h"
-#include "loadtest/growing.h"
 #include "loadtest/json_lines.h"
 #include "loadtest/numpy_random.h"
 #include "loadtest/picture_part.h"

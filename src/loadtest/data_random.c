@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/growing.h"
 #include "loadtest/data_set.h"
-#include "loadtest/growing.h"
 #include "loadtest/numpy_random.h"
 #include "loadtest/picture_part.h"
 #include "text/utf8.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "loadtest/growing.h"
+#include "base/growing.h"
 #include "loadtest/mersenne.h"
 
 enum omma_status ommai_data_set_add(struct ommai_data_set *set, const json_t *prompt, const json_t *media,

@@ -2,9 +2,9 @@
  * answer is. */
 #include "base/error.h"
 #include "base/file.h"
+#include "base/growing.h"
 #include "base/json.h"
 #include "loadtest/data_set.h"
-#include "loadtest/growing.h"
 #include "loadtest/picture_part.h"
 
 /* What a conversation may have at least and at most, in tokens. */

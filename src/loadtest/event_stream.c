@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "loadtest/growing.h"
+#include "base/growing.h"
 
 void ommai_event_stream_init(struct ommai_event_stream *stream, const struct omma_allocator *allocator) {
   *stream = (struct ommai_event_stream){.allocator = allocator};

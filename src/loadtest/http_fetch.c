@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "loadtest/growing.h"
+#include "base/growing.h"
 #include "loadtest/http_client.h"
 
 #define MAX_BYTES ((size_t)64 << 20)

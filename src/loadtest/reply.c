@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/growing.h"
 #include "base/json.h"
-#include "loadtest/growing.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 

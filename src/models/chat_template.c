@@ -10,7 +10,7 @@
 #include "models/family.h"
 #include "models/template_pieces.h"
 
-enum { MAX_PATH = 4096, MAX_WHERE = MAX_PATH + 32, MAX_BYTES = 16 << 20, MAX_EXCERPT = 72 };
+enum { MAX_WHERE = OMMAI_DOCUMENT_PATH_SIZE + 32, MAX_EXCERPT = 72 };
 
 /* ---- comparing ---- */
 
@@ -84,7 +84,7 @@ done:
 /* ---- finding ---- */
 
 struct template_search {
-  const char *directory;
+  const struct ommai_documents *documents;
   const struct omma_allocator *allocator;
   const struct ommai_family *family;
   struct ommai_chat_choice *choice;
@@ -106,12 +106,12 @@ static enum omma_status pick_text(const json_t *root, const char *path, bool req
 
 static enum omma_status try_json(const struct template_search *search, const char *file, bool required, bool *found,
                                  struct omma_error *error) {
-  char path[MAX_PATH], where[MAX_WHERE];
+  char path[OMMAI_DOCUMENT_PATH_SIZE], where[MAX_WHERE];
   const char *text;
   json_t *root;
-  OMMAI_TRY(ommai_file_find(path, sizeof path, search->directory, file, found, error));
-  if (!*found) return OMMA_OK;
-  OMMAI_TRY(ommai_json_load_file(path, MAX_BYTES, search->allocator, &root, error));
+  OMMAI_TRY(ommai_document_find(search->documents, file, search->allocator, path, &root, error));
+  *found = root != NULL;
+  if (!root) return OMMA_OK;
   enum omma_status status = pick_text(root, path, required, &text, error);
   *found = status == OMMA_OK && text;
   if (*found) {
@@ -124,21 +124,22 @@ static enum omma_status try_json(const struct template_search *search, const cha
 
 static enum omma_status try_plain(const struct template_search *search, const char *file, bool *found,
                                   struct omma_error *error) {
-  char path[MAX_PATH], *text;
+  char path[OMMAI_DOCUMENT_PATH_SIZE], *text;
   size_t size;
-  OMMAI_TRY(ommai_file_find(path, sizeof path, search->directory, file, found, error));
+  if (search->documents->made) return OMMA_OK;
+  OMMAI_TRY(ommai_file_find(path, sizeof path, search->documents->directory, file, found, error));
   if (!*found) return OMMA_OK;
-  OMMAI_TRY(ommai_file_read(path, MAX_BYTES, search->allocator, &text, &size, error));
+  OMMAI_TRY(ommai_file_read(path, OMMAI_DOCUMENT_MAX_BYTES, search->allocator, &text, &size, error));
   enum omma_status status =
       ommai_chat_template_compare(path, text, size, search->allocator, search->family, search->choice, error);
   ommai_release(search->allocator, text, size + 1, 1);
   return status;
 }
 
-enum omma_status ommai_chat_template_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_chat_template_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                           const struct ommai_family *family, struct ommai_chat_choice *choice,
                                           struct omma_error *error) {
-  const struct template_search search = {directory, allocator, family, choice};
+  const struct template_search search = {documents, allocator, family, choice};
   bool found = false;
   OMMAI_TRY(try_json(&search, "processor_config.json", false, &found, error));
   if (!found) OMMAI_TRY(try_json(&search, "chat_template.json", true, &found, error));
@@ -150,6 +151,6 @@ enum omma_status ommai_chat_template_read(const char *directory, const struct om
       choice->difference, sizeof choice->difference,
       "%.400s: no chat template: neither chat_template.json nor chat_template.jinja is there, and tokenizer_config.json has "
       "none; a base model has none",
-      directory);
+      documents->directory);
   return OMMA_OK;
 }

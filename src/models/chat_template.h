@@ -6,6 +6,7 @@
 #include <omma/host.h>
 
 #include "models/chat_form.h"
+#include "models/documents.h"
 #include "models/known_templates.h"
 
 struct ommai_family;
@@ -29,7 +30,7 @@ struct ommai_chat_choice {
 /* Looks for the template as transformers 5.23 does, then vLLM: chat_template of processor_config.json, chat_template.json,
  * chat_template.jinja, chat_template of tokenizer_config.json (of several there, the one named default). Errors: IO, FORMAT, LIMIT,
  * MEMORY. */
-enum omma_status ommai_chat_template_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_chat_template_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                           const struct ommai_family *family, struct ommai_chat_choice *choice,
                                           struct omma_error *error);
 

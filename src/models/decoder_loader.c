@@ -19,12 +19,13 @@ struct ommai_linear_part ommai_decoder_part(const char *prefix, const char *name
   return part;
 }
 
-enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, const struct ommai_linear_part *parts,
-                                           int n_parts, int64_t n_in, struct ommai_linear_form form,
-                                           struct ommai_decoder_linear *out, struct omma_error *error) {
-  OMMAI_TRY(ommai_loader_linear(loader, OMMAI_ROLE_TEXT, parts, n_parts, 2, &n_in, &out->linear, error));
+enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
+                                           const struct ommai_linear_part *parts, int n_parts, int64_t n_in,
+                                           struct ommai_linear_form form, struct ommai_decoder_linear *out,
+                                           struct omma_error *error) {
+  OMMAI_TRY(ommai_loader_linear(loader, role, parts, n_parts, 2, &n_in, &out->linear, error));
   if (loader->mode != OMMAI_LOADER_PACK) {
-    struct ommai_linear_spec spec = ommai_loader_spec(loader, OMMAI_ROLE_TEXT, 0, n_in, false);
+    struct ommai_linear_spec spec = ommai_loader_spec(loader, role, 0, n_in, false);
     for (int i = 0; i < n_parts; i++) {
       spec.n_out += parts[i].n_out;
       spec.has_bias |= parts[i].has_bias;
@@ -67,9 +68,9 @@ enum omma_status ommai_decoder_load_dense(struct ommai_weight_loader *loader, co
                                           const char *prefix, int64_t intermediate_size, struct ommai_decoder_dense *out,
                                           struct omma_error *error) {
   const struct gated_parts parts = gated_parts(config, prefix, intermediate_size);
-  OMMAI_TRY(ommai_decoder_load_linear(loader, parts.gate_up, 2, config->hidden_size,
+  OMMAI_TRY(ommai_decoder_load_linear(loader, OMMAI_ROLE_GATE_UP, parts.gate_up, 2, config->hidden_size,
                                       ommai_decoder_form_gate_up(config, intermediate_size), &out->gate_up, error));
-  return ommai_decoder_load_linear(loader, &parts.down, 1, intermediate_size,
+  return ommai_decoder_load_linear(loader, OMMAI_ROLE_DOWN, &parts.down, 1, intermediate_size,
                                    ommai_decoder_form_down(config, intermediate_size, true), &out->down, error);
 }
 
@@ -79,7 +80,7 @@ static enum omma_status load_expert(struct ommai_weight_loader *loader, const st
   const struct gated_parts parts = gated_parts(config, prefix, intermediate);
   const struct ommai_linear_form gate_up = ommai_decoder_form_gate_up(config, intermediate);
   const struct ommai_linear_form down = ommai_decoder_form_down(config, intermediate, false);
-  const enum ommai_weight_role role = OMMAI_ROLE_TEXT;
+  const enum ommai_weight_role role = OMMAI_ROLE_EXPERT;
   const struct ommai_linear_spec gate_up_spec = ommai_loader_spec(loader, role, 2 * intermediate, hidden, false),
                                  down_spec = ommai_loader_spec(loader, role, hidden, intermediate, false);
   OMMAI_TRY(ommai_loader_linear(loader, role, parts.gate_up, 2, 2, &hidden, &out->gate_up.linear, error));
@@ -121,9 +122,10 @@ enum omma_status ommai_decoder_load_ends(struct ommai_weight_loader *loader, con
   char embedding[OMMAI_DECODER_PREFIX_SIZE], name[NAME_SIZE];
   snprintf(embedding, sizeof embedding, "%s.embed_tokens", prefix);
   snprintf(name, sizeof name, "%s.weight", embedding);
-  OMMAI_TRY(ommai_loader_mapped(loader, name, 2, table, &decoder->embedding, &decoder->embedding_type, error));
+  OMMAI_TRY(ommai_loader_mapped(loader, name, 2, table, &decoder->embedding, &decoder->embedding_type,
+                                &decoder->embedding_stored, error));
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "norm.weight", config->hidden_size, &decoder->final_norm, error));
   struct ommai_linear_part part = {.n_out = config->vocab_size};
   snprintf(part.prefix, sizeof part.prefix, "%s", config->tied_embeddings ? embedding : head);
-  return ommai_loader_linear(loader, OMMAI_ROLE_TEXT, &part, 1, 2, &table[1], &decoder->lm_head, error);
+  return ommai_loader_linear(loader, OMMAI_ROLE_LM_HEAD, &part, 1, 2, &table[1], &decoder->lm_head, error);
 }

@@ -114,7 +114,7 @@ static enum omma_status load_head(struct ommai_weight_loader *loader, const stru
   const struct ommai_linear_source both[2] = {value, ommai_loader_matrix(tensor, key_at, nope, false)};
   /* The key rows [nope, rank], read as the transposed matrix of a layer from nope to rank. */
   const struct ommai_linear_source absorb = ommai_loader_matrix(tensor, key_at, rank, true);
-  const enum ommai_weight_role role = OMMAI_ROLE_TEXT;
+  const enum ommai_weight_role role = OMMAI_ROLE_LATENT;
   const struct ommai_linear_form form = ommai_latent_form_expand(config, loader->policy.kinds[role].compute);
   OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, role, name, both, 2, rank, form, &out->expand, error));
   OMMAI_TRY(ommai_loader_pack(loader, role, name, &absorb, 1, nope, &out->absorb, error));
@@ -145,10 +145,11 @@ static enum omma_status load_attention(struct ommai_weight_loader *loader, const
   const struct ommai_linear_part o = ommai_decoder_part(prefix, "self_attn.o_proj", h, false);
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.kv_a_layernorm.weight", config->latent.kv_rank,
                                       &layer->latent_norm, error));
-  OMMAI_TRY(ommai_decoder_load_linear(loader, qkv, 2, h, ommai_decoder_form_qkv(config), &layer->qkv, error));
+  OMMAI_TRY(
+      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 2, h, ommai_decoder_form_qkv(config), &layer->qkv, error));
   OMMAI_TRY(load_heads(loader, config, prefix, layer->latent_heads, error));
-  return ommai_decoder_load_linear(loader, &o, 1, ommai_decoder_attended_width(config), ommai_decoder_form_o(config), &layer->o,
-                                   error);
+  return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, ommai_decoder_attended_width(config),
+                                   ommai_decoder_form_o(config), &layer->o, error);
 }
 
 static enum omma_status load_feed_forward(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,

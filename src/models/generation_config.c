@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/file.h"
 
-enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096 };
 /* One more is the tokenizer's. */
 enum { MAX_LISTED = OMMAI_MAX_STOP_TOKENS - 1 };
 
@@ -63,28 +61,28 @@ static enum omma_status read_sampling(const json_t *object, const char *where, s
   return ommai_json_integer(object, where, "max_new_tokens", false, 1, INT32_MAX, &generation->max_tokens, error);
 }
 
-static enum omma_status find_file(const char *directory, char path[MAX_PATH], bool *found, struct omma_error *error) {
-  return ommai_file_find(path, MAX_PATH, directory, "generation_config.json", found, error);
-}
-
-static enum omma_status read_file(const char *path, const struct omma_allocator *allocator, int64_t vocab_size,
-                                  struct ommai_generation_config *generation, struct omma_error *error) {
+/* Reads generation_config.json; *found: whether it is there. */
+static enum omma_status read_document(const struct ommai_documents *documents, const struct omma_allocator *allocator,
+                                      int64_t vocab_size, struct ommai_generation_config *generation, bool *found,
+                                      struct omma_error *error) {
+  char path[OMMAI_DOCUMENT_PATH_SIZE];
   json_t *root;
-  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
+  OMMAI_TRY(ommai_document_find(documents, "generation_config.json", allocator, path, &root, error));
+  *found = root != NULL;
+  if (!root) return OMMA_OK;
   enum omma_status status = read_stop_tokens(root, path, vocab_size, generation, error);
   if (status == OMMA_OK) status = read_sampling(root, path, generation, error);
   json_decref(root);
   return status;
 }
 
-enum omma_status ommai_generation_config_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_generation_config_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                               const json_t *config, int64_t vocab_size,
                                               struct ommai_generation_config *generation, struct omma_error *error) {
-  char path[MAX_PATH];
   bool found;
   *generation = nothing_said;
-  OMMAI_TRY(find_file(directory, path, &found, error));
-  if (found) return read_file(path, allocator, vocab_size, generation, error);
+  OMMAI_TRY(read_document(documents, allocator, vocab_size, generation, &found, error));
+  if (found) return OMMA_OK;
   OMMAI_TRY(read_stop_tokens(config, "config.json", vocab_size, generation, error));
   if (generation->n_stop_tokens) return OMMA_OK;
   return read_stop_tokens(json_object_get(config, "text_config"), "config.json: text_config", vocab_size, generation, error);
@@ -112,17 +110,16 @@ static enum omma_status read_overrides(const char *text, struct ommai_generation
 enum omma_status ommai_generation_config_choose(const char *source, const char *overrides,
                                                 const struct omma_allocator *allocator, int64_t vocab_size,
                                                 struct ommai_generation_config *generation, struct omma_error *error) {
-  char path[MAX_PATH];
+  const struct ommai_documents other = {.directory = source};
   bool own = !source || strcmp(source, "auto") == 0, none = source && strcmp(source, "vllm") == 0, found;
   if (!own) forget_sampling(generation);
   if (!own && !none) {
-    OMMAI_TRY(find_file(source, path, &found, error));
+    OMMAI_TRY(read_document(&other, allocator, vocab_size, generation, &found, error));
     if (!found) {
       return ommai_fail_field(
           error, OMMA_ERROR_ARGUMENT, "generation_config",
           "generation_config: expected auto, vllm, or a directory with generation_config.json, found %.200s", source);
     }
-    OMMAI_TRY(read_file(path, allocator, vocab_size, generation, error));
   }
   if (overrides) OMMAI_TRY(read_overrides(overrides, generation, error));
   if (!own && !none) generation->max_tokens_limit = generation->max_tokens;
@@ -142,16 +139,15 @@ static void add_stop_token(struct ommai_generation_config *generation, int32_t t
   generation->stop_tokens[generation->n_stop_tokens++] = token;
 }
 
-enum omma_status ommai_generation_config_add_eos(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_generation_config_add_eos(const struct ommai_documents *documents,
+                                                 const struct omma_allocator *allocator,
                                                  const struct ommai_tokenizer *tokenizer,
                                                  struct ommai_generation_config *generation, struct omma_error *error) {
-  char path[MAX_PATH];
+  char path[OMMAI_DOCUMENT_PATH_SIZE];
   json_t *root;
   int32_t token;
-  bool found;
-  OMMAI_TRY(ommai_file_find(path, sizeof path, directory, "tokenizer_config.json", &found, error));
-  if (!found) return OMMA_OK;
-  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
+  OMMAI_TRY(ommai_document_find(documents, "tokenizer_config.json", allocator, path, &root, error));
+  if (!root) return OMMA_OK;
   const char *text = eos_text(root);
   if (text && ommai_tokenizer_find(tokenizer, text, &token)) add_stop_token(generation, token);
   json_decref(root);

@@ -6,9 +6,9 @@
 #include "models/model_config.h"
 #include "text/tokenizer.h"
 
-/* Reads directory's generation_config.json; where it is missing, eos_token_id of `config` (config.json), else of its text_config. A
+/* Reads generation_config.json; where it is missing, eos_token_id of `config` (config.json), else of its text_config. A
  * value out of the range that a request may ask for is refused. Errors: FORMAT with the key as `field`, IO, MEMORY. */
-enum omma_status ommai_generation_config_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_generation_config_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                               const json_t *config, int64_t vocab_size,
                                               struct ommai_generation_config *generation, struct omma_error *error);
 
@@ -20,8 +20,9 @@ enum omma_status ommai_generation_config_choose(const char *source, const char *
                                                 const struct omma_allocator *allocator, int64_t vocab_size,
                                                 struct ommai_generation_config *generation, struct omma_error *error);
 
-/* Adds the token that directory's tokenizer_config.json names as eos_token, where there is one. Errors: FORMAT, IO, MEMORY. */
-enum omma_status ommai_generation_config_add_eos(const char *directory, const struct omma_allocator *allocator,
+/* Adds the token that tokenizer_config.json names as eos_token, where there is one. Errors: FORMAT, IO, MEMORY. */
+enum omma_status ommai_generation_config_add_eos(const struct ommai_documents *documents,
+                                                 const struct omma_allocator *allocator,
                                                  const struct ommai_tokenizer *tokenizer,
                                                  struct ommai_generation_config *generation, struct omma_error *error);
 

@@ -5,12 +5,9 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "models/family.h"
 #include "models/generation_config.h"
 #include "models/picture_config.h"
-
-enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096 };
 
 /* For plans only: what a checkpoint really holds is seen when it is opened. */
 static enum omma_dtype stored_type(const json_t *root) {
@@ -23,36 +20,7 @@ static enum omma_dtype stored_type(const json_t *root) {
   return OMMA_BF16;
 }
 
-/* Weights of such checkpoints are no numbers to be read as they are. */
-static enum omma_status refuse_quantized(const json_t *object, const char *where, struct omma_error *error) {
-  static const char *const keys[] = {"quantization_config", "compression_config"};
-  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-    json_t *quantized;
-    const char *method = "a method without a name";
-    OMMAI_TRY(ommai_json_object(object, where, keys[i], false, &quantized, error));
-    if (!quantized) continue;
-    OMMAI_TRY(ommai_json_string(quantized, where, "quant_method", false, &method, error));
-    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, keys[i],
-                            "%s: %s: %.60s is not supported; take the checkpoint that it was made from, in bf16, f16 or f32 "
-                            "(int8 for the vision tower is made from that when it is opened)",
-                            where, keys[i], method);
-  }
-  return OMMA_OK;
-}
-
-static enum omma_status refuse_quantized_parts(const json_t *root, const char *path, struct omma_error *error) {
-  static const char *const parts[] = {"text_config", "vision_config"};
-  char where[MAX_PATH + 32];
-  OMMAI_TRY(refuse_quantized(root, path, error));
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    const json_t *part = json_object_get(root, parts[i]);
-    snprintf(where, sizeof where, "%s: %s", path, parts[i]);
-    if (json_is_object(part)) OMMAI_TRY(refuse_quantized(part, where, error));
-  }
-  return OMMA_OK;
-}
-
-static enum omma_status parse(const json_t *root, const char *directory, const char *path, bool may_assume,
+static enum omma_status parse(const json_t *root, const struct ommai_documents *documents, const char *path, bool may_assume,
                               const struct omma_allocator *allocator, const struct ommai_family **family,
                               struct ommai_model_config *config, struct omma_error *error) {
   const char *model_type = NULL;
@@ -64,15 +32,14 @@ static enum omma_status parse(const json_t *root, const char *directory, const c
   }
   snprintf(config->model_type, sizeof config->model_type, "%s", model_type);
   config->stored_type = stored_type(root);
-  OMMAI_TRY(refuse_quantized_parts(root, path, error));
   OMMAI_TRY((*family)->parse_config(root, path, config, error));
   const struct ommai_published_processor *published = may_assume ? (*family)->published : NULL;
-  OMMAI_TRY(ommai_picture_config_read(directory, allocator, published, (*family)->defaults, &config->vision, &config->picture,
+  OMMAI_TRY(ommai_picture_config_read(documents, allocator, published, (*family)->defaults, &config->vision, &config->picture,
                                       error));
   if (config->video.token >= 0) {
-    OMMAI_TRY(ommai_video_config_read(directory, allocator, published, (*family)->defaults, config, error));
+    OMMAI_TRY(ommai_video_config_read(documents, allocator, published, (*family)->defaults, config, error));
   }
-  return ommai_generation_config_read(directory, allocator, root, config->text.vocab_size, &config->generation, error);
+  return ommai_generation_config_read(documents, allocator, root, config->text.vocab_size, &config->generation, error);
 }
 
 enum omma_status ommai_model_config_fit(const json_t *root, const char *path, const char *image_key, const char *video_key,
@@ -90,17 +57,14 @@ enum omma_status ommai_model_config_fit(const json_t *root, const char *path, co
                           (long long)config->vision.out_hidden_size, (long long)config->text.hidden_size);
 }
 
-enum omma_status ommai_model_config_read(const char *directory, bool may_assume, const struct omma_allocator *allocator,
-                                         const struct ommai_family **family, struct ommai_model_config *config,
-                                         struct omma_error *error) {
-  char path[MAX_PATH];
-  if (!ommai_path_join(path, sizeof path, directory, "config.json")) {
-    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%.200s...: the path is too long", directory);
-  }
+enum omma_status ommai_model_config_read(const struct ommai_documents *documents, bool may_assume,
+                                         const struct omma_allocator *allocator, const struct ommai_family **family,
+                                         struct ommai_model_config *config, struct omma_error *error) {
+  char path[OMMAI_DOCUMENT_PATH_SIZE];
   json_t *root;
-  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &root, error));
+  OMMAI_TRY(ommai_document_require(documents, "config.json", allocator, path, &root, error));
   *config = (struct ommai_model_config){0};
-  enum omma_status status = parse(root, directory, path, may_assume, allocator, family, config, error);
+  enum omma_status status = parse(root, documents, path, may_assume, allocator, family, config, error);
   json_decref(root);
   return status;
 }

@@ -9,6 +9,7 @@
 #include "image/patches.h"
 #include "image/resize.h"
 #include "language/decoder.h"
+#include "models/documents.h"
 #include "vision/vision_tower.h"
 
 #define OMMAI_MAX_STOP_TOKENS 17
@@ -74,12 +75,12 @@ struct ommai_published_processor {
 
 struct ommai_family;
 
-/* Reads the configuration files of a directory. Every key that matters is checked; values that this program cannot honour are refused by
+/* Reads the configuration documents. Every key that matters is checked; values that this program cannot honour are refused by
  * name. *family is the registry's entry for config.json's model_type. Where preprocessor_config.json is missing, the family's published
  * values are taken if `may_assume`, which is told by config->picture.published. Errors: IO, FORMAT, UNSUPPORTED. */
-enum omma_status ommai_model_config_read(const char *directory, bool may_assume, const struct omma_allocator *allocator,
-                                         const struct ommai_family **family, struct ommai_model_config *config,
-                                         struct omma_error *error);
+enum omma_status ommai_model_config_read(const struct ommai_documents *documents, bool may_assume,
+                                         const struct omma_allocator *allocator, const struct ommai_family **family,
+                                         struct ommai_model_config *config, struct omma_error *error);
 
 /* What every family's parse ends with: the ids of picture and video tokens under their keys (video_key NULL: the family takes no
  * videos), and that tower and text fit together. Errors: FORMAT. */

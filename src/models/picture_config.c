@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/file.h"
 
-enum { MAX_JSON_BYTES = 16 << 20, MAX_PATH = 4096, MAX_WHERE = MAX_PATH + sizeof ": image_processor" };
+enum { MAX_WHERE = OMMAI_DOCUMENT_PATH_SIZE + sizeof ": image_processor" };
 
 static enum omma_status read_triple(const json_t *object, const char *where, const char *key, const float fallback[3],
                                     float out[3], struct omma_error *error) {
@@ -168,15 +167,13 @@ struct processor {
 };
 
 /* The part `key` of processor_config.json, as newer writers store it; it goes before the files of older ones. */
-static enum omma_status load_part(const char *directory, const struct omma_allocator *allocator, const char *key, bool required,
-                                  struct processor *out, struct omma_error *error) {
-  char path[MAX_PATH];
-  bool found;
+static enum omma_status load_part(const struct ommai_documents *documents, const struct omma_allocator *allocator,
+                                  const char *key, bool required, struct processor *out, struct omma_error *error) {
+  char path[OMMAI_DOCUMENT_PATH_SIZE];
   *out = (struct processor){0};
-  OMMAI_TRY(ommai_file_find(path, sizeof path, directory, "processor_config.json", &found, error));
-  if (!found) return OMMA_OK;
+  OMMAI_TRY(ommai_document_find(documents, "processor_config.json", allocator, path, &out->root, error));
+  if (!out->root) return OMMA_OK;
   snprintf(out->where, sizeof out->where, "%s: %s", path, key);
-  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &out->root, error));
   enum omma_status status = ommai_json_object(out->root, path, key, required, &out->object, error);
   if (status == OMMA_OK && out->object) return OMMA_OK;
   json_decref(out->root);
@@ -185,15 +182,12 @@ static enum omma_status load_part(const char *directory, const struct omma_alloc
 }
 
 /* A file of its own. */
-static enum omma_status load_file(const char *directory, const struct omma_allocator *allocator, const char *file,
-                                  struct processor *out, struct omma_error *error) {
-  char path[MAX_PATH];
-  bool found;
+static enum omma_status load_file(const struct ommai_documents *documents, const struct omma_allocator *allocator,
+                                  const char *file, struct processor *out, struct omma_error *error) {
+  char path[OMMAI_DOCUMENT_PATH_SIZE];
   *out = (struct processor){0};
-  OMMAI_TRY(ommai_file_find(path, sizeof path, directory, file, &found, error));
-  if (!found) return OMMA_OK;
+  OMMAI_TRY(ommai_document_find(documents, file, allocator, path, &out->root, error));
   snprintf(out->where, sizeof out->where, "%s", path);
-  OMMAI_TRY(ommai_json_load_file(path, MAX_JSON_BYTES, allocator, &out->root, error));
   out->object = out->root;
   return OMMA_OK;
 }
@@ -209,19 +203,20 @@ static enum omma_status load_published(const char *name, const char *text, struc
 #define PICTURE_FILE "preprocessor_config.json"
 #define PICTURE_KEY "image_processor"
 
-enum omma_status ommai_picture_config_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_picture_config_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                            const struct ommai_published_processor *published,
                                            const struct ommai_processor_defaults *defaults,
                                            const struct ommai_vision_config *vision, struct ommai_picture_config *picture,
                                            struct omma_error *error) {
   struct processor processor;
-  OMMAI_TRY(load_part(directory, allocator, PICTURE_KEY, false, &processor, error));
-  if (!processor.root) OMMAI_TRY(load_file(directory, allocator, PICTURE_FILE, &processor, error));
+  OMMAI_TRY(load_part(documents, allocator, PICTURE_KEY, false, &processor, error));
+  if (!processor.root) OMMAI_TRY(load_file(documents, allocator, PICTURE_FILE, &processor, error));
   /* Without a file of its own the part is missed where its file is there. */
-  if (!processor.root && !published) OMMAI_TRY(load_part(directory, allocator, PICTURE_KEY, true, &processor, error));
+  if (!processor.root && !published) OMMAI_TRY(load_part(documents, allocator, PICTURE_KEY, true, &processor, error));
   picture->published = !processor.root;
   if (!processor.root && !published) {
-    return ommai_fail(error, OMMA_ERROR_IO, "%s/" PICTURE_FILE ": no such file; it belongs to the checkpoint", directory);
+    return ommai_fail(error, OMMA_ERROR_IO, "%s/" PICTURE_FILE ": no such file; it belongs to the checkpoint",
+                      documents->directory);
   }
   if (!processor.root) OMMAI_TRY(load_published(published->name, published->picture, &processor, error));
   enum omma_status status = parse_picture(processor.object, processor.where, vision, defaults, picture, error);
@@ -229,19 +224,19 @@ enum omma_status ommai_picture_config_read(const char *directory, const struct o
   return status;
 }
 
-enum omma_status ommai_video_config_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_video_config_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                          const struct ommai_published_processor *published,
                                          const struct ommai_processor_defaults *defaults, struct ommai_model_config *config,
                                          struct omma_error *error) {
   struct processor processor;
-  OMMAI_TRY(load_part(directory, allocator, "video_processor", false, &processor, error));
-  if (!processor.root) OMMAI_TRY(load_file(directory, allocator, "video_preprocessor_config.json", &processor, error));
-  if (!processor.root) OMMAI_TRY(load_file(directory, allocator, PICTURE_FILE, &processor, error));
+  OMMAI_TRY(load_part(documents, allocator, "video_processor", false, &processor, error));
+  if (!processor.root) OMMAI_TRY(load_file(documents, allocator, "video_preprocessor_config.json", &processor, error));
+  if (!processor.root) OMMAI_TRY(load_file(documents, allocator, PICTURE_FILE, &processor, error));
   if (!processor.root && config->picture.published) {
     const char *text = published->video ? published->video : published->picture;
     OMMAI_TRY(load_published(published->name, text, &processor, error));
   } else if (!processor.root) {
-    OMMAI_TRY(load_part(directory, allocator, PICTURE_KEY, true, &processor, error));
+    OMMAI_TRY(load_part(documents, allocator, PICTURE_KEY, true, &processor, error));
   }
   enum omma_status status = parse_video(processor.object, processor.where, defaults, config, error);
   json_decref(processor.root);

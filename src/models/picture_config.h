@@ -9,7 +9,7 @@
  * area limits are taken: size.shortest_edge/longest_edge and min_pixels/max_pixels; a limit of patches is in_token_limit. Limits, mean
  * and std that are missing are `defaults`. Where there is no file, `published` stands for it and picture->published is set; published
  * NULL: that is an error. */
-enum omma_status ommai_picture_config_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_picture_config_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                            const struct ommai_published_processor *published,
                                            const struct ommai_processor_defaults *defaults,
                                            const struct ommai_vision_config *vision, struct ommai_picture_config *picture,
@@ -17,7 +17,7 @@ enum omma_status ommai_picture_config_read(const char *directory, const struct o
 
 /* Reads the video_processor part of processor_config.json, else video_preprocessor_config.json, else preprocessor_config.json. config's
  * vision, picture and video.area_of_all_frames are set before; frames must be cut and normalised as pictures are. */
-enum omma_status ommai_video_config_read(const char *directory, const struct omma_allocator *allocator,
+enum omma_status ommai_video_config_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
                                          const struct ommai_published_processor *published,
                                          const struct ommai_processor_defaults *defaults, struct ommai_model_config *config,
                                          struct omma_error *error);

@@ -114,6 +114,7 @@ static const struct ommai_tower_names tower_names = {
     .fc1 = "mlp.gate_proj",
     .up = "mlp.up_proj",
     .fc2 = "mlp.down_proj",
+    .apart = {"attn.q", "attn.k", "attn.v"},
     .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
 };
 

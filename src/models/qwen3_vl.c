@@ -134,6 +134,7 @@ static const struct ommai_tower_names tower_names = {
     .proj = "attn.proj",
     .fc1 = "mlp.linear_fc1",
     .fc2 = "mlp.linear_fc2",
+    .apart = {"attn.q", "attn.k", "attn.v"},
     .merger = {"merger.norm", "merger.linear_fc1", "merger.linear_fc2"},
     .deepstack = "deepstack_merger_list",
     .deepstack_merger = {"norm", "linear_fc1", "linear_fc2"},

@@ -131,7 +131,7 @@ static enum omma_status load_fused(struct ommai_weight_loader *loader, const cha
     struct ommai_decoder_tile_linear described = {0}, *out = &described;
     const struct ommai_linear_source source = ommai_loader_matrix(&tensor, e * n_out * n_in, n_out, transposed);
     if (experts) out = down ? &experts[e].down : &experts[e].gate_up;
-    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_TEXT, name, &source, 1, n_in, form, out, error));
+    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_EXPERT, name, &source, 1, n_in, form, out, error));
   }
   ommai_loader_close(loader, &tensor);
   return OMMA_OK;
@@ -164,8 +164,9 @@ static enum omma_status load_attention(struct ommai_weight_loader *loader, const
     OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.q_norm.weight", config->head_dim, &layer->q_norm, error));
     OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.k_norm.weight", config->head_dim, &layer->k_norm, error));
   }
-  OMMAI_TRY(ommai_decoder_load_linear(loader, qkv, 3, h, ommai_decoder_form_qkv(config), &layer->qkv, error));
-  return ommai_decoder_load_linear(loader, &o, 1, q, ommai_decoder_form_o(config), &layer->o, error);
+  OMMAI_TRY(
+      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 3, h, ommai_decoder_form_qkv(config), &layer->qkv, error));
+  return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, q, ommai_decoder_form_o(config), &layer->o, error);
 }
 
 static enum omma_status load_layer(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,

@@ -99,7 +99,7 @@ static enum omma_status load_norm(const struct load *load, struct full_name name
 static enum omma_status load_linear(const struct load *load, enum ommai_weight_role role, const struct full_name *parts,
                                     int n_parts, int64_t n_out, bool has_bias, int n_dims, const int64_t *inner_shape,
                                     struct ommai_linear_form form, struct ommai_vision_linear *out, struct omma_error *error) {
-  enum { MAX_PARTS = 2 };
+  enum { MAX_PARTS = 3 };
   struct ommai_linear_part stacked[MAX_PARTS];
   for (int i = 0; i < n_parts; i++) {
     stacked[i] = (struct ommai_linear_part){.n_out = n_out, .has_bias = has_bias};
@@ -124,6 +124,24 @@ static enum omma_status load_matrix(const struct load *load, enum ommai_weight_r
 /* The type that the tower's layers take and give. */
 static enum omma_dtype tower_type(const struct load *load) { return load->loader->policy.kinds[OMMAI_ROLE_TOWER_FC1].compute; }
 
+/* q, k and v: one matrix, or three above each other. */
+static enum omma_status load_qkv(const struct load *load, int64_t index, struct ommai_vision_linear *out,
+                                 struct omma_error *error) {
+  const struct ommai_tower_names *names = load->names;
+  const struct ommai_linear_form form = ommai_vision_form_qkv(load->config);
+  int64_t h = load->config->hidden_size;
+  if (names->apart[0]) {
+    struct full_name apart[3];
+    char probe[OMMAI_LOADER_MAX_NAME + 1];
+    for (int i = 0; i < 3; i++) apart[i] = full_name(load, names->block, index, names->apart[i]);
+    snprintf(probe, sizeof probe, "%s.weight", apart[0].text);
+    if (ommai_loader_find(load->loader, probe)) {
+      return load_linear(load, OMMAI_ROLE_TOWER_QKV, apart, 3, h, true, 2, &h, form, out, error);
+    }
+  }
+  return load_matrix(load, OMMAI_ROLE_TOWER_QKV, full_name(load, names->block, index, names->qkv), 3 * h, h, form, out, error);
+}
+
 static enum omma_status load_block(const struct load *load, int64_t index, struct ommai_vision_block *block,
                                    struct omma_error *error) {
   const struct ommai_tower_names *names = load->names;
@@ -133,8 +151,7 @@ static enum omma_status load_block(const struct load *load, int64_t index, struc
                                    full_name(load, names->block, index, config->gated ? names->up : names->fc1)};
   OMMAI_TRY(load_norm(load, full_name(load, names->block, index, names->norm1), h, &block->norm1, error));
   OMMAI_TRY(load_norm(load, full_name(load, names->block, index, names->norm2), h, &block->norm2, error));
-  OMMAI_TRY(load_matrix(load, OMMAI_ROLE_TOWER_QKV, full_name(load, names->block, index, names->qkv), 3 * h, h,
-                        ommai_vision_form_qkv(config), &block->qkv, error));
+  OMMAI_TRY(load_qkv(load, index, &block->qkv, error));
   OMMAI_TRY(load_matrix(load, OMMAI_ROLE_TOWER_PROJ, full_name(load, names->block, index, names->proj), h, h,
                         ommai_vision_form_proj(config), &block->proj, error));
   OMMAI_TRY(load_linear(load, OMMAI_ROLE_TOWER_FC1, fc1, config->gated ? 2 : 1, intermediate, true, 2, &h,

@@ -30,7 +30,8 @@ struct ommai_tower_names {
   int position_dims;                                       /* 2: [rows * columns, h]; 3: [rows, columns, h] */
   const char *block;                                       /* `.N.` and one of the next seven follow */
   const char *norm1, *norm2, *qkv, *proj, *fc1, *up, *fc2; /* up: where the feed-forward is gated; fc1 is the gate then */
-  const char *final_norm;                                  /* where the config has one */
+  const char *apart[3];   /* q, k and v, where the checkpoint has them and not qkv; NULL: it never has */
+  const char *final_norm; /* where the config has one */
   struct ommai_merger_names merger;
   const char *deepstack; /* `.J.` and a name of deepstack_merger follow */
   struct ommai_merger_names deepstack_merger;

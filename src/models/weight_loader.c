@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "kernels/dtype.h"
 #include "linear/linear_parts.h"
@@ -15,6 +16,7 @@ static enum omma_status dtype_of(const struct ommai_tensor *tensor, enum omma_dt
     case OMMAI_TENSOR_F32: *type = OMMA_F32; return OMMA_OK;
     case OMMAI_TENSOR_BF16: *type = OMMA_BF16; return OMMA_OK;
     case OMMAI_TENSOR_F16: *type = OMMA_F16; return OMMA_OK;
+    case OMMAI_TENSOR_QUANTISED: *type = OMMA_F32; return OMMA_OK;
     default:
       return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "tensor %s: expected F32, BF16 or F16, found %s", tensor->name,
                         ommai_tensor_type_name(tensor->type));
@@ -70,7 +72,10 @@ void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_l
 struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
                                                bool transposed) {
   struct ommai_linear_source source = {.type = tensor->type, .n_out = n_out, .transposed = transposed};
-  if (tensor->tensor) {
+  if (tensor->tensor && tensor->tensor->type == OMMAI_TENSOR_QUANTISED) {
+    source.stored = tensor->tensor->stored;
+    source.first_output = first / tensor->tensor->shape[tensor->tensor->n_dims - 1];
+  } else if (tensor->tensor) {
     source.weight = (const unsigned char *)tensor->tensor->data + (size_t)first * ommai_dtype_size(tensor->type);
   }
   return source;
@@ -79,7 +84,21 @@ struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor 
 struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
                                            int64_t n_in, bool has_bias) {
   struct ommai_weight_kind kind = loader->policy.kinds[role];
-  return (struct ommai_linear_spec){n_out, n_in, kind.format, kind.compute, has_bias};
+  return (struct ommai_linear_spec){.n_out = n_out,
+                                    .n_in = n_in,
+                                    .format = kind.format,
+                                    .compute = kind.compute,
+                                    .has_bias = has_bias,
+                                    .group = kind.group,
+                                    .inputs = kind.inputs};
+}
+
+/* Of a layer's matrix and its scales, without padding. */
+static int64_t weight_bytes(const struct ommai_linear_spec *spec) {
+  bool integers = spec->format == OMMAI_FORMAT_INT8 || spec->format == OMMAI_FORMAT_INT4;
+  int64_t n_groups = spec->group ? ommai_div_up(spec->n_in, spec->group) : 1, floats = spec->has_minimums ? 2 : 1;
+  int64_t bytes = spec->n_out * spec->n_in * ommai_weight_format_bits(spec->format) / 8;
+  return integers ? bytes + spec->n_out * n_groups * floats * (int64_t)sizeof(float) : bytes;
 }
 
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
@@ -94,6 +113,7 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
     }
   }
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, &spec);
+  loader->role_bytes[role] += weight_bytes(&spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
   enum omma_status status = ommai_linear_create(loader->linear_engine, &spec, sources, n_sources, out, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);
@@ -121,7 +141,9 @@ static enum omma_status open_part(struct ommai_weight_loader *loader, const stru
   tensors[1] = (struct ommai_loader_tensor){0};
   if (!part->has_bias) return OMMA_OK;
   snprintf(name, sizeof name, "%s.bias", part->prefix);
-  return ommai_loader_open(loader, name, 1, shape, &tensors[1], error);
+  OMMAI_TRY(ommai_loader_open(loader, name, 1, shape, &tensors[1], error));
+  if (!tensors[1].tensor || tensors[1].tensor->type != OMMAI_TENSOR_QUANTISED) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "tensor %s: expected F32, BF16 or F16, found a quantised vector", name);
 }
 
 enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
@@ -151,11 +173,13 @@ const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *l
 }
 
 enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
-                                     const void **data, enum omma_dtype *type, struct omma_error *error) {
+                                     const void **data, enum omma_dtype *type, const struct ommai_stored_matrix **stored,
+                                     struct omma_error *error) {
   const struct ommai_tensor *tensor;
   OMMAI_TRY(meet(loader, name, n_dims, shape, &tensor, error));
   if (!tensor) return OMMA_OK;
   OMMAI_TRY(dtype_of(tensor, type, error));
   *data = tensor->data;
+  *stored = tensor->stored;
   return OMMA_OK;
 }

@@ -28,9 +28,10 @@ struct ommai_weight_loader {
   ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
   void *visit_context;
   int64_t n_parameters;
-  int64_t bytes;          /* in memory */
-  size_t scratch_bytes;   /* DESCRIBE: of the linear engine's worker, the most that a layer takes */
-  omma_progress progress; /* PACK: bytes of file read so far */
+  int64_t bytes;                          /* in memory */
+  int64_t role_bytes[OMMAI_WEIGHT_ROLES]; /* of these, packed weights and their scales, padding not counted */
+  size_t scratch_bytes;                   /* DESCRIBE: of the linear engine's worker, the most that a layer takes */
+  omma_progress progress;                 /* PACK: bytes of file read so far */
   void *progress_context;
   int64_t bytes_read, bytes_total;
 };
@@ -61,7 +62,7 @@ enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum om
 /* A tensor that several layers take their matrices from: several experts, or the heads of one projection. */
 struct ommai_loader_tensor {
   const struct ommai_tensor *tensor; /* NULL without packing */
-  enum omma_dtype type;              /* without packing the checkpoint's where it is open, else what is expected */
+  enum omma_dtype type; /* of its values; without packing the checkpoint's where it is open, else what is expected */
 };
 /* Counts and shows the tensor, or finds it; ommai_loader_close lets go of its pages after the last matrix was packed. */
 enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
@@ -85,8 +86,9 @@ enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, 
 /* The tensor of that name where a checkpoint is open and has it, else NULL: for names and shapes that come in dialects. */
 const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *loader, const char *name);
 
-/* A table that stays in the file and is read row by row. */
+/* A table that stays in the file and is read row by row: *data and *type; or *stored, which is NULL else. */
 enum omma_status ommai_loader_mapped(struct ommai_weight_loader *loader, const char *name, int n_dims, const int64_t *shape,
-                                     const void **data, enum omma_dtype *type, struct omma_error *error);
+                                     const void **data, enum omma_dtype *type, const struct ommai_stored_matrix **stored,
+                                     struct omma_error *error);
 
 #endif

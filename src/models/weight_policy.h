@@ -5,7 +5,7 @@
 
 #include "linear/linear.h"
 
-/* The tower's layers one by one, the language model's together, the router of its experts apart. */
+/* What a layer is for. LATENT: what the heads of latent attention make of the compressed values. */
 enum ommai_weight_role {
   OMMAI_ROLE_PATCH_EMBED,
   OMMAI_ROLE_TOWER_QKV,
@@ -13,8 +13,14 @@ enum ommai_weight_role {
   OMMAI_ROLE_TOWER_FC1,
   OMMAI_ROLE_TOWER_FC2,
   OMMAI_ROLE_MERGER,
-  OMMAI_ROLE_TEXT,
+  OMMAI_ROLE_TEXT_QKV,
+  OMMAI_ROLE_TEXT_O,
+  OMMAI_ROLE_GATE_UP,
+  OMMAI_ROLE_DOWN,
+  OMMAI_ROLE_EXPERT,
+  OMMAI_ROLE_LATENT,
   OMMAI_ROLE_ROUTER,
+  OMMAI_ROLE_LM_HEAD,
   OMMAI_WEIGHT_ROLES
 };
 
@@ -23,6 +29,8 @@ enum ommai_weight_role {
 struct ommai_weight_kind {
   enum ommai_weight_format format;
   enum omma_dtype compute;
+  int64_t group; /* INT4: inputs that share a scale */
+  enum ommai_linear_inputs inputs;
 };
 
 struct ommai_weight_policy {
@@ -30,6 +38,10 @@ struct ommai_weight_policy {
 };
 
 struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute);
+
+/* What becomes of `dense` by a name of omma_model_options.quantization (NULL: none). Errors: ARGUMENT (field "quantization"). */
+enum omma_status ommai_weight_kind_quantize(const char *name, struct ommai_weight_kind dense, struct ommai_weight_kind *kind,
+                                            struct omma_error *error);
 
 /* `tower` and `text` are what was asked for; gated_tower: its blocks have gated layers. */
 struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tower, bool gated_tower,

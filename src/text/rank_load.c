@@ -174,7 +174,7 @@ static enum omma_status make_merges(struct ommai_token_loader *loader, int32_t n
                     *count, OMMAI_BPE_MAX_MERGES);
 }
 
-static enum omma_status load_merges(struct ommai_token_loader *loader, int32_t n_ranks) {
+enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loader, int32_t n_ranks) {
   struct ommai_bpe *bpe = &loader->tokenizer->bpe;
   size_t n_merges;
   OMMAI_TRY(make_merges(loader, n_ranks, NULL, &n_merges));
@@ -192,15 +192,19 @@ static enum omma_status load_file(struct ommai_token_loader *loader, struct rank
                                   loader->allocator, loader->error));
   OMMAI_TRY(add_tokens(loader, file));
   OMMAI_TRY(ommai_token_loader_place_added(loader, false));
-  OMMAI_TRY(load_merges(loader, n_ranks));
+  OMMAI_TRY(ommai_token_loader_merge_ranks(loader, n_ranks));
   return ommai_token_loader_find_bytes(loader);
+}
+
+enum omma_status ommai_token_loader_split_ranks(struct ommai_token_loader *loader) {
+  loader->tokenizer->whole_pieces = true;
+  return ommai_splitter_create(pattern, sizeof pattern - 1, &loader->tokenizer->splitter, loader->error);
 }
 
 enum omma_status ommai_token_loader_load_ranks(struct ommai_token_loader *loader) {
   struct rank_file file = {0};
   loader->vocabulary_name = "the ranks";
-  loader->tokenizer->whole_pieces = true;
-  OMMAI_TRY(ommai_splitter_create(pattern, sizeof pattern - 1, &loader->tokenizer->splitter, loader->error));
+  OMMAI_TRY(ommai_token_loader_split_ranks(loader));
   OMMAI_TRY(ommai_file_read(loader->path, MAX_FILE_BYTES, loader->allocator, &file.data, &file.size, loader->error));
   enum omma_status status = load_file(loader, &file);
   ommai_release(loader->allocator, file.data, file.size + 1, 1);

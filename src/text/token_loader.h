@@ -1,5 +1,5 @@
-/* What the two ways to load a tokenizer share: a tokenizer.json with its merges, and a file of ranks. Both read added tokens by
- * name, then give all tokens their ids, then find the tokens of the single bytes. */
+/* What the ways to load a tokenizer share: a tokenizer.json with its merges, a file of ranks, and a list of tokens in memory. All read added
+ * tokens by name, then give all tokens their ids, then find the tokens of the single bytes. */
 #ifndef OMMAI_TEXT_TOKEN_LOADER_H
 #define OMMAI_TEXT_TOKEN_LOADER_H
 
@@ -13,6 +13,7 @@ struct ommai_token_loader {
   struct ommai_tokenizer *tokenizer;
   char path[PATH_MAX];         /* of the vocabulary's file */
   const char *vocabulary_name; /* what messages call the vocabulary in that file */
+  const char *merges_name;     /* and the merges */
   char config_path[PATH_MAX];
   json_t *config;         /* tokenizer_config.json, or NULL */
   unsigned char *special; /* [tokenizer->added.capacity]: flags of the added tokens before they are sorted */
@@ -45,7 +46,31 @@ enum omma_status ommai_token_loader_place_added(struct ommai_token_loader *loade
 /* Finds the tokens of the 256 bytes. Errors: FORMAT (one is missing). */
 enum omma_status ommai_token_loader_find_bytes(struct ommai_token_loader *loader);
 
+/* ---- tokens and merges in the byte alphabet, in spelled_load.c ---- */
+
+/* Sets the token of an id that `size` bytes of valid UTF-8 spell in the byte alphabet; as the official decoder does, a text with other
+ * characters stands for itself and is not found by its bytes. size is at most OMMAI_DOCUMENT_MAX_STRING. Errors: FORMAT. */
+enum omma_status ommai_token_loader_add_spelled(struct ommai_token_loader *loader, int32_t id, const char *text, size_t size);
+
+/* Makes room for merges. Errors: LIMIT, MEMORY. */
+enum omma_status ommai_token_loader_begin_merges(struct ommai_token_loader *loader, size_t n_merges);
+
+/* Adds a merge, which joins two tokens, spelled likewise, to a third. Errors: FORMAT. */
+enum omma_status ommai_token_loader_add_merge(struct ommai_token_loader *loader, int32_t rank, const char *left,
+                                              size_t left_size, const char *right, size_t right_size);
+
+/* ---- a list of tokens, in list_load.c ---- */
+
+/* Errors: as ommai_tokenizer_make. */
+enum omma_status ommai_token_loader_load_list(struct ommai_token_loader *loader, const struct ommai_token_list *list);
+
 /* ---- the file of ranks, in rank_load.c ---- */
+
+/* Makes the splitter for vocabularies of ranks. Errors: as ommai_splitter_create. */
+enum omma_status ommai_token_loader_split_ranks(struct ommai_token_loader *loader);
+
+/* Makes the merges of a vocabulary whose ids 0 .. n_ranks - 1 are ranks. Errors: FORMAT, LIMIT, MEMORY. */
+enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loader, int32_t n_ranks);
 
 /* Loads the vocabulary from loader->path, lines of "base64-bytes rank" where the rank is the id, and makes the merges from it.
  * The 256 ids behind the last rank are special tokens, named by tokenizer_config.json or else <|reserved_token_ID|>. Errors: IO,

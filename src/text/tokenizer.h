@@ -27,6 +27,35 @@ struct ommai_tokenizer; /* immutable after loading; any number of threads may us
  * UNSUPPORTED, LIMIT (each with the key), MEMORY. */
 enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
                                       struct ommai_tokenizer **tokenizer, struct omma_error *error);
+/* A tokenizer in lists, as GGUF files have it. Texts are not ended by NUL and may be anything until they were checked. */
+struct ommai_listed_text {
+  const char *text;
+  size_t size;
+};
+enum ommai_listed_kind {
+  OMMAI_LISTED_NORMAL,  /* bytes, spelled in the byte alphabet */
+  OMMAI_LISTED_SPECIAL, /* an added token, its text as it is: a marker */
+  OMMAI_LISTED_ADDED,   /* an added token that is text */
+  OMMAI_LISTED_UNUSED   /* a padding id */
+};
+struct ommai_token_list {
+  const char *name; /* of the file, for messages */
+  size_t n_tokens;
+  const struct ommai_listed_text *tokens;
+  const enum ommai_listed_kind *kinds; /* [n_tokens] */
+  /* Two tokens with a space between, by rank. With ranks they are not looked at: the normal tokens come first, and their ids are ranks as in
+   * tiktoken.model, with the same pattern. */
+  size_t n_merges;
+  const struct ommai_listed_text *merges;
+  bool ranks;
+  const char *pattern; /* cuts text into pieces; in the dialect of tokenizer.json */
+  bool normalize;      /* to form C */
+};
+
+/* Makes a tokenizer of the lists, which are not needed any more then. Errors: FORMAT, LIMIT (each with the number of the entry), MEMORY. */
+enum omma_status ommai_tokenizer_make(const struct ommai_token_list *list, const struct omma_allocator *allocator,
+                                      struct ommai_tokenizer **tokenizer, struct omma_error *error);
+
 void ommai_tokenizer_destroy(struct ommai_tokenizer *tokenizer);
 
 /* Whether `directory` has a file that ommai_tokenizer_load reads tokens from. Errors: ARGUMENT, IO (what is there is no file). */

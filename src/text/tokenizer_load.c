@@ -5,7 +5,6 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "text/byte_alphabet.h"
 #include "text/token_loader.h"
 #include "text/tokenizer_document.h"
 #include "text/tokenizer_settings.h"
@@ -47,34 +46,13 @@ static enum omma_status load_added(struct loader *loader) {
   return ommai_token_loader_own_added(common);
 }
 
-/* The bytes that a token stands for: what it spells in the byte alphabet, or, as the official decoder does, its text where a
- * character of it is not of the alphabet. True when it spells bytes. out holds `size` bytes. */
-static bool token_bytes(const char *text, size_t size, char *out, size_t *out_size) {
-  if (ommai_byte_alphabet_decode(text, size, out, out_size)) return true;
-  memcpy(out, text, size);
-  *out_size = size;
-  return false;
-}
-
 static enum omma_status load_vocab(struct loader *loader) {
   struct ommai_json_cursor cursor = loader->document.vocab;
   struct ommai_document_token token;
-  char bytes[OMMAI_DOCUMENT_MAX_STRING];
   for (bool done = false;;) {
     OMMAI_TRY(ommai_document_next_token(&loader->document, &cursor, &token, &done, loader->common->error));
     if (done) return OMMA_OK;
-    size_t size;
-    bool spelled = token_bytes(token.text, token.size, bytes, &size);
-    if (size == 0 || size > OMMAI_VOCABULARY_MAX_TOKEN_BYTES) {
-      return ommai_fail(loader->common->error, OMMA_ERROR_FORMAT,
-                        "%s: model.vocab: id %d: expected a token of 1 to %d bytes, found %zu", loader->common->path,
-                        (int)token.id, OMMAI_VOCABULARY_MAX_TOKEN_BYTES, size);
-    }
-    if (ommai_vocabulary_add(&loader->common->tokenizer->vocabulary, token.id, bytes, size, 0, spelled,
-                             loader->common->error) != OMMA_OK) {
-      ommai_error_prefix(loader->common->error, "%s: model.vocab", loader->common->path);
-      return OMMA_ERROR_FORMAT;
-    }
+    OMMAI_TRY(ommai_token_loader_add_spelled(loader->common, token.id, token.text, token.size));
   }
 }
 
@@ -97,43 +75,15 @@ static enum omma_status load_tokens(struct loader *loader) {
   return ommai_token_loader_place_added(loader->common, true);
 }
 
-/* Looks up one merge: both parts and what they make must be tokens. */
-static bool resolve_merge(const struct ommai_vocabulary *vocabulary, const struct ommai_document_merge *text,
-                          struct ommai_merge *merge) {
-  char joined[2 * OMMAI_DOCUMENT_MAX_STRING];
-  size_t left, right;
-  if (!ommai_byte_alphabet_decode(text->left, text->left_size, joined, &left)) return false;
-  if (!ommai_byte_alphabet_decode(text->right, text->right_size, joined + left, &right)) return false;
-  merge->left = ommai_vocabulary_find(vocabulary, joined, left);
-  merge->right = ommai_vocabulary_find(vocabulary, joined + left, right);
-  merge->result = ommai_vocabulary_find(vocabulary, joined, left + right);
-  return merge->left >= 0 && merge->right >= 0 && merge->result >= 0;
-}
-
 static enum omma_status load_merges(struct loader *loader) {
-  struct ommai_tokenizer *tokenizer = loader->common->tokenizer;
-  size_t n_merges = loader->document.n_merges;
-  if (n_merges > OMMAI_BPE_MAX_MERGES) {
-    return ommai_fail(loader->common->error, OMMA_ERROR_LIMIT, "%s: model.merges: %zu, more than %zu", loader->common->path,
-                      n_merges, OMMAI_BPE_MAX_MERGES);
-  }
-  OMMAI_TRY(ommai_bpe_init(&tokenizer->bpe, n_merges, loader->common->allocator, loader->common->error));
+  OMMAI_TRY(ommai_token_loader_begin_merges(loader->common, loader->document.n_merges));
   struct ommai_json_cursor cursor = loader->document.merges;
   struct ommai_document_merge text;
   for (int32_t rank = 0;; rank++) {
     bool done = false;
     OMMAI_TRY(ommai_document_next_merge(&loader->document, &cursor, &text, &done, loader->common->error));
     if (done) return ommai_token_loader_find_bytes(loader->common);
-    struct ommai_merge merge = {.rank = rank};
-    if (!resolve_merge(&tokenizer->vocabulary, &text, &merge)) {
-      return ommai_fail(loader->common->error, OMMA_ERROR_FORMAT,
-                        "%s: model.merges[%d]: \"%.64s\" and \"%.64s\" or both are no tokens", loader->common->path, (int)rank,
-                        text.left, text.right);
-    }
-    if (!ommai_bpe_add(&tokenizer->bpe, merge)) {
-      return ommai_fail(loader->common->error, OMMA_ERROR_FORMAT, "%s: model.merges[%d]: collides with too many others",
-                        loader->common->path, (int)rank);
-    }
+    OMMAI_TRY(ommai_token_loader_add_merge(loader->common, rank, text.left, text.left_size, text.right, text.right_size));
   }
 }
 
@@ -201,13 +151,15 @@ static void find_longest(struct ommai_tokenizer *tokenizer) {
   }
 }
 
-enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
-                                      struct ommai_tokenizer **tokenizer, struct omma_error *error) {
-  struct ommai_token_loader loader = {.vocabulary_name = "model.vocab", .allocator = allocator, .error = error, .max_id = -1};
+/* The directory's files, or a list. */
+static enum omma_status load(const char *directory, const struct ommai_token_list *list, const struct omma_allocator *allocator,
+                             struct ommai_tokenizer **tokenizer, struct omma_error *error) {
+  struct ommai_token_loader loader = {
+      .vocabulary_name = "model.vocab", .merges_name = "model.merges", .allocator = allocator, .error = error, .max_id = -1};
   loader.tokenizer = ommai_allocate(allocator, 1, sizeof *loader.tokenizer);
   if (!loader.tokenizer) return ommai_fail_memory(error, "tokenizer", sizeof *loader.tokenizer);
   loader.tokenizer->allocator = *allocator;
-  enum omma_status status = load_all(&loader, directory);
+  enum omma_status status = list ? ommai_token_loader_load_list(&loader, list) : load_all(&loader, directory);
   ommai_release(allocator, loader.special, loader.tokenizer->added.capacity, 1);
   json_decref(loader.config);
   if (status == OMMA_OK) {
@@ -217,4 +169,14 @@ enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_a
     ommai_tokenizer_destroy(loader.tokenizer);
   }
   return status;
+}
+
+enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
+                                      struct ommai_tokenizer **tokenizer, struct omma_error *error) {
+  return load(directory, NULL, allocator, tokenizer, error);
+}
+
+enum omma_status ommai_tokenizer_make(const struct ommai_token_list *list, const struct omma_allocator *allocator,
+                                      struct ommai_tokenizer **tokenizer, struct omma_error *error) {
+  return load(NULL, list, allocator, tokenizer, error);
 }

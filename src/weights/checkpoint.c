@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "weights/gguf.h"
 #include "weights/safetensors.h"
 #include "weights/tensor_index.h"
 
@@ -17,7 +18,9 @@ struct ommai_checkpoint {
   size_t n_files;
   struct ommai_safetensors **files; /* [n_files] */
   int64_t n_tensors;
-  const struct ommai_tensor **sorted; /* [n_tensors], by name */
+  int64_t sorted_capacity;
+  const struct ommai_tensor **sorted; /* [sorted_capacity], of which n_tensors are in use, by name */
+  struct ommai_stored_layers *layers; /* NULL where none were looked for */
   uint64_t total_bytes;
 };
 
@@ -148,39 +151,78 @@ static enum omma_status open_files(struct ommai_checkpoint *self, struct omma_er
                     OMMAI_CHECKPOINT_INDEX);
 }
 
-/* One index over the tensors of all files; a name that lies in two files is refused. */
+/* The file that a tensor lies in, for messages. */
+static const char *file_path(const struct ommai_checkpoint *self, const struct ommai_tensor *tensor) {
+  if (tensor->file) return ommai_safetensors_path(tensor->file);
+  return tensor->gguf ? ommai_gguf_path(tensor->gguf) : self->directory;
+}
+
+static enum omma_status allocate_index(struct ommai_checkpoint *self, int64_t n_tensors, struct omma_error *error) {
+  self->sorted = ommai_allocate(&self->allocator, (size_t)n_tensors, sizeof *self->sorted);
+  if (!self->sorted) return fail_memory(self, "the table of tensors", (size_t)n_tensors * sizeof *self->sorted, error);
+  self->n_tensors = self->sorted_capacity = n_tensors;
+  return OMMA_OK;
+}
+
+/* A name that is there twice is refused. */
+static enum omma_status sort_index(struct ommai_checkpoint *self, struct omma_error *error) {
+  ommai_tensor_index_sort(self->sorted, self->n_tensors);
+  int64_t twice = ommai_tensor_index_duplicate(self->sorted, self->n_tensors);
+  if (twice < 0) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_FORMAT, "tensor \"%.120s\" lies in two shards: %.160s and %.160s",
+                    self->sorted[twice]->name, file_path(self, self->sorted[twice]), file_path(self, self->sorted[twice + 1]));
+}
+
+/* One index over the tensors of all files. */
 static enum omma_status index_tensors(struct ommai_checkpoint *self, struct omma_error *error) {
-  for (size_t i = 0; i < self->n_files; i++) self->n_tensors += ommai_safetensors_count(self->files[i]);
-  self->sorted = ommai_allocate(&self->allocator, (size_t)self->n_tensors, sizeof *self->sorted);
-  if (!self->sorted) {
-    return fail_memory(self, "the table of tensors", (size_t)self->n_tensors * sizeof *self->sorted, error);
-  }
-  int64_t n = 0;
+  int64_t n_tensors = 0, n = 0;
+  for (size_t i = 0; i < self->n_files; i++) n_tensors += ommai_safetensors_count(self->files[i]);
+  OMMAI_TRY(allocate_index(self, n_tensors, error));
   for (size_t i = 0; i < self->n_files; i++) {
     for (int64_t k = 0; k < ommai_safetensors_count(self->files[i]); k++) {
       self->sorted[n] = ommai_safetensors_at(self->files[i], k);
       self->total_bytes += self->sorted[n++]->size_bytes;
     }
   }
-  ommai_tensor_index_sort(self->sorted, n);
-  int64_t twice = ommai_tensor_index_duplicate(self->sorted, n);
-  if (twice < 0) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_FORMAT, "tensor \"%.120s\" lies in two shards: %.160s and %.160s",
-                    self->sorted[twice]->name, ommai_safetensors_path(self->sorted[twice]->file),
-                    ommai_safetensors_path(self->sorted[twice + 1]->file));
+  return sort_index(self, error);
+}
+
+static enum omma_status create(const char *name, const struct omma_allocator *allocator, struct ommai_checkpoint **out,
+                               struct omma_error *error) {
+  struct ommai_checkpoint *self = ommai_allocate(allocator, 1, sizeof *self);
+  if (!self) return ommai_fail_memory(error, name, sizeof *self);
+  self->allocator = *allocator;
+  self->directory = ommai_duplicate(allocator, name, strlen(name));
+  *out = self;
+  if (self->directory) return OMMA_OK;
+  ommai_checkpoint_close(self);
+  return ommai_fail_memory(error, name, strlen(name) + 1);
+}
+
+enum omma_status ommai_checkpoint_gather(const char *name, const struct ommai_tensor *tensors, int64_t n_tensors,
+                                         const struct omma_allocator *allocator, struct ommai_checkpoint **checkpoint,
+                                         struct omma_error *error) {
+  enum omma_status status;
+  struct ommai_checkpoint *self;
+  OMMAI_TRY(create(name, allocator, &self, error));
+  OMMAI_TRY_GOTO(allocate_index(self, n_tensors, error), failed);
+  for (int64_t i = 0; i < n_tensors; i++) {
+    self->sorted[i] = &tensors[i];
+    self->total_bytes += tensors[i].size_bytes;
+  }
+  OMMAI_TRY_GOTO(sort_index(self, error), failed);
+  *checkpoint = self;
+  return OMMA_OK;
+failed:
+  ommai_checkpoint_close(self);
+  return status;
 }
 
 enum omma_status ommai_checkpoint_open(const char *directory, const struct omma_allocator *allocator,
                                        struct ommai_checkpoint **checkpoint, struct omma_error *error) {
   enum omma_status status;
-  struct ommai_checkpoint *self = ommai_allocate(allocator, 1, sizeof *self);
-  if (!self) return ommai_fail_memory(error, directory, sizeof *self);
-  self->allocator = *allocator;
-  self->directory = ommai_duplicate(allocator, directory, strlen(directory));
-  if (!self->directory) {
-    status = ommai_fail_memory(error, directory, strlen(directory) + 1);
-    goto failed;
-  }
+  struct ommai_checkpoint *self;
+  OMMAI_TRY(create(directory, allocator, &self, error));
   OMMAI_TRY_GOTO(open_files(self, error), failed);
   OMMAI_TRY_GOTO(index_tensors(self, error), failed);
   *checkpoint = self;
@@ -190,10 +232,36 @@ failed:
   return status;
 }
 
+/* Keeps the tensors that are no parts of layers and adds those that stand for layers, of which each has a part at least. */
+static void list_layers(struct ommai_checkpoint *self, const bool *used) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < self->n_tensors; i++) {
+    if (!used[i]) self->sorted[n++] = self->sorted[i];
+  }
+  for (int64_t i = 0; i < ommai_stored_layers_count(self->layers); i++) {
+    self->sorted[n++] = ommai_stored_layers_at(self->layers, i);
+  }
+  self->n_tensors = n;
+  ommai_tensor_index_sort(self->sorted, n);
+}
+
+enum omma_status ommai_checkpoint_read_quantised(struct ommai_checkpoint *checkpoint, ommai_storage_lookup lookup,
+                                                 void *context, struct omma_error *error) {
+  size_t count = (size_t)checkpoint->n_tensors;
+  bool *used = ommai_allocate(&checkpoint->allocator, count, sizeof *used);
+  if (!used) return fail_memory(checkpoint, "the table of quantised layers", count, error);
+  enum omma_status status = ommai_stored_layers_create(checkpoint->sorted, checkpoint->n_tensors, used, lookup, context,
+                                                       &checkpoint->allocator, &checkpoint->layers, error);
+  if (status == OMMA_OK) list_layers(checkpoint, used);
+  ommai_release(&checkpoint->allocator, used, count, sizeof *used);
+  return status;
+}
+
 void ommai_checkpoint_close(struct ommai_checkpoint *checkpoint) {
   if (!checkpoint) return;
   struct omma_allocator allocator = checkpoint->allocator;
-  ommai_release(&allocator, checkpoint->sorted, (size_t)checkpoint->n_tensors, sizeof *checkpoint->sorted);
+  ommai_stored_layers_destroy(checkpoint->layers);
+  ommai_release(&allocator, checkpoint->sorted, (size_t)checkpoint->sorted_capacity, sizeof *checkpoint->sorted);
   for (size_t i = 0; i < checkpoint->n_files; i++) ommai_safetensors_close(checkpoint->files[i]);
   ommai_release(&allocator, checkpoint->files, checkpoint->n_files, sizeof *checkpoint->files);
   if (checkpoint->directory) ommai_release(&allocator, checkpoint->directory, strlen(checkpoint->directory) + 1, 1);
@@ -210,6 +278,10 @@ const struct ommai_tensor *ommai_checkpoint_at(const struct ommai_checkpoint *ch
 
 uint64_t ommai_checkpoint_total_bytes(const struct ommai_checkpoint *checkpoint) { return checkpoint->total_bytes; }
 
+int64_t ommai_checkpoint_position(const struct ommai_checkpoint *checkpoint, const char *name) {
+  return ommai_tensor_index_position(checkpoint->sorted, checkpoint->n_tensors, name);
+}
+
 const struct ommai_tensor *ommai_checkpoint_find(const struct ommai_checkpoint *checkpoint, const char *name) {
   return ommai_tensor_index_find(checkpoint->sorted, checkpoint->n_tensors, name);
 }
@@ -225,14 +297,14 @@ static enum omma_status fail_missing(const struct ommai_checkpoint *checkpoint, 
 }
 
 static bool is_weight_type(enum ommai_tensor_type type) {
-  return type == OMMAI_TENSOR_F32 || type == OMMAI_TENSOR_BF16 || type == OMMAI_TENSOR_F16;
+  return type == OMMAI_TENSOR_F32 || type == OMMAI_TENSOR_BF16 || type == OMMAI_TENSOR_F16 || type == OMMAI_TENSOR_QUANTISED;
 }
 
 enum omma_status ommai_checkpoint_require(const struct ommai_checkpoint *checkpoint, const char *name, int n_dims,
                                           const int64_t *shape, const struct ommai_tensor **tensor, struct omma_error *error) {
   const struct ommai_tensor *found = ommai_checkpoint_find(checkpoint, name);
   if (!found) return fail_missing(checkpoint, name, error);
-  const char *path = ommai_safetensors_path(found->file);
+  const char *path = file_path(checkpoint, found);
   if (!ommai_tensor_has_shape(found, n_dims, shape)) {
     char expected_text[OMMAI_SHAPE_TEXT_SIZE], found_text[OMMAI_SHAPE_TEXT_SIZE];
     return ommai_fail(error, OMMA_ERROR_FORMAT, "%.200s: tensor \"%.120s\": expected shape %s, found %s", path, name,
@@ -249,5 +321,6 @@ enum omma_status ommai_checkpoint_require(const struct ommai_checkpoint *checkpo
 
 void ommai_checkpoint_release(const struct ommai_checkpoint *checkpoint, const struct ommai_tensor *tensor) {
   (void)checkpoint;
-  ommai_safetensors_release(tensor);
+  if (tensor->file) ommai_safetensors_release(tensor);
+  if (tensor->gguf) ommai_gguf_release(tensor->gguf, tensor->file_offset, tensor->size_bytes);
 }

@@ -43,6 +43,7 @@ static const struct type_info type_infos[OMMAI_TENSOR_TYPE_COUNT] = {
 static bool is_type(enum ommai_tensor_type type) { return (unsigned)type < OMMAI_TENSOR_TYPE_COUNT; }
 
 const char *ommai_tensor_type_name(enum ommai_tensor_type type) {
+  if (type == OMMAI_TENSOR_QUANTISED) return "quantised";
   return is_type(type) ? type_infos[type].name : "unknown type";
 }
 
@@ -94,6 +95,16 @@ static uint16_t load_u16(const unsigned char *data, int64_t index) {
   return value;
 }
 
+/* The same of a QUANTISED tensor, output by output. */
+static void stored_to_f32(const struct ommai_tensor *tensor, int64_t first, int64_t count, float *out) {
+  int64_t n_in = tensor->shape[tensor->n_dims - 1];
+  for (int64_t done = 0, n; done < count; done += n) {
+    int64_t input = (first + done) % n_in;
+    n = ommai_min_i64(count - done, n_in - input);
+    tensor->stored->values(tensor->stored->context, (first + done) / n_in, input, n, out + done);
+  }
+}
+
 bool ommai_tensor_to_f32(const struct ommai_tensor *tensor, int64_t first, int64_t count, float *out) {
   if (first < 0 || count < 0 || first > tensor->n_elements || count > tensor->n_elements - first) return false;
   const unsigned char *data = tensor->data;
@@ -103,6 +114,8 @@ bool ommai_tensor_to_f32(const struct ommai_tensor *tensor, int64_t first, int64
     for (int64_t i = 0; i < count; i++) out[i] = ommai_bf16_to_f32(load_u16(data, first + i));
   } else if (tensor->type == OMMAI_TENSOR_F16) {
     for (int64_t i = 0; i < count; i++) out[i] = ommai_f16_to_f32(load_u16(data, first + i));
+  } else if (tensor->type == OMMAI_TENSOR_QUANTISED) {
+    stored_to_f32(tensor, first, count, out);
   } else {
     return false;
   }
@@ -136,12 +149,25 @@ static int64_t count_masked_64(const unsigned char *data, int64_t count, uint64_
   return found;
 }
 
+static int64_t count_stored(const struct ommai_tensor *tensor) {
+  enum { PIECE = 256 };
+  float values[PIECE];
+  int64_t found = 0;
+  for (int64_t first = 0, n; first < tensor->n_elements; first += n) {
+    n = ommai_min_i64(tensor->n_elements - first, PIECE);
+    stored_to_f32(tensor, first, n, values);
+    found += count_masked_32((const unsigned char *)values, n, 0x7f800000u);
+  }
+  return found;
+}
+
 int64_t ommai_tensor_count_nonfinite(const struct ommai_tensor *tensor) {
   switch (tensor->type) {
     case OMMAI_TENSOR_F64: return count_masked_64(tensor->data, tensor->n_elements, UINT64_C(0x7ff0000000000000));
     case OMMAI_TENSOR_F32: return count_masked_32(tensor->data, tensor->n_elements, 0x7f800000u);
     case OMMAI_TENSOR_F16: return count_masked_16(tensor->data, tensor->n_elements, 0x7c00u);
     case OMMAI_TENSOR_BF16: return count_masked_16(tensor->data, tensor->n_elements, 0x7f80u);
+    case OMMAI_TENSOR_QUANTISED: return count_stored(tensor);
     default: return 0;
   }
 }

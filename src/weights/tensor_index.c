@@ -20,19 +20,24 @@ int64_t ommai_tensor_index_duplicate(const struct ommai_tensor *const *sorted, i
   return -1;
 }
 
-const struct ommai_tensor *ommai_tensor_index_find(const struct ommai_tensor *const *sorted, int64_t count, const char *name) {
+int64_t ommai_tensor_index_position(const struct ommai_tensor *const *sorted, int64_t count, const char *name) {
   int64_t low = 0, high = count;
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
     int order = strcmp(name, sorted[middle]->name);
-    if (order == 0) return sorted[middle];
+    if (order == 0) return middle;
     if (order < 0) {
       high = middle;
     } else {
       low = middle + 1;
     }
   }
-  return NULL;
+  return -1;
+}
+
+const struct ommai_tensor *ommai_tensor_index_find(const struct ommai_tensor *const *sorted, int64_t count, const char *name) {
+  int64_t position = ommai_tensor_index_position(sorted, count, name);
+  return position < 0 ? NULL : sorted[position];
 }
 
 /* Length of the common beginning plus the common end, which may not overlap in the shorter string. */

@@ -155,14 +155,14 @@ def test_flags_of_vllm_serve(omma):
     assert done.returncode == 0
     warnings = [line for line in done.stderr.decode().splitlines() if "means nothing" in line]
     assert len(warnings) == 3 and "--gpu-memory-utilization" in warnings[2]
-    refused(omma("serve", "--quantization", "fp8"), 2, "vLLM's flag --quantization is not supported here: ")
+    refused(omma("serve", "--quantization", "bitsandbytes"), 2, "--quantization", "bitsandbytes", "int8")
     refused(omma("serve", "--max_model_len", "x"), 2, "--max-model-len", "whole number")
     refused(omma("serve", "--max-model-len", "-2"), 2, "--max-model-len", "1 or more")
     refused(omma("serve", "--dtype", "half"), 2, "--dtype", "f32", "bf16")
     refused(omma("chat", "--no-async-scheduling"), 2, "unknown option")
 
 
-@pytest.mark.parametrize("words", [["chat", "--xyzzyplugh"], ["chat", "-q"], ["chat", "--zeppelin", "out.png"], ["info", "--=3"]])
+@pytest.mark.parametrize("words", [["chat", "--xyzzyplugh"], ["chat", "-j"], ["chat", "--zeppelin", "out.png"], ["info", "--=3"]])
 def test_unknown_option_unlike_any(omma, words):
     refused(omma(*words), 2, "unknown option")
 
@@ -183,6 +183,7 @@ def test_unknown_option_unlike_any(omma, words):
         (["chat", "--dtype", "int3"], "--dtype", "one of"),
         (["chat", "--dtype", "int8"], "--dtype", "int8"),
         (["serve", "--vision-dtype", "int4"], "--vision-dtype", "int8"),
+        (["serve", "--kv-cache-dtype", "fp8"], "--kv-cache-dtype", "bfloat16"),
         (["chat", "--isa", "mmx"], "--isa", "avx2"),
         (["chat", "--threads", "0"], "--threads", "from 1"),
         (["chat", "--json=yes"], "--json", "no value"),
@@ -391,6 +392,18 @@ def test_plan_as_table(omma, no_weights):
     text = done.stdout.decode()
     assert done.returncode == 0 and done.stderr == b""
     assert "640x480" in text and "total" in text and "Memory" in text
+    rows = [line.split() for line in text[text.index("\nChoices\n"):].splitlines()]
+    assert [row[0] for row in rows if len(row) == 8 and row[0] != "f32," and float(row[-1]) > 0] == ["f32", "bf16", "int8", "int4"]
+
+
+def test_plan_of_a_quantised_model(omma, no_weights):
+    """Its own memory is that of the choice, which does not depend on what is asked for."""
+    plans = {name: omma.json("plan", "64x64", "--quantization", name, "--model", no_weights, "--json") for name in ("int8", "int4", "none")}
+    for name, plan in plans.items():
+        choices = {choice["name"]: choice for choice in plan["choices"]}
+        assert choices["bf16" if name == "none" else name]["weight_bytes"] == plan["memory"]["weight_bytes"]
+        assert name == "none" or plan["model"]["kept_weights"] == name
+        assert [c["weight_bytes"] for c in plan["choices"]] == [c["weight_bytes"] for c in plans["none"]["choices"]]
 
 
 RELEASED = {  # family, layers, billions of parameters, whether embeddings and outputs share their weights
@@ -427,6 +440,10 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     assert memory["total_bytes"] > memory["weight_bytes"] and memory["kv_cache_tokens"] > 0
     assert image["n_segments"] == 1 and (image["n_windows"] > 0) == (family == "qwen2_5_vl")
     assert "published values" in model["published_values"]
+    f32, bf16, int8, int4 = plan["choices"]
+    assert f32["weight_bytes"] == bf16["weight_bytes"] == memory["weight_bytes"]
+    assert bf16["weight_bytes"] > int8["weight_bytes"] > int4["weight_bytes"] > 0.25 * bf16["weight_bytes"]
+    assert bf16["expected_tokens_per_s"] < int8["expected_tokens_per_s"] < int4["expected_tokens_per_s"]
     done = omma("plan", tmp_path / "config.json")
     text = done.stdout.decode()
     assert done.returncode == 0 and "1024x1024" in text
@@ -754,7 +771,7 @@ def test_boxes_go_to_a_file_that_can_be_written(boxes, pictures, tmp_path):
     refused(boxes(tmp_path / "no/such/out.png", picture), 1, "no/such/out.png: cannot be written: No such file")
     refused(boxes(whole, picture), 1, "taken.png: cannot be written: Is a directory")
     refused(boxes(tmp_path / ("a" * 5000 + ".png"), picture), 1, "too long")
-    refused(boxes(tmp_path / "out.png", picture), 1, "no such directory: a model is")
+    refused(boxes(tmp_path / "out.png", picture), 1, "no such file or directory: a model is")
     if os.getuid():
         whole.chmod(0o500)
         refused(boxes(whole / "out.png", picture), 1, "cannot be written: Permission denied")
@@ -764,7 +781,7 @@ def test_boxes_go_to_a_file_that_can_be_written(boxes, pictures, tmp_path):
 def test_boxes_go_to_a_png(boxes, pictures, tmp_path):
     for name in ("out.jpg", "out", "png", "out.png.bak"):
         refused(boxes(tmp_path / name, pictures / "tile_64x64.png"), 2, f"{name}: expected a name that ends in .png")
-    refused(boxes(tmp_path / "OUT.PNG", pictures / "tile_64x64.png"), 1, "no such directory: a model is")
+    refused(boxes(tmp_path / "OUT.PNG", pictures / "tile_64x64.png"), 1, "no such file or directory: a model is")
 
 
 def test_boxes_never_replace_the_picture(boxes, pictures, tmp_path):
@@ -784,18 +801,9 @@ def test_chat_threads_agree(omma, model):
     assert omma.json(*words, "--threads", "1")["token_ids"] == omma.json(*words, "--threads", "2")["token_ids"]
 
 
-@pytest.fixture
-def int8(omma, no_weights):
-    """The option for int8 towers, where this CPU can have them."""
-    done = omma("info", "--vision-dtype", "int8", "--model", no_weights)
-    if done.returncode:
-        refused(done, 1, "vision_weights", "VNNI")
-        pytest.skip(done.stderr.decode().strip())
-    return ["--vision-dtype", "int8"]
-
-
-def test_int8_tower(omma, int8, model, no_weights, pictures, tmp_path):
+def test_int8_tower(omma, model, no_weights, pictures, tmp_path):
     picture = pictures / "tile_64x64.png"
+    int8 = ["--vision-dtype", "int8"]
     words = ["--model", model, *int8]
     asked = ["--image", picture, "--prompt", "Hello", "--max-tokens", "8", "--ignore-eos", "--json"]
     answers = [omma.json("chat", *words, *asked, "--threads", threads)["token_ids"] for threads in ("1", "2")]
@@ -928,10 +936,10 @@ def changed_config(model, tmp_path, change):
 
 
 @pytest.mark.parametrize("command", [["plan"], ["verify"], ["info"], ["chat", "--prompt", "x"]])
-def test_quantized_checkpoints_are_refused(omma, model, tmp_path, command):
-    folder = changed_config(model, tmp_path, lambda config: config.update(quantization_config={"quant_method": "awq"}))
+def test_unknown_quantizations_are_refused(omma, model, tmp_path, command):
+    folder = changed_config(model, tmp_path, lambda config: config.update(quantization_config={"quant_method": "bitsandbytes"}))
     done = omma(*command, "--model", folder)
-    refused(done, 1, "quantization_config: awq is not supported", "take the checkpoint that it was made from")
+    refused(done, 1, "quantization_config: bitsandbytes is not supported", "compressed-tensors, fp8, awq and gptq are", "the checkpoint that it was made from")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "link"])

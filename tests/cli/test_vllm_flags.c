@@ -150,7 +150,7 @@ static void spellings(void **state) {
       {{"-cc.mode=3", "DIR"}, NULL},
       {{"--compilation-config.mode", "3", "DIR"}, NULL},
       {{"--speculative_config.method=ngram", "DIR"}, "--speculative-config"},
-      {{"-q", "fp8", "DIR"}, "vLLM's flag --quantization is not supported here"},
+      {{"-q", "bitsandbytes", "DIR"}, "--quantization"},
       {{"--hf-token", "-v", "DIR"}, NULL},
       {{"--hf-token", "--api-key=secret", "DIR"}, NULL},
       {{"--download-dir", "--api-key=secret", "DIR"}, "--download-dir: a value is missing"},

@@ -8,23 +8,13 @@
 
 static struct test_allocator allocator;
 
-/* Of the types that this CPU level has: int8 needs VNNI. */
-static int last_type(void) {
-  const struct omma_model_options options = {.vision_weights = OMMA_WEIGHTS_INT8, .config_only = true};
-  char path[1024];
-  struct omma_model *model;
-  golden_path("qwen3_vl_tied", NULL, path, sizeof path);
-  if (omma_model_open(path, &options, &model, NULL) != OMMA_OK) return OMMA_WEIGHTS_BF16;
-  omma_model_close(model);
-  return OMMA_WEIGHTS_INT8;
-}
-
-/* int8 is of the tower alone. */
-/* Without kept pictures, so that what fails leaves nothing at all (test_picture_store lets their allocations fail). */
+/* The type int8 is of the tower alone; here it brings quantisation with it. Without kept pictures, so that what fails leaves nothing at all
+ * (test_picture_store lets their allocations fail). */
 static enum omma_status open_model(enum omma_weight_type weights, struct omma_model **model, struct omma_error *error) {
   char path[1024];
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
                                              .vision_weights = weights,
+                                             .quantization = weights == OMMA_WEIGHTS_INT8 ? "int4" : NULL,
                                              .n_threads = 2,
                                              .max_model_len = 256,
                                              .known_image_bytes = -1,
@@ -62,7 +52,7 @@ static void note_end(void *context, uint64_t id, const struct omma_callbacks *ca
 /* The scheduler's own turns, taken one by one: tower, prompt in chunks, tokens of two requests at once. */
 static void turns_allocate_nothing(void **state) {
   (void)state;
-  for (int weights = OMMA_WEIGHTS_F32; weights <= last_type(); weights++) {
+  for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_INT8; weights++) {
     struct omma_model *model;
     struct omma_error error;
     struct ommai_engine_sizes sizes;
@@ -135,7 +125,7 @@ static void fail_from(int64_t n) { allocator.fail_at = allocator.n_allocations +
 
 static void opening_a_model_without_memory(void **state) {
   (void)state;
-  for (int weights = OMMA_WEIGHTS_F32; weights <= last_type(); weights++) {
+  for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_INT8; weights++) {
     struct omma_model *model = NULL;
     struct omma_error error;
     enum omma_status status = OMMA_ERROR_MEMORY;

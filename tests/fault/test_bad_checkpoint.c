@@ -93,7 +93,7 @@ static void directories_that_are_none_are_refused(void **state) {
   expect_refused(NULL, plain, OMMA_ERROR_ARGUMENT, "no directory given");
   expect_refused("", plain, OMMA_ERROR_ARGUMENT, "no directory given");
   expect_refused("/nowhere/at/all", plain, OMMA_ERROR_IO, "/nowhere/at/all/config.json");
-  expect_refused(file, plain, OMMA_ERROR_IO, "config.json/config.json");
+  expect_refused(file, plain, OMMA_ERROR_FORMAT, "config.json: not a GGUF file");
   expect_refused(long_path, plain, OMMA_ERROR_ARGUMENT, "the path is too long");
 }
 

@@ -92,17 +92,13 @@ static int run_child(const char *directory, enum omma_weight_type weights, int n
   char path[1024];
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
                                              .vision_weights = weights,
+                                             .quantization = weights == OMMA_WEIGHTS_INT8 ? "int4" : NULL,
                                              .n_threads = n_threads,
                                              .max_model_len = 512,
                                              .progress = look_progress};
   int64_t start = anonymous_kb();
   if (start < 0) return 77;
-  enum omma_status opened = omma_model_open(directory, &options, &model, &error);
-  if (opened == OMMA_ERROR_UNSUPPORTED && weights == OMMA_WEIGHTS_INT8) {
-    printf("skipped: %s\n", error.message);
-    return 77;
-  }
-  if (opened != OMMA_OK) return 2;
+  if (omma_model_open(directory, &options, &model, &error) != OMMA_OK) return 2;
   struct omma_image *image;
   struct omma_image_plan picture;
   golden_path("pictures", "harbour_301x211.jpg", path, sizeof path);
@@ -196,13 +192,14 @@ static void plans_do_not_need_weights(void **state) {
   }
 }
 
-/* Of every type of weights, for any number of threads. */
+/* Of every type of weights, the language model in int4 with the last, for any number of threads. */
 static void the_linear_layers_scratch_is_as_planned(void **state) {
   (void)state;
   for (size_t m = 0; golden_models[m]; m++) {
     for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_INT8; weights++) {
       const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
                                                  .vision_weights = weights,
+                                                 .quantization = weights == OMMA_WEIGHTS_INT8 ? "int4" : NULL,
                                                  .n_threads = weights,
                                                  .max_model_len = 1024};
       char path[1024];
@@ -210,9 +207,7 @@ static void the_linear_layers_scratch_is_as_planned(void **state) {
       struct omma_memory_plan plan;
       struct omma_error error;
       golden_path(golden_models[m], NULL, path, sizeof path);
-      enum omma_status opened = omma_model_open(path, &options, &model, &error);
-      if (opened == OMMA_ERROR_UNSUPPORTED && weights == OMMA_WEIGHTS_INT8) continue;
-      assert_ok(opened, &error);
+      assert_ok(omma_model_open(path, &options, &model, &error), &error);
       assert_ok(omma_plan_memory(model, NULL, 0, &plan, &error), &error);
       assert_true(plan.linear_scratch_bytes > 0);
       assert_int_equal(plan.linear_scratch_bytes, ommai_linear_engine_scratch_bytes(model->linear_engine));

@@ -34,6 +34,7 @@ static bool collect(void *context, const struct omma_token_event *event) {
 
 struct setup {
   enum omma_weight_type weights;
+  const char *quantization;
   int n_threads;
   int64_t prefill_chunk, patch_budget;
 };
@@ -42,7 +43,8 @@ static struct omma_model *open_model(const char *name, struct setup setup) {
   char path[1024];
   struct omma_error error;
   struct omma_model *model;
-  const struct omma_model_options options = {.weights = setup.weights, .n_threads = setup.n_threads, .max_model_len = 1024};
+  const struct omma_model_options options = {
+      .weights = setup.weights, .quantization = setup.quantization, .n_threads = setup.n_threads, .max_model_len = 1024};
   golden_path(name, NULL, path, sizeof path);
   assert_ok(omma_model_open(path, &options, &model, &error), &error);
   return model;
@@ -143,21 +145,54 @@ static size_t answer_all(const char *name, struct setup setup, struct answer *an
   return n;
 }
 
+/* Types and methods of the language model. */
+static const struct setup kinds[] = {{.weights = OMMA_WEIGHTS_F32},
+                                     {.weights = OMMA_WEIGHTS_BF16},
+                                     {.weights = OMMA_WEIGHTS_AUTO, .quantization = "int8"},
+                                     {.weights = OMMA_WEIGHTS_AUTO, .quantization = "int4-g32"}};
+
 static void answers_are_bit_identical(void **state) {
   (void)state;
   static struct answer reference[16], other[16];
   const struct setup variants[] = {
       {.n_threads = 2}, {.n_threads = 3, .prefill_chunk = 64}, {.n_threads = 1, .patch_budget = 4}};
   for (size_t m = 0; golden_models[m]; m++) {
-    for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_BF16; weights++) {
-      size_t n = answer_all(golden_models[m], (struct setup){.weights = weights, .n_threads = 1}, reference);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+      struct setup alone = kinds[k];
+      alone.n_threads = 1;
+      size_t n = answer_all(golden_models[m], alone, reference);
       for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
         struct setup setup = variants[v];
-        setup.weights = weights;
+        setup.weights = kinds[k].weights;
+        setup.quantization = kinds[k].quantization;
         assert_int_equal(answer_all(golden_models[m], setup, other), n);
         if (memcmp(reference, other, n * sizeof *other) != 0) {
-          fail_msg("%s, weights %d: variant %d gives other bits", golden_models[m], weights, (int)v);
+          fail_msg("%s, kind %d: variant %d gives other bits", golden_models[m], (int)k, (int)v);
         }
+      }
+    }
+  }
+}
+
+/* The first token's likeliest ones, which saw the same prompt: what eight and four bits leave of small random models. */
+static void quantised_answers_stay_near(void **state) {
+  (void)state;
+  static struct answer exact[16], rounded[16];
+  static const struct {
+    const char *quantization;
+    float most;
+  } methods[] = {{"int8", 0.5f}, {"int4", 2.0f}};
+  for (size_t m = 0; golden_models[m]; m++) {
+    size_t n = answer_all(golden_models[m], (struct setup){.weights = OMMA_WEIGHTS_F32, .n_threads = 2}, exact);
+    for (size_t q = 0; q < sizeof methods / sizeof *methods; q++) {
+      const struct setup setup = {.weights = OMMA_WEIGHTS_F32, .quantization = methods[q].quantization, .n_threads = 2};
+      float most = 0;
+      assert_int_equal(answer_all(golden_models[m], setup, rounded), n);
+      for (size_t i = 0; i < n; i++) {
+        most = fmaxf(most, fabsf(exact[i].top[0][0].logprob - rounded[i].top[0][0].logprob));
+      }
+      if (!(most > 0 && most <= methods[q].most)) {
+        fail_msg("%s, %s: a log-probability is off by %g", golden_models[m], methods[q].quantization, most);
       }
     }
   }
@@ -273,8 +308,9 @@ static void bf16_stays_near_f32(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tokens_equal_the_official_ones), cmocka_unit_test(answers_are_bit_identical),
-      cmocka_unit_test(pictures_are_bit_identical_in_any_company), cmocka_unit_test(bf16_stays_near_f32)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(tokens_equal_the_official_ones),
+                                     cmocka_unit_test(answers_are_bit_identical), cmocka_unit_test(quantised_answers_stay_near),
+                                     cmocka_unit_test(pictures_are_bit_identical_in_any_company),
+                                     cmocka_unit_test(bf16_stays_near_f32)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

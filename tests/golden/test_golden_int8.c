@@ -1,5 +1,5 @@
 /* The tower with int8 weights: near the f32 one on every golden model, the demo model's answers, and the same bits whatever the
- * threads, the packing and the company. Skipped where the CPU level has no VNNI. */
+ * threads, the packing and the company. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,6 @@ static const char *const picture_files[N_PICTURES] = {"meadow_163x97.jpg", "towe
 #define DEMO OMMA_TEST_DATA "/../models/demo"
 
 /* What an engine says that cannot have int8 towers at this level; empty where it can. */
-static struct omma_error no_int8;
 
 /* A golden model's tower, or the demo model's where there is no name. */
 static struct omma_model *open_model(const char *name, enum omma_weight_type weights, int n_threads) {
@@ -25,22 +24,6 @@ static struct omma_model *open_model(const char *name, enum omma_weight_type wei
   if (name) return fixture_model(name, &options);
   assert_ok(omma_model_open(DEMO, &options, &model, &error), &error);
   return model;
-}
-
-static int find_out(void **state) {
-  (void)state;
-  char path[1024];
-  struct omma_model *model;
-  const struct omma_model_options options = {.vision_weights = OMMA_WEIGHTS_INT8, .config_only = true};
-  golden_path(golden_models[0], NULL, path, sizeof path);
-  enum omma_status status = omma_model_open(path, &options, &model, &no_int8);
-  if (status == OMMA_OK) {
-    omma_model_close(model);
-    *no_int8.message = '\0';
-  } else {
-    assert_fails(status, OMMA_ERROR_UNSUPPORTED, "vision_weights: int8 needs AVX-512 VNNI", &no_int8);
-  }
-  return 0;
 }
 
 static struct omma_embeddings *encode(const char *model_name, enum omma_weight_type weights, int n_threads,
@@ -104,7 +87,6 @@ static struct nearness compare(const char *model, const struct omma_image *const
 /* Random towers 20 to 72 wide, in which a token of small norm swells every error (bf16's too). */
 static void golden_towers_stay_near_f32(void **state) {
   (void)state;
-  if (*no_int8.message) skip_because("%s", no_int8.message);
   struct omma_image *images[N_PICTURES];
   for (int i = 0; i < N_PICTURES; i++) images[i] = fixture_picture(picture_files[i]);
   for (size_t m = 0; golden_models[m]; m++) {
@@ -118,7 +100,6 @@ static void golden_towers_stay_near_f32(void **state) {
 
 static void pictures_are_bit_identical_in_any_company(void **state) {
   (void)state;
-  if (*no_int8.message) skip_because("%s", no_int8.message);
   struct omma_image *images[N_PICTURES];
   for (int i = 0; i < N_PICTURES; i++) images[i] = fixture_picture(picture_files[i]);
   const struct omma_image *const forward[N_PICTURES] = {images[0], images[1], images[2]}, *const backward[N_PICTURES] = {
@@ -155,7 +136,6 @@ static struct omma_image *demo_picture(const json_t *question) {
  * and then is less exact. */
 static void the_demo_model_answers_as_before(void **state) {
   (void)state;
-  if (*no_int8.message) skip_because("%s", no_int8.message);
   if (access(DEMO "/model.safetensors", R_OK) != 0) skip_because("no demo model");
   json_t *questions = json_load_file(DEMO "/pictures/questions.json", 0, NULL), *question;
   struct omma_model *model = open_model(NULL, OMMA_WEIGHTS_INT8, 2);
@@ -187,5 +167,5 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(golden_towers_stay_near_f32),
                                      cmocka_unit_test(pictures_are_bit_identical_in_any_company),
                                      cmocka_unit_test(the_demo_model_answers_as_before)};
-  return cmocka_run_group_tests(tests, find_out, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,9 +21,9 @@ static int64_t state_stride(const struct attention_problem *p) {
 /* The rows of q are the heads. */
 static struct ommai_attention_decode_block block_of(const struct attention_problem *p, int32_t head, int32_t n_heads,
                                                     int32_t key, float *states) {
-  return (struct ommai_attention_decode_block){.q = attention_row(p, &p->q, head),
-                                               .k = attention_row(p, &p->k, key),
-                                               .v = attention_row(p, &p->v, key),
+  return (struct ommai_attention_decode_block){.q = attention_row(&p->q, head),
+                                               .k = attention_row(&p->k, key),
+                                               .v = attention_row(&p->v, key),
                                                .q_head_stride = p->q.stride,
                                                .k_stride = p->k.stride,
                                                .v_stride = p->v.stride,
@@ -53,7 +53,7 @@ static struct guarded run_heads(decode_kernel kernel, const struct attention_pro
 static double check_decode(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
   decode_kernel kernel = entry->kernel;
-  struct attention_problem p = attention_problem_random(&random, kernel->dtype, seed % 4 ? &usual : &wide);
+  struct attention_problem p = attention_problem_random(&random, kernel->types, seed % 4 ? &usual : &wide);
   struct guarded together = run_heads(kernel, &p, p.n_rows), alone = run_heads(kernel, &p, 1);
   double worst = 0.0;
   char name[80];
@@ -98,11 +98,11 @@ static void release_bench(void *context) {
 static struct kernel_call decode_call(const struct kernel_entry *entry) {
   struct bench *bench = calloc(1, sizeof *bench);
   bench->kernel = entry->kernel;
-  bench->problem = attention_problem_fixed(bench->kernel->dtype, BENCH_HEADS, BLOCK, BENCH_DIM);
+  bench->problem = attention_problem_fixed(bench->kernel->types, BENCH_HEADS, BLOCK, BENCH_DIM);
   bench->states = run_heads(bench->kernel, &bench->problem, BENCH_HEADS);
   struct kernel_call call = {.run = bench_block, .release = release_bench, .context = bench};
   call.flops = 4.0 * BENCH_HEADS * BLOCK * BENCH_DIM;
-  call.half = bench->kernel->dtype == OMMA_BF16;
+  call.half = bench->kernel->types.q == OMMA_BF16;
   snprintf(call.shape, sizeof call.shape, "%d heads, %d keys, D %d", BENCH_HEADS, BLOCK, BENCH_DIM);
   return call;
 }
@@ -111,7 +111,8 @@ void kernel_list_attention_decode(struct kernel_list *list) {
   static const struct kernel_family family = {check_decode, decode_call};
   for (int i = 0; ommai_attention_decode_kernels[i]; i++) {
     decode_kernel kernel = ommai_attention_decode_kernels[i];
-    const char *operation = kernel->dtype == OMMA_F32 ? "attention_decode_f32" : "attention_decode_bf16";
+    char operation[KERNEL_NAME_SIZE];
+    snprintf(operation, sizeof operation, "attention_decode_%s", attention_types_name(kernel->types));
     kernel_list_add(list, &family, operation, kernel->level, kernel, 0);
   }
 }

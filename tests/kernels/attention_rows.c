@@ -9,7 +9,7 @@ enum { NORMAL, EQUAL, HUGE_VALUES, DENORMAL, ALTERNATING, KINDS };
 
 /* A value of the kind, not rounded yet. `loud`: of q or k. */
 static float value_of(struct test_random *random, const struct attention_problem *problem, bool loud, int64_t place) {
-  bool f16 = problem->dtype == OMMA_F16;
+  bool f16 = problem->types.q == OMMA_F16;
   switch (problem->values) {
     case EQUAL: return loud ? 0.5f : 0.75f;
     case HUGE_VALUES: return test_random_normal(random) * (!loud ? 1000.0f : f16 ? 200.0f : 3000.0f);
@@ -19,24 +19,24 @@ static float value_of(struct test_random *random, const struct attention_problem
   }
 }
 
-static struct attention_rows make_rows(struct test_random *random, const struct attention_problem *problem, int64_t n,
-                                       int64_t dim, int64_t stride, bool loud) {
-  size_t size = ommai_attention_element_size(problem->dtype);
-  struct attention_rows rows = {.n = n, .dim = dim, .stride = stride};
+static struct attention_rows make_rows(struct test_random *random, const struct attention_problem *problem,
+                                       enum omma_dtype type, int64_t n, int64_t dim, int64_t stride, bool loud) {
+  size_t size = ommai_attention_element_size(type);
+  struct attention_rows rows = {.type = type, .n = n, .dim = dim, .stride = stride};
   rows.memory = guarded_new((size_t)((n - 1) * stride + dim) * size, test_random_range(random, 0, 3) > 0);
   for (int64_t i = 0; i < n; i++) {
     for (int64_t d = 0; d < dim; d++) {
-      ommai_attention_store(rows.memory.data, i * stride + d, problem->dtype, value_of(random, problem, loud, i + d));
+      ommai_attention_store(rows.memory.data, i * stride + d, type, value_of(random, problem, loud, i + d));
     }
   }
   return rows;
 }
 
 static void make_all(struct test_random *random, struct attention_problem *problem, const int64_t strides[4]) {
-  problem->q = make_rows(random, problem, problem->n_rows, problem->head_dim, strides[0], true);
-  problem->k = make_rows(random, problem, problem->n_keys, problem->head_dim, strides[1], true);
-  problem->v = make_rows(random, problem, problem->n_keys, problem->v_head_dim, strides[2], false);
-  problem->out = make_rows(random, problem, problem->n_rows, problem->v_head_dim, strides[3], false);
+  problem->q = make_rows(random, problem, problem->types.q, problem->n_rows, problem->head_dim, strides[0], true);
+  problem->k = make_rows(random, problem, problem->types.kv, problem->n_keys, problem->head_dim, strides[1], true);
+  problem->v = make_rows(random, problem, problem->types.kv, problem->n_keys, problem->v_head_dim, strides[2], false);
+  problem->out = make_rows(random, problem, problem->types.q, problem->n_rows, problem->v_head_dim, strides[3], false);
 }
 
 static int32_t pick(struct test_random *random, const int32_t *list, size_t n) {
@@ -51,12 +51,12 @@ static int32_t random_rows(struct test_random *random, const struct attention_li
   return n;
 }
 
-struct attention_problem attention_problem_random(struct test_random *random, enum omma_dtype dtype,
+struct attention_problem attention_problem_random(struct test_random *random, struct ommai_attention_types types,
                                                   const struct attention_limits *limits) {
   static const int32_t usual[] = {64, 72, 80, 88, 96, 104, 112, 128};
   static const int32_t lengths[] = {1,  2,  3,  7,  8,  9,  15,  17,  31,  47,  48,  49,
                                     61, 63, 64, 65, 66, 97, 127, 128, 129, 191, 193, 257};
-  struct attention_problem problem = {.dtype = dtype, .n_rows = random_rows(random, limits)};
+  struct attention_problem problem = {.types = types, .n_rows = random_rows(random, limits)};
   problem.n_keys = pick(random, lengths, sizeof lengths / sizeof *lengths);
   if (problem.n_keys > limits->keys || test_random_range(random, 0, 2) == 0) {
     problem.n_keys = (int32_t)test_random_range(random, 1, limits->keys);
@@ -78,9 +78,10 @@ struct attention_problem attention_problem_random(struct test_random *random, en
   return problem;
 }
 
-struct attention_problem attention_problem_fixed(enum omma_dtype dtype, int32_t n_rows, int32_t n_keys, int32_t head_dim) {
+struct attention_problem attention_problem_fixed(struct ommai_attention_types types, int32_t n_rows, int32_t n_keys,
+                                                 int32_t head_dim) {
   struct test_random random = {1};
-  struct attention_problem problem = {.dtype = dtype,
+  struct attention_problem problem = {.types = types,
                                       .n_rows = n_rows,
                                       .n_keys = n_keys,
                                       .head_dim = head_dim,
@@ -99,12 +100,12 @@ void attention_problem_free(struct attention_problem *problem) {
   guarded_free(&problem->out.memory);
 }
 
-unsigned char *attention_row(const struct attention_problem *problem, const struct attention_rows *rows, int64_t index) {
-  return rows->memory.data + (size_t)(index * rows->stride) * ommai_attention_element_size(problem->dtype);
+unsigned char *attention_row(const struct attention_rows *rows, int64_t index) {
+  return rows->memory.data + (size_t)(index * rows->stride) * ommai_attention_element_size(rows->type);
 }
 
-static double element(const struct attention_problem *problem, const struct attention_rows *rows, int64_t row, int64_t d) {
-  return ommai_attention_load(rows->memory.data, row * rows->stride + d, problem->dtype);
+static double element(const struct attention_rows *rows, int64_t row, int64_t d) {
+  return ommai_attention_load(rows->memory.data, row * rows->stride + d, rows->type);
 }
 
 /* The softmax weights of a row, the key of the largest, and how far errors of f32 scores may move. */
@@ -116,7 +117,7 @@ static int64_t row_weights(const struct attention_problem *problem, int64_t row,
   for (int64_t key = 0; key < n_keys; key++) {
     double dot = 0.0, terms = 0.0;
     for (int64_t d = 0; d < problem->head_dim; d++) {
-      double product = element(problem, &problem->q, row, d) * element(problem, &problem->k, key, d);
+      double product = element(&problem->q, row, d) * element(&problem->k, key, d);
       dot += product;
       terms += fabs(product);
     }
@@ -136,9 +137,9 @@ double attention_row_error(const struct attention_problem *problem, int64_t row,
   double weights[ATTENTION_MAX_KEYS], most_terms, error = 0.0, magnitude = 0.0, moved = 0.0;
   int64_t first = row_weights(problem, row, n_keys, weights, &most_terms);
   for (int64_t d = 0; d < problem->v_head_dim; d++) {
-    double expected = 0.0, terms = 0.0, moves = 0.0, first_value = element(problem, &problem->v, first, d);
+    double expected = 0.0, terms = 0.0, moves = 0.0, first_value = element(&problem->v, first, d);
     for (int64_t key = 0; key < n_keys; key++) {
-      double value = element(problem, &problem->v, key, d), term = weights[key] * value;
+      double value = element(&problem->v, key, d), term = weights[key] * value;
       expected += term;
       terms += fabs(term);
       if (key != first) moves += attention_moved_weight(weights[key], most_terms) * fabs(value - first_value);
@@ -147,9 +148,14 @@ double attention_row_error(const struct attention_problem *problem, int64_t row,
     magnitude += terms * terms;
     moved += moves * moves;
   }
-  double tiny = problem->dtype == OMMA_F16 ? 0x1p-24 : 0x1p-126;
-  return sqrt(error) / (sqrt(magnitude) * attention_unit(problem->dtype, problem->v_head_dim) + sqrt(moved) +
+  double tiny = problem->types.q == OMMA_F16 ? 0x1p-24 : 0x1p-126;
+  return sqrt(error) / (sqrt(magnitude) * attention_unit(problem->types.q, problem->v_head_dim) + sqrt(moved) +
                         2 * tiny * sqrt(problem->v_head_dim));
+}
+
+const char *attention_types_name(struct ommai_attention_types types) {
+  static const char *const names[] = {"f32", "bf16", "f16"};
+  return types.q == types.kv ? names[types.q] : "f32_bf16";
 }
 
 const char *attention_problem_name(const struct attention_problem *problem, char *out, size_t size) {

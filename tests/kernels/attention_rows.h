@@ -4,6 +4,7 @@
 
 #include <omma/attention.h>
 
+#include "kernels/attention_kernels.h"
 #include "kernels/kernel_entry.h"
 #include "support/guarded.h"
 
@@ -18,11 +19,12 @@ struct attention_limits {
 /* [n, dim] in one type, `stride` elements from row to row; what lies between is NaN, what lies around cannot be touched. */
 struct attention_rows {
   struct guarded memory;
+  enum omma_dtype type;
   int64_t n, dim, stride;
 };
 
 struct attention_problem {
-  enum omma_dtype dtype;
+  struct ommai_attention_types types;
   int32_t n_rows, n_keys, head_dim, v_head_dim;
   int64_t first_visible; /* keys that row 0 sees; n_keys: every row sees all */
   float scale;
@@ -32,19 +34,23 @@ struct attention_problem {
 
 /* Lengths at and beside the borders of tiles and blocks, primes, shapes of real models; normal, equal, huge, denormal and
  * alternating values; rows aligned to their elements alone. */
-struct attention_problem attention_problem_random(struct test_random *random, enum omma_dtype dtype,
+struct attention_problem attention_problem_random(struct test_random *random, struct ommai_attention_types types,
                                                   const struct attention_limits *limits);
 
 /* A plain problem of a given size, rows packed as in a fused q/k/v tensor of 16 heads. */
-struct attention_problem attention_problem_fixed(enum omma_dtype dtype, int32_t n_rows, int32_t n_keys, int32_t head_dim);
+struct attention_problem attention_problem_fixed(struct ommai_attention_types types, int32_t n_rows, int32_t n_keys,
+                                                 int32_t head_dim);
 
 void attention_problem_free(struct attention_problem *problem);
 
 /* Address of a row. */
-unsigned char *attention_row(const struct attention_problem *problem, const struct attention_rows *rows, int64_t index);
+unsigned char *attention_row(const struct attention_rows *rows, int64_t index);
 
 /* Distance (L2) of `found` [v_head_dim] from row `row` over keys [0, n_keys), as a share of what the row's operands allow. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found);
+
+/* "f32", "bf16", "f16", or "f32_bf16" for f32 queries beside bf16 keys and values. */
+const char *attention_types_name(struct ommai_attention_types types);
 
 /* "D 72/72, 65 keys, values 0", for messages. */
 const char *attention_problem_name(const struct attention_problem *problem, char *out, size_t size);

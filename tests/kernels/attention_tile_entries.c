@@ -18,8 +18,8 @@ static int64_t n_blocks_of(const struct attention_problem *p) { return (p->n_key
 
 static void pack_block(tile_kernel kernel, const struct attention_problem *p, int64_t block, void *packed) {
   int64_t left = p->n_keys - block * BLOCK;
-  struct ommai_attention_pack pack = {.k = attention_row(p, &p->k, block * BLOCK),
-                                      .v = attention_row(p, &p->v, block * BLOCK),
+  struct ommai_attention_pack pack = {.k = attention_row(&p->k, block * BLOCK),
+                                      .v = attention_row(&p->v, block * BLOCK),
                                       .k_stride = p->k.stride,
                                       .v_stride = p->v.stride,
                                       .n_keys = (int32_t)(left < BLOCK ? left : BLOCK),
@@ -45,8 +45,8 @@ static struct guarded pack_all(tile_kernel kernel, const struct attention_proble
 
 static struct ommai_attention_tile tile_of(const struct attention_problem *p, int32_t first, int32_t count, const void *packed,
                                            void *scratch) {
-  struct ommai_attention_tile tile = {.q = attention_row(p, &p->q, first),
-                                      .out = attention_row(p, &p->out, first),
+  struct ommai_attention_tile tile = {.q = attention_row(&p->q, first),
+                                      .out = attention_row(&p->out, first),
                                       .q_stride = p->q.stride,
                                       .out_stride = p->out.stride,
                                       .n_rows = count,
@@ -80,16 +80,16 @@ static void run_tile(tile_kernel kernel, const struct attention_problem *p, int3
 
 static void load_row(const struct attention_problem *p, int64_t row, float *out) {
   for (int64_t d = 0; d < p->v_head_dim; d++) {
-    out[d] = ommai_attention_load(attention_row(p, &p->out, row), d, p->dtype);
+    out[d] = ommai_attention_load(attention_row(&p->out, row), d, p->types.q);
   }
 }
 
 /* Nothing but the rows of out was written. */
 static bool padding_holds(const struct attention_problem *p) {
-  size_t size = ommai_attention_element_size(p->dtype);
+  size_t size = ommai_attention_element_size(p->types.q);
   for (int64_t row = 0; row + 1 < p->n_rows; row++) {
-    const unsigned char *from = attention_row(p, &p->out, row) + (size_t)p->v_head_dim * size;
-    for (const unsigned char *at = from; at < attention_row(p, &p->out, row + 1); at++) {
+    const unsigned char *from = attention_row(&p->out, row) + (size_t)p->v_head_dim * size;
+    for (const unsigned char *at = from; at < attention_row(&p->out, row + 1); at++) {
       if (*at != 0xff) return false;
     }
   }
@@ -111,7 +111,7 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   tile_kernel kernel = entry->kernel;
   struct test_random random = {seed};
   const struct attention_limits limits = limits_of(entry);
-  struct attention_problem p = attention_problem_random(&random, kernel->dtype, &limits);
+  struct attention_problem p = attention_problem_random(&random, kernel->types, &limits);
   float together[ATTENTION_MAX_ROWS][ATTENTION_MAX_DIM], alone[ATTENTION_MAX_DIM];
   char name[80];
   double worst = 0.0;
@@ -145,14 +145,15 @@ static double check_pack(const struct kernel_entry *entry, uint64_t seed) {
   tile_kernel kernel = entry->kernel;
   struct test_random random = {seed};
   const struct attention_limits limits = limits_of(entry);
-  struct attention_problem p = attention_problem_random(&random, kernel->dtype, &limits), moved = p;
-  size_t size = ommai_attention_element_size(p.dtype);
+  struct attention_problem p = attention_problem_random(&random, kernel->types, &limits), moved = p;
+  size_t size = ommai_attention_element_size(p.types.kv);
   struct attention_rows *from[2] = {&p.k, &p.v}, *to[2] = {&moved.k, &moved.v};
   for (int i = 0; i < 2; i++) {
     to[i]->stride = from[i]->dim + test_random_range(&random, 0, 70);
+    to[i]->type = from[i]->type;
     to[i]->memory = guarded_new((size_t)((to[i]->n - 1) * to[i]->stride + to[i]->dim) * size, true);
     for (int64_t row = 0; row < to[i]->n; row++) {
-      memcpy(attention_row(&p, to[i], row), attention_row(&p, from[i], row), (size_t)to[i]->dim * size);
+      memcpy(attention_row(to[i], row), attention_row(from[i], row), (size_t)to[i]->dim * size);
     }
   }
   struct guarded packed[2] = {pack_all(kernel, &p), pack_all(kernel, &moved)};
@@ -198,7 +199,7 @@ static struct bench *make_bench(const struct kernel_entry *entry) {
   struct bench *bench = calloc(1, sizeof *bench);
   bench->kernel = kernel;
   int32_t n_keys = entry->index == WINDOW ? BLOCK : BENCH_KEYS;
-  bench->problem = attention_problem_fixed(kernel->dtype, kernel->rows, n_keys, BENCH_DIM);
+  bench->problem = attention_problem_fixed(kernel->types, kernel->rows, n_keys, BENCH_DIM);
   bench->packed = pack_all(kernel, &bench->problem);
   bench->scratch = guarded_new(whole_lines(kernel->scratch_bytes(BENCH_DIM, BENCH_DIM)), true);
   bench->tile = tile_of(&bench->problem, 0, kernel->rows, bench->packed.data, bench->scratch.data);
@@ -209,7 +210,7 @@ static struct kernel_call attend_call(const struct kernel_entry *entry) {
   struct bench *bench = make_bench(entry);
   struct kernel_call call = {.run = bench_attend, .release = release_bench, .context = bench};
   call.flops = 4.0 * BENCH_DIM * bench->problem.n_keys * bench->kernel->rows;
-  call.half = bench->kernel->dtype == OMMA_BF16;
+  call.half = bench->kernel->types.q == OMMA_BF16;
   snprintf(call.shape, sizeof call.shape, "%d rows, %d keys, D %d", bench->kernel->rows, bench->problem.n_keys, BENCH_DIM);
   return call;
 }
@@ -223,8 +224,8 @@ static struct kernel_call pack_call(const struct kernel_entry *entry) {
 /* A kernel's two entries. There is no scalar window kernel: both kinds are compared with the scalar tile. */
 static void add_kernel(struct kernel_list *list, tile_kernel kernel, const char *kind, int index) {
   static const struct kernel_family families[2] = {{check_tile, attend_call}, {check_pack, pack_call}};
-  static const char *const parts[2] = {"", "_pack"}, *const types[3] = {"f32", "bf16", "f16"};
-  const char *type = types[kernel->dtype];
+  static const char *const parts[2] = {"", "_pack"};
+  const char *type = attention_types_name(kernel->types);
   char operation[KERNEL_NAME_SIZE];
   for (int i = 0; i < 2; i++) {
     snprintf(operation, sizeof operation, "attention_%s%s_%s", kind, parts[i], type);

@@ -102,6 +102,10 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
                       (struct ommai_row_share[OMMAI_ROW_MAX_THRESHOLDS]){{0}});
       break;
     case OPERATION_list_between: ops->list_between(x, 1.0f, 1.1f, inputs->d, 0, out, &(int64_t){0}); break;
+    case OPERATION_quantise_symmetric: ops->quantise_symmetric(x, OMMA_F32, inputs->d, out, &(float){0}); break;
+    case OPERATION_group_sums: ops->group_sums((const int8_t *)(const void *)x, inputs->d, 64, out); break;
+    case OPERATION_scale_add: ops->scale_add(x, 0.5f, row_of(inputs, BIAS), inputs->d, out); break;
+    case OPERATION_fit_int4: ops->fit_int4(x, inputs->d, out, &(float){0}); break;
     case OPERATIONS: break;
   }
 }
@@ -262,6 +266,67 @@ static double check_int8(const struct kernel_entry *entry, uint64_t seed) {
   return worst;
 }
 
+/* What an operation on rows of symmetric integers makes of x: bytes of integers, or of sums in front of a scale. */
+static void run_symmetric(const struct ommai_row_ops *ops, const struct kernel_entry *entry, const struct inputs *inputs,
+                          const void *x, struct guarded *out, float *scale) {
+  *out = guarded_new((size_t)inputs->d * sizeof(float), true);
+  *scale = 0.25f;
+  switch (entry->index) {
+    case OPERATION_quantise_symmetric: ops->quantise_symmetric(x, inputs->type, inputs->d, (int8_t *)out->data, scale); break;
+    case OPERATION_group_sums: ops->group_sums(x, inputs->d, 16, (int32_t *)(void *)out->data); break;
+    case OPERATION_scale_add:
+      ops->scale_add(row_of(inputs, X), *scale, row_of(inputs, BIAS), inputs->d, (float *)(void *)out->data);
+      break;
+    default: ops->fit_int4(row_of(inputs, X), inputs->d, (int8_t *)out->data, scale); break;
+  }
+  guarded_check(out, "out");
+}
+
+/* The squared error of x in whole multiples of a scale. */
+static double squared_error(const float *x, int64_t d, const int8_t *q, int zero, double scale) {
+  double error = 0;
+  for (int64_t i = 0; i < d; i++) error += pow(scale * (q[i] - zero) - (double)x[i], 2);
+  return error;
+}
+
+/* The bits of the scalar code; int8 at most half a step off; int4 no worse than the grid of max|x| / 7. */
+static double check_symmetric(const struct kernel_entry *entry, uint64_t seed) {
+  struct test_random random = {seed};
+  int64_t d = test_random_range(&random, 1, 256);
+  struct inputs inputs = make_inputs(&random, d, OMMA_F32);
+  const float *x = row_of(&inputs, X);
+  struct guarded out[2];
+  float scale[2];
+  run_symmetric(entry->kernel, entry, &inputs, x, &out[0], &scale[0]);
+  run_symmetric(&ommai_row_ops_scalar, entry, &inputs, x, &out[1], &scale[1]);
+  if (memcmp(out[0].data, out[1].data, out[0].size) != 0 || scale[0] != scale[1]) {
+    kernel_fail(entry, seed, "d %d: differs from the scalar code", (int)d);
+  }
+  const int8_t *q = (const int8_t *)out[0].data;
+  double most = 0, plain = 0;
+  for (int64_t i = 0; i < d; i++) most = fmax(most, fabs((double)x[i]));
+  for (int64_t i = 0; i < d; i++) plain += pow(rint(x[i] / most * 7) * most / 7 - (double)x[i], 2);
+  for (int64_t i = 0; i < d; i++) {
+    const int32_t *sums = (const int32_t *)(const void *)out[0].data;
+    bool right = true;
+    int32_t sum = 0;
+    for (int64_t k = i; k < d && k < i + 16; k++) sum += ((const int8_t *)(const void *)x)[k];
+    if (entry->index == OPERATION_quantise_symmetric)
+      right = fabs(q[i] * (double)scale[0] - (double)x[i]) <= 0.501 * (double)scale[0];
+    if (entry->index == OPERATION_group_sums && i % 16 == 0) right = sums[i / 16] == sum;
+    if (entry->index == OPERATION_scale_add) {
+      float product = x[i] * 0.25f;
+      right = ((const float *)(const void *)sums)[i] == product + row_of(&inputs, BIAS)[i];
+    }
+    if (entry->index == OPERATION_fit_int4) right = q[i] >= 0 && q[i] <= 15;
+    if (!right) kernel_fail(entry, seed, "d %d: value %d", (int)d, (int)i);
+  }
+  if (entry->index == OPERATION_fit_int4) assert_true(squared_error(x, d, q, 8, (double)scale[0]) <= plain * 1.0001 + 1e-12);
+  for (int i = 0; i < 2; i++) guarded_free(&out[i]);
+  free_inputs(&inputs);
+  return 0;
+}
+
 /* ---- draws ---- */
 
 static void check_range(const struct kernel_entry *entry, uint64_t seed, const struct inputs *inputs) {
@@ -402,16 +467,18 @@ static struct kernel_call row_call(const struct kernel_entry *entry) {
 
 void kernel_list_row_ops(struct kernel_list *list) {
   static const struct kernel_family family = {check_row_op, row_call}, silu = {check_silu, row_call},
-                                    int8 = {check_int8, row_call}, draws = {check_draws, row_call};
+                                    int8 = {check_int8, row_call}, symmetric = {check_symmetric, row_call},
+                                    draws = {check_draws, row_call};
   const struct ommai_row_ops *before = NULL;
   for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
     const struct ommai_row_ops *ops = ommai_row_ops(level);
     if (ops == before || (int)ops->level != level) continue;
     for (int i = 0; i < OPERATIONS; i++) {
       bool is_int8 = i == OPERATION_quantise || i == OPERATION_dequantise;
-      bool is_draws = i >= OPERATION_find_range;
+      bool is_draws = i >= OPERATION_find_range, is_symmetric = !is_draws && i >= OPERATION_quantise_symmetric;
       kernel_list_add(list,
                       is_draws                  ? &draws
+                      : is_symmetric            ? &symmetric
                       : is_int8                 ? &int8
                       : i == OPERATION_silu_mul ? &silu
                                                 : &family,

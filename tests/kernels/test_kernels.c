@@ -56,20 +56,23 @@ static void run_entry(void **state) {
 /* The lists ascend by level within a type, every type has a scalar kernel, and the tiles are multiples of their steps. */
 static void lists_are_in_order(void **state) {
   (void)state;
-  for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-    assert_non_null(ommai_attention_tile_kernel_find(OMMAI_CPU_SCALAR, dtype));
+  const struct ommai_attention_types f32 = {OMMA_F32, OMMA_F32}, bf16 = {OMMA_BF16, OMMA_BF16}, f16 = {OMMA_F16, OMMA_F16};
+  const struct ommai_attention_types mixed = {OMMA_F32, OMMA_BF16}, all[] = {f32, bf16, f16, mixed};
+  for (int type = 0; type < 4; type++) {
+    assert_non_null(ommai_attention_tile_kernel_find(OMMAI_CPU_SCALAR, all[type]));
     enum ommai_cpu_level level = OMMAI_CPU_SCALAR;
     for (int i = 0; ommai_attention_tile_kernels[i]; i++) {
       const struct ommai_attention_tile_kernel *kernel = ommai_attention_tile_kernels[i];
-      if (kernel->dtype != (enum omma_dtype)dtype) continue;
+      if (memcmp(&kernel->types, &all[type], sizeof kernel->types) != 0) continue;
       assert_true(kernel->level >= level);
       assert_int_equal(kernel->rows % kernel->row_step, 0);
       level = kernel->level;
     }
   }
-  assert_non_null(ommai_attention_decode_kernel_find(OMMAI_CPU_SCALAR, OMMA_F32));
-  assert_non_null(ommai_attention_decode_kernel_find(OMMAI_CPU_SCALAR, OMMA_BF16));
-  assert_null(ommai_attention_decode_kernel_find(OMMAI_CPU_LEVELS - 1, OMMA_F16));
+  assert_non_null(ommai_attention_decode_kernel_find(OMMAI_CPU_SCALAR, f32));
+  assert_non_null(ommai_attention_decode_kernel_find(OMMAI_CPU_SCALAR, bf16));
+  assert_non_null(ommai_attention_decode_kernel_find(OMMAI_CPU_SCALAR, mixed));
+  assert_null(ommai_attention_decode_kernel_find(OMMAI_CPU_LEVELS - 1, f16));
 }
 
 /* A window's block fits where one of the tile kernel's would be. */
@@ -77,8 +80,8 @@ static void window_blocks_fit(void **state) {
   (void)state;
   for (int i = 0; ommai_attention_window_kernels[i]; i++) {
     const struct ommai_attention_tile_kernel *window = ommai_attention_window_kernels[i];
-    const struct ommai_attention_tile_kernel *tile = ommai_attention_tile_kernel_find(window->level, window->dtype);
-    assert_true(ommai_attention_window_kernel_find(window->level, window->dtype) == window);
+    const struct ommai_attention_tile_kernel *tile = ommai_attention_tile_kernel_find(window->level, window->types);
+    assert_true(ommai_attention_window_kernel_find(window->level, window->types) == window);
     assert_int_equal(window->rows % window->row_step, 0);
     for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim++) {
       assert_true(window->block_bytes(dim, 72) <= tile->block_bytes(dim, 72));
@@ -276,6 +279,7 @@ static void list_kernels(void) {
   kernel_list_row_ops(&tester.list);
   kernel_list_few_rows(&tester.list);
   kernel_list_f32_tiles(&tester.list);
+  kernel_list_integer(&tester.list);
   kernel_list_resample(&tester.list);
 }
 

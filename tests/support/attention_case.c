@@ -23,6 +23,10 @@ static float hashed_normal(uint64_t key) {
   return (float)((sum / 65535.0 - 2.0) * 1.7320508);
 }
 
+static enum omma_dtype type_of(const struct attention_case *problem, int tensor) {
+  return problem->bf16_kv && tensor != TENSOR_Q ? OMMA_BF16 : problem->dtype;
+}
+
 static float value_of(const struct attention_case *problem, uint32_t content, int tensor, int64_t position, int64_t head,
                       int64_t d) {
   uint64_t key =
@@ -37,8 +41,8 @@ static float value_of(const struct attention_case *problem, uint32_t content, in
     case VALUES_ALTERNATING: value = (position + d) % 2 ? -3.0f : 3.0f; break;
   }
   unsigned char rounded[4];
-  ommai_attention_store(rounded, 0, problem->dtype, value);
-  return ommai_attention_load(rounded, 0, problem->dtype);
+  ommai_attention_store(rounded, 0, type_of(problem, tensor), value);
+  return ommai_attention_load(rounded, 0, type_of(problem, tensor));
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
@@ -79,7 +83,7 @@ static void fill_rows(const struct attention_case *problem, const struct attenti
     for (int64_t head = 0; head < heads; head++) {
       for (int64_t d = 0; d < dim; d++) {
         float value = value_of(problem, segment->content, tensor, position + row, head, d);
-        ommai_attention_store(data, at + row * token_stride + head * head_stride + d, problem->dtype, value);
+        ommai_attention_store(data, at + row * token_stride + head * head_stride + d, type_of(problem, tensor), value);
       }
     }
   }
@@ -212,7 +216,8 @@ static void run_plan(const struct omma_attention_context *context, const struct 
                                      .cu_seqlens = memory->borders,
                                      .cu_seqlens_k = problem->paged ? NULL : memory->key_borders,
                                      .q_offsets = encoder ? NULL : memory->offsets,
-                                     .paged = problem->paged};
+                                     .paged = problem->paged,
+                                     .bf16_kv = problem->bf16_kv};
   struct omma_error error;
   struct omma_attention_plan *plan;
   assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
@@ -250,7 +255,7 @@ float *attention_case_run(const struct omma_attention_context *context, const st
                           .n_keys = key_row(problem, problem->n_segments)};
   size_t size = ommai_attention_element_size(problem->dtype);
   make_borders(problem, &memory);
-  make_keys(problem, &memory, size);
+  make_keys(problem, &memory, ommai_attention_element_size(type_of(problem, TENSOR_K)));
   make_queries(problem, &memory, size);
   run_plan(context, problem, &memory);
   float *found = collect(problem, &memory, size);

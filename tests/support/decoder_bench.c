@@ -10,7 +10,7 @@ struct decoder_bench decoder_bench_make(const struct ommai_decoder *decoder, con
   struct decoder_bench bench = {.decoder = decoder};
   struct omma_error error;
   assert_ok(
-      ommai_kv_cache_create(&decoder->config, decoder->dtype, sizes->n_pages, &ommai_default_allocator, &bench.cache, &error),
+      ommai_kv_cache_create(&decoder->config, decoder->kv_type, sizes->n_pages, &ommai_default_allocator, &bench.cache, &error),
       &error);
   assert_ok(ommai_team_create(n_threads, false, &ommai_default_allocator, &bench.team, &error), &error);
   bench.interface = ommai_team_interface(bench.team);

@@ -82,7 +82,7 @@ static struct ommai_linear_op *make_op(struct decoder_fixture *fixture, const st
 static struct ommai_linear *make_random(struct decoder_fixture *fixture, struct test_random *random, int64_t n_out, bool bias,
                                         struct ommai_linear_form form, enum omma_dtype compute) {
   const struct decoder_matrix *matrix = random_matrix(fixture, random, n_out, form.x_stride, bias);
-  const struct ommai_linear_source source = {matrix->weight, OMMA_F32, n_out, matrix->bias, OMMA_F32, false};
+  const struct ommai_linear_source source = {matrix->weight, OMMA_F32, n_out, matrix->bias, OMMA_F32, false, NULL, 0};
   return pack(fixture, &source, 1, form.x_stride, compute);
 }
 
@@ -124,9 +124,9 @@ static void make_heads(struct decoder_fixture *fixture, struct test_random *rand
   const struct decoder_matrix *all = random_matrix(fixture, random, config->n_heads * (nope + v), rank, false);
   for (int64_t h = 0; h < config->n_heads; h++) {
     const float *key = all->weight + h * (nope + v) * rank;
-    const struct ommai_linear_source both[2] = {{key + nope * rank, OMMA_F32, v, NULL, OMMA_F32, false},
-                                                {key, OMMA_F32, nope, NULL, OMMA_F32, false}};
-    const struct ommai_linear_source turned = {key, OMMA_F32, rank, NULL, OMMA_F32, true};
+    const struct ommai_linear_source both[2] = {{key + nope * rank, OMMA_F32, v, NULL, OMMA_F32, false, NULL, 0},
+                                                {key, OMMA_F32, nope, NULL, OMMA_F32, false, NULL, 0}};
+    const struct ommai_linear_source turned = {key, OMMA_F32, rank, NULL, OMMA_F32, true, NULL, 0};
     heads[h].expand.linear = pack(fixture, both, 2, rank, dtype);
     heads[h].expand.op = make_op(fixture, heads[h].expand.linear, ommai_latent_form_expand(config, dtype));
     heads[h].absorb = pack(fixture, &turned, 1, nope, dtype);
@@ -162,7 +162,7 @@ void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kin
   memset(fixture, 0, sizeof *fixture);
   struct ommai_decoder *decoder = &fixture->decoder;
   decoder->config = make_config(kind);
-  decoder->dtype = dtype;
+  decoder->dtype = decoder->kv_type = dtype;
   assert_ok(ommai_cpu_select(NULL, &level, &error), &error);
   assert_ok(omma_attention_context_create(NULL, &fixture->context, &error), &error);
   assert_ok(ommai_linear_engine_create(level, n_workers, &ommai_default_allocator, &decoder->linear_engine, &error), &error);
@@ -177,7 +177,7 @@ void decoder_fixture_make(struct decoder_fixture *fixture, enum decoder_kind kin
   for (int64_t i = 0; i < decoder->config.n_layers; i++) make_layer(fixture, &random, i);
   decoder->final_norm = random_vector(&random, DECODER_HIDDEN, 1, 0.2f);
   const struct decoder_matrix *head = random_matrix(fixture, &random, DECODER_VOCAB, DECODER_HIDDEN, false);
-  const struct ommai_linear_source source = {head->weight, OMMA_F32, DECODER_VOCAB, NULL, OMMA_F32, false};
+  const struct ommai_linear_source source = {head->weight, OMMA_F32, DECODER_VOCAB, NULL, OMMA_F32, false, NULL, 0};
   decoder->lm_head = pack(fixture, &source, 1, DECODER_HIDDEN, dtype);
 }
 

@@ -118,7 +118,7 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n
   tower->blocks = ommai_allocate(&ommai_default_allocator, (size_t)config->depth, sizeof *tower->blocks);
   make_linear(&random, tower, format, h, ommai_vision_patch_dim(config), ommai_vision_form_patch_embed(config),
               &tower->patch_embed);
-  if (type == FIXTURE_INT8 && ommai_linear_has_format(tower->linear_engine, OMMAI_FORMAT_INT8)) format = OMMAI_FORMAT_INT8;
+  if (type == FIXTURE_INT8) format = OMMAI_FORMAT_INT8;
   if (config->positions) {
     tower->position_table = random_vector(&random, config->position_rows * config->position_columns * h, 0, 1);
   }

@@ -18,7 +18,7 @@ struct fixture_tower {
   struct ommai_patch_spec patches;
 };
 
-/* What a tower computes in; int8 is bf16 where the CPU has no VNNI. */
+/* What a tower computes in. */
 enum { FIXTURE_F32, FIXTURE_BF16, FIXTURE_INT8, FIXTURE_TYPES };
 
 /* For runs on at most n_workers workers. */

@@ -50,6 +50,8 @@ static void check(const struct omma_attention_context *context, const struct att
   free(found);
 }
 
+/* The types of the causal and decode forms: f32, bf16, f32 beside keys and values in bf16. */
+enum { DECODER_TYPES = 3 };
 static struct attention_case base_case(enum omma_attention_form form, enum omma_dtype dtype, int32_t head_dim,
                                        const struct attention_segment *segments, int64_t n_segments) {
   return (struct attention_case){.form = form,
@@ -60,6 +62,13 @@ static struct attention_case base_case(enum omma_attention_form form, enum omma_
                                  .v_head_dim = head_dim,
                                  .n_segments = n_segments,
                                  .segments = segments};
+}
+
+static struct attention_case decoder_case(enum omma_attention_form form, int types, int32_t head_dim,
+                                          const struct attention_segment *segments, int64_t n_segments) {
+  struct attention_case problem = base_case(form, types == OMMA_BF16 ? OMMA_BF16 : OMMA_F32, head_dim, segments, n_segments);
+  problem.bf16_kv = types == 2;
+  return problem;
 }
 
 /* Lengths around the tiles and blocks of all kernels, in one packed run. */
@@ -131,9 +140,9 @@ static void encoder_head_dims(const struct omma_attention_context *context) {
 static void decoder_head_dims(const struct omma_attention_context *context) {
   const struct attention_segment rows = {3, 70, 4, false};
   for (int form = OMMA_ATTENTION_CAUSAL; form <= OMMA_ATTENTION_DECODE; form++) {
-    for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+    for (int types = 0; types < DECODER_TYPES; types++) {
       for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += test_small() ? 41 : 1) {
-        struct attention_case problem = base_case(form, dtype, dim, &rows, 1);
+        struct attention_case problem = decoder_case(form, types, dim, &rows, 1);
         problem.n_heads = 2, problem.n_kv_heads = 1;
         problem.paged = dim % 2;
         check(context, &problem, 3);
@@ -193,9 +202,9 @@ static void decode_lengths(const struct omma_attention_context *context) {
                                                {1, 65, 4, false},  {0, 5, 5, false},    {1, 512, 6, false},
                                                {1, 513, 7, false}, {3, 1025, 8, false}, {5, 5, 9, false}};
   static const int32_t dims[] = {3, 64, 72, 128, 256};
-  for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+  for (int types = 0; types < DECODER_TYPES; types++) {
     for (size_t i = 0; i < (test_small() ? 2 : sizeof dims / sizeof *dims); i++) {
-      struct attention_case problem = base_case(OMMA_ATTENTION_DECODE, dtype, dims[i], segments, 9);
+      struct attention_case problem = decoder_case(OMMA_ATTENTION_DECODE, types, dims[i], segments, 9);
       problem.n_heads = 4;
       check(context, &problem, 4);
       problem.paged = true;
@@ -210,9 +219,9 @@ static void decode_lengths(const struct omma_attention_context *context) {
 static void decode_shares_wide_keys(const struct omma_attention_context *context) {
   const struct attention_segment segments[] = {{1, 1, 1, false}, {1, 130, 2, false}, {2, 577, 3, false}};
   static const int32_t dims[][2] = {{576, 512}, {300, 257}, {OMMA_ATTENTION_MAX_DECODE_HEAD_DIM, 1000}};
-  for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+  for (int types = 0; types < DECODER_TYPES; types++) {
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-      struct attention_case problem = base_case(OMMA_ATTENTION_DECODE, dtype, dims[i][0], segments, 3);
+      struct attention_case problem = decoder_case(OMMA_ATTENTION_DECODE, types, dims[i][0], segments, 3);
       problem.v_head_dim = dims[i][1];
       problem.scale = 0.02f;
       problem.n_heads = 6;
@@ -288,9 +297,9 @@ static void packing_teams_and_slices(const struct omma_attention_context *contex
 static void chunked_prefill(const struct omma_attention_context *context) {
   enum { LENGTH = 333 };
   static const int64_t chunks[] = {1, 7, 48, 64, 100};
-  for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+  for (int types = 0; types < DECODER_TYPES; types++) {
     const struct attention_segment whole = {LENGTH, LENGTH, 77, false};
-    struct attention_case problem = base_case(OMMA_ATTENTION_CAUSAL, dtype, 72, &whole, 1);
+    struct attention_case problem = decoder_case(OMMA_ATTENTION_CAUSAL, types, 72, &whole, 1);
     problem.n_heads = 4;
     int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;
     float *expected = attention_case_run(context, &problem);
@@ -311,9 +320,9 @@ static void chunked_prefill(const struct omma_attention_context *context) {
 
 /* A row decoded with others of its sequence has the bits of the row decoded alone. */
 static void decode_row_by_row(const struct omma_attention_context *context) {
-  for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
+  for (int types = 0; types < DECODER_TYPES; types++) {
     const struct attention_segment rows = {4, 514, 5, false};
-    struct attention_case problem = base_case(OMMA_ATTENTION_DECODE, dtype, 64, &rows, 1);
+    struct attention_case problem = decoder_case(OMMA_ATTENTION_DECODE, types, 64, &rows, 1);
     problem.paged = true;
     float *together = attention_case_run(context, &problem);
     int64_t width = (int64_t)problem.n_heads * problem.v_head_dim;

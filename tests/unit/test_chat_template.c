@@ -323,7 +323,9 @@ static void write_template(const char *folder, const char *name, const char *tex
 static struct ommai_chat_choice read_folder(const char *folder) {
   struct ommai_chat_choice choice;
   struct omma_error error;
-  assert_ok(ommai_chat_template_read(folder, &ommai_default_allocator, &ommai_family_qwen3_vl, &choice, &error), &error);
+  assert_ok(ommai_chat_template_read(&(struct ommai_documents){.directory = folder}, &ommai_default_allocator,
+                                     &ommai_family_qwen3_vl, &choice, &error),
+            &error);
   return choice;
 }
 
@@ -359,15 +361,16 @@ static void what_is_no_file_is_not_missing(void **state) {
       if (kind == 0) assert_int_equal(mkdir(path, 0700), 0);
       if (kind == 1) assert_int_equal(mkfifo(path, 0600), 0);
       if (kind == 2) assert_int_equal(symlink("nowhere", path), 0);
-      assert_fails(
-          ommai_chat_template_read(test->folder, &ommai_default_allocator, &ommai_family_qwen3_vl, &choice, &test->error),
-          OMMA_ERROR_IO, names[i], &test->error);
+      assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, &ommai_default_allocator,
+                                            &ommai_family_qwen3_vl, &choice, &test->error),
+                   OMMA_ERROR_IO, names[i], &test->error);
       if (kind == 0) assert_int_equal(rmdir(path), 0);
       if (kind > 0) assert_int_equal(unlink(path), 0);
     }
   }
   write_template(test->folder, "chat_template.json", "{}");
-  assert_fails(ommai_chat_template_read(test->folder, &ommai_default_allocator, &ommai_family_qwen3_vl, &choice, &test->error),
+  assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, &ommai_default_allocator,
+                                        &ommai_family_qwen3_vl, &choice, &test->error),
                OMMA_ERROR_FORMAT, "key \"chat_template\" is missing", &test->error);
 }
 

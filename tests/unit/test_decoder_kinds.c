@@ -76,11 +76,40 @@ static void company_does_not_change_a_bit(void **state) {
   for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_company(&fixtures[f].decoder, &sizes, prompt);
 }
 
+/* f32 layers over a KV cache in bf16. */
+static struct ommai_decoder with_bf16_cache(int kind) {
+  struct ommai_decoder decoder = fixtures[2 * kind].decoder;
+  decoder.kv_type = OMMA_BF16;
+  return decoder;
+}
+
+static void a_bf16_cache_beside_f32_layers_keeps_every_promise(void **state) {
+  (void)state;
+  const int32_t pages[5] = {3, 1, 7, 2, 4};
+  for (int kind = 0; kind < DECODER_KINDS; kind++) {
+    const struct ommai_decoder decoder = with_bf16_cache(kind);
+    decoder_bench_check_cutting(&decoder, &sizes, prompt);
+    decoder_bench_check_company(&decoder, &sizes, prompt);
+    struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 2);
+    float last[DECODER_HIDDEN], logits[DECODER_VOCAB];
+    double expected[DECODER_VOCAB];
+    decoder_bench_prefill(&bench, pages, prompt, 257, 128, 5, last);
+    const struct ommai_decode_row row = decoder_bench_row(prompt[257], 257, pages);
+    decoder_bench_decode(&bench, &row, 1, logits);
+    decoder_fixture_oracle(&fixtures[2 * kind], prompt, 258, expected);
+    double error = distance(logits, expected);
+    if (!(error > 1e-5 && error < 1e-2)) fail_msg("kind %d: distance %g", kind, error);
+    assert_int_equal(bench.cache->dtype, OMMA_BF16);
+    decoder_bench_free(&bench);
+  }
+}
+
 static void small_workspaces_are_refused(void **state) {
   (void)state;
   const int32_t pages[5] = {0, 1, 2, 3, 4};
-  for (int kind = 0; kind < DECODER_KINDS; kind++) {
-    struct decoder_bench bench = decoder_bench_make(&fixtures[2 * kind].decoder, &sizes, 1);
+  for (int kind = 0; kind < 2 * DECODER_KINDS; kind++) {
+    const struct ommai_decoder decoder = kind % 2 ? with_bf16_cache(kind / 2) : fixtures[kind].decoder;
+    struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 1);
     struct ommai_prompt_row rows[N_TOKENS] = {{0}};
     const struct ommai_decode_row row = decoder_bench_row(1, 0, pages);
     struct ommai_prefill *run;
@@ -127,9 +156,9 @@ static void failed_allocations_leave_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(logits_match_double_precision),    cmocka_unit_test(cutting_does_not_change_a_bit),
-      cmocka_unit_test(company_does_not_change_a_bit),    cmocka_unit_test(small_workspaces_are_refused),
-      cmocka_unit_test(failed_allocations_leave_nothing),
+      cmocka_unit_test(logits_match_double_precision), cmocka_unit_test(cutting_does_not_change_a_bit),
+      cmocka_unit_test(company_does_not_change_a_bit), cmocka_unit_test(a_bf16_cache_beside_f32_layers_keeps_every_promise),
+      cmocka_unit_test(small_workspaces_are_refused),  cmocka_unit_test(failed_allocations_leave_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -58,7 +58,7 @@ static void problem_make(struct problem *p, int64_t n_in, int64_t n_out, enum om
   float scale = 2.0f / sqrtf((float)n_in);
   for (int64_t i = 0; i < n_in * n_out; i++) p->w[i] = scale * test_random_normal(&random);
   for (int64_t n = 0; bias && n < n_out; n++) p->b[n] = test_random_normal(&random);
-  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false};
+  struct ommai_linear_source source = {p->w, OMMA_F32, n_out, bias ? p->b : NULL, OMMA_F32, false, NULL, 0};
   const struct ommai_linear_spec spec = dense(n_in, compute);
   assert_ok(ommai_linear_create(engine, &spec, &source, 1, &p->linear, &error), &error);
   for (int64_t i = 0; i < n_in * n_out; i++)
@@ -479,8 +479,10 @@ static void sources_stack(void **state) {
         if (s == 2) memcpy(weight + 4 * (i % N_IN * n_out[s] + i / N_IN), &value, 4); /* transposed */
         if (s == 1) p.w[row * N_IN + i] = rounded(ommai_f16_to_f32(f16), OMMA_BF16);
       }
-      sources[s] = (struct ommai_linear_source){
-          weight, (enum omma_dtype[]){OMMA_BF16, OMMA_F16, OMMA_F32}[s], n_out[s], s == 1 ? NULL : p.b + row, OMMA_F32, s == 2};
+      sources[s] = (struct ommai_linear_source){weight,   (enum omma_dtype[]){OMMA_BF16, OMMA_F16, OMMA_F32}[s],
+                                                n_out[s], s == 1 ? NULL : p.b + row,
+                                                OMMA_F32, s == 2,
+                                                NULL,     0};
       if (s == 1) p.b[row] = 0;
     }
     ommai_linear_destroy(p.linear);
@@ -496,6 +498,40 @@ static void sources_stack(void **state) {
   }
 }
 
+/* A stored matrix whose values are an array's. */
+struct stored_array {
+  const float *values;
+  int64_t n_in;
+};
+
+static void stored_values(const void *context, int64_t output, int64_t first, int64_t n, float *out) {
+  const struct stored_array *array = context;
+  memcpy(out, array->values + output * array->n_in + first, (size_t)n * sizeof *out);
+}
+
+static void stored_matrices_pack_as_their_values(void **state) {
+  (void)state;
+  set_gaps(false);
+  enum { N_IN = 97, N_OUT = 130, SKIPPED = 3 };
+  for (int compute = 0; compute < 2; compute++) {
+    struct problem p;
+    struct omma_error error;
+    problem_make(&p, N_IN, N_OUT, compute ? OMMA_BF16 : OMMA_F32, true);
+    float *above = calloc((N_OUT + SKIPPED) * N_IN, sizeof *above);
+    memcpy(above + SKIPPED * N_IN, p.w, sizeof *above * N_OUT * N_IN);
+    const struct stored_array array = {above, N_IN};
+    const struct ommai_stored_matrix stored = {.context = &array, .values = stored_values};
+    const struct ommai_linear_source source = {
+        .n_out = N_OUT, .bias = p.b, .bias_type = OMMA_F32, .stored = &stored, .first_output = SKIPPED};
+    ommai_linear_destroy(p.linear);
+    const struct ommai_linear_spec spec = dense(N_IN, p.compute);
+    assert_ok(ommai_linear_create(engine, &spec, &source, 1, &p.linear, &error), &error);
+    check_form(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
+    free(above);
+    problem_free(&p);
+  }
+}
+
 static void bad_calls_are_refused(void **state) {
   (void)state;
   set_gaps(false);
@@ -503,7 +539,7 @@ static void bad_calls_are_refused(void **state) {
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
   struct ommai_linear_engine *other;
-  struct ommai_linear_source source = {&error, OMMA_F32, 0, NULL, OMMA_F32, false};
+  struct ommai_linear_source source = {&error, OMMA_F32, 0, NULL, OMMA_F32, false, NULL, 0};
   assert_fails(ommai_linear_engine_create(level, 0, &allocator.interface, &other, &error), OMMA_ERROR_ARGUMENT, "0 workers",
                &error);
   struct ommai_linear_spec spec = dense(4, OMMA_F32);
@@ -555,7 +591,7 @@ static void bad_calls_are_refused(void **state) {
 /* Engine, layer and op in one go, with an allocator that fails. */
 static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
   static const float weight[20 * 10], bias[10];
-  struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32, false};
+  struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32, false, NULL, 0};
   const struct ommai_linear_spec spec = dense(20, OMMA_BF16);
   struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
   struct ommai_linear_engine *made = NULL;
@@ -611,6 +647,7 @@ static int run_level(const char *name) {
       cmocka_unit_test(few_rows_agree_with_double_precision),
       cmocka_unit_test(few_rows_keep_their_bits),
       cmocka_unit_test(sources_stack),
+      cmocka_unit_test(stored_matrices_pack_as_their_values),
       cmocka_unit_test(bad_calls_are_refused),
       cmocka_unit_test(every_failed_allocation_is_reported),
   };

@@ -149,7 +149,7 @@ static void facts_are_those_of_the_files(void **state) {
   omma_model_close(bare);
 }
 
-/* Parameters are the same, their bytes fewer; the language model has no int8, nor has a level without VNNI. */
+/* Parameters are the same, their bytes fewer; the language model has no int8. */
 static void int8_is_for_the_tower(void **state) {
   (void)state;
   char path[1024];
@@ -158,16 +158,11 @@ static void int8_is_for_the_tower(void **state) {
   struct omma_model_info info[2];
   struct omma_model_options options = {.config_only = true, .weights = OMMA_WEIGHTS_INT8};
   golden_path("qwen3_vl_tied", NULL, path, sizeof path);
-  assert_fails(omma_model_open(path, &options, &model, &error), OMMA_ERROR_UNSUPPORTED, "int8 is for the vision tower only",
-               &error);
+  assert_fails(omma_model_open(path, &options, &model, &error), OMMA_ERROR_UNSUPPORTED,
+               "int8 is for the vision tower (vision_weights), and for the language model by quantization", &error);
   for (int i = 0; i < 2; i++) {
     options = (struct omma_model_options){.config_only = true, .vision_weights = i ? OMMA_WEIGHTS_INT8 : OMMA_WEIGHTS_F32};
-    enum omma_status status = omma_model_open(path, &options, &model, &error);
-    if (i && status != OMMA_OK) {
-      assert_fails(status, OMMA_ERROR_UNSUPPORTED, "int8 needs AVX-512 VNNI", &error);
-      skip_because("%s", error.message);
-    }
-    assert_ok(status, &error);
+    assert_ok(omma_model_open(path, &options, &model, &error), &error);
     omma_model_get_info(model, &info[i]);
     assert_string_equal(info[i].vision_weights, i ? "int8" : "f32");
     omma_model_close(model);
@@ -237,6 +232,85 @@ static void weights_are_kept_as_stored(void **state) {
     }
     assert_int_equal(info[0].weight_bytes, info[1].weight_bytes);
   }
+}
+
+/* What a quantised model says of itself before it has weights holds afterwards. */
+static void quantised_models_are_known_before_their_weights(void **state) {
+  (void)state;
+  static const struct {
+    const char *method, *kept;
+    int64_t group;
+  } methods[] = {{"none", "bf16", 0}, {"int8", "int8", 0}, {"int4", "int4", OMMA_INT4_GROUP}, {"int4-g128", "int4", 128}};
+  for (size_t m = 0; golden_models[m]; m++) {
+    int64_t before = INT64_MAX;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+      struct omma_model_info info[2];
+      struct omma_text_plan plan[2];
+      struct omma_error error;
+      for (int config_only = 0; config_only <= 1; config_only++) {
+        const struct omma_model_options options = {.quantization = methods[i].method, .config_only = config_only};
+        struct omma_model *model = fixture_model(golden_models[m], &options);
+        omma_model_get_info(model, &info[config_only]);
+        assert_ok(omma_model_plan_text(model, 1, &plan[config_only], &error), &error);
+        assert_true(strcmp(info[config_only].kept_weights, methods[i].kept) == 0 || i == 0);
+        assert_int_equal(info[config_only].kept_group, methods[i].group);
+        omma_model_close(model);
+      }
+      assert_true(i == 0 || info[0].weight_bytes == info[1].weight_bytes);
+      assert_true(i == 0 || plan[0].step_weight_bytes == plan[1].step_weight_bytes);
+      assert_true(plan[0].step_weight_bytes <= before);
+      before = plan[0].step_weight_bytes;
+    }
+  }
+}
+
+static void unknown_methods_are_refused(void **state) {
+  (void)state;
+  char path[1024];
+  struct omma_error error;
+  struct omma_model *model;
+  const struct omma_model_options options = {.config_only = true, .quantization = "bitsandbytes"};
+  golden_path("qwen3_vl_tied", NULL, path, sizeof path);
+  assert_fails(omma_model_open(path, &options, &model, &error), OMMA_ERROR_ARGUMENT, "no such method: bitsandbytes", &error);
+  assert_string_equal(error.field, "quantization");
+}
+
+/* The KV cache is bf16 at every CPU level unless f32 was named, for the arithmetic or for it. */
+static void keys_and_values_are_kept_as_asked(void **state) {
+  (void)state;
+  static const struct {
+    enum omma_weight_type weights;
+    enum omma_kv_cache_type kv_cache;
+    const char *kept; /* NULL: refused */
+  } cases[] = {{OMMA_WEIGHTS_AUTO, OMMA_KV_CACHE_AUTO, "bf16"}, {OMMA_WEIGHTS_F32, OMMA_KV_CACHE_AUTO, "f32"},
+               {OMMA_WEIGHTS_BF16, OMMA_KV_CACHE_AUTO, "bf16"}, {OMMA_WEIGHTS_F32, OMMA_KV_CACHE_F32, "f32"},
+               {OMMA_WEIGHTS_F32, OMMA_KV_CACHE_BF16, "bf16"},  {OMMA_WEIGHTS_BF16, OMMA_KV_CACHE_F32, NULL}};
+  char path[1024];
+  struct omma_error error;
+  struct omma_model *model;
+  golden_path("qwen3_vl_tied", NULL, path, sizeof path);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct omma_model_options options = {
+        .config_only = true, .n_threads = 1, .weights = cases[i].weights, .kv_cache = cases[i].kv_cache};
+    enum omma_status status = omma_model_open(path, &options, &model, &error);
+    if (!cases[i].kept) {
+      assert_fails(status, OMMA_ERROR_UNSUPPORTED, "keys and values are bf16 where the language model computes in bf16",
+                   &error);
+      assert_string_equal(error.field, "kv_cache");
+      continue;
+    }
+    struct omma_model_info info;
+    struct omma_text_plan plan;
+    assert_ok(status, &error);
+    omma_model_get_info(model, &info);
+    assert_string_equal(info.kv_cache, cases[i].kept);
+    assert_ok(omma_model_plan_text(model, 1, &plan, &error), &error);
+    int64_t element = strcmp(cases[i].kept, "bf16") == 0 ? 2 : 4;
+    assert_int_equal(plan.step_kv_bytes, 2 * info.n_layers * info.n_kv_heads * info.head_dim * element);
+    omma_model_close(model);
+  }
+  const struct omma_model_options wrong = {.config_only = true, .kv_cache = (enum omma_kv_cache_type)9};
+  assert_fails(omma_model_open(path, &wrong, &model, &error), OMMA_ERROR_ARGUMENT, "kv_cache: no such type: 9", &error);
 }
 
 /* Elements of matrices that a token goes through, by hand from the checkpoints' config.json. */
@@ -356,6 +430,9 @@ int main(void) {
       cmocka_unit_test(progress_counts_to_the_end),
       cmocka_unit_test(kernels_are_described_and_tested),
       cmocka_unit_test(weights_are_kept_as_stored),
+      cmocka_unit_test(quantised_models_are_known_before_their_weights),
+      cmocka_unit_test(unknown_methods_are_refused),
+      cmocka_unit_test(keys_and_values_are_kept_as_asked),
       cmocka_unit_test(work_is_that_of_the_shapes),
       cmocka_unit_test(text_goes_there_and_back),
       cmocka_unit_test(tensors_are_saved_as_they_are),

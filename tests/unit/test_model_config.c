@@ -16,7 +16,8 @@
 
 static enum omma_status read_folder(const char *folder, struct ommai_model_config *config, struct omma_error *error) {
   const struct ommai_family *family;
-  return ommai_model_config_read(folder, false, &ommai_default_allocator, &family, config, error);
+  return ommai_model_config_read(&(struct ommai_documents){.directory = folder}, false, &ommai_default_allocator, &family,
+                                 config, error);
 }
 
 static void golden_config(const char *model, struct ommai_model_config *config) {
@@ -140,14 +141,6 @@ static const struct change refused[] = {
     {CONFIG, "text_config.rope_parameters",
      "{\"rope_type\": \"yarn\", \"factor\": 2, \"truncate\": 1, \"mrope_section\": [6, 5, 5]}", FORMAT,
      "expected true or false"},
-    {CONFIG, "quantization_config", "{\"quant_method\": \"awq\", \"bits\": 4}", UNSUPPORTED,
-     "quantization_config: awq is not supported; take the checkpoint that it was made from"},
-    {CONFIG, "text_config.quantization_config", "{\"quant_method\": \"gptq\"}", UNSUPPORTED,
-     "text_config: quantization_config: gptq is not supported"},
-    {CONFIG, "vision_config.quantization_config", "{}", UNSUPPORTED, "a method without a name is not supported"},
-    {CONFIG, "compression_config", "{\"quant_method\": \"compressed-tensors\"}", UNSUPPORTED,
-     "compressed-tensors is not supported"},
-    {CONFIG, "quantization_config", "4", FORMAT, "expected an object, found an integer"},
     {CONFIG, "text_config.rope_parameters.rope_theta", "1", FORMAT, "expected more than 1, found 1"},
     {CONFIG, "text_config.rope_parameters.rope_theta", "-5e6", FORMAT, "found -5e+06"},
     {CONFIG, "text_config.rope_parameters.mrope_section", NULL, FORMAT, "sums to 64, not to head_dim / 2 = 16"},
@@ -252,7 +245,6 @@ static void wrong_keys_are_refused_by_name(void **state) {
 }
 
 static const struct change accepted[] = {
-    {CONFIG, "quantization_config", "null", OMMA_OK, ""},
     {CONFIG, "text_config.use_sliding_window", "true", OMMA_OK, ""}, /* from layer 80 on */
     {CONFIG, "text_config.rope_scaling", "{}", OMMA_OK, ""},
     {CONFIG, "vision_config.depth", NULL, OMMA_OK, ""},
@@ -607,7 +599,9 @@ static void the_tokenizers_eos_ends_answers_too(void **state) {
   assert_true(ommai_tokenizer_find(tokenizer, "<|im_end|>", &end) && ommai_tokenizer_find(tokenizer, "<|endoftext|>", &other));
   struct ommai_generation_config g = {0};
   fixture_copy_config("qwen3_vl_tied", folder); /* without tokenizer_config.json */
-  assert_ok(ommai_generation_config_add_eos(folder, &ommai_default_allocator, tokenizer, &g, &error), &error);
+  assert_ok(ommai_generation_config_add_eos(&(struct ommai_documents){.directory = folder}, &ommai_default_allocator, tokenizer,
+                                            &g, &error),
+            &error);
   assert_int_equal(g.n_stop_tokens, 0);
   static const char *const texts[] = {"{\"eos_token\": \"<|im_end|>\"}", "{\"eos_token\": {\"content\": \"<|im_end|>\"}}",
                                       "{\"eos_token\": \"no such\"}", "{\"eos_token\": 3}", "{\"eos_token\": null}"};
@@ -615,14 +609,17 @@ static void the_tokenizers_eos_ends_answers_too(void **state) {
     g = (struct ommai_generation_config){.n_stop_tokens = 1, .stop_tokens = {other}};
     write_text(folder, "tokenizer_config.json", texts[i]);
     for (int twice = 0; twice < 2; twice++) {
-      assert_ok(ommai_generation_config_add_eos(folder, &ommai_default_allocator, tokenizer, &g, &error), &error);
+      assert_ok(ommai_generation_config_add_eos(&(struct ommai_documents){.directory = folder}, &ommai_default_allocator,
+                                                tokenizer, &g, &error),
+                &error);
       assert_int_equal(g.n_stop_tokens, i < 2 ? 2 : 1);
       assert_int_equal(g.stop_tokens[g.n_stop_tokens - 1], i < 2 ? end : other);
     }
   }
   write_text(folder, "tokenizer_config.json", "{");
-  assert_fails(ommai_generation_config_add_eos(folder, &ommai_default_allocator, tokenizer, &g, &error), OMMA_ERROR_FORMAT,
-               "tokenizer_config.json", &error);
+  assert_fails(ommai_generation_config_add_eos(&(struct ommai_documents){.directory = folder}, &ommai_default_allocator,
+                                               tokenizer, &g, &error),
+               OMMA_ERROR_FORMAT, "tokenizer_config.json", &error);
   test_folder_remove(folder);
   ommai_tokenizer_destroy(tokenizer);
 }

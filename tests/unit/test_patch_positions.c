@@ -170,7 +170,9 @@ static void angles_equal_the_official_ones(void **state) {
     struct ommai_model_config config;
     const struct ommai_family *family;
     golden_path(golden_models[m], NULL, path, sizeof path);
-    assert_ok(ommai_model_config_read(path, false, &ommai_default_allocator, &family, &config, &error), &error);
+    assert_ok(ommai_model_config_read(&(struct ommai_documents){.directory = path}, false, &ommai_default_allocator, &family,
+                                      &config, &error),
+              &error);
     int64_t n, *grid = golden_i64(&c, "image.0.grid_thw", NULL);
     float *cosine = golden_f32(&c, "vision.rotary_cos", &n), *sine = golden_f32(&c, "vision.rotary_sin", NULL);
     int64_t n_patches = grid[1] * grid[2], head_dim = n / golden_stored_rows(&c, n_patches), quarter = head_dim / 4;

@@ -226,7 +226,8 @@ static void videos_are_encoded_once(void **state) {
 
 static enum omma_status read_folder(const char *folder, struct ommai_model_config *config, struct omma_error *error) {
   const struct ommai_family *family;
-  return ommai_model_config_read(folder, false, &ommai_default_allocator, &family, config, error);
+  return ommai_model_config_read(&(struct ommai_documents){.directory = folder}, false, &ommai_default_allocator, &family,
+                                 config, error);
 }
 
 static void limits_come_from_their_file(void **state) {

@@ -1,7 +1,8 @@
-/* Decode kernels in f32 for NEON: f32, and bf16 widened when loaded. */
+/* Decode kernels in f32 for NEON: f32 and bf16, which is widened when loaded, and f32 queries beside bf16 keys. */
 #include "kernels/arm/lanes_neon.h"
 
 #include "kernels/attention_decode_lanes.h"
 
-DECODE_KERNEL(f32, F32, NEON, neon);
-DECODE_KERNEL(bf16, BF16, NEON, neon);
+DECODE_KERNEL(f32, F32, F32, NEON, neon);
+DECODE_KERNEL(f32_bf16, F32, BF16, NEON, neon);
+DECODE_KERNEL(bf16, BF16, BF16, NEON, neon);

@@ -43,3 +43,4 @@ OMMAI_INLINE void multiply(vec acc[GROUP][MAX_NV], const float *a, const float *
 TILE_KERNEL(f32, F32, 12, NEON, neon);
 TILE_KERNEL(bf16, BF16, 12, NEON, neon);
 TILE_KERNEL(f16, F16, 12, NEON, neon);
+TILE_KERNEL_F32_BF16(12, NEON, neon);

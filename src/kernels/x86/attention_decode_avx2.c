@@ -1,7 +1,8 @@
-/* Decode kernels in f32 for AVX2: f32, and bf16 widened when loaded. */
+/* Decode kernels in f32 for AVX2: f32 and bf16, which is widened when loaded, and f32 queries beside bf16 keys. */
 #include "kernels/x86/lanes_avx2.h"
 
 #include "kernels/attention_decode_lanes.h"
 
-DECODE_KERNEL(f32, F32, AVX2, avx2);
-DECODE_KERNEL(bf16, BF16, AVX2, avx2);
+DECODE_KERNEL(f32, F32, F32, AVX2, avx2);
+DECODE_KERNEL(f32_bf16, F32, BF16, AVX2, avx2);
+DECODE_KERNEL(bf16, BF16, BF16, AVX2, avx2);

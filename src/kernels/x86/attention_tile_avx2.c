@@ -38,3 +38,4 @@ OMMAI_INLINE void multiply(vec acc[GROUP][MAX_NV], const float *a, const float *
 TILE_KERNEL(f32, F32, 24, AVX2, avx2);
 TILE_KERNEL(bf16, BF16, 24, AVX2, avx2);
 TILE_KERNEL(f16, F16, 24, AVX2, avx2);
+TILE_KERNEL_F32_BF16(24, AVX2, avx2);

@@ -68,3 +68,4 @@ OMMAI_INLINE __m512 make_weights(const float *scores, uint32_t *weights, int64_t
 TILE_KERNEL(f32, F32, AVX512, avx512);
 TILE_KERNEL(bf16, BF16, AVX512, avx512);
 TILE_KERNEL(f16, F16, AVX512, avx512);
+TILE_KERNEL_F32_BF16(AVX512, avx512);

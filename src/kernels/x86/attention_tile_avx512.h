@@ -358,29 +358,35 @@ OMMAI_INLINE void attend_rows(const struct ommai_attention_tile *tile, int nv, e
   write_rows(tile, sums, softmax.sum, nv, dtype);
 }
 
-/* One function per number of registers, then the choice among them. */
-#define TILE_KERNEL(type, TYPE, LEVEL, suffix)                                                                     \
-  static void pack_##type(const struct ommai_attention_pack *job) { pack_block(job, OMMA_##TYPE); }                \
-  static void attend_##type##_16(const struct ommai_attention_tile *tile) { attend_rows(tile, 1, OMMA_##TYPE); }   \
-  static void attend_##type##_32(const struct ommai_attention_tile *tile) { attend_rows(tile, 2, OMMA_##TYPE); }   \
-  static void attend_##type##_48(const struct ommai_attention_tile *tile) { attend_rows(tile, 3, OMMA_##TYPE); }   \
-  static void attend_##type(const struct ommai_attention_tile *tile) {                                             \
-    if (tile->n_rows <= LANES) {                                                                                   \
-      attend_##type##_16(tile);                                                                                    \
-    } else if (tile->n_rows <= 2 * LANES) {                                                                        \
-      attend_##type##_32(tile);                                                                                    \
-    } else {                                                                                                       \
-      attend_##type##_48(tile);                                                                                    \
-    }                                                                                                              \
-  }                                                                                                                \
-  const struct ommai_attention_tile_kernel ommai_attention_tile_##type##_##suffix = {"tile_" #type "_48_" #suffix, \
+#define TILE_OBJECT(name, Q, KV, LEVEL, suffix, pack, attend)                                                      \
+  const struct ommai_attention_tile_kernel ommai_attention_tile_##name##_##suffix = {"tile_" #name "_48_" #suffix, \
                                                                                      OMMAI_CPU_##LEVEL,            \
-                                                                                     OMMA_##TYPE,                  \
+                                                                                     {OMMA_##Q, OMMA_##KV},        \
                                                                                      MAX_NV * LANES,               \
                                                                                      LANES,                        \
                                                                                      block_bytes,                  \
                                                                                      scratch_bytes,                \
-                                                                                     pack_##type,                  \
-                                                                                     attend_##type}
+                                                                                     pack,                         \
+                                                                                     attend}
+
+/* One function per number of registers, then the choice among them. */
+#define TILE_KERNEL(type, TYPE, LEVEL, suffix)                                                                   \
+  static void pack_##type(const struct ommai_attention_pack *job) { pack_block(job, OMMA_##TYPE); }              \
+  static void attend_##type##_16(const struct ommai_attention_tile *tile) { attend_rows(tile, 1, OMMA_##TYPE); } \
+  static void attend_##type##_32(const struct ommai_attention_tile *tile) { attend_rows(tile, 2, OMMA_##TYPE); } \
+  static void attend_##type##_48(const struct ommai_attention_tile *tile) { attend_rows(tile, 3, OMMA_##TYPE); } \
+  static void attend_##type(const struct ommai_attention_tile *tile) {                                           \
+    if (tile->n_rows <= LANES) {                                                                                 \
+      attend_##type##_16(tile);                                                                                  \
+    } else if (tile->n_rows <= 2 * LANES) {                                                                      \
+      attend_##type##_32(tile);                                                                                  \
+    } else {                                                                                                     \
+      attend_##type##_48(tile);                                                                                  \
+    }                                                                                                            \
+  }                                                                                                              \
+  TILE_OBJECT(type, TYPE, TYPE, LEVEL, suffix, pack_##type, attend_##type)
+
+/* After those of both types: f32 queries attend to bf16 keys and values, which are packed as f32. */
+#define TILE_KERNEL_F32_BF16(LEVEL, suffix) TILE_OBJECT(f32_bf16, F32, BF16, LEVEL, suffix, pack_bf16, attend_f32)
 
 #endif

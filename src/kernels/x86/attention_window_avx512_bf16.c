@@ -322,5 +322,12 @@ static void attend(const struct ommai_attention_tile *tile) {
   finish_all(tile, tile->scratch);
 }
 
-const struct ommai_attention_tile_kernel ommai_attention_window_bf16_avx512_bf16 = {
-    "window_bf16_64_avx512_bf16", OMMAI_CPU_AVX512_BF16, OMMA_BF16, MAX_ROWS, ROWS, block_bytes, scratch_bytes, pack, attend};
+const struct ommai_attention_tile_kernel ommai_attention_window_bf16_avx512_bf16 = {"window_bf16_64_avx512_bf16",
+                                                                                    OMMAI_CPU_AVX512_BF16,
+                                                                                    {OMMA_BF16, OMMA_BF16},
+                                                                                    MAX_ROWS,
+                                                                                    ROWS,
+                                                                                    block_bytes,
+                                                                                    scratch_bytes,
+                                                                                    pack,
+                                                                                    attend};

@@ -1,4 +1,4 @@
-#include "cli/gguf.h"
+#include "cli/gguf_path.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Arrays that grow by doubling. */
-#ifndef OMMAI_LOADTEST_GROWING_H
-#define OMMAI_LOADTEST_GROWING_H
+#ifndef OMMAI_BASE_GROWING_H
+#define OMMAI_BASE_GROWING_H
 
 #include <omma/host.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
-/* Models in llama.cpp's format, which are told from those that are read here. */
-#ifndef OMMAI_CLI_GGUF_H
-#define OMMAI_CLI_GGUF_H
+/* Whether a path names a model in GGUF files. */
+#ifndef OMMAI_CLI_GGUF_PATH_H
+#define OMMAI_CLI_GGUF_PATH_H
 
 #include <stdbool.h>
 

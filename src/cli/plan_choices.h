@@ -1,0 +1,35 @@
+/* What a model would take and how fast it would answer in each type and quantisation. */
+#ifndef OMMAI_CLI_PLAN_CHOICES_H
+#define OMMAI_CLI_PLAN_CHOICES_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "cli/common.h"
+
+#define OMMAI_PLAN_CHOICES 4
+
+struct ommai_plan_choice {
+  const char *name;                  /* "f32", "bf16", "int8", "int4" */
+  int64_t weight_bytes, other_bytes; /* other: all memory but weights, keys and values */
+  double start_seconds;              /* to open it from the page cache */
+  double tokens_per_second;          /* of one answer, at `context` */
+};
+
+struct ommai_plan_choices {
+  struct ommai_plan_choice items[OMMAI_PLAN_CHOICES];
+  int64_t context; /* tokens before the one that is estimated */
+  double read_gbps;
+};
+
+/* Opens the model's configuration once for each choice, whatever --dtype and --quantization say, and measures how fast this machine reads
+ * memory. `largest` is the patches of the largest picture. Returns an exit code; what was wrong has been said. */
+int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
+                            struct ommai_plan_choices *choices);
+
+void ommai_plan_choices_print(const struct ommai_plan_choices *choices);
+
+/* NULL where memory is short. */
+json_t *ommai_plan_choices_json(const struct ommai_plan_choices *choices);
+
+#endif

@@ -1,0 +1,24 @@
+/* From what a request asks for to a grammar: a JSON Schema, any JSON object, a regular expression, one of several texts, a grammar in GBNF. */
+#ifndef OMMAI_GRAMMAR_ANSWER_GRAMMAR_H
+#define OMMAI_GRAMMAR_ANSWER_GRAMMAR_H
+
+#include "grammar/grammar.h"
+
+/* Bytes of a schema, pattern or grammar; texts of a choice. */
+#define OMMAI_ANSWER_GRAMMAR_MAX_BYTES ((size_t)1 << 20)
+#define OMMAI_ANSWER_GRAMMAR_MAX_CHOICES 10000
+
+enum ommai_answer_kind {
+  OMMAI_ANSWER_JSON_SCHEMA, /* `text` is the schema */
+  OMMAI_ANSWER_JSON_OBJECT, /* no text */
+  OMMAI_ANSWER_REGEX,
+  OMMAI_ANSWER_CHOICE, /* a JSON array of strings */
+  OMMAI_ANSWER_GBNF
+};
+
+/* compact: no blanks between the tokens of JSON. Thread-safe. Errors: FORMAT, UNSUPPORTED, LIMIT, MEMORY. */
+enum omma_status ommai_answer_grammar_create(enum ommai_answer_kind kind, const char *text, size_t size, bool compact,
+                                             const struct omma_allocator *allocator, struct ommai_grammar **grammar,
+                                             struct omma_error *error);
+
+#endif

@@ -1,0 +1,18 @@
+/* Grammars in llama.cpp's notation, GBNF: `name ::= alternatives`, the text is rule `root`.
+ *
+ * Known: "text" with escapes, [classes], `.` (any character), (groups), names, `* + ? {m} {m,} {m,n}`, `|`, # comments. A line break ends a
+ * rule, but for one inside parentheses, behind ::= and |, and before |. Rules may not begin with themselves. */
+#ifndef OMMAI_GRAMMAR_GBNF_H
+#define OMMAI_GRAMMAR_GBNF_H
+
+#include "grammar/grammar_builder.h"
+#include "grammar/scratch.h"
+
+/* Groups inside groups. */
+#define OMMAI_GBNF_MAX_DEPTH 64
+
+/* Adds the rules and sets *root. Errors: FORMAT and UNSUPPORTED with the line, LIMIT, MEMORY. */
+enum omma_status ommai_gbnf_compile(const char *text, size_t size, struct ommai_grammar_builder *builder,
+                                    struct ommai_scratch *scratch, int32_t *root, struct omma_error *error);
+
+#endif

@@ -1,0 +1,77 @@
+/* A grammar while it is being written down: rules that are graphs. A rule is entered at its start node and left at its end node; edges take a
+ * range of bytes, take nothing, or call a rule a number of times. Any node may have any number of edges.
+ *
+ * A builder remembers the first thing that went wrong and then ignores what follows, so that calls need no checks; ommai_grammar_create
+ * reports it. Not thread-safe. */
+#ifndef OMMAI_GRAMMAR_GRAMMAR_BUILDER_H
+#define OMMAI_GRAMMAR_GRAMMAR_BUILDER_H
+
+#include <omma/host.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Limits of one grammar. */
+#define OMMAI_GRAMMAR_MAX_NODES (1 << 18)
+#define OMMAI_GRAMMAR_MAX_EDGES (1 << 19)
+#define OMMAI_GRAMMAR_MAX_RULES (1 << 16)
+/* As a call's `max`: any number of times. */
+#define OMMAI_GRAMMAR_NO_MAX INT32_MAX
+
+enum ommai_edge_kind { OMMAI_EDGE_BYTES, OMMAI_EDGE_EMPTY, OMMAI_EDGE_CALL };
+
+struct ommai_grammar_edge {
+  int32_t from, to;
+  int32_t rule, min, max; /* CALL */
+  uint8_t kind;
+  uint8_t low, high; /* BYTES */
+};
+
+struct ommai_grammar_rule {
+  int32_t start, end;
+};
+
+struct ommai_grammar_builder {
+  const struct omma_allocator *allocator;
+  struct ommai_grammar_edge *edges; /* [n_edges] */
+  size_t n_edges, edges_capacity;
+  struct ommai_grammar_rule *rules; /* [n_rules] */
+  size_t n_rules, rules_capacity;
+  int32_t n_nodes;
+  bool no_memory, too_large;
+};
+
+void ommai_builder_init(struct ommai_grammar_builder *builder, const struct omma_allocator *allocator);
+void ommai_builder_free(struct ommai_grammar_builder *builder);
+bool ommai_builder_failed(const struct ommai_grammar_builder *builder);
+
+/* A new rule; its start and end are there, nothing leads from one to the other. */
+int32_t ommai_builder_rule(struct ommai_grammar_builder *builder);
+/* A rule between two nodes that are there. */
+int32_t ommai_builder_rule_of(struct ommai_grammar_builder *builder, struct ommai_grammar_rule ends);
+struct ommai_grammar_rule ommai_builder_ends(const struct ommai_grammar_builder *builder, int32_t rule);
+int32_t ommai_builder_node(struct ommai_grammar_builder *builder);
+
+/* One byte from low to high. */
+void ommai_builder_range(struct ommai_grammar_builder *builder, int32_t from, int low, int high, int32_t to);
+void ommai_builder_empty(struct ommai_grammar_builder *builder, int32_t from, int32_t to);
+/* `rule` min to max times. */
+void ommai_builder_repeat(struct ommai_grammar_builder *builder, int32_t from, int32_t rule, int32_t min, int32_t max,
+                          int32_t to);
+void ommai_builder_call(struct ommai_grammar_builder *builder, int32_t from, int32_t rule, int32_t to);
+
+/* These bytes; returns the node behind them. */
+int32_t ommai_builder_bytes(struct ommai_grammar_builder *builder, int32_t from, const char *bytes, size_t size);
+int32_t ommai_builder_text(struct ommai_grammar_builder *builder, int32_t from, const char *text);
+
+/* A text of bytes, for ommai_builder_choice. */
+struct ommai_literal {
+  const char *bytes;
+  size_t size;
+};
+
+/* One of the texts; common beginnings are shared. Sorts them. */
+void ommai_builder_choice(struct ommai_grammar_builder *builder, int32_t from, struct ommai_literal *texts, size_t n,
+                          int32_t to);
+
+#endif

@@ -1,0 +1,54 @@
+/* Walks texts through a grammar, byte by byte. A state is the set of all places in the grammar where the bytes so far may have led, each with
+ * its stack of calls; states and stacks are made when they are first met, kept, and looked up again, so that most steps are one look into a
+ * table.
+ *
+ * Everything has a fixed size. When a table is full, ommai_recogniser_flush forgets all states but one, and whoever holds another sees by
+ * `generation` that it is gone. A state keeps at most OMMAI_RECOGNISER_MAX_ITEMS places; more are dropped, which only forbids. One thread. */
+#ifndef OMMAI_GRAMMAR_RECOGNISER_H
+#define OMMAI_GRAMMAR_RECOGNISER_H
+
+#include "grammar/grammar.h"
+
+#define OMMAI_RECOGNISER_MAX_STATES (1 << 13)
+#define OMMAI_RECOGNISER_MAX_ITEMS (1 << 11)
+#define OMMAI_RECOGNISER_MAX_FRAMES (1 << 17)
+
+/* Results of a step that are no states. */
+enum { OMMAI_STATE_DEAD = -1, OMMAI_STATE_FULL = -2, OMMAI_STATE_UNKNOWN = -3 };
+
+struct ommai_recogniser_state {
+  int32_t first_item, n_items;
+  bool accepts;       /* the text may end here */
+  int32_t after_char; /* the state behind any plain character (token_mask.c); DEAD: there is not one, UNKNOWN: not looked for */
+};
+
+struct ommai_recogniser {
+  const struct ommai_grammar *grammar;
+  int64_t generation;
+  int32_t n_states;
+  struct ommai_recogniser_state *states; /* [MAX_STATES] */
+  int32_t *next;                         /* [MAX_STATES, n_classes] */
+  struct ommai_recogniser_tables *tables;
+};
+
+/* Errors: MEMORY. The grammar must outlive it. */
+enum omma_status ommai_recogniser_create(const struct ommai_grammar *grammar, struct ommai_recogniser **recogniser,
+                                         struct omma_error *error);
+void ommai_recogniser_destroy(struct ommai_recogniser *recogniser);
+
+/* The state before the first byte; never FULL after a flush. */
+int32_t ommai_recogniser_start(struct ommai_recogniser *recogniser);
+
+/* The state behind `byte`, DEAD or FULL; never FULL as the first step after a flush. */
+int32_t ommai_recogniser_step(struct ommai_recogniser *recogniser, int32_t state, unsigned char byte);
+
+/* Forgets all states but this one (DEAD: none), and returns its new number. */
+int32_t ommai_recogniser_flush(struct ommai_recogniser *recogniser, int32_t state);
+
+static inline int32_t ommai_recogniser_next(struct ommai_recogniser *recogniser, int32_t state, unsigned char byte) {
+  const struct ommai_grammar *grammar = recogniser->grammar;
+  int32_t next = recogniser->next[(int64_t)state * grammar->n_classes + grammar->class_of[byte]];
+  return next == OMMAI_STATE_UNKNOWN ? ommai_recogniser_step(recogniser, state, byte) : next;
+}
+
+#endif

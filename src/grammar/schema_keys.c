@@ -1,0 +1,180 @@
+/* The keys of JSON Schema: which are known, which kinds of values they have, and of which types they speak. */
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "grammar/schema_parts.h"
+
+enum kind { ANNOTATION, COUNT, NUMBER, TEXT, FLAG, SCHEMA, SCHEMAS, LIST, NAMES, OBJECT, ANY, TYPE, BOUND, ITEMS, FALSE_ONLY };
+
+static const struct known_key {
+  const char *name;
+  enum kind kind;
+  unsigned types; /* that it speaks of; 0: all */
+} KEYS[] = {
+    {"title", ANNOTATION, 0},
+    {"description", ANNOTATION, 0},
+    {"default", ANNOTATION, 0},
+    {"examples", ANNOTATION, 0},
+    {"example", ANNOTATION, 0},
+    {"deprecated", ANNOTATION, 0},
+    {"readOnly", ANNOTATION, 0},
+    {"writeOnly", ANNOTATION, 0},
+    {"$schema", ANNOTATION, 0},
+    {"$comment", ANNOTATION, 0},
+    {"$defs", ANNOTATION, 0},
+    {"definitions", ANNOTATION, 0},
+    {"discriminator", ANNOTATION, 0},
+    {"contentEncoding", ANNOTATION, 0},
+    {"contentMediaType", ANNOTATION, 0},
+    {"$ref", TEXT, 0},
+    {"type", TYPE, 0},
+    {"nullable", FLAG, 0},
+    {"const", ANY, 0},
+    {"enum", LIST, 0},
+    {"anyOf", SCHEMAS, 0},
+    {"oneOf", SCHEMAS, 0},
+    {"allOf", SCHEMAS, 0},
+    {"properties", OBJECT, SCHEMA_OBJECT},
+    {"patternProperties", OBJECT, SCHEMA_OBJECT},
+    {"additionalProperties", SCHEMA, SCHEMA_OBJECT},
+    {"propertyNames", SCHEMA, SCHEMA_OBJECT},
+    {"required", NAMES, SCHEMA_OBJECT},
+    {"minProperties", COUNT, SCHEMA_OBJECT},
+    {"maxProperties", COUNT, SCHEMA_OBJECT},
+    {"items", ITEMS, SCHEMA_ARRAY},
+    {"prefixItems", SCHEMAS, SCHEMA_ARRAY},
+    {"additionalItems", SCHEMA, SCHEMA_ARRAY},
+    {"minItems", COUNT, SCHEMA_ARRAY},
+    {"maxItems", COUNT, SCHEMA_ARRAY},
+    {"uniqueItems", FALSE_ONLY, SCHEMA_ARRAY},
+    {"minLength", COUNT, SCHEMA_STRING},
+    {"maxLength", COUNT, SCHEMA_STRING},
+    {"pattern", TEXT, SCHEMA_STRING},
+    {"format", TEXT, SCHEMA_STRING},
+    {"minimum", NUMBER, SCHEMA_NUMBER},
+    {"maximum", NUMBER, SCHEMA_NUMBER},
+    {"exclusiveMinimum", BOUND, SCHEMA_NUMBER},
+    {"exclusiveMaximum", BOUND, SCHEMA_NUMBER},
+    {"multipleOf", NUMBER, SCHEMA_NUMBER},
+};
+
+static const struct {
+  const char *name;
+  unsigned types;
+} TYPES[] = {{"null", SCHEMA_NULL},     {"boolean", SCHEMA_BOOLEAN}, {"string", SCHEMA_STRING}, {"integer", SCHEMA_INTEGER},
+             {"number", SCHEMA_NUMBER}, {"array", SCHEMA_ARRAY},     {"object", SCHEMA_OBJECT}};
+
+static const struct known_key *find_key(const char *name) {
+  for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++) {
+    if (!strcmp(KEYS[i].name, name)) return &KEYS[i];
+  }
+  return NULL;
+}
+
+static unsigned type_named(const json_t *name) {
+  for (size_t i = 0; json_is_string(name) && i < sizeof TYPES / sizeof TYPES[0]; i++) {
+    if (!strcmp(TYPES[i].name, json_string_value(name))) return TYPES[i].types;
+  }
+  return 0;
+}
+
+static bool is_schema(const json_t *value) { return json_is_object(value) || json_is_boolean(value); }
+
+/* An array or object whose members all pass, and the array is not empty. */
+static bool all_members(const json_t *value, bool (*passes)(const json_t *)) {
+  const char *key;
+  json_t *member;
+  size_t index;
+  json_array_foreach(value, index, member) {
+    if (!passes(member)) return false;
+  }
+  json_object_foreach((json_t *)value, key, member) {
+    if (!passes(member)) return false;
+  }
+  return json_is_object(value) || json_array_size(value) > 0;
+}
+
+static bool is_type(const json_t *value) { return type_named(value) != 0; }
+static bool is_text(const json_t *value) { return json_is_string(value); }
+
+/* An integer from 0; 2.0 counts as one. */
+static bool is_count(const json_t *value) {
+  double number = json_number_value(value);
+  return json_is_number(value) && number >= 0 && number == floor(number);
+}
+
+/* What the value of a key of this kind must be, or NULL when it is. */
+static const char *complaint(enum kind kind, const json_t *value) {
+  switch (kind) {
+    case ANNOTATION:
+    case ANY: return NULL;
+    case COUNT: return is_count(value) ? NULL : "an integer from 0";
+    case NUMBER: return json_is_number(value) ? NULL : "a number";
+    case BOUND: return json_is_number(value) || json_is_boolean(value) ? NULL : "a number";
+    case TEXT: return json_is_string(value) ? NULL : "a string";
+    case FLAG:
+    case FALSE_ONLY: return json_is_boolean(value) ? NULL : "true or false";
+    case SCHEMA: return is_schema(value) ? NULL : "a schema";
+    case ITEMS:
+      return is_schema(value) || (json_is_array(value) && (all_members(value, is_schema) || !json_array_size(value)))
+                 ? NULL
+                 : "a schema or an array of schemas";
+    case SCHEMAS: return json_is_array(value) && all_members(value, is_schema) ? NULL : "an array of schemas that is not empty";
+    case LIST: return json_array_size(value) ? NULL : "an array that is not empty";
+    case NAMES:
+      return json_is_array(value) && (all_members(value, is_text) || !json_array_size(value)) ? NULL : "an array of strings";
+    case OBJECT: return json_is_object(value) && all_members(value, is_schema) ? NULL : "an object of schemas";
+    case TYPE:
+      return is_type(value) || (json_is_array(value) && all_members(value, is_type)) ? NULL : "a type's name or several";
+  }
+  return NULL;
+}
+
+/* Of arrays of one item at most every one has only different items. */
+static bool needs_unique(const struct schema_part *part) {
+  return json_is_true(json_object_get(part->schema, "uniqueItems")) && ommai_schema_count(part, "maxItems", INT32_MAX) > 1;
+}
+
+enum omma_status ommai_schema_check_keys(struct schema_context *context, const struct schema_part *part) {
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)part->schema, name, value) {
+    const struct known_key *key = find_key(name);
+    bool is_id = !strcmp(name, "$id") && part->schema == context->document;
+    if (is_id || !strncmp(name, "x-", 2)) continue;
+    if (!key) return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, name, "this key is not supported");
+    const char *expected = complaint(key->kind, value);
+    if (expected) {
+      return ommai_schema_fail(context, OMMA_ERROR_FORMAT, part->path, name, "expected %s, found %s", expected,
+                               ommai_json_kind(value));
+    }
+  }
+  if (!needs_unique(part)) return OMMA_OK;
+  return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, "uniqueItems", "true is not supported");
+}
+
+unsigned ommai_schema_types(const struct schema_part *part) {
+  const json_t *type = json_object_get(part->schema, "type");
+  unsigned types = type_named(type);
+  if (!type) return SCHEMA_ALL_TYPES;
+  for (size_t i = 0; i < json_array_size(type); i++) types |= type_named(json_array_get(type, i));
+  return json_is_true(json_object_get(part->schema, "nullable")) ? types | SCHEMA_NULL : types;
+}
+
+unsigned ommai_schema_implied_types(const struct schema_part *part) {
+  const char *name;
+  json_t *value;
+  unsigned types = 0;
+  json_object_foreach((json_t *)part->schema, name, value) {
+    const struct known_key *key = find_key(name);
+    if (key) types |= key->types;
+  }
+  return types;
+}
+
+int64_t ommai_schema_count(const struct schema_part *part, const char *key, int64_t otherwise) {
+  const json_t *value = json_object_get(part->schema, key);
+  if (!value) return otherwise;
+  return json_number_value(value) < INT32_MAX ? (int64_t)json_number_value(value) : INT32_MAX;
+}

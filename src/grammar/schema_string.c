@@ -1,0 +1,130 @@
+/* Strings: lengths, patterns, formats. One pattern alone, or lengths alone, go into the grammar as they are; what must hold together is worked out
+ * as an automaton first. */
+#include <string.h>
+
+#include "base/error.h"
+#include "grammar/schema_parts.h"
+
+#define YEAR "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+#define LEAP_YEAR "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
+#define DATE                                                                                                            \
+  "(" YEAR                                                                                                              \
+  "-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|" LEAP_YEAR \
+  "-02-29)"
+#define TIME "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+#define LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+#define ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,32}"
+#define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+
+static const struct {
+  const char *name, *pattern;
+} FORMATS[] = {
+    {"date", DATE},
+    {"time", TIME},
+    {"date-time", DATE "T" TIME},
+    {"duration",
+     "P(([0-9]{1,4}D|[0-9]{1,4}M([0-9]{1,4}D)?|[0-9]{1,4}Y([0-9]{1,4}M([0-9]{1,4}D)?)?)|[0-9]{1,4}W|"
+     "T([0-9]{1,4}S|[0-9]{1,4}M([0-9]{1,4}S)?|[0-9]{1,4}H([0-9]{1,4}M([0-9]{1,4}S)?)?))"},
+    {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
+    {"email", ATOM "(\\." ATOM "){0,3}@" LABEL "(\\." LABEL "){1,4}"},
+    {"hostname", LABEL "(\\." LABEL "){0,3}"},
+    {"ipv4", BYTE "(\\." BYTE "){3}"},
+    {"ipv6", "([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}"},
+    {"uri", "https?://" LABEL "(\\." LABEL
+            "){0,4}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*(\\?[A-Za-z0-9._~=&-]*)?(#[A-Za-z0-9._~-]*)?"},
+};
+
+const char *ommai_schema_format(const char *name) {
+  for (size_t i = 0; i < sizeof FORMATS / sizeof FORMATS[0]; i++) {
+    if (!strcmp(FORMATS[i].name, name)) return FORMATS[i].pattern;
+  }
+  return NULL;
+}
+
+struct strings {
+  int64_t min, max;
+  struct ommai_regex *patterns[2 * OMMAI_SCHEMA_MAX_PARTS];
+  size_t n_patterns;
+};
+
+static enum omma_status add_pattern(struct schema_context *context, const struct schema_part *part, const char *key,
+                                    const char *pattern, size_t size, bool search, struct strings *strings) {
+  enum omma_status status =
+      ommai_regex_parse(context->scratch, pattern, size, search, &strings->patterns[strings->n_patterns], context->error);
+  strings->n_patterns++;
+  return ommai_schema_prefix(context, status, part->path, key);
+}
+
+static enum omma_status gather(struct schema_context *context, const struct schema_set *set, struct strings *strings) {
+  *strings = (struct strings){.max = OMMAI_GRAMMAR_NO_MAX};
+  for (size_t i = 0; i < set->n; i++) {
+    const struct schema_part *part = &set->parts[i];
+    const json_t *pattern = json_object_get(part->schema, "pattern"), *format = json_object_get(part->schema, "format");
+    int64_t min = ommai_schema_count(part, "minLength", 0), max = ommai_schema_count(part, "maxLength", OMMAI_GRAMMAR_NO_MAX);
+    strings->min = min > strings->min ? min : strings->min;
+    strings->max = max < strings->max ? max : strings->max;
+    if (pattern) {
+      OMMAI_TRY(add_pattern(context, part, "pattern", json_string_value(pattern), json_string_length(pattern), true, strings));
+    }
+    if (!format) continue;
+    const char *known = ommai_schema_format(json_string_value(format));
+    if (!known) {
+      return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, "format", "the format \"%.40s\" is not supported",
+                               json_string_value(format));
+    }
+    OMMAI_TRY(add_pattern(context, part, "format", known, strlen(known), false, strings));
+  }
+  return OMMA_OK;
+}
+
+static bool has_lengths(const struct strings *strings) { return strings->min > 0 || strings->max != OMMAI_GRAMMAR_NO_MAX; }
+
+static bool add_dfa(struct ommai_scratch *scratch, struct ommai_char_dfa *dfa, bool *any, struct ommai_char_dfa next) {
+  struct ommai_char_dfa both;
+  if (*any) return *dfa = next, *any = false, true;
+  if (!ommai_dfa_intersect(scratch, dfa, &next, &both)) return false;
+  *dfa = both;
+  return true;
+}
+
+static bool intersect_all(struct ommai_scratch *scratch, const struct strings *strings, bool *any, struct ommai_char_dfa *dfa) {
+  struct ommai_char_dfa next;
+  *any = true;
+  for (size_t i = 0; i < strings->n_patterns; i++) {
+    if (!ommai_dfa_from_regex(scratch, strings->patterns[i], &next) || !add_dfa(scratch, dfa, any, next)) return false;
+  }
+  if (!has_lengths(strings)) return true;
+  return ommai_dfa_from_length(scratch, strings->min, strings->max, &next) && add_dfa(scratch, dfa, any, next);
+}
+
+enum omma_status ommai_schema_string_dfa(struct schema_context *context, const struct schema_set *set, bool *any,
+                                         struct ommai_char_dfa *dfa) {
+  struct strings strings;
+  OMMAI_TRY(gather(context, set, &strings));
+  return intersect_all(context->scratch, &strings, any, dfa) ? OMMA_OK : ommai_schema_fail_scratch(context);
+}
+
+enum omma_status ommai_schema_string(struct schema_context *context, const struct schema_set *set, int32_t from, int32_t to) {
+  struct ommai_grammar_builder *builder = context->builder;
+  struct strings strings;
+  OMMAI_TRY(gather(context, set, &strings));
+  if (strings.n_patterns == 0 && !has_lengths(&strings)) {
+    ommai_builder_call(builder, from, ommai_json_rule(&context->json, OMMAI_JSON_STRING), to);
+    return OMMA_OK;
+  }
+  if (strings.min > strings.max) return OMMA_OK;
+  int32_t open = ommai_builder_text(builder, from, "\""), close = ommai_builder_node(builder);
+  ommai_builder_range(builder, close, '"', '"', to);
+  if (strings.n_patterns == 0) {
+    ommai_builder_repeat(builder, open, ommai_json_rule(&context->json, OMMAI_JSON_CHAR), (int32_t)strings.min,
+                         (int32_t)strings.max, close);
+  } else if (strings.n_patterns == 1 && !has_lengths(&strings)) {
+    ommai_builder_regex(builder, open, strings.patterns[0], OMMAI_CHARS_JSON, close);
+  } else {
+    struct ommai_char_dfa dfa;
+    bool any;
+    if (!intersect_all(context->scratch, &strings, &any, &dfa)) return ommai_schema_fail_scratch(context);
+    ommai_builder_dfa(builder, open, &dfa, OMMAI_CHARS_JSON, close);
+  }
+  return OMMA_OK;
+}

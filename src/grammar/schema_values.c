@@ -1,0 +1,171 @@
+/* const and enum, and whether two alternatives of oneOf can be told apart. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "grammar/number_range.h"
+#include "grammar/schema_parts.h"
+
+enum { MAX_DEPTH = 4 };
+
+static unsigned type_of(const json_t *value) {
+  static const unsigned types[] = {
+      [JSON_OBJECT] = SCHEMA_OBJECT,   [JSON_ARRAY] = SCHEMA_ARRAY,  [JSON_STRING] = SCHEMA_STRING, [JSON_NULL] = SCHEMA_NULL,
+      [JSON_INTEGER] = SCHEMA_INTEGER, [JSON_TRUE] = SCHEMA_BOOLEAN, [JSON_FALSE] = SCHEMA_BOOLEAN};
+  if (!json_is_real(value)) return types[json_typeof(value)];
+  double number = json_real_value(value);
+  return number == floor(number) ? SCHEMA_INTEGER : SCHEMA_FRACTION;
+}
+
+/* Numbers are equal by value. */
+static bool equal(const json_t *a, const json_t *b) {
+  if (json_is_number(a) && json_is_number(b)) return json_number_value(a) == json_number_value(b);
+  return json_equal(a, b);
+}
+
+static bool is_listed(const struct schema_part *part, const json_t *value) {
+  const json_t *constant = json_object_get(part->schema, "const"), *list = json_object_get(part->schema, "enum");
+  bool found = !list;
+  for (size_t i = 0; i < json_array_size(list) && !found; i++) found = equal(json_array_get(list, i), value);
+  return found && (!constant || equal(constant, value));
+}
+
+static bool in_bounds(const struct schema_part *part, double value) {
+  const json_t *low = json_object_get(part->schema, "minimum"), *high = json_object_get(part->schema, "maximum");
+  const json_t *above = json_object_get(part->schema, "exclusiveMinimum"),
+               *below = json_object_get(part->schema, "exclusiveMaximum");
+  const json_t *multiple = json_object_get(part->schema, "multipleOf");
+  if (low && !(json_is_true(above) ? value > json_number_value(low) : value >= json_number_value(low))) return false;
+  if (high && !(json_is_true(below) ? value < json_number_value(high) : value <= json_number_value(high))) return false;
+  if (json_is_number(above) && !(value > json_number_value(above))) return false;
+  if (json_is_number(below) && !(value < json_number_value(below))) return false;
+  return !multiple || fmod(value, json_number_value(multiple)) == 0;
+}
+
+/* What a set says about strings, worked out once for several values. */
+struct string_check {
+  bool made, any;
+  struct ommai_char_dfa dfa;
+};
+
+static enum omma_status fits(struct schema_context *context, const struct schema_set *set, const json_t *value,
+                             struct string_check *strings, bool *good) {
+  unsigned type = type_of(value);
+  *good = !set->impossible;
+  for (size_t i = 0; i < set->n && *good; i++) {
+    const struct schema_part *part = &set->parts[i];
+    *good = (ommai_schema_types(part) & type) && is_listed(part, value);
+    if (*good && json_is_number(value)) *good = in_bounds(part, json_number_value(value));
+    if (*good && (type & (SCHEMA_OBJECT | SCHEMA_ARRAY)) && (ommai_schema_implied_types(part) & type)) {
+      return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, NULL,
+                               "const or enum with arrays or objects beside keys that say more about these");
+    }
+  }
+  if (!*good || type != SCHEMA_STRING) return OMMA_OK;
+  if (!strings->made) OMMAI_TRY(ommai_schema_string_dfa(context, set, &strings->any, &strings->dfa));
+  strings->made = true;
+  *good = strings->any || ommai_dfa_accepts(&strings->dfa, json_string_value(value), json_string_length(value));
+  return OMMA_OK;
+}
+
+/* The list of the first part that has one. */
+static bool find_list(const struct schema_set *set, const json_t **constant, const json_t **list) {
+  for (size_t i = 0; i < set->n; i++) {
+    *constant = json_object_get(set->parts[i].schema, "const");
+    *list = json_object_get(set->parts[i].schema, "enum");
+    if (*constant || *list) return true;
+  }
+  return false;
+}
+
+enum omma_status ommai_schema_values(struct schema_context *context, const struct schema_set *set, bool *found,
+                                     const json_t ***values, size_t *n) {
+  const json_t *constant, *list;
+  struct string_check strings = {0};
+  *n = 0;
+  *found = find_list(set, &constant, &list);
+  if (!*found) return OMMA_OK;
+  size_t n_candidates = constant ? 1 : json_array_size(list);
+  *values = ommai_scratch_take(context->scratch, n_candidates, sizeof **values);
+  if (!*values) return ommai_schema_fail_scratch(context);
+  for (size_t i = 0; i < n_candidates; i++) {
+    const json_t *value = constant ? constant : json_array_get(list, i);
+    bool good;
+    if (!ommai_scratch_work(context->scratch, (int64_t)(set->n * n_candidates))) return ommai_schema_fail_scratch(context);
+    OMMAI_TRY(fits(context, set, value, &strings, &good));
+    if (good) (*values)[(*n)++] = value;
+  }
+  return OMMA_OK;
+}
+
+/* ---- alternatives that exclude each other ---- */
+
+static enum omma_status values_exclude(struct schema_context *context, const struct schema_set *made,
+                                       const struct schema_set *valid, bool *exclude) {
+  const json_t **values;
+  struct string_check strings = {0};
+  size_t n;
+  bool found;
+  OMMAI_TRY(ommai_schema_values(context, made, &found, &values, &n));
+  *exclude = found;
+  for (size_t i = 0; i < n && *exclude; i++) {
+    bool good;
+    OMMAI_TRY(fits(context, valid, values[i], &strings, &good));
+    *exclude = !good;
+  }
+  return OMMA_OK;
+}
+
+static double bound_of(const struct schema_set *set, bool low) {
+  double bound = low ? -INFINITY : INFINITY;
+  for (size_t i = 0; i < set->n; i++) {
+    static const char *const keys[2][2] = {{"maximum", "exclusiveMaximum"}, {"minimum", "exclusiveMinimum"}};
+    for (int j = 0; j < 2; j++) {
+      const json_t *value = json_object_get(set->parts[i].schema, keys[low][j]);
+      if (json_is_number(value)) bound = low ? fmax(bound, json_number_value(value)) : fmin(bound, json_number_value(value));
+    }
+  }
+  return bound;
+}
+
+static enum omma_status member_excludes(struct schema_context *context, const struct schema_set *made,
+                                        const struct schema_set *valid, const char *name, int depth, bool *exclude) {
+  struct schema_set made_value = {.n = 0}, valid_value = {.n = 0};
+  bool made_required, made_allowed, valid_required, valid_allowed;
+  OMMAI_TRY(ommai_schema_member(context, made, name, &made_value, &made_required, &made_allowed));
+  OMMAI_TRY(ommai_schema_member(context, valid, name, &valid_value, &valid_required, &valid_allowed));
+  *exclude = valid_required && !made_allowed;
+  if (*exclude || !(made_required || valid_required)) return OMMA_OK;
+  return ommai_schema_exclude(context, &made_value, &valid_value, depth + 1, exclude);
+}
+
+/* By a member that one of them must have. */
+static enum omma_status objects_exclude(struct schema_context *context, const struct schema_set *made,
+                                        const struct schema_set *valid, int depth, bool *exclude) {
+  const struct schema_set *sets[2] = {made, valid};
+  for (int i = 0; i < 2; i++) {
+    for (size_t j = 0; j < sets[i]->n; j++) {
+      const json_t *required = json_object_get(sets[i]->parts[j].schema, "required");
+      for (size_t k = 0; k < json_array_size(required) && !*exclude; k++) {
+        const char *name = json_string_value(json_array_get(required, k));
+        OMMAI_TRY(member_excludes(context, made, valid, name, depth, exclude));
+      }
+    }
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_schema_exclude(struct schema_context *context, const struct schema_set *made,
+                                      const struct schema_set *valid, int depth, bool *exclude) {
+  unsigned types = ommai_schema_set_types(made);
+  *exclude = made->impossible || valid->impossible;
+  for (size_t i = 0; i < valid->n; i++) types &= ommai_schema_types(&valid->parts[i]);
+  if (*exclude || types == 0) return *exclude = true, OMMA_OK;
+  if (depth == MAX_DEPTH || !ommai_scratch_work(context->scratch, 1)) return OMMA_OK;
+  OMMAI_TRY(values_exclude(context, made, valid, exclude));
+  if (*exclude) return OMMA_OK;
+  if (!(types & ~(unsigned)SCHEMA_NUMBER)) {
+    *exclude = bound_of(made, false) < bound_of(valid, true) || bound_of(made, true) > bound_of(valid, false);
+  }
+  return types == SCHEMA_OBJECT ? objects_exclude(context, made, valid, depth, exclude) : OMMA_OK;
+}

@@ -1,0 +1,20 @@
+#include "kernels/integer_panel_blocks.h"
+
+const struct ommai_integer_kernels *const ommai_integer_kernels[] = {
+    &ommai_integer_scalar,
+#if defined(__x86_64__)
+    &ommai_integer_avx2,
+    &ommai_integer_avx512,
+    &ommai_integer_avx512_vnni,
+#endif
+    NULL,
+};
+
+const struct ommai_integer_kernels *ommai_integer_select(enum ommai_cpu_level level) {
+  const struct ommai_integer_kernels *best = &ommai_integer_scalar;
+  for (int i = 0; ommai_integer_kernels[i]; i++) {
+    const struct ommai_integer_kernels *kernels = ommai_integer_kernels[i];
+    if (kernels->level <= level && (!kernels->needs_vnni || ommai_cpu_has_vnni())) best = kernels;
+  }
+  return best;
+}

@@ -1,0 +1,66 @@
+/* Rows of 8-bit integers times a panel of 64 outputs of 8-bit or 4-bit weights: few rows (decoding) and tiles alike.
+ *
+ * A row r of inputs is integers x_r and one scale; a weight of output n is W[n][k] = scale[g][n] * (q[n][k] - zero) - minimum[g][n], g being
+ * k's group of inputs. What the kernels compute is, for each row and output, in this order and for every row count:
+ *
+ *   sum = 0
+ *   for each group g:
+ *     acc = sum over the group's k of x_r[k] * (q[n][k] - zero)               exact, in 32 bits
+ *     sum = fma((float)acc, scale[g][n], sum)
+ *     sum = fma(-minimum[g][n], (float)(sum over the group's k of x_r[k]), sum)      where there are minimums
+ *
+ * So all levels, all row counts, tiles and few rows give the same bits. Rows whose inputs have a zero point z_r (x - z_r is meant) bring
+ * z_r, and the weights the sums of their q: acc is less by z_r * weight_sum[n] then. */
+#ifndef OMMAI_KERNELS_INTEGER_PANEL_H
+#define OMMAI_KERNELS_INTEGER_PANEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/few_rows.h"
+
+#define OMMAI_INTEGER_MAX_GROUP 256    /* where there are several */
+#define OMMAI_INTEGER_GROUP_STEP 16    /* groups are multiples of this many inputs */
+#define OMMAI_INTEGER_MAX_INPUTS 65536 /* sums of this many products stay below 2^31 */
+
+/* One panel. */
+struct ommai_integer_panel {
+  const void *weights;        /* OMMAI_WEIGHTS_S8_PANELS or OMMAI_WEIGHTS_U4_PANELS */
+  const float *scales;        /* [n_groups][64], groups scale_stride apart */
+  const float *minimums;      /* likewise; NULL: none */
+  int64_t scale_stride;       /* floats */
+  const int32_t *weight_sums; /* [64]; NULL where the rows have no zero points; else there is one group */
+  int64_t n_groups, group;    /* of `group` inputs, the last may end at k_padded */
+  int64_t k_padded;
+  int zero; /* 8 or 0 with U4_PANELS, else 0 */
+};
+
+struct ommai_integer_rows {
+  const int8_t *x;      /* [n_rows][stride], zeros from n_in to k_padded */
+  int64_t stride;       /* at least k_padded */
+  const int32_t *sums;  /* [n_rows][n_groups] */
+  const int32_t *zeros; /* [n_rows]; looked at where there are weight_sums */
+  int64_t n_rows;       /* any number */
+};
+
+/* sums [n_rows][64], written. Pointers need their element's alignment only. */
+typedef void (*ommai_integer_kernel)(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,
+                                     float *sums);
+
+struct ommai_integer_kernels {
+  enum ommai_cpu_level level;
+  bool needs_vnni; /* see ommai_cpu_has_vnni */
+  ommai_integer_kernel s8, u4;
+};
+
+/* All there are, by rising level, NULL at the end; and the best of them up to `level`. */
+extern const struct ommai_integer_kernels *const ommai_integer_kernels[];
+const struct ommai_integer_kernels *ommai_integer_select(enum ommai_cpu_level level);
+
+/* The end of group g. */
+static inline int64_t ommai_integer_group_end(const struct ommai_integer_panel *panel, int64_t g) {
+  int64_t end = (g + 1) * panel->group;
+  return end < panel->k_padded ? end : panel->k_padded;
+}
+
+#endif

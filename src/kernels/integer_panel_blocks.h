@@ -1,0 +1,73 @@
+/* The loops that the integer kernels of all vector levels share: groups of inputs, blocks of a long group, all rows over each block. */
+#ifndef OMMAI_KERNELS_INTEGER_PANEL_BLOCKS_H
+#define OMMAI_KERNELS_INTEGER_PANEL_BLOCKS_H
+
+#include <stdbool.h>
+
+#include "base/checked.h"
+#include "kernels/integer_panel.h"
+
+/* Some inputs of one group, and rows. Between the blocks of the only group, `sums` holds 32-bit integers. */
+struct integer_block {
+  const struct ommai_integer_panel *panel;
+  const uint8_t *weights; /* from the block's first input on */
+  const int8_t *x;        /* likewise, of the first row */
+  int64_t stride, n_rows, n_k;
+  const float *scales, *minimums; /* the group's */
+  const int32_t *x_sums;          /* the group's, of the first row; next row's n_groups further */
+  const int32_t *zeros;
+  bool first_group, begins, ends; /* of its group */
+  float *sums;                    /* [n_rows][64] */
+};
+
+/* The block for some of its rows. */
+static inline struct integer_block integer_block_rows(const struct integer_block *block, int64_t row, int64_t n_rows) {
+  struct integer_block some = *block;
+  some.x += row * block->stride;
+  some.x_sums += row * block->panel->n_groups;
+  some.zeros += block->panel->weight_sums ? row : 0;
+  some.sums += row * OMMAI_PANEL_COLUMNS;
+  some.n_rows = n_rows;
+  return some;
+}
+
+/* Calls run for every block, in order: whole groups, but where there is one only and more than few_rows rows, of at most block_k inputs.
+ * element_bits: of a weight. */
+static inline void integer_for_each_block(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,
+                                          int element_bits, int64_t few_rows, int64_t block_k, float *sums,
+                                          void (*run)(const struct integer_block *block)) {
+  for (int64_t g = 0; g < panel->n_groups; g++) {
+    int64_t begin = g * panel->group, end = ommai_integer_group_end(panel, g);
+    int64_t step = panel->n_groups > 1 || rows->n_rows <= few_rows ? end - begin : block_k;
+    struct integer_block block = {.panel = panel,
+                                  .stride = rows->stride,
+                                  .n_rows = rows->n_rows,
+                                  .scales = panel->scales + g * panel->scale_stride,
+                                  .minimums = panel->minimums ? panel->minimums + g * panel->scale_stride : NULL,
+                                  .x_sums = rows->sums + g,
+                                  .zeros = rows->zeros,
+                                  .first_group = g == 0,
+                                  .sums = sums};
+    for (int64_t k = begin; k < end; k += step) {
+      block.weights = (const uint8_t *)panel->weights + k * OMMAI_PANEL_COLUMNS * element_bits / 8;
+      block.x = rows->x + k;
+      block.n_k = ommai_min_i64(step, end - k);
+      block.begins = k == begin;
+      block.ends = k + step >= end;
+      run(&block);
+    }
+  }
+}
+
+/* How many of the rows that are left go together: as many as registers hold, but two of middling size at the end rather than a small one. */
+static inline int integer_next_rows(int64_t left, int most) {
+  if (left <= most) return (int)left;
+  return left < most + most / 2 ? (int)(left + 1) / 2 : most;
+}
+
+extern const struct ommai_integer_kernels ommai_integer_scalar;
+#if defined(__x86_64__)
+extern const struct ommai_integer_kernels ommai_integer_avx2, ommai_integer_avx512, ommai_integer_avx512_vnni;
+#endif
+
+#endif

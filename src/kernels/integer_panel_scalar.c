@@ -1,0 +1,57 @@
+/* The readable form of the integer kernels; see integer_panel.h for their contract. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/integer_panel_blocks.h"
+
+enum { PANEL = OMMAI_PANEL_COLUMNS };
+
+/* acc[c] += sum over begin <= k < end of x[k] q[c][k]. */
+static void add_s8(const int8_t *weights, const int8_t *x, int64_t begin, int64_t end, int32_t *acc) {
+  for (int64_t k = begin; k < end; k++) {
+    const int8_t *quad = weights + k / 4 * (4 * PANEL) + k % 4;
+    for (int c = 0; c < PANEL; c++) acc[c] += x[k] * quad[4 * c];
+  }
+}
+
+static void add_u4(const uint8_t *weights, const int8_t *x, int64_t begin, int64_t end, int32_t *acc) {
+  for (int64_t k = begin; k < end; k++) {
+    const uint8_t *block = weights + k / 8 * (4 * PANEL) + k % 4;
+    int shift = k % 8 < 4 ? 0 : 4;
+    for (int c = 0; c < PANEL; c++) acc[c] += x[k] * (block[4 * c] >> shift & 15);
+  }
+}
+
+static void run(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, bool half, float *sums) {
+  memset(sums, 0, (size_t)(rows->n_rows * PANEL) * sizeof *sums);
+  for (int64_t row = 0; row < rows->n_rows; row++, sums += PANEL) {
+    const int8_t *x = rows->x + row * rows->stride;
+    for (int64_t g = 0; g < panel->n_groups; g++) {
+      int64_t begin = g * panel->group, end = ommai_integer_group_end(panel, g);
+      const float *scales = panel->scales + g * panel->scale_stride;
+      int32_t acc[PANEL], x_sum = rows->sums[row * panel->n_groups + g];
+      for (int c = 0; c < PANEL; c++) {
+        acc[c] = -panel->zero * x_sum - (panel->weight_sums ? rows->zeros[row] * panel->weight_sums[c] : 0);
+      }
+      if (half) {
+        add_u4(panel->weights, x, begin, end, acc);
+      } else {
+        add_s8(panel->weights, x, begin, end, acc);
+      }
+      for (int c = 0; c < PANEL; c++) sums[c] = fmaf((float)acc[c], scales[c], sums[c]);
+      for (int c = 0; panel->minimums && c < PANEL; c++) {
+        sums[c] = fmaf(-panel->minimums[g * panel->scale_stride + c], (float)x_sum, sums[c]);
+      }
+    }
+  }
+}
+
+static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+  run(panel, rows, false, sums);
+}
+
+static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+  run(panel, rows, true, sums);
+}
+
+const struct ommai_integer_kernels ommai_integer_scalar = {OMMAI_CPU_SCALAR, false, run_s8, run_u4};

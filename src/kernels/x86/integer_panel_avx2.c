@@ -1,0 +1,7 @@
+/* Integer weights by AVX2: PMADDWD over 16-bit pairs, PMADDUBSW for 4-bit weights. */
+#include "kernels/x86/integer_lanes_avx2.h"
+
+#define SUM_VECTORS 8
+#include "kernels/integer_panel_lanes.h"
+
+const struct ommai_integer_kernels ommai_integer_avx2 = {OMMAI_CPU_AVX2, false, run_s8, run_u4};

@@ -1,0 +1,220 @@
+/* Layers with int8 or int4 weights by own kernels: rows of x to 8 bits, exact sums within groups of inputs, and what makes y of them.
+ *
+ *   x [n_rows][n_in] -> s8 [n_rows][x_stride], a scale a row, sums of x over each group
+ *   for each panel of 64 outputs: sums f32 [n_rows][64] (kernels/integer_panel.h) -> the row's scale, bias, activation -> y
+ *
+ * Tiles have room for this in a worker's scratch; few rows take as many at a time as a buffer on the stack holds. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "kernels/dtype.h"
+#include "kernels/row_ops.h"
+#include "linear/linear_objects.h"
+
+enum {
+  PANEL = OMMAI_PANEL_COLUMNS,
+  ROW_GAP =
+      64, /* bytes after a row of x, so that rows of a power of two do not share the few places that a cache has for them */
+  /* Few rows at a time, with all their bytes; one row of the most inputs fits. */
+  FEW_ROWS = 16,
+  FEW_BYTES = OMMAI_LINEAR_MAX_INT8_INPUTS + ROW_GAP + 64,
+  FEW_SUMS = OMMAI_LINEAR_MAX_INT8_INPUTS / OMMAI_LINEAR_GROUP_STEP,
+};
+
+/* Any number of rows at a time. */
+static const struct ommai_ladder any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
+
+/* Rows brought to 8 bits: what the kernels read, and each row's scale. */
+struct rows {
+  int8_t *x;
+  int64_t stride;
+  int32_t *sums, *zeros;
+  float *scales;
+};
+
+static int64_t padded_k(const struct ommai_linear *linear) {
+  return ommai_weights_padded_k(linear->packed.layout, linear->spec.n_in);
+}
+
+static int64_t x_stride(const struct ommai_linear *linear) { return padded_k(linear) + ROW_GAP; }
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------- */
+
+/* By its range to u8 with a zero point, and both down by 128. */
+static void quantise_range(const struct ommai_linear *linear, const void *x, int8_t *out, int32_t *zero, float *scale) {
+  const struct ommai_linear_spec *spec = &linear->spec;
+  struct ommai_uint8_row form;
+  uint8_t *raised = (uint8_t *)out;
+  linear->engine->row_ops->quantise(x, spec->compute, spec->n_in, raised, &form);
+  for (int64_t k = 0; k < spec->n_in; k++) raised[k] ^= 0x80;
+  *zero = form.zero - 128;
+  *scale = form.scale;
+}
+
+static void quantise_rows(const struct ommai_linear *linear, const void *x, int64_t stride, int64_t n_rows,
+                          const struct rows *to) {
+  const struct ommai_linear_spec *spec = &linear->spec;
+  const struct ommai_row_ops *ops = linear->engine->row_ops;
+  int64_t n_groups = ommai_integer_n_groups(spec);
+  for (int64_t row = 0; row < n_rows; row++) {
+    const void *from = (const char *)x + (size_t)(row * stride) * ommai_dtype_size(spec->compute);
+    int8_t *out = to->x + row * to->stride;
+    if (spec->inputs == OMMAI_INPUTS_RANGE) {
+      quantise_range(linear, from, out, &to->zeros[row], &to->scales[row]);
+    } else {
+      ops->quantise_symmetric(from, spec->compute, spec->n_in, out, &to->scales[row]);
+    }
+    memset(out + spec->n_in, 0, (size_t)(to->stride - spec->n_in));
+    ops->group_sums(out, spec->n_in, spec->group ? spec->group : spec->n_in, to->sums + row * n_groups);
+  }
+}
+
+static struct ommai_integer_panel panel_at(const struct ommai_linear *linear, int64_t panel) {
+  const struct ommai_linear_spec *spec = &linear->spec;
+  const struct ommai_integer_weights *own = linear->own;
+  int64_t n_groups = ommai_integer_n_groups(spec), floats = spec->has_minimums ? 2 * PANEL : PANEL;
+  const float *scales = own->scales + panel * n_groups * floats;
+  return (struct ommai_integer_panel){
+      .weights = (const uint8_t *)linear->weights + panel * ommai_weights_panel_elements(linear->packed.layout, spec->n_in),
+      .scales = scales,
+      .minimums = spec->has_minimums ? scales + PANEL : NULL,
+      .scale_stride = floats,
+      .weight_sums = own->weight_sums ? own->weight_sums + panel * PANEL : NULL,
+      .n_groups = n_groups,
+      .group = spec->group ? spec->group : padded_k(linear),
+      .k_padded = padded_k(linear),
+      .zero = spec->format == OMMAI_FORMAT_INT4 && !spec->has_minimums ? 8 : 0,
+  };
+}
+
+/* sums [n_rows][64] of one panel. */
+static void multiply(const struct ommai_linear *linear, int64_t panel, const struct rows *rows, int64_t n_rows, float *sums) {
+  const struct ommai_integer_kernels *kernels = linear->engine->integer;
+  const struct ommai_integer_panel weights = panel_at(linear, panel);
+  const struct ommai_integer_rows x = {rows->x, rows->stride, rows->sums, rows->zeros, n_rows};
+  (linear->spec.format == OMMAI_FORMAT_INT4 ? kernels->u4 : kernels->s8)(&weights, &x, sums);
+}
+
+/* A row's sums [n] to y. */
+static void finish(const struct ommai_linear *linear, const struct ommai_linear_form *form, float *sums, float scale,
+                   const float *bias, int64_t n, void *y) {
+  const struct ommai_row_ops *ops = linear->engine->row_ops;
+  ops->scale_add(sums, scale, bias, n, sums);
+  ommai_linear_activate(ops, form->activation, sums, n);
+  if (form->accumulate) {
+    ops->add(y, sums, n);
+  } else {
+    ops->convert(sums, n, y, form->y_type);
+  }
+}
+
+/* ---- few rows --------------------------------------------------------------------------------------------------------- */
+
+static void some_rows(const struct ommai_linear *linear, const void *x, int64_t stride, int64_t n_rows,
+                      const struct ommai_linear_form *form, float *y, int64_t first_panel, int64_t n_panels) {
+  _Alignas(64) int8_t bytes[FEW_BYTES];
+  _Alignas(64) float sums[FEW_ROWS * PANEL];
+  int32_t group_sums[FEW_SUMS], zeros[FEW_ROWS];
+  float scales[FEW_ROWS];
+  const struct rows rows = {bytes, x_stride(linear), group_sums, zeros, scales};
+  quantise_rows(linear, x, stride, n_rows, &rows);
+  for (int64_t panel = first_panel; panel < first_panel + n_panels; panel++) {
+    int64_t first = panel * PANEL, n = ommai_min_i64(PANEL, linear->spec.n_out - first);
+    multiply(linear, panel, &rows, n_rows, sums);
+    for (int64_t row = 0; row < n_rows; row++) {
+      finish(linear, form, sums + row * PANEL, scales[row], linear->bias + first, n, y + row * form->y_stride + first);
+    }
+  }
+}
+
+static void few_rows(const struct ommai_linear *linear, const void *x, int64_t stride, int64_t n_rows, float *y,
+                     int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
+  const struct ommai_linear_form form = {.y_stride = y_stride, .y_type = OMMA_F32, .accumulate = accumulate};
+  int64_t fit = ommai_min_i64(FEW_BYTES / x_stride(linear), FEW_SUMS / ommai_integer_n_groups(&linear->spec));
+  int64_t together = ommai_min_i64(fit, FEW_ROWS);
+  size_t x_bytes = (size_t)stride * ommai_dtype_size(linear->spec.compute);
+  for (int64_t row = 0; row < n_rows; row += together) {
+    some_rows(linear, (const char *)x + (size_t)row * x_bytes, stride, ommai_min_i64(together, n_rows - row), &form,
+              y + row * y_stride, first_panel, n_panels);
+  }
+}
+
+/* ---- ops -------------------------------------------------------------------------------------------------------------- */
+
+/* Byte offsets in a worker's scratch. */
+struct places {
+  size_t x, group_sums, zeros, scales, sums, end;
+};
+
+static struct places place_scratch(const struct ommai_linear *linear) {
+  size_t rows = OMMAI_LINEAR_MAX_ROWS, n_groups = (size_t)ommai_integer_n_groups(&linear->spec);
+  struct places places = {.group_sums = ommai_linear_align(rows * (size_t)x_stride(linear))};
+  places.zeros = places.group_sums + ommai_linear_align(rows * n_groups * sizeof(int32_t));
+  places.scales = places.zeros + ommai_linear_align(rows * sizeof(int32_t));
+  places.sums = places.scales + ommai_linear_align(rows * sizeof(float));
+  places.end = places.sums + ommai_linear_align(rows * PANEL * sizeof(float));
+  return places;
+}
+
+static const struct ommai_ladder *ladder_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
+  (void)engine;
+  (void)op;
+  return &any_rows;
+}
+
+static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
+                                   struct omma_error *error) {
+  (void)engine;
+  (void)error;
+  *bytes = place_scratch(op->linear).end;
+  return OMMA_OK;
+}
+
+static enum omma_status op_create(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
+  (void)engine;
+  (void)op;
+  (void)error;
+  return OMMA_OK;
+}
+
+static void op_release(struct ommai_linear_op *op) { (void)op; }
+
+static const char *op_name(const struct ommai_linear_op *op) {
+  return op->linear->spec.format == OMMAI_FORMAT_INT4 ? "own:int4" : "own:int8";
+}
+
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+  const struct ommai_linear *linear = op->linear;
+  const struct ommai_linear_form *form = &op->form;
+  const struct places places = place_scratch(linear);
+  char *scratch = op->engine->scratch[worker].memory;
+  const struct rows rows = {(int8_t *)scratch, x_stride(linear), (int32_t *)(void *)(scratch + places.group_sums),
+                            (int32_t *)(void *)(scratch + places.zeros), (float *)(void *)(scratch + places.scales)};
+  float *sums = (float *)(void *)(scratch + places.sums);
+  quantise_rows(linear, x, form->x_stride, n_rows, &rows);
+  for (int64_t column = 0; column < op->n_columns; column += PANEL) {
+    int64_t first = op->first_column + column, n = ommai_min_i64(PANEL, op->n_columns - column);
+    multiply(linear, first / PANEL, &rows, n_rows, sums);
+    for (int64_t row = 0; row < n_rows; row++) {
+      finish(linear, form, sums + row * PANEL, rows.scales[row], linear->bias + first, n,
+             ommai_element(y, row * form->y_stride + column, form->y_type));
+    }
+  }
+  return OMMA_OK;
+}
+
+const struct ommai_linear_format ommai_linear_integer = {
+    .check = ommai_integer_check,
+    .layout = ommai_integer_layout,
+    .more_bytes = ommai_integer_more_bytes,
+    .pack = ommai_integer_pack,
+    .release = ommai_integer_release,
+    .few_rows = few_rows,
+    .in_parts = true,
+    .ladder = ladder_of,
+    .op_scratch = op_scratch,
+    .op_create = op_create,
+    .op_release = op_release,
+    .op_name = op_name,
+    .op_run = op_run,
+};

@@ -1,0 +1,309 @@
+/* Integer weights: quantised from dense sources, or taken from sources that are integers. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/team.h"
+#include "kernels/int8.h"
+#include "linear/linear_objects.h"
+
+enum { PANEL = OMMAI_PANEL_COLUMNS, CHUNK = OMMAI_LINEAR_CHUNK };
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------------ */
+
+int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec) {
+  return spec->group ? ommai_div_up(spec->n_in, spec->group) : 1;
+}
+
+/* Floats of a group of a panel's outputs. */
+static int64_t group_floats(const struct ommai_linear_spec *spec) { return spec->has_minimums ? 2 * PANEL : PANEL; }
+
+static size_t n_scales(const struct ommai_linear_spec *spec) {
+  return (size_t)(ommai_div_up(spec->n_out, PANEL) * ommai_integer_n_groups(spec) * group_floats(spec));
+}
+
+static size_t n_weight_sums(const struct ommai_linear_spec *spec) {
+  return spec->inputs == OMMAI_INPUTS_RANGE ? (size_t)ommai_round_up(spec->n_out, PANEL) : 0;
+}
+
+size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec) {
+  return n_scales(spec) * sizeof(float) + n_weight_sums(spec) * sizeof(int32_t);
+}
+
+enum ommai_weight_layout ommai_integer_layout(const struct ommai_linear_spec *spec) {
+  return spec->format == OMMAI_FORMAT_INT4 ? OMMAI_WEIGHTS_U4_PANELS : OMMAI_WEIGHTS_S8_PANELS;
+}
+
+enum omma_status ommai_integer_check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+                                     struct omma_error *error) {
+  (void)engine;
+  if (spec->n_in > OMMAI_LINEAR_MAX_INT8_INPUTS) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "n_in", "linear layer: %lld inputs, at most %d with %s weights",
+                            (long long)spec->n_in, OMMAI_LINEAR_MAX_INT8_INPUTS, ommai_weight_format_name(spec->format));
+  }
+  if (spec->group < 0 || spec->group > OMMAI_LINEAR_MAX_GROUP || spec->group % OMMAI_LINEAR_GROUP_STEP != 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "group",
+                            "linear layer: groups of %lld inputs, expected a multiple of %d up to %d, or 0",
+                            (long long)spec->group, OMMAI_LINEAR_GROUP_STEP, OMMAI_LINEAR_MAX_GROUP);
+  }
+  bool plain = spec->format == OMMAI_FORMAT_INT8 && spec->group == 0 && !spec->has_minimums;
+  if (spec->inputs == OMMAI_INPUTS_RANGE && !plain) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "inputs",
+                            "linear layer: inputs with a zero point go with int8 weights of one scale for each output only");
+  }
+  return OMMA_OK;
+}
+
+/* ---- integers of a file ----------------------------------------------------------------------------------------------- */
+
+static int format_zero(const struct ommai_linear_spec *spec) {
+  return spec->format == OMMAI_FORMAT_INT4 && !spec->has_minimums ? 8 : 0;
+}
+
+/* Whether the source's integers can be taken as they are. */
+static bool takes_integers(const struct ommai_linear_spec *spec, const struct ommai_linear_source *source) {
+  const struct ommai_stored_matrix *stored = source->stored;
+  if (!stored || source->transposed) return false;
+  if (stored->bits != ommai_weight_format_bits(spec->format) || spec->inputs != OMMAI_INPUTS_SYMMETRIC) return false;
+  if (stored->group < 1 || spec->n_in % stored->group != 0) return false;
+  bool whole = stored->group == spec->n_in;
+  if (!whole && (spec->group == 0 || stored->group % spec->group != 0)) return false;
+  if (spec->has_minimums) return stored->zero == 0 || !stored->has_minimums;
+  return !stored->has_minimums && stored->zero == format_zero(spec);
+}
+
+/* The largest group that a layer may have of which all of `inputs` are whole ones; 0: none. */
+static int64_t group_within(int64_t inputs) {
+  for (int64_t group = OMMAI_LINEAR_MAX_GROUP; group > 0; group -= OMMAI_LINEAR_GROUP_STEP) {
+    if (inputs % group == 0) return group;
+  }
+  return 0;
+}
+
+bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
+  struct ommai_linear_spec made = *spec;
+  int64_t common = 0; /* the greatest that divides every source's group; 0: all have one scale for each output */
+  made.group = 0;
+  made.has_minimums = false;
+  made.inputs = OMMAI_INPUTS_SYMMETRIC;
+  for (int i = 0; i < n_sources; i++) {
+    const struct ommai_stored_matrix *stored = sources[i].stored;
+    if (!stored || (stored->bits != 4 && stored->bits != 8)) return false;
+    made.format = stored->bits == 4 ? OMMAI_FORMAT_INT4 : OMMAI_FORMAT_INT8;
+    made.has_minimums |= stored->has_minimums || (stored->bits == 4 && stored->zero == 0);
+    if (stored->group == spec->n_in) continue;
+    int64_t a = stored->group, b = common;
+    while (b > 0) {
+      int64_t rest = a % b;
+      a = b;
+      b = rest;
+    }
+    common = a;
+  }
+  if (common > 0 && (made.group = group_within(common)) == 0) return false;
+  for (int i = 0; i < n_sources; i++) {
+    if (!takes_integers(&made, &sources[i])) return false;
+  }
+  *spec = made;
+  return n_sources > 0;
+}
+
+/* ---- packing ---------------------------------------------------------------------------------------------------------- */
+
+/* A source on its way into the packed weights, a task for each panel that it touches. */
+struct packing {
+  const struct ommai_linear *linear;
+  const struct ommai_linear_source *source;
+  int64_t first_row;
+};
+
+/* A panel that is being filled, and the rows of the source that lie in it from `column` on. */
+struct filling {
+  const struct ommai_linear_spec *spec;
+  const struct ommai_linear_source *source;
+  const struct ommai_row_ops *ops;
+  int64_t first, end, column;
+  uint8_t *weights;
+  float *scales;
+};
+
+/* Writes n integers of a column from input k on, a multiple of 8; what pads the last of them is zero by now. */
+static void store_column(const struct filling *filling, int64_t column, int64_t k, int64_t n, const int8_t *q) {
+  if (filling->spec->format == OMMAI_FORMAT_INT8) {
+    uint8_t *to = filling->weights + k * PANEL + 4 * column;
+    for (int64_t i = 0; i < n; i += 4, to += 4 * PANEL) memcpy(to, q + i, (size_t)ommai_min_i64(4, n - i));
+    return;
+  }
+  uint8_t *to = filling->weights + k / 2 * PANEL + 4 * column;
+  for (int64_t i = 0; i < n; i += 8, to += 4 * PANEL) {
+    uint32_t low = 0, high = 0;
+    memcpy(&low, q + i, (size_t)ommai_min_i64(4, n - i));
+    if (n - i > 4) memcpy(&high, q + i + 4, (size_t)ommai_min_i64(4, n - i - 4));
+    low |= high << 4;
+    memcpy(to, &low, sizeof low);
+  }
+}
+
+static void load_group(const struct filling *filling, int64_t row, int64_t k, int64_t n, float *values) {
+  for (int64_t i = 0; i < n; i += CHUNK) {
+    ommai_linear_load_values(filling->source, filling->spec->n_in, row, k + i, (int)ommai_min_i64(CHUNK, n - i), values + i);
+  }
+}
+
+/* Rows in groups, each of which is read once. */
+static void quantise_groups(const struct filling *filling) {
+  const struct ommai_linear_spec *spec = filling->spec;
+  float values[OMMAI_LINEAR_MAX_GROUP];
+  int8_t q[OMMAI_LINEAR_MAX_GROUP];
+  for (int64_t k = 0; k < spec->n_in; k += spec->group) {
+    int64_t n = ommai_min_i64(spec->group, spec->n_in - k);
+    float *scales = filling->scales + k / spec->group * group_floats(spec) + filling->column;
+    for (int64_t row = filling->first; row < filling->end; row++) {
+      load_group(filling, row, k, n, values);
+      if (spec->format == OMMAI_FORMAT_INT4) {
+        filling->ops->fit_int4(values, n, q, scales++);
+      } else {
+        filling->ops->quantise_symmetric(values, OMMA_F32, n, q, scales++);
+      }
+      store_column(filling, filling->column + row - filling->first, k, n, q);
+    }
+  }
+}
+
+static float most_of_row(const struct filling *filling, int64_t row) {
+  int64_t n_in = filling->spec->n_in;
+  float values[CHUNK];
+  int32_t most = 0;
+  for (int64_t k = 0; k < n_in; k += CHUNK) {
+    int n = (int)ommai_min_i64(CHUNK, n_in - k);
+    ommai_linear_load_values(filling->source, n_in, row, k, n, values);
+    for (int i = 0; i < n; i++) {
+      int32_t bits = ommai_magnitude_bits(values[i]);
+      most = bits > most ? bits : most;
+    }
+  }
+  return ommai_f32_from_bits((uint32_t)most);
+}
+
+/* int8 with one scale for each output: rows are read twice. */
+static void quantise_rows(const struct filling *filling) {
+  int64_t n_in = filling->spec->n_in;
+  float values[CHUNK];
+  int8_t q[CHUNK];
+  for (int64_t row = filling->first; row < filling->end; row++) {
+    int64_t column = filling->column + row - filling->first;
+    float most = most_of_row(filling, row), inverse = ommai_int8_inverse(most, OMMAI_INT8_MOST);
+    filling->scales[column] = most / (float)OMMAI_INT8_MOST;
+    for (int64_t k = 0; k < n_in; k += CHUNK) {
+      int n = (int)ommai_min_i64(CHUNK, n_in - k);
+      ommai_linear_load_values(filling->source, n_in, row, k, n, values);
+      for (int i = 0; i < n; i++) q[i] = (int8_t)ommai_round_whole(values[i] * inverse);
+      store_column(filling, column, k, n, q);
+    }
+  }
+}
+
+/* The scale and minimum of a source's group, for those of the layer's groups that lie in it. */
+static void store_scales(const struct filling *filling, int64_t column, int64_t k, int64_t n, float scale, float minimum) {
+  const struct ommai_linear_spec *spec = filling->spec;
+  int64_t group = spec->group ? spec->group : spec->n_in, floats = group_floats(spec);
+  if (filling->spec->has_minimums && filling->source->stored->zero) minimum += (float)filling->source->stored->zero * scale;
+  for (int64_t g = k / group; g * group < k + n; g++) {
+    filling->scales[g * floats + column] = scale;
+    if (spec->has_minimums) filling->scales[g * floats + PANEL + column] = minimum;
+  }
+}
+
+static void take_integers(const struct filling *filling) {
+  const struct ommai_stored_matrix *stored = filling->source->stored;
+  int8_t q[OMMAI_LINEAR_MAX_INT8_INPUTS];
+  for (int64_t row = filling->first; row < filling->end; row++) {
+    int64_t column = filling->column + row - filling->first;
+    for (int64_t k = 0; k < filling->spec->n_in; k += stored->group) {
+      float scale, minimum = 0.0f;
+      stored->integers(stored->context, filling->source->first_output + row, k / stored->group, q, &scale, &minimum);
+      store_scales(filling, column, k, stored->group, scale, stored->has_minimums ? minimum : 0.0f);
+      store_column(filling, column, k, stored->group, q);
+    }
+  }
+}
+
+static void pack_task(void *context, int64_t task, int worker) {
+  const struct packing *packing = context;
+  const struct ommai_linear *linear = packing->linear;
+  const struct ommai_linear_spec *spec = &linear->spec;
+  const struct ommai_integer_weights *own = linear->own;
+  int64_t panel = packing->first_row / PANEL + task, first = panel * PANEL - packing->first_row;
+  struct filling filling = {.spec = spec, .source = packing->source, .ops = linear->engine->row_ops};
+  (void)worker;
+  filling.first = ommai_max_i64(first, 0);
+  filling.end = ommai_min_i64(first + PANEL, packing->source->n_out);
+  filling.column = filling.first - first;
+  filling.weights = (uint8_t *)linear->weights + panel * ommai_weights_panel_elements(linear->packed.layout, spec->n_in);
+  filling.scales = own->scales + panel * ommai_integer_n_groups(spec) * group_floats(spec);
+  if (takes_integers(spec, packing->source)) {
+    take_integers(&filling);
+  } else if (spec->group) {
+    quantise_groups(&filling);
+  } else {
+    quantise_rows(&filling);
+  }
+}
+
+/* Sums of int8 panels over their inputs. */
+static void sum_task(void *context, int64_t panel, int worker) {
+  const struct ommai_linear *linear = context;
+  const struct ommai_integer_weights *own = linear->own;
+  int64_t elements = ommai_weights_panel_elements(OMMAI_WEIGHTS_S8_PANELS, linear->spec.n_in);
+  const int8_t *q = (const int8_t *)linear->weights + panel * elements;
+  int32_t sums[PANEL] = {0};
+  (void)worker;
+  for (int64_t i = 0; i < elements; i += 4) sums[i / 4 % PANEL] += q[i] + q[i + 1] + q[i + 2] + q[i + 3];
+  memcpy(own->weight_sums + panel * PANEL, sums, sizeof sums);
+}
+
+static enum omma_status check_dense(const struct ommai_linear_spec *spec, struct omma_error *error) {
+  if (spec->has_minimums) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "has_minimums", "linear layer: only stored integers have minimums");
+  }
+  if (spec->format == OMMAI_FORMAT_INT4 && spec->group == 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "group", "linear layer: to quantise to int4 takes groups of inputs");
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
+                                    struct omma_error *error) {
+  const struct omma_allocator *allocator = &linear->engine->allocator;
+  const struct ommai_linear_spec *spec = &linear->spec;
+  const struct omma_team *team = linear->engine->packing_team;
+  for (int i = 0; i < n_sources; i++) {
+    if (!takes_integers(spec, &sources[i])) OMMAI_TRY(check_dense(spec, error));
+  }
+  struct ommai_integer_weights *own = linear->own = ommai_allocate(allocator, 1, sizeof *own);
+  if (!own) return ommai_fail_memory(error, "scales", sizeof *own);
+  own->scales = ommai_allocate(allocator, n_scales(spec), sizeof *own->scales);
+  if (!own->scales) return ommai_fail_memory(error, "scales", n_scales(spec) * sizeof *own->scales);
+  struct packing packing = {.linear = linear};
+  for (int i = 0; i < n_sources; i++) {
+    packing.source = &sources[i];
+    int64_t end = packing.first_row + sources[i].n_out;
+    ommai_team_run(team, ommai_div_up(end, PANEL) - packing.first_row / PANEL, pack_task, &packing);
+    ommai_linear_pack_bias(&sources[i], packing.first_row, linear->bias);
+    packing.first_row = end;
+  }
+  if (spec->inputs != OMMAI_INPUTS_RANGE) return OMMA_OK;
+  own->weight_sums = ommai_allocate(allocator, n_weight_sums(spec), sizeof *own->weight_sums);
+  if (!own->weight_sums) return ommai_fail_memory(error, "sums of weights", n_weight_sums(spec) * sizeof *own->weight_sums);
+  ommai_team_run(team, ommai_div_up(spec->n_out, PANEL), sum_task, linear);
+  return OMMA_OK;
+}
+
+void ommai_integer_release(struct ommai_linear *linear) {
+  const struct omma_allocator *allocator = &linear->engine->allocator;
+  struct ommai_integer_weights *own = linear->own;
+  if (!own) return;
+  if (own->weight_sums) ommai_release(allocator, own->weight_sums, n_weight_sums(&linear->spec), sizeof *own->weight_sums);
+  ommai_release(allocator, own->scales, n_scales(&linear->spec), sizeof *own->scales);
+  ommai_release(allocator, own, 1, sizeof *own);
+}

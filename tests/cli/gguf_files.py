@@ -1,0 +1,340 @@
+"""Makes GGUF files from a checkpoint directory, as llama.cpp's converter names and cuts tensors and keys, with the official gguf package.
+
+convert() also leaves a copy of the directory whose weights are exactly what the files' quantised blocks mean.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import gguf
+import ml_dtypes
+import numpy as np
+
+Kind = gguf.GGMLQuantizationType
+NUMPY_TYPES = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
+ARCHITECTURES = {"qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe", "kimi_vl": "deepseek2"}
+PROJECTORS = {"qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "kimi_vl": "kimivl"}
+
+
+def read_json(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def read_tensors(folder: Path) -> dict[str, np.ndarray]:
+    tensors = {}
+    for path in sorted(folder.glob("model*.safetensors")):
+        data = path.read_bytes()
+        (size,) = struct.unpack("<Q", data[:8])
+        for name, entry in json.loads(data[8 : 8 + size]).items():
+            if name == "__metadata__":
+                continue
+            begin, end = (8 + size + at for at in entry["data_offsets"])
+            tensors[name] = np.frombuffer(data[begin:end], NUMPY_TYPES[entry["dtype"]]).reshape(entry["shape"])
+    return tensors
+
+
+def write_tensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
+    header, at = {}, 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": "F32", "shape": tensor.shape, "data_offsets": [at, at + tensor.nbytes]}
+        at += tensor.nbytes
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for tensor in tensors.values():
+            file.write(np.ascontiguousarray(tensor).tobytes())
+
+
+def random_blocks(kind: Kind, rows: int, n_in: int, random: np.random.Generator) -> np.ndarray:
+    """Blocks of a type that the package cannot quantise to: random ones whose scales are small numbers."""
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    scales = {Kind.Q4_K: (0, 2), Kind.Q5_K: (0, 2), Kind.Q6_K: (208,), Kind.IQ4_NL: (0,), Kind.IQ4_XS: (0,)}[kind]
+    largest = {Kind.Q4_K: 32 * 15, Kind.Q5_K: 32 * 31, Kind.Q6_K: 64 * 32, Kind.IQ4_NL: 127, Kind.IQ4_XS: 32 * 127}[kind]
+    blocks = random.integers(0, 256, (rows * n_in // block, size), dtype=np.uint8)
+    for at in scales:
+        scale = random.uniform(0.02, 0.1, len(blocks)) / largest
+        blocks[:, at : at + 2] = scale.astype(np.float16).view(np.uint8).reshape(-1, 2)
+    return blocks.reshape(rows, -1)
+
+
+def finish(writer: gguf.GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def copy_keys(reader: gguf.GGUFReader, target: Path, changes: dict | None = None) -> gguf.GGUFWriter:
+    """A new file with the keys of another; changes: other values, None leaves a key out."""
+    values = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    values |= changes or {}
+    writer = gguf.GGUFWriter(target, values.pop("general.architecture"))
+    for name, value in values.items():
+        types = reader.fields[name].types
+        if value is not None:
+            writer.add_key_value(name, value, types[0], sub_type=types[-1] if len(types) > 1 else None)
+    return writer
+
+
+class Writer:
+    """One GGUF file; what is written as blocks goes back into the array that it was made from."""
+
+    def __init__(self, path: Path, architecture: str, kind: str) -> None:
+        self.file = gguf.GGUFWriter(path, architecture)
+        self.kind = Kind[kind]
+        self.random = np.random.default_rng(5)
+
+    def quantise(self, values: np.ndarray) -> tuple[np.ndarray, Kind]:
+        for kind in (self.kind, Kind.Q8_0, Kind.F16):
+            if values.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0]:
+                continue
+            if kind in (Kind.Q4_K, Kind.Q5_K, Kind.Q6_K, Kind.IQ4_NL, Kind.IQ4_XS):
+                blocks = random_blocks(kind, values.size // values.shape[-1], values.shape[-1], self.random)
+                return blocks.reshape(*values.shape[:-1], -1), kind
+            return gguf.quants.quantize(np.ascontiguousarray(values), kind), kind
+        raise AssertionError(values.shape)
+
+    def tensor(self, name: str, values: np.ndarray, plain: bool = False) -> None:
+        """values: float32, a view that is overwritten with what is stored."""
+        if plain or values.ndim == 1:
+            self.file.add_tensor(name, np.ascontiguousarray(values))
+            return
+        blocks, kind = self.quantise(values)
+        values[...] = gguf.quants.dequantize(blocks, kind).reshape(values.shape)
+        self.file.add_tensor(name, np.ascontiguousarray(blocks), raw_dtype=kind)
+
+    def close(self) -> None:
+        finish(self.file)
+
+
+# ---- keys
+
+
+def text_keys(writer: Writer, root: dict, kimi: bool) -> None:
+    file, text = writer.file, root.get("text_config", root)
+    rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
+    file.add_block_count(text["num_hidden_layers"])
+    file.add_context_length(text["max_position_embeddings"])
+    file.add_embedding_length(text["hidden_size"])
+    file.add_feed_forward_length(text["intermediate_size"])
+    file.add_head_count(text["num_attention_heads"])
+    file.add_head_count_kv(1 if kimi else text["num_key_value_heads"])
+    file.add_layer_norm_rms_eps(text["rms_norm_eps"])
+    file.add_rope_freq_base(rope.get("rope_theta", text.get("rope_theta", 10000.0)))
+    if "mrope_section" in rope:
+        file.add_rope_dimension_sections([*rope["mrope_section"], 0])
+    if "head_dim" in text:
+        file.add_key_length(text["head_dim"])
+        file.add_value_length(text["head_dim"])
+    experts = text.get("n_routed_experts", text.get("num_experts", text.get("num_local_experts")))
+    if experts:
+        file.add_expert_count(experts)
+        file.add_expert_used_count(text["num_experts_per_tok"])
+        file.add_expert_feed_forward_length(text["moe_intermediate_size"])
+    if kimi:
+        latent_keys(file, text)
+
+
+def latent_keys(file: gguf.GGUFWriter, text: dict) -> None:
+    file.add_leading_dense_block_count(text["first_k_dense_replace"])
+    file.add_vocab_size(text["vocab_size"])
+    file.add_kv_lora_rank(text["kv_lora_rank"])
+    file.add_key_length(text["kv_lora_rank"] + text["qk_rope_head_dim"])
+    file.add_value_length(text["kv_lora_rank"])
+    file.add_key_length_mla(text["qk_nope_head_dim"] + text["qk_rope_head_dim"])
+    file.add_value_length_mla(text["v_head_dim"])
+    file.add_rope_dimension_count(text["qk_rope_head_dim"])
+    file.add_expert_shared_count(text["n_shared_experts"])
+    file.add_expert_weights_scale(text["routed_scaling_factor"])
+    file.add_expert_weights_norm(text["norm_topk_prob"])
+    file.add_expert_group_count(text["n_group"])
+    file.add_expert_group_used_count(text["topk_group"])
+    file.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+
+
+def byte_names() -> list[str]:
+    plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(256, 512))
+    return [chr(byte if byte in plain else next(others)) for byte in range(256)]
+
+
+def looks_special(text: str) -> bool:
+    return text.startswith("<|") and text.endswith("|>")
+
+
+def tokenizer_keys(writer: Writer, source: Path, n_ids: int) -> None:
+    file, tokens, kinds = writer.file, [f"[PAD{i}]" for i in range(n_ids)], [gguf.TokenType.UNUSED] * n_ids
+    config, document = read_json(source / "tokenizer_config.json"), read_json(source / "tokenizer.json")
+    merges: list[str] = []
+
+    def put(i: int, text: str, kind: gguf.TokenType) -> None:
+        tokens[i], kinds[i] = text, kind
+
+    if document:
+        for text, i in document["model"]["vocab"].items():
+            put(i, text, gguf.TokenType.NORMAL)
+        added = {entry["id"]: entry for entry in document["added_tokens"]}
+        merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in document["model"]["merges"]]
+    else:
+        names, added = byte_names(), {}
+        for line in (source / "tiktoken.model").read_text().split("\n"):
+            if line:
+                code, rank = line.split()
+                put(int(rank), "".join(names[byte] for byte in base64.b64decode(code)), gguf.TokenType.NORMAL)
+        first = sum(kind == gguf.TokenType.NORMAL for kind in kinds)
+        added = {i: {"content": f"<|reserved_token_{i}|>", "special": True} for i in range(first, first + 256) if i < n_ids}
+        added |= {int(i): entry for i, entry in config.get("added_tokens_decoder", {}).items()}
+    for i, entry in added.items():
+        special = entry.get("special") or looks_special(entry["content"])
+        put(i, entry["content"], gguf.TokenType.CONTROL if special else gguf.TokenType.USER_DEFINED)
+    file.add_tokenizer_model("gpt2")
+    file.add_tokenizer_pre("qwen2" if document else "kimi-k2")
+    file.add_token_list(tokens)
+    file.add_token_types(kinds)
+    file.add_token_merges(merges or ["a b"])
+    eos = config.get("eos_token")
+    if eos in tokens:
+        file.add_eos_token_id(tokens.index(eos))
+    template = source / "chat_template.jinja"
+    text = template.read_text(encoding="utf-8") if template.exists() else config.get("chat_template")
+    if text:
+        file.add_chat_template(text)
+
+
+def vision_keys(writer: Writer, source: Path, root: dict) -> None:
+    file, vision, kind = writer.file, root["vision_config"], root["model_type"]
+    processor = read_json(source / "preprocessor_config.json")
+    hidden = root.get("text_config", root)["hidden_size"]
+    file.add_type(gguf.GGUFType.MMPROJ)
+    file.add_clip_has_vision_encoder(True)
+    file.add_clip_projector_type(PROJECTORS[kind])
+    file.add_vision_projection_dim(hidden)
+    file.add_vision_patch_size(vision["patch_size"])
+    file.add_vision_embedding_length(vision["hidden_size"])
+    file.add_vision_feed_forward_length(vision["intermediate_size"])
+    file.add_vision_block_count(vision.get("depth", vision.get("num_hidden_layers")))
+    file.add_vision_head_count(vision.get("num_heads", vision.get("num_attention_heads")))
+    file.add_vision_image_mean(processor["image_mean"])
+    file.add_vision_image_std(processor["image_std"])
+    file.add_vision_attention_layernorm_eps(1e-6)
+    if kind == "kimi_vl":
+        file.add_vision_use_gelu(True)
+        file.add_vision_projector_scale_factor(vision["merge_kernel_size"][0])
+        file.add_vision_max_pixels(processor["in_token_limit"] * vision["patch_size"] ** 2)
+        return
+    size = processor.get("size", {})
+    file.add_vision_min_pixels(processor.get("min_pixels", size.get("shortest_edge")))
+    file.add_vision_max_pixels(processor.get("max_pixels", size.get("longest_edge")))
+    file.add_vision_spatial_merge_size(vision["spatial_merge_size"])
+    if kind == "qwen2_5_vl":
+        file.add_vision_use_silu(True)
+        file.add_vision_n_wa_pattern(vision["fullatt_block_indexes"][0] + 1)
+        file.add_vision_window_size(vision["window_size"])
+    else:
+        file.add_vision_use_gelu(True)
+        file.add_vision_is_deepstack_layers([i in vision["deepstack_visual_indexes"] for i in range(vision["depth"])])
+
+
+# ---- tensors
+
+
+def text_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: np.ndarray, text: dict) -> None:
+    """name: below "model."; values: a float32 view."""
+    if name.endswith("mlp.experts.gate_up_proj"):
+        base, half = name.rsplit(".", 1)[0], values.shape[-1] // 2
+        for part, view in (("gate_proj", values[..., :half]), ("up_proj", values[..., half:])):
+            text_tensor(writer, names, f"{base}.{part}.weight", view.transpose(0, 2, 1), text)
+        return
+    if name.endswith("mlp.experts.down_proj"):
+        text_tensor(writer, names, f"{name}.weight", values.transpose(0, 2, 1), text)
+        return
+    if name.endswith("kv_b_proj.weight"):
+        heads = values.reshape(text["num_attention_heads"], -1, values.shape[-1])
+        keys, rest = heads[:, : text["qk_nope_head_dim"]], heads[:, text["qk_nope_head_dim"] :]
+        text_tensor(writer, names, name.replace("kv_b", "k_b"), keys.transpose(0, 2, 1), text)
+        text_tensor(writer, names, name.replace("kv_b", "v_b"), rest, text)
+        return
+    name = name.replace("e_score_correction_bias", "e_score_correction.bias")
+    stem, end = name.rsplit(".", 1)
+    shown = names.get_name(stem)
+    if not shown:  # dense layers of mixtures have no name in the converter
+        shown = f"blk.{stem.split('.')[2]}.ffn_{stem.split('.')[-1].removesuffix('_proj')}"
+    writer.tensor(f"{shown}.{end}", values, plain="norm" in stem or stem.endswith(("mlp.gate", "correction")))
+
+
+def stack_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The experts' matrices of a layer above each other, and every one a view into that."""
+    stacks: dict[str, list[str]] = {}
+    for name in tensors:
+        if ".mlp.experts." in name and name.split(".mlp.experts.")[1][0].isdigit():
+            layer, rest = name.split(".mlp.experts.")
+            number, part = rest.split(".", 1)
+            stacks.setdefault(f"{layer}.mlp.experts.{part}", []).append((int(number), name))
+    merged = {}
+    for stack, parts in stacks.items():
+        merged[stack] = np.stack([tensors[name] for _, name in sorted(parts)])
+        for number, name in parts:
+            tensors[name] = merged[stack][number]
+    taken = {name for parts in stacks.values() for _, name in parts}
+    return {name: tensor for name, tensor in tensors.items() if name not in taken} | merged
+
+
+def vision_tensor(writer: Writer, names: gguf.TensorNameMap, name: str, values: np.ndarray, vision: dict, split: bool) -> None:
+    stem, end = name.rsplit(".", 1)
+    if name.startswith("visual.deepstack_merger_list."):
+        number, part = stem.split(".")[2:4]
+        layer = vision["deepstack_visual_indexes"][int(number)]
+        writer.tensor(f"v.deepstack.{layer}.{part.replace('linear_', '')}.{end}", values, plain=part == "norm")
+    elif stem in ("visual.merger.linear_fc1", "visual.merger.linear_fc2", "visual.merger.norm"):
+        shown = {"linear_fc1": "mm.0", "linear_fc2": "mm.2", "norm": "v.post_ln"}[stem.rsplit(".", 1)[1]]
+        writer.tensor(f"{shown}.{end}", values, plain="ln" in shown)
+    elif stem == "visual.patch_embed.proj" and values.ndim == 5:
+        writer.tensor("v.patch_embd.weight", values[:, :, 0], plain=True)
+        writer.tensor("v.patch_embd.weight.1", values[:, :, 1], plain=True)
+    elif split and stem.endswith("qkv"):
+        third = values.shape[0] // 3
+        for i, part in enumerate("qkv"):
+            vision_tensor(writer, names, f"{stem.replace('qkv', part)}.{end}", values[i * third : (i + 1) * third], vision, False)
+    else:
+        plain = "norm" in stem or "pos_emb" in stem or "patch_embed" in stem
+        writer.tensor(f"{names.get_name(stem)}.{end}", values.reshape(-1, values.shape[-1]) if "pos_emb" in stem else values, plain)
+
+
+def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) -> tuple[Path, Path]:
+    """Writes OUT/model.gguf and OUT/mmproj.gguf with matrices of `kind`, and the directory that means the same to plain_copy."""
+    root = read_json(source / "config.json")
+    text, vision, family = root.get("text_config", root), root["vision_config"], root["model_type"]
+    tensors = {name: np.array(tensor, np.float32) for name, tensor in read_tensors(source).items()}
+    out.mkdir(parents=True, exist_ok=True)
+    model = Writer(out / "model.gguf", ARCHITECTURES[family], kind)
+    mmproj = Writer(out / "mmproj.gguf", "clip", kind)
+    text_keys(model, root, family == "kimi_vl")
+    tokenizer_keys(model, source, text["vocab_size"])
+    vision_keys(mmproj, source, root)
+    text_names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, ARCHITECTURES[family].upper()), text["num_hidden_layers"])
+    vision_names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.MMPROJ, 64)
+    tied = root.get("tie_word_embeddings", text.get("tie_word_embeddings", False))
+    for name, values in stack_experts(tensors).items():
+        short = name.removeprefix("language_model.").replace("model.language_model.", "model.").replace("model.visual.", "visual.")
+        if "visual." in short or "vision_tower." in short or "multi_modal" in short:
+            vision_tensor(mmproj, vision_names, short, values, vision, split=family in ("qwen2_5_vl", "kimi_vl"))
+        elif short != "lm_head.weight" or not tied:
+            text_tensor(model, text_names, short, values, text)
+    model.close()
+    mmproj.close()
+    if plain_copy:
+        copy_directory(source, plain_copy, tensors)
+    return out / "model.gguf", out / "mmproj.gguf"
+
+
+def copy_directory(source: Path, out: Path, tensors: dict[str, np.ndarray]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
+        if path.suffix in (".json", ".jinja", ".model") and "safetensors" not in path.name:
+            shutil.copy(path, out / path.name)
+    write_tensors(out / "model.safetensors", tensors)

@@ -1,0 +1,177 @@
+"""Models in GGUF files: the same answers, to the last bit of every log probability, as the checkpoints that they are made from.
+
+Run with: pytest tests/cli --omma build/release/omma
+"""
+
+import base64
+import json
+import shutil
+
+import gguf
+import pytest
+
+from conftest import GOLDEN
+from gguf_files import convert, copy_keys, finish
+from omma_program import refused
+
+# Checkpoints of every architecture whose shapes the converter can say.
+CHECKPOINTS = ["qwen3_vl_tied", "qwen3_vl_wide", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl"]
+QUANTISED = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "IQ4_NL", "BF16", "F16"]
+TEXTS = ["Hello world", " a  b\n\n\tc ", "naïve café — 日本語 текст 12345 <|im_end|>x<|im_start|>", "e\u0301 \u00e9 don't I'LL", "🎉" * 3]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """files(checkpoint, kind) -> the model's file, the mmproj's and a directory with the same weights; made once."""
+    made = {}
+
+    def make(name, kind):
+        if (name, kind) not in made:
+            folder = tmp_path_factory.mktemp(f"{name}-{kind}")
+            made[name, kind] = (*convert(GOLDEN / name, folder, kind, folder / "plain"), folder / "plain")
+        return made[name, kind]
+
+    return make
+
+
+def question(i, content):
+    body = {"model": "m", "messages": [{"role": "user", "content": content}], "max_tokens": 6, "temperature": 0}
+    return {"custom_id": f"r{i}", "method": "POST", "url": "/v1/chat/completions",
+            "body": body | {"logprobs": True, "top_logprobs": 5, "ignore_eos": True}}
+
+
+def questions(pictures):
+    image = base64.b64encode((pictures / "banner_150x40.png").read_bytes()).decode()
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}}
+    return [question(0, "Hello world"), question(1, [picture, {"type": "text", "text": "What is it?"}])]
+
+
+def answers(omma, folder, pictures, *words):
+    """What every question is answered, with all log probabilities."""
+    source, out = folder / "in.jsonl", folder / "out.jsonl"
+    out.unlink(missing_ok=True)
+    source.write_text("".join(json.dumps(line) + "\n" for line in questions(pictures)))
+    done = omma("batch", *words, "-i", source, "-o", out, "--served-model-name", "m")
+    assert done.returncode == 0, done.stderr.decode()
+    rows = {row["custom_id"]: row["response"]["body"] for row in map(json.loads, out.read_text().splitlines())}
+    assert all(len(body["choices"][0]["logprobs"]["content"]) == 6 for body in rows.values())
+    return {name: (body["choices"], body["usage"]) for name, body in rows.items()}
+
+
+def given(made):
+    return ["--model", made[0], "--mmproj", made[1]]
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+@pytest.mark.parametrize("dtype", ["f32", "auto"])
+def test_same_answers_as_the_checkpoint(omma, files, tmp_path, pictures, name, dtype):
+    made = files(name, "F32")
+    theirs = answers(omma, tmp_path, pictures, "--model", GOLDEN / name, "--dtype", dtype)
+    assert answers(omma, tmp_path, pictures, *given(made), "--dtype", dtype) == theirs
+
+
+@pytest.mark.parametrize("kind", QUANTISED)
+def test_same_answers_as_what_the_blocks_mean(omma, files, tmp_path, pictures, kind):
+    made = files("qwen3_vl_tied", kind)
+    assert answers(omma, tmp_path, pictures, *given(made)) == answers(omma, tmp_path, pictures, "--model", made[2])
+
+
+@pytest.mark.parametrize("name", ["qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl"])
+def test_quantised_models_of_every_architecture(omma, files, tmp_path, pictures, name):
+    made = files(name, "Q8_0")
+    theirs = answers(omma, tmp_path, pictures, "--model", made[2], "--dtype", "f32")
+    assert answers(omma, tmp_path, pictures, *given(made), "--dtype", "f32") == theirs
+
+
+@pytest.mark.parametrize("name", ["qwen3_vl_tied", "kimi_vl"])
+def test_same_tokens(omma, files, name):
+    made = files(name, "F32")
+    for text in TEXTS:
+        theirs = omma.json("tokenize", "--model", GOLDEN / name, "--text", text)
+        assert omma.json("tokenize", *given(made), "--text", text)["tokens"] == theirs["tokens"]
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_same_model(omma, files, name):
+    """What is told of shapes, pictures, limits and sampling; a plan; a check of all tensors."""
+    made = files(name, "F32")
+    ours, theirs = (omma.json("info", "--json", *words)["model"] for words in (given(made), ["--model", GOLDEN / name]))
+    for facts in (ours, theirs):
+        for key in ("directory", "kept_weights", "weight_bytes", "opened_seconds", "published_values"):
+            facts.pop(key, None)
+    assert ours == theirs
+    checked = omma("verify", *given(made))
+    assert checked.returncode == 0, checked.stderr.decode()
+    assert omma("plan", *given(made), "64x64").returncode == 0
+
+
+def test_a_directory_of_two_files(omma, files, tmp_path, pictures):
+    made = files("qwen3_vl_tied", "F32")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in made[:2]:
+        shutil.copy(path, folder)
+    assert answers(omma, tmp_path, pictures, "--model", folder) == answers(omma, tmp_path, pictures, *given(made))
+    shutil.copy(made[0], folder / "another.gguf")
+    refused(omma("run", folder, "Hello"), 1, folder, "more than one language model", "--model FILE.gguf")
+    for path in (folder / "another.gguf", folder / "model.gguf"):
+        path.unlink()
+    refused(omma("run", folder, "Hello"), 1, folder, "no language model")
+
+
+def split(path, folder, n_parts):
+    """The file cut into parts, as llama-gguf-split does it: keys in the first one."""
+    reader = gguf.GGUFReader(path)
+    per_part = -(-len(reader.tensors) // n_parts)
+    for part in range(n_parts):
+        name = folder / f"split-{part + 1:05d}-of-{n_parts:05d}.gguf"
+        writer = copy_keys(reader, name) if part == 0 else gguf.GGUFWriter(name, "qwen3vl")
+        writer.add_uint16("split.no", part)
+        writer.add_uint16("split.count", n_parts)
+        writer.add_int32("split.tensors.count", len(reader.tensors))
+        for tensor in reader.tensors[part * per_part : (part + 1) * per_part]:
+            writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+        finish(writer)
+
+
+def test_a_model_in_parts(omma, files, tmp_path, pictures):
+    made = files("qwen3_vl_tied", "Q8_0")
+    split(made[0], tmp_path, 3)
+    first, second, third = sorted(tmp_path.glob("split-*.gguf"))
+    words = ["--mmproj", made[1]]
+    assert answers(omma, tmp_path, pictures, "--model", first, *words) == answers(omma, tmp_path, pictures, *given(made))
+    refused(omma("run", second, "Hello", *words), 1, second, "part 2 of 3", "give the first part")
+    third.rename(tmp_path / "away.gguf")
+    refused(omma("run", first, "Hello", *words), 1, third.name)
+    shutil.copy(second, third)
+    refused(omma("run", first, "Hello", *words), 1, third.name, "part 2 of 3, expected part 3 of 3")
+
+
+def test_what_is_missing_is_said(omma, files, tmp_path):
+    model, mmproj, plain = files("qwen3_vl_tied", "F32")
+    kimi = files("kimi_vl", "F32")
+    refused(omma("run", model, "Hello"), 1, model, "--mmproj FILE.gguf")
+    refused(omma("run", mmproj, "Hello", "--mmproj", mmproj), 1, mmproj, "the language model to --model")
+    refused(omma("run", model, "Hello", "--mmproj", model), 1, model, "no vision tower")
+    refused(omma("run", model, "Hello", "--mmproj", kimi[1]), 1, '"qwen3vl" with projector "kimivl" is not supported')
+    refused(omma("run", plain, "Hello", "--mmproj", mmproj), 1, plain, "no GGUF file")
+    refused(omma("run", model, "Hello", "--mmproj", tmp_path / "none.gguf"), 1, "none.gguf")
+
+
+@pytest.mark.parametrize("key, value, message", [
+    ("general.architecture", "llama", 'architecture "llama" with projector "qwen3vl_merger" is not supported; known: qwen2vl'),
+    ("tokenizer.ggml.model", "llama", '"tokenizer.ggml.model": "llama" is not supported; known: gpt2'),
+    ("tokenizer.ggml.pre", "default", '"tokenizer.ggml.pre": "default" is not supported; known: qwen2'),
+    ("qwen3vl.block_count", None, 'key "qwen3vl.block_count" is missing'),
+    ("qwen3vl.block_count", 4, 'tensor "model.layers.3.input_layernorm.weight" is missing'),
+    ("qwen3vl.feed_forward_length", 32, "expected shape [32, 64], found [96, 64]"),
+    ("tokenizer.chat_template", "{{ messages }}", "differs from the nearest known chat template"),
+])
+def test_wrong_keys(omma, files, tmp_path, key, value, message):
+    made = files("qwen3_vl_tied", "F32")
+    reader, changed = gguf.GGUFReader(made[0]), tmp_path / "changed.gguf"
+    writer = copy_keys(reader, changed, {key: value})
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+    finish(writer)
+    refused(omma("run", changed, "Hello", "--mmproj", made[1]), 1, changed, message)

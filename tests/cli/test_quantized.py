@@ -1,0 +1,163 @@
+"""Whole quantised checkpoints: tiny models whose language model is packed as each known tool packs it answer with the same bits as with the values
+written as f32. Layers whose sizes a form cannot have stay as they are, next to quantised ones."""
+
+import functools
+import json
+import shutil
+
+import numpy as np
+import pytest
+import quantize_checkpoint as q
+from mutate_checkpoint import GOLDEN
+from omma_program import refused
+
+GROUP = 8
+
+
+def expect_name(name):
+    """The linear layers that tools quantise: those of the language model but for the output layer and the routers."""
+    return ".layers." in name and name.endswith("_proj.weight") and "visual" not in name and "vision" not in name
+
+
+def fits(weight):
+    return weight.shape[0] % 8 == 0 and weight.shape[1] % GROUP == 0
+
+
+def every_other(first, second):
+    """Two forms in turn."""
+    state = {"n": 0}
+
+    def form(weight, name):
+        state["n"] += 1
+        return (first if state["n"] % 2 else second)(weight, name)
+
+    return form
+
+
+def plain(function, **options):
+    return lambda weight, name: function(weight, **options)
+
+
+def by_name(pattern, first, second):
+    return lambda weight, name: (first if pattern in name else second)(weight, name)
+
+
+def keep(weight, name):
+    return None
+
+
+def ordered_gptq(weight, name):
+    return q.gptq(weight, group=GROUP, symmetric=False, ids=np.random.default_rng(3).permutation(np.arange(weight.shape[1]) // GROUP))
+
+
+int4 = plain(q.pack_quantized, group=GROUP)
+INT4 = {"num_bits": 4, "strategy": "group", "group_size": GROUP}
+FORMS = {
+    "packed_int4": (int4, q.tensors_configs(q.tensors_config("pack-quantized", **INT4))),
+    "packed_int4_zeros": (plain(q.pack_quantized, group=GROUP, symmetric=False),
+                          q.tensors_configs(q.tensors_config("pack-quantized", **INT4, symmetric=False))),
+    "packed_int8": (plain(q.pack_quantized, bits=8, group=0), q.tensors_configs(q.tensors_config("pack-quantized"))),
+    "int8": (plain(q.int_quantized), q.tensors_configs(q.tensors_config("int-quantized"))),
+    "float8": (plain(q.fp8, block=(1, 0), suffix=".weight_scale", scale_type=q.BF16),
+               q.tensors_configs(q.tensors_config("float-quantized", type="float"))),
+    "mixed": (by_name("mlp", int4, by_name("q_proj", plain(q.int_quantized), keep)),
+              q.tensors_configs(q.tensors_config("pack-quantized", ["re:.*mlp.*"], **INT4), q.tensors_config("int-quantized", ["re:.*q_proj$"]))),
+    "fp8": (plain(q.fp8, block=(16, 16)), q.fp8_config((16, 16))),
+    "fp8_tensor": (plain(q.fp8, block=(0, 0), suffix=".weight_scale"), q.fp8_config((0, 0), activation_scheme="static")),
+    "awq": (plain(q.awq, group=GROUP), q.awq_config(GROUP)),
+    "gptq": (every_other(plain(q.gptq, group=GROUP), keep), q.gptq_config(group=GROUP)),
+    "gptq_int8_v2": (plain(q.gptq, bits=8, group=0, version=2), q.gptq_config(8, 0, 2)),
+    "gptq_ordered": (ordered_gptq, q.gptq_config(group=GROUP, sym=False, desc_act=True)),
+}
+MODELS = ["qwen3_vl_untied", "qwen2_5_vl_untied", "kimi_vl", "qwen3_vl_moe"]
+
+
+@functools.cache
+def weights_of(model):
+    tensors = {}
+    for path in sorted((GOLDEN / model).glob("model*.safetensors")):
+        tensors.update(q.read_safetensors(path))
+    return tensors
+
+
+def copy_files(model, folder):
+    folder.mkdir()
+    for path in (GOLDEN / model).iterdir():
+        if path.suffix != ".safetensors" and path.name != "model.safetensors.index.json":
+            shutil.copy(path, folder)
+    return folder
+
+
+def write_checkpoint(model, folder, tensors, config=None):
+    copy_files(model, folder)
+    q.write_safetensors(folder / "model.safetensors", tensors)
+    if config:
+        whole = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**whole, "quantization_config": config}))
+    return folder
+
+
+def quantise(model, form):
+    """Its tensors quantised, and with the values of these, and how many layers that are."""
+    stored, values, n = {}, {}, 0
+    for name, array in sorted(weights_of(model).items()):
+        stored[name] = values[name] = array
+        done = None
+        if expect_name(name) and fits(array):
+            done = form(array.astype(np.float32), name)
+        elif form is FORMS["fp8"][0] and name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            done = q.fp8_experts(array.astype(np.float32), (16, 16))
+        if done:
+            del stored[name]
+            stored.update({name.removesuffix(".weight") + suffix: part for suffix, part in done[0].items()})
+            values[name] = done[1]
+            n += 1
+    return stored, values, n
+
+
+def answers(omma, folder, tmp_path, *words):
+    """What is generated, with log-probabilities."""
+    content = [{"type": "image_url", "image_url": {"url": f"file://{GOLDEN}/pictures/meadow_163x97.jpg"}}, {"type": "text", "text": "two red"}]
+    body = {"model": "m", "messages": [{"role": "user", "content": content}], "max_tokens": 6, "temperature": 0, "ignore_eos": True, "logprobs": True, "top_logprobs": 5}
+    given, made = tmp_path / "in.jsonl", tmp_path / f"{folder.name}.jsonl"
+    given.write_text(json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}) + "\n")
+    done = omma("batch", folder, "-i", given, "-o", made, "--served-model-name", "m", "--dtype", "f32", "--allowed-local-media-path", GOLDEN,
+                "--max-model-len", "512", *words)
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(made.read_text())["response"]["body"]["choices"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("model", MODELS)
+def test_quantised_checkpoints_answer_as_their_values(omma, tmp_path, model, form):
+    pack, config = FORMS[form]
+    stored, values, n = quantise(model, pack)
+    assert n >= 3
+    quantised = write_checkpoint(model, tmp_path / "quantised", stored, config)
+    dense = write_checkpoint(model, tmp_path / "dense", values)
+    assert answers(omma, quantised, tmp_path) == answers(omma, dense, tmp_path)
+
+
+def test_info_and_verify(omma, tmp_path):
+    stored, _, _ = quantise("qwen3_vl_untied", FORMS["fp8_tensor"][0])
+    stored = {**stored, **{name.replace("weight_scale", "input_scale"): array for name, array in stored.items() if name.endswith("weight_scale")}}
+    folder = write_checkpoint("qwen3_vl_untied", tmp_path / "m", stored, FORMS["fp8_tensor"][1])
+    assert b"fp8: 8-bit floats" in omma("info", "--model", folder).stdout
+    assert json.loads(omma("info", "--model", folder, "--json").stdout)["model"]["quantization"].startswith("fp8: ")
+    done = omma("verify", "--model", folder)
+    assert done.returncode == 0, done.stdout
+    codes = next(name for name in stored if name.endswith("up_proj.weight"))
+    stored[codes] = stored[codes].copy()
+    stored[codes].view(np.uint8)[0, :3] = 0x7f
+    q.write_safetensors(folder / "model.safetensors", stored)
+    done = omma("verify", "--model", folder)
+    assert done.returncode == 1
+    assert b"3 values are NaN or infinite" in done.stdout
+
+
+def test_scales_that_are_no_numbers_are_told_once(omma, tmp_path):
+    stored, _, _ = quantise("qwen3_vl_untied", int4)
+    name = next(name for name in stored if name.endswith("weight_scale"))
+    stored[name] = np.full_like(stored[name], np.nan)
+    folder = write_checkpoint("qwen3_vl_untied", tmp_path / "m", stored, FORMS["packed_int4"][1])
+    refused(omma("chat", "--model", folder, "--prompt", "x"), 1, name, "of its scales are NaN or infinite")

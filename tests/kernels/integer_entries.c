@@ -1,0 +1,143 @@
+/* The kernels for panels of integer weights, all of which have the scalar code's bits. */
+#include <stdlib.h>
+
+#include "kernels/integer_panel.h"
+#include "kernels/kernel_entry.h"
+#include "support/guarded.h"
+
+enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, MAX_K = 1024, S8 = 0, U4 };
+
+/* A panel and rows, each between its pages. */
+struct trial {
+  struct ommai_integer_panel panel;
+  struct ommai_integer_rows rows;
+  struct guarded weights, scales, weight_sums, x, sums, zeros, out;
+};
+
+static struct guarded random_bytes(struct test_random *random, int64_t n) {
+  struct guarded memory = guarded_new((size_t)n, true);
+  for (int64_t i = 0; i < n; i++) memory.data[i] = (unsigned char)test_random_range(random, 0, 255);
+  return memory;
+}
+
+/* Whole numbers -most .. most of 32 bits. */
+static struct guarded random_whole(struct test_random *random, int64_t n, int64_t most) {
+  struct guarded memory = guarded_new((size_t)n * sizeof(int32_t), true);
+  int32_t *values = (int32_t *)(void *)memory.data;
+  for (int64_t i = 0; i < n; i++) values[i] = (int32_t)(test_random_range(random, 0, 2 * most) - most);
+  return memory;
+}
+
+static struct guarded random_floats(struct test_random *random, int64_t n) {
+  struct guarded memory = guarded_new((size_t)n * sizeof(float), true);
+  float *values = (float *)(void *)memory.data;
+  for (int64_t i = 0; i < n; i++) values[i] = test_random_normal(random);
+  return memory;
+}
+
+/* group 0: all inputs. x of symmetric rows has no -128. */
+static struct trial make_trial(struct test_random *random, int kind, int64_t k_padded, int64_t group, int64_t n_rows,
+                               bool minimums, bool zeros) {
+  int64_t stride = k_padded + 64, floats = minimums ? 2 * PANEL : PANEL;
+  struct trial t = {.panel = {.k_padded = k_padded, .group = group ? group : k_padded, .scale_stride = floats}};
+  t.panel.n_groups = (k_padded + t.panel.group - 1) / t.panel.group;
+  t.weights = random_bytes(random, k_padded * PANEL / (kind == U4 ? 2 : 1));
+  t.scales = random_floats(random, t.panel.n_groups * floats);
+  t.weight_sums = random_whole(random, PANEL, 100000);
+  t.x = random_bytes(random, (n_rows - 1) * stride + k_padded);
+  t.zeros = random_whole(random, n_rows, 128);
+  t.sums = guarded_new((size_t)(n_rows * t.panel.n_groups) * sizeof(int32_t), true);
+  t.out = guarded_new((size_t)(n_rows * PANEL) * sizeof(float), true);
+  int8_t *x = (int8_t *)t.x.data;
+  int32_t *sums = (int32_t *)(void *)t.sums.data;
+  for (int64_t i = 0; !zeros && i < (n_rows - 1) * stride + k_padded; i++) x[i] = (int8_t)(x[i] == -128 ? -127 : x[i]);
+  for (int64_t row = 0; row < n_rows; row++) {
+    for (int64_t k = 0; k < k_padded; k++) {
+      int32_t *sum = &sums[row * t.panel.n_groups + k / t.panel.group];
+      *sum = (k % t.panel.group ? *sum : 0) + x[row * stride + k];
+    }
+  }
+  t.panel.weights = t.weights.data;
+  t.panel.scales = (const float *)(void *)t.scales.data;
+  t.panel.minimums = minimums ? t.panel.scales + PANEL : NULL;
+  t.panel.weight_sums = zeros ? (const int32_t *)(void *)t.weight_sums.data : NULL;
+  t.panel.zero = kind == U4 && !minimums ? 8 : 0;
+  t.rows = (struct ommai_integer_rows){x, stride, sums, (const int32_t *)(void *)t.zeros.data, n_rows};
+  return t;
+}
+
+static void free_trial(struct trial *t) {
+  struct guarded *all[] = {&t->weights, &t->scales, &t->weight_sums, &t->x, &t->sums, &t->zeros, &t->out};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) guarded_free(all[i]);
+}
+
+static ommai_integer_kernel kernel_of(const struct ommai_integer_kernels *kernels, int kind) {
+  return kind == U4 ? kernels->u4 : kernels->s8;
+}
+
+static double check(const struct kernel_entry *entry, uint64_t seed) {
+  static const int64_t groups[] = {0, 16, 32, 64, 96, 128, 256};
+  struct test_random random = {seed};
+  int64_t k_padded = 64 * test_random_range(&random, 1, MAX_K / 64), group = groups[test_random_range(&random, 0, 6)];
+  int64_t n_rows = test_random_range(&random, 1, MAX_ROWS);
+  bool zeros = entry->index == S8 && group == 0 && test_random_range(&random, 0, 1);
+  struct trial t =
+      make_trial(&random, entry->index, k_padded, group, n_rows, !zeros && test_random_range(&random, 0, 1), zeros);
+  float *out = (float *)(void *)t.out.data, *expected = malloc(t.out.size);
+  kernel_of(entry->kernel, entry->index)(&t.panel, &t.rows, out);
+  guarded_check(&t.out, "out");
+  kernel_of(ommai_integer_kernels[0], entry->index)(&t.panel, &t.rows, expected);
+  for (int64_t i = 0; i < n_rows * PANEL; i++) {
+    if (out[i] == expected[i]) continue;
+    kernel_fail(entry, seed, "%d inputs in groups of %d, row %d of %d, output %d: %.9g, the scalar code has %.9g",
+                (int)k_padded, (int)group, (int)(i / PANEL), (int)n_rows, (int)(i % PANEL), (double)out[i],
+                (double)expected[i]);
+  }
+  free(expected);
+  free_trial(&t);
+  return 0;
+}
+
+struct bench {
+  struct trial trial;
+  ommai_integer_kernel kernel;
+};
+
+static void bench_run(void *context) {
+  struct bench *bench = context;
+  bench->kernel(&bench->trial.panel, &bench->trial.rows, (float *)(void *)bench->trial.out.data);
+}
+
+static void release_bench(void *context) {
+  struct bench *bench = context;
+  free_trial(&bench->trial);
+  free(bench);
+}
+
+/* A tile, int8 with a scale for each output, int4 in groups. */
+static struct kernel_call call(const struct kernel_entry *entry) {
+  enum { BENCH_K = 2048, BENCH_ROWS = 128, BENCH_GROUP = 64 };
+  struct test_random random = {1};
+  struct bench *bench = calloc(1, sizeof *bench);
+  int64_t group = entry->index == U4 ? BENCH_GROUP : 0;
+  bench->kernel = kernel_of(entry->kernel, entry->index);
+  bench->trial = make_trial(&random, entry->index, BENCH_K, group, BENCH_ROWS, false, false);
+  struct kernel_call made = {.run = bench_run, .release = release_bench, .context = bench};
+  made.flops = 2.0 * BENCH_K * PANEL * BENCH_ROWS;
+  snprintf(made.shape, sizeof made.shape, "%d rows, k %d, group %d", BENCH_ROWS, BENCH_K, (int)group);
+  return made;
+}
+
+void kernel_list_integer(struct kernel_list *list) {
+  static const struct kernel_family family = {check, call};
+  for (int i = 0; ommai_integer_kernels[i]; i++) {
+    const struct ommai_integer_kernels *kernels = ommai_integer_kernels[i];
+    if (kernels->needs_vnni && !ommai_cpu_has_vnni()) continue;
+    for (int kind = S8; kind <= U4; kind++) {
+      char name[KERNEL_NAME_SIZE];
+      snprintf(name, sizeof name, "integer_%s%s", kind == U4 ? "u4" : "s8", kernels->needs_vnni ? "_vnni" : "");
+      struct kernel_entry *entry = kernel_list_add(list, &family, name, kernels->level, kernels, kind);
+      snprintf(entry->scalar, sizeof entry->scalar, "integer_%s_scalar", kind == U4 ? "u4" : "s8");
+    }
+  }
+}

@@ -1,0 +1,399 @@
+/* Grammars of patterns, schemas and GBNF: which texts they allow, what is refused by name, their limits; and the masks of tokens that follow from
+ * them, against trying each token. */
+#include "base/allocator.h"
+#include "grammar/answer_grammar.h"
+#include "grammar/char_dfa.h"
+#include "grammar/token_mask.h"
+#include "support/test.h"
+
+static struct ommai_grammar *make(enum ommai_answer_kind kind, const char *text, bool compact) {
+  struct ommai_grammar *grammar;
+  struct omma_error error;
+  assert_ok(ommai_answer_grammar_create(kind, text, strlen(text), compact, &ommai_default_allocator, &grammar, &error), &error);
+  return grammar;
+}
+
+static bool allows(const struct ommai_grammar *grammar, const char *text) {
+  struct ommai_recogniser *recogniser;
+  struct omma_error error;
+  assert_ok(ommai_recogniser_create(grammar, &recogniser, &error), &error);
+  int32_t state = ommai_recogniser_start(recogniser);
+  for (; *text && state >= 0; text++) state = ommai_recogniser_next(recogniser, state, (unsigned char)*text);
+  bool good = state >= 0 && recogniser->states[state].accepts;
+  ommai_recogniser_destroy(recogniser);
+  return good;
+}
+
+static void expect(enum ommai_answer_kind kind, const char *source, const char *const *good, const char *const *bad) {
+  struct ommai_grammar *grammar = make(kind, source, false);
+  for (; *good; good++) {
+    if (!allows(grammar, *good)) fail_msg("%s forbids %s", source, *good);
+  }
+  for (; *bad; bad++) {
+    if (allows(grammar, *bad)) fail_msg("%s allows %s", source, *bad);
+  }
+  ommai_grammar_destroy(grammar);
+}
+
+#define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define EXPECT(kind, source, good, bad) expect(OMMAI_ANSWER_##kind, source, good, bad)
+
+static void expect_refusal(enum ommai_answer_kind kind, const char *source, enum omma_status status, const char *part) {
+  struct ommai_grammar *grammar;
+  struct omma_error error;
+  assert_fails(ommai_answer_grammar_create(kind, source, strlen(source), false, &ommai_default_allocator, &grammar, &error),
+               status, part, &error);
+}
+
+static void patterns_allow_their_texts(void **state) {
+  (void)state;
+  EXPECT(REGEX, "a(b|c)*d?", TEXTS("a", "abcbd", "ad"), TEXTS("", "b", "add"));
+  EXPECT(REGEX, "^[a-c]{2,3}$", TEXTS("ab", "ccc"), TEXTS("a", "abcd", "xy"));
+  EXPECT(REGEX, "\\d+\\.\\d{2}|x", TEXTS("1.25", "x"), TEXTS("1.2", ".25"));
+  EXPECT(REGEX, "[^a-z\\s]", TEXTS("A", "\xc3\xa9", "\xf0\x9f\x98\x80"), TEXTS("a", " ", "\xc2\xa0", "\xc3"));
+  EXPECT(REGEX, "(?:a|(?<n>b))\\u0041\\x42", TEXTS("aAB", "bAB"), TEXTS("AB"));
+  EXPECT(REGEX, ".", TEXTS("x", "\xe2\x82\xac"), TEXTS("\n", "\xe2\x80\xa8", ""));
+  EXPECT(REGEX, "(ab?){3}c{0}", TEXTS("aaa", "abaab"), TEXTS("aa", "aaaa"));
+  EXPECT(REGEX, "(a*)*b", TEXTS("b", "aaab"), TEXTS("a"));
+}
+
+static void what_is_not_regular_is_refused(void **state) {
+  (void)state;
+  expect_refusal(OMMAI_ANSWER_REGEX, "(?=a)b", OMMA_ERROR_UNSUPPORTED, "lookahead");
+  expect_refusal(OMMAI_ANSWER_REGEX, "(a)\\1", OMMA_ERROR_UNSUPPORTED, "backreference");
+  expect_refusal(OMMAI_ANSWER_REGEX, "\\bword", OMMA_ERROR_UNSUPPORTED, "\\b");
+  expect_refusal(OMMAI_ANSWER_REGEX, "a^b", OMMA_ERROR_UNSUPPORTED, "anchor");
+  expect_refusal(OMMAI_ANSWER_REGEX, "(a", OMMA_ERROR_FORMAT, "without its end");
+  expect_refusal(OMMAI_ANSWER_REGEX, "a)", OMMA_ERROR_FORMAT, "byte 1");
+  expect_refusal(OMMAI_ANSWER_REGEX, "[z-a]", OMMA_ERROR_FORMAT, "range");
+  expect_refusal(OMMAI_ANSWER_REGEX, "a{3,2}", OMMA_ERROR_FORMAT, "wrong way round");
+  expect_refusal(OMMAI_ANSWER_REGEX, "a{200000}", OMMA_ERROR_LIMIT, "100000");
+  expect_refusal(OMMAI_ANSWER_REGEX, "(a*){1000}", OMMA_ERROR_LIMIT, "may be empty");
+  expect_refusal(OMMAI_ANSWER_REGEX, "[]", OMMA_ERROR_FORMAT, "no text");
+}
+
+static void json_objects_nest(void **state) {
+  (void)state;
+  struct ommai_grammar *grammar = make(OMMAI_ANSWER_JSON_OBJECT, "", true);
+  assert_true(allows(grammar, "{}"));
+  assert_true(allows(grammar, "{\"a\":[1,-2.5e3,{\"b\":null}],\"c\":\"\\u00e9\\ud83d\\ude00\"}"));
+  assert_false(allows(grammar, "[]"));
+  assert_false(allows(grammar, "{\"a\": 1}"));
+  assert_false(allows(grammar, "{\"a\":\"\\ud83d\"}"));
+  assert_false(allows(grammar, "{\"a\":01}"));
+  ommai_grammar_destroy(grammar);
+}
+
+static void objects_have_their_members_in_order(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA,
+         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":\"string\"},\"c\":true},"
+         "\"required\":[\"b\"]}",
+         TEXTS("{\"b\":\"x\"}", "{\"a\":1, \"b\":\"\"}", "{\n  \"b\": \"x\",\n  \"c\": [1]\n}"),
+         TEXTS("{}", "{\"a\":1}", "{\"b\":\"x\",\"a\":1}", "{\"b\":\"x\",}", "{\"b\":\"x\",\"d\":1}", "{,\"b\":\"\"}"));
+  EXPECT(JSON_SCHEMA, "{\"properties\":{\"a\":{}},\"additionalProperties\":{\"type\":\"null\"}}",
+         TEXTS("{}", "{\"a\":1}", "{\"b\":null}", "{\"a\":1,\"aa\":null,\"\":null}"),
+         TEXTS("{\"b\":1}", "{\"a\":1,\"a\":null}", "{\"b\":null,\"a\":1}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"type\":\"object\",\"patternProperties\":{\"^n_\":{\"type\":\"integer\"}},\"additionalProperties\":false}",
+         TEXTS("{}", "{\"n_a\":1}"), TEXTS("{\"a\":1}", "{\"n_a\":\"\"}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"type\":\"object\",\"propertyNames\":{\"pattern\":\"^[a-z]+$\"},\"minProperties\":1,\"maxProperties\":2}",
+         TEXTS("{\"a\":1}", "{\"a\":1,\"b\":[]}"), TEXTS("{}", "{\"A\":1}", "{\"a\":1,\"b\":1,\"c\":1}"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"q\\\"\\n\":{}},\"required\":[\"q\\\"\\n\",\"z\"]}",
+         TEXTS("{\"q\\\"\\n\":1,\"z\":2}"), TEXTS("{\"z\":2,\"q\\\"\\n\":1}"));
+}
+
+static void arrays_have_bounds(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA, "{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,\"maxItems\":3}",
+         TEXTS("[true]", "[true,false,\n true]"), TEXTS("[]", "[1]", "[true,true,true,true]", "[true,]"));
+  EXPECT(JSON_SCHEMA, "{\"prefixItems\":[{\"const\":1},{\"const\":2}],\"items\":{\"const\":3},\"minItems\":1}",
+         TEXTS("[1]", "[1,2]", "[1,2,3,3]"), TEXTS("[]", "[2]", "[1,3]"));
+  EXPECT(JSON_SCHEMA, "{\"prefixItems\":[{\"const\":1}],\"items\":false}", TEXTS("[]", "[1]"), TEXTS("[1,1]"));
+  EXPECT(JSON_SCHEMA, "{\"items\":[{\"const\":1}],\"additionalItems\":{\"const\":2}}", TEXTS("[1,2,2]"), TEXTS("[1,1]"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"array\",\"maxItems\":0}", TEXTS("[]"), TEXTS("[1]"));
+}
+
+static void strings_have_lengths_patterns_and_formats(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA, "{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}",
+         TEXTS("\"ab\"", "\"\xc3\xa9\xf0\x9f\x98\x80x\"", "\"\\n\\u0041\\ud83d\\ude00\""),
+         TEXTS("\"a\"", "\"abcd\"", "\"\\n\""));
+  EXPECT(JSON_SCHEMA, "{\"pattern\":\"b\"}", TEXTS("\"b\"", "\"abc\"", "\"\\\"b\\\\\""), TEXTS("\"a\"", "\"\""));
+  EXPECT(JSON_SCHEMA, "{\"pattern\":\"^a+$\",\"maxLength\":2,\"minLength\":1}", TEXTS("\"a\"", "\"aa\""),
+         TEXTS("\"aaa\"", "\"\""));
+  EXPECT(JSON_SCHEMA, "{\"allOf\":[{\"pattern\":\"^a\"},{\"pattern\":\"z$\"}]}", TEXTS("\"az\"", "\"abz\""),
+         TEXTS("\"a\"", "\"za\""));
+  EXPECT(JSON_SCHEMA, "{\"format\":\"date\"}", TEXTS("\"2024-02-29\"", "\"1999-12-31\""),
+         TEXTS("\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\"", "\"0000-01-01\""));
+  EXPECT(JSON_SCHEMA, "{\"format\":\"ipv4\"}", TEXTS("\"255.0.19.1\""), TEXTS("\"256.0.0.1\"", "\"1.2.3\""));
+  EXPECT(JSON_SCHEMA, "{\"enum\":[\"a\",\"\\\"\",\"ab\",7],\"type\":\"string\",\"maxLength\":1}", TEXTS("\"a\"", "\"\\\"\""),
+         TEXTS("\"ab\"", "7"));
+}
+
+static void numbers_have_bounds(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA, "{\"type\":\"integer\",\"minimum\":-12,\"maximum\":105}", TEXTS("-12", "-9", "0", "7", "99", "105"),
+         TEXTS("-13", "-0", "106", "200", "1000", "1.0", "007"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"integer\",\"exclusiveMinimum\":9,\"exclusiveMaximum\":11}", TEXTS("10"),
+         TEXTS("9", "11", "1"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"integer\",\"minimum\":1.5}", TEXTS("2", "123456"), TEXTS("1", "0", "-2"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"integer\",\"multipleOf\":7,\"minimum\":8}", TEXTS("14", "21", "700"), TEXTS("7", "15", "0"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"number\",\"minimum\":-0.25,\"exclusiveMaximum\":1.5}",
+         TEXTS("-0.25", "-0.2", "0", "1", "1.4999", "1.0"), TEXTS("-0.26", "1.5", "1.50", "2", "-1", "1e0"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"number\",\"exclusiveMinimum\":0}", TEXTS("0.001", "5"), TEXTS("0", "0.0", "-1"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"number\"}", TEXTS("1e-5", "-0.5", "12"), TEXTS(".5", "1.", "+1", "01"));
+}
+
+static void schemas_are_joined(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA, "{\"anyOf\":[{\"type\":\"integer\"},{\"const\":\"x\"}]}", TEXTS("1", "\"x\""), TEXTS("\"y\"", "null"));
+  EXPECT(JSON_SCHEMA,
+         "{\"allOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]},"
+         "{\"properties\":{\"b\":{\"type\":\"null\"},\"a\":{\"minimum\":5}}}]}",
+         TEXTS("{\"a\":5}", "{\"a\":6,\"b\":null}"), TEXTS("{\"a\":4}", "{\"b\":null}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]},"
+         "{\"type\":\"object\",\"properties\":{\"k\":{\"const\":2},\"m\":{}},\"required\":[\"k\"]}]}",
+         TEXTS("{\"k\":1}", "{\"k\":2,\"m\":0}"), TEXTS("{\"k\":3}", "{\"k\":1,\"m\":0}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"$ref\":\"#/$defs/list\",\"$defs\":{\"list\":{\"type\":[\"object\",\"null\"],\"properties\":{\"next\":"
+         "{\"$ref\":\"#/$defs/list\"}},\"required\":[\"next\"]}}}",
+         TEXTS("null", "{\"next\":{\"next\":null}}"), TEXTS("{}", "{\"next\":{}}"));
+  EXPECT(JSON_SCHEMA, "{\"type\":[\"string\",\"null\"],\"enum\":[\"a\",null,3]}", TEXTS("\"a\"", "null"), TEXTS("3"));
+  EXPECT(JSON_SCHEMA, "true", TEXTS("1", "{}", "\"\"", "[null]"), TEXTS("", "x"));
+}
+
+static void unsupported_keys_are_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *schema, *part;
+  } cases[] = {
+      {"{\"properties\":{\"a\":{\"not\":{}}}}", "#/properties/a/not: this key is not supported"},
+      {"{\"anyOf\":[{\"if\":true}]}", "#/anyOf/0/if"},
+      {"{\"type\":\"array\",\"uniqueItems\":true}", "#/uniqueItems"},
+      {"{\"items\":{\"contains\":{}}}", "#/items/contains"},
+      {"{\"format\":\"color\"}", "#/format: the format \"color\" is not supported"},
+      {"{\"$defs\":{\"a\":{\"pattern\":\"(?!a)b\"}},\"$ref\":\"#/$defs/a\"}",
+       "#/$defs/a/pattern: the pattern's byte 2: lookahead"},
+      {"{\"type\":\"number\",\"multipleOf\":0.1}", "#/multipleOf"},
+      {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "#/oneOf: alternatives 0 and 1"},
+      {"{\"oneOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}],\"properties\":{\"a\":{},\"b\":{}}}", "#/oneOf"},
+      {"{\"$ref\":\"http://x.org/y\"}", "#/$ref"},
+      {"{\"type\":\"object\",\"minProperties\":2}", "#/minProperties"},
+      {"{\"unevaluatedProperties\":false}", "#/unevaluatedProperties"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    expect_refusal(OMMAI_ANSWER_JSON_SCHEMA, cases[i].schema, OMMA_ERROR_UNSUPPORTED, cases[i].part);
+  }
+}
+
+static void wrong_schemas_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *schema, *part;
+  } cases[] = {
+      {"{\"type\":\"strin\"}", "#/type: expected"},
+      {"{\"minLength\":-1}", "#/minLength: expected"},
+      {"{\"required\":\"a\"}", "#/required: expected an array of strings"},
+      {"{\"$ref\":\"#/$defs/x\"}", "#/$ref: there is no schema"},
+      {"[]", "#: expected a schema"},
+      {"{", "invalid JSON"},
+      {"false", "no text meets it"},
+      {"{\"type\":\"integer\",\"minimum\":2,\"maximum\":1}", "no text meets it"},
+      {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}", "no text meets it"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    expect_refusal(OMMAI_ANSWER_JSON_SCHEMA, cases[i].schema, OMMA_ERROR_FORMAT, cases[i].part);
+  }
+  expect_refusal(OMMAI_ANSWER_CHOICE, "[]", OMMA_ERROR_FORMAT, "list of 1 to");
+  expect_refusal(OMMAI_ANSWER_CHOICE, "[\"a\",\"\"]", OMMA_ERROR_FORMAT, "entry 1");
+}
+
+static void gbnf_allows_its_texts(void **state) {
+  (void)state;
+  EXPECT(GBNF, "root ::= (item \"\\n\")+ # list\nitem ::= \"- \" [^\\n]{1,3}\n     | \"*\" \"[.]\"",
+         TEXTS("- ab\n", "*[.]\n- x\n"), TEXTS("", "- abcd\n", "*[x]\n"));
+  EXPECT(GBNF, "root ::= \"(\" root? \")\"", TEXTS("()", "((()))"), TEXTS("", "(()"));
+  expect_refusal(OMMAI_ANSWER_GBNF, "root ::= a", OMMA_ERROR_FORMAT, "no rule \"a\"");
+  expect_refusal(OMMAI_ANSWER_GBNF, "x ::= \"a\"", OMMA_ERROR_FORMAT, "no rule \"root\"");
+  expect_refusal(OMMAI_ANSWER_GBNF, "root ::= root \"a\" | \"b\"", OMMA_ERROR_FORMAT, "left recursion");
+  expect_refusal(OMMAI_ANSWER_GBNF, "root ::= \"a\" |\nroot: x", OMMA_ERROR_FORMAT, "line 2");
+  expect_refusal(OMMAI_ANSWER_GBNF, "root ::= \"a", OMMA_ERROR_FORMAT, "line 1");
+}
+
+/* ---- limits ---- */
+
+static void depth_and_size_have_limits(void **state) {
+  (void)state;
+  struct ommai_grammar *grammar = make(OMMAI_ANSWER_GBNF, "root ::= \"(\" root \")\" | \"x\"", true);
+  char text[1200];
+  for (int depth = 200; depth <= 400; depth += 200) {
+    memset(text, '(', (size_t)depth);
+    text[depth] = 'x';
+    memset(text + depth + 1, ')', (size_t)depth);
+    text[2 * depth + 1] = '\0';
+    assert_int_equal(allows(grammar, text), depth < OMMAI_GRAMMAR_MAX_DEPTH);
+  }
+  ommai_grammar_destroy(grammar);
+  expect_refusal(OMMAI_ANSWER_JSON_SCHEMA, "{\"pattern\":\"^(a|b)*a(a|b){40}$\",\"maxLength\":90}", OMMA_ERROR_LIMIT,
+                 "too much work");
+  expect_refusal(OMMAI_ANSWER_REGEX, "((a{1000}b{1000}){50}x{3}){9}(y|((((((z{9}){9}){9}){9}){9}){9}))[^\\x00-\\ud000]{9}\\",
+                 OMMA_ERROR_FORMAT, "backslash");
+}
+
+static enum omma_status make_and_walk(const struct omma_allocator *allocator, struct omma_error *error) {
+  static const char schema[] =
+      "{\"type\":\"object\",\"properties\":{\"a\":{\"pattern\":\"x+\",\"maxLength\":5},\"b\":{\"enum\":[1,2]}},"
+      "\"additionalProperties\":{\"type\":\"number\",\"minimum\":3}}";
+  struct ommai_grammar *grammar;
+  struct ommai_recogniser *recogniser;
+  enum omma_status status =
+      ommai_answer_grammar_create(OMMAI_ANSWER_JSON_SCHEMA, schema, sizeof schema - 1, false, allocator, &grammar, error);
+  if (status != OMMA_OK) return status;
+  status = ommai_recogniser_create(grammar, &recogniser, error);
+  if (status == OMMA_OK) ommai_recogniser_destroy(recogniser);
+  ommai_grammar_destroy(grammar);
+  return status;
+}
+
+static void every_failed_allocation_is_told(void **state) {
+  (void)state;
+  test_fail_every_allocation(make_and_walk, 400);
+}
+
+/* ---- masks ---- */
+
+struct masks_fixture {
+  struct ommai_tokenizer *tokenizer;
+  struct ommai_token_trie *trie;
+  struct ommai_grammar *grammar;
+  struct ommai_token_masks *masks;
+  struct ommai_recogniser *recogniser; /* another one, for the slow way */
+};
+
+static void open_masks(struct masks_fixture *fixture, enum ommai_answer_kind kind, const char *text) {
+  struct omma_error error;
+  const int32_t end = 3;
+  assert_ok(ommai_tokenizer_load(OMMA_TEST_DATA "/../models/demo", &ommai_default_allocator, &fixture->tokenizer, &error),
+            &error);
+  assert_ok(ommai_token_trie_create(fixture->tokenizer, ommai_tokenizer_vocab_size(fixture->tokenizer), &end, 1,
+                                    &ommai_default_allocator, &fixture->trie, &error),
+            &error);
+  fixture->grammar = make(kind, text, false);
+  assert_ok(ommai_token_masks_create(fixture->grammar, fixture->trie, &fixture->masks, &error), &error);
+  assert_ok(ommai_recogniser_create(fixture->grammar, &fixture->recogniser, &error), &error);
+}
+
+static void close_masks(struct masks_fixture *fixture) {
+  ommai_recogniser_destroy(fixture->recogniser);
+  ommai_token_masks_destroy(fixture->masks);
+  ommai_grammar_destroy(fixture->grammar);
+  ommai_token_trie_destroy(fixture->trie);
+  ommai_tokenizer_destroy(fixture->tokenizer);
+}
+
+/* The token's bytes, one after the other, from a state of the slow recogniser. */
+static int32_t step_token(struct masks_fixture *fixture, int32_t state, int32_t token) {
+  const char *bytes;
+  size_t size;
+  bool special;
+  if (!ommai_tokenizer_token_bytes(fixture->tokenizer, token, &bytes, &size, &special) || special) return OMMAI_STATE_DEAD;
+  for (size_t i = 0; i < size && state >= 0; i++) {
+    state = ommai_recogniser_next(fixture->recogniser, state, (unsigned char)bytes[i]);
+    assert_true(state != OMMAI_STATE_FULL);
+  }
+  return state;
+}
+
+/* A random answer; at each of its places the mask against every token. */
+static void compare_masks(struct masks_fixture *fixture, struct test_random *random) {
+  struct ommai_mask_position position = ommai_token_masks_start(fixture->masks);
+  int32_t slow = ommai_recogniser_flush(fixture->recogniser, OMMAI_STATE_DEAD);
+  slow = ommai_recogniser_start(fixture->recogniser);
+  for (int i = 0; i < 12; i++) {
+    bool ends, goes_on;
+    const uint32_t *mask = ommai_token_masks_get(fixture->masks, &position, &ends, &goes_on);
+    assert_int_equal(ends, fixture->recogniser->states[slow].accepts);
+    assert_int_equal(ommai_mask_has(mask, 3), ends || step_token(fixture, slow, 3) >= 0);
+    int32_t chosen = -1;
+    int n_allowed = 0;
+    for (int32_t token = 4; token < fixture->trie->vocab_size; token++) {
+      bool allowed = step_token(fixture, slow, token) >= 0;
+      if (allowed != ommai_mask_has(mask, token)) fail_msg("step %d: token %d: %d by bytes", i, token, allowed);
+      if (allowed && test_random_range(random, 0, n_allowed++) == 0) chosen = token;
+    }
+    if (chosen < 0) return;
+    const char *bytes;
+    size_t size;
+    ommai_tokenizer_token_bytes(fixture->tokenizer, chosen, &bytes, &size, NULL);
+    assert_true(ommai_token_masks_advance(fixture->masks, &position, bytes, size));
+    slow = step_token(fixture, slow, chosen);
+  }
+}
+
+static void masks_are_what_the_bytes_allow(void **state) {
+  (void)state;
+  static const struct {
+    enum ommai_answer_kind kind;
+    const char *text;
+  } cases[] = {
+      {OMMAI_ANSWER_JSON_OBJECT, ""},
+      {OMMAI_ANSWER_JSON_SCHEMA, "{\"type\":\"string\",\"maxLength\":9}"},
+      {OMMAI_ANSWER_JSON_SCHEMA,
+       "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[a-z ]*$\",\"maxLength\":7}}"},
+      {OMMAI_ANSWER_REGEX, ".{0,40}x|[ -~]{3}"},
+      {OMMAI_ANSWER_CHOICE, "[\"yes\",\"no\",\"note\"]"},
+  };
+  struct test_random random = {7};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct masks_fixture fixture;
+    open_masks(&fixture, cases[i].kind, cases[i].text);
+    for (int j = 0; j < 3; j++) compare_masks(&fixture, &random);
+    close_masks(&fixture);
+  }
+}
+
+/* Each of these strings needs states of its own, far more than there is room for. */
+static void full_tables_change_no_answer(void **state) {
+  (void)state;
+  struct masks_fixture fixture;
+  open_masks(&fixture, OMMAI_ANSWER_JSON_SCHEMA, "{\"type\":\"string\",\"minLength\":30000,\"maxLength\":30001}");
+  struct ommai_mask_position position = ommai_token_masks_start(fixture.masks), first = position;
+  bool ends, goes_on;
+  assert_true(ommai_token_masks_advance(fixture.masks, &position, "\"", 1));
+  for (int i = 0; i < 30000; i++) {
+    assert_true(ommai_token_masks_advance(fixture.masks, &position, i % 2 ? "a" : "\xc3\xa9", i % 2 ? 1 : 2));
+    if (i % 1000 == 0) (void)ommai_token_masks_get(fixture.masks, &position, &ends, &goes_on);
+  }
+  assert_true(ommai_token_masks_know(fixture.masks, &position));
+  assert_false(ommai_token_masks_know(fixture.masks, &first));
+  (void)ommai_token_masks_get(fixture.masks, &position, &ends, &goes_on);
+  assert_true(!ends && goes_on);
+  assert_true(ommai_token_masks_advance(fixture.masks, &position, "x\"", 2));
+  (void)ommai_token_masks_get(fixture.masks, &position, &ends, &goes_on);
+  assert_true(ends && !goes_on);
+  close_masks(&fixture);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(patterns_allow_their_texts),
+      cmocka_unit_test(what_is_not_regular_is_refused),
+      cmocka_unit_test(json_objects_nest),
+      cmocka_unit_test(objects_have_their_members_in_order),
+      cmocka_unit_test(arrays_have_bounds),
+      cmocka_unit_test(strings_have_lengths_patterns_and_formats),
+      cmocka_unit_test(numbers_have_bounds),
+      cmocka_unit_test(schemas_are_joined),
+      cmocka_unit_test(unsupported_keys_are_named),
+      cmocka_unit_test(wrong_schemas_are_refused),
+      cmocka_unit_test(gbnf_allows_its_texts),
+      cmocka_unit_test(depth_and_size_have_limits),
+      cmocka_unit_test(every_failed_allocation_is_told),
+      cmocka_unit_test(masks_are_what_the_bytes_allow),
+      cmocka_unit_test(full_tables_change_no_answer),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,468 @@
+/* Linear layers with int8 and int4 weights and symmetric inputs, at every CPU level of the machine. The expected bits are worked out by the
+ * definition (kernels/integer_panel.h) from integers that the test knows: of stored sources its own, of dense ones those that stand in
+ * for them. All levels are held to the same bits. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/allocator.h"
+#include "base/half.h"
+#include "linear/linear_objects.h"
+#include "linear/linear_parts.h"
+#include "support/linear_fixture.h"
+#include "support/test.h"
+
+enum { ROWS = OMMAI_LINEAR_MAX_ROWS, X_GAP = 3, Y_GAP = 5, MOST_IN = 1176 };
+
+static enum ommai_cpu_level level;
+static struct ommai_linear_engine *engine;
+static struct test_allocator allocator;
+
+/* A matrix of integers as a file may have it. */
+struct stored {
+  int64_t n_out, n_in, group;
+  int bits, zero;
+  bool has_minimums;
+  int8_t *q;                /* [n_out][n_in] */
+  float *scales, *minimums; /* [n_out][n_in / group] */
+};
+
+static void stored_integers(const void *context, int64_t output, int64_t group, int8_t *q, float *scale, float *minimum) {
+  const struct stored *s = context;
+  int64_t at = output * (s->n_in / s->group) + group;
+  memcpy(q, s->q + output * s->n_in + group * s->group, (size_t)s->group);
+  *scale = s->scales[at];
+  if (s->has_minimums) *minimum = s->minimums[at];
+}
+
+static void stored_values(const void *context, int64_t output, int64_t first, int64_t n, float *out) {
+  const struct stored *s = context;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = output * (s->n_in / s->group) + (first + i) / s->group;
+    out[i] = s->scales[at] * (float)(s->q[output * s->n_in + first + i] - s->zero) - (s->has_minimums ? s->minimums[at] : 0);
+  }
+}
+
+static struct stored stored_make(int bits, int64_t n_out, int64_t n_in, int64_t group, bool has_minimums) {
+  struct test_random random = {(uint64_t)(n_in * 31 + n_out + group + bits)};
+  int64_t n_scales = n_out * (n_in / group);
+  struct stored s = {n_out, n_in, group, bits, bits == 4 && !has_minimums ? 8 : 0, has_minimums, NULL, NULL, NULL};
+  s.q = malloc((size_t)(n_out * n_in));
+  s.scales = malloc((size_t)n_scales * sizeof(float));
+  s.minimums = malloc((size_t)n_scales * sizeof(float));
+  for (int64_t i = 0; i < n_out * n_in; i++) {
+    s.q[i] = (int8_t)(bits == 4 ? test_random_range(&random, 0, 15) : test_random_range(&random, 0, 255) - 128);
+  }
+  for (int64_t i = 0; i < n_scales; i++) {
+    s.scales[i] = 0.1f * test_random_normal(&random);
+    s.minimums[i] = 0.3f * test_random_normal(&random);
+  }
+  return s;
+}
+
+static void stored_free(struct stored *s) {
+  free(s->q);
+  free(s->scales);
+  free(s->minimums);
+}
+
+static struct ommai_stored_matrix matrix_of(const struct stored *s) {
+  return (struct ommai_stored_matrix){.context = s,
+                                      .values = stored_values,
+                                      .bits = s->bits,
+                                      .group = s->group,
+                                      .has_minimums = s->has_minimums,
+                                      .zero = s->zero,
+                                      .integers = stored_integers};
+}
+
+/* A layer over one stored matrix and its inputs, with gaps after each row. */
+struct problem {
+  struct stored stored;
+  struct ommai_stored_matrix matrix;
+  struct ommai_linear_spec spec;
+  struct ommai_linear *linear;
+  float *bias;
+  void *x;  /* [ROWS][n_in + X_GAP] of the compute type */
+  float *y; /* [ROWS][n_out], expected */
+};
+
+/* The definition, in double where it is exact, and one rounding after another where it rounds. */
+static float expected_output(const struct problem *p, int64_t row, int64_t out) {
+  const struct stored *s = &p->stored;
+  int64_t stride = s->n_in + X_GAP;
+  float most = 0, sum = 0;
+  for (int64_t k = 0; k < s->n_in; k++) most = fmaxf(most, fabsf(fixture_get(p->x, row * stride + k, p->spec.compute)));
+  float inverse = most > 0 ? 127.0f / most : 0.0f;
+  int64_t group = p->spec.group ? p->spec.group : s->n_in;
+  for (int64_t first = 0; first < s->n_in; first += group) {
+    double acc = 0, x_sum = 0;
+    int64_t end = first + group < s->n_in ? first + group : s->n_in, at = out * (s->n_in / s->group) + first / s->group;
+    for (int64_t k = first; k < end; k++) {
+      double x = rint((double)(fixture_get(p->x, row * stride + k, p->spec.compute) * inverse));
+      acc += x * (s->q[out * s->n_in + k] - s->zero);
+      x_sum += x;
+    }
+    sum = fmaf((float)acc, s->scales[at], sum);
+    if (s->has_minimums) sum = fmaf(-s->minimums[at], (float)x_sum, sum);
+  }
+  float scale = most / 127.0f, product = sum * scale;
+  return product + (p->bias ? p->bias[out] : 0.0f);
+}
+
+static void problem_make(struct problem *p, int bits, int64_t n_out, int64_t n_in, int64_t group, bool has_minimums,
+                         enum omma_dtype compute) {
+  struct test_random random = {(uint64_t)(n_in + n_out)};
+  struct omma_error error;
+  *p = (struct problem){.stored = stored_make(bits, n_out, n_in, group, has_minimums)};
+  p->matrix = matrix_of(&p->stored);
+  p->spec = (struct ommai_linear_spec){.n_in = n_in, .compute = compute};
+  p->bias = malloc((size_t)n_out * sizeof *p->bias);
+  for (int64_t i = 0; i < n_out; i++) p->bias[i] = test_random_normal(&random);
+  const struct ommai_linear_source source = {.n_out = n_out, .bias = p->bias, .stored = &p->matrix};
+  assert_true(ommai_linear_spec_for_stored(&source, 1, &p->spec));
+  assert_ok(ommai_linear_create(engine, &p->spec, &source, 1, &p->linear, &error), &error);
+  p->spec.n_out = n_out;
+  assert_int_equal(ommai_linear_bytes(p->linear), ommai_linear_bytes_for(engine, &p->spec));
+  p->x = calloc((size_t)(ROWS * (n_in + X_GAP)), sizeof(float));
+  p->y = calloc((size_t)(ROWS * n_out), sizeof(float));
+  for (int64_t i = 0; i < ROWS * (n_in + X_GAP); i++) {
+    bool gap = i % (n_in + X_GAP) >= n_in;
+    fixture_put(p->x, i, gap ? NAN : test_random_normal(&random), compute);
+  }
+  for (int64_t k = 0; k < n_in; k++) fixture_put(p->x, 5 * (n_in + X_GAP) + k, 0.0f, compute);
+  for (int64_t row = 0; row < ROWS; row++) {
+    for (int64_t out = 0; out < n_out; out++) p->y[row * n_out + out] = expected_output(p, row, out);
+  }
+}
+
+static void problem_free(struct problem *p) {
+  ommai_linear_destroy(p->linear);
+  stored_free(&p->stored);
+  free(p->bias);
+  free(p->x);
+  free(p->y);
+}
+
+static void same_rows(const struct problem *p, const char *what, const float *y, int64_t stride, int64_t first,
+                      int64_t n_rows) {
+  for (int64_t row = 0; row < n_rows; row++) {
+    for (int64_t out = 0; out < p->stored.n_out; out++) {
+      float found = y[row * stride + out], expected = p->y[(first + row) % ROWS * p->stored.n_out + out];
+      if (found == expected) continue;
+      fail_msg("%s: int%d %lld x %lld, group %lld, minimums %d: row %lld of %lld, output %lld: %.9g, expected %.9g", what,
+               p->stored.bits, (long long)p->stored.n_out, (long long)p->stored.n_in, (long long)p->spec.group,
+               p->stored.has_minimums, (long long)row, (long long)n_rows, (long long)out, (double)found, (double)expected);
+    }
+  }
+}
+
+/* Rows first .. of the inputs, at an address of their own so that a sanitizer sees what is read beyond them. */
+static void *rows_from(const struct problem *p, int64_t first, int64_t n_rows) {
+  size_t row_bytes = (size_t)(p->stored.n_in + X_GAP) * (p->spec.compute == OMMA_BF16 ? 2 : 4);
+  char *x = malloc((size_t)n_rows * row_bytes);
+  for (int64_t r = 0; r < n_rows; r++) {
+    memcpy(x + (size_t)r * row_bytes, (char *)p->x + (size_t)((first + r) % ROWS) * row_bytes, row_bytes);
+  }
+  return x;
+}
+
+static void check_few_rows(const struct problem *p, int64_t n_rows) {
+  int64_t n_out = p->stored.n_out, stride = n_out + Y_GAP, first = n_rows * 7 % ROWS,
+          n_panels = ommai_linear_n_panels(p->linear);
+  void *x = rows_from(p, first, n_rows);
+  float *y = calloc((size_t)(n_rows * stride), sizeof *y);
+  for (int64_t panel = 0; panel < n_panels; panel++) {
+    ommai_linear_few_rows(p->linear, x, p->stored.n_in + X_GAP, n_rows, y, stride, false, panel, 1);
+  }
+  same_rows(p, "few rows", y, stride, first, n_rows);
+  for (int64_t i = 0; i < n_rows * stride; i++) {
+    if (i % stride >= n_out) assert_true(y[i] == 0.0f);
+    y[i] = 0.0f;
+  }
+  ommai_linear_few_rows(p->linear, x, p->stored.n_in + X_GAP, n_rows, y, stride, true, 0, n_panels);
+  same_rows(p, "few rows, added", y, stride, first, n_rows);
+  free(x);
+  free(y);
+}
+
+static void check_tile(const struct problem *p, const struct ommai_linear_op *op, const struct ommai_linear_parts *parts,
+                       int64_t n_rows) {
+  int64_t stride = p->stored.n_out + Y_GAP, first = n_rows * 5 % ROWS;
+  void *x = rows_from(p, first, n_rows);
+  float *y = calloc((size_t)(n_rows * stride), sizeof *y);
+  assert_int_equal(ommai_linear_run(op, x, y, n_rows, (int)(n_rows % 2)), OMMA_OK);
+  same_rows(p, "tile", y, stride, first, n_rows);
+  memset(y, 0, (size_t)(n_rows * stride) * sizeof *y);
+  for (int64_t part = 0; part < ommai_linear_parts_count(parts); part++) {
+    assert_int_equal(ommai_linear_parts_run(parts, part, x, y, n_rows, 0), OMMA_OK);
+  }
+  same_rows(p, "parts", y, stride, first, n_rows);
+  free(x);
+  free(y);
+}
+
+static void check_problem(const struct problem *p) {
+  struct ommai_linear_form form = {.x_stride = p->stored.n_in + X_GAP, .y_stride = p->stored.n_out + Y_GAP, .y_type = OMMA_F32};
+  struct omma_error error;
+  struct ommai_linear_op *op;
+  struct ommai_linear_parts *parts;
+  size_t bytes;
+  assert_ok(ommai_linear_op_create(engine, p->linear, &form, &op, &error), &error);
+  assert_ok(ommai_linear_parts_create(engine, p->linear, &form, &parts, &error), &error);
+  assert_ok(ommai_linear_scratch_for(engine, &p->spec, &form, &bytes, &error), &error);
+  assert_true(2 * bytes <= ommai_linear_engine_scratch_bytes(engine));
+  for (int64_t n = 1; n <= 21; n += n < 9 ? 1 : 4) check_few_rows(p, n);
+  for (int64_t n = 1; n <= ROWS; n = n < 17 ? n + 3 : n + 37) check_tile(p, op, parts, n);
+  check_tile(p, op, parts, ROWS);
+  ommai_linear_parts_destroy(parts);
+  ommai_linear_op_destroy(op);
+}
+
+/* {n_out, n_in, group of the source} */
+static const int64_t shapes[][3] = {{65, 1152, 128}, {130, 192, 64},  {96, 96, 32},     {17, 48, 16}, {1, 16, 16},
+                                    {64, 80, 80},    {130, 512, 256}, {70, 1176, 1176}, {33, 37, 37}, {3, 1, 1}};
+#define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
+
+static void stored_integers_give_the_defined_bits(void **state) {
+  (void)state;
+  for (int i = 0; i < N_SHAPES; i++) {
+    for (int kind = 0; kind < 4; kind++) {
+      struct problem p;
+      problem_make(&p, kind % 2 ? 8 : 4, shapes[i][0], shapes[i][1], shapes[i][2], kind >= 2,
+                   (i + kind) % 2 ? OMMA_F32 : OMMA_BF16);
+      check_problem(&p);
+      problem_free(&p);
+    }
+  }
+}
+
+/* Sources of different groups share a layer in groups that divide both; those that cannot are quantised anew or refused. */
+static void sources_decide_the_spec(void **state) {
+  (void)state;
+  struct stored a = stored_make(4, 10, 384, 128, true), b = stored_make(4, 10, 384, 96, false),
+                whole = stored_make(4, 10, 384, 384, false), wide = stored_make(8, 10, 384, 128, false),
+                narrow = stored_make(4, 10, 384, 8, false);
+  const struct ommai_stored_matrix m[] = {matrix_of(&a), matrix_of(&b), matrix_of(&whole), matrix_of(&wide),
+                                          matrix_of(&narrow)};
+  struct ommai_linear_source sources[2] = {{.n_out = 10, .stored = &m[0]}, {.n_out = 10, .stored = &m[1]}};
+  struct ommai_linear_spec spec = {.n_in = 384, .format = OMMAI_FORMAT_BF16, .compute = OMMA_F32};
+  assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
+  assert_true(spec.format == OMMAI_FORMAT_INT4 && spec.group == 32 && spec.has_minimums &&
+              spec.inputs == OMMAI_INPUTS_SYMMETRIC);
+  sources[0].stored = &m[2];
+  assert_true(ommai_linear_spec_for_stored(sources, 1, &spec));
+  assert_true(spec.group == 0 && !spec.has_minimums);
+  assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
+  assert_true(spec.group == 96);
+  const struct ommai_linear_spec before = spec;
+  sources[1].stored = &m[3];
+  assert_false(ommai_linear_spec_for_stored(sources, 2, &spec));
+  sources[0].stored = &m[4];
+  assert_false(ommai_linear_spec_for_stored(sources, 1, &spec));
+  sources[0].stored = NULL;
+  assert_false(ommai_linear_spec_for_stored(sources, 1, &spec));
+  assert_memory_equal(&spec, &before, sizeof spec);
+  stored_free(&a);
+  stored_free(&b);
+  stored_free(&whole);
+  stored_free(&wide);
+  stored_free(&narrow);
+}
+
+/* Quantised from values: each is half a step off at most in int8; in int4 the squared error is no more than that of the plain grid
+ * whose end is the largest value. */
+static void check_quantised(enum ommai_weight_format format, int64_t group, int64_t n_in, enum omma_dtype type) {
+  enum { N_OUT = 67 };
+  struct test_random random = {(uint64_t)(n_in + group)};
+  struct omma_error error;
+  struct ommai_linear_spec spec = {
+      .n_in = n_in, .format = format, .compute = OMMA_F32, .group = group, .inputs = OMMAI_INPUTS_SYMMETRIC};
+  struct ommai_linear *linear;
+  void *weight = calloc((size_t)(N_OUT * n_in), sizeof(float));
+  float *x = calloc((size_t)n_in, sizeof *x), *y = calloc(N_OUT, sizeof *y);
+  for (int64_t i = 0; i < N_OUT * n_in; i++) fixture_put(weight, i, i < n_in ? 0.0f : test_random_normal(&random), type);
+  const struct ommai_linear_source source = {.weight = weight, .type = type, .n_out = N_OUT};
+  assert_ok(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), &error);
+  int64_t width = group ? group : n_in;
+  for (int64_t out = 0; out < N_OUT; out++) {
+    for (int64_t first = 0; first < n_in; first += width) {
+      double squares = 0, plain = 0, most = 0;
+      int64_t end = first + width < n_in ? first + width : n_in;
+      for (int64_t k = first; k < end; k++) most = fmax(most, fabs(fixture_get(weight, out * n_in + k, type)));
+      for (int64_t k = first; k < end; k++) {
+        double w = fixture_get(weight, out * n_in + k, type), step = most > 0 ? most / 7 : 1;
+        memset(x, 0, (size_t)n_in * sizeof *x);
+        x[k] = 127;
+        ommai_linear_few_rows(linear, x, n_in, 1, y, N_OUT, false, 0, 2);
+        double off = y[out] / 127 - w;
+        if (format == OMMAI_FORMAT_INT8) assert_true(fabs(off) <= 0.5001 * most / 127);
+        squares += off * off;
+        plain += pow(rint(w / step) * step - w, 2);
+      }
+      if (format == OMMAI_FORMAT_INT4) assert_true(squares <= plain * 1.0001 + 1e-12);
+    }
+    if (out == 2) out = N_OUT - 3;
+  }
+  ommai_linear_destroy(linear);
+  free(weight);
+  free(x);
+  free(y);
+}
+
+static void dense_weights_are_quantised(void **state) {
+  (void)state;
+  check_quantised(OMMAI_FORMAT_INT8, 0, 83, OMMA_BF16);
+  check_quantised(OMMAI_FORMAT_INT8, 32, 83, OMMA_F32);
+  check_quantised(OMMAI_FORMAT_INT4, 64, 130, OMMA_BF16);
+  check_quantised(OMMAI_FORMAT_INT4, 32, 96, OMMA_F32);
+  check_quantised(OMMAI_FORMAT_INT4, 16, 37, OMMA_F32);
+}
+
+static void bad_specs_are_refused(void **state) {
+  (void)state;
+  static const float weight[64 * 4];
+  struct stored stored = stored_make(4, 4, 64, 32, true);
+  struct ommai_stored_matrix matrix = matrix_of(&stored);
+  const struct ommai_linear_source dense = {.weight = weight, .n_out = 4};
+  struct ommai_linear *linear;
+  struct omma_error error;
+  const struct {
+    struct ommai_linear_spec spec;
+    enum omma_status status;
+    const char *message;
+  } cases[] = {
+      {{.n_in = 64, .format = OMMAI_FORMAT_INT4, .group = 24, .inputs = OMMAI_INPUTS_SYMMETRIC},
+       OMMA_ERROR_ARGUMENT,
+       "groups of 24"},
+      {{.n_in = 64, .format = OMMAI_FORMAT_INT8, .group = 512, .inputs = OMMAI_INPUTS_SYMMETRIC},
+       OMMA_ERROR_ARGUMENT,
+       "groups of 512"},
+      {{.n_in = 64, .format = OMMAI_FORMAT_INT8, .group = -16, .inputs = OMMAI_INPUTS_SYMMETRIC},
+       OMMA_ERROR_ARGUMENT,
+       "groups of -16"},
+      {{.n_in = 64, .format = OMMAI_FORMAT_INT4, .inputs = OMMAI_INPUTS_SYMMETRIC}, OMMA_ERROR_ARGUMENT, "takes groups"},
+      {{.n_in = 64, .format = OMMAI_FORMAT_INT4, .group = 32}, OMMA_ERROR_ARGUMENT, "zero point"},
+      {{.n_in = 64, .format = OMMAI_FORMAT_INT8, .group = 32}, OMMA_ERROR_ARGUMENT, "zero point"},
+      {{.n_in = 64, .format = OMMAI_FORMAT_INT8, .has_minimums = true, .inputs = OMMAI_INPUTS_SYMMETRIC},
+       OMMA_ERROR_ARGUMENT,
+       "minimums"},
+      {{.n_in = 65537, .format = OMMAI_FORMAT_INT4, .group = 64, .inputs = OMMAI_INPUTS_SYMMETRIC},
+       OMMA_ERROR_LIMIT,
+       "at most 65536 with int4"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_fails(ommai_linear_create(engine, &cases[i].spec, &dense, 1, &linear, &error), cases[i].status, cases[i].message,
+                 &error);
+  }
+  const struct ommai_linear_source taken = {.n_out = 4, .stored = &matrix};
+  struct ommai_linear_spec symmetric = {.n_in = 64, .format = OMMAI_FORMAT_INT4, .group = 32, .inputs = OMMAI_INPUTS_SYMMETRIC};
+  assert_ok(ommai_linear_create(engine, &symmetric, &taken, 1, &linear, &error), &error); /* anew */
+  ommai_linear_destroy(linear);
+  stored_free(&stored);
+}
+
+/* The largest sums that fit: every product is 127 x -128, and 127 x 15. */
+static void long_sums_do_not_overflow(void **state) {
+  (void)state;
+  enum { N_IN = OMMAI_LINEAR_MAX_INT8_INPUTS };
+  float *x = malloc(N_IN * sizeof *x), y = 0;
+  for (int i = 0; i < N_IN; i++) x[i] = -127;
+  for (int bits = 4; bits <= 8; bits += 4) {
+    struct stored stored = stored_make(bits, 1, N_IN, N_IN, bits == 4);
+    memset(stored.q, bits == 4 ? 15 : -128, N_IN);
+    stored.scales[0] = 1;
+    stored.minimums[0] = 0;
+    const struct ommai_stored_matrix matrix = matrix_of(&stored);
+    const struct ommai_linear_source source = {.n_out = 1, .stored = &matrix};
+    struct ommai_linear_spec spec = {.n_in = N_IN, .compute = OMMA_F32};
+    struct ommai_linear *linear;
+    struct omma_error error;
+    assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
+    assert_ok(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), &error);
+    ommai_linear_few_rows(linear, x, N_IN, 1, &y, 1, false, 0, 1);
+    assert_true(y == (float)(-127.0 * N_IN * (bits == 4 ? 15 : -128)));
+    ommai_linear_destroy(linear);
+    stored_free(&stored);
+  }
+  free(x);
+}
+
+/* NaN and infinity stay in their row. */
+static void odd_values_stay_where_they_are(void **state) {
+  (void)state;
+  enum { N_IN = 64, N_OUT = 66 };
+  static float x[5 * N_IN], y[5 * N_OUT];
+  struct stored stored = stored_make(4, N_OUT, N_IN, 32, true);
+  const struct ommai_stored_matrix matrix = matrix_of(&stored);
+  const struct ommai_linear_source source = {.n_out = N_OUT, .stored = &matrix};
+  struct ommai_linear_spec spec = {.n_in = N_IN, .compute = OMMA_F32};
+  struct ommai_linear *linear;
+  struct omma_error error;
+  for (int i = 0; i < 5 * N_IN; i++) x[i] = i / N_IN == 4 ? 1e-40f : (float)(i % 5);
+  x[N_IN + 3] = NAN;
+  x[2 * N_IN + 4] = -INFINITY;
+  assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
+  assert_ok(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), &error);
+  ommai_linear_few_rows(linear, x, N_IN, 5, y, N_OUT, false, 0, 2);
+  for (int n = 0; n < N_OUT; n++) {
+    assert_true(isfinite(y[n]) && !isfinite(y[N_OUT + n]) && !isfinite(y[2 * N_OUT + n]));
+    assert_true(isfinite(y[3 * N_OUT + n]) && y[4 * N_OUT + n] == 0.0f);
+  }
+  ommai_linear_destroy(linear);
+  stored_free(&stored);
+}
+
+static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
+  static const float weight[64 * 100];
+  const struct ommai_linear_source source = {.weight = weight, .n_out = 100};
+  const struct ommai_linear_spec spec = {
+      .n_in = 64, .format = OMMAI_FORMAT_INT4, .group = 32, .inputs = OMMAI_INPUTS_SYMMETRIC};
+  const struct ommai_linear_form form = {.x_stride = 64, .y_stride = 100};
+  struct ommai_linear_engine *made = NULL;
+  struct ommai_linear *linear = NULL;
+  struct ommai_linear_op *op = NULL;
+  enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
+  if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, &linear, error);
+  if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
+  ommai_linear_op_destroy(op);
+  ommai_linear_destroy(linear);
+  ommai_linear_engine_destroy(made);
+  return status;
+}
+
+static void every_failed_allocation_is_reported(void **state) {
+  (void)state;
+  test_fail_every_allocation(make_all, 201);
+}
+
+static int open_engine(void **state) {
+  (void)state;
+  struct omma_error error;
+  test_allocator_init(&allocator);
+  assert_ok(ommai_linear_engine_create(level, 2, &allocator.interface, &engine, &error), &error);
+  return 0;
+}
+
+static int close_engine(void **state) {
+  (void)state;
+  ommai_linear_engine_destroy(engine);
+  assert_int_equal(allocator.n_live, 0);
+  return 0;
+}
+
+static int run_level(const char *name) {
+  struct omma_error error;
+  if (ommai_cpu_select(name, &level, &error) != OMMA_OK) return 1;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(stored_integers_give_the_defined_bits),
+      cmocka_unit_test(sources_decide_the_spec),
+      cmocka_unit_test(dense_weights_are_quantised),
+      cmocka_unit_test(bad_specs_are_refused),
+      cmocka_unit_test(long_sums_do_not_overflow),
+      cmocka_unit_test(odd_values_stay_where_they_are),
+      cmocka_unit_test(every_failed_allocation_is_reported),
+  };
+  return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
+}
+
+int main(int argc, char **argv) { return fixture_run_levels(argc, argv, run_level); }
