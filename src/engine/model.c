@@ -270,6 +270,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(read_tokenizer(model, error));
   OMMAI_TRY(choose_generation(model, options, error));
   OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
+  model->trie = ommai_allocate(&model->allocator, 1, sizeof *model->trie);
+  if (!model->trie) return ommai_fail_memory(error, "model", sizeof *model->trie);
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
@@ -333,6 +335,8 @@ void omma_model_close(struct omma_model *model) {
   ommai_quantization_destroy(model->quantization);
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
+  if (model->trie) ommai_shared_trie_free(model->trie);
+  ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
   ommai_pixel_budget_destroy(model->pixel_budget);
   ommai_picture_team_destroy(model->picture_team);
