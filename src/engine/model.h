@@ -42,10 +42,11 @@ struct omma_model {
   struct ommai_linear_engine *linear_engine;
   struct ommai_checkpoint *checkpoint; /* stays open: embedding rows are read from it */
   struct ommai_weight_policy policy;
+  struct ommai_linear_spec most_kept; /* how most of the language model's matrices are kept */
   struct ommai_vision_tower tower;
   struct ommai_decoder decoder;
   int64_t n_parameters, n_vision_parameters, weight_bytes;
-  int64_t step_weight_bytes; /* that a generated token reads */
+  int64_t step_weight_bytes;    /* that a generated token reads */
   int64_t linear_scratch_bytes; /* of all threads; taken with the weights */
   char linear_description[320];
   atomic_bool has_engine;
