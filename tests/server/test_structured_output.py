@@ -38,12 +38,15 @@ def test_a_schema_is_followed(server, fields):
 
 
 def test_any_object(server):
-    for text in ask(server, n=4, response_format={"type": "json_object"}, max_tokens=400, temperature=0.7):
-        assert isinstance(json.loads(text), dict)
+    """Models with random weights may not come to an end."""
+    reply = server.chat("What is it?", n=4, response_format={"type": "json_object"}, max_tokens=400, temperature=0.7)
+    for text, choice in zip(contents(reply), reply.json["choices"]):
+        assert text.startswith("{")
+        assert choice["finish_reason"] == "length" or isinstance(json.loads(text), dict)
 
 
 def test_choice_regex_and_grammar(server):
-    assert set(ask(server, n=8, structured_outputs={"choice": ["yes", "no"]}, temperature=2)) == {"yes", "no"}
+    assert set(ask(server, n=8, structured_outputs={"choice": ["yes", "no"]}, temperature=2)) <= {"yes", "no"}
     for text in ask(server, n=4, guided_regex="[A-Z]{2}-\\d{3}"):
         assert re.fullmatch("[A-Z]{2}-[0-9]{3}", text)
     for text in ask(server, n=4, guided_grammar='root ::= "<" [a-z]{1,9} "/>"'):
