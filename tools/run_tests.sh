@@ -103,7 +103,7 @@ other_levels() {
 
 # The Python environment of the tests: pytest and real clients from PyPI.
 make_venv() {
-  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, ml_dtypes, numpy, openai, PIL' 2> /dev/null && return
+  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, jsonschema, ml_dtypes, numpy, openai, PIL, rfc3339_validator' 2> /dev/null && return
   begin "Python environment"
   python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt && return
   failed=$((failed + 1))
@@ -137,6 +137,7 @@ run_python() {
       --ignore tests/server/test_connections.py --ignore tests/server/test_load.py --ignore tests/server/test_http_conformance.py \
       --ignore tests/server/test_failed_calls.py
   done
+  run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
   run_pytest "command line" tests/cli --omma build/release/omma $more
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python
@@ -173,6 +174,18 @@ run_wheel() {
   run_pytest_in build/venv-wheel "python package from its wheel" tests/python
 }
 
+# Masks of tokens beside those of llguidance, in an environment of its own.
+run_oracle() {
+  begin "grammars beside llguidance"
+  rm -rf build/venv-oracle
+  python3 -m venv build/venv-oracle &&
+    build/venv-oracle/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt llguidance==1.9.1 || {
+    failed=$((failed + 1))
+    return
+  }
+  run_pytest_in build/venv-oracle "grammars beside llguidance" tests/grammar/test_oracle.py --walk build/release/tests/grammar_walk
+}
+
 # Memory of a tower under loads that no smaller test has: two minutes of both cores.
 run_bounds() {
   begin "memory of large passes"
@@ -193,6 +206,7 @@ build asan && {
   run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
   make_venv && {
     run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
+    run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
     run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
     run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
   }
@@ -207,6 +221,7 @@ if [ $full = yes ]; then
   done
   run_bounds
   run_wheel
+  run_oracle
   build tsan && {
     run_ctest "thread sanitizer" tsan "" -LE style
     make_venv && {

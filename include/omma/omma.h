@@ -60,7 +60,9 @@ struct omma_model_options {
   /* What the language model's matrices are packed as, vLLM's --quantization. NULL or "none": as the checkpoint has them. "int8": 8 bits with
    * a scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of so
    * many. Inputs are brought to 8 bits row by row, sums are whole numbers, activations and the KV cache stay as `weights` says. The output
-   * layer and the heads of latent attention have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. */
+   * layer and the heads of latent attention have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. What a
+   * checkpoint is already ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named, which changes nothing; any other is refused.
+   * Layers that it stores as integers are kept as such unless `weights` is F32. */
   const char *quantization;
   const char *isa;           /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
   int n_threads;             /* 0: as many as the process may use CPUs */
@@ -68,6 +70,7 @@ struct omma_model_options {
   bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
   int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
   int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
+  int64_t known_image_bytes; /* of resized pictures kept for omma_image_recall; 0: 64 MiB, below 0: none */
   enum omma_chat_template_use chat_template;
   /* Whose generation_config.json says what omma_model_info recommends. NULL or "auto": the checkpoint's; "vllm": nobody's, the
    * checkpoint's stop tokens remain; else a directory with that file, whose stop tokens count as well, where it has some, and whose
@@ -199,7 +202,7 @@ OMMA_API enum omma_status omma_image_from_rgb(int32_t width, int32_t height, con
                                               struct omma_error *error);
 OMMA_API int32_t omma_image_width(const struct omma_image *image);
 OMMA_API int32_t omma_image_height(const struct omma_image *image);
-/* [height][width][3], owned by the image. */
+/* [height][width][3], owned by the image; NULL of one that was recalled. */
 OMMA_API const uint8_t *omma_image_pixels(const struct omma_image *image);
 OMMA_API void omma_image_destroy(struct omma_image *image);
 
@@ -233,6 +236,14 @@ OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, 
 OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
                                                 const struct omma_image_options *options, struct omma_image_plan *plan,
                                                 struct omma_error *error);
+
+/* The picture of a file whose bytes were decoded and resized for this model and the same sizes before, as far as that was kept
+ * (omma_model_options.known_image_bytes), without doing it again: it has a size but no pixels, and is for requests and calls with this
+ * model and these options, which give ARGUMENT otherwise; videos do not take it. *image is NULL where the file is not known: decode
+ * it, then the request that resizes it keeps it. Thread-safe. Errors: as omma_image_probe and omma_model_plan_image; MEMORY. */
+OMMA_API enum omma_status omma_image_recall(const struct omma_model *model, const void *bytes, size_t size,
+                                            const struct omma_image_limits *limits, const struct omma_image_options *options,
+                                            struct omma_image **image, struct omma_error *error);
 
 /* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, `capacity` in floats.
  * Values and the order of patches are the official processor's: by the blocks that become tokens, row by row inside a block, or, where
@@ -303,6 +314,32 @@ struct omma_message {
 #define OMMA_MAX_STOP_STRINGS 16
 #define OMMA_MAX_TOP_LOGPROBS 20
 
+/* What answers of a request must look like: docs/structured-output.md says which schemas, patterns and grammars are supported. */
+enum omma_grammar_kind {
+  OMMA_GRAMMAR_JSON_SCHEMA = 0, /* text: the schema, as JSON */
+  OMMA_GRAMMAR_JSON_OBJECT = 1, /* any JSON object; no text */
+  OMMA_GRAMMAR_REGEX = 2,       /* text: a regular expression that the whole answer matches */
+  OMMA_GRAMMAR_CHOICE = 3,      /* text: a JSON array of strings, one of which is the answer */
+  OMMA_GRAMMAR_GBNF = 4         /* text: a grammar in llama.cpp's notation */
+};
+struct omma_grammar_options {
+  enum omma_grammar_kind kind;
+  const char *text;
+  size_t text_size;  /* at most 1 MiB */
+  bool compact_json; /* no blanks and line breaks between the tokens of JSON */
+};
+struct omma_grammar;
+
+/* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables, up to 20 MiB, are taken when the first of
+ * them begins; the model's tree of tokens, about 7 MB for 152,000, when its first grammar is made. Thread-safe. Errors: FORMAT and UNSUPPORTED
+ * (the message begins with the JSON pointer of the key in a schema, the line or byte elsewhere), LIMIT, ARGUMENT, MEMORY. */
+OMMA_API enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
+                                              struct omma_grammar **grammar, struct omma_error *error);
+/* One more owner of the same grammar, who destroys it too. Thread-safe. */
+OMMA_API struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar);
+/* Requests that were made with it keep it. NULL is allowed. Thread-safe. */
+OMMA_API void omma_grammar_destroy(struct omma_grammar *grammar);
+
 /* How the answer is drawn. Zero-initialised: greedy, until the model stops or the context is full. */
 struct omma_sampling {
   double temperature;                         /* 0: greedy. At most 2 */
@@ -321,6 +358,9 @@ struct omma_sampling {
   bool ignore_eos;
   bool logprobs;      /* report the chosen token's log-probability */
   int n_top_logprobs; /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+  /* NULL: any text. The request keeps it. An answer that is complete and cannot go on ends, whatever min_tokens and ignore_eos say; one that
+   * max_tokens or a stop string cuts off may be incomplete. */
+  struct omma_grammar *grammar;
 };
 
 struct omma_engine;
@@ -409,6 +449,7 @@ struct omma_memory_plan {
   int64_t linear_scratch_bytes;     /* the linear layers' own, of all threads */
   int64_t table_bytes;              /* logits, sampler and penalty tables of all sequences, the scheduler's and the pages' */
   int64_t encoder_cache_bytes;      /* the most that kept pictures may take; grows in use and is not in total_bytes */
+  int64_t known_image_bytes;        /* the same of resized pictures, for omma_image_recall */
   int64_t request_bytes;            /* of a request with one picture of n_patches: resized pixels and the tower's output */
   int64_t max_sequences;            /* such requests at the same time, which total_bytes has */
   int64_t total_bytes;

@@ -12,10 +12,11 @@ struct ommai_serving {
   int64_t max_num_seqs, max_num_batched_tokens, prefill_percent;
   bool prefix_caching, no_prefix_caching;
   int policy; /* index into the names of the table */
-  const char *speculative;
+  const char *speculative, *structured_outputs;
   int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
+  double processor_cache_gb;
   struct ommai_strings media_domains;
   bool private_media_addresses;
   const char *local_media_path;

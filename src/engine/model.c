@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
@@ -36,6 +37,7 @@ static struct ommai_weight_loader make_loader(const struct omma_model *model, en
                                       .checkpoint = checkpoint,
                                       .linear_engine = model->linear_engine,
                                       .policy = model->policy,
+                                      .quantization = model->quantization,
                                       .stored_type = model->config.stored_type};
 }
 
@@ -65,6 +67,12 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
   return ommai_checkpoint_require(context, name, n_dims, shape, &tensor, error);
 }
 
+/* How most of the language model's matrices are kept: as the feed-forward's, or the experts'. */
+static struct ommai_linear_spec most_kept(const struct ommai_weight_loader *loader) {
+  const struct ommai_linear_spec *dense = &loader->kept_by_role[OMMAI_ROLE_GATE_UP];
+  return dense->n_in ? *dense : loader->kept_by_role[OMMAI_ROLE_EXPERT];
+}
+
 /* The bytes of the language model's matrices that a generated token goes through: of an MoE layer the experts that it is sent to; of a head of
  * latent attention two products that have the elements of its expansion. */
 static int64_t step_weight_bytes(const struct omma_model *model, const struct ommai_weight_loader *loader) {
@@ -86,6 +94,7 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
   if (model->config.text.tied_embeddings) model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
   model->step_weight_bytes = step_weight_bytes(model, &loader);
+  model->most_kept = most_kept(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   return OMMA_OK;
 }
@@ -108,6 +117,8 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
   model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
   model->step_weight_bytes = step_weight_bytes(model, &loader);
+  model->most_kept = most_kept(&loader);
+  model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
   if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);
@@ -199,13 +210,22 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   return OMMA_OK;
 }
 
-static enum omma_status choose_weights(struct omma_model *model, const char *quantization, bool int8_tower,
+/* How the checkpoint is quantised; NULL: not. A GGUF file may be, or not. */
+static const char *declared_quantization(const struct omma_model *model) {
+  return model->quantization ? ommai_quantization_description(model->quantization) : NULL;
+}
+
+static enum omma_status choose_weights(struct omma_model *model, const struct omma_model_options *options, bool int8_tower,
                                        struct omma_error *error) {
+  const char *name = options->quantization, *declared = declared_quantization(model);
+  const bool gguf = model->gguf && name && strcmp(name, "gguf") == 0;
   const struct ommai_weight_kind tower = {.format = int8_tower ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16,
                                           .compute = model->tower.dtype};
   struct ommai_weight_kind text;
-  OMMAI_TRY(ommai_weight_kind_quantize(quantization, ommai_weight_kind_dense(model->decoder.dtype), &text, error));
+  OMMAI_TRY(
+      ommai_weight_kind_quantize(name, gguf ? "gguf" : declared, ommai_weight_kind_dense(model->decoder.dtype), &text, error));
   model->policy = ommai_weight_policy_make(tower, model->config.vision.gated, text);
+  model->policy.keeps_stored = options->weights != OMMA_WEIGHTS_F32 && text.format == OMMAI_FORMAT_BF16;
   return OMMA_OK;
 }
 
@@ -230,7 +250,7 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
                             "kv_cache: keys and values are bf16 where the language model computes in bf16; f32 goes with f32");
   }
-  return choose_weights(model, options->quantization, vision == OMMA_WEIGHTS_INT8, error);
+  return choose_weights(model, options, vision == OMMA_WEIGHTS_INT8, error);
 }
 
 /* GGUF files are opened whole, which takes little time: sizes are counted by the types that their tensors have. */
@@ -260,7 +280,11 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(read_tokenizer(model, error));
   OMMAI_TRY(choose_generation(model, options, error));
   OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
+  model->trie = ommai_allocate(&model->allocator, 1, sizeof *model->trie);
+  if (!model->trie) return ommai_fail_memory(error, "model", sizeof *model->trie);
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
+  int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_PICTURE_STORE_BYTES;
+  OMMAI_TRY(ommai_picture_store_create(ommai_max_i64(store, 0), &model->allocator, &model->picture_store, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
@@ -323,7 +347,10 @@ void omma_model_close(struct omma_model *model) {
   ommai_quantization_destroy(model->quantization);
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
+  if (model->trie) ommai_shared_trie_free(model->trie);
+  ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
+  ommai_picture_store_destroy(model->picture_store);
   ommai_pixel_budget_destroy(model->pixel_budget);
   ommai_picture_team_destroy(model->picture_team);
   struct omma_allocator allocator = model->allocator;
@@ -333,7 +360,7 @@ void omma_model_close(struct omma_model *model) {
 
 /* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
-  enum ommai_weight_format wanted = model->policy.kinds[OMMAI_ROLE_GATE_UP].format;
+  enum ommai_weight_format wanted = model->most_kept.format;
   if (wanted == OMMAI_FORMAT_INT8 || wanted == OMMAI_FORMAT_INT4) return wanted;
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
@@ -350,8 +377,8 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weights = ommai_dtype_name(model->decoder.dtype),
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
-      .kept_group = model->policy.kinds[OMMAI_ROLE_GATE_UP].group,
-      .quantization = model->quantization ? ommai_quantization_description(model->quantization) : NULL,
+      .kept_group = model->most_kept.group,
+      .quantization = declared_quantization(model),
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,

@@ -241,6 +241,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   }
   server->max_pending_bytes = (size_t)or_default(options->max_pending_bytes, DEFAULT_PENDING_BYTES);
   server->seeded = options->seeded;
+  server->compact_json = options->compact_json;
   server->seed = options->seed;
   server->limit_images = limit_of_media(options->limit_images_per_prompt);
   server->limit_videos = limit_of_media(options->limit_videos_per_prompt);
@@ -324,6 +325,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   omma_model_get_info(model, &made->info);
   made->info.max_model_len = omma_engine_max_model_len(engine);
   init_locks(made);
+  ommai_grammar_cache_init(&made->grammars, allocator);
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
   const char *host = options->host ? options->host : "127.0.0.1";
@@ -458,5 +460,6 @@ void ommai_server_destroy(struct ommai_server *server) {
   ommai_metrics_destroy(&server->metrics);
   ommai_http_metrics_destroy(&server->http_metrics);
   ommai_media_budget_destroy(&server->media_budget);
+  ommai_grammar_cache_free(&server->grammars);
   ommai_release(server->allocator, server, 1, sizeof *server);
 }

@@ -46,6 +46,8 @@ struct omma_server_options {
    * random one. */
   bool seeded;
   uint64_t seed;
+  bool
+      compact_json; /* structured answers in JSON have no blanks and line breaks between tokens, where the request does not say */
   const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
   const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
   size_t n_allowed_media_domains;

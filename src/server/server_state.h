@@ -9,6 +9,7 @@
 #include "server/connection_clock.h"
 #include "server/cross_origin.h"
 #include "server/exchange.h"
+#include "server/grammar_cache.h"
 #include "server/http_metrics.h"
 #include "server/job_queue.h"
 #include "server/media_budget.h"
@@ -52,6 +53,8 @@ struct ommai_server {
   int64_t media_cpu_ms; /* processor time for the images of one request */
   bool seeded;
   uint64_t seed;
+  bool compact_json; /* answers in JSON have no blanks, where the request does not say */
+  struct ommai_grammar_cache grammars;
   int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
   int64_t min_body_rate, body_rate_window_ns; /* 0: any rate */
   int64_t max_connections, max_connections_per_address;
