@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
@@ -282,6 +283,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   model->trie = ommai_allocate(&model->allocator, 1, sizeof *model->trie);
   if (!model->trie) return ommai_fail_memory(error, "model", sizeof *model->trie);
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
+  int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_PICTURE_STORE_BYTES;
+  OMMAI_TRY(ommai_picture_store_create(ommai_max_i64(store, 0), &model->allocator, &model->picture_store, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
@@ -347,6 +350,7 @@ void omma_model_close(struct omma_model *model) {
   if (model->trie) ommai_shared_trie_free(model->trie);
   ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
+  ommai_picture_store_destroy(model->picture_store);
   ommai_pixel_budget_destroy(model->pixel_budget);
   ommai_picture_team_destroy(model->picture_team);
   struct omma_allocator allocator = model->allocator;
