@@ -173,6 +173,9 @@ def test_info_and_verify(omma, tmp_path):
     stored = {**stored, **{name.replace("weight_scale", "input_scale"): array for name, array in stored.items() if name.endswith("weight_scale")}}
     folder = write_checkpoint("qwen3_vl_untied", tmp_path / "m", stored, FORMS["fp8_tensor"][1])
     assert b"fp8: 8-bit floats" in omma("info", "--model", folder).stdout
+    plan = omma("plan", "--model", folder, "--json")
+    assert plan.returncode == 0, plan.stderr
+    assert [choice["name"] for choice in json.loads(plan.stdout)["choices"]] == ["f32", "as stored"]
     assert json.loads(omma("info", "--model", folder, "--json").stdout)["model"]["quantization"].startswith("fp8: ")
     done = omma("verify", "--model", folder)
     assert done.returncode == 0, done.stdout
