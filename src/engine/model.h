@@ -43,7 +43,7 @@ struct omma_model {
   struct ommai_vision_tower tower;
   struct ommai_decoder decoder;
   int64_t n_parameters, n_vision_parameters, weight_bytes;
-  int64_t step_weight_bytes; /* that a generated token reads */
+  int64_t step_weight_bytes;    /* that a generated token reads */
   int64_t linear_scratch_bytes; /* of all threads; taken with the weights */
   char linear_description[320];
   atomic_bool has_engine;
