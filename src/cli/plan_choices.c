@@ -51,20 +51,23 @@ static int make(const struct ommai_common *wanted, const struct omma_engine_opti
   return OMMAI_EXIT_DONE;
 }
 
-int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
-                            struct ommai_plan_choices *choices) {
+int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_model_info *info,
+                            const struct omma_engine_options *options, int64_t largest, struct ommai_plan_choices *choices) {
+  if (info->quantization) return OMMAI_EXIT_DONE;
   struct omma_error error;
   if (omma_measure_read(ommai_common_threads(common), &choices->read_gbps, &error) != OMMA_OK) return ommai_failed_call(&error);
   for (size_t i = 0; i < OMMAI_PLAN_CHOICES; i++) {
     int code = make(common, options, largest, i, choices);
     if (code != OMMAI_EXIT_DONE) return code;
+    choices->n++;
   }
   return OMMAI_EXIT_DONE;
 }
 
 void ommai_plan_choices_print(const struct ommai_plan_choices *choices) {
+  if (choices->n == 0) return;
   printf("Choices\n  %-26s %10s %10s %10s %10s\n", "", "weights", "besides", "start", "tokens/s");
-  for (size_t i = 0; i < OMMAI_PLAN_CHOICES; i++) {
+  for (size_t i = 0; i < choices->n; i++) {
     const struct ommai_plan_choice *choice = &choices->items[i];
     char weights[32], other[32], start[32];
     printf("  %-26s %10s %10s %10s %10.1f\n", choice->name, ommai_show_bytes(choice->weight_bytes, weights, sizeof weights),
@@ -80,7 +83,7 @@ void ommai_plan_choices_print(const struct ommai_plan_choices *choices) {
 
 json_t *ommai_plan_choices_json(const struct ommai_plan_choices *choices) {
   json_t *list = json_array();
-  for (size_t i = 0; i < OMMAI_PLAN_CHOICES; i++) {
+  for (size_t i = 0; i < choices->n; i++) {
     const struct ommai_plan_choice *choice = &choices->items[i];
     ommai_json_append(
         &list, json_pack("{s:s, s:I, s:I, s:f, s:f}", "name", choice->name, "weight_bytes", (json_int_t)choice->weight_bytes,
