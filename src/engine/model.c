@@ -338,6 +338,11 @@ static enum ommai_weight_format kept_format(const struct omma_model *model) {
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
+static const char *describe_quantization(const struct omma_model *model) {
+  if (model->gguf) return ommai_gguf_model_description(model->gguf);
+  return model->quantization ? ommai_quantization_description(model->quantization) : NULL;
+}
+
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   const struct ommai_decoder_config *text = &model->config.text;
   const struct ommai_vision_config *vision = &model->config.vision;
@@ -351,7 +356,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
       .kept_group = model->policy.kinds[OMMAI_ROLE_GATE_UP].group,
-      .quantization = model->quantization ? ommai_quantization_description(model->quantization) : NULL,
+      .quantization = describe_quantization(model),
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,

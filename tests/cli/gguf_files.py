@@ -50,15 +50,12 @@ def write_tensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
             file.write(np.ascontiguousarray(tensor).tobytes())
 
 
-def random_blocks(kind: Kind, rows: int, n_in: int, random: np.random.Generator) -> np.ndarray:
-    """Blocks of a type that the package cannot quantise to: random ones whose scales are small numbers."""
-    block, size = gguf.GGML_QUANT_SIZES[kind]
-    scales = {Kind.Q4_K: (0, 2), Kind.Q5_K: (0, 2), Kind.Q6_K: (208,), Kind.IQ4_NL: (0,), Kind.IQ4_XS: (0,)}[kind]
-    largest = {Kind.Q4_K: 32 * 15, Kind.Q5_K: 32 * 31, Kind.Q6_K: 64 * 32, Kind.IQ4_NL: 127, Kind.IQ4_XS: 32 * 127}[kind]
+def random_blocks(rows: int, n_in: int, random: np.random.Generator) -> np.ndarray:
+    """Blocks of IQ4_NL, to which the package cannot quantise: random ones whose scales are small numbers."""
+    block, size = gguf.GGML_QUANT_SIZES[Kind.IQ4_NL]
     blocks = random.integers(0, 256, (rows * n_in // block, size), dtype=np.uint8)
-    for at in scales:
-        scale = random.uniform(0.02, 0.1, len(blocks)) / largest
-        blocks[:, at : at + 2] = scale.astype(np.float16).view(np.uint8).reshape(-1, 2)
+    scales = random.uniform(0.02, 0.1, len(blocks)) / 127
+    blocks[:, :2] = scales.astype(np.float16).view(np.uint8).reshape(-1, 2)
     return blocks.reshape(rows, -1)
 
 
@@ -93,8 +90,8 @@ class Writer:
         for kind in (self.kind, Kind.Q8_0, Kind.F16):
             if values.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0]:
                 continue
-            if kind in (Kind.Q4_K, Kind.Q5_K, Kind.Q6_K, Kind.IQ4_NL, Kind.IQ4_XS):
-                blocks = random_blocks(kind, values.size // values.shape[-1], values.shape[-1], self.random)
+            if kind == Kind.IQ4_NL:
+                blocks = random_blocks(values.size // values.shape[-1], values.shape[-1], self.random)
                 return blocks.reshape(*values.shape[:-1], -1), kind
             return gguf.quants.quantize(np.ascontiguousarray(values), kind), kind
         raise AssertionError(values.shape)
