@@ -10,7 +10,7 @@ token is the same, and the mean Kullback-Leibler divergence from bf16, in thousa
 that both have count one by one and the others together, which can only be less than over the whole vocabulary. f32 is there to show what
 rounding alone does.
 
-With --linear PROGRAM (build/release/bench/linear_accuracy) also the cosine between a linear layer's output and the exact one, on the shapes
+With --linear PROGRAM (build/release/tests/linear_accuracy) also the cosine between a linear layer's output and the exact one, on the shapes
 of 2B and 8B models with random weights, and inputs of which a few are large.
 
 Needs NumPy and Pillow.
@@ -174,7 +174,7 @@ def report(result: dict[str, Any]) -> None:
               f"{1e3 * row['mean_kl']:11.2f}")
     for row in result.get("linear", []):
         cells = "".join(f"  {name} {cosine:.5f}" for name, cosine in row["cosines"].items())
-        print(f"  {row['layer']:24}{row['n_out']:>7} x {row['n_in']:<6}{cells}")
+        print(f"  {row['layer']:24}{row['n_in']:>6} inputs{cells}")
 
 
 def method_list(text: str) -> list[str]:
@@ -199,6 +199,8 @@ def main() -> int:
         questions = make_questions(arguments.questions, arguments.seed)
     except ModuleNotFoundError as missing:
         sys.exit(f"quant_accuracy.py: this Python has no {missing.name}: pip install numpy pillow")
+    except OSError:
+        sys.exit("quant_accuracy.py: a font of the questions is missing: tools/demo_text.py names the Debian packages")
     with serving(arguments, EXACT) as url:
         ask_exact(url, questions)
     result: dict[str, Any] = {"n_questions": len(questions), "methods": {}}

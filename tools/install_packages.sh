@@ -7,6 +7,7 @@ build_packages="gcc g++ cmake ninja-build pkg-config libdnnl-dev libjansson-dev 
   libpcre2-dev libutf8proc-dev libsodium-dev libmicrohttpd-dev libcurl4-openssl-dev"
 optional_packages="libedit-dev librsvg2-dev libheif-dev libtiff-dev"
 test_packages="libcmocka-dev python3 python3-venv"
+optional_test_packages="chromium chromium-driver"
 aarch64_packages="cmake ninja-build gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 oldcpu_packages="$build_packages libcmocka-dev qemu-user"
 fuzz_packages="$build_packages clang"
@@ -14,7 +15,7 @@ fuzz_packages="$build_packages clang"
 usage() {
   echo "usage: tools/install_packages.sh build|test|aarch64|oldcpu|fuzz"
   echo "  build: $(echo $build_packages), and optional: $optional_packages"
-  echo "  test:  $(echo $test_packages)"
+  echo "  test:  $(echo $test_packages), and optional: $optional_test_packages"
   echo "  aarch64: $(echo $aarch64_packages)"
   echo "  oldcpu: $(echo $oldcpu_packages)"
   echo "  fuzz: $(echo $fuzz_packages)"
@@ -23,7 +24,7 @@ usage() {
 optional=
 case "${1:-}" in
   build) wanted=$build_packages optional=$optional_packages ;;
-  test) wanted=$test_packages ;;
+  test) wanted=$test_packages optional=$optional_test_packages ;;
   aarch64) wanted=$aarch64_packages ;;
   oldcpu) wanted=$oldcpu_packages ;;
   fuzz) wanted=$fuzz_packages ;;

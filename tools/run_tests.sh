@@ -103,7 +103,7 @@ other_levels() {
 
 # The Python environment of the tests: pytest and real clients from PyPI.
 make_venv() {
-  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, ml_dtypes, numpy, openai, PIL' 2> /dev/null && return
+  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, jsonschema, ml_dtypes, numpy, openai, PIL, rfc3339_validator' 2> /dev/null && return
   begin "Python environment"
   python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt && return
   failed=$((failed + 1))
@@ -137,9 +137,29 @@ run_python() {
       --ignore tests/server/test_connections.py --ignore tests/server/test_load.py --ignore tests/server/test_http_conformance.py \
       --ignore tests/server/test_failed_calls.py
   done
+  run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
   run_pytest "command line" tests/cli --omma build/release/omma $more
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python
+}
+
+# The page at / in a browser, with a Python environment of its own: where there is Chromium, and in the full tier in any case.
+run_page() {
+  if ! command -v chromium > /dev/null || ! command -v chromedriver > /dev/null; then
+    begin "page in Chromium"
+    echo "skipped: no chromium and chromedriver (Debian: chromium chromium-driver)"
+    if [ $full = yes ]; then failed=$((failed + 1)); fi
+    return
+  fi
+  if ! build/venv-page/bin/python -c 'import pytest, selenium, selenium_axe_python' 2> /dev/null; then
+    begin "Python environment of the page's tests"
+    python3 -m venv build/venv-page &&
+      build/venv-page/bin/pip install -q --disable-pip-version-check -r tests/page/requirements.txt || {
+      failed=$((failed + 1))
+      return
+    }
+  fi
+  run_pytest_in build/venv-page "page in Chromium" tests/page --omma build/release/omma --fake build/release/tests/omma_fake_server
 }
 
 # The wheel as a user gets it: built in isolation, installed into a fresh environment, tested there.
@@ -152,6 +172,18 @@ run_wheel() {
     return
   }
   run_pytest_in build/venv-wheel "python package from its wheel" tests/python
+}
+
+# Masks of tokens beside those of llguidance, in an environment of its own.
+run_oracle() {
+  begin "grammars beside llguidance"
+  rm -rf build/venv-oracle
+  python3 -m venv build/venv-oracle &&
+    build/venv-oracle/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt llguidance==1.9.1 || {
+    failed=$((failed + 1))
+    return
+  }
+  run_pytest_in build/venv-oracle "grammars beside llguidance" tests/grammar/test_oracle.py --walk build/release/tests/grammar_walk
 }
 
 # Memory of a tower under loads that no smaller test has: two minutes of both cores.
@@ -168,11 +200,13 @@ build release && {
     run_ctest "unit and golden tests at $level" release "OMMA_ISA=$level" -L '^(unit|golden|fault)$' -LE '^every-level$'
   done
   run_python
+  run_page
 }
 build asan && {
   run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
   make_venv && {
     run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
+    run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
     run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
     run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
   }
@@ -187,6 +221,7 @@ if [ $full = yes ]; then
   done
   run_bounds
   run_wheel
+  run_oracle
   build tsan && {
     run_ctest "thread sanitizer" tsan "" -LE style
     make_venv && {

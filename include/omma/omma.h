@@ -60,7 +60,9 @@ struct omma_model_options {
   /* What the language model's matrices are packed as, vLLM's --quantization. NULL or "none": as the checkpoint has them. "int8": 8 bits with
    * a scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of so
    * many. Inputs are brought to 8 bits row by row, sums are whole numbers, activations and the KV cache stay as `weights` says. The output
-   * layer and the heads of latent attention have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. */
+   * layer and the heads of latent attention have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. What a
+   * checkpoint is already ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named, which changes nothing; any other is refused.
+   * Layers that it stores as integers are kept as such unless `weights` is F32. */
   const char *quantization;
   const char *isa;           /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
   int n_threads;             /* 0: as many as the process may use CPUs */
@@ -112,7 +114,7 @@ struct omma_model_info {
   const char *kept_weights;
   int64_t kept_group; /* of "int4": inputs that share a scale; else 0 */
   const char *
-      quantization; /* how the checkpoint is quantised, "awq: 4-bit integers in groups of 128", "GGUF: 120 Q4_K, 29 Q6_K"; NULL where it is not */
+      quantization; /* how the checkpoint is quantised, "awq: 4-bit integers in groups of 128", "gguf: 120 Q4_K, 29 Q6_K"; NULL where it is not */
   const char *kv_cache; /* how keys and values are kept, "f32" or "bf16" */
   const char *linear;   /* which library and layout serve the linear layers */
   int n_threads;
@@ -304,6 +306,32 @@ struct omma_message {
 #define OMMA_MAX_STOP_STRINGS 16
 #define OMMA_MAX_TOP_LOGPROBS 20
 
+/* What answers of a request must look like: docs/structured-output.md says which schemas, patterns and grammars are supported. */
+enum omma_grammar_kind {
+  OMMA_GRAMMAR_JSON_SCHEMA = 0, /* text: the schema, as JSON */
+  OMMA_GRAMMAR_JSON_OBJECT = 1, /* any JSON object; no text */
+  OMMA_GRAMMAR_REGEX = 2,       /* text: a regular expression that the whole answer matches */
+  OMMA_GRAMMAR_CHOICE = 3,      /* text: a JSON array of strings, one of which is the answer */
+  OMMA_GRAMMAR_GBNF = 4         /* text: a grammar in llama.cpp's notation */
+};
+struct omma_grammar_options {
+  enum omma_grammar_kind kind;
+  const char *text;
+  size_t text_size;  /* at most 1 MiB */
+  bool compact_json; /* no blanks and line breaks between the tokens of JSON */
+};
+struct omma_grammar;
+
+/* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables, up to 20 MiB, are taken when the first of
+ * them begins; the model's tree of tokens, about 7 MB for 152,000, when its first grammar is made. Thread-safe. Errors: FORMAT and UNSUPPORTED
+ * (the message begins with the JSON pointer of the key in a schema, the line or byte elsewhere), LIMIT, ARGUMENT, MEMORY. */
+OMMA_API enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
+                                              struct omma_grammar **grammar, struct omma_error *error);
+/* One more owner of the same grammar, who destroys it too. Thread-safe. */
+OMMA_API struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar);
+/* Requests that were made with it keep it. NULL is allowed. Thread-safe. */
+OMMA_API void omma_grammar_destroy(struct omma_grammar *grammar);
+
 /* How the answer is drawn. Zero-initialised: greedy, until the model stops or the context is full. */
 struct omma_sampling {
   double temperature;                         /* 0: greedy. At most 2 */
@@ -322,6 +350,9 @@ struct omma_sampling {
   bool ignore_eos;
   bool logprobs;      /* report the chosen token's log-probability */
   int n_top_logprobs; /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+  /* NULL: any text. The request keeps it. An answer that is complete and cannot go on ends, whatever min_tokens and ignore_eos say; one that
+   * max_tokens or a stop string cuts off may be incomplete. */
+  struct omma_grammar *grammar;
 };
 
 struct omma_engine;

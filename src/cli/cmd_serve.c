@@ -29,7 +29,8 @@ struct values {
   bool metrics_without_key;
   const char *allowed_origins, *allowed_methods, *allowed_headers;
   bool allow_credentials;
-  bool trust_media_uuids;
+  bool trust_media_uuids, no_page;
+  const char *root_path;
   int64_t max_total_body_bytes, max_connections, max_connections_per_address;
   int64_t idle_timeout, head_timeout, body_timeout, min_body_rate, shutdown_timeout;
   bool enable_log_requests, disable_log_requests, disable_access_log;
@@ -116,8 +117,11 @@ static int serve(const struct values *values, const struct omma_server_options *
   if (ommai_server_create(options, model, engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
   tell_sampling(&values->serving.common, model);
   bool bracket = strchr(values->host, ':') != NULL;
-  ommai_note("serving at http://%s%s%s:%d/v1 (Ctrl-C ends it)", bracket ? "[" : "", values->host, bracket ? "]" : "",
-             ommai_server_port(server));
+  char address[OMMAI_MAX_PATH];
+  snprintf(address, sizeof address, "http://%s%s%s:%d", bracket ? "[" : "", values->host, bracket ? "]" : "",
+           ommai_server_port(server));
+  ommai_note("serving at %s/v1%s%s%s (Ctrl-C ends it)", address, values->no_page ? "" : ", with a page at ",
+             values->no_page ? "" : address, values->no_page ? "" : "/");
   if (!options->n_api_keys && !ommai_server_is_local(server)) {
     ommai_warn(
         "serve: whoever reaches this address may use the server: no API key is asked for (--api-key-file, or OMMA_API_KEY in "
@@ -136,6 +140,8 @@ static int serve_with(const struct values *values, const struct ommai_strings *a
                                         .n_api_keys = held->keys.keys.count,
                                         .metrics_without_key = values->metrics_without_key,
                                         .trust_media_uuids = values->trust_media_uuids,
+                                        .no_page = values->no_page,
+                                        .root_path = values->root_path,
                                         .log = log_line,
                                         .log_json = values->log_format == FORMAT_JSON,
                                         .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
@@ -192,6 +198,15 @@ static const struct ommai_option table[] = {
      .high = 65535,
      .initial = "8000",
      .help = "port to listen on; 0: any free one"},
+    {.name = "root-path",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(root_path),
+     .value = "PATH",
+     .help = "what a proxy's addresses have before /v1, such as /models; requests are served with it and without"},
+    {.name = "no-page",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(no_page),
+     .help = "leave out the page at /, which is shown without a key and asks for it"},
     {.name = "trust-media-uuids",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(trust_media_uuids),
@@ -204,7 +219,8 @@ static const struct ommai_option access_table[] = {
      .type = OMMAI_OPTION_WORDS,
      .offset = AT(api_keys),
      .value = "KEY",
-     .help = "keys of which clients must send one, on all paths but /health, /ping and /version; better in a file or the "
+     .help = "keys of which clients must send one, on all paths but /health, /ping, /version and the page at /; better in a "
+             "file or the "
              "environment, where no list of processes shows them for a moment",
      .otherwise = "OMMA_API_KEY and VLLM_API_KEY of the environment; without these none is asked for"},
     {.name = "api-key-file",
@@ -355,7 +371,8 @@ const struct ommai_command ommai_command_serve = {
     .summary = "OpenAI-compatible HTTP server",
     .arguments = "[DIR]",
     .details =
-        "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions and others). DIR is the model, as "
+        "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions and others), and a page at / to ask "
+        "about images from a browser. DIR is the model, as "
         "--model. Ctrl-C ends the server after running requests. Flags of `vllm serve` that change "
         "no answer (scheduling, devices, logs, caches) are accepted with a warning each, those that would change one are "
         "refused "

@@ -24,7 +24,9 @@ static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16
 static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEIGHTS_F32,  OMMA_WEIGHTS_F32,
                                                      OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_INT8};
 
-static const char *const quantization_names[] = {"none", "int8", "int4", "int4-g32", "int4-g64", "int4-g128", NULL};
+static const char *const quantization_names[] = {
+    "none", "int8", "int4",       "int4-g32", "int4-g64",    "int4-g128", "compressed-tensors",
+    "fp8",  "awq",  "awq_marlin", "gptq",     "gptq_marlin", "gguf",      NULL};
 
 static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OMMA_KV_CACHE_F32, OMMA_KV_CACHE_F32,
                                                           OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16};
@@ -86,8 +88,8 @@ static const struct ommai_option weight_table[] = {
      .value = "METHOD",
      .choices = quantization_names,
      .help = "what the language model's weights become when they are loaded: int8 with a scale for each output, int4 with a "
-             "scale for each "
-             "64 inputs (-g32, -g64, -g128: for each so many); less memory and faster answers, see docs/quantization.md",
+             "scale for each 64 inputs (-g32, -g64, -g128: for each so many); what the checkpoint is already changes nothing, "
+             "anything else is refused: docs/quantization.md",
      .initial = "none"},
     {.name = "kv-cache-dtype",
      .type = OMMAI_OPTION_CHOICE,

@@ -100,6 +100,33 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   return code;
 }
 
+/* vLLM's object; here only disable_any_whitespace changes anything: there is one backend, and what it cannot do is refused. */
+static int read_structured_outputs(const char *command, const char *text, bool *compact_json) {
+  static const char flag[] = "--structured-outputs-config";
+  static const char *const known[] = {"backend",
+                                      "disable_fallback",
+                                      "disable_any_whitespace",
+                                      "disable_additional_properties",
+                                      "reasoning_parser",
+                                      "enable_in_reasoning",
+                                      NULL};
+  struct omma_error error;
+  json_t *root;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  int code = check_keys(command, root, flag, known);
+  const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
+  if (code == OMMAI_EXIT_DONE && parser && parser[0]) {
+    code = ommai_wrong_use("%s: %s: reasoning_parser: not supported", command, flag);
+  }
+  if (code == OMMAI_EXIT_DONE &&
+      ommai_json_boolean(root, flag, "disable_any_whitespace", false, compact_json, &error) != OMMA_OK) {
+    code = wrong_json(command, &error);
+  }
+  json_decref(root);
+  return code;
+}
+
 /* Other keys of generation_config.json mean nothing here, as in vLLM. */
 static int check_overrides(const char *command, const char *text) {
   static const char flag[] = "--override-generation-config";
@@ -142,6 +169,9 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
   options->allow_private_media_addresses = serving->private_media_addresses;
   int code = read_media_limits(command, serving->limit_mm_per_prompt, options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(command, serving, &options->image_options);
+  if (code == OMMAI_EXIT_DONE) {
+    code = read_structured_outputs(command, serving->structured_outputs, &options->compact_json);
+  }
   if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
   if (code == OMMAI_EXIT_DONE) warn_without_effect(command, serving);
   return code;
@@ -252,6 +282,14 @@ static const struct ommai_option table[] = {
              "\"num_speculative_tokens\": 4, "
              "\"prompt_lookup_max\": 4}; no answer changes",
      .otherwise = "no guesses"},
+    {.name = "structured-outputs-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(structured_outputs),
+     .value = "JSON",
+     .help =
+         "vLLM's object; {\"disable_any_whitespace\": true} makes structured answers in JSON compact, its other keys change "
+         "nothing",
+     .otherwise = "blanks and line breaks are the model's choice"},
     {.name = "seed",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(seed),

@@ -12,7 +12,7 @@ struct ommai_serving {
   int64_t max_num_seqs, max_num_batched_tokens, prefill_percent;
   bool prefix_caching, no_prefix_caching;
   int policy; /* index into the names of the table */
-  const char *speculative;
+  const char *speculative, *structured_outputs;
   int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */

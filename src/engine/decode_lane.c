@@ -6,8 +6,9 @@
 
 size_t ommai_decode_lane_bytes(const struct ommai_engine_sizes *sizes) {
   return (size_t)sizes->max_rows * sizeof(struct ommai_decode_row) +
-         (size_t)sizes->max_sequences * (sizeof(struct ommai_sampler_row) + sizeof(struct ommai_decode_entry) +
-                                         sizeof(int64_t) + OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t));
+         (size_t)sizes->max_sequences *
+             (sizeof(struct ommai_sampler_row) + sizeof(struct ommai_decode_entry) + sizeof(int64_t) +
+              OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t) + (size_t)sizes->mask_words * sizeof(uint32_t));
 }
 
 enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct ommai_resources *resources,
@@ -20,7 +21,8 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
   lane->sampler_rows = ommai_allocate(allocator, n, sizeof *lane->sampler_rows);
   lane->drawn = ommai_allocate(allocator, n, sizeof *lane->drawn);
   lane->banned = ommai_allocate(allocator, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
-  if (lane->rows && lane->entries && lane->sampler_rows && lane->drawn && lane->banned) return OMMA_OK;
+  lane->masks = ommai_allocate(allocator, n * (size_t)resources->sizes.mask_words, sizeof *lane->masks);
+  if (lane->rows && lane->entries && lane->sampler_rows && lane->drawn && lane->banned && lane->masks) return OMMA_OK;
   return ommai_fail_memory(error, "decode", ommai_decode_lane_bytes(&resources->sizes));
 }
 
@@ -32,6 +34,7 @@ void ommai_decode_lane_free(struct ommai_decode_lane *lane) {
   ommai_release(allocator, lane->entries, n, sizeof *lane->entries);
   ommai_release(allocator, lane->sampler_rows, n, sizeof *lane->sampler_rows);
   ommai_release(allocator, lane->drawn, n, sizeof *lane->drawn);
+  ommai_release(allocator, lane->masks, n * (size_t)lane->resources->sizes.mask_words, sizeof *lane->masks);
   ommai_release(allocator, lane->banned, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
 }
 
@@ -84,9 +87,9 @@ int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_
     if (!entry->open) continue;
     entry->sequence->n_decoded++;
     lane->drawn[count] = i;
-    lane->sampler_rows[count] =
-        ommai_sequence_sampler_row(entry->sequence, resources->logits + (entry->first_row + round) * vocab,
-                                   lane->banned + count * OMMAI_SEQUENCE_MAX_BANNED);
+    lane->sampler_rows[count] = ommai_sequence_sampler_row(
+        entry->sequence, resources->logits + (entry->first_row + round) * vocab,
+        lane->banned + count * OMMAI_SEQUENCE_MAX_BANNED, lane->masks + count * resources->sizes.mask_words);
     count++;
   }
   if (count) ommai_sampler_run(resources->sampler, lane->sampler_rows, count, resources->team_interface);
@@ -106,7 +109,7 @@ enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct 
   struct ommai_resources *resources = lane->resources;
   OMMAI_TRY(ommai_decode_logits(&resources->model->decoder, residual, resources->decode_workspace,
                                 resources->sizes.decode_workspace, resources->team_interface, resources->logits, error));
-  lane->sampler_rows[0] = ommai_sequence_sampler_row(sequence, resources->logits, lane->banned);
+  lane->sampler_rows[0] = ommai_sequence_sampler_row(sequence, resources->logits, lane->banned, lane->masks);
   ommai_sampler_run(resources->sampler, lane->sampler_rows, 1, resources->team_interface);
   return OMMA_OK;
 }

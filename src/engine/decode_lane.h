@@ -24,6 +24,7 @@ struct ommai_decode_lane {
   struct ommai_sampler_row *sampler_rows; /* [max_sequences] */
   int64_t *drawn;                         /* [max_sequences] entries that sampler_rows are of */
   int32_t *banned;                        /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
+  uint32_t *masks;                        /* [max_sequences, sizes.mask_words], of answers with a grammar */
 };
 
 /* Bytes of its tables. */

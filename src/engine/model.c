@@ -108,6 +108,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
   model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
   model->step_weight_bytes = step_weight_bytes(model, &loader);
+  model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
   if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);
@@ -199,13 +200,23 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   return OMMA_OK;
 }
 
-static enum omma_status choose_weights(struct omma_model *model, const char *quantization, bool int8_tower,
+/* How the checkpoint is quantised; NULL: not. A GGUF file may be, or not. */
+static const char *declared_quantization(const struct omma_model *model) {
+  if (model->gguf) return ommai_gguf_model_description(model->gguf);
+  return model->quantization ? ommai_quantization_description(model->quantization) : NULL;
+}
+
+static enum omma_status choose_weights(struct omma_model *model, const struct omma_model_options *options, bool int8_tower,
                                        struct omma_error *error) {
+  const char *name = options->quantization, *declared = declared_quantization(model);
+  const bool gguf = model->gguf && name && strcmp(name, "gguf") == 0;
   const struct ommai_weight_kind tower = {.format = int8_tower ? OMMAI_FORMAT_INT8 : OMMAI_FORMAT_BF16,
                                           .compute = model->tower.dtype};
   struct ommai_weight_kind text;
-  OMMAI_TRY(ommai_weight_kind_quantize(quantization, ommai_weight_kind_dense(model->decoder.dtype), &text, error));
+  OMMAI_TRY(
+      ommai_weight_kind_quantize(name, gguf ? "gguf" : declared, ommai_weight_kind_dense(model->decoder.dtype), &text, error));
   model->policy = ommai_weight_policy_make(tower, model->config.vision.gated, text);
+  model->policy.keeps_stored = options->weights != OMMA_WEIGHTS_F32 && text.format == OMMAI_FORMAT_BF16;
   return OMMA_OK;
 }
 
@@ -230,7 +241,7 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "kv_cache",
                             "kv_cache: keys and values are bf16 where the language model computes in bf16; f32 goes with f32");
   }
-  return choose_weights(model, options->quantization, vision == OMMA_WEIGHTS_INT8, error);
+  return choose_weights(model, options, vision == OMMA_WEIGHTS_INT8, error);
 }
 
 /* GGUF files are opened whole, which takes little time: sizes are counted by the types that their tensors have. */
@@ -260,6 +271,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(read_tokenizer(model, error));
   OMMAI_TRY(choose_generation(model, options, error));
   OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
+  model->trie = ommai_allocate(&model->allocator, 1, sizeof *model->trie);
+  if (!model->trie) return ommai_fail_memory(error, "model", sizeof *model->trie);
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
@@ -323,6 +336,8 @@ void omma_model_close(struct omma_model *model) {
   ommai_quantization_destroy(model->quantization);
   ommai_linear_engine_destroy(model->linear_engine);
   omma_attention_context_destroy(model->attention);
+  if (model->trie) ommai_shared_trie_free(model->trie);
+  ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
   ommai_pixel_budget_destroy(model->pixel_budget);
   ommai_picture_team_destroy(model->picture_team);
@@ -338,11 +353,6 @@ static enum ommai_weight_format kept_format(const struct omma_model *model) {
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
 
-static const char *describe_quantization(const struct omma_model *model) {
-  if (model->gguf) return ommai_gguf_model_description(model->gguf);
-  return model->quantization ? ommai_quantization_description(model->quantization) : NULL;
-}
-
 void omma_model_get_info(const struct omma_model *model, struct omma_model_info *info) {
   const struct ommai_decoder_config *text = &model->config.text;
   const struct ommai_vision_config *vision = &model->config.vision;
@@ -356,7 +366,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
       .kept_group = model->policy.kinds[OMMAI_ROLE_GATE_UP].group,
-      .quantization = describe_quantization(model),
+      .quantization = declared_quantization(model),
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,

@@ -7,6 +7,7 @@
 
 #include "engine/picture_team.h"
 #include "engine/pixel_budget.h"
+#include "engine/structured_answer.h"
 #include "kernels/cpu.h"
 #include "models/family.h"
 #include "models/gguf_model.h"
@@ -33,6 +34,7 @@ struct omma_model {
   struct ommai_chat_choice chat;
   enum omma_chat_template_use chat_use;
   int64_t max_model_len;
+  struct ommai_shared_trie *trie;    /* of the tokens, for grammars */
   struct ommai_tokenizer *tokenizer; /* NULL for a config_only model whose directory has none */
   struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;

@@ -389,6 +389,7 @@ void omma_request_destroy(struct omma_request *request) {
   if (!request) return;
   struct omma_allocator allocator = request->allocator;
   for (size_t i = 0; request->pictures && i < request->n_pictures; i++) ommai_prepared_picture_free(&request->pictures[i]);
+  omma_grammar_destroy(request->grammar);
   ommai_release(&allocator, request->keys, request->n_pictures, sizeof *request->keys);
   ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
   ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);

@@ -37,6 +37,7 @@ struct omma_request {
   size_t n_page_keys;
   int64_t priority;
 
+  struct omma_grammar *grammar; /* or NULL */
   struct ommai_sampler_settings sampler;
   int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */
   bool ignore_eos, logprobs;

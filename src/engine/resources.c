@@ -118,6 +118,7 @@ static enum omma_status size_workspaces(const struct omma_model *model, struct o
                                           ommai_max_i64(sizes->patch_budget, block)};
   sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
   size_t sampler = ommai_sampler_size(model->config.text.vocab_size, sizes->max_sequences, model->n_threads);
+  sizes->mask_words = ommai_mask_words(model->config.text.vocab_size);
   sizes->tables = size_tables(model, sizes, sampler);
   if (!sizes->prefill_workspace || !sizes->decode_workspace || !sizes->vision_workspace || !sampler) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "patch_budget",

@@ -24,6 +24,7 @@ struct ommai_engine_sizes {
   int64_t patch_budget, prefill_chunk, queue_limit, slice_ms, slice_percent, encoder_cache_bytes;
   int64_t max_sequences;
   int64_t max_rows;                             /* of a decode step */
+  int64_t mask_words;                           /* of 32 tokens, of a mask of the vocabulary */
   int64_t draft_tokens, lookup_min, lookup_max; /* guesses for each sequence and step, 0: none; what they are looked up by */
   int64_t reserve_tokens;                       /* of an answer, that admission finds room for */
   bool prefix_cache, by_priority;

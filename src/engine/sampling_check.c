@@ -84,5 +84,9 @@ enum omma_status ommai_request_set_sampling(struct omma_request *request, const 
   if (request->n_top_logprobs > request->model->config.text.vocab_size) {
     request->n_top_logprobs = (int)request->model->config.text.vocab_size;
   }
+  if (sampling->grammar && sampling->grammar->model != request->model) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "grammar", "grammar: it was made for another model");
+  }
+  request->grammar = omma_grammar_share(sampling->grammar);
   return copy_stop(request, sampling, error);
 }

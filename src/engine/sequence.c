@@ -54,6 +54,7 @@ enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct om
   sequence->result.stop_token = -1;
   sequence->result.timings.preprocess = job->request->preprocess_seconds;
   OMMAI_TRY(allocate(sequence, error));
+  OMMAI_TRY(ommai_structured_answer_start(&sequence->structured, job->request->grammar, error));
   count_prompt(sequence);
   ommai_answer_text_init(&sequence->answer, job->request);
   return OMMA_OK;
@@ -217,7 +218,7 @@ static bool is_stop_token(const struct ommai_sequence *sequence, int32_t token) 
   return false;
 }
 
-/* Before min_tokens no token may end the answer. */
+/* Before min_tokens no token may end the answer, unless its grammar has no other. */
 static size_t banned_tokens(const struct ommai_sequence *sequence, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;
@@ -228,15 +229,22 @@ static size_t banned_tokens(const struct ommai_sequence *sequence, int32_t *bann
   return n;
 }
 
-struct ommai_sampler_row ommai_sequence_sampler_row(const struct ommai_sequence *sequence, const float *logits,
-                                                    int32_t *banned) {
+struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
+                                                    uint32_t *mask) {
   const struct omma_request *request = sequence->request;
+  bool has_grammar = sequence->structured.grammar;
+  size_t n_banned = banned_tokens(sequence, banned);
+  if (has_grammar) {
+    ommai_structured_answer_mask(&sequence->structured, sequence->generated, sequence->n_generated, request->ignore_eos, mask);
+    if (!ommai_structured_answer_leaves(mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
+  }
   return (struct ommai_sampler_row){.settings = &request->sampler,
                                     .logits = logits,
                                     .step = sequence->n_generated,
                                     .counts = sequence->counts,
                                     .banned = banned,
-                                    .n_banned = banned_tokens(sequence, banned),
+                                    .n_banned = n_banned,
+                                    .allowed = has_grammar ? mask : NULL,
                                     .wants_logprob = request->logprobs,
                                     .n_top = request->n_top_logprobs};
 }
@@ -252,6 +260,10 @@ static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
   if (sequence->answer.stop_index >= 0) {
     result->finish = OMMA_FINISH_STOP;
     result->stop_string = sequence->request->stop[sequence->answer.stop_index];
+    return true;
+  }
+  if (ommai_structured_answer_is_over(&sequence->structured, sequence->request->ignore_eos)) {
+    result->finish = OMMA_FINISH_STOP;
     return true;
   }
   result->finish = OMMA_FINISH_LENGTH;
@@ -284,6 +296,9 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
   sequence->answer_counts[row->token]++;
   sequence->generated[sequence->n_generated++] = row->token;
   sequence->result.n_completion_tokens = sequence->n_generated;
+  if (sequence->structured.grammar && !is_stop_token(sequence, row->token)) {
+    OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated, sequence->n_generated, error));
+  }
   ommai_answer_text_push(&sequence->answer, row->token, sequence->n_generated > sequence->request->min_tokens);
   *done = ends_answer(sequence, row->token);
   if (*done) ommai_answer_text_finish(&sequence->answer);

@@ -9,6 +9,7 @@
 #include "engine/job_ring.h"
 #include "engine/request.h"
 #include "engine/resources.h"
+#include "engine/structured_answer.h"
 #include "language/prefill.h"
 #include "language/sampler.h"
 
@@ -36,6 +37,7 @@ struct ommai_sequence {
   int32_t *answer_counts;
   bool *in_prompt;
   struct ommai_answer_text answer;
+  struct ommai_structured_answer structured;
   struct omma_result result;
 };
 
@@ -67,12 +69,14 @@ int64_t ommai_request_goal(const struct omma_request *request, const struct omma
 /* The same for one that runs, with up to 64 tokens more than it has. */
 int64_t ommai_sequence_goal(const struct ommai_sequence *sequence);
 
-/* What the sampler needs for the next token. banned: room for ommai_sequence_max_banned ids. */
+/* What the sampler needs for the next token. banned: room for OMMAI_SEQUENCE_MAX_BANNED ids; mask: for one of the vocabulary, used where the
+ * request has a grammar. */
 enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS };
-struct ommai_sampler_row ommai_sequence_sampler_row(const struct ommai_sequence *sequence, const float *logits,
-                                                    int32_t *banned);
+struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
+                                                    uint32_t *mask);
 
-/* Takes a drawn token: tells the client, and sees whether the answer ends. Errors: FORMAT (logits that are not finite). */
+/* Takes a drawn token: tells the client, and sees whether the answer ends. Errors: FORMAT (logits that are not finite),
+ * ARGUMENT (the grammar can go on with no token). */
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error);
 

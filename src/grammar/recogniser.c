@@ -10,9 +10,9 @@
 #include "base/error.h"
 
 enum {
-  MAX_POOL = 1 << 19,    /* items of all states */
+  MAX_POOL = 1 << 18,    /* items of all states */
   MAX_WORK = 1 << 13,    /* places that one step looks at */
-  FRAME_SLOTS = 1 << 18, /* powers of two */
+  FRAME_SLOTS = 1 << 17, /* powers of two */
   STATE_SLOTS = 1 << 14,
   SEEN_SLOTS = 1 << 15,
   EMPTY_STACK = -1
@@ -154,6 +154,7 @@ static void call(struct ommai_recogniser *recogniser, int32_t edge_index, int32_
   const struct ommai_grammar_edge *edge = &recogniser->grammar->edges[edge_index];
   int32_t start = recogniser->grammar->rules[edge->rule].start;
   struct ommai_recogniser_tables *tables = recogniser->tables;
+  if (tables->n_work == MAX_WORK) return;
   if (depth_of(tables, below) + 1 + recogniser->grammar->nodes[start].depth > OMMAI_GRAMMAR_MAX_DEPTH) return;
   int32_t frame = intern_frame(tables, edge_index, count, below);
   if (!tables->full) add_work(recogniser, start, frame);

@@ -11,7 +11,7 @@
 
 #define OMMAI_RECOGNISER_MAX_STATES (1 << 13)
 #define OMMAI_RECOGNISER_MAX_ITEMS (1 << 11)
-#define OMMAI_RECOGNISER_MAX_FRAMES (1 << 17)
+#define OMMAI_RECOGNISER_MAX_FRAMES (1 << 16)
 
 /* Results of a step that are no states. */
 enum { OMMAI_STATE_DEAD = -1, OMMAI_STATE_FULL = -2, OMMAI_STATE_UNKNOWN = -3 };
@@ -36,10 +36,10 @@ enum omma_status ommai_recogniser_create(const struct ommai_grammar *grammar, st
                                          struct omma_error *error);
 void ommai_recogniser_destroy(struct ommai_recogniser *recogniser);
 
-/* The state before the first byte; never FULL after a flush. */
+/* The state before the first byte, or FULL. */
 int32_t ommai_recogniser_start(struct ommai_recogniser *recogniser);
 
-/* The state behind `byte`, DEAD or FULL; never FULL as the first step after a flush. */
+/* The state behind `byte`, DEAD or FULL. */
 int32_t ommai_recogniser_step(struct ommai_recogniser *recogniser, int32_t state, unsigned char byte);
 
 /* Forgets all states but this one (DEAD: none), and returns its new number. */

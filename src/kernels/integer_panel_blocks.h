@@ -59,6 +59,23 @@ static inline void integer_for_each_block(const struct ommai_integer_panel *pane
   }
 }
 
+/* The next block's weights, on their way into the second level of cache while many rows pass over this one: they are read in a burst, which
+ * the machine does not foresee. May run past the end of the weights. */
+struct integer_coming {
+  const uint8_t *at;
+  int64_t bytes; /* for each group of rows */
+};
+
+static inline struct integer_coming integer_coming(const struct integer_block *block, int element_bits, int most_rows) {
+  int64_t bytes = block->n_k * OMMAI_PANEL_COLUMNS * element_bits / 8;
+  return (struct integer_coming){block->weights + bytes, bytes / ommai_div_up(block->n_rows, most_rows) + 64};
+}
+
+static inline void integer_prefetch(struct integer_coming *coming) {
+  for (int64_t done = 0; done < coming->bytes; done += 64) __builtin_prefetch(coming->at + done, 0, 2);
+  coming->at += coming->bytes / 64 * 64;
+}
+
 /* How many of the rows that are left go together: as many as registers hold, but two of middling size at the end rather than a small one. */
 static inline int integer_next_rows(int64_t left, int most) {
   if (left <= most) return (int)left;

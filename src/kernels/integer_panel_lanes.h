@@ -15,11 +15,12 @@
 enum {
   PANEL = OMMAI_PANEL_COLUMNS,
   PANEL_VECTORS = PANEL / LANES,
-  BLOCK_K = 128, /* of a group that is long */
-  MAX_K = OMMAI_INTEGER_MAX_GROUP,
-  LINE = 4 * PANEL, /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
+  BLOCK_K = OMMAI_INTEGER_MAX_GROUP, /* of a longer group */
+  LINE = 4 * PANEL,                  /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
   VECTOR = 4 * LANES,
   MOST_ROWS = 6,
+  WIDE_VECTORS = LANES == 8 ? 2 : 4, /* that MOST_ROWS rows' sums and widened weights leave room for */
+  STRIP = BLOCK_K * WIDE_VECTORS * LANES,
   STRIP_FROM_ROWS = 9, /* where widening once pays */
   HALF_SUMS = 32,      /* inputs whose products of 4 by 8 bits fit 16 bits together */
   PREFETCH_BYTES = 4096
@@ -73,12 +74,12 @@ OMMAI_INLINE void finish(const struct integer_block *block, int column, const in
 
 /* Rows' inputs, widened and paired as the weights are. */
 struct pairs {
-  int16_t x[MOST_ROWS][MAX_K];
+  int16_t x[MOST_ROWS][BLOCK_K];
 };
 
 OMMAI_INLINE void pair_rows(const struct integer_block *block, struct pairs *pairs) {
   for (int64_t row = 0; row < block->n_rows; row++) {
-    for (int64_t k = 0; k < block->n_k; k += 8) halves_in_pairs(block->x + row * block->stride + k, pairs->x[row] + k);
+    for (int64_t k = 0; k < block->n_k; k += 16) halves_in_pairs(block->x + row * block->stride + k, pairs->x[row] + k);
   }
 }
 
@@ -110,50 +111,52 @@ OMMAI_INLINE void columns_s8(const struct integer_block *block, const struct pai
   finish(block, column, n_rows, n_vectors, acc);
 }
 
-/* Weights widened before, [n_k / 2][64][2]. */
+/* Weights widened before, of WIDE_VECTORS vectors of outputs: [n_k / 2][WIDE_VECTORS * LANES][2]. */
 OMMAI_INLINE void columns_wide(const struct integer_block *block, const int16_t *strip, const struct pairs *pairs, int column,
-                               const int n_rows, const int n_vectors) {
+                               const int n_rows) {
   ivec acc[MOST_ROWS][PANEL_VECTORS];
-  start(block, column, n_rows, n_vectors, acc);
+  start(block, column, n_rows, WIDE_VECTORS, acc);
   for (int64_t k = 0; k < block->n_k; k += 2) {
-    const int16_t *line = strip + k * PANEL + 2 * column;
-    ivec w[PANEL_VECTORS];
+    ivec w[WIDE_VECTORS];
 #pragma GCC unroll 8
-    for (int v = 0; v < n_vectors; v++) w[v] = ivec_load(line + 2 * v * LANES);
+    for (int v = 0; v < WIDE_VECTORS; v++) w[v] = ivec_load(strip + (k * WIDE_VECTORS + 2 * v) * LANES);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
       ivec x = broadcast4(pairs->x[row] + k);
 #pragma GCC unroll 8
-      for (int v = 0; v < n_vectors; v++) acc[row][v] = ivec_add(acc[row][v], ivec_products(w[v], x));
+      for (int v = 0; v < WIDE_VECTORS; v++) acc[row][v] = ivec_add(acc[row][v], ivec_products(w[v], x));
     }
   }
-  finish(block, column, n_rows, n_vectors, acc);
+  finish(block, column, n_rows, WIDE_VECTORS, acc);
 }
 
-static void widen(const struct integer_block *block, int16_t *strip) {
+/* Strips of WIDE_VECTORS vectors, BLOCK_K inputs apart. */
+static void widen(const struct integer_block *block, int16_t *strips) {
   for (int64_t k = 0; k < block->n_k; k += 4) {
     for (int v = 0; v < PANEL_VECTORS; v++) {
+      int16_t *strip = strips + v / WIDE_VECTORS * STRIP;
       ivec w = ivec_load(block->weights + k * PANEL + v * VECTOR);
-      ivec_store(strip + k * PANEL + 2 * v * LANES, ivec_low_bytes(w));
-      ivec_store(strip + (k + 2) * PANEL + 2 * v * LANES, ivec_high_bytes(w));
+      ivec_store(strip + (k * WIDE_VECTORS + 2 * (v % WIDE_VECTORS)) * LANES, ivec_low_bytes(w));
+      ivec_store(strip + ((k + 2) * WIDE_VECTORS + 2 * (v % WIDE_VECTORS)) * LANES, ivec_high_bytes(w));
     }
   }
 }
 
 OMMAI_INLINE void rows_s8(const struct integer_block *block, const int16_t *strip, const int n_rows) {
   const int n_vectors = SUM_VECTORS / n_rows < PANEL_VECTORS ? SUM_VECTORS / n_rows : PANEL_VECTORS;
-  const int wide_vectors = n_vectors < 2 ? 2 : n_vectors; /* beside the sums there is less */
   struct pairs pairs;
   pair_rows(block, &pairs);
   if (strip) {
-    for (int v = 0; v < PANEL_VECTORS; v += wide_vectors) columns_wide(block, strip, &pairs, v * LANES, n_rows, wide_vectors);
+    for (int v = 0; v < PANEL_VECTORS; v += WIDE_VECTORS) {
+      columns_wide(block, strip + v / WIDE_VECTORS * STRIP, &pairs, v * LANES, n_rows);
+    }
   } else {
     for (int v = 0; v < PANEL_VECTORS; v += n_vectors) columns_s8(block, &pairs, v * LANES, n_rows, n_vectors);
   }
 }
 
 static void block_s8(const struct integer_block *block) {
-  int16_t strip[MAX_K * PANEL];
+  int16_t strip[BLOCK_K * PANEL];
   bool is_wide = block->n_rows >= STRIP_FROM_ROWS;
   if (is_wide) widen(block, strip);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
@@ -240,7 +243,7 @@ static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_i
 }
 
 static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
-  integer_for_each_block(panel, rows, 4, 0, MAX_K, sums, block_u4);
+  integer_for_each_block(panel, rows, 4, 0, BLOCK_K, sums, block_u4);
 }
 
 #endif

@@ -241,13 +241,6 @@ static void quantise(const void *x, enum omma_dtype x_type, int64_t d, uint8_t *
   }
 }
 
-static void dequantise(const int32_t *sums, const int32_t *weight_sums, const float *scales, const float *bias,
-                       struct ommai_uint8_row row, int64_t d, float *restrict out) {
-  for (int64_t i = 0; i < d; i++) {
-    out[i] = (float)(sums[i] - row.zero * weight_sums[i]) * scales[i] * row.scale + bias[i];
-  }
-}
-
 static inline void quantise_symmetric_type(const void *x, enum omma_dtype type, int64_t d, int8_t *restrict out, float *scale) {
   int32_t most = 0;
   for (int64_t i = 0; i < d; i++) {

@@ -11,8 +11,9 @@
 #include "language/grouped_attention.h"
 #include "language/latent_attention.h"
 
-/* A task of the team is at least this many bytes of weights, so that handing it out costs little beside reading them. */
-enum { TASK_WEIGHT_BYTES = 256 * 1024 };
+/* A task of the team is at least so many bytes of weights, so that handing it out costs little beside reading them, and twice as many in layers
+ * that make enough such tasks: where one begins the memory has to be found anew. */
+enum { LEAST_TASK_BYTES = 256 * 1024, USUAL_TASK_BYTES = 512 * 1024, ENOUGH_TASKS = 32 };
 
 struct step {
   const struct ommai_decoder *decoder;
@@ -143,6 +144,11 @@ static void few_rows_task(void *context, int64_t task, int worker) {
                         count);
 }
 
+static int64_t panels_per_task(int64_t n_panels, int64_t panel_bytes) {
+  int64_t usual = ommai_min_i64(ommai_div_up(USUAL_TASK_BYTES, panel_bytes), n_panels / ENOUGH_TASKS);
+  return ommai_max_i64(ommai_div_up(LEAST_TASK_BYTES, panel_bytes), usual);
+}
+
 static void few_rows(const struct omma_team *team, const struct ommai_linear *linear, const void *x, int64_t n_rows, float *y,
                      bool accumulate) {
   int64_t n_panels = ommai_linear_n_panels(linear);
@@ -153,7 +159,7 @@ static void few_rows(const struct omma_team *team, const struct ommai_linear *li
                           .x_stride = ommai_linear_n_in(linear),
                           .y_stride = ommai_linear_n_out(linear),
                           .n_rows = n_rows,
-                          .panels_per_task = ommai_div_up(TASK_WEIGHT_BYTES, panel_bytes),
+                          .panels_per_task = panels_per_task(n_panels, panel_bytes),
                           .accumulate = accumulate};
   ommai_team_run(team, ommai_div_up(n_panels, call.panels_per_task), few_rows_task, &call);
 }

@@ -152,6 +152,9 @@ static void adjust(const struct ommai_sampler_row *row, int64_t first, int64_t n
   for (size_t i = 0; i < row->n_banned; i++) {
     if (row->banned[i] >= first && row->banned[i] < first + n) adjusted[row->banned[i]] = -INFINITY;
   }
+  for (int64_t i = first; i < first + n && row->allowed; i++) {
+    if (!(row->allowed[i / 32] >> i % 32 & 1)) adjusted[i] = -INFINITY;
+  }
 }
 
 /* Keeps top[*n] in falling order of value, equal ones in rising order of id; ids come in rising order. */
@@ -418,7 +421,7 @@ void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_sampler_row *
   bool more = false;
   sampler->rows = rows;
   for (int64_t i = 0; i < n_rows; i++) {
-    bool adjusted = has_penalties(rows[i].settings) || rows[i].n_banned;
+    bool adjusted = has_penalties(rows[i].settings) || rows[i].n_banned || rows[i].allowed;
     sampler->scratch[i].values = adjusted ? sampler->scratch[i].adjusted : rows[i].logits;
     more = more || rows[i].wants_logprob || !is_greedy(rows[i].settings);
   }

@@ -50,6 +50,8 @@ struct ommai_sampler_row {
   struct ommai_token_counts counts; /* read where a penalty is set */
   const int32_t *banned;            /* [n_banned], never chosen */
   size_t n_banned;
+  const uint32_t
+      *allowed; /* a bit for each token, in words of 32: the others are never chosen; NULL: all. At least one is left */
   bool wants_logprob;
   int n_top; /* at most OMMAI_SAMPLER_MAX_TOP */
 

@@ -10,7 +10,6 @@ static size_t bias_elements(int64_t n_out) { return (size_t)ommai_round_up(n_out
 
 const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,
                                                           const struct ommai_linear_spec *spec) {
-  if (spec->format == OMMAI_FORMAT_INT8 && spec->inputs == OMMAI_INPUTS_RANGE && engine->has_int8) return &ommai_linear_int8;
   if (spec->format == OMMAI_FORMAT_INT8 || spec->format == OMMAI_FORMAT_INT4) return &ommai_linear_integer;
   bool in_bf16 = spec->format == OMMAI_FORMAT_BF16 && spec->compute == OMMA_BF16 && engine->has_bf16;
   return in_bf16 ? &ommai_linear_bf16 : &ommai_linear_f32;

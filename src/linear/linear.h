@@ -135,8 +135,7 @@ struct ommai_linear_form {
   enum omma_dtype y_type;     /* f32; or bf16 where the layer computes in bf16 */
   enum ommai_activation activation;
   bool accumulate; /* y += x W^T + b; y f32, no activation (together oneDNN has only slow code on older CPUs) */
-  /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still points at output 0. Layers with
-   * int8 weights and INPUTS_RANGE compute all. */
+  /* Which outputs are computed: n_panels panels of 64 from first_panel on; 0 panels: all. y still points at output 0. */
   int64_t first_panel, n_panels;
 };
 
@@ -175,8 +174,7 @@ enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *
 /* Panels of 64 outputs: what few-row calls are cut into for a team. */
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear);
 
-/* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that. Not for int8
- * weights with INPUTS_RANGE.
+/* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that.
  * x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no padding rows. Any n_rows; meant for 1 to 16.
  * Thread-safe; allocates nothing. */
 void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,

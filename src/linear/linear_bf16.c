@@ -40,7 +40,7 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   struct ommai_onednn_operand *operand;
   linear->packed.arithmetic = OMMA_BF16;
   ommai_linear_pack_dense(linear, sources, n_sources);
-  OMMAI_TRY(ommai_onednn_operand_create(linear->engine->onednn, packed->layout, packed->n_out, packed->n_in, linear->weights,
+  OMMAI_TRY(ommai_onednn_operand_create(linear->engine->onednn, packed->n_out, packed->n_in, linear->weights,
                                         linear->spec.has_bias ? linear->bias : NULL, &operand, error));
   linear->own = operand;
   return OMMA_OK;
@@ -71,7 +71,6 @@ static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op)
   return (struct ommai_onednn_shape){
       .n_in = packed->n_in,
       .n_out = op->n_columns,
-      .layout = packed->layout,
       .y_type = op->form.y_type,
       .activation = op->form.activation,
       .bias = op->linear->spec.has_bias,
@@ -95,8 +94,7 @@ static enum omma_status name_part(struct ommai_linear_engine *engine, const stru
   const struct ommai_few_rows_weights *packed = &linear->packed;
   if (op->form.n_panels == 0) return OMMA_OK;
   int64_t at = op->form.first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in);
-  return ommai_onednn_operand_create(engine->onednn, packed->layout, op->n_columns, packed->n_in,
-                                     (ommai_bf16 *)linear->weights + at,
+  return ommai_onednn_operand_create(engine->onednn, op->n_columns, packed->n_in, (ommai_bf16 *)linear->weights + at,
                                      linear->spec.has_bias ? linear->bias + op->first_column : NULL, &own->part, error);
 }
 
@@ -159,7 +157,6 @@ const struct ommai_linear_format ommai_linear_bf16 = {
     .pack = pack,
     .release = release,
     .few_rows = ommai_linear_dense_few_rows,
-    .in_parts = true,
     .ladder = ladder_of,
     .op_scratch = op_scratch,
     .op_create = op_create,

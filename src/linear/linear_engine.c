@@ -14,13 +14,13 @@ static const struct ommai_ladder unproven_ladder = {1, {128}};
 
 static enum omma_status find_products(struct ommai_linear_engine *engine, struct omma_error *error) {
   enum ommai_cpu_level level = engine->level;
-  bool proven = ommai_onednn_is_proven(engine->onednn, OMMAI_WEIGHTS_BF16_PANELS);
+  bool proven = ommai_onednn_is_proven(engine->onednn);
   if (level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16) {
-    OMMAI_TRY(ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_BF16_PANELS, &engine->has_bf16, error));
+    OMMAI_TRY(ommai_onednn_takes(engine->onednn, &engine->has_bf16, error));
   }
   engine->ladder = proven ? proven_ladder : unproven_ladder;
   engine->part_ladder = proven ? part_ladder : unproven_ladder;
-  return ommai_onednn_takes(engine->onednn, OMMAI_WEIGHTS_S8_PANELS, &engine->has_int8, error);
+  return OMMA_OK;
 }
 
 enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
@@ -103,9 +103,9 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
   char onednn[160], ladder[32] = "";
   ommai_onednn_describe(engine->onednn, onednn, sizeof onednn);
   describe_ladder(&engine->ladder, ladder, sizeof ladder);
-  snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s%s; int8: %s; %s", engine->f32_tile->n_columns,
-           engine->has_bf16 ? "oneDNN, tiles of rows " : "as f32", engine->has_bf16 ? ladder : "",
-           engine->has_int8 ? "oneDNN" : "none (no VNNI)", onednn);
+  snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s%s; int8 and int4: own kernels%s; %s",
+           engine->f32_tile->n_columns, engine->has_bf16 ? "oneDNN, tiles of rows " : "as f32", engine->has_bf16 ? ladder : "",
+           engine->integer->needs_vnni ? " (VNNI)" : "", onednn);
 }
 
 int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {

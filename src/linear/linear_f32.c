@@ -185,7 +185,6 @@ const struct ommai_linear_format ommai_linear_f32 = {
     .pack = pack,
     .release = release,
     .few_rows = ommai_linear_dense_few_rows,
-    .in_parts = true,
     .ladder = ladder_of,
     .op_scratch = op_scratch,
     .op_create = op_create,

@@ -95,16 +95,19 @@ static void multiply(const struct ommai_linear *linear, int64_t panel, const str
   (linear->spec.format == OMMAI_FORMAT_INT4 ? kernels->u4 : kernels->s8)(&weights, &x, sums);
 }
 
-/* A row's sums [n] to y. */
-static void finish(const struct ommai_linear *linear, const struct ommai_linear_form *form, float *sums, float scale,
-                   const float *bias, int64_t n, void *y) {
+/* A panel's sums [n_rows][64] to y, whose first n columns they are. */
+static void finish(const struct ommai_linear *linear, const struct ommai_linear_form *form, const float *scales,
+                   const float *bias, int64_t n_rows, int64_t n, float *sums, void *y) {
   const struct ommai_row_ops *ops = linear->engine->row_ops;
-  ops->scale_add(sums, scale, bias, n, sums);
-  ommai_linear_activate(ops, form->activation, sums, n);
-  if (form->accumulate) {
-    ops->add(y, sums, n);
-  } else {
-    ops->convert(sums, n, y, form->y_type);
+  for (int64_t row = 0; row < n_rows; row++) ops->scale_add(sums + row * PANEL, scales[row], bias, PANEL, sums + row * PANEL);
+  ommai_linear_activate(ops, form->activation, sums, n_rows * PANEL);
+  for (int64_t row = 0; row < n_rows; row++) {
+    void *to = ommai_element(y, row * form->y_stride, form->y_type);
+    if (form->accumulate) {
+      ops->add(to, sums + row * PANEL, n);
+    } else {
+      ops->convert(sums + row * PANEL, n, to, form->y_type);
+    }
   }
 }
 
@@ -121,9 +124,7 @@ static void some_rows(const struct ommai_linear *linear, const void *x, int64_t 
   for (int64_t panel = first_panel; panel < first_panel + n_panels; panel++) {
     int64_t first = panel * PANEL, n = ommai_min_i64(PANEL, linear->spec.n_out - first);
     multiply(linear, panel, &rows, n_rows, sums);
-    for (int64_t row = 0; row < n_rows; row++) {
-      finish(linear, form, sums + row * PANEL, scales[row], linear->bias + first, n, y + row * form->y_stride + first);
-    }
+    finish(linear, form, scales, linear->bias + first, n_rows, n, sums, y + first);
   }
 }
 
@@ -195,10 +196,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   for (int64_t column = 0; column < op->n_columns; column += PANEL) {
     int64_t first = op->first_column + column, n = ommai_min_i64(PANEL, op->n_columns - column);
     multiply(linear, first / PANEL, &rows, n_rows, sums);
-    for (int64_t row = 0; row < n_rows; row++) {
-      finish(linear, form, sums + row * PANEL, rows.scales[row], linear->bias + first, n,
-             ommai_element(y, row * form->y_stride + column, form->y_type));
-    }
+    finish(linear, form, rows.scales, linear->bias + first, n_rows, n, sums, ommai_element(y, column, form->y_type));
   }
   return OMMA_OK;
 }
@@ -210,7 +208,6 @@ const struct ommai_linear_format ommai_linear_integer = {
     .pack = ommai_integer_pack,
     .release = ommai_integer_release,
     .few_rows = few_rows,
-    .in_parts = true,
     .ladder = ladder_of,
     .op_scratch = op_scratch,
     .op_create = op_create,

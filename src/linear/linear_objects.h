@@ -44,7 +44,6 @@ struct ommai_linear_engine {
   bool has_bf16;                   /* oneDNN has products of bf16 here */
   struct ommai_ladder ladder;      /* of bf16 layers */
   struct ommai_ladder part_ladder; /* of their ops over a part of the outputs */
-  bool has_int8;                   /* and of int8 */
   struct ommai_ladder_products *products;
   struct ommai_linear_scratch *scratch; /* [n_workers] */
 };
@@ -90,8 +89,7 @@ struct ommai_linear_format {
   void (*few_rows)(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                    int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
 
-  /* Ops: `in_parts`: of some of the outputs, too. The op's other members are set, and the form is valid. */
-  bool in_parts;
+  /* Ops. The op's other members are set, and the form is valid. */
   const struct ommai_ladder *(*ladder)(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op);
   /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
   enum omma_status (*op_scratch)(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
@@ -104,7 +102,7 @@ struct ommai_linear_format {
   enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
 };
 
-extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_int8, ommai_linear_integer;
+extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_integer;
 
 /* What serves such layers on this CPU. */
 const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,

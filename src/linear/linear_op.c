@@ -30,11 +30,6 @@ static enum omma_status check_form(const struct ommai_linear *linear, const stru
   if (form->activation > OMMAI_ACTIVATION_SILU) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "activation", "linear layer: no activation %d", (int)form->activation);
   }
-  if (!linear->format->in_parts && form->n_panels != 0) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_panels",
-                            "linear layer: layers with %s weights compute all outputs at a time",
-                            ommai_weight_format_name(spec->format));
-  }
   return OMMA_OK;
 }
 

@@ -4,8 +4,8 @@
 #include "linear/linear_objects.h"
 
 static bool same_shape(const struct ommai_onednn_shape *a, const struct ommai_onednn_shape *b) {
-  return a->n_in == b->n_in && a->n_out == b->n_out && a->layout == b->layout && a->y_type == b->y_type &&
-         a->activation == b->activation && a->bias == b->bias && a->accumulate == b->accumulate;
+  return a->n_in == b->n_in && a->n_out == b->n_out && a->y_type == b->y_type && a->activation == b->activation &&
+         a->bias == b->bias && a->accumulate == b->accumulate;
 }
 
 enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,

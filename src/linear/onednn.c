@@ -179,9 +179,7 @@ static const char *isa_name(dnnl_cpu_isa_t isa) {
 }
 
 /* What tests/unit/test_linear.c has seen to hold; anything else runs with one row count only. */
-bool ommai_onednn_is_proven(const struct ommai_onednn *onednn, enum ommai_weight_layout layout) {
-  return layout == OMMAI_WEIGHTS_S8_PANELS /* whole numbers */ || onednn->isa == dnnl_cpu_isa_avx512_core_bf16;
-}
+bool ommai_onednn_is_proven(const struct ommai_onednn *onednn) { return onednn->isa == dnnl_cpu_isa_avx512_core_bf16; }
 
 void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t size) {
   const dnnl_version_t *version = dnnl_version();
@@ -192,23 +190,14 @@ void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t 
 
 /* ---- memory descriptors ----------------------------------------------------------------------------------------------- */
 
-static dnnl_data_type_t weights_type(enum ommai_weight_layout layout) {
-  return layout == OMMAI_WEIGHTS_S8_PANELS ? dnnl_s8 : dnnl_bf16;
-}
-
-static dnnl_data_type_t x_type(enum ommai_weight_layout layout) {
-  return layout == OMMAI_WEIGHTS_S8_PANELS ? dnnl_u8 : weights_type(layout);
-}
-
 static dnnl_data_type_t y_type(const struct ommai_onednn_shape *shape) {
-  if (shape->layout == OMMAI_WEIGHTS_S8_PANELS) return dnnl_s32;
   return shape->y_type == OMMA_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
 /* oneDNN sees W^T [n_in][n_out]: a = k, b = n. */
-static dnnl_status_t describe_weights(dnnl_memory_desc_t *desc, enum ommai_weight_layout layout, int64_t n_out, int64_t n_in) {
+static dnnl_status_t describe_weights(dnnl_memory_desc_t *desc, int64_t n_out, int64_t n_in) {
   const dnnl_dims_t dims = {n_in, n_out};
-  return desc_tagged(desc, dims, weights_type(layout), layout == OMMAI_WEIGHTS_S8_PANELS ? dnnl_BA16a64b4a : dnnl_BA16a64b2a);
+  return desc_tagged(desc, dims, dnnl_bf16, dnnl_BA16a64b2a);
 }
 
 static dnnl_status_t describe_rows(dnnl_memory_desc_t *desc, int64_t n_rows, int64_t n_columns, dnnl_data_type_t type) {
@@ -220,7 +209,6 @@ static dnnl_status_t describe_rows(dnnl_memory_desc_t *desc, int64_t n_rows, int
 
 struct naming {
   struct ommai_onednn_operand *operand;
-  enum ommai_weight_layout layout;
   int64_t n_out, n_in;
   void *weights;
   float *bias;
@@ -231,7 +219,7 @@ static dnnl_status_t make_operand(void *context) {
   struct ommai_onednn_operand *operand = naming->operand;
   dnnl_engine_t engine = operand->onednn->engine;
   dnnl_memory_desc_t weights = {0}, bias = {0};
-  dnnl_status_t found = describe_weights(&weights, naming->layout, naming->n_out, naming->n_in);
+  dnnl_status_t found = describe_weights(&weights, naming->n_out, naming->n_in);
   if (found == dnnl_success) found = dnnl_memory_create(&operand->weights, DESC(weights), engine, naming->weights);
   if (found == dnnl_success && naming->bias) found = describe_rows(&bias, 1, naming->n_out, dnnl_f32);
   if (found == dnnl_success && naming->bias) found = dnnl_memory_create(&operand->bias, DESC(bias), engine, naming->bias);
@@ -240,14 +228,13 @@ static dnnl_status_t make_operand(void *context) {
   return found;
 }
 
-enum omma_status ommai_onednn_operand_create(struct ommai_onednn *onednn, enum ommai_weight_layout layout, int64_t n_out,
-                                             int64_t n_in, void *weights, float *bias, struct ommai_onednn_operand **out,
-                                             struct omma_error *error) {
+enum omma_status ommai_onednn_operand_create(struct ommai_onednn *onednn, int64_t n_out, int64_t n_in, void *weights,
+                                             float *bias, struct ommai_onednn_operand **out, struct omma_error *error) {
   struct ommai_onednn_operand *operand = ommai_allocate(&onednn->allocator, 1, sizeof *operand);
   if (!operand) return ommai_fail_memory(error, "linear layer's operand", sizeof *operand);
   operand->onednn = onednn;
   int before = enter(onednn);
-  dnnl_status_t found = make(make_operand, &(struct naming){operand, layout, n_out, n_in, weights, bias});
+  dnnl_status_t found = make(make_operand, &(struct naming){operand, n_out, n_in, weights, bias});
   leave(onednn, before);
   if (found != dnnl_success) {
     ommai_onednn_operand_destroy(operand);
@@ -309,9 +296,9 @@ static dnnl_status_t describe_matmul(const struct ommai_onednn *onednn, const st
                                      dnnl_memory_desc_t *x, dnnl_memory_desc_t *y, dnnl_primitive_desc_t *out) {
   dnnl_memory_desc_t weights = {0}, bias = {0};
   dnnl_primitive_attr_t attributes = NULL;
-  dnnl_status_t found = describe_rows(x, shape->n_rows, shape->n_in, x_type(shape->layout));
+  dnnl_status_t found = describe_rows(x, shape->n_rows, shape->n_in, dnnl_bf16);
   if (found == dnnl_success) found = describe_rows(y, shape->n_rows, shape->n_out, y_type(shape));
-  if (found == dnnl_success) found = describe_weights(&weights, shape->layout, shape->n_out, shape->n_in);
+  if (found == dnnl_success) found = describe_weights(&weights, shape->n_out, shape->n_in);
   if (found == dnnl_success && shape->bias) found = describe_rows(&bias, 1, shape->n_out, dnnl_f32);
   if (found == dnnl_success) found = make_attributes(shape, &attributes);
   if (found == dnnl_success) {
@@ -414,17 +401,10 @@ const char *ommai_onednn_matmul_name(const struct ommai_onednn_matmul *matmul) {
   return found == dnnl_success && name ? name : "unknown";
 }
 
-/* The values are sets of bits. Without VNNI, pairs of 8-bit products are added in 16 bits, which saturate. */
-static bool has_vnni(const struct ommai_onednn *onednn) {
-  return ((unsigned)onednn->isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
-}
-
-enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, enum ommai_weight_layout layout, bool *taken,
-                                    struct omma_error *error) {
-  struct ommai_onednn_shape shape = {.n_rows = 64, .n_in = 256, .n_out = 256, .layout = layout, .y_type = OMMA_F32};
+enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, bool *taken, struct omma_error *error) {
+  struct ommai_onednn_shape shape = {.n_rows = 64, .n_in = 256, .n_out = 256, .y_type = OMMA_F32};
   struct ommai_onednn_matmul *matmul;
   *taken = false;
-  if (layout == OMMAI_WEIGHTS_S8_PANELS && !has_vnni(onednn)) return OMMA_OK;
   enum omma_status status = ommai_onednn_matmul_create(onednn, &shape, &matmul, error);
   if (status == OMMA_ERROR_UNSUPPORTED) return OMMA_OK;
   if (status != OMMA_OK) return status;

@@ -1,4 +1,4 @@
-/* The only door to oneDNN: single-threaded matrix products of fixed shape over bf16 or int8 weights in a layout of ours.
+/* The only door to oneDNN: single-threaded matrix products of fixed shape over bf16 weights in a layout of ours.
  *
  * oneDNN's OpenMP build reads the number of threads from a setting of the calling thread. Every call here sets it to one,
  * and gives the old value back before it returns, so that no OpenMP team ever starts and a host program keeps its setting. */
@@ -22,30 +22,25 @@ enum omma_status ommai_onednn_create(enum ommai_cpu_level level, int n_workers, 
                                      struct ommai_onednn **onednn, struct omma_error *error);
 void ommai_onednn_destroy(struct ommai_onednn *onednn);
 
-/* Whether oneDNN has a fast product over weights in this layout on this CPU. Errors: MEMORY, INTERNAL. */
-enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, enum ommai_weight_layout layout, bool *taken,
-                                    struct omma_error *error);
+/* Whether oneDNN has a fast product of bf16 on this CPU. Errors: MEMORY, INTERNAL. */
+enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, bool *taken, struct omma_error *error);
 
-/* True where products over this layout were seen, on this instruction set, to give a row the same bits for every row count
- * that is in the layout's ladder. */
-bool ommai_onednn_is_proven(const struct ommai_onednn *onednn, enum ommai_weight_layout layout);
+/* True where products were seen, on this instruction set, to give a row the same bits for every row count of the ladder. */
+bool ommai_onednn_is_proven(const struct ommai_onednn *onednn);
 
 /* "oneDNN 2.6.3, instruction set avx512_core_bf16". Says so when the level came too late. */
 void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t size);
 
-/* Names `weights` [in `layout`, of ommai_weights_panel_elements] and `bias` [n_out] (NULL: none) to oneDNN; both stay the
+/* Names `weights` [OMMAI_WEIGHTS_BF16_PANELS] and `bias` [n_out] (NULL: none) to oneDNN; both stay the
  * caller's and must outlive the operand. May write zeros over the padding. Shared by all workers. Errors: MEMORY, INTERNAL. */
-enum omma_status ommai_onednn_operand_create(struct ommai_onednn *onednn, enum ommai_weight_layout layout, int64_t n_out,
-                                             int64_t n_in, void *weights, float *bias, struct ommai_onednn_operand **operand,
-                                             struct omma_error *error);
+enum omma_status ommai_onednn_operand_create(struct ommai_onednn *onednn, int64_t n_out, int64_t n_in, void *weights,
+                                             float *bias, struct ommai_onednn_operand **operand, struct omma_error *error);
 void ommai_onednn_operand_destroy(struct ommai_onednn_operand *operand);
 
-/* x [n_rows][n_in] (bf16 for bf16 panels, u8 for s8 panels), y [n_rows][n_out]: without gaps between rows, for which
- * oneDNN 2.6 has no fast code over packed weights. Over s8 panels y is s32, the plain sums: no bias and no activation. */
+/* x [n_rows][n_in] bf16, y [n_rows][n_out]: without gaps between rows, for which oneDNN 2.6 has no fast code over packed weights. */
 struct ommai_onednn_shape {
   int64_t n_rows, n_in, n_out;
-  enum ommai_weight_layout layout;
-  enum omma_dtype y_type;           /* f32 or bf16; not looked at for s8 panels */
+  enum omma_dtype y_type;           /* f32 or bf16 */
   enum ommai_activation activation; /* NONE with accumulate */
   bool bias, accumulate;
 };

@@ -25,20 +25,17 @@ enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, e
                                            struct omma_error *error) {
   OMMAI_TRY(ommai_loader_linear(loader, role, parts, n_parts, 2, &n_in, &out->linear, error));
   if (loader->mode != OMMAI_LOADER_PACK) {
-    struct ommai_linear_spec spec = ommai_loader_spec(loader, role, 0, n_in, false);
-    for (int i = 0; i < n_parts; i++) {
-      spec.n_out += parts[i].n_out;
-      spec.has_bias |= parts[i].has_bias;
-    }
-    return ommai_loader_count_scratch(loader, &spec, &form, true, error);
+    bool has_bias = false;
+    for (int i = 0; i < n_parts; i++) has_bias |= parts[i].has_bias;
+    return ommai_loader_count_scratch(loader, has_bias, &form, true, error);
   }
   return ommai_linear_parts_create(loader->linear_engine, out->linear, &form, &out->parts, error);
 }
 
-static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec,
-                                const struct ommai_linear_form *form, struct ommai_decoder_tile_linear *out,
-                                struct omma_error *error) {
-  if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, spec, form, false, error);
+/* Of the layer that was packed or described last. */
+static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_form *form,
+                                struct ommai_decoder_tile_linear *out, struct omma_error *error) {
+  if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, false, form, false, error);
   return ommai_linear_op_create(loader->linear_engine, out->linear, form, &out->op, error);
 }
 
@@ -46,10 +43,8 @@ enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *load
                                                 const char *name, const struct ommai_linear_source *sources, int n_sources,
                                                 int64_t n_in, struct ommai_linear_form form,
                                                 struct ommai_decoder_tile_linear *out, struct omma_error *error) {
-  struct ommai_linear_spec spec = ommai_loader_spec(loader, role, 0, n_in, false);
-  for (int i = 0; i < n_sources; i++) spec.n_out += sources[i].n_out;
   OMMAI_TRY(ommai_loader_pack(loader, role, name, sources, n_sources, n_in, &out->linear, error));
-  return make_op(loader, &spec, &form, out, error);
+  return make_op(loader, &form, out, error);
 }
 
 /* The parts that gate and up are stacked from, and down. */
@@ -81,12 +76,10 @@ static enum omma_status load_expert(struct ommai_weight_loader *loader, const st
   const struct ommai_linear_form gate_up = ommai_decoder_form_gate_up(config, intermediate);
   const struct ommai_linear_form down = ommai_decoder_form_down(config, intermediate, false);
   const enum ommai_weight_role role = OMMAI_ROLE_EXPERT;
-  const struct ommai_linear_spec gate_up_spec = ommai_loader_spec(loader, role, 2 * intermediate, hidden, false),
-                                 down_spec = ommai_loader_spec(loader, role, hidden, intermediate, false);
   OMMAI_TRY(ommai_loader_linear(loader, role, parts.gate_up, 2, 2, &hidden, &out->gate_up.linear, error));
-  OMMAI_TRY(make_op(loader, &gate_up_spec, &gate_up, &out->gate_up, error));
+  OMMAI_TRY(make_op(loader, &gate_up, &out->gate_up, error));
   OMMAI_TRY(ommai_loader_linear(loader, role, &parts.down, 1, 2, &intermediate, &out->down.linear, error));
-  return make_op(loader, &down_spec, &down, &out->down, error);
+  return make_op(loader, &down, &out->down, error);
 }
 
 enum omma_status ommai_decoder_load_router(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,

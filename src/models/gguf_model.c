@@ -29,7 +29,7 @@ static void count_types(const struct ommai_gguf *file, int64_t counts[MAX_TYPES]
 static void describe(struct ommai_gguf_model *self) {
   int64_t counts[MAX_TYPES] = {0};
   bool quantised = false;
-  size_t used = (size_t)snprintf(self->description, sizeof self->description, "GGUF:");
+  size_t used = (size_t)snprintf(self->description, sizeof self->description, "gguf:");
   for (int64_t i = 0; i < self->files.n_parts; i++) count_types(self->files.parts[i], counts);
   for (;;) {
     uint32_t most = 0;

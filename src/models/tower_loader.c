@@ -107,9 +107,7 @@ static enum omma_status load_linear(const struct load *load, enum ommai_weight_r
   }
   OMMAI_TRY(ommai_loader_linear(load->loader, role, stacked, n_parts, n_dims, inner_shape, &out->linear, error));
   if (load->loader->mode != OMMAI_LOADER_PACK) {
-    struct ommai_linear_spec spec = ommai_loader_spec(load->loader, role, n_parts * n_out, 1, has_bias);
-    for (int i = 0; i < n_dims - 1; i++) spec.n_in *= inner_shape[i];
-    return ommai_loader_count_scratch(load->loader, &spec, &form, false, error);
+    return ommai_loader_count_scratch(load->loader, has_bias, &form, false, error);
   }
   return ommai_linear_op_create(load->loader->linear_engine, out->linear, &form, &out->op, error);
 }

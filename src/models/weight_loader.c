@@ -61,8 +61,8 @@ enum omma_status ommai_loader_open(struct ommai_weight_loader *loader, const cha
                                    struct ommai_loader_tensor *out, struct omma_error *error) {
   *out = (struct ommai_loader_tensor){.type = loader->stored_type};
   OMMAI_TRY(meet(loader, name, n_dims, shape, &out->tensor, error));
-  const struct ommai_tensor *tensor = out->tensor ? out->tensor : ommai_loader_find(loader, name);
-  return tensor ? dtype_of(tensor, &out->type, error) : OMMA_OK;
+  out->known = out->tensor ? out->tensor : ommai_loader_find(loader, name);
+  return out->known ? dtype_of(out->known, &out->type, error) : OMMA_OK;
 }
 
 void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_loader_tensor *tensor) {
@@ -72,25 +72,50 @@ void ommai_loader_close(struct ommai_weight_loader *loader, const struct ommai_l
 struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor *tensor, int64_t first, int64_t n_out,
                                                bool transposed) {
   struct ommai_linear_source source = {.type = tensor->type, .n_out = n_out, .transposed = transposed};
-  if (tensor->tensor && tensor->tensor->type == OMMAI_TENSOR_QUANTISED) {
-    source.stored = tensor->tensor->stored;
-    source.first_output = first / tensor->tensor->shape[tensor->tensor->n_dims - 1];
+  if (tensor->known && tensor->known->type == OMMAI_TENSOR_QUANTISED) {
+    source.stored = tensor->known->stored;
+    source.first_output = first / tensor->known->shape[tensor->known->n_dims - 1];
   } else if (tensor->tensor) {
     source.weight = (const unsigned char *)tensor->tensor->data + (size_t)first * ommai_dtype_size(tensor->type);
   }
   return source;
 }
 
-struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
-                                           int64_t n_in, bool has_bias) {
-  struct ommai_weight_kind kind = loader->policy.kinds[role];
-  return (struct ommai_linear_spec){.n_out = n_out,
-                                    .n_in = n_in,
-                                    .format = kind.format,
-                                    .compute = kind.compute,
-                                    .has_bias = has_bias,
-                                    .group = kind.group,
-                                    .inputs = kind.inputs};
+/* The language model's matrices, but for those that are read the other way round as well. */
+static bool is_text_matrix(enum ommai_weight_role role) {
+  return role >= OMMAI_ROLE_TEXT_QKV && role != OMMAI_ROLE_LATENT && role != OMMAI_ROLE_ROUTER;
+}
+
+/* A layer whose sources are all stored quantised: with their integers as they are, or, where these are of several kinds, in 8 bits with a
+ * scale for so few inputs that next to nothing is lost. */
+static void choose_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
+  enum { FINE_GROUP = 32 };
+  if (ommai_linear_spec_for_stored(sources, n_sources, spec)) return;
+  for (int i = 0; i < n_sources; i++) {
+    if (sources[i].stored->bits == 0) return;
+  }
+  spec->format = OMMAI_FORMAT_INT8;
+  spec->group = FINE_GROUP;
+  spec->inputs = OMMAI_INPUTS_SYMMETRIC;
+}
+
+static struct ommai_linear_spec choose_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role,
+                                            const struct ommai_linear_source *sources, int n_sources, int64_t n_in) {
+  const struct ommai_weight_kind kind = loader->policy.kinds[role];
+  const bool keeps = loader->policy.keeps_stored && is_text_matrix(role);
+  struct ommai_linear_spec spec = {
+      .n_in = n_in, .format = kind.format, .compute = kind.compute, .group = kind.group, .inputs = kind.inputs};
+  bool all_stored = true;
+  for (int i = 0; i < n_sources; i++) {
+    spec.n_out += sources[i].n_out;
+    all_stored &= sources[i].stored != NULL;
+    /* bf16 is what f32 arithmetic reads without loss where it is what the checkpoint has. */
+    if (spec.compute == OMMA_F32 && spec.format == OMMAI_FORMAT_BF16 && sources[i].type != OMMA_BF16) {
+      spec.format = OMMAI_FORMAT_F32;
+    }
+  }
+  if (keeps && all_stored) choose_stored(sources, n_sources, &spec);
+  return spec;
 }
 
 /* Of a layer's matrix and its scales, without padding. */
@@ -104,14 +129,7 @@ static int64_t weight_bytes(const struct ommai_linear_spec *spec) {
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    struct ommai_linear **out, struct omma_error *error) {
-  struct ommai_linear_spec spec = ommai_loader_spec(loader, role, 0, n_in, false);
-  for (int i = 0; i < n_sources; i++) {
-    spec.n_out += sources[i].n_out;
-    /* bf16 is what f32 arithmetic reads without loss where it is what the checkpoint has. */
-    if (spec.compute == OMMA_F32 && spec.format == OMMAI_FORMAT_BF16 && sources[i].type != OMMA_BF16) {
-      spec.format = OMMAI_FORMAT_F32;
-    }
-  }
+  const struct ommai_linear_spec spec = loader->kept = choose_spec(loader, role, sources, n_sources, n_in);
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, &spec);
   loader->role_bytes[role] += weight_bytes(&spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
@@ -120,9 +138,11 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
   return status;
 }
 
-enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec,
+enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, bool has_bias,
                                             const struct ommai_linear_form *form, bool in_parts, struct omma_error *error) {
+  struct ommai_linear_spec described = loader->kept, *spec = &described;
   size_t bytes;
+  described.has_bias = has_bias;
   /* As for the weights' bytes: what is too large is refused when it is packed. */
   if (spec->n_in > OMMAI_LINEAR_MAX_SIZE || spec->n_out > OMMAI_LINEAR_MAX_SIZE) return OMMA_OK;
   OMMAI_TRY(in_parts ? ommai_linear_parts_scratch_for(loader->linear_engine, spec, form, &bytes, error)

@@ -27,6 +27,7 @@ struct ommai_weight_loader {
   enum omma_dtype stored_type; /* of tensors that no checkpoint is there to show */
   ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
   void *visit_context;
+  struct ommai_linear_spec kept; /* of the last layer that was packed or described; has_bias only where it was packed */
   int64_t n_parameters;
   int64_t bytes;                          /* in memory */
   int64_t role_bytes[OMMAI_WEIGHT_ROLES]; /* of these, packed weights and their scales, padding not counted */
@@ -49,11 +50,6 @@ struct ommai_linear_part {
   bool has_bias;
 };
 
-/* The layer that the policy makes of these sizes. ommai_loader_pack may keep its weights in another format, which scratch does not depend
- * on. */
-struct ommai_linear_spec ommai_loader_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role, int64_t n_out,
-                                           int64_t n_in, bool has_bias);
-
 /* Packs parts whose weights are [n_out, shape...] (shape's product is n_in; n_dims counts all dimensions) into one layer. */
 enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                      const struct ommai_linear_part *parts, int n_parts, int n_dims, const int64_t *inner_shape,
@@ -62,6 +58,7 @@ enum omma_status ommai_loader_linear(struct ommai_weight_loader *loader, enum om
 /* A tensor that several layers take their matrices from: several experts, or the heads of one projection. */
 struct ommai_loader_tensor {
   const struct ommai_tensor *tensor; /* NULL without packing */
+  const struct ommai_tensor *known;  /* the same where a checkpoint is open, also without packing */
   enum omma_dtype type; /* of its values; without packing the checkpoint's where it is open, else what is expected */
 };
 /* Counts and shows the tensor, or finds it; ommai_loader_close lets go of its pages after the last matrix was packed. */
@@ -78,9 +75,9 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    struct ommai_linear **out, struct omma_error *error);
 
-/* DESCRIBE: counts the scratch of a layer called in `form`, or in parts of it (linear_parts.h). Errors: as
+/* DESCRIBE: counts the scratch of the layer that was described last, called in `form` or in parts of it (linear_parts.h). Errors: as
  * ommai_linear_op_create. */
-enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec,
+enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, bool has_bias,
                                             const struct ommai_linear_form *form, bool in_parts, struct omma_error *error);
 
 /* The tensor of that name where a checkpoint is open and has it, else NULL: for names and shapes that come in dialects. */

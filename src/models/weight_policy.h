@@ -35,13 +35,16 @@ struct ommai_weight_kind {
 
 struct ommai_weight_policy {
   struct ommai_weight_kind kinds[OMMAI_WEIGHT_ROLES];
+  /* The language model's layers that a file stores as integers with scales are kept so; false: they are expanded to what `kinds` says. */
+  bool keeps_stored;
 };
 
 struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute);
 
-/* What becomes of `dense` by a name of omma_model_options.quantization (NULL: none). Errors: ARGUMENT (field "quantization"). */
-enum omma_status ommai_weight_kind_quantize(const char *name, struct ommai_weight_kind dense, struct ommai_weight_kind *kind,
-                                            struct omma_error *error);
+/* What becomes of `dense` by a name of omma_model_options.quantization (NULL: none). declared: what the checkpoint is already, "awq" or
+ * "awq: ...", NULL: not quantised. Errors (field "quantization"): ARGUMENT, UNSUPPORTED (not what the checkpoint is). */
+enum omma_status ommai_weight_kind_quantize(const char *name, const char *declared, struct ommai_weight_kind dense,
+                                            struct ommai_weight_kind *kind, struct omma_error *error);
 
 /* `tower` and `text` are what was asked for; gated_tower: its blocks have gated layers. */
 struct ommai_weight_policy ommai_weight_policy_make(struct ommai_weight_kind tower, bool gated_tower,

@@ -48,6 +48,9 @@ struct answer {
   int64_t n_prompt_tokens;
   int n_choices, n_per_prompt;
   double decode_image; /* seconds that its pictures took */
+  struct ommai_own_wishes own;
+  struct ommai_own_progress progress; /* of the first choice; engine's thread */
+  struct ommai_text images;           /* as ommai_own_add_image writes them */
   struct choice choices[OMMAI_MAX_CHOICES];
 };
 
@@ -60,6 +63,7 @@ static void free_answer(struct answer *answer) {
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_free(&choice->logprobs.lists[j]);
     ommai_text_free(&choice->stop_string);
   }
+  ommai_text_free(&answer->images);
   if (answer->model) ommai_release(answer->allocator, answer->model, strlen(answer->model) + 1, 1);
   ommai_exchange_release(answer->exchange);
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
@@ -168,6 +172,24 @@ static void measure_token(struct choice *choice, int64_t index) {
   choice->last_token_ns = now;
 }
 
+/* Comments, which clients that do not know them pass over. */
+static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
+  struct choice *choice = context;
+  struct answer *answer = choice->answer;
+  struct ommai_text out;
+  if (stage == OMMA_STAGE_DECODE || !ommai_own_progress_is_due(&answer->progress, stage, done, total)) return;
+  ommai_text_init(&out, answer->allocator);
+  ommai_own_add_progress_comment(&out, stage, done, total);
+  push_event(answer, &out);
+}
+
+static void push_images(struct answer *answer) {
+  struct ommai_text out;
+  ommai_text_init(&out, answer->allocator);
+  ommai_own_add_media_comment(&out, &answer->images, answer->exchange->server->info.box_unit);
+  push_event(answer, &out);
+}
+
 /* A stream sends each token as it comes, but for the last: its event carries the reasons of the end, known to on_finish alone. */
 static bool on_token(void *context, const struct omma_token_event *event) {
   struct choice *choice = context;
@@ -199,12 +221,28 @@ static void take_end(struct choice *choice, const struct omma_result *result) {
   if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
 }
 
+/* What is told behind the usage. All choices are over. */
+static void add_details(struct answer *answer, struct ommai_text *own, struct ommai_usage *usage) {
+  struct ommai_exchange *exchange = answer->exchange;
+  double first_token = (double)answer->choices[0].first_token_ns * 1e-9;
+  double total = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
+  ommai_text_init(own, answer->allocator);
+  if (!answer->own.details) return;
+  pthread_mutex_lock(&exchange->lock);
+  const struct ommai_access access = exchange->access;
+  pthread_mutex_unlock(&exchange->lock);
+  ommai_own_add_details(own, &access, first_token, total, &answer->images, exchange->server->info.box_unit);
+  if (!own->failed) usage->own = own;
+}
+
 static bool finish_stream(struct answer *answer) {
   struct ommai_usage usage = usage_of(answer);
-  struct ommai_text out;
+  struct ommai_text out, own;
   if (answer->include_usage) {
     ommai_text_init(&out, answer->allocator);
+    add_details(answer, &own, &usage);
     answer->form->usage(&out, &answer->head, &usage);
+    ommai_text_free(&own);
     if (!push_event(answer, &out)) return false;
   }
   ommai_exchange_end(answer->exchange);
@@ -214,10 +252,12 @@ static bool finish_stream(struct answer *answer) {
 static void finish_whole(struct answer *answer) {
   struct ommai_usage usage = usage_of(answer);
   struct ommai_reply_part parts[OMMAI_MAX_CHOICES];
-  struct ommai_text out;
+  struct ommai_text out, own;
   for (int i = 0; i < answer->n_choices; i++) parts[i] = last_part_of(&answer->choices[i]);
   ommai_text_init(&out, answer->allocator);
+  add_details(answer, &own, &usage);
   answer->form->whole(&out, &answer->head, parts, answer->n_choices, &usage);
+  ommai_text_free(&own);
   ommai_exchange_reply(answer->exchange, 200, "application/json", &out);
 }
 
@@ -313,10 +353,13 @@ static void count_pictures(const struct ommai_answer_source *source, struct omma
 /* Everything that the callbacks read is set before the first submit. */
 static void submit_all(struct answer *answer) {
   struct ommai_exchange *exchange = answer->exchange;
+  bool progress = answer->stream && answer->own.progress;
+  if (progress) push_images(answer); /* before the first token; what fails from here on fails in the stream */
   for (int i = 0; i < answer->n_choices; i++) {
     struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
     struct omma_error cause = {0};
     uint64_t id = 0;
+    if (progress && i == 0) callbacks.on_progress = on_progress;
     atomic_fetch_add(&answer->references, 1);
     if (omma_engine_submit(exchange->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
       atomic_fetch_sub(&answer->references, 1); /* not the last: the worker holds one */
@@ -364,6 +407,9 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   answer->include_usage = fields->include_usage;
   answer->continuous_usage = fields->include_usage && fields->continuous_usage;
   answer->logprobs = fields->sampling.logprobs;
+  answer->own = fields->own;
+  ommai_text_init(&answer->images, server->allocator);
+  if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);
   answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
   memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
   init_choices(answer);

@@ -16,10 +16,9 @@ static bool is_neutral(const json_t *value) {
 
 /* Fields that mean nothing unless they are given. */
 static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
-  static const char *const keys[] = {
-      "structured_outputs",    "guided_choice",          "guided_json",     "guided_regex",      "guided_grammar", "bad_words",
-      "allowed_token_ids",     "truncate_prompt_tokens", "prompt_logprobs", "logprob_token_ids", "chat_template",  "documents",
-      "thinking_token_budget", "repetition_detection"};
+  static const char *const keys[] = {"bad_words",       "allowed_token_ids",     "truncate_prompt_tokens",
+                                     "prompt_logprobs", "logprob_token_ids",     "chat_template",
+                                     "documents",       "thinking_token_budget", "repetition_detection"};
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     if (is_neutral(ommai_field_get(root, keys[i]))) continue;
     return ommai_api_fail(error, 400, keys[i], "%s is not supported.", keys[i]);
@@ -65,19 +64,6 @@ static bool refuse_best_of(const json_t *root, int64_t n, struct ommai_api_error
                         " is not supported: all answers that are drawn are returned, so best_of must equal n, which is %" PRId64
                         " here.",
                         best_of, n);
-}
-
-static bool read_response_format(const json_t *root, struct ommai_api_error *error) {
-  const json_t *format = ommai_field_get(root, "response_format");
-  const char *type = NULL;
-  if (!format) return true;
-  if (!json_is_object(format)) {
-    return ommai_api_fail(error, 400, "response_format", "response_format must be an object, got %s.", ommai_json_kind(format));
-  }
-  if (!ommai_field_string(format, "type", &type, error)) return false;
-  if (type && !strcmp(type, "text")) return true;
-  return ommai_api_fail(error, 400, "response_format", "response_format type \"%.40s\" is not supported; \"text\" is.",
-                        type ? type : "");
 }
 
 static bool add_stop(struct ommai_answer_fields *fields, const json_t *value, struct ommai_api_error *error) {
@@ -242,7 +228,7 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
   set_defaults(&server->info, sampling);
   return ommai_model_read(server, root, &fields->model, error) &&
          ommai_field_string(root, "request_id", &fields->request_id, error) && read_stream_options(root, fields, error) &&
-         refuse_unsupported(root, error) && read_response_format(root, error) &&
+         ommai_own_wishes_read(root, &fields->own, error) && refuse_unsupported(root, error) &&
          ommai_field_number(root, "temperature", 0, 2, false, &sampling->temperature, error) &&
          ommai_field_number(root, "top_p", 0, 1, true, &sampling->top_p, error) &&
          ommai_field_number(root, "min_p", 0, 1, false, &sampling->min_p, error) &&
@@ -255,5 +241,8 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
          ommai_field_integer(root, "priority", INT32_MIN, INT32_MAX, &fields->priority, error) &&
          read_cache_salt(root, fields, error) && read_max_tokens(server, root, fields, error) &&
          read_seed(server, root, fields, error) && read_stop(root, fields, error) &&
-         read_stop_tokens(server, root, fields, error) && refuse_best_of(root, fields->n, error);
+         read_stop_tokens(server, root, fields, error) && refuse_best_of(root, fields->n, error) &&
+         ommai_structured_output_read(server, root, &sampling->grammar, error);
 }
+
+void ommai_answer_fields_free(struct ommai_answer_fields *fields) { omma_grammar_destroy(fields->sampling.grammar); }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 
 #include "server/api_error.h"
+#include "server/own_fields.h"
+#include "server/structured_output.h"
 
 struct ommai_server;
 
@@ -26,12 +28,15 @@ struct ommai_answer_fields {
   int64_t priority;
   const char *cache_salt; /* NULL: none */
   bool stream, include_usage, continuous_usage;
+  struct ommai_own_wishes own;
 };
 
 /* Reads and checks all of them but those on log-probabilities, whose form differs. `max_tokens` is the default, 0: the checkpoint's, or what
  * the context leaves. The fields stay where they are: the sampling points into them. */
 bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, int64_t max_tokens,
                               struct ommai_answer_fields *fields, struct ommai_api_error *error);
+/* Gives back what reading took, also when it failed; zeroes are allowed. */
+void ommai_answer_fields_free(struct ommai_answer_fields *fields);
 
 /* Checks that the model named in root (if any) is served; *name may be NULL. */
 bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error);

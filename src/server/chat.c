@@ -23,6 +23,20 @@ static enum omma_status make_request(const void *context, int index, const struc
   return omma_request_create(conversation->server->model, source->messages, source->n_messages, &options, request, error);
 }
 
+static void add_images(const void *context, struct ommai_text *list) {
+  const struct conversation *conversation = context;
+  const struct ommai_chat_request *request = conversation->request;
+  for (size_t i = 0; i < request->n_parts_used; i++) {
+    const struct omma_part *part = &request->parts[i];
+    struct omma_image_plan plan;
+    if (!part->image) continue;
+    int32_t width = omma_image_width(part->image), height = omma_image_height(part->image);
+    if (omma_model_plan_image(conversation->server->model, width, height, &part->image_options, &plan, NULL) != OMMA_OK)
+      continue;
+    ommai_own_add_image(list, width, height, &plan);
+  }
+}
+
 static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *request) {
   struct conversation conversation = {exchange->server, request};
   struct ommai_answer_source source = {.fields = &request->fields,
@@ -30,6 +44,7 @@ static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *r
                                        .n_prompts = 1,
                                        .n_pictures = request->n_images + request->n_videos,
                                        .make_request = make_request,
+                                       .add_images = add_images,
                                        .context = &conversation};
   ommai_answer_begin(exchange, &source);
 }

@@ -124,5 +124,6 @@ void ommai_endpoint_completions(struct ommai_exchange *exchange) {
     struct prompt *prompt = &completion.prompts[i];
     ommai_release(exchange->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
   }
+  ommai_answer_fields_free(&completion.fields);
   json_decref(root);
 }

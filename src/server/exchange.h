@@ -23,6 +23,11 @@ struct ommai_server;
 #define OMMAI_MAX_CHOICES 8 /* answers to one request, field `n` */
 #define OMMAI_REQUEST_ID_SIZE 129
 
+/* A reply's header; the strings live as long as the server. */
+struct ommai_header {
+  const char *name, *value;
+};
+
 /* A piece of a stream; what fits into one block is sent in one write. */
 struct ommai_event {
   struct ommai_event *next;
@@ -66,6 +71,7 @@ struct ommai_exchange {
   struct {
     int status;
     const char *content_type, *allow;
+    const struct ommai_header *headers; /* more of them, up to one without a name; NULL: none */
     bool close;
     struct ommai_text body;
   } reply;

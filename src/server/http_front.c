@@ -68,12 +68,13 @@ static bool refuse_now(struct ommai_exchange *exchange) {
 static bool check_access(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path,
                          struct ommai_api_error *error) {
   struct ommai_server *server = exchange->server;
-  if (server->api_keys.count && ommai_route_needs_key(path, server->metrics_without_key) &&
+  if (server->api_keys.count && ommai_route_needs_key(path, server->metrics_without_key, server->page != NULL) &&
       !ommai_api_keys_match(&server->api_keys, header(connection, MHD_HTTP_HEADER_AUTHORIZATION))) {
     ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY).");
     return body_bytes(connection) ? refuse_now(exchange) : false;
   }
   exchange->route = ommai_route_find(path);
+  if (exchange->route && !server->page && ommai_route_is_page(exchange->route)) exchange->route = NULL;
   bool costs = !exchange->route || !ommai_route_is_for_checks(exchange->route);
   if (costs && atomic_load(&server->stopping)) {
     ommai_api_fail(error, 503, NULL, "The server is shutting down.");
@@ -176,6 +177,9 @@ static struct MHD_Response *make_reply_response(struct ommai_exchange *exchange)
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
   }
   if (exchange->reply.allow) add_header(response, MHD_HTTP_HEADER_ALLOW, exchange->reply.allow);
+  for (const struct ommai_header *more = exchange->reply.headers; more && more->name; more++) {
+    add_header(response, more->name, more->value);
+  }
   if (exchange->reply.close || atomic_load(&exchange->server->stopping))
     add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   return response;
@@ -280,10 +284,11 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   struct ommai_connection_clock *clock = ommai_connection_clock_of(connection);
   struct ommai_exchange *exchange = clock ? ommai_exchange_create(server) : NULL;
   if (!exchange) return MHD_NO;
+  const char *path = ommai_http_head_below(ommai_http_head_path(target), server->root_path);
   exchange->connection = connection;
   exchange->clock = clock;
   ommai_connection_clock_head(server, clock);
-  ommai_access_begin(exchange, connection, ommai_http_head_path(target), method, version);
+  ommai_access_begin(exchange, connection, path, method, version);
   set_request_id(exchange, header(connection, "x-request-id"));
   ommai_server_enlist(server, exchange);
   *context = exchange;
@@ -292,7 +297,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   } else if (ommai_cross_origin_is_preflight(&server->cross_origin, connection, method)) {
     answer_preflight(exchange, connection);
     return body_bytes(connection) ? respond_now(exchange, connection) : MHD_YES;
-  } else if (check_head(exchange, connection, ommai_http_head_path(target), method, &error)) {
+  } else if (check_head(exchange, connection, path, method, &error)) {
     return MHD_YES;
   }
   ommai_exchange_fail(exchange, &error);

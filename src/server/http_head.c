@@ -57,3 +57,10 @@ const char *ommai_http_head_path(const char *target) {
   }
   return target;
 }
+
+const char *ommai_http_head_below(const char *path, const char *root) {
+  size_t length = root ? strlen(root) : 0;
+  if (length == 0 || strncmp(path, root, length)) return path;
+  if (path[length] == '\0') return "/";
+  return path[length] == '/' ? path + length : path;
+}

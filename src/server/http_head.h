@@ -16,4 +16,8 @@ bool ommai_http_head_check(struct MHD_Connection *connection, const char *versio
 /* The path of a request's target. That of `http://host/path`, which clients send to proxies, is /path. Points into `target`. */
 const char *ommai_http_head_path(const char *target);
 
+/* What follows `root` ("/models", without a slash at its end) in a path: of "/models/health" it is "/health", of "/models" itself "/". Any
+ * other path is given back as it is: a proxy in front may have taken the root off. root: NULL for none. Points into `path`, or is a constant. */
+const char *ommai_http_head_below(const char *path, const char *root);
+
 #endif

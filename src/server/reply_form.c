@@ -36,11 +36,18 @@ static void add_prompt_details(struct ommai_text *out, const struct ommai_usage 
   ommai_text_format(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%" PRId64 "}", usage->cached_tokens);
 }
 
+static void add_own(struct ommai_text *out, const struct ommai_usage *usage) {
+  if (!usage->own) return;
+  ommai_text_add(out, ",\"ommatidia\":");
+  ommai_text_append(out, usage->own->data, usage->own->size);
+}
+
 void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage) {
   if (usage) {
     add_usage(out, usage);
     add_prompt_details(out, usage);
     ommai_text_add(out, "}");
+    add_own(out, usage);
   }
   ommai_text_add(out, "}\n\n");
 }
@@ -61,6 +68,7 @@ void ommai_reply_add_whole_usage(struct ommai_text *out, const struct ommai_usag
   add_usage(out, usage);
   add_prompt_details(out, usage);
   ommai_text_add(out, ",\"completion_tokens_details\":null}");
+  add_own(out, usage);
 }
 
 size_t ommai_reply_token_text(const struct omma_model *model, int32_t token, char text[OMMAI_TOKEN_TEXT_SIZE]) {

@@ -19,7 +19,8 @@ struct ommai_reply_head {
 
 struct ommai_usage {
   int64_t prompt_tokens, completion_tokens;
-  int64_t cached_tokens; /* of the prompt; -1: not known yet */
+  int64_t cached_tokens;        /* of the prompt; -1: not known yet */
+  const struct ommai_text *own; /* a JSON object that stands behind the usage as `ommatidia`; NULL: none */
 };
 
 /* Log-probabilities of an answer's tokens, or a stretch of them: JSON lists without their brackets; which are in use is the form's. */

@@ -5,6 +5,8 @@
 #include "server/endpoints.h"
 #include "server/server_state.h"
 
+#define PAGE "/"
+
 static const struct ommai_route routes[] = {
     {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat},
     {"/v1/completions", OMMAI_METHOD_POST, true, ommai_endpoint_completions},
@@ -16,7 +18,7 @@ static const struct ommai_route routes[] = {
     {"/version", OMMAI_METHOD_GET, false, ommai_endpoint_version},
     {"/load", OMMAI_METHOD_GET, false, ommai_endpoint_load},
     {"/metrics", OMMAI_METHOD_GET, false, ommai_endpoint_metrics},
-    {"/", OMMAI_METHOD_GET, false, ommai_endpoint_page},
+    {PAGE, OMMAI_METHOD_GET, false, ommai_endpoint_page},
 };
 
 const struct ommai_route *ommai_route_find(const char *path) {
@@ -39,13 +41,16 @@ const struct ommai_route *ommai_route_at(size_t index) {
   return index < sizeof routes / sizeof routes[0] ? &routes[index] : NULL;
 }
 
-bool ommai_route_needs_key(const char *path, bool metrics_open) {
+bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open) {
   static const char *const open_paths[] = {"/health", "/ping", "/version"};
   for (size_t i = 0; i < sizeof open_paths / sizeof open_paths[0]; i++) {
     if (!strcmp(path, open_paths[i])) return false;
   }
+  if (page_open && !strcmp(path, PAGE)) return false;
   return !metrics_open || strcmp(path, "/metrics") != 0;
 }
+
+bool ommai_route_is_page(const struct ommai_route *route) { return route->handle == ommai_endpoint_page; }
 
 bool ommai_route_is_for_checks(const struct ommai_route *route) {
   return route->handle == ommai_endpoint_health || route->handle == ommai_endpoint_version ||

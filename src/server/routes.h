@@ -26,9 +26,12 @@ void ommai_route_run(struct ommai_job *job);
 size_t ommai_route_index(const struct ommai_route *route);
 const struct ommai_route *ommai_route_at(size_t index);
 
-/* True for paths that the API key protects, whether or not they exist: all but those of health checks, and /metrics where it is
- * open. */
-bool ommai_route_needs_key(const char *path, bool metrics_open);
+/* True for paths that the API key protects, whether or not they exist: all but those of health checks, and /metrics and the page where
+ * they are open. */
+bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open);
+
+/* True where the route is the page for people, which a server may be without. */
+bool ommai_route_is_page(const struct ommai_route *route);
 
 /* True where the route says how the server is and costs nothing: it is served when there is no room for others. */
 bool ommai_route_is_for_checks(const struct ommai_route *route);

@@ -40,6 +40,7 @@
 #include "server/http_front.h"
 #include "server/listener.h"
 #include "server/log_line.h"
+#include "server/page.h"
 #include "server/server_state.h"
 #include "server/watcher.h"
 
@@ -240,6 +241,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   }
   server->max_pending_bytes = (size_t)or_default(options->max_pending_bytes, DEFAULT_PENDING_BYTES);
   server->seeded = options->seeded;
+  server->compact_json = options->compact_json;
   server->seed = options->seed;
   server->limit_images = limit_of_media(options->limit_images_per_prompt);
   server->limit_videos = limit_of_media(options->limit_videos_per_prompt);
@@ -262,12 +264,27 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->created = (int64_t)time(NULL);
 }
 
+/* Slashes at its end are taken off. */
+static enum omma_status take_root_path(struct ommai_server *server, const char *path, struct omma_error *error) {
+  size_t length = path ? strlen(path) : 0;
+  if (length && path[0] != '/') {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "root_path", "root path: expected a path that begins with /, found %s",
+                            path);
+  }
+  while (length && path[length - 1] == '/') length--;
+  if (length == 0) return OMMA_OK;
+  server->root_path = ommai_duplicate(server->allocator, path, length);
+  return server->root_path ? OMMA_OK : ommai_fail_memory(error, "root path", length);
+}
+
 static enum omma_status take_options(struct ommai_server *server, const struct omma_server_options *options,
                                      struct omma_error *error) {
   take_numbers(server, options);
   OMMAI_TRY(take_names(server, options, error));
   OMMAI_TRY(ommai_api_keys_take(options->api_keys, options->n_api_keys, server->allocator, &server->api_keys, error));
   OMMAI_TRY(ommai_cross_origin_take(&options->cross_origin, server->allocator, &server->cross_origin, error));
+  OMMAI_TRY(take_root_path(server, options->root_path, error));
+  if (!options->no_page && !options->offline) OMMAI_TRY(ommai_page_create(server->allocator, &server->page, error));
   if (options->allowed_local_media_path) {
     OMMAI_TRY(ommai_media_root_open(options->allowed_local_media_path, &server->media_root, error));
   }
@@ -308,6 +325,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   omma_model_get_info(model, &made->info);
   made->info.max_model_len = omma_engine_max_model_len(engine);
   init_locks(made);
+  ommai_grammar_cache_init(&made->grammars, allocator);
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
   const char *host = options->host ? options->host : "127.0.0.1";
@@ -431,6 +449,8 @@ void ommai_server_destroy(struct ommai_server *server) {
   for (size_t i = 0; i < server->n_model_names; i++) free_string(server, server->model_names[i]);
   ommai_api_keys_free(&server->api_keys, server->allocator);
   ommai_cross_origin_free(&server->cross_origin);
+  ommai_page_destroy(server->page, server->allocator);
+  free_string(server, server->root_path);
   ommai_media_root_close(&server->media_root);
   free_string(server, server->unlogged_paths);
   for (size_t i = 0; i < server->fetch_rules.n_hosts; i++) free_string(server, server->media_hosts[i]);
@@ -440,5 +460,6 @@ void ommai_server_destroy(struct ommai_server *server) {
   ommai_metrics_destroy(&server->metrics);
   ommai_http_metrics_destroy(&server->http_metrics);
   ommai_media_budget_destroy(&server->media_budget);
+  ommai_grammar_cache_free(&server->grammars);
   ommai_release(server->allocator, server, 1, sizeof *server);
 }

@@ -24,12 +24,15 @@ struct omma_server_options {
 
   const char *const *served_model_names; /* the first is used in replies that name none; none: last part of the model's path */
   size_t n_served_model_names;
-  /* One of them is asked for as `Authorization: Bearer KEY` on all paths but /health, /ping and /version; none: open. Only hashes are
+  /* One of them is asked for as `Authorization: Bearer KEY` on all paths but /health, /ping, /version and the page; none: open. Only hashes are
    * kept. An empty key is refused. */
   const char *const *api_keys;
   size_t n_api_keys;
   bool metrics_without_key; /* nor on /metrics */
   struct omma_cross_origin_options cross_origin;
+  bool no_page; /* nothing at /. Else the page there is served without a key, and asks for it */
+  /* What public addresses have before the paths, such as "/models", behind a proxy that takes it off or leaves it there; NULL: nothing. */
+  const char *root_path;
 
   int64_t max_body_bytes; /* of one request; 0: 64 MiB */
   /* Of all requests being received or parsed; 0: 8 bodies of full size. Where one does not fit, the slowest of those being received
@@ -43,6 +46,8 @@ struct omma_server_options {
    * random one. */
   bool seeded;
   uint64_t seed;
+  bool
+      compact_json; /* structured answers in JSON have no blanks and line breaks between tokens, where the request does not say */
   const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
   const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
   size_t n_allowed_media_domains;

@@ -9,6 +9,7 @@
 #include "server/connection_clock.h"
 #include "server/cross_origin.h"
 #include "server/exchange.h"
+#include "server/grammar_cache.h"
 #include "server/http_metrics.h"
 #include "server/job_queue.h"
 #include "server/media_budget.h"
@@ -18,6 +19,7 @@
 #include "server/server.h"
 
 struct MHD_Daemon;
+struct ommai_page;
 struct ommai_watcher;
 
 #define OMMAI_MAX_MODEL_NAMES 16
@@ -37,6 +39,8 @@ struct ommai_server {
   struct ommai_api_keys api_keys;
   bool metrics_without_key;
   struct ommai_cross_origin cross_origin;
+  struct ommai_page *page; /* NULL: none is served */
+  char *root_path;         /* of the public addresses; NULL: none */
   struct ommai_media_root media_root;
   bool trust_media_uuids;
   char *media_hosts[OMMAI_MAX_MEDIA_HOSTS];
@@ -49,6 +53,8 @@ struct ommai_server {
   int64_t media_cpu_ms; /* processor time for the images of one request */
   bool seeded;
   uint64_t seed;
+  bool compact_json; /* answers in JSON have no blanks, where the request does not say */
+  struct ommai_grammar_cache grammars;
   int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
   int64_t min_body_rate, body_rate_window_ns; /* 0: any rate */
   int64_t max_connections, max_connections_per_address;

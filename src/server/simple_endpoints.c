@@ -80,14 +80,3 @@ void ommai_endpoint_models(struct ommai_exchange *exchange) {
   ommai_text_add(&body, "]}");
   reply_json(exchange, &body);
 }
-
-void ommai_endpoint_page(struct ommai_exchange *exchange) {
-  static const char PAGE[] =
-      "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Ommatidia</title>\n"
-      "<h1>Ommatidia</h1>\n<p>An OpenAI-compatible server for vision-language models is running here. "
-      "Clients use <code>/v1/chat/completions</code>; <a href=\"/v1/models\">/v1/models</a> lists the models.</p>\n</html>\n";
-  struct ommai_text body;
-  ommai_text_init(&body, exchange->allocator);
-  ommai_text_add(&body, PAGE);
-  ommai_exchange_reply(exchange, 200, "text/html; charset=utf-8", &body);
-}

@@ -329,6 +329,36 @@ def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) 
     return out / "model.gguf", out / "mmproj.gguf"
 
 
+def widen_latent(source: Path, out: Path) -> Path:
+    """The test checkpoint of Kimi-VL with random weights whose rows are whole blocks of 32 values, keys and values and experts too."""
+    root, random = read_json(source / "config.json"), np.random.default_rng(3)
+    text = root["text_config"]
+    text |= {"hidden_size": 64, "kv_lora_rank": 32, "qk_nope_head_dim": 32, "v_head_dim": 32, "moe_intermediate_size": 32, "intermediate_size": 96}
+    hidden, rank, heads, rope = 64, 32, text["num_attention_heads"], text["qk_rope_head_dim"]
+    wide = {"q_proj.weight": (heads * (32 + rope), hidden), "kv_a_proj_with_mqa.weight": (rank + rope, hidden),
+            "kv_a_layernorm.weight": (rank,), "kv_b_proj.weight": (heads * 64, rank), "o_proj.weight": (hidden, heads * 32),
+            "multi_modal_projector.linear_2.bias": (hidden,)}
+    tensors = {}
+    for name, tensor in read_tensors(source).items():
+        shape = next((wide[end] for end in wide if name.endswith(end)), tensor.shape)
+        inner = 32 if ".experts." in name else 64 if "shared_experts" in name else 96
+        if name.startswith("multi_modal_projector.linear_2.weight"):
+            shape = (hidden, tensor.shape[1])
+        elif name.startswith("language_model") and ("norm.weight" in name or "layernorm" in name) and "kv_a" not in name:
+            shape = (hidden,)
+        elif name.endswith(("embed_tokens.weight", "lm_head.weight", "mlp.gate.weight")):
+            shape = (tensor.shape[0], hidden)
+        elif name.startswith("language_model") and name.endswith(("gate_proj.weight", "up_proj.weight")):
+            shape = (inner, hidden)
+        elif name.startswith("language_model") and name.endswith("down_proj.weight"):
+            shape = (hidden, inner)
+        values = random.standard_normal(shape, np.float32)
+        tensors[name] = 1 + values / 10 if len(shape) == 1 and "norm" in name else values / np.sqrt(shape[-1], dtype=np.float32)
+    copy_directory(source, out, tensors)
+    (out / "config.json").write_text(json.dumps(root), encoding="utf-8")
+    return out
+
+
 def copy_directory(source: Path, out: Path, tensors: dict[str, np.ndarray]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():

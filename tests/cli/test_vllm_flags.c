@@ -83,7 +83,7 @@ static void every_flag_has_an_outcome(void **state) {
     if (strcmp(form, "none") != 0) argv[argc++] = value;
     if (strcmp(form, "many") == 0) argv[argc++] = value, argv[argc++] = verbose;
     argv[argc++] = model;
-    if (is_own(option + 2)) {
+    if (is_own(option + 2) || strcmp(option, "-q") == 0) { /* --quantization */
       n_own++;
       continue;
     }

@@ -54,7 +54,7 @@ static bool is_end(const struct program *program, int32_t token) {
 /* A token that closes something, where one is allowed; else any: half the time a short one, so that texts end. */
 static int32_t choose(struct program *program, const uint32_t *mask, bool closing) {
   static const char *const closers[] = {"\"", "]", "}", ",", ":"};
-  for (size_t i = 0; closing && i < 3; i++) {
+  for (size_t i = 0; closing && i < sizeof closers / sizeof closers[0]; i++) {
     int32_t token;
     if (ommai_tokenizer_find(program->tokenizer, closers[i], &token) && ommai_mask_has(mask, token)) return token;
   }

@@ -169,7 +169,16 @@ def test_prompt_too_long(server):
     ({"stream": "yes"}, "stream", ["yes"]),
     ({"stream_options": {"include_usage": True}}, "stream_options", ["stream"]),
     ({"logit_bias": {"5": 1}}, "logit_bias", ["not supported"]),
-    ({"response_format": {"type": "json_object"}}, "response_format", ["json_object"]),
+    ({"response_format": {"type": "xml"}}, "response_format", ["xml", "json_schema"]),
+    ({"response_format": {"type": "json_schema"}}, "response_format", ["json_schema must be an object"]),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "response_format", ["no schema"]),
+    ({"response_format": {"type": "json_object"}, "guided_regex": "a"}, "guided_regex", ["response_format already"]),
+    ({"structured_outputs": 5}, "structured_outputs", ["an integer"]),
+    ({"structured_outputs": {}}, "structured_outputs", ["one of json"]),
+    ({"structured_outputs": {"lark": "x"}}, "structured_outputs", ["lark"]),
+    ({"structured_outputs": {"json": {}, "choice": ["a"]}}, "structured_outputs", ["structured_outputs.json already"]),
+    ({"structured_outputs": {"regex": ["a"]}}, "structured_outputs.regex", ["must be a string"]),
+    ({"guided_whitespace_pattern": " "}, "guided_whitespace_pattern", ["not supported"]),
     ({"tools": [{"type": "function"}]}, "tools", ["not supported"]),
     ({"mm_processor_kwargs": {"size": 3}}, "mm_processor_kwargs", ["size"]),
     ({"mm_processor_kwargs": {"min_pixels": 0}}, "min_pixels", ["0"]),
@@ -195,8 +204,7 @@ def test_wrong_fields(server, fields, param, parts):
 
 
 UNSUPPORTED = {
-    "structured_outputs": [{"choice": ["a", "b"]}, {}], "guided_choice": [["a", "b"]], "guided_json": [{"type": "object"}, {}, "{}"],
-    "guided_regex": ["a+"], "guided_grammar": ["root ::= 'a'"], "bad_words": [["a"]], "allowed_token_ids": [[1, 2]],
+    "bad_words": [["a"]], "allowed_token_ids": [[1, 2]],
     "truncate_prompt_tokens": [1, -1], "prompt_logprobs": [0, 1], "logprob_token_ids": [[1]], "chat_template": ["{{ messages }}", ""],
     "documents": [[{"text": "a"}]], "thinking_token_budget": [0, 5], "repetition_detection": [{"max_pattern_size": 4}],
     "return_tokens_as_token_ids": [True], "include_stop_str_in_output": [True], "return_token_ids": [True], "use_beam_search": [True],

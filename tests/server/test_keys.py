@@ -10,7 +10,7 @@ from server_process import ServerProcess, check_output, read_all
 
 CHAT = "/v1/chat/completions"
 OPEN = ("/health", "/ping", "/version")
-COVERED = ("/v1/models", "/v1/nowhere", "/tokenize", "/detokenize", "/metrics", "/load", "/", "/nowhere", "/v1x", "/health/", "//health")
+COVERED = ("/v1/models", "/v1/nowhere", "/tokenize", "/detokenize", "/metrics", "/load", "/nowhere", "/v1x", "/health/", "//health")
 SECRET = "sesame-4711"
 
 

@@ -48,7 +48,22 @@ static size_t random_text(struct test_random *random, char *text, size_t capacit
   return size;
 }
 
-static struct omma_sampling random_sampling(struct test_random *random) {
+/* What some answers are held to. */
+enum { N_GRAMMARS = 3 };
+
+static void make_grammars(const struct omma_model *model, struct omma_grammar **grammars) {
+  static const char schema[] =
+      "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":30},\"b\":{\"type\":\"array\",\"items\":"
+      "{\"type\":\"integer\",\"minimum\":-5,\"maximum\":300}}},\"required\":[\"b\"]}";
+  static const char regex[] = "([a-z]{2,4} ?){1,200}";
+  const struct omma_grammar_options options[N_GRAMMARS] = {{OMMA_GRAMMAR_JSON_OBJECT, NULL, 0, false},
+                                                           {OMMA_GRAMMAR_JSON_SCHEMA, schema, sizeof schema - 1, true},
+                                                           {OMMA_GRAMMAR_REGEX, regex, sizeof regex - 1, false}};
+  struct omma_error error;
+  for (int i = 0; i < N_GRAMMARS; i++) assert_ok(omma_grammar_create(model, &options[i], &grammars[i], &error), &error);
+}
+
+static struct omma_sampling random_sampling(struct test_random *random, struct omma_grammar *const *grammars) {
   static const char *const stops[] = {"a", "e", "zz", " "};
   static const int32_t stop_tokens[] = {40, 77, 300};
   struct omma_sampling sampling = {.max_tokens = test_random_range(random, 1, MAX_ANSWER),
@@ -72,10 +87,12 @@ static struct omma_sampling random_sampling(struct test_random *random) {
     sampling.stop_token_ids = stop_tokens;
     sampling.n_stop_token_ids = 3;
   }
+  if (test_random_range(random, 0, 2) == 0) sampling.grammar = grammars[test_random_range(random, 0, N_GRAMMARS - 1)];
   return sampling;
 }
 
-static struct omma_request *random_request(const struct omma_model *model, struct test_random *random, bool videos) {
+static struct omma_request *random_request(const struct omma_model *model, struct test_random *random, bool videos,
+                                           struct omma_grammar *const *grammars) {
   for (;;) {
     char text[300];
     size_t size = random_text(random, text, sizeof text), n = 0, n_prompt;
@@ -90,7 +107,7 @@ static struct omma_request *random_request(const struct omma_model *model, struc
     if (videos && test_random_range(random, 0, 5) == 0) parts[n++].video = &video;
     if (!text_first) parts[n++] = (struct omma_part){.text = text, .text_size = size};
     const struct omma_message message = {OMMA_ROLE_USER, parts, n};
-    const struct omma_request_options options = {.sampling = random_sampling(random)};
+    const struct omma_request_options options = {.sampling = random_sampling(random, grammars)};
     struct omma_request *request;
     struct omma_error error;
     assert_ok(omma_request_create(model, &message, 1, &options, &request, &error), &error);
@@ -103,15 +120,18 @@ static struct omma_request *random_request(const struct omma_model *model, struc
 /* Every third request is another answer to the prompt before it. */
 static void make_requests(const struct omma_model *model, struct test_random *random, bool videos,
                           struct omma_request **requests, int n) {
+  struct omma_grammar *grammars[N_GRAMMARS];
+  make_grammars(model, grammars);
   for (int i = 0; i < n; i++) {
     if (i % 3 != 2) {
-      requests[i] = random_request(model, random, videos);
+      requests[i] = random_request(model, random, videos, grammars);
       continue;
     }
-    const struct omma_sampling sampling = random_sampling(random);
+    const struct omma_sampling sampling = random_sampling(random, grammars);
     struct omma_error error;
     assert_ok(omma_request_copy(requests[i - 1], &sampling, &requests[i], &error), &error);
   }
+  for (int i = 0; i < N_GRAMMARS; i++) omma_grammar_destroy(grammars[i]);
 }
 
 /* ---- clients ---- */

@@ -242,7 +242,7 @@ static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int6
   const struct ommai_few_rows_weights *packed = &linear->packed;
   struct omma_error error;
   struct ommai_onednn_shape shape = {
-      .n_rows = n_rows, .n_in = packed->n_in, .n_out = packed->n_out, .layout = packed->layout, .bias = true};
+      .n_rows = n_rows, .n_in = packed->n_in, .n_out = packed->n_out, .bias = true};
   struct ommai_onednn_matmul *matmul = NULL;
   size_t bytes = (size_t)packed->n_out * sizeof(float), scratch_bytes;
   assert_ok(ommai_onednn_matmul_create(engine->onednn, &shape, &matmul, &error), &error);

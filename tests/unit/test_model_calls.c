@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "models/weight_policy.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -271,8 +272,31 @@ static void unknown_methods_are_refused(void **state) {
   struct omma_model *model;
   const struct omma_model_options options = {.config_only = true, .quantization = "bitsandbytes"};
   golden_path("qwen3_vl_tied", NULL, path, sizeof path);
-  assert_fails(omma_model_open(path, &options, &model, &error), OMMA_ERROR_ARGUMENT, "no such method: bitsandbytes", &error);
+  assert_fails(omma_model_open(path, &options, &model, &error), OMMA_ERROR_ARGUMENT,
+               "quantization: bitsandbytes is not supported", &error);
   assert_string_equal(error.field, "quantization");
+  const struct omma_model_options declared = {.config_only = true, .quantization = "awq_marlin"};
+  assert_fails(omma_model_open(path, &declared, &model, &error), OMMA_ERROR_UNSUPPORTED,
+               "quantization: awq_marlin: this checkpoint is not quantised", &error);
+  const struct {
+    const char *name, *checkpoint; /* is that */
+    const char *refused;           /* NULL: taken */
+  } cases[] = {{"awq", "awq: 4-bit integers in groups of 128", NULL},
+               {"gptq_marlin", "gptq: 4-bit integers", NULL},
+               {"gguf", "gguf", NULL},
+               {"fp8", "awq: 4-bit integers", "quantised otherwise, awq: 4-bit integers"},
+               {"int4", "fp8: E4M3 in blocks", "quantised already, fp8: E4M3 in blocks"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct ommai_weight_kind dense = ommai_weight_kind_dense(OMMA_BF16);
+    struct ommai_weight_kind kind;
+    enum omma_status status = ommai_weight_kind_quantize(cases[i].name, cases[i].checkpoint, dense, &kind, &error);
+    if (cases[i].refused) {
+      assert_fails(status, OMMA_ERROR_UNSUPPORTED, cases[i].refused, &error);
+    } else {
+      assert_ok(status, &error);
+      assert_int_equal(kind.format, OMMAI_FORMAT_BF16);
+    }
+  }
 }
 
 /* The KV cache is bf16 at every CPU level unless f32 was named, for the arithmetic or for it. */

@@ -36,10 +36,10 @@ OMMAI_INLINE fvec fvec_of(ivec a) { return _mm512_cvtepi32_ps(a); }
 OMMAI_INLINE fvec fvec_fma(fvec a, fvec b, fvec c) { return _mm512_fmadd_ps(a, b, c); }
 OMMAI_INLINE fvec fvec_less_product(fvec a, fvec b, fvec c) { return _mm512_fnmadd_ps(a, b, c); }
 
-/* 8 bytes, a0 .. a7, as halves a0 a2 a1 a3 a4 a6 a5 a7. */
+/* 16 bytes as halves, of each four a0 a1 a2 a3 in the order a0 a2 a1 a3. */
 OMMAI_INLINE void halves_in_pairs(const int8_t *from, int16_t *to) {
-  const __m128i order = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, -1, -1, -1, -1, -1, -1, -1, -1);
-  _mm_storeu_si128((void *)to, _mm_cvtepi8_epi16(_mm_shuffle_epi8(_mm_loadl_epi64((const void *)from), order)));
+  const __m128i order = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
+  _mm256_storeu_si256((void *)to, _mm256_cvtepi8_epi16(_mm_shuffle_epi8(_mm_loadu_si128((const void *)from), order)));
 }
 
 #endif

@@ -7,7 +7,15 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { PANEL = OMMAI_PANEL_COLUMNS, VECTORS = 4, MOST_ROWS = 6, BLOCK_K = 256, PREFETCH_BYTES = 4096, RAISED = 128 };
+enum {
+  PANEL = OMMAI_PANEL_COLUMNS,
+  VECTORS = 4,
+  MOST_ROWS = 6,
+  BLOCK_K = 256,
+  PREFETCH_BYTES = 4096,
+  STREAM_ROWS = 16,
+  RAISED = 128
+};
 
 INLINE __m512i broadcast4(const int8_t *x) {
   int32_t four;
@@ -55,7 +63,7 @@ INLINE void finish(const struct integer_block *block, const int n_rows, __m512i 
   }
 }
 
-INLINE void rows_s8(const struct integer_block *block, const int n_rows) {
+INLINE void rows_s8(const struct integer_block *block, const bool is_stream, const int n_rows) {
   const __m512i flip = _mm512_set1_epi8((char)RAISED);
   __m512i acc[MOST_ROWS][VECTORS];
   start(block, RAISED, n_rows, acc);
@@ -65,7 +73,7 @@ INLINE void rows_s8(const struct integer_block *block, const int n_rows) {
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) {
       w[v] = _mm512_xor_si512(_mm512_loadu_si512(line + 64 * v), flip);
-      _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
+      if (is_stream) _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
     }
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
@@ -77,7 +85,7 @@ INLINE void rows_s8(const struct integer_block *block, const int n_rows) {
   finish(block, n_rows, acc);
 }
 
-INLINE void rows_u4(const struct integer_block *block, const int n_rows) {
+INLINE void rows_u4(const struct integer_block *block, const bool is_stream, const int n_rows) {
   const __m512i low = _mm512_set1_epi8(15);
   __m512i acc[MOST_ROWS][VECTORS];
   start(block, 0, n_rows, acc);
@@ -87,7 +95,7 @@ INLINE void rows_u4(const struct integer_block *block, const int n_rows) {
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) {
       w[v] = _mm512_loadu_si512(line + 64 * v);
-      _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
+      if (is_stream) _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
     }
 #pragma GCC unroll 8
     for (int half = 0; half < 2; half++) {
@@ -105,32 +113,43 @@ INLINE void rows_u4(const struct integer_block *block, const int n_rows) {
   finish(block, n_rows, acc);
 }
 
-INLINE void block_rows(const struct integer_block *block, const bool half, const int n_rows) {
+INLINE void some_rows(const struct integer_block *block, const bool half, const bool is_stream, const int n_rows) {
   if (half) {
-    rows_u4(block, n_rows);
+    rows_u4(block, is_stream, n_rows);
   } else {
-    rows_s8(block, n_rows);
+    rows_s8(block, is_stream, n_rows);
   }
 }
 
-INLINE void all_rows(const struct integer_block *block, const bool half) {
+/* is_stream: the weights are read as they come from memory, for one group of rows. */
+INLINE void all_rows(const struct integer_block *block, const bool half, const bool is_stream) {
+  struct integer_coming coming = integer_coming(block, half ? 4 : 8, MOST_ROWS);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
     n = integer_next_rows(block->n_rows - row, MOST_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
+    if (!is_stream) integer_prefetch(&coming);
     switch (n) {
-      case 1: block_rows(&some, half, 1); break;
-      case 2: block_rows(&some, half, 2); break;
-      case 3: block_rows(&some, half, 3); break;
-      case 4: block_rows(&some, half, 4); break;
-      case 5: block_rows(&some, half, 5); break;
-      default: block_rows(&some, half, 6); break;
+      case 1: some_rows(&some, half, is_stream, 1); break;
+      case 2: some_rows(&some, half, is_stream, 2); break;
+      case 3: some_rows(&some, half, is_stream, 3); break;
+      case 4: some_rows(&some, half, is_stream, 4); break;
+      case 5: some_rows(&some, half, is_stream, 5); break;
+      default: some_rows(&some, half, is_stream, 6); break;
     }
   }
 }
 
-static void block_s8(const struct integer_block *block) { all_rows(block, false); }
+INLINE void all_rows_of(const struct integer_block *block, const bool half) {
+  if (block->n_rows <= STREAM_ROWS) {
+    all_rows(block, half, true);
+  } else {
+    all_rows(block, half, false);
+  }
+}
 
-static void block_u4(const struct integer_block *block) { all_rows(block, true); }
+static void block_s8(const struct integer_block *block) { all_rows_of(block, false); }
+
+static void block_u4(const struct integer_block *block) { all_rows_of(block, true); }
 
 static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   integer_for_each_block(panel, rows, 8, MOST_ROWS, BLOCK_K, sums, block_s8);

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <omma/omma.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,32 @@ enum omma_status omma_count_tokens(const struct omma_model *model, const char *t
   (void)model, (void)text, (void)limit, (void)error;
   *n_tokens = text_size;
   return OMMA_OK;
+}
+
+/* Grammars are counted by their users and mean nothing here; a text that begins with "!" is refused. */
+struct omma_grammar {
+  atomic_int users;
+};
+
+enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
+                                     struct omma_grammar **grammar, struct omma_error *error) {
+  (void)model;
+  if (options->text_size && options->text[0] == '!') {
+    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "#/x: this key is not supported");
+  }
+  *grammar = calloc(1, sizeof **grammar);
+  if (!*grammar) return ommai_fail_memory(error, "grammar", sizeof **grammar);
+  atomic_init(&(*grammar)->users, 1);
+  return OMMA_OK;
+}
+
+struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar) {
+  if (grammar) atomic_fetch_add(&grammar->users, 1);
+  return grammar;
+}
+
+void omma_grammar_destroy(struct omma_grammar *grammar) {
+  if (grammar && atomic_fetch_sub(&grammar->users, 1) == 1) free(grammar);
 }
 
 enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens, bool skip_special,

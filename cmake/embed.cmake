@@ -1,0 +1,6 @@
+# Makes a C array of a file: cmake -DINPUT=FILE -DOUTPUT=FILE.c -DNAME=SYMBOL -DHEADER=FOLDER/FILE.h -P embed.cmake
+# HEADER declares `extern const unsigned char SYMBOL[]` and `extern const size_t SYMBOL_size`.
+file(READ ${INPUT} bytes HEX)
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
+file(WRITE ${OUTPUT} "#include \"${HEADER}\"\n\nconst unsigned char ${NAME}[] = {\n${bytes}};\nconst size_t ${NAME}_size = sizeof ${NAME};\n")

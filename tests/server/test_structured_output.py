@@ -1,0 +1,104 @@
+"""response_format, structured_outputs and the guided_* fields: answers have the form that was asked for, however they are asked, drawn and sent, and
+what is not supported is a 400 that names the key. docs/structured-output.md."""
+
+import concurrent.futures
+import json
+import re
+
+import jsonschema
+import pytest
+
+SCHEMA = {"type": "object", "properties": {"color": {"enum": ["red", "blue"]}, "count": {"type": "integer", "minimum": 0, "maximum": 99},
+                                           "tags": {"type": "array", "items": {"type": "string", "maxLength": 8}, "maxItems": 3}},
+          "required": ["color", "count"]}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "thing", "strict": True, "schema": SCHEMA}}
+
+pytestmark = pytest.mark.real_only
+
+
+def contents(reply):
+    assert reply.status == 200, reply.body
+    return [choice["message"]["content"] if "message" in choice else choice["text"] for choice in reply.json["choices"]]
+
+
+def ask(server, **fields):
+    return contents(server.chat("What is it?", **{"max_tokens": 250, "seed": 3, "temperature": 1, **fields}))
+
+
+@pytest.mark.parametrize("fields", [
+    {"response_format": FORMAT}, {"structured_outputs": {"json": SCHEMA}}, {"guided_json": SCHEMA}, {"guided_json": json.dumps(SCHEMA)},
+], ids=["response_format", "structured_outputs", "guided_json", "guided_json text"])
+def test_a_schema_is_followed(server, fields):
+    texts = ask(server, n=4, **fields)
+    assert len(texts) == 4
+    for text in texts:
+        jsonschema.validate(json.loads(text), SCHEMA)
+    # The same wish in other words is the same answer.
+    assert texts == ask(server, n=4, response_format=FORMAT)
+
+
+def test_any_object(server):
+    for text in ask(server, n=4, response_format={"type": "json_object"}, max_tokens=400, temperature=0.7):
+        assert isinstance(json.loads(text), dict)
+
+
+def test_choice_regex_and_grammar(server):
+    assert set(ask(server, n=8, structured_outputs={"choice": ["yes", "no"]}, temperature=2)) == {"yes", "no"}
+    for text in ask(server, n=4, guided_regex="[A-Z]{2}-\\d{3}"):
+        assert re.fullmatch("[A-Z]{2}-[0-9]{3}", text)
+    for text in ask(server, n=4, guided_grammar='root ::= "<" [a-z]{1,9} "/>"'):
+        assert re.fullmatch("<[a-z]{1,9}/>", text)
+
+
+def test_completions_have_it_too(server):
+    reply = server.post("/v1/completions", {"prompt": ["one", "two"], "max_tokens": 60, "structured_outputs": {"regex": "(red|blue){1,2}!"}})
+    assert all(re.fullmatch("(red|blue){1,2}!", text) for text in contents(reply))
+
+
+def test_compact_json(server, start):
+    text, = ask(server, structured_outputs={"json": SCHEMA, "disable_any_whitespace": True})
+    assert text == json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
+    other = start(structured_outputs_config='{"backend": "auto", "disable_any_whitespace": true}')
+    assert ask(other, response_format=FORMAT) == [text]
+
+
+def test_ends(server):
+    """Neither min_tokens nor ignore_eos makes an answer go on that cannot, a stop string cuts it off, and so does max_tokens."""
+    for fields in ({"min_tokens": 100}, {"ignore_eos": True}, {"stop_token_ids": list(range(100)), "min_tokens": 50}):
+        reply = server.chat("What is it?", max_tokens=120, structured_outputs={"regex": "[a-z]{3}"}, **fields)
+        assert re.fullmatch("[a-z]{3}", contents(reply)[0])
+        assert reply.json["choices"][0]["finish_reason"] == "stop"
+    reply = server.chat("What is it?", max_tokens=120, stop=["c"], structured_outputs={"regex": "abcd"})
+    assert contents(reply) == ["ab"] and reply.json["choices"][0]["finish_reason"] == "stop"
+    reply = server.chat("What is it?", max_tokens=1, structured_outputs={"regex": "[a-z]{30}"})
+    assert reply.json["choices"][0]["finish_reason"] == "length"
+
+
+def test_log_probabilities_are_the_models_own(server):
+    reply = server.chat("What is it?", max_tokens=50, logprobs=True, top_logprobs=3, structured_outputs={"choice": ["zebra"]})
+    entries = reply.json["choices"][0]["logprobs"]["content"]
+    assert "".join(entry["token"] for entry in entries).startswith("zebra")
+    assert any(entry["token"] not in [top["token"] for top in entry["top_logprobs"]] for entry in entries)
+
+
+def test_many_at_once_are_each_the_one_alone(server):
+    wishes = [{"response_format": FORMAT}, {"guided_choice": ["yes", "no"]}, {"guided_regex": "[a-z]{5}"}, {}]
+    alone = [ask(server, **wish, max_tokens=60) for wish in wishes]
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        together = list(pool.map(lambda i: ask(server, **wishes[i % 4], max_tokens=60), range(24)))
+    assert together == [alone[i % 4] for i in range(24)]
+
+
+@pytest.mark.parametrize("fields, param, part", [
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {}}}}}}}, "response_format",
+     "response_format.json_schema.schema: #/properties/a/not: this key is not supported"),
+    ({"structured_outputs": {"json": '{"type": "objekt"}'}}, "structured_outputs", "structured_outputs.json: #/type: expected"),
+    ({"structured_outputs": {"json": "{"}}, "structured_outputs", "invalid JSON"),
+    ({"guided_regex": "(?=a)b"}, "guided_regex", "guided_regex: the pattern's byte 2: lookahead"),
+    ({"guided_choice": ["a", 5]}, "guided_choice", "entry 1"),
+    ({"guided_grammar": "start: WORD"}, "guided_grammar", "the grammar's line 1"),
+    ({"guided_json": {"type": "string", "pattern": "^(a|b)*a(a|b){40}$", "maxLength": 90}}, "guided_json", "too much work"),
+])
+def test_what_is_not_supported_is_named(server, fields, param, part):
+    reply = server.chat("What is it?", **fields)
+    assert reply.status == 400 and reply.json["error"]["param"] == param and part in reply.json["error"]["message"], reply.body
