@@ -143,6 +143,24 @@ static int32_t count_free_chars(struct ommai_recogniser *recogniser, int32_t sta
 
 /* ---- masks ---- */
 
+/* Whether every plain character leads back to the state, so that subtrees of plain tokens are allowed as a whole. */
+static bool absorbs_plain(struct ommai_recogniser *recogniser, int32_t state) {
+  int32_t *after = &recogniser->states[state].after_char;
+  if (*after == OMMAI_STATE_UNKNOWN) {
+    if (ommai_recogniser_next(recogniser, state, ' ') != state) return false;
+    int32_t found = find_after_char(recogniser, state);
+    if (found == OMMAI_STATE_FULL) return false;
+    *after = found;
+  }
+  return *after == state;
+}
+
+static void add_subtree(const struct ommai_trie_node *nodes, size_t first, size_t end, uint32_t *mask) {
+  for (size_t i = first; i < end; i++) {
+    if (nodes[i].token >= 0) ommai_mask_set(mask, nodes[i].token);
+  }
+}
+
 /* Adds the tokens that are not among those of n_free plain characters. False when the recogniser is full. */
 static bool walk(struct ommai_token_masks *masks, int32_t state, int32_t n_free, uint32_t *mask) {
   const struct ommai_trie_node *nodes = masks->trie->nodes;
@@ -155,6 +173,11 @@ static bool walk(struct ommai_token_masks *masks, int32_t state, int32_t n_free,
         node->max_plain <= n_free ? OMMAI_STATE_DEAD : ommai_recogniser_next(recogniser, states[node->depth], node->byte);
     if (next == OMMAI_STATE_FULL) return false;
     if (next < 0) {
+      i = node->end;
+      continue;
+    }
+    if (node->max_plain != OMMAI_TRIE_NOT_PLAIN && node->end > i + 1 && absorbs_plain(recogniser, next)) {
+      add_subtree(nodes, i, node->end, mask);
       i = node->end;
       continue;
     }

@@ -39,7 +39,10 @@ def test_same_picture_wants_a_size_and_a_server(words, why):
     assert why in refused("same_picture.py", *words)
 
 
-@pytest.mark.parametrize("program, option", [("tower_peers.py", "--python-transformers"), ("encoder_accuracy.py", "--image-size")])
+@pytest.mark.parametrize("program, option", [
+    ("tower_peers.py", "--python-transformers"), ("encoder_accuracy.py", "--image-size"), ("quant_accuracy.py", "--methods"),
+    ("decode_peers.py", "--llama"),
+])
 def test_help_needs_no_packages(program, option):
     command = [sys.executable, "-B", "-S", BENCH / program, "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

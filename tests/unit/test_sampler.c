@@ -16,16 +16,16 @@ struct bench {
   struct ommai_sampler *sampler;
 };
 
-static struct bench make_bench_of(int64_t vocab_size, int64_t max_rows, int n_workers) {
-  struct bench bench = {.size = (ommai_sampler_size(vocab_size, max_rows, n_workers) + 63) / 64 * 64};
+static struct bench make_bench_of(int64_t vocab_size, int64_t max_rows) {
+  struct bench bench = {.size = (ommai_sampler_size(vocab_size, max_rows) + 63) / 64 * 64};
   bench.memory = aligned_alloc(64, bench.size);
   assert_non_null(bench.memory);
   memset(bench.memory, 0x5a, bench.size); /* what lay there does not matter */
-  bench.sampler = ommai_sampler_place(bench.memory, vocab_size, max_rows, n_workers, &ommai_row_ops_scalar);
+  bench.sampler = ommai_sampler_place(bench.memory, vocab_size, max_rows, &ommai_row_ops_scalar);
   return bench;
 }
 
-static struct bench make_bench(int64_t vocab_size) { return make_bench_of(vocab_size, 1, 1); }
+static struct bench make_bench(int64_t vocab_size) { return make_bench_of(vocab_size, 1); }
 
 static const struct ommai_sampler_settings plain = {.top_p = 1, .repetition_penalty = 1};
 
@@ -483,7 +483,7 @@ static void rows_do_not_depend_on_each_other(void **state) {
   struct ommai_team *team;
   struct omma_error error;
   assert_ok(ommai_team_create(4, false, &ommai_default_allocator, &team, &error), &error);
-  struct bench one = make_bench_of(LARGE_VOCAB, 1, 1), many = make_bench_of(LARGE_VOCAB, N_ROWS, 4);
+  struct bench one = make_bench_of(LARGE_VOCAB, 1), many = make_bench_of(LARGE_VOCAB, N_ROWS);
   for (int trial = 0; trial < (test_small() ? 5 : 40); trial++) {
     struct ommai_sampler_settings settings[N_ROWS];
     struct ommai_sampler_row rows[N_ROWS];
