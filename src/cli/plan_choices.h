@@ -10,7 +10,7 @@
 #define OMMAI_PLAN_CHOICES 4
 
 struct ommai_plan_choice {
-  const char *name;                  /* "f32", "bf16", "int8", "int4" */
+  const char *name;                  /* "f32", "bf16", "int8", "int4"; "f32", "as stored" of a checkpoint that is quantised */
   int64_t weight_bytes, other_bytes; /* other: all memory but weights, keys and values */
   double start_seconds;              /* to open it from the page cache */
   double tokens_per_second;          /* of one answer, at `context` */
@@ -18,6 +18,7 @@ struct ommai_plan_choice {
 
 struct ommai_plan_choices {
   struct ommai_plan_choice items[OMMAI_PLAN_CHOICES];
+  size_t count;
   int64_t context; /* tokens before the one that is estimated */
   double read_gbps;
 };

@@ -207,12 +207,13 @@ enum omma_status ommai_quantization_storage(void *context, const char *layer, st
 }
 
 enum omma_status ommai_quantization_expect(struct ommai_quantization *quantization, const char *layer, int64_t n_in,
-                                           struct ommai_stored_matrix *out, struct omma_error *error) {
+                                           bool *is_stored, struct ommai_stored_matrix *out, struct omma_error *error) {
   int skipped, scheme;
   *out = (struct ommai_stored_matrix){0};
   OMMAI_TRY(look_up(quantization->skipped, layer, &skipped, error));
   OMMAI_TRY(find_scheme(quantization, layer, &scheme, error));
-  if (skipped >= 0 || scheme < 0 || quantization->may_be_mixed) return OMMA_OK;
+  *is_stored = skipped < 0 && scheme >= 0;
+  if (!*is_stored || quantization->may_be_mixed) return OMMA_OK;
   const struct ommai_storage *storage = &quantization->schemes[scheme];
   int64_t group = storage->group && storage->group < n_in ? storage->group : n_in;
   if (storage->form == OMMAI_STORAGE_FLOAT8 || n_in % group) return OMMA_OK;

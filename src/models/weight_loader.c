@@ -82,9 +82,12 @@ struct ommai_linear_source ommai_loader_matrix(const struct ommai_loader_tensor 
 }
 
 /* The language model's matrices, but for those that are read the other way round as well. */
+static bool is_text_matrix(enum ommai_weight_role role) {
+  return role >= OMMAI_ROLE_TEXT_QKV && role != OMMAI_ROLE_LATENT && role != OMMAI_ROLE_ROUTER;
+}
+
 static bool keeps_stored(const struct ommai_weight_loader *loader, enum ommai_weight_role role) {
-  const bool is_text_matrix = role >= OMMAI_ROLE_TEXT_QKV && role != OMMAI_ROLE_LATENT && role != OMMAI_ROLE_ROUTER;
-  return loader->policy.keeps_stored && is_text_matrix;
+  return loader->policy.keeps_stored && is_text_matrix(role);
 }
 
 /* A layer whose sources are all stored quantised: with their integers as they are, or, where these are of several kinds, in 8 bits with a
@@ -100,13 +103,15 @@ static void choose_stored(const struct ommai_linear_source *sources, int n_sourc
   spec->inputs = OMMAI_INPUTS_SYMMETRIC;
 }
 
-/* The same where there is no checkpoint, only what the configuration says of the layer of that name. */
-static enum omma_status choose_expected(const struct ommai_weight_loader *loader, const char *name,
+/* The same where there is no checkpoint, only what the configuration says of the layer of that name. Values are no bf16 then. */
+static enum omma_status choose_expected(const struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
                                         struct ommai_linear_spec *spec, struct omma_error *error) {
   struct ommai_stored_matrix matrix;
+  bool is_stored;
   const struct ommai_linear_source source = {.n_out = spec->n_out, .stored = &matrix};
-  OMMAI_TRY(ommai_quantization_expect(loader->quantization, name, spec->n_in, &matrix, error));
-  choose_stored(&source, 1, spec);
+  OMMAI_TRY(ommai_quantization_expect(loader->quantization, name, spec->n_in, &is_stored, &matrix, error));
+  if (is_stored && spec->compute == OMMA_F32 && spec->format == OMMAI_FORMAT_BF16) spec->format = OMMAI_FORMAT_F32;
+  if (is_stored && keeps_stored(loader, role)) choose_stored(&source, 1, spec);
   return OMMA_OK;
 }
 
@@ -140,8 +145,8 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    struct ommai_linear **out, struct omma_error *error) {
   struct ommai_linear_spec spec = choose_spec(loader, role, sources, n_sources, n_in);
-  const bool expects = loader->quantization && !loader->checkpoint && role != OMMAI_ROLE_LM_HEAD;
-  if (expects && keeps_stored(loader, role)) OMMAI_TRY(choose_expected(loader, name, &spec, error));
+  const bool expects = loader->quantization && !loader->checkpoint && is_text_matrix(role) && role != OMMAI_ROLE_LM_HEAD;
+  if (expects) OMMAI_TRY(choose_expected(loader, role, name, &spec, error));
   loader->kept = loader->kept_by_role[role] = spec;
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, &spec);
   loader->role_bytes[role] += weight_bytes(&spec);

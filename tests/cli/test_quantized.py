@@ -168,12 +168,30 @@ def test_integers_stay_integers(omma, tmp_path, model, form, kept):
         assert info["weight_bytes"] < plain_info["weight_bytes"]
 
 
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_integers_are_kept_unless_f32_is_asked_for(omma, tmp_path, form):
+    """Inputs in 8 bits move the answer a little: what comes first stays near."""
+    pack, config = FORMS[form]
+    stored, values, _ = quantise("qwen3_vl_moe", pack)
+    folder = write_checkpoint("qwen3_vl_moe", tmp_path / "quantised", stored, config)
+    kept, exact = (answers(omma, folder, tmp_path, "--dtype", dtype)[0]["logprobs"]["content"][0]["top_logprobs"][0]["logprob"]
+                   for dtype in ("auto", "f32"))
+    assert kept == pytest.approx(exact, abs=0.5)
+
+
 def test_info_and_verify(omma, tmp_path):
     stored, _, _ = quantise("qwen3_vl_untied", FORMS["fp8_tensor"][0])
     stored = {**stored, **{name.replace("weight_scale", "input_scale"): array for name, array in stored.items() if name.endswith("weight_scale")}}
     folder = write_checkpoint("qwen3_vl_untied", tmp_path / "m", stored, FORMS["fp8_tensor"][1])
     assert b"fp8: 8-bit floats" in omma("info", "--model", folder).stdout
+    plan = omma("plan", "--model", folder, "--json")
+    assert plan.returncode == 0, plan.stderr
+    assert [choice["name"] for choice in json.loads(plan.stdout)["choices"]] == ["f32", "as stored"]
     assert json.loads(omma("info", "--model", folder, "--json").stdout)["model"]["quantization"].startswith("fp8: ")
+    assert omma("plan", folder, "64x64", "-q", "fp8").returncode == 0
+    for name, why in (("awq", b"quantised otherwise, fp8: "), ("int4", b"quantised already, fp8: ")):
+        done = omma("plan", folder, "64x64", "-q", name)
+        assert done.returncode == 1 and why in done.stderr
     done = omma("verify", "--model", folder)
     assert done.returncode == 0, done.stdout
     codes = next(name for name in stored if name.endswith("up_proj.weight"))
