@@ -52,9 +52,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   int32_t answer[MAX_VOCAB], banned[2];
   bool prompt[MAX_VOCAB];
   int64_t vocab = fuzz_pick(&input, 25, MAX_VOCAB);
-  size_t needed = ommai_sampler_size(vocab, 2, 1);
+  size_t needed = ommai_sampler_size(vocab, 2);
   FUZZ_CHECK(memory && needed > 0 && needed <= MEMORY);
-  struct ommai_sampler *sampler = ommai_sampler_place(memory, vocab, 2, 1, &ommai_row_ops_scalar);
+  struct ommai_sampler *sampler = ommai_sampler_place(memory, vocab, 2, &ommai_row_ops_scalar);
   struct ommai_sampler_settings settings = read_settings(&input);
   for (int64_t i = 0; i < vocab; i++) {
     logits[i] = read_logit(&input);

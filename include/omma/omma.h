@@ -70,6 +70,7 @@ struct omma_model_options {
   bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
   int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
   int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
+  int64_t known_image_bytes; /* of resized pictures kept for omma_image_recall; 0: 64 MiB, below 0: none */
   enum omma_chat_template_use chat_template;
   /* Whose generation_config.json says what omma_model_info recommends. NULL or "auto": the checkpoint's; "vllm": nobody's, the
    * checkpoint's stop tokens remain; else a directory with that file, whose stop tokens count as well, where it has some, and whose
@@ -201,7 +202,7 @@ OMMA_API enum omma_status omma_image_from_rgb(int32_t width, int32_t height, con
                                               struct omma_error *error);
 OMMA_API int32_t omma_image_width(const struct omma_image *image);
 OMMA_API int32_t omma_image_height(const struct omma_image *image);
-/* [height][width][3], owned by the image. */
+/* [height][width][3], owned by the image; NULL of one that was recalled. */
 OMMA_API const uint8_t *omma_image_pixels(const struct omma_image *image);
 OMMA_API void omma_image_destroy(struct omma_image *image);
 
@@ -235,6 +236,14 @@ OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, 
 OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, int32_t width, int32_t height, size_t n_frames,
                                                 const struct omma_image_options *options, struct omma_image_plan *plan,
                                                 struct omma_error *error);
+
+/* The picture of a file whose bytes were decoded and resized for this model and the same sizes before, as far as that was kept
+ * (omma_model_options.known_image_bytes), without doing it again: it has a size but no pixels, and is for requests and calls with this
+ * model and these options, which give ARGUMENT otherwise; videos do not take it. *image is NULL where the file is not known: decode
+ * it, then the request that resizes it keeps it. Thread-safe. Errors: as omma_image_probe and omma_model_plan_image; MEMORY. */
+OMMA_API enum omma_status omma_image_recall(const struct omma_model *model, const void *bytes, size_t size,
+                                            const struct omma_image_limits *limits, const struct omma_image_options *options,
+                                            struct omma_image **image, struct omma_error *error);
 
 /* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, `capacity` in floats.
  * Values and the order of patches are the official processor's: by the blocks that become tokens, row by row inside a block, or, where
@@ -440,6 +449,7 @@ struct omma_memory_plan {
   int64_t linear_scratch_bytes;     /* the linear layers' own, of all threads */
   int64_t table_bytes;              /* logits, sampler and penalty tables of all sequences, the scheduler's and the pages' */
   int64_t encoder_cache_bytes;      /* the most that kept pictures may take; grows in use and is not in total_bytes */
+  int64_t known_image_bytes;        /* the same of resized pictures, for omma_image_recall */
   int64_t request_bytes;            /* of a request with one picture of n_patches: resized pixels and the tower's output */
   int64_t max_sequences;            /* such requests at the same time, which total_bytes has */
   int64_t total_bytes;

@@ -118,7 +118,7 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
   estimate->peak_type = bf16 ? "bf16" : "f32";
   estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
-  int code = ommai_plan_choices_make(&values->common, &estimate->model, &options, largest, &estimate->choices);
+  int code = ommai_plan_choices_make(&values->common, &options, largest, &estimate->choices);
   for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
     code = ommai_peaks_read(&estimate->peaks, ommai_common_isa(&values->common), estimate->model.n_threads, bf16);
   }

@@ -261,6 +261,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .config_only = config_only,
                                        .max_model_len = common->max_model_len,
                                        .max_resized_bytes = common->max_resized_bytes,
+                                       .known_image_bytes = common->known_image_bytes,
                                        .chat_template = common->trust_family_chat_template || common->no_chat
                                                             ? OMMA_CHAT_TEMPLATE_FAMILY
                                                             : OMMA_CHAT_TEMPLATE_KNOWN,

@@ -17,6 +17,7 @@ struct ommai_common {
   int64_t kv_cache_bytes;
   int64_t min_pixels, max_pixels;
   int64_t max_resized_bytes;                                  /* of all requests together, not an option; 0: no limit */
+  int64_t known_image_bytes;                                  /* as in omma_model_options, not an option */
   const char *generation_config, *override_generation_config; /* NULL: as omma_model_options */
   bool trust_family_chat_template;
   bool no_chat; /* not an option: any prompt form will do */

@@ -11,30 +11,35 @@
 
 /* Bytes of a bf16 checkpoint packed in a second, in those that the same threads read from memory: most of it goes into pages that the
  * system clears, and into the search for int4's scales. */
-static const struct {
+struct kind {
   const char *name, *dtype, *quantization;
   double packing_share;
-} kinds[OMMAI_PLAN_CHOICES] = {{"f32", "f32", "none", 0.03},
-                               {"bf16", "bf16", "none", 0.03},
-                               {"int8", "auto", "int8", 0.04},
-                               {"int4", "auto", "int4", 0.025}};
+};
+static const struct kind kinds[OMMAI_PLAN_CHOICES] = {{"f32", "f32", "none", 0.03},
+                                                      {"bf16", "bf16", "none", 0.03},
+                                                      {"int8", "auto", "int8", 0.04},
+                                                      {"int4", "auto", "int4", 0.025}};
+/* Of a checkpoint that is quantised already, after f32. */
+static const struct kind as_stored = {"as stored", "auto", "none", 0.03};
 
-static int make(const struct ommai_common *wanted, const struct omma_engine_options *options, int64_t largest, size_t index,
-                struct ommai_plan_choices *choices) {
+/* Adds a choice; *quantised says what the checkpoint is. */
+static int make(const struct ommai_common *wanted, const struct omma_engine_options *options, int64_t largest,
+                const struct kind *kind, struct ommai_plan_choices *choices, bool *quantised) {
   struct ommai_common common = *wanted;
-  struct ommai_plan_choice *choice = &choices->items[index];
+  struct ommai_plan_choice *choice = &choices->items[choices->count++];
   struct omma_memory_plan memory;
   struct omma_text_plan work;
   struct omma_model_info info;
   struct omma_model *model;
   struct omma_error error;
   common.verbose = false;
-  common.dtype = ommai_common_dtype(kinds[index].dtype);
-  common.quantization = ommai_common_quantization(kinds[index].quantization);
+  common.dtype = ommai_common_dtype(kind->dtype);
+  common.quantization = ommai_common_quantization(kind->quantization);
   common.kv_cache_dtype = 0;
   int code = ommai_open_model(&common, true, &model);
   if (code != OMMAI_EXIT_DONE) return code;
   omma_model_get_info(model, &info);
+  *quantised = info.quantization != NULL;
   choices->context = ommai_min_i64(CONTEXT, info.max_model_len);
   if (omma_plan_memory(model, options, largest, &memory, &error) != OMMA_OK ||
       omma_model_plan_text(model, choices->context, &work, &error) != OMMA_OK) {
@@ -43,31 +48,30 @@ static int make(const struct ommai_common *wanted, const struct omma_engine_opti
   omma_model_close(model);
   if (code != OMMAI_EXIT_DONE) return code;
   double step_bytes = (double)(work.step_weight_bytes + work.step_kv_bytes), rate = choices->read_gbps * 1e9;
-  choice->name = kinds[index].name;
+  choice->name = kind->name;
   choice->weight_bytes = memory.weight_bytes;
   choice->other_bytes = memory.total_bytes - memory.weight_bytes - memory.kv_cache_bytes;
-  choice->start_seconds = (double)choices->items[0].weight_bytes / (rate * kinds[index].packing_share);
+  choice->start_seconds = (double)choices->items[0].weight_bytes / (rate * kind->packing_share);
   choice->tokens_per_second = rate * ASSUMED_SHARE / step_bytes;
   return OMMAI_EXIT_DONE;
 }
 
-int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_model_info *info,
-                            const struct omma_engine_options *options, int64_t largest, struct ommai_plan_choices *choices) {
-  if (info->quantization) return OMMAI_EXIT_DONE;
+int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
+                            struct ommai_plan_choices *choices) {
   struct omma_error error;
   if (omma_measure_read(ommai_common_threads(common), &choices->read_gbps, &error) != OMMA_OK) return ommai_failed_call(&error);
-  for (size_t i = 0; i < OMMAI_PLAN_CHOICES; i++) {
-    int code = make(common, options, largest, i, choices);
+  bool quantised = false;
+  choices->count = 0;
+  for (size_t i = 0; i < OMMAI_PLAN_CHOICES && !(quantised && i == 2); i++) {
+    int code = make(common, options, largest, quantised ? &as_stored : &kinds[i], choices, &quantised);
     if (code != OMMAI_EXIT_DONE) return code;
-    choices->n++;
   }
   return OMMAI_EXIT_DONE;
 }
 
 void ommai_plan_choices_print(const struct ommai_plan_choices *choices) {
-  if (choices->n == 0) return;
   printf("Choices\n  %-26s %10s %10s %10s %10s\n", "", "weights", "besides", "start", "tokens/s");
-  for (size_t i = 0; i < choices->n; i++) {
+  for (size_t i = 0; i < choices->count; i++) {
     const struct ommai_plan_choice *choice = &choices->items[i];
     char weights[32], other[32], start[32];
     printf("  %-26s %10s %10s %10s %10.1f\n", choice->name, ommai_show_bytes(choice->weight_bytes, weights, sizeof weights),
@@ -75,15 +79,16 @@ void ommai_plan_choices_print(const struct ommai_plan_choices *choices) {
            ommai_show_seconds(choice->start_seconds, start, sizeof start), choice->tokens_per_second);
   }
   printf(
-      "  f32 and bf16 are --dtype, int8 and int4 --quantization; besides is all memory but weights, keys and values.\n"
+      "  %s; besides is all memory but weights, keys and values.\n"
       "  Estimates from the %.1f GB/s that this machine was just seen to read: the start from the page cache, and the\n"
       "  tokens of one answer behind %lld.\n",
+      choices->count == OMMAI_PLAN_CHOICES ? "f32 and bf16 are --dtype, int8 and int4 --quantization" : "f32 is --dtype",
       choices->read_gbps, (long long)choices->context);
 }
 
 json_t *ommai_plan_choices_json(const struct ommai_plan_choices *choices) {
   json_t *list = json_array();
-  for (size_t i = 0; i < choices->n; i++) {
+  for (size_t i = 0; i < choices->count; i++) {
     const struct ommai_plan_choice *choice = &choices->items[i];
     ommai_json_append(
         &list, json_pack("{s:s, s:I, s:I, s:f, s:f}", "name", choice->name, "weight_bytes", (json_int_t)choice->weight_bytes,

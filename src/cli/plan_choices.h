@@ -10,7 +10,7 @@
 #define OMMAI_PLAN_CHOICES 4
 
 struct ommai_plan_choice {
-  const char *name;                  /* "f32", "bf16", "int8", "int4" */
+  const char *name;                  /* "f32", "bf16", "int8", "int4"; "f32", "as stored" of a checkpoint that is quantised */
   int64_t weight_bytes, other_bytes; /* other: all memory but weights, keys and values */
   double start_seconds;              /* to open it from the page cache */
   double tokens_per_second;          /* of one answer, at `context` */
@@ -18,15 +18,15 @@ struct ommai_plan_choice {
 
 struct ommai_plan_choices {
   struct ommai_plan_choice items[OMMAI_PLAN_CHOICES];
-  size_t n;        /* 0: the checkpoint is quantised already, there is nothing to choose */
+  size_t count;
   int64_t context; /* tokens before the one that is estimated */
   double read_gbps;
 };
 
-/* `info` is the model's. Opens its configuration once for each choice, whatever --dtype and --quantization say, and measures how fast this machine reads
+/* Opens the model's configuration once for each choice, whatever --dtype and --quantization say, and measures how fast this machine reads
  * memory. `largest` is the patches of the largest picture. Returns an exit code; what was wrong has been said. */
-int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_model_info *info,
-                            const struct omma_engine_options *options, int64_t largest, struct ommai_plan_choices *choices);
+int ommai_plan_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int64_t largest,
+                            struct ommai_plan_choices *choices);
 
 void ommai_plan_choices_print(const struct ommai_plan_choices *choices);
 

@@ -12,6 +12,7 @@
 #define MAX_BATCHED_TOKENS 65536
 /* Resized pictures of all requests that are made ready or wait. */
 #define MAX_RESIZED_BYTES ((int64_t)4 << 30)
+#define GIB ((double)(1 << 30))
 
 /* Refuses keys of a JSON flag that are not in `known` (ends in NULL). */
 static int check_keys(const char *command, const json_t *object, const char *flag, const char *const *known) {
@@ -216,6 +217,8 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   struct opening opening = {&server->image_options, engine_options(serving)};
   struct ommai_check check = {check_room, &opening};
   common.max_resized_bytes = MAX_RESIZED_BYTES;
+  common.known_image_bytes = (int64_t)(serving->processor_cache_gb * GIB);
+  if (common.known_image_bytes == 0) common.known_image_bytes = -1;
   if (arguments->count && common.model)
     return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
   if (arguments->count) common.model = arguments->items[0];
@@ -334,6 +337,14 @@ static const struct ommai_option table[] = {
      .high = INT64_MAX,
      .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
      .otherwise = "512 MiB"},
+    {.name = "mm-processor-cache-gb",
+     .type = OMMAI_OPTION_NUMBER,
+     .offset = AT(processor_cache_gb),
+     .value = "GIB",
+     .minimum = 0,
+     .maximum = 1024,
+     .help = "memory for resized pictures, so that a file seen before is neither decoded nor resized; 0 keeps none",
+     .initial = "0.0625"},
     {.name = "allowed-media-domains",
      .type = OMMAI_OPTION_WORDS,
      .offset = AT(media_domains),

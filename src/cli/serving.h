@@ -16,6 +16,7 @@ struct ommai_serving {
   int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
+  double processor_cache_gb;
   struct ommai_strings media_domains;
   bool private_media_addresses;
   const char *local_media_path;

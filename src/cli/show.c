@@ -125,6 +125,7 @@ void ommai_show_memory_plan(FILE *out, const struct omma_memory_plan *plan) {
   ommai_show_fact(out, "total", "%s", ommai_show_bytes(plan->total_bytes, text, sizeof text));
   ommai_show_fact(out, "encoded pictures kept", "up to %s more",
                   ommai_show_bytes(plan->encoder_cache_bytes, text, sizeof text));
+  ommai_show_fact(out, "resized pictures kept", "up to %s more", ommai_show_bytes(plan->known_image_bytes, text, sizeof text));
 }
 
 void ommai_show_free_memory(FILE *out) {

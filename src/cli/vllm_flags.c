@@ -144,7 +144,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"offload-num-in-group", VALUE, NULL, NULL, NULL},
     {"offload-prefetch-step", VALUE, NULL, NULL, NULL},
     {"offload-params", WORDS, NULL, NULL, NULL},
-    {"mm-processor-cache-gb", VALUE, NULL, NULL, NULL},
     {"mm-processor-cache-type", VALUE, NULL, NULL, NULL},
     {"mm-hasher-algorithm", VALUE, NULL, NULL, NULL},
     {"mm-shm-cache-max-object-size-mb", VALUE, NULL, NULL, NULL},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
@@ -36,6 +37,7 @@ static struct ommai_weight_loader make_loader(const struct omma_model *model, en
                                       .checkpoint = checkpoint,
                                       .linear_engine = model->linear_engine,
                                       .policy = model->policy,
+                                      .quantization = model->quantization,
                                       .stored_type = model->config.stored_type};
 }
 
@@ -65,6 +67,12 @@ static enum omma_status require_tensor(void *context, const char *name, int n_di
   return ommai_checkpoint_require(context, name, n_dims, shape, &tensor, error);
 }
 
+/* How most of the language model's matrices are kept: as the feed-forward's, or the experts'. */
+static struct ommai_linear_spec most_kept(const struct ommai_weight_loader *loader) {
+  const struct ommai_linear_spec *dense = &loader->kept_by_role[OMMAI_ROLE_GATE_UP];
+  return dense->n_in ? *dense : loader->kept_by_role[OMMAI_ROLE_EXPERT];
+}
+
 /* The bytes of the language model's matrices that a generated token goes through: of an MoE layer the experts that it is sent to; of a head of
  * latent attention two products that have the elements of its expansion. */
 static int64_t step_weight_bytes(const struct omma_model *model, const struct ommai_weight_loader *loader) {
@@ -86,6 +94,7 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
   if (model->config.text.tied_embeddings) model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
   model->step_weight_bytes = step_weight_bytes(model, &loader);
+  model->most_kept = most_kept(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   return OMMA_OK;
 }
@@ -108,6 +117,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   OMMAI_TRY(ommai_model_describe(model, model->checkpoint, &loader, require_tensor, model->checkpoint, error));
   model->weight_bytes = loader.bytes; /* of the types that the tensors really have */
   model->step_weight_bytes = step_weight_bytes(model, &loader);
+  model->most_kept = most_kept(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
@@ -273,6 +283,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   model->trie = ommai_allocate(&model->allocator, 1, sizeof *model->trie);
   if (!model->trie) return ommai_fail_memory(error, "model", sizeof *model->trie);
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
+  int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_PICTURE_STORE_BYTES;
+  OMMAI_TRY(ommai_picture_store_create(ommai_max_i64(store, 0), &model->allocator, &model->picture_store, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
@@ -338,6 +350,7 @@ void omma_model_close(struct omma_model *model) {
   if (model->trie) ommai_shared_trie_free(model->trie);
   ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
+  ommai_picture_store_destroy(model->picture_store);
   ommai_pixel_budget_destroy(model->pixel_budget);
   ommai_picture_team_destroy(model->picture_team);
   struct omma_allocator allocator = model->allocator;
@@ -347,7 +360,7 @@ void omma_model_close(struct omma_model *model) {
 
 /* How the language model's matrices are kept, all but a few of them. */
 static enum ommai_weight_format kept_format(const struct omma_model *model) {
-  enum ommai_weight_format wanted = model->policy.kinds[OMMAI_ROLE_GATE_UP].format;
+  enum ommai_weight_format wanted = model->most_kept.format;
   if (wanted == OMMAI_FORMAT_INT8 || wanted == OMMAI_FORMAT_INT4) return wanted;
   return model->decoder.dtype == OMMA_BF16 || model->config.stored_type == OMMA_BF16 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
 }
@@ -364,7 +377,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .weights = ommai_dtype_name(model->decoder.dtype),
       .vision_weights = int8_tower ? "int8" : ommai_dtype_name(model->tower.dtype),
       .kept_weights = ommai_weight_format_name(kept_format(model)),
-      .kept_group = model->policy.kinds[OMMAI_ROLE_GATE_UP].group,
+      .kept_group = model->most_kept.group,
       .quantization = declared_quantization(model),
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,

@@ -5,6 +5,7 @@
 #include <omma/omma.h>
 #include <stdatomic.h>
 
+#include "engine/picture_store.h"
 #include "engine/picture_team.h"
 #include "engine/pixel_budget.h"
 #include "engine/structured_answer.h"
@@ -28,6 +29,7 @@ struct omma_model {
   struct omma_allocator picture_allocator; /* of decoded and resized pictures */
   struct ommai_picture_team *picture_team;
   struct ommai_pixel_budget *pixel_budget; /* of resized pictures */
+  struct ommai_picture_store *picture_store;
   const struct ommai_family *family;
   struct ommai_model_config config;
   struct ommai_quantization *quantization; /* NULL where the checkpoint is not quantised */
@@ -40,6 +42,7 @@ struct omma_model {
   struct ommai_linear_engine *linear_engine;
   struct ommai_checkpoint *checkpoint; /* stays open: embedding rows are read from it */
   struct ommai_weight_policy policy;
+  struct ommai_linear_spec most_kept; /* how most of the language model's matrices are kept */
   struct ommai_vision_tower tower;
   struct ommai_decoder decoder;
   int64_t n_parameters, n_vision_parameters, weight_bytes;

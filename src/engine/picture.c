@@ -32,6 +32,8 @@ enum omma_status omma_image_probe(const void *bytes, size_t size, const struct o
   return OMMA_OK;
 }
 
+static void digest_of(const void *bytes, size_t size, uint8_t *digest) { crypto_generichash(digest, 32, bytes, size, NULL, 0); }
+
 enum omma_status omma_image_decode(const void *bytes, size_t size, const struct omma_image_limits *limits,
                                    struct omma_image **out, struct omma_error *error) {
   struct ommai_image_limits effective = effective_limits(limits);
@@ -42,6 +44,10 @@ enum omma_status omma_image_decode(const void *bytes, size_t size, const struct 
     omma_image_destroy(image);
     return status;
   }
+  image->width = image->decoded->width;
+  image->height = image->decoded->height;
+  image->has_digest = true;
+  digest_of(bytes, size, image->digest);
   *out = image;
   return OMMA_OK;
 }
@@ -80,17 +86,20 @@ enum omma_status omma_image_from_rgb(int32_t width, int32_t height, const uint8_
   memcpy(pixels, rgb, size);
   *decoded = (struct ommai_image){.width = width, .height = height, .pixels = pixels, .allocator = *large};
   image->decoded = decoded;
+  image->width = width;
+  image->height = height;
   *out = image;
   return OMMA_OK;
 }
 
-int32_t omma_image_width(const struct omma_image *image) { return image->decoded->width; }
-int32_t omma_image_height(const struct omma_image *image) { return image->decoded->height; }
-const uint8_t *omma_image_pixels(const struct omma_image *image) { return image->decoded->pixels; }
+int32_t omma_image_width(const struct omma_image *image) { return image->width; }
+int32_t omma_image_height(const struct omma_image *image) { return image->height; }
+const uint8_t *omma_image_pixels(const struct omma_image *image) { return image->decoded ? image->decoded->pixels : NULL; }
 
 void omma_image_destroy(struct omma_image *image) {
   if (!image) return;
   ommai_image_destroy(image->decoded);
+  ommai_prepared_picture_free(&image->known);
   ommai_release(&ommai_default_allocator, image, 1, sizeof *image);
 }
 
@@ -235,7 +244,11 @@ enum omma_status ommai_check_video(const struct omma_model *model, const struct 
                             OMMA_MAX_VIDEO_FPS, video->fps);
   }
   int32_t width = omma_image_width(video->frames[0]), height = omma_image_height(video->frames[0]);
-  for (size_t i = 1; i < video->n_frames; i++) {
+  for (size_t i = 0; i < video->n_frames; i++) {
+    if (!video->frames[i]->decoded) {
+      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "frame %zu: it was recalled and has no pixels: decode it",
+                              i);
+    }
     int32_t w = omma_image_width(video->frames[i]), h = omma_image_height(video->frames[i]);
     if (w == width && h == height) continue;
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "frame %zu: expected %d x %d pixels as frame 0, found %d x %d",
@@ -281,11 +294,24 @@ static size_t frame_bytes(const struct omma_image_plan *plan) {
   return (size_t)plan->resized_width * (size_t)plan->resized_height * 3;
 }
 
+size_t ommai_prepared_picture_bytes(const struct ommai_prepared_picture *picture) {
+  return (size_t)picture->n_frames * frame_bytes(&picture->plan);
+}
+
+/* Kept pictures give way to what is wanted now. */
+static enum omma_status take_budget(const struct omma_model *model, size_t size, struct omma_error *error) {
+  enum omma_status status;
+  do {
+    status = ommai_pixel_budget_take(model->pixel_budget, size, error);
+  } while (status == OMMA_ERROR_MEMORY && ommai_picture_store_drop_oldest(model->picture_store));
+  return status;
+}
+
 /* Cannot overflow: a plan's areas and frames are bounded. */
 static enum omma_status take_pixels(const struct omma_model *model, struct ommai_prepared_picture *picture,
                                     struct omma_error *error) {
-  size_t size = sizeof(struct ommai_shared_pixels) + (size_t)picture->n_frames * frame_bytes(&picture->plan);
-  OMMAI_TRY(ommai_pixel_budget_take(model->pixel_budget, size, error));
+  size_t size = sizeof(struct ommai_shared_pixels) + ommai_prepared_picture_bytes(picture);
+  OMMAI_TRY(take_budget(model, size, error));
   picture->shared = ommai_allocate_uninitialised(&model->picture_allocator, size, 1);
   if (!picture->shared) {
     ommai_pixel_budget_give_back(model->pixel_budget, size);
@@ -315,14 +341,13 @@ struct ommai_picture_key ommai_prepared_picture_key(const struct ommai_prepared_
   bool by_name = name && name_suffices;
   unsigned char kind = by_name ? 2 : name ? 1 : 0;
   uint64_t name_size = name ? strlen(name) : 0; /* so that no name goes on into the pixels */
-  size_t n_pixels = (size_t)picture->n_frames * frame_bytes(&picture->plan);
   crypto_generichash_init(&state, NULL, 0, sizeof key.bytes);
   crypto_generichash_update(&state, &kind, sizeof kind);
   crypto_generichash_update(&state, (const unsigned char *)picture->plan.grid_thw, sizeof picture->plan.grid_thw);
   crypto_generichash_update(&state, (const unsigned char *)&picture->n_frames, sizeof picture->n_frames);
   crypto_generichash_update(&state, (const unsigned char *)&name_size, sizeof name_size);
   if (name) crypto_generichash_update(&state, (const unsigned char *)name, name_size);
-  if (!by_name) crypto_generichash_update(&state, picture->pixels, n_pixels);
+  if (!by_name) crypto_generichash_update(&state, picture->digest, sizeof picture->digest);
   crypto_generichash_final(&state, key.bytes, sizeof key.bytes);
   return key;
 }
@@ -341,7 +366,51 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
     ommai_prepared_picture_free(&prepared);
     return status;
   }
+  digest_of(prepared.pixels, ommai_prepared_picture_bytes(&prepared), prepared.digest);
   *picture = prepared;
+  return OMMA_OK;
+}
+
+static struct ommai_picture_name name_of(const uint8_t *digest, const struct ommai_fitted_size *size) {
+  struct ommai_picture_name name = {.size = *size};
+  memcpy(name.digest, digest, sizeof name.digest);
+  return name;
+}
+
+enum omma_status omma_image_recall(const struct omma_model *model, const void *bytes, size_t size,
+                                   const struct omma_image_limits *limits, const struct omma_image_options *options,
+                                   struct omma_image **out, struct omma_error *error) {
+  struct omma_image_header header;
+  struct omma_image_plan plan;
+  struct ommai_fitted_size fitted;
+  uint8_t digest[32];
+  *out = NULL;
+  OMMAI_TRY(omma_image_probe(bytes, size, limits, &header, error));
+  OMMAI_TRY(omma_model_plan_image(model, header.width, header.height, options, &plan, error));
+  OMMAI_TRY(choose_size(model, header.width, header.height, options, &fitted, error));
+  digest_of(bytes, size, digest);
+  struct ommai_picture_name name = name_of(digest, &fitted);
+  struct ommai_prepared_picture known;
+  if (!ommai_picture_store_find(model->picture_store, &name, &known)) return OMMA_OK;
+  struct omma_image *image = ommai_allocate(&ommai_default_allocator, 1, sizeof *image);
+  if (!image) {
+    ommai_prepared_picture_free(&known);
+    return ommai_fail_memory(error, "image", sizeof *image);
+  }
+  *image = (struct omma_image){.width = header.width, .height = header.height, .known = known, .model = model, .size = fitted};
+  *out = image;
+  return OMMA_OK;
+}
+
+/* A picture without pixels is what it was recalled as. */
+static enum omma_status share_known(const struct omma_model *model, const struct omma_image *image,
+                                    const struct ommai_fitted_size *size, struct ommai_prepared_picture *picture,
+                                    struct omma_error *error) {
+  if (image->model != model || !ommai_fitted_size_equals(&image->size, size)) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image",
+                            "image: it was recalled for another model or other options; decode it for these");
+  }
+  *picture = ommai_prepared_picture_share(&image->known);
   return OMMA_OK;
 }
 
@@ -350,10 +419,16 @@ enum omma_status ommai_prepare_picture(const struct omma_model *model, const str
                                        struct omma_error *error) {
   struct omma_image_plan plan;
   struct ommai_fitted_size fitted;
-  int32_t width = image->decoded->width, height = image->decoded->height;
+  int32_t width = image->width, height = image->height;
   OMMAI_TRY(omma_model_plan_image(model, width, height, options, &plan, error));
   OMMAI_TRY(choose_size(model, width, height, options, &fitted, error));
-  return prepare(model, &image, 1, &plan, &fitted, picture, error);
+  if (!image->decoded) return share_known(model, image, &fitted, picture, error);
+  OMMAI_TRY(prepare(model, &image, 1, &plan, &fitted, picture, error));
+  if (image->has_digest) {
+    struct ommai_picture_name name = name_of(image->digest, &fitted);
+    ommai_picture_store_keep(model->picture_store, &name, picture);
+  }
+  return OMMA_OK;
 }
 
 enum omma_status ommai_prepare_video(const struct omma_model *model, const struct omma_video *video,

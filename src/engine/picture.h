@@ -6,11 +6,8 @@
 
 #include "engine/encoder_cache.h"
 #include "engine/model.h"
+#include "engine/picture_store.h"
 #include "image/image.h"
-
-struct omma_image {
-  struct ommai_image *decoded;
-};
 
 /* Pixels with several owners. */
 struct ommai_shared_pixels;
@@ -21,9 +18,22 @@ struct ommai_prepared_picture {
   int64_t n_frames; /* 1 for a picture */
   uint8_t *pixels;
   struct ommai_shared_pixels *shared; /* what `pixels` lies in */
+  uint8_t digest[32];                 /* of the pixels */
 };
 
-/* Plans and resizes, on the model's picture threads where they are free. Thread-safe. The caller frees the picture. */
+struct omma_image {
+  int32_t width, height;
+  struct ommai_image *decoded; /* NULL: known by its bytes */
+  bool has_digest;             /* not of pixels that the caller gave */
+  uint8_t digest[32];          /* of the file's bytes */
+  /* Where it is not decoded: what it becomes for this model at this size. */
+  struct ommai_prepared_picture known;
+  const struct omma_model *model;
+  struct ommai_fitted_size size;
+};
+
+/* Plans and resizes, on the model's picture threads where they are free; a picture from a file is kept for omma_image_recall, one that
+ * came from there is as it was kept. Thread-safe. The caller frees the picture. */
 enum omma_status ommai_prepare_picture(const struct omma_model *model, const struct omma_image *image,
                                        const struct omma_image_options *options, struct ommai_prepared_picture *picture,
                                        struct omma_error *error);
@@ -43,6 +53,9 @@ int64_t ommai_encode_output_size(const struct omma_model *model, int64_t n_token
 
 /* Another owner of the same pixels. Thread-safe while the picture has an owner. */
 struct ommai_prepared_picture ommai_prepared_picture_share(const struct ommai_prepared_picture *picture);
+
+/* Of its pixels. */
+size_t ommai_prepared_picture_bytes(const struct ommai_prepared_picture *picture);
 
 /* What stands for the picture in the encoder's cache: a hash of its grid, its number of frames, its name (may be NULL), and of its
  * pixels unless the name suffices. */

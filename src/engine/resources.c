@@ -37,6 +37,7 @@ static int64_t default_kv_bytes(const struct omma_model *model, const struct omm
     needed = INT64_MAX;
   size_t workspaces = sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables;
   int64_t taken = (int64_t)workspaces + ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
+                  ommai_min_i64(ommai_picture_store_budget(model->picture_store), INT64_MAX / 8) +
                   sizes->max_sequences * request_bytes(model, sizes->patch_budget);
   if (!model->weights_packed) taken += model->weight_bytes + model->linear_scratch_bytes;
   return ommai_max_i64(ommai_kv_budget(needed, room, taken), page_bytes);
@@ -117,7 +118,7 @@ static enum omma_status size_workspaces(const struct omma_model *model, struct o
   const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), pictures,
                                           ommai_max_i64(sizes->patch_budget, block)};
   sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
-  size_t sampler = ommai_sampler_size(model->config.text.vocab_size, sizes->max_sequences, model->n_threads);
+  size_t sampler = ommai_sampler_size(model->config.text.vocab_size, sizes->max_sequences);
   sizes->mask_words = ommai_mask_words(model->config.text.vocab_size);
   sizes->tables = size_tables(model, sizes, sampler);
   if (!sizes->prefill_workspace || !sizes->decode_workspace || !sizes->vision_workspace || !sampler) {
@@ -161,6 +162,7 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
                                     .linear_scratch_bytes = model->linear_scratch_bytes,
                                     .table_bytes = (int64_t)sizes.tables,
                                     .encoder_cache_bytes = sizes.encoder_cache_bytes,
+                                    .known_image_bytes = ommai_picture_store_budget(model->picture_store),
                                     .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget),
                                     .max_sequences = sizes.max_sequences};
   plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +
@@ -170,8 +172,7 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
 }
 
 static size_t sampler_size(const struct ommai_resources *resources) {
-  return ommai_sampler_size(resources->model->config.text.vocab_size, resources->sizes.max_sequences,
-                            resources->model->n_threads);
+  return ommai_sampler_size(resources->model->config.text.vocab_size, resources->sizes.max_sequences);
 }
 
 static enum omma_status allocate(struct ommai_resources *resources, struct omma_error *error) {
@@ -193,8 +194,8 @@ static enum omma_status allocate(struct ommai_resources *resources, struct omma_
     return ommai_fail_memory(error, "engine",
                              sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables);
   }
-  resources->sampler = ommai_sampler_place(resources->sampler_memory, model->config.text.vocab_size, sizes->max_sequences,
-                                           model->n_threads, model->decoder.ops);
+  resources->sampler =
+      ommai_sampler_place(resources->sampler_memory, model->config.text.vocab_size, sizes->max_sequences, model->decoder.ops);
   return OMMA_OK;
 }
 

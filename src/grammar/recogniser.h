@@ -19,6 +19,7 @@ enum { OMMAI_STATE_DEAD = -1, OMMAI_STATE_FULL = -2, OMMAI_STATE_UNKNOWN = -3 };
 struct ommai_recogniser_state {
   int32_t first_item, n_items;
   bool accepts;       /* the text may end here */
+  uint8_t absorbs;    /* whether any plain character leads back to it (token_mask.c): 0 not looked for, 1 no, 2 yes */
   int32_t after_char; /* the state behind any plain character (token_mask.c); DEAD: there is not one, UNKNOWN: not looked for */
 };
 

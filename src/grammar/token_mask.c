@@ -11,6 +11,9 @@
 #include "base/error.h"
 #include "text/vocabulary.h"
 
+/* Nodes below which looking for a shorter way takes longer than the way. */
+enum { SMALL_SUBTREE = 4 };
+
 struct kept_mask {
   int64_t generation; /* -1: free */
   int32_t state;
@@ -103,21 +106,30 @@ static int32_t common_next(struct ommai_recogniser *recogniser, int32_t state, i
   return common;
 }
 
-/* The forms of a character in UTF-8: its first byte, the second, and how many of 80 to BF follow. */
+/* The plain characters in UTF-8: ranges of each of their bytes; U+2028 and U+2029, which `.` of a pattern leaves out, are not among them. */
 static const struct {
-  uint8_t first_low, first_high, second_low, second_high;
-  int n_more;
-} FORMS[] = {{0x20, 0x7f, 0, 0, -1},      {0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1},
-             {0xe1, 0xec, 0x80, 0xbf, 1}, {0xed, 0xed, 0x80, 0x9f, 1}, {0xee, 0xef, 0x80, 0xbf, 1},
-             {0xf0, 0xf0, 0x90, 0xbf, 2}, {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2}};
+  int n_bytes;
+  uint8_t low[4], high[4];
+} FORMS[] = {{1, {0x20}, {0x7f}},
+             {2, {0xc2, 0x80}, {0xdf, 0xbf}},
+             {3, {0xe0, 0xa0, 0x80}, {0xe0, 0xbf, 0xbf}},
+             {3, {0xe1, 0x80, 0x80}, {0xe1, 0xbf, 0xbf}},
+             {3, {0xe2, 0x80, 0x80}, {0xe2, 0x80, 0xa7}},
+             {3, {0xe2, 0x80, 0xaa}, {0xe2, 0x80, 0xbf}},
+             {3, {0xe2, 0x81, 0x80}, {0xe2, 0xbf, 0xbf}},
+             {3, {0xe3, 0x80, 0x80}, {0xec, 0xbf, 0xbf}},
+             {3, {0xed, 0x80, 0x80}, {0xed, 0x9f, 0xbf}},
+             {3, {0xee, 0x80, 0x80}, {0xef, 0xbf, 0xbf}},
+             {4, {0xf0, 0x90, 0x80, 0x80}, {0xf0, 0xbf, 0xbf, 0xbf}},
+             {4, {0xf1, 0x80, 0x80, 0x80}, {0xf3, 0xbf, 0xbf, 0xbf}},
+             {4, {0xf4, 0x80, 0x80, 0x80}, {0xf4, 0x8f, 0xbf, 0xbf}}};
 
 /* The one state behind each plain character, DEAD where there is none, or FULL. */
 static int32_t find_after_char(struct ommai_recogniser *recogniser, int32_t state) {
   int32_t common = OMMAI_STATE_UNKNOWN;
   for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
-    int32_t next = common_next(recogniser, state, FORMS[i].first_low, FORMS[i].first_high);
-    if (FORMS[i].n_more >= 0) next = common_next(recogniser, next, FORMS[i].second_low, FORMS[i].second_high);
-    for (int j = 0; j < FORMS[i].n_more; j++) next = common_next(recogniser, next, 0x80, 0xbf);
+    int32_t next = state;
+    for (int j = 0; j < FORMS[i].n_bytes; j++) next = common_next(recogniser, next, FORMS[i].low[j], FORMS[i].high[j]);
     if (next < 0) return next;
     if (common != OMMAI_STATE_UNKNOWN && next != common) return OMMAI_STATE_DEAD;
     common = next;
@@ -143,6 +155,24 @@ static int32_t count_free_chars(struct ommai_recogniser *recogniser, int32_t sta
 
 /* ---- masks ---- */
 
+/* Whether every plain character leads back to the state, so that subtrees of plain tokens are allowed as a whole. */
+static bool find_absorbs(struct ommai_recogniser *recogniser, int32_t state) {
+  bool absorbs = ommai_recogniser_next(recogniser, state, ' ') == state && find_after_char(recogniser, state) == state;
+  recogniser->states[state].absorbs = absorbs ? 2 : 1;
+  return absorbs;
+}
+
+static inline bool absorbs_plain(struct ommai_recogniser *recogniser, int32_t state) {
+  uint8_t known = recogniser->states[state].absorbs;
+  return known ? known == 2 : find_absorbs(recogniser, state);
+}
+
+static void add_subtree(const struct ommai_trie_node *nodes, size_t first, size_t end, uint32_t *mask) {
+  for (size_t i = first; i < end; i++) {
+    if (nodes[i].token >= 0) ommai_mask_set(mask, nodes[i].token);
+  }
+}
+
 /* Adds the tokens that are not among those of n_free plain characters. False when the recogniser is full. */
 static bool walk(struct ommai_token_masks *masks, int32_t state, int32_t n_free, uint32_t *mask) {
   const struct ommai_trie_node *nodes = masks->trie->nodes;
@@ -155,6 +185,11 @@ static bool walk(struct ommai_token_masks *masks, int32_t state, int32_t n_free,
         node->max_plain <= n_free ? OMMAI_STATE_DEAD : ommai_recogniser_next(recogniser, states[node->depth], node->byte);
     if (next == OMMAI_STATE_FULL) return false;
     if (next < 0) {
+      i = node->end;
+      continue;
+    }
+    if (node->max_plain != OMMAI_TRIE_NOT_PLAIN && node->end > i + SMALL_SUBTREE && absorbs_plain(recogniser, next)) {
+      add_subtree(nodes, i, node->end, mask);
       i = node->end;
       continue;
     }

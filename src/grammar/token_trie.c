@@ -51,6 +51,7 @@ static uint8_t count_plain(const struct entry *entry) {
     if (ommai_utf8_next(entry->bytes + at, entry->size - at, &length, &code_point) != OMMAI_UTF8_VALID)
       return OMMAI_TRIE_NOT_PLAIN;
     if (code_point < 0x20 || code_point == '"' || code_point == '\\') return OMMAI_TRIE_NOT_PLAIN;
+    if (code_point == 0x2028 || code_point == 0x2029) return OMMAI_TRIE_NOT_PLAIN;
     if (++count > OMMAI_TRIE_MAX_PLAIN) return OMMAI_TRIE_NOT_PLAIN;
   }
   return (uint8_t)count;

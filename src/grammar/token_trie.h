@@ -8,7 +8,7 @@
 #include "text/tokenizer.h"
 
 /* Tokens of at most so many plain characters have masks by their length. A plain character is whole UTF-8 and may stand in a JSON string as it
- * is: at least U+0020, no quotation mark and no backslash. */
+ * is: at least U+0020, no quotation mark, no backslash, and not U+2028 or U+2029, which end lines in some places. */
 #define OMMAI_TRIE_MAX_PLAIN 32
 #define OMMAI_TRIE_NOT_PLAIN 255
 

@@ -5,6 +5,7 @@
 #define OMMAI_IMAGE_FIT_PATCHES_H
 
 #include <omma/status.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Patches of a side must stay below this; the official processor refuses more. */
@@ -14,6 +15,11 @@ struct ommai_fitted_size {
   int32_t width, height;               /* of the picture in it */
   int32_t padded_width, padded_height; /* multiples of patch_size * merge_size; may exceed the limit of patches */
 };
+
+static inline bool ommai_fitted_size_equals(const struct ommai_fitted_size *a, const struct ommai_fitted_size *b) {
+  return a->width == b->width && a->height == b->height && a->padded_width == b->padded_width &&
+         a->padded_height == b->padded_height;
+}
 
 /* Limits: all arguments at least 1. Errors: LIMIT (a side has too many patches, or nothing is left of one). */
 enum omma_status ommai_fit_patches(int32_t width, int32_t height, int32_t patch_size, int32_t merge_size, int64_t max_patches,

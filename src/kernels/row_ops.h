@@ -2,57 +2,85 @@
  *
  * Every operation is written once, in plain C (row_ops_body.h), and compiled for each CPU level; sums run over sixteen fixed
  * lanes, so that all levels give the same bits and a row never depends on its neighbours. Pointers need only their natural
- * alignment. Single-threaded; no allocation. Output types are f32 or bf16 (one rounding to nearest even). */
+ * alignment. Single-threaded; no allocation. Output types are f32 or bf16 (one rounding to nearest even). The last
+ * four are those of draws from a row of logits. */
 #ifndef OMMAI_KERNELS_ROW_OPS_H
 #define OMMAI_KERNELS_ROW_OPS_H
 
 #include <omma/attention.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/cpu.h"
 #include "kernels/int8.h"
 
+/* The smallest and the largest of a row; without meaning where some value is NaN or infinite. */
+struct ommai_row_range {
+  float low, high;
+  bool finite;
+};
+
+/* What lies at or above a threshold. */
+struct ommai_row_share {
+  uint64_t weight;
+  int64_t count;
+};
+
+/* The weight of what is as likely as the likeliest. */
+#define OMMAI_ROW_WEIGHT_ONE (1u << 28)
+/* Thresholds of one call. */
+#define OMMAI_ROW_MAX_THRESHOLDS 7
+
 /* X(name, return, parameters): every operation, for declarations, tables and tests. */
-#define OMMAI_ROW_OPS(X)                                                                                                 \
-  /* out[d] = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; population variance. torch.nn.LayerNorm. */            \
-  X(layer_norm,                                                                                                          \
-    (const float *x, const float *weight, const float *bias, float eps, int64_t d, void *out, enum omma_dtype out_type)) \
-  /* out[d] = x / sqrt(mean(x^2) + eps) * weight. RMSNorm of the decoder models. */                                      \
-  X(rms_norm, (const float *x, const float *weight, float eps, int64_t d, void *out, enum omma_dtype out_type))          \
+#define OMMAI_ROW_OPS(X)                                                                                                  \
+  /* out[d] = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; population variance. torch.nn.LayerNorm. */             \
+  X(layer_norm,                                                                                                           \
+    (const float *x, const float *weight, const float *bias, float eps, int64_t d, void *out, enum omma_dtype out_type))  \
+  /* out[d] = x / sqrt(mean(x^2) + eps) * weight. RMSNorm of the decoder models. */                                       \
+  X(rms_norm, (const float *x, const float *weight, float eps, int64_t d, void *out, enum omma_dtype out_type))           \
   /* Rotates n_heads heads of d elements: pair (j, j + d/2) turns by the angle with cosine cos[j] and sine sin[j]; \
-   * x [n_heads * d], cos and sin [d/2], out [n_heads] at out_head_stride elements. */     \
-  X(rope_half, (const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,               \
-                int64_t out_head_stride, enum omma_dtype out_type))                                                      \
-  /* The same with pair (2j, 2j + 1). */                                                                                 \
-  X(rope_pairs, (const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,              \
-                 int64_t out_head_stride, enum omma_dtype out_type))                                                     \
-  /* out[d] = silu(gate[d]) * up[d]; silu(g) = g / (1 + exp(-g)). */                                                     \
-  X(silu_mul, (const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type))                      \
-  /* out[d] = x[d]. */                                                                                                   \
-  X(convert, (const float *x, int64_t d, void *out, enum omma_dtype out_type))                                           \
-  /* out[d] = exp((x[d] - shift) * scale), for arguments up to 88; below -87 it is exp(-87). */                          \
-  X(exp_scaled, (const float *x, float shift, float scale, int64_t d, void *out, enum omma_dtype out_type))              \
-  /* y[d] += x[d]. */                                                                                                    \
-  X(add, (float *y, const float *x, int64_t d))                                                                          \
-  /* y[d] += sum over t < n of weight[t] * rows[t][d], summed in the order of t first. */                                \
-  X(add_weighted, (float *y, const float *const *rows, const float *weight, int n, int64_t d))                           \
-  /* x[d], in place: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). */                                               \
-  X(gelu_tanh, (float *x, int64_t d))                                                                                    \
-  /* x[d], in place: 0.5 x (1 + erf(x / sqrt(2))). */                                                                    \
-  X(gelu_erf, (float *x, int64_t d))                                                                                     \
-  /* x[d], in place: x / (1 + exp(-x)). */                                                                               \
-  X(silu, (float *x, int64_t d))                                                                                         \
-  /* out[d] = x[d] / row->scale + row->zero (kernels/int8.h); x of x_type (f32 or bf16). */                              \
-  X(quantise, (const void *x, enum omma_dtype x_type, int64_t d, uint8_t *out, struct ommai_uint8_row *row))             \
-  /* out[d] = x[d] / *scale in -127 .. 127, *scale = max|x| / 127 (kernels/int8.h); x of x_type (f32 or bf16). */        \
-  X(quantise_symmetric, (const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, float *scale))                   \
-  /* sums[g] = the sum of x[g * group] up to the next group or d. */                                                     \
-  X(group_sums, (const int8_t *x, int64_t d, int64_t group, int32_t *sums))                                              \
-  /* out[d] = x[d] * scale + bias[d], rounded twice; out may be x. */                                                    \
-  X(scale_add, (const float *x, float scale, const float *bias, int64_t d, float *out))                                  \
+   * x [n_heads * d], cos and sin [d/2], out [n_heads] at out_head_stride elements. */      \
+  X(rope_half, (const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,                \
+                int64_t out_head_stride, enum omma_dtype out_type))                                                       \
+  /* The same with pair (2j, 2j + 1). */                                                                                  \
+  X(rope_pairs, (const float *x, const float *cos, const float *sin, int64_t n_heads, int64_t d, void *out,               \
+                 int64_t out_head_stride, enum omma_dtype out_type))                                                      \
+  /* out[d] = silu(gate[d]) * up[d]; silu(g) = g / (1 + exp(-g)). */                                                      \
+  X(silu_mul, (const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type))                       \
+  /* out[d] = x[d]. */                                                                                                    \
+  X(convert, (const float *x, int64_t d, void *out, enum omma_dtype out_type))                                            \
+  /* out[d] = exp((x[d] - shift) * scale), for arguments up to 88; below -87 it is exp(-87). */                           \
+  X(exp_scaled, (const float *x, float shift, float scale, int64_t d, void *out, enum omma_dtype out_type))               \
+  /* y[d] += x[d]. */                                                                                                     \
+  X(add, (float *y, const float *x, int64_t d))                                                                           \
+  /* y[d] += sum over t < n of weight[t] * rows[t][d], summed in the order of t first. */                                 \
+  X(add_weighted, (float *y, const float *const *rows, const float *weight, int n, int64_t d))                            \
+  /* x[d], in place: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). */                                                \
+  X(gelu_tanh, (float *x, int64_t d))                                                                                     \
+  /* x[d], in place: 0.5 x (1 + erf(x / sqrt(2))). */                                                                     \
+  X(gelu_erf, (float *x, int64_t d))                                                                                      \
+  /* x[d], in place: x / (1 + exp(-x)). */                                                                                \
+  X(silu, (float *x, int64_t d))                                                                                          \
+  /* out[d] = x[d] / row->scale + row->zero (kernels/int8.h); x of x_type (f32 or bf16). */                               \
+  X(quantise, (const void *x, enum omma_dtype x_type, int64_t d, uint8_t *out, struct ommai_uint8_row *row))              \
+  /* out[d] = x[d] / *scale in -127 .. 127, *scale = max|x| / 127 (kernels/int8.h); x of x_type (f32 or bf16). */         \
+  X(quantise_symmetric, (const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, float *scale))                    \
+  /* sums[g] = the sum of x[g * group] up to the next group or d. */                                                      \
+  X(group_sums, (const int8_t *x, int64_t d, int64_t group, int32_t *sums))                                               \
+  /* out[d] = x[d] * scale + bias[d], rounded twice; out may be x. */                                                     \
+  X(scale_add, (const float *x, float scale, const float *bias, int64_t d, float *out))                                   \
   /* out[d] in 0 .. 15 and *scale, x[d] being about *scale * (out[d] - 8): of eight grids that with the least squared \
-   * error, the scale of each being the best for its whole numbers (least squares). */  \
-  X(fit_int4, (const float *x, int64_t d, int8_t *out, float *scale))
+   * error, the scale of each being the best for its whole numbers (least squares). */   \
+  X(fit_int4, (const float *x, int64_t d, int8_t *out, float *scale))                                                     \
+  /* The range of x[d], d at least 1; infinities count in it, NaN does not. */                                            \
+  X(find_range, (const float *x, int64_t d, struct ommai_row_range *range))                                               \
+  /* out[d] = OMMAI_ROW_WEIGHT_ONE * exp((x[d] - shift) * scale), to the nearest; no argument is NaN or above 0. */       \
+  X(weigh, (const float *x, float shift, float scale, int64_t d, uint32_t *out))                                          \
+  /* shares[n] +=: the weights, at most OMMAI_ROW_WEIGHT_ONE each, and the number of all x[d] >= thresholds[n]. */        \
+  X(add_shares,                                                                                                           \
+    (const float *x, const uint32_t *weights, int64_t d, const float *thresholds, int n, struct ommai_row_share *shares)) \
+  /* out[n_out] = first + i for every low <= x[i] < high, in rising order; all of out[d] may be written to. */            \
+  X(list_between, (const float *x, float low, float high, int64_t d, int32_t first, int32_t *out, int64_t *n_out))
 
 struct ommai_row_ops {
 #define OMMAI_ROW_OP_MEMBER(name, parameters) void(*name) parameters;

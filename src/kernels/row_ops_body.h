@@ -330,6 +330,103 @@ static void fit_int4(const float *x, int64_t d, int8_t *out, float *scale) {
   *scale = best_scale;
 }
 
+static void find_range(const float *x, int64_t d, struct ommai_row_range *range) {
+  float low[LANES], high[LANES], off[LANES] = {0}; /* x - x is 0 for every number and NaN for NaN and infinity */
+  int64_t i = 0;
+  for (int lane = 0; lane < LANES; lane++) {
+    low[lane] = INFINITY;
+    high[lane] = -INFINITY;
+  }
+  for (; i + LANES <= d; i += LANES) {
+    for (int lane = 0; lane < LANES; lane++) {
+      float value = x[i + lane];
+      low[lane] = chosen(value < low[lane], value, low[lane]);
+      high[lane] = chosen(value > high[lane], value, high[lane]);
+      off[lane] += value - value;
+    }
+  }
+  for (int lane = 0; i < d; i++, lane++) {
+    low[lane] = chosen(x[i] < low[lane], x[i], low[lane]);
+    high[lane] = chosen(x[i] > high[lane], x[i], high[lane]);
+    off[lane] += x[i] - x[i];
+  }
+  *range = (struct ommai_row_range){low[0], high[0], sum_lanes(off) == 0.0f};
+  for (int lane = 1; lane < LANES; lane++) {
+    range->low = low[lane] < range->low ? low[lane] : range->low;
+    range->high = high[lane] > range->high ? high[lane] : range->high;
+  }
+}
+
+static void weigh(const float *x, float shift, float scale, int64_t d, uint32_t *out) {
+  for (int64_t i = 0; i < d; i++) {
+    out[i] = (uint32_t)(int32_t)(exp_row((x[i] - shift) * scale) * (float)OMMAI_ROW_WEIGHT_ONE + 0.5f);
+  }
+}
+
+/* Weights whose sums of a lane stay within 32 bits. */
+enum { SHARE_BLOCK = 8 * LANES };
+
+static inline void share_block(const float *x, const uint32_t *weights, float threshold, uint64_t *sums, uint32_t *counts) {
+  uint32_t block[LANES] = {0}, taken[LANES] = {0};
+  for (int i = 0; i < SHARE_BLOCK; i += LANES) {
+    for (int lane = 0; lane < LANES; lane++) {
+      uint32_t take = 0u - (uint32_t)(x[i + lane] >= threshold);
+      block[lane] += weights[i + lane] & take;
+      taken[lane] -= take;
+    }
+  }
+  for (int lane = 0; lane < LANES; lane++) sums[lane] += block[lane];
+  for (int lane = 0; lane < LANES; lane++) counts[lane] += taken[lane];
+}
+
+static void add_shares(const float *x, const uint32_t *weights, int64_t d, const float *thresholds, int n,
+                       struct ommai_row_share *shares) {
+  uint64_t sums[OMMAI_ROW_MAX_THRESHOLDS][LANES] = {{0}};
+  uint32_t counts[OMMAI_ROW_MAX_THRESHOLDS][LANES] = {{0}};
+  int64_t whole = d - d % SHARE_BLOCK;
+  for (int64_t i = 0; i < whole; i += SHARE_BLOCK) {
+    for (int t = 0; t < n; t++) share_block(x + i, weights + i, thresholds[t], sums[t], counts[t]);
+  }
+  for (int t = 0; t < n; t++) {
+    for (int64_t i = whole; i < d; i++) {
+      shares[t].weight += x[i] >= thresholds[t] ? weights[i] : 0;
+      shares[t].count += x[i] >= thresholds[t];
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+      shares[t].weight += sums[t][lane];
+      shares[t].count += counts[t][lane];
+    }
+  }
+}
+
+/* Whether any of n values, a multiple of LANES, lies between. */
+static inline bool any_between(const float *x, float low, float high, int n) {
+  uint32_t found[LANES] = {0}, any = 0;
+  for (int i = 0; i < n; i += LANES) {
+    for (int lane = 0; lane < LANES; lane++) found[lane] |= (uint32_t)(x[i + lane] >= low) & (uint32_t)(x[i + lane] < high);
+  }
+  for (int lane = 0; lane < LANES; lane++) any |= found[lane];
+  return any != 0;
+}
+
+/* Blocks of 4 * LANES, then of LANES; in those with an element, without a branch for each. */
+static void list_between(const float *x, float low, float high, int64_t d, int32_t first, int32_t *out, int64_t *n_out) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < d;) {
+    if (i % (4 * LANES) == 0 && i + 4 * LANES <= d && !any_between(x + i, low, high, 4 * LANES)) {
+      i += 4 * LANES;
+      continue;
+    }
+    int64_t end = i + LANES < d ? i + LANES : d;
+    if (end == i + LANES && !any_between(x + i, low, high, LANES)) i = end;
+    for (; i < end; i++) {
+      out[n] = first + (int32_t)i;
+      n += (x[i] >= low) & (x[i] < high);
+    }
+  }
+  *n_out = n;
+}
+
 const struct ommai_row_ops ROW_OPS_TABLE = {
 #define ROW_OP_ENTRY(name, parameters) .name = name,
     OMMAI_ROW_OPS(ROW_OP_ENTRY)

@@ -1,6 +1,7 @@
-/* Three passes over the rows, each shared by the pool:
+/* Passes over the rows, each shared by the pool:
  *   scan  (row, part): penalties and bans; is every logit finite; the largest; the likeliest tokens
- *   weigh (row, part): sums of exponentials; the part's candidates as a heap, where top-k, top-p or min-p cut the distribution
+ *   weigh (row, part): the sums that draws from all tokens and log-probabilities need
+ *   look  (row, part), narrow (row): where top-k, top-p and min-p cut the distribution (token_cut.h), some rounds
  *   draw  (row):       the token */
 #include "language/sampler.h"
 
@@ -11,75 +12,65 @@
 #include "base/arena.h"
 #include "base/checked.h"
 #include "base/team.h"
+#include "language/token_cut.h"
 
-enum { PART = 8192, BLOCK = 256, LANES = 16 };
+enum { PART = OMMAI_TOKEN_PART, BLOCK = 256, LANES = 16 };
 
-/* A candidate's weight is at least e^-20 of the largest; the others are looked at only where these do not suffice. */
-#define CANDIDATE_RANGE 20.0
+/* Below e^-21 of the largest a weight is 0. */
+#define WEIGHT_RANGE 21.0
 
 struct part {
-  bool finite;
-  float highest;         /* of the adjusted values */
-  float highest_logit;   /* of the logits themselves */
-  int32_t first_highest; /* the lowest id that has it */
-  double sum, logit_sum; /* of exp((value - the row's highest) / temperature), and of exp(logit - the row's highest logit) */
-  int64_t n_left;        /* in the heap */
-  bool holds_all;        /* the heap was made of all tokens that were not candidates */
+  struct ommai_row_range logits, values; /* the values are the adjusted logits */
+  double logit_sum;                      /* of exp(logit - the row's highest logit) */
+  uint64_t weight;                       /* of all its tokens; counted where none is cut off */
   int32_t top[OMMAI_SAMPLER_MAX_TOP];
   int n_top;
 };
 
 /* What a row needs while it is drawn. */
 struct scratch {
-  struct part *parts;  /* [n_parts] */
-  float *adjusted;     /* [vocab] */
-  int32_t *order;      /* [vocab]; each part's heap lies at the part's place */
+  struct part *parts; /* [n_parts] */
+  float *adjusted;    /* [vocab] */
+  struct ommai_token_cut cut;
   const float *values; /* the logits, or `adjusted` where anything changes them */
-  float highest, highest_logit, floor;
+  float highest, highest_logit;
+  bool draws; /* more than the greedy token is wanted */
 };
 
 struct ommai_sampler {
   const struct ommai_row_ops *ops;
   int64_t vocab_size, n_parts;
   struct scratch *scratch; /* [max_rows] */
-  int32_t **popped;        /* [n_workers][vocab] */
   struct ommai_sampler_row *rows;
 };
 
-static struct ommai_sampler *place(struct ommai_arena *arena, int64_t vocab_size, int64_t max_rows, int n_workers) {
+static struct ommai_sampler *place(struct ommai_arena *arena, int64_t vocab_size, int64_t max_rows,
+                                   const struct ommai_row_ops *ops) {
   struct ommai_sampler *sampler = ommai_arena_take(arena, 1, sizeof *sampler);
-  int64_t n_parts = ommai_div_up(vocab_size, PART);
-  size_t vocab = (size_t)vocab_size;
-  struct ommai_sampler placed = {.vocab_size = vocab_size, .n_parts = n_parts};
+  size_t vocab = (size_t)vocab_size, n_parts = (size_t)ommai_div_up(vocab_size, PART);
+  struct ommai_sampler placed = {.ops = ops, .vocab_size = vocab_size, .n_parts = (int64_t)n_parts};
   placed.scratch = ommai_arena_take(arena, (size_t)max_rows, sizeof *placed.scratch);
-  placed.popped = ommai_arena_take(arena, (size_t)n_workers, sizeof *placed.popped);
   for (int64_t row = 0; row < max_rows; row++) {
-    struct scratch one = {.parts = ommai_arena_take(arena, (size_t)n_parts, sizeof *one.parts),
-                          .adjusted = ommai_arena_take(arena, vocab, sizeof(float)),
-                          .order = ommai_arena_take(arena, vocab, sizeof(int32_t))};
+    struct scratch one = {.parts = ommai_arena_take(arena, n_parts, sizeof *one.parts),
+                          .adjusted = ommai_arena_take(arena, vocab, sizeof(float))};
+    one.cut = ommai_token_cut_place(arena, vocab_size, ops);
     if (sampler) placed.scratch[row] = one;
-  }
-  for (int worker = 0; worker < n_workers; worker++) {
-    int32_t *popped = ommai_arena_take(arena, vocab, sizeof(int32_t));
-    if (sampler) placed.popped[worker] = popped;
   }
   if (sampler) *sampler = placed;
   return sampler;
 }
 
-size_t ommai_sampler_size(int64_t vocab_size, int64_t max_rows, int n_workers) {
+size_t ommai_sampler_size(int64_t vocab_size, int64_t max_rows) {
   struct ommai_arena arena;
   ommai_arena_measure(&arena);
-  place(&arena, vocab_size, max_rows, n_workers);
+  place(&arena, vocab_size, max_rows, NULL);
   return arena.failed ? 0 : arena.used;
 }
 
-struct ommai_sampler *ommai_sampler_place(void *memory, int64_t vocab_size, int64_t max_rows, int n_workers,
-                                          const struct ommai_row_ops *ops) {
+struct ommai_sampler *ommai_sampler_place(void *memory, int64_t vocab_size, int64_t max_rows, const struct ommai_row_ops *ops) {
   struct ommai_arena arena;
-  ommai_arena_init(&arena, memory, ommai_sampler_size(vocab_size, max_rows, n_workers));
-  struct ommai_sampler *sampler = place(&arena, vocab_size, max_rows, n_workers);
-  sampler->ops = ops;
+  ommai_arena_init(&arena, memory, ommai_sampler_size(vocab_size, max_rows));
+  struct ommai_sampler *sampler = place(&arena, vocab_size, max_rows, ops);
   return sampler;
 }
 
@@ -105,31 +96,6 @@ static bool is_cut(const struct ommai_sampler_settings *settings) {
 }
 
 /* ---- scan ---- */
-
-static float highest_of(const float *values, int64_t n) {
-  float lanes[LANES], highest;
-  int64_t i = 0;
-  for (int lane = 0; lane < LANES; lane++) lanes[lane] = values[0];
-  for (; i + LANES <= n; i += LANES) {
-    for (int lane = 0; lane < LANES; lane++) lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
-  }
-  highest = lanes[0];
-  for (int lane = 1; lane < LANES; lane++) highest = lanes[lane] > highest ? lanes[lane] : highest;
-  for (; i < n; i++) highest = values[i] > highest ? values[i] : highest;
-  return highest;
-}
-
-/* x - x is 0 for every number and NaN for NaN and infinity. */
-static bool all_finite(const float *values, int64_t n) {
-  float lanes[LANES] = {0}, sum = 0;
-  int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    for (int lane = 0; lane < LANES; lane++) lanes[lane] += values[i + lane] - values[i + lane];
-  }
-  for (; i < n; i++) lanes[0] += values[i] - values[i];
-  for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
-  return sum == 0;
-}
 
 static void apply_penalties(const struct ommai_sampler_settings *settings, const struct ommai_token_counts *counts,
                             int64_t first, int64_t n, float *values) {
@@ -172,16 +138,13 @@ static void scan_task(void *context, int64_t task, int worker) {
   struct scratch *scratch = &sampler->scratch[task / sampler->n_parts];
   struct part *part = &scratch->parts[task % sampler->n_parts];
   int64_t first = task % sampler->n_parts * PART, n = ommai_min_i64(PART, sampler->vocab_size - first);
-  const float *values = scratch->values;
-  part->finite = all_finite(row->logits + first, n);
-  if (!part->finite) return;
-  part->highest = part->highest_logit = highest_of(row->logits + first, n);
-  if (values != row->logits) {
+  sampler->ops->find_range(row->logits + first, n, &part->logits);
+  part->values = part->logits;
+  if (!part->logits.finite) return;
+  if (scratch->values != row->logits) {
     adjust(row, first, n, scratch->adjusted);
-    part->highest = highest_of(values + first, n);
+    sampler->ops->find_range(scratch->adjusted + first, n, &part->values);
   }
-  part->first_highest = (int32_t)first;
-  while (values[part->first_highest] != part->highest) part->first_highest++;
   part->n_top = 0;
   for (int64_t i = first; i < first + n && row->n_top; i++) {
     keep_top(row->logits, (int32_t)i, part->top, &part->n_top, row->n_top);
@@ -192,73 +155,55 @@ static void scan_task(void *context, int64_t task, int worker) {
 static void join_scans(const struct ommai_sampler *sampler, struct ommai_sampler_row *row, struct scratch *scratch) {
   const struct part *parts = scratch->parts;
   row->finite = true;
-  for (int64_t i = 0; i < sampler->n_parts; i++) row->finite = row->finite && parts[i].finite;
+  scratch->draws = false;
+  for (int64_t i = 0; i < sampler->n_parts; i++) row->finite = row->finite && parts[i].logits.finite;
   if (!row->finite) return;
   int64_t best = 0;
-  scratch->highest_logit = parts[0].highest_logit;
+  scratch->highest_logit = parts[0].logits.high;
   for (int64_t i = 1; i < sampler->n_parts; i++) {
-    if (parts[i].highest > parts[best].highest) best = i;
-    if (parts[i].highest_logit > scratch->highest_logit) scratch->highest_logit = parts[i].highest_logit;
+    if (parts[i].values.high > parts[best].values.high) best = i;
+    if (parts[i].logits.high > scratch->highest_logit) scratch->highest_logit = parts[i].logits.high;
   }
-  row->token = parts[best].first_highest;
-  scratch->highest = parts[best].highest;
-  scratch->floor = (float)(scratch->highest - CANDIDATE_RANGE * row->settings->temperature);
+  scratch->highest = parts[best].values.high;
+  row->token = (int32_t)(best * PART);
+  while (scratch->values[row->token] != scratch->highest) row->token++;
+  scratch->draws = !is_greedy(row->settings) && scratch->highest > -INFINITY;
 }
 
 /* ---- weigh ---- */
 
-/* A max-heap of token ids by value: the largest come out one by one, without sorting the rest. */
-static bool before(const float *values, int32_t a, int32_t b) {
-  return values[a] > values[b] || (values[a] == values[b] && a < b);
-}
-
-static void sift_down(const float *values, int32_t *heap, int64_t n, int64_t at) {
-  for (;;) {
-    int64_t best = at, left = 2 * at + 1;
-    if (left < n && before(values, heap[left], heap[best])) best = left;
-    if (left + 1 < n && before(values, heap[left + 1], heap[best])) best = left + 1;
-    if (best == at) return;
-    int32_t moved = heap[at];
-    heap[at] = heap[best];
-    heap[best] = moved;
-    at = best;
-  }
-}
-
-/* The part's tokens at or above the row's floor, or those below it, as a heap. */
-static void make_heap(const struct ommai_sampler *sampler, struct scratch *scratch, int64_t index, bool below) {
-  int64_t first = index * PART, end = ommai_min_i64(first + PART, sampler->vocab_size), n = 0;
-  int32_t *heap = scratch->order + first;
-  for (int64_t i = first; i < end; i++) {
-    heap[n] = (int32_t)i;
-    n += (scratch->values[i] < scratch->floor) == below;
-  }
-  for (int64_t i = n / 2 - 1; i >= 0; i--) sift_down(scratch->values, heap, n, i);
-  scratch->parts[index].n_left = n;
-  scratch->parts[index].holds_all = below;
-}
-
-/* exp((x - shift) * scale) of up to BLOCK values into `out`; returns their sum. */
-static double sum_block(const struct ommai_sampler *sampler, const float *x, float shift, float scale, int64_t n, float *out) {
-  float lanes[LANES] = {0};
-  double sum = 0;
-  int64_t i = 0;
-  sampler->ops->exp_scaled(x, shift, scale, n, out, OMMA_F32);
-  for (; i + LANES <= n; i += LANES) {
-    for (int lane = 0; lane < LANES; lane++) lanes[lane] += out[i + lane];
-  }
-  for (; i < n; i++) sum += out[i];
-  for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
-  return sum;
-}
-
-static double sum_part(const struct ommai_sampler *sampler, const float *x, float shift, float scale, int64_t n) {
+/* The sum of exp(x - shift). */
+static double sum_exponentials(const struct ommai_sampler *sampler, const float *x, float shift, int64_t n) {
   float block[BLOCK];
   double sum = 0;
-  for (int64_t i = 0; i < n; i += BLOCK) {
-    sum += sum_block(sampler, x + i, shift, scale, ommai_min_i64(BLOCK, n - i), block);
+  for (int64_t first = 0; first < n; first += BLOCK) {
+    int64_t count = ommai_min_i64(BLOCK, n - first), i = 0;
+    float lanes[LANES] = {0};
+    sampler->ops->exp_scaled(x + first, shift, 1, count, block, OMMA_F32);
+    for (; i + LANES <= count; i += LANES) {
+      for (int lane = 0; lane < LANES; lane++) lanes[lane] += block[i + lane];
+    }
+    for (; i < count; i++) sum += block[i];
+    for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
   }
   return sum;
+}
+
+static float scale_of(const struct ommai_sampler_row *row) {
+  return fmaxf((float)(1 / row->settings->temperature), FLT_MIN); /* never 0, which makes a NaN of infinity */
+}
+
+static uint64_t sum_weights(const struct ommai_sampler *sampler, const struct scratch *scratch, float scale,
+                            const float *values, int64_t n) {
+  static const float all = -INFINITY;
+  uint32_t block[BLOCK];
+  struct ommai_row_share share = {0};
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    int64_t count = ommai_min_i64(BLOCK, n - i);
+    sampler->ops->weigh(values + i, scratch->highest, scale, count, block);
+    sampler->ops->add_shares(values + i, block, count, &all, 1, &share);
+  }
+  return share.weight;
 }
 
 static void weigh_task(void *context, int64_t task, int worker) {
@@ -267,125 +212,93 @@ static void weigh_task(void *context, int64_t task, int worker) {
   const struct ommai_sampler_row *row = &sampler->rows[task / sampler->n_parts];
   struct scratch *scratch = &sampler->scratch[task / sampler->n_parts];
   int64_t index = task % sampler->n_parts, first = index * PART, n = ommai_min_i64(PART, sampler->vocab_size - first);
-  if (!row->finite) return;
-  if (row->wants_logprob) {
-    scratch->parts[index].logit_sum = sum_part(sampler, row->logits + first, scratch->highest_logit, 1, n);
+  if (row->finite && row->wants_logprob) {
+    scratch->parts[index].logit_sum = sum_exponentials(sampler, row->logits + first, scratch->highest_logit, n);
   }
-  if (is_greedy(row->settings)) return;
-  float scale = (float)(1 / row->settings->temperature);
-  scratch->parts[index].sum = sum_part(sampler, scratch->values + first, scratch->highest, scale, n);
-  if (is_cut(row->settings)) make_heap(sampler, scratch, index, false);
+  if (scratch->draws && !is_cut(row->settings)) {
+    scratch->parts[index].weight = sum_weights(sampler, scratch, scale_of(row), scratch->values + first, n);
+  }
+}
+
+/* ---- cut ---- */
+
+/* The smallest float that is not below `value`; finite. */
+static float float_from(double value) {
+  float nearest = (float)fmin(fmax(value, -FLT_MAX), FLT_MAX);
+  return (double)nearest < value ? nextafterf(nearest, INFINITY) : nearest;
+}
+
+/* The values that have any weight, and of those min-p's. */
+static void begin_cut(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, struct scratch *scratch) {
+  const struct ommai_sampler_settings *settings = row->settings;
+  float lowest = scratch->parts[0].values.low;
+  for (int64_t i = 1; i < sampler->n_parts; i++) lowest = fminf(lowest, scratch->parts[i].values.low);
+  double floor = fmax(lowest, scratch->highest - WEIGHT_RANGE * settings->temperature);
+  if (settings->min_p > 0) floor = fmax(floor, scratch->highest + settings->temperature * log(settings->min_p));
+  const struct ommai_token_cut_settings cut = {.highest = scratch->highest,
+                                               .floor = float_from(floor),
+                                               .scale = scale_of(row),
+                                               .top_k = settings->top_k,
+                                               .top_p = settings->top_p};
+  ommai_token_cut_begin(&scratch->cut, scratch->values, &cut);
+}
+
+static void look_task(void *context, int64_t task, int worker) {
+  (void)worker;
+  struct ommai_sampler *sampler = context;
+  struct ommai_token_cut *cut = &sampler->scratch[task / sampler->n_parts].cut;
+  if (cut->open) ommai_token_cut_look(cut, task % sampler->n_parts);
+}
+
+static void narrow_task(void *context, int64_t task, int worker) {
+  (void)worker;
+  struct ommai_sampler *sampler = context;
+  struct ommai_token_cut *cut = &sampler->scratch[task].cut;
+  if (cut->open) ommai_token_cut_narrow(cut);
+}
+
+/* Cuts off what the settings of the rows do not leave. */
+static void cut_rows(struct ommai_sampler *sampler, int64_t n_rows, const struct omma_team *team) {
+  bool open = false;
+  for (int64_t i = 0; i < n_rows; i++) {
+    struct scratch *scratch = &sampler->scratch[i];
+    scratch->cut.open = false;
+    if (scratch->draws && is_cut(sampler->rows[i].settings)) begin_cut(sampler, &sampler->rows[i], scratch);
+    open = open || scratch->cut.open;
+  }
+  while (open) {
+    ommai_team_run(team, n_rows * sampler->n_parts, look_task, sampler);
+    ommai_team_run(team, n_rows, narrow_task, sampler);
+    open = false;
+    for (int64_t i = 0; i < n_rows; i++) open = open || sampler->scratch[i].cut.open;
+  }
 }
 
 /* ---- draw ---- */
 
-/* The first token at which the sum of weights, in the order of ids, passes `random` of the whole. */
-static int32_t draw_from_all(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row,
-                             const struct scratch *scratch, double random) {
-  float block[BLOCK], scale = (float)(1 / row->settings->temperature);
-  double total = 0, sum = 0;
-  int64_t index = 0;
-  for (int64_t i = 0; i < sampler->n_parts; i++) total += scratch->parts[i].sum;
-  double target = random * total;
-  while (index + 1 < sampler->n_parts && sum + scratch->parts[index].sum <= target) sum += scratch->parts[index++].sum;
-  int64_t end = ommai_min_i64((index + 1) * PART, sampler->vocab_size);
-  for (int64_t first = index * PART; first < end; first += BLOCK) {
-    int64_t n = ommai_min_i64(BLOCK, end - first);
-    double weight = sum_block(sampler, scratch->values + first, scratch->highest, scale, n, block);
-    if (sum + weight <= target) {
-      sum += weight;
-      continue;
-    }
+static uint64_t weight_of(const struct scratch *scratch, bool cut, int64_t part) {
+  return cut ? scratch->cut.parts[part].weight : scratch->parts[part].weight;
+}
+
+/* The first token, in rising order of ids, at which the weights that are left pass `random` of their sum. */
+static int32_t draw(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, const struct scratch *scratch,
+                    double random) {
+  bool cut = is_cut(row->settings);
+  uint32_t block[BLOCK];
+  uint64_t total = 0, sum = 0;
+  for (int64_t i = 0; i < sampler->n_parts; i++) total += weight_of(scratch, cut, i);
+  uint64_t target = (uint64_t)(random * (double)total); /* below total, which is below 2^53 */
+  int64_t part = 0;
+  while (sum + weight_of(scratch, cut, part) <= target) sum += weight_of(scratch, cut, part++);
+  for (int64_t first = part * PART;; first += BLOCK) {
+    int64_t n = ommai_min_i64(BLOCK, sampler->vocab_size - first);
+    sampler->ops->weigh(scratch->values + first, scratch->highest, scale_of(row), n, block);
     for (int64_t i = 0; i < n; i++) {
-      sum += block[i];
-      if (sum > target && scratch->values[first + i] > -INFINITY) return (int32_t)(first + i);
+      int32_t token = (int32_t)(first + i);
+      sum += !cut || ommai_token_cut_leaves(&scratch->cut, token) ? block[i] : 0;
+      if (sum > target) return token;
     }
   }
-  return row->token; /* rounding at the very end: the likeliest */
-}
-
-/* The part with the largest token that is left, or -1. */
-static int64_t best_part(const struct ommai_sampler *sampler, const struct scratch *scratch) {
-  int64_t best = -1;
-  for (int64_t i = 0; i < sampler->n_parts; i++) {
-    if (scratch->parts[i].n_left == 0) continue;
-    if (best < 0 || before(scratch->values, scratch->order[i * PART], scratch->order[best * PART])) best = i;
-  }
-  return best;
-}
-
-/* The next token in falling order; -1 when there is none that may be chosen. */
-static int32_t pop(const struct ommai_sampler *sampler, struct scratch *scratch) {
-  int64_t best = best_part(sampler, scratch);
-  if (best < 0) {
-    if (scratch->parts[0].holds_all) return -1;
-    for (int64_t i = 0; i < sampler->n_parts; i++) make_heap(sampler, scratch, i, true);
-    best = best_part(sampler, scratch);
-    if (best < 0) return -1;
-  }
-  int32_t *heap = scratch->order + best * PART, token = heap[0];
-  if (scratch->values[token] == -INFINITY) return -1;
-  heap[0] = heap[--scratch->parts[best].n_left];
-  sift_down(scratch->values, heap, scratch->parts[best].n_left, 0);
-  return token;
-}
-
-static double weight_of(const struct ommai_sampler_row *row, const struct scratch *scratch, int32_t token) {
-  return exp(((double)scratch->values[token] - scratch->highest) / row->settings->temperature);
-}
-
-/* Takes the tokens that min-p and top-k leave into popped; returns how many. *mass: what they weigh together. */
-static int64_t pop_ranked(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, struct scratch *scratch,
-                          int32_t *popped, double *mass) {
-  int64_t top_k = row->settings->top_k, most = top_k > 0 ? ommai_min_i64(top_k, sampler->vocab_size) : sampler->vocab_size,
-          n = 0;
-  *mass = 0;
-  for (int32_t token; n < most && (token = pop(sampler, scratch)) >= 0; n++) {
-    double weight = weight_of(row, scratch, token);
-    if (weight < row->settings->min_p) break;
-    popped[n] = token;
-    *mass += weight;
-  }
-  return n;
-}
-
-/* Takes tokens into popped until they weigh their share of all; returns how many. *mass likewise. */
-static int64_t pop_share(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, struct scratch *scratch,
-                         int32_t *popped, double *mass) {
-  double total = 0;
-  int64_t n = 0;
-  for (int64_t i = 0; i < sampler->n_parts; i++) total += scratch->parts[i].sum;
-  *mass = 0;
-  for (int32_t token; (n == 0 || *mass < row->settings->top_p * total) && (token = pop(sampler, scratch)) >= 0; n++) {
-    popped[n] = token;
-    *mass += weight_of(row, scratch, token);
-  }
-  return n;
-}
-
-/* Of n tokens in falling order, those before which there is less than top-p's share of *mass, which becomes theirs. */
-static int64_t cut_share(const struct ommai_sampler_row *row, const struct scratch *scratch, const int32_t *popped, int64_t n,
-                         double *mass) {
-  double share = row->settings->top_p * *mass, kept = 0;
-  int64_t count = 0;
-  while (count < n && (count == 0 || kept < share)) kept += weight_of(row, scratch, popped[count++]);
-  *mass = kept;
-  return count;
-}
-
-/* Draws from the tokens that min-p, top-k and top-p leave, in falling order of probability. */
-static int32_t draw_from_best(const struct ommai_sampler *sampler, const struct ommai_sampler_row *row, struct scratch *scratch,
-                              double random, int32_t *popped) {
-  const struct ommai_sampler_settings *settings = row->settings;
-  bool ranked = settings->top_k > 0 || settings->min_p > 0;
-  double mass, sum = 0;
-  int64_t n = ranked ? pop_ranked(sampler, row, scratch, popped, &mass) : pop_share(sampler, row, scratch, popped, &mass);
-  if (ranked && settings->top_p < 1) n = cut_share(row, scratch, popped, n, &mass);
-  for (int64_t i = 0; i < n; i++) {
-    sum += weight_of(row, scratch, popped[i]);
-    if (sum > random * mass) return popped[i];
-  }
-  return row->token;
 }
 
 static void set_logprobs(const struct ommai_sampler *sampler, struct ommai_sampler_row *row, const struct scratch *scratch) {
@@ -404,15 +317,12 @@ static void set_logprobs(const struct ommai_sampler *sampler, struct ommai_sampl
 }
 
 static void draw_task(void *context, int64_t task, int worker) {
+  (void)worker;
   struct ommai_sampler *sampler = context;
   struct ommai_sampler_row *row = &sampler->rows[task];
   struct scratch *scratch = &sampler->scratch[task];
   if (!row->finite) return;
-  if (!is_greedy(row->settings)) {
-    double random = uniform(row->settings->seed, row->step);
-    row->token = is_cut(row->settings) ? draw_from_best(sampler, row, scratch, random, sampler->popped[worker])
-                                       : draw_from_all(sampler, row, scratch, random);
-  }
+  if (scratch->draws) row->token = draw(sampler, row, scratch, uniform(row->settings->seed, row->step));
   if (row->wants_logprob) set_logprobs(sampler, row, scratch);
 }
 
@@ -429,5 +339,6 @@ void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_sampler_row *
   for (int64_t i = 0; i < n_rows; i++) join_scans(sampler, &rows[i], &sampler->scratch[i]);
   if (!more) return;
   ommai_team_run(team, n_rows * sampler->n_parts, weigh_task, sampler);
+  cut_rows(sampler, n_rows, team);
   ommai_team_run(team, n_rows, draw_task, sampler);
 }

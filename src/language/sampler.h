@@ -4,7 +4,9 @@
  * Order of steps and meaning of the settings as in vLLM 0.32 (v1/sample): log-probabilities are the model's own (before everything
  * else); then bans; repetition, frequency and presence penalties; temperature; min-p, against the likeliest token; top-k; top-p,
  * a share of what these two leave. Ties go to the lower id, and top-k leaves k tokens at most (as vLLM's GPU kernels do; its
- * plain form keeps all that equal the k-th). A temperature below 1e-5 is greedy, as there; one below 0.01, which vLLM raises to that, is
+ * plain form keeps all that equal the k-th). A draw takes the first token in rising order of ids at which the sum of the weights that are left
+ * passes a random share of them all. Weights are counted in 2^-28ths of the likeliest token's, so that their sums are exact; what is less
+ * than 2^-29 as likely as that is never drawn. A temperature below 1e-5 is greedy, as there; one below 0.01, which vLLM raises to that, is
  * taken as it is. The vocabulary is cut into parts of a fixed length that a thread pool shares, so that a row's result depends neither on
  * the threads nor on the other rows. */
 #ifndef OMMAI_LANGUAGE_SAMPLER_H
@@ -64,11 +66,10 @@ struct ommai_sampler_row {
 struct ommai_sampler;
 
 /* Bytes for a sampler of at most max_rows rows; 0 when they overflow. */
-size_t ommai_sampler_size(int64_t vocab_size, int64_t max_rows, int n_workers);
+size_t ommai_sampler_size(int64_t vocab_size, int64_t max_rows);
 
 /* Places a sampler into `memory` (64-aligned, of that size), which is its only memory. */
-struct ommai_sampler *ommai_sampler_place(void *memory, int64_t vocab_size, int64_t max_rows, int n_workers,
-                                          const struct ommai_row_ops *ops);
+struct ommai_sampler *ommai_sampler_place(void *memory, int64_t vocab_size, int64_t max_rows, const struct ommai_row_ops *ops);
 
 /* Draws a token of each row; n_rows at most max_rows. Allocates nothing. One call at a time. */
 void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_sampler_row *rows, int64_t n_rows,

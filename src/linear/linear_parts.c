@@ -12,11 +12,17 @@ struct ommai_linear_parts {
   struct ommai_linear_op **ops; /* [count] */
 };
 
+static int64_t part_panels(enum ommai_weight_format format) {
+  bool is_integer = format == OMMAI_FORMAT_INT8 || format == OMMAI_FORMAT_INT4;
+  return is_integer ? 2 * OMMAI_LINEAR_PART_PANELS : OMMAI_LINEAR_PART_PANELS;
+}
+
 /* Part `index` of a form over all outputs. */
-static struct ommai_linear_form part_form(const struct ommai_linear_form *form, int64_t n_panels, int64_t index) {
+static struct ommai_linear_form part_form(const struct ommai_linear_form *form, enum ommai_weight_format format,
+                                          int64_t n_panels, int64_t index) {
   struct ommai_linear_form part = *form;
-  part.first_panel = index * OMMAI_LINEAR_PART_PANELS;
-  part.n_panels = ommai_min_i64(OMMAI_LINEAR_PART_PANELS, n_panels - part.first_panel);
+  part.first_panel = index * part_panels(format);
+  part.n_panels = ommai_min_i64(part_panels(format), n_panels - part.first_panel);
   return part;
 }
 
@@ -30,14 +36,14 @@ enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, c
   parts->allocator = engine->allocator;
   parts->x_bytes = (size_t)form->x_stride * (ommai_linear_compute(linear) == OMMA_BF16 ? 2 : 4);
   parts->y_bytes = (size_t)form->y_stride * (form->y_type == OMMA_BF16 ? 2 : 4);
-  parts->count = ommai_div_up(n_panels, OMMAI_LINEAR_PART_PANELS);
+  parts->count = ommai_div_up(n_panels, part_panels(linear->spec.format));
   parts->ops = ommai_allocate(&engine->allocator, (size_t)parts->count, sizeof *parts->ops);
   if (!parts->ops) {
     status = ommai_fail_memory(error, "linear layer's parts", (size_t)parts->count * sizeof *parts->ops);
     goto fail;
   }
   for (int64_t i = 0; i < parts->count; i++) {
-    const struct ommai_linear_form part = part_form(form, n_panels, i);
+    const struct ommai_linear_form part = part_form(form, linear->spec.format, n_panels, i);
     OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &part, &parts->ops[i], error), fail);
   }
   *out = parts;
@@ -49,11 +55,11 @@ fail:
 
 enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                                 const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error) {
-  int64_t n_panels = ommai_div_up(spec->n_out, OMMAI_PANEL_COLUMNS), last = (n_panels - 1) / OMMAI_LINEAR_PART_PANELS;
+  int64_t n_panels = ommai_div_up(spec->n_out, OMMAI_PANEL_COLUMNS), last = (n_panels - 1) / part_panels(spec->format);
   *bytes = 0;
   /* All parts but the last are alike. */
   for (int64_t i = 0; i <= last; i += ommai_max_i64(last, 1)) {
-    const struct ommai_linear_form part = part_form(form, n_panels, i);
+    const struct ommai_linear_form part = part_form(form, spec->format, n_panels, i);
     size_t of_part;
     OMMAI_TRY(ommai_linear_scratch_for(engine, spec, &part, &of_part, error));
     if (of_part > *bytes) *bytes = of_part;

@@ -91,6 +91,7 @@ static enum omma_status create(const json_t *config, const char *where, const ch
   self->allocator = *allocator;
   self->otherwise = -1;
   OMMAI_TRY_GOTO(ommai_name_list_create(allocator, &self->targets, error), failed);
+  OMMAI_TRY_GOTO(ommai_name_list_create(allocator, &self->skipped, error), failed);
   OMMAI_TRY_GOTO(parse_method(config, where, otherwise, self, error), failed);
   *out = self;
   return OMMA_OK;
@@ -103,6 +104,7 @@ void ommai_quantization_destroy(struct ommai_quantization *quantization) {
   if (!quantization) return;
   struct omma_allocator allocator = quantization->allocator;
   ommai_name_list_destroy(quantization->targets);
+  ommai_name_list_destroy(quantization->skipped);
   ommai_release(&allocator, quantization, 1, sizeof *quantization);
 }
 
@@ -172,20 +174,53 @@ static int name_variants(const char *layer, char names[MAX_VARIANTS][VARIANT_SIZ
   return MAX_VARIANTS;
 }
 
+/* The value of the layer in a list, by any of its names; -1 for none. */
+static enum omma_status look_up(struct ommai_name_list *list, const char *layer, int *value, struct omma_error *error) {
+  char names[MAX_VARIANTS][VARIANT_SIZE];
+  int n_names = name_variants(layer, names);
+  *value = -1;
+  for (int i = 0; i < n_names && *value < 0; i++) *value = ommai_name_list_find(list, names[i]);
+  for (int i = 0; i < n_names && *value < 0; i++) OMMAI_TRY(ommai_name_list_match(list, names[i], value, error));
+  return OMMA_OK;
+}
+
+/* The scheme of a layer that is quantised; -1 for none. */
+static enum omma_status find_scheme(struct ommai_quantization *self, const char *layer, int *scheme, struct omma_error *error) {
+  *scheme = -1;
+  /* A single scheme for all is theirs whatever their names. */
+  if (self->n_schemes > 1 || self->otherwise < 0) OMMAI_TRY(look_up(self->targets, layer, scheme, error));
+  if (*scheme < 0) *scheme = self->otherwise;
+  return OMMA_OK;
+}
+
 enum omma_status ommai_quantization_storage(void *context, const char *layer, struct ommai_storage *storage,
                                             struct omma_error *error) {
   struct ommai_quantization *self = context;
-  char names[MAX_VARIANTS][VARIANT_SIZE];
-  int n_names = name_variants(layer, names), scheme = -1;
-  if (self->n_schemes == 1 && self->otherwise == 0) n_names = 0; /* whatever its name */
-  for (int i = 0; i < n_names && scheme < 0; i++) scheme = ommai_name_list_find(self->targets, names[i]);
-  for (int i = 0; i < n_names && scheme < 0; i++) OMMAI_TRY(ommai_name_list_match(self->targets, names[i], &scheme, error));
-  if (scheme < 0) scheme = self->otherwise;
+  int scheme;
+  OMMAI_TRY(find_scheme(self, layer, &scheme, error));
   if (scheme < 0) {
     return ommai_fail(error, OMMA_ERROR_FORMAT,
                       "layer \"%.200s\" is stored quantised, but no target of quantization_config names it", layer);
   }
   *storage = self->schemes[scheme];
+  return OMMA_OK;
+}
+
+enum omma_status ommai_quantization_expect(struct ommai_quantization *quantization, const char *layer, int64_t n_in,
+                                           bool *is_stored, struct ommai_stored_matrix *out, struct omma_error *error) {
+  int skipped, scheme;
+  *out = (struct ommai_stored_matrix){0};
+  OMMAI_TRY(look_up(quantization->skipped, layer, &skipped, error));
+  OMMAI_TRY(find_scheme(quantization, layer, &scheme, error));
+  *is_stored = skipped < 0 && scheme >= 0;
+  if (!*is_stored || quantization->may_be_mixed) return OMMA_OK;
+  const struct ommai_storage *storage = &quantization->schemes[scheme];
+  int64_t group = storage->group && storage->group < n_in ? storage->group : n_in;
+  if (storage->form == OMMAI_STORAGE_FLOAT8 || n_in % group) return OMMA_OK;
+  out->bits = storage->bits;
+  out->group = group;
+  out->has_minimums = storage->has_zeros;
+  out->zero = storage->bits == 4 && !storage->has_zeros ? 8 : 0;
   return OMMA_OK;
 }
 

@@ -27,6 +27,11 @@ const char *ommai_quantization_description(const struct ommai_quantization *quan
 enum omma_status ommai_quantization_storage(void *context, const char *layer, struct ommai_storage *storage,
                                             struct omma_error *error);
 
+/* Whether a layer of the language model with n_in inputs will be stored quantised, as far as the configuration tells, and what its integers are
+ * then: bits 0 for none; without functions. Not for the output layer and routers, which tools leave alone. Errors: LIMIT, MEMORY. */
+enum omma_status ommai_quantization_expect(struct ommai_quantization *quantization, const char *layer, int64_t n_in,
+                                           bool *is_stored, struct ommai_stored_matrix *out, struct omma_error *error);
+
 /* Opens the checkpoint of the directory with its quantised layers as tensors of values; `quantization` may be NULL. Errors: as
  * ommai_checkpoint_open and ommai_checkpoint_read_quantised. */
 enum omma_status ommai_quantization_open_checkpoint(struct ommai_quantization *quantization, const char *directory,

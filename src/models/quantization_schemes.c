@@ -49,6 +49,11 @@ static enum omma_status parse_block(const json_t *object, const char *where, con
   return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": expected two sizes", where, key);
 }
 
+static enum omma_status fail_strings(const char *where, const char *key, const json_t *found, struct omma_error *error) {
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: %s: expected strings, found %s", where, key,
+                          ommai_json_kind(found));
+}
+
 static enum omma_status use_for_all(struct ommai_quantization *out, const char *where, const struct ommai_storage *storage,
                                     struct omma_error *error) {
   return ommai_quantization_add(out, where, storage, &out->otherwise, error);
@@ -113,13 +118,30 @@ static enum omma_status parse_weights(const json_t *weights, const char *where, 
   return parse_strategy(weights, where, is_float, storage, error);
 }
 
+/* Layers that are left as they are: their names, expressions, or parts of names. */
+static enum omma_status parse_skipped(const json_t *config, const char *where, const char *key, bool parts,
+                                      struct ommai_quantization *out, struct omma_error *error) {
+  char pattern[OMMAI_NAME_LIST_MAX_PATTERN + 16];
+  json_t *list;
+  const json_t *entry;
+  size_t i;
+  OMMAI_TRY(ommai_json_array(config, where, key, false, &list, error));
+  json_array_foreach(list, i, entry) {
+    const char *text = json_string_value(entry);
+    if (!text) return fail_strings(where, key, entry, error);
+    bool is_expression = strncmp(text, "re:", 3) == 0;
+    if (is_expression) text += 3;
+    snprintf(pattern, sizeof pattern, "%s%s%s", parts ? ".*\\Q" : "", text, parts ? "\\E" : "");
+    OMMAI_TRY(ommai_name_list_add(out->skipped, where, parts ? pattern : text, parts || is_expression, 0, error));
+  }
+  return OMMA_OK;
+}
+
 /* "Linear" is a class, every layer that can be quantised here. */
 static enum omma_status add_target(struct ommai_quantization *out, const char *where, const json_t *target, int scheme,
                                    struct omma_error *error) {
   const char *text = json_string_value(target);
-  if (!text)
-    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "targets", "%s: targets: expected strings, found %s", where,
-                            ommai_json_kind(target));
+  if (!text) return fail_strings(where, "targets", target, error);
   if (strcmp(text, "Linear") == 0) {
     if (out->otherwise < 0) out->otherwise = scheme;
     return OMMA_OK;
@@ -170,6 +192,7 @@ enum omma_status ommai_quantization_parse_compressed_tensors(const json_t *confi
   json_t *groups, *group;
   OMMAI_TRY(ommai_config_expect_string(config, where, "quantization_status", "compressed", error));
   OMMAI_TRY(refuse_transforms(config, where, error));
+  OMMAI_TRY(parse_skipped(config, where, "ignore", false, out, error));
   OMMAI_TRY(ommai_json_string(config, where, "format", true, &format, error));
   OMMAI_TRY(ommai_json_object(config, where, "config_groups", true, &groups, error));
   json_object_foreach(groups, name, group) {
@@ -205,6 +228,7 @@ enum omma_status ommai_quantization_parse_awq(const json_t *config, const char *
   OMMAI_TRY(ommai_json_string(config, where, "version", false, &version, error));
   if (strcmp(version, "gemm") != 0 && strcmp(version, "GEMM") != 0)
     return fail_value(where, "version", "\"gemm\"", version, error);
+  OMMAI_TRY(parse_skipped(config, where, "modules_to_not_convert", true, out, error));
   if (storage.bits == 4) return use_for_all(out, where, &storage, error);
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "bits", "%s: awq of %d bits is not supported; 4 are", where,
                           storage.bits);
@@ -229,8 +253,11 @@ static enum omma_status parse_dynamic(const json_t *config, const char *where, s
   json_object_foreach(rules, pattern, rule) {
     struct ommai_storage storage = out->schemes[out->otherwise];
     int scheme;
-    if (strncmp(pattern, "-:", 2) == 0) continue;
     snprintf(rule_where, sizeof rule_where, "%s: dynamic: %.60s", where, pattern);
+    if (strncmp(pattern, "-:", 2) == 0) {
+      OMMAI_TRY(ommai_name_list_add(out->skipped, rule_where, pattern + 2, true, 0, error));
+      continue;
+    }
     OMMAI_TRY(parse_gptq_sizes(rule, rule_where, &storage, error));
     OMMAI_TRY(ommai_quantization_add(out, where, &storage, &scheme, error));
     const char *expression = strncmp(pattern, "+:", 2) == 0 ? pattern + 2 : pattern;
@@ -241,11 +268,15 @@ static enum omma_status parse_dynamic(const json_t *config, const char *where, s
 
 enum omma_status ommai_quantization_parse_gptq(const json_t *config, const char *where, struct ommai_quantization *out,
                                                struct omma_error *error) {
-  struct ommai_storage storage = {.form = OMMAI_STORAGE_GPTQ, .has_zeros = true};
+  struct ommai_storage storage = {.form = OMMAI_STORAGE_GPTQ};
   const char *version = "gptq";
+  bool symmetric = true;
   OMMAI_TRY(parse_gptq_sizes(config, where, &storage, error));
   OMMAI_TRY(ommai_config_expect_string(config, where, "pack_dtype", "int32", error));
   OMMAI_TRY(ommai_config_refuse_true(config, where, "is_marlin_format", error));
+  OMMAI_TRY(ommai_json_boolean(config, where, "sym", false, &symmetric, error));
+  OMMAI_TRY(ommai_json_boolean(config, where, "desc_act", false, &out->may_be_mixed, error));
+  storage.has_zeros = !symmetric; /* of the values; zeros are there either way */
   OMMAI_TRY(ommai_json_string(config, where, "format", false, &version, error));
   OMMAI_TRY(ommai_json_string(config, where, "checkpoint_format", false, &version, error));
   storage.zeros_less_one = strcmp(version, "gptq") == 0;

@@ -12,6 +12,8 @@ struct ommai_quantization {
   struct ommai_storage schemes[OMMAI_QUANTIZATION_MAX_SCHEMES];
   int n_schemes;
   int otherwise;                   /* the scheme of layers that no target names; -1: there are none */
+  bool may_be_mixed;               /* groups may not be runs of inputs */
+  struct ommai_name_list *skipped; /* layers that are left as they are */
   struct ommai_name_list *targets; /* the values are schemes */
   char description[160];
 };

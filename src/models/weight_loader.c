@@ -86,6 +86,10 @@ static bool is_text_matrix(enum ommai_weight_role role) {
   return role >= OMMAI_ROLE_TEXT_QKV && role != OMMAI_ROLE_LATENT && role != OMMAI_ROLE_ROUTER;
 }
 
+static bool keeps_stored(const struct ommai_weight_loader *loader, enum ommai_weight_role role) {
+  return loader->policy.keeps_stored && is_text_matrix(role);
+}
+
 /* A layer whose sources are all stored quantised: with their integers as they are, or, where these are of several kinds, in 8 bits with a
  * scale for so few inputs that next to nothing is lost. */
 static void choose_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
@@ -99,10 +103,21 @@ static void choose_stored(const struct ommai_linear_source *sources, int n_sourc
   spec->inputs = OMMAI_INPUTS_SYMMETRIC;
 }
 
+/* The same where there is no checkpoint, only what the configuration says of the layer of that name. Values are no bf16 then. */
+static enum omma_status choose_expected(const struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
+                                        struct ommai_linear_spec *spec, struct omma_error *error) {
+  struct ommai_stored_matrix matrix;
+  bool is_stored;
+  const struct ommai_linear_source source = {.n_out = spec->n_out, .stored = &matrix};
+  OMMAI_TRY(ommai_quantization_expect(loader->quantization, name, spec->n_in, &is_stored, &matrix, error));
+  if (is_stored && spec->compute == OMMA_F32 && spec->format == OMMAI_FORMAT_BF16) spec->format = OMMAI_FORMAT_F32;
+  if (is_stored && keeps_stored(loader, role)) choose_stored(&source, 1, spec);
+  return OMMA_OK;
+}
+
 static struct ommai_linear_spec choose_spec(const struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                             const struct ommai_linear_source *sources, int n_sources, int64_t n_in) {
   const struct ommai_weight_kind kind = loader->policy.kinds[role];
-  const bool keeps = loader->policy.keeps_stored && is_text_matrix(role);
   struct ommai_linear_spec spec = {
       .n_in = n_in, .format = kind.format, .compute = kind.compute, .group = kind.group, .inputs = kind.inputs};
   bool all_stored = true;
@@ -114,7 +129,7 @@ static struct ommai_linear_spec choose_spec(const struct ommai_weight_loader *lo
       spec.format = OMMAI_FORMAT_F32;
     }
   }
-  if (keeps && all_stored) choose_stored(sources, n_sources, &spec);
+  if (all_stored && keeps_stored(loader, role)) choose_stored(sources, n_sources, &spec);
   return spec;
 }
 
@@ -129,7 +144,10 @@ static int64_t weight_bytes(const struct ommai_linear_spec *spec) {
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    struct ommai_linear **out, struct omma_error *error) {
-  const struct ommai_linear_spec spec = loader->kept = choose_spec(loader, role, sources, n_sources, n_in);
+  struct ommai_linear_spec spec = choose_spec(loader, role, sources, n_sources, n_in);
+  const bool expects = loader->quantization && !loader->checkpoint && is_text_matrix(role) && role != OMMAI_ROLE_LM_HEAD;
+  if (expects) OMMAI_TRY(choose_expected(loader, role, name, &spec, error));
+  loader->kept = loader->kept_by_role[role] = spec;
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, &spec);
   loader->role_bytes[role] += weight_bytes(&spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;

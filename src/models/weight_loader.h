@@ -9,6 +9,7 @@
 
 #include <omma/omma.h>
 
+#include "models/quantization.h"
 #include "models/weight_policy.h"
 #include "weights/checkpoint.h"
 
@@ -27,6 +28,8 @@ struct ommai_weight_loader {
   enum omma_dtype stored_type; /* of tensors that no checkpoint is there to show */
   ommai_tensor_visitor visit;  /* DESCRIBE; may be NULL */
   void *visit_context;
+  struct ommai_quantization *quantization; /* DESCRIBE without a checkpoint: tells which layers will be integers; may be NULL */
+  struct ommai_linear_spec kept_by_role[OMMAI_WEIGHT_ROLES]; /* as `kept`, of each role */
   struct ommai_linear_spec kept; /* of the last layer that was packed or described; has_bias only where it was packed */
   int64_t n_parameters;
   int64_t bytes;                          /* in memory */

@@ -1,5 +1,6 @@
-/* Images are loaded in three rounds over the parts: files and headers; what the headers promise is planned as a whole and refused or given
- * its memory; then pixels. So nothing is decoded for a request that could not be answered. */
+/* Images are loaded in four rounds over the parts: files and headers; images that are known by their files' bytes; what the headers of the
+ * others promise is planned as a whole and refused or given its memory; then pixels. So nothing is decoded for a request that could not be
+ * answered. */
 #include "server/chat_media.h"
 
 #include <inttypes.h>
@@ -88,6 +89,13 @@ static bool read_files(struct loading *loading, struct ommai_media_part *media, 
          count_file(loading, &media->files[0], error);
 }
 
+/* An image that was resized before needs neither pixels nor memory for them. Frames of a video are resized together and not kept. */
+static bool recall(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
+                   struct ommai_api_error *error) {
+  return media->is_video ||
+         ommai_media_recall(loading->server, &media->files[0], &part->image_options, &media->images[0], error);
+}
+
 /* Adds what the headers promise: memory, and tokens of the prompt. */
 static bool plan(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
                  struct ommai_api_error *error) {
@@ -95,6 +103,7 @@ static bool plan(struct loading *loading, struct ommai_media_part *media, struct
   struct omma_error cause = {0};
   struct omma_image_plan size;
   for (size_t i = 0; i < media->n_images; i++) {
+    if (media->images[i]) continue;
     const struct omma_image_header *header = &media->files[i].header;
     int64_t pixel_bytes = (int64_t)header->width * header->height * 3;
     loading->pixel_bytes += pixel_bytes;
@@ -121,6 +130,7 @@ static bool check_context(const struct loading *loading, struct ommai_api_error 
 static bool take_memory(struct loading *loading, struct ommai_api_error *error) {
   struct ommai_stop stop = loading->stop;
   int64_t bytes = loading->pixel_bytes + loading->scratch_bytes;
+  if (bytes == 0) return true;
   stop.deadline_ns = ommai_clock_ns() + BUDGET_WAIT_NS;
   if (!ommai_media_budget_take(&loading->server->media_budget, bytes, &stop, error)) return false;
   loading->request->media_bytes = bytes;
@@ -137,7 +147,7 @@ static bool decode(struct loading *loading, struct ommai_media_part *media, stru
                    struct ommai_api_error *error) {
   for (size_t i = 0; i < media->n_images; i++) {
     if (ommai_exchange_is_gone(loading->exchange)) return true;
-    if (!decode_one(loading, &media->files[i], &media->images[i], error)) {
+    if (!media->images[i] && !decode_one(loading, &media->files[i], &media->images[i], error)) {
       return media->is_video ? ommai_api_error_prefix(error, "frame %zu", i) : false;
     }
   }
@@ -159,7 +169,9 @@ static bool load(struct ommai_exchange *exchange, struct ommai_chat_request *req
       .ask = client_is_gone, .context = exchange, .deadline_ns = ommai_clock_ns() + server->fetch_rules.timeout_ms * 1000000};
   if (!for_each_part(&loading, read_files, error)) return false;
   if (ommai_exchange_is_gone(exchange)) return true;
-  if (!for_each_part(&loading, plan, error) || !check_context(&loading, error) || !take_memory(&loading, error)) return false;
+  if (!for_each_part(&loading, recall, error) || !for_each_part(&loading, plan, error) || !check_context(&loading, error) ||
+      !take_memory(&loading, error))
+    return false;
   loading.cpu_end_ns = ommai_clock_thread_ns() + server->media_cpu_ms * 1000000;
   return for_each_part(&loading, decode, error);
 }

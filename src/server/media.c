@@ -30,13 +30,28 @@ static bool probe(const struct ommai_server *server, struct ommai_media_file *fi
   return fail_image(error, &cause);
 }
 
-bool ommai_media_decode(const struct ommai_server *server, struct ommai_media_file *file, int64_t max_cpu_ms,
+bool ommai_media_recall(struct ommai_server *server, struct ommai_media_file *file, const struct omma_image_options *options,
+                        struct omma_image **image, struct ommai_api_error *error) {
+  struct omma_error cause = {0};
+  if (omma_image_recall(server->model, file->bytes, file->size, &server->image_limits, options, image, &cause) != OMMA_OK) {
+    return fail_image(error, &cause);
+  }
+  if (!*image) return true;
+  ommai_metrics_count_images(&server->metrics, 0, 1);
+  ommai_release(server->allocator, file->bytes, file->capacity, 1);
+  file->bytes = NULL; /* the header is still planned with */
+  file->size = file->capacity = 0;
+  return true;
+}
+
+bool ommai_media_decode(struct ommai_server *server, struct ommai_media_file *file, int64_t max_cpu_ms,
                         struct omma_image **image, struct ommai_api_error *error) {
   struct omma_error cause = {0};
   struct omma_image_limits limits = server->image_limits;
   limits.max_cpu_ms = max_cpu_ms;
   enum omma_status status = omma_image_decode(file->bytes, file->size, &limits, image, &cause);
   ommai_media_file_free(server, file);
+  ommai_metrics_count_images(&server->metrics, status == OMMA_OK, 0);
   return status == OMMA_OK || fail_image(error, &cause);
 }
 

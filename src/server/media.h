@@ -28,8 +28,13 @@ bool ommai_media_read(const struct ommai_server *server, const char *url, size_t
 bool ommai_media_read_base64(const struct ommai_server *server, const char *field, const char *text, size_t text_size,
                              struct ommai_media_file *file, struct ommai_api_error *error);
 
+/* The image as it was resized for an earlier request, NULL where that is not kept; frees the file where it is. Decodes nothing. False with
+ * *error filled. */
+bool ommai_media_recall(struct ommai_server *server, struct ommai_media_file *file, const struct omma_image_options *options,
+                        struct omma_image **image, struct ommai_api_error *error);
+
 /* Decodes the image and frees the file. max_cpu_ms: processor time that may be used, at least 1. False with *error filled. */
-bool ommai_media_decode(const struct ommai_server *server, struct ommai_media_file *file, int64_t max_cpu_ms,
+bool ommai_media_decode(struct ommai_server *server, struct ommai_media_file *file, int64_t max_cpu_ms,
                         struct omma_image **image, struct ommai_api_error *error);
 
 void ommai_media_file_free(const struct ommai_server *server, struct ommai_media_file *file);

@@ -61,6 +61,13 @@ void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n
   pthread_mutex_unlock(&metrics->lock);
 }
 
+void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled) {
+  pthread_mutex_lock(&metrics->lock);
+  metrics->decoded += n_decoded;
+  metrics->recalled += n_recalled;
+  pthread_mutex_unlock(&metrics->lock);
+}
+
 void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds) {
   const struct omma_timings *timings = &result->timings;
@@ -137,7 +144,7 @@ static void write_finished(struct writer *writer, const struct omma_engine_stats
   }
 }
 
-static void write_counters(struct writer *writer, const struct omma_engine_stats *stats, int64_t prepared_ahead) {
+static void write_counters(struct writer *writer, const struct omma_engine_stats *stats, const struct ommai_metrics *counted) {
   double pages = stats->kv_pages ? (double)stats->kv_pages_used / (double)stats->kv_pages : 0;
   int64_t queries = stats->encoder_cache_hits + stats->encoder_cache_misses;
   const struct {
@@ -164,7 +171,10 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
       {"vllm:prompt_tokens_total", "counter", "Prompt tokens of ended requests.", (double)stats->prompt_tokens},
       {"vllm:generation_tokens_total", "counter", "Tokens of ended answers.", (double)stats->generation_tokens},
       {"omma:pictures_prepared_ahead_total", "counter", "Pictures and videos made ready while another request was running.",
-       (double)prepared_ahead},
+       (double)counted->prepared_ahead},
+      {"omma:images_decoded_total", "counter", "Images and frames of videos that were decoded.", (double)counted->decoded},
+      {"omma:images_recalled_total", "counter", "Images known by the bytes of their files: neither decoded nor resized.",
+       (double)counted->recalled},
       {"omma:encoder_images_total", "counter", "Pictures that went through the encoder.", (double)stats->images},
       {"omma:encoder_patches_total", "counter", "Their patches.", (double)stats->patches},
       {"omma:encoder_cache_bytes", "gauge", "Bytes of encoded pictures kept.", (double)stats->encoder_cache_bytes},
@@ -195,9 +205,10 @@ void ommai_metrics_write(struct ommai_metrics *metrics, const struct omma_engine
   set_labels(&writer, model_name);
   pthread_mutex_lock(&metrics->lock);
   memcpy(copies, metrics->histograms, sizeof copies);
-  int64_t prepared_ahead = metrics->prepared_ahead;
+  struct ommai_metrics counted = {
+      .prepared_ahead = metrics->prepared_ahead, .decoded = metrics->decoded, .recalled = metrics->recalled};
   pthread_mutex_unlock(&metrics->lock);
-  write_counters(&writer, stats, prepared_ahead);
+  write_counters(&writer, stats, &counted);
   write_finished(&writer, stats);
   for (int i = 0; i < OMMAI_N_HISTOGRAMS; i++) write_histogram(&writer, (enum ommai_histogram_name)i, &copies[i]);
 }

@@ -34,7 +34,7 @@ struct ommai_histogram {
 struct ommai_metrics {
   pthread_mutex_t lock;
   struct ommai_histogram histograms[OMMAI_N_HISTOGRAMS];
-  int64_t prepared_ahead;
+  int64_t prepared_ahead, decoded, recalled;
 };
 
 void ommai_metrics_init(struct ommai_metrics *metrics);
@@ -44,6 +44,9 @@ void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_n
 
 /* Counts pictures that were made ready while the engine was at work on another request. */
 void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_pictures);
+
+/* Counts images and frames that were decoded, and images that were known by the bytes of their files. */
+void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled);
 
 /* Observes what a finished request tells. decode_image: seconds for fetching and decoding its pictures. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
  * none. */

@@ -382,6 +382,7 @@ def test_plan_without_weights(omma, no_weights, pictures):
     parts = ["weight_bytes", "kv_cache_bytes", "vision_workspace_bytes", "language_workspace_bytes", "linear_scratch_bytes",
              "table_bytes"]
     assert memory["total_bytes"] >= max(memory[part] for part in parts) > 0
+    assert memory["encoder_cache_bytes"] == 512 << 20 and memory["known_image_bytes"] == 64 << 20
     assert plan["peak_gflops"] == max(plan["peaks"]) > 0 and len(plan["peaks"]) == 3
     assert (plan["peak_note"] is not None) == (min(plan["peaks"]) < 0.95 * max(plan["peaks"]))
 

@@ -8,7 +8,8 @@
 
 static struct test_allocator allocator;
 
-/* The type int8 is of the tower alone; here it brings quantisation with it. */
+/* The type int8 is of the tower alone; here it brings quantisation with it. Without kept pictures, so that what fails leaves nothing at all
+ * (test_picture_store lets their allocations fail). */
 static enum omma_status open_model(enum omma_weight_type weights, struct omma_model **model, struct omma_error *error) {
   char path[1024];
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
@@ -16,6 +17,7 @@ static enum omma_status open_model(enum omma_weight_type weights, struct omma_mo
                                              .quantization = weights == OMMA_WEIGHTS_INT8 ? "int4" : NULL,
                                              .n_threads = 2,
                                              .max_model_len = 256,
+                                             .known_image_bytes = -1,
                                              .allocator = &allocator.interface};
   golden_path("qwen3_vl_tied", NULL, path, sizeof path);
   return omma_model_open(path, &options, model, error);

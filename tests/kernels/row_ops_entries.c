@@ -66,6 +66,9 @@ static void free_inputs(struct inputs *inputs) {
 /* The operations from add on change their output. */
 static bool in_place(int operation) { return operation >= OPERATION_add; }
 
+/* Any bits as weights: large sums are part of what is timed and compared. */
+static const uint32_t *weights_of(const float *row) { return (const uint32_t *)(const void *)row; }
+
 static void run(const struct ommai_row_ops *ops, int operation, const struct inputs *inputs, void *out) {
   static const float weights[5] = {0.5f, -0.25f, 0.125f, 0.7f, -0.9f};
   const float *x = row_of(inputs, X), *other = row_of(inputs, OTHER), *weight = row_of(inputs, WEIGHT);
@@ -88,6 +91,13 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
     case OPERATION_gelu_erf: ops->gelu_erf(out, inputs->d); break;
     case OPERATION_silu: ops->silu(out, inputs->d); break;
     case OPERATION_quantise: ops->quantise(x, OMMA_F32, inputs->d, out, &(struct ommai_uint8_row){0}); break;
+    case OPERATION_find_range: ops->find_range(x, inputs->d, &(struct ommai_row_range){0}); break;
+    case OPERATION_weigh: ops->weigh(x, highest(inputs), 0.5f, inputs->d, out); break;
+    case OPERATION_add_shares:
+      ops->add_shares(x, weights_of(other), inputs->d, weight, OMMAI_ROW_MAX_THRESHOLDS,
+                      (struct ommai_row_share[OMMAI_ROW_MAX_THRESHOLDS]){{0}});
+      break;
+    case OPERATION_list_between: ops->list_between(x, 1.0f, 1.1f, inputs->d, 0, out, &(int64_t){0}); break;
     case OPERATION_quantise_symmetric: ops->quantise_symmetric(x, OMMA_F32, inputs->d, out, &(float){0}); break;
     case OPERATION_group_sums: ops->group_sums((const int8_t *)(const void *)x, inputs->d, 64, out); break;
     case OPERATION_scale_add: ops->scale_add(x, 0.5f, row_of(inputs, BIAS), inputs->d, out); break;
@@ -269,6 +279,105 @@ static double check_symmetric(const struct kernel_entry *entry, uint64_t seed) {
   return 0;
 }
 
+/* ---- draws ---- */
+
+static void check_range(const struct kernel_entry *entry, uint64_t seed, const struct inputs *inputs) {
+  const struct ommai_row_ops *ops = entry->kernel;
+  const float *x = row_of(inputs, X);
+  float *changed = (float *)(void *)inputs->rows[X].data, low = x[0], kept = x[inputs->d / 2];
+  const float wrong[3] = {NAN, INFINITY, -INFINITY};
+  struct ommai_row_range range;
+  for (int64_t i = 1; i < inputs->d; i++) low = fminf(low, x[i]);
+  ops->find_range(x, inputs->d, &range);
+  if (!range.finite || range.low != low || range.high != highest(inputs)) kernel_fail(entry, seed, "d %d", (int)inputs->d);
+  for (int i = 0; i < 3; i++) {
+    changed[inputs->d / 2] = wrong[i];
+    ops->find_range(x, inputs->d, &range);
+    if (range.finite) kernel_fail(entry, seed, "d %d: %g counts as finite", (int)inputs->d, (double)wrong[i]);
+  }
+  changed[inputs->d / 2] = -INFINITY;
+  ops->find_range(x, inputs->d, &range);
+  changed[inputs->d / 2] = kept;
+  if (range.low != -INFINITY) kernel_fail(entry, seed, "d %d: infinity does not count", (int)inputs->d);
+}
+
+/* Weights within what exp_scaled is off by, and half a unit; the same bits as the scalar code's. */
+static double check_weights(const struct kernel_entry *entry, uint64_t seed, const struct inputs *inputs, uint32_t *weights) {
+  const struct ommai_row_ops *ops = entry->kernel;
+  const float *x = row_of(inputs, X);
+  struct guarded scalar = guarded_new((size_t)inputs->d * sizeof(uint32_t), true);
+  const uint32_t *expected = (const uint32_t *)(void *)scalar.data;
+  float shift = highest(inputs);
+  double worst = 0;
+  ops->weigh(x, shift, 0.5f, inputs->d, weights);
+  ommai_row_ops_scalar.weigh(x, shift, 0.5f, inputs->d, (uint32_t *)(void *)scalar.data);
+  for (int64_t i = 0; i < inputs->d; i++) {
+    double exact = OMMAI_ROW_WEIGHT_ONE * exp(((double)x[i] - shift) * 0.5);
+    double error = fabs(weights[i] - exact) / (0.51 + exact * (2e-7 + 1e-7 * fabs((double)x[i] - shift)));
+    if (weights[i] != expected[i]) kernel_fail(entry, seed, "d %d: differs from the scalar code", (int)inputs->d);
+    if (!(error <= 1.0)) kernel_fail(entry, seed, "d %d, element %d: %.3g of the bound", (int)inputs->d, (int)i, error);
+    if (error > worst) worst = error;
+  }
+  guarded_free(&scalar);
+  return worst;
+}
+
+static void check_shares(const struct kernel_entry *entry, uint64_t seed, const struct inputs *inputs, uint32_t *weights) {
+  const struct ommai_row_ops *ops = entry->kernel;
+  const float *x = row_of(inputs, X), *other = row_of(inputs, OTHER);
+  float thresholds[OMMAI_ROW_MAX_THRESHOLDS];
+  int n = 1 + (int)(seed % OMMAI_ROW_MAX_THRESHOLDS);
+  struct ommai_row_share shares[OMMAI_ROW_MAX_THRESHOLDS], expected[OMMAI_ROW_MAX_THRESHOLDS];
+  for (int64_t i = 0; i < inputs->d && seed % 3 == 0; i++) weights[i] = OMMAI_ROW_WEIGHT_ONE;
+  for (int t = 0; t < n; t++) {
+    shares[t] = expected[t] = (struct ommai_row_share){1000, 10};
+    thresholds[t] = t == 0 ? -INFINITY : t == 1 ? x[inputs->d / 2] : other[t % inputs->d];
+    for (int64_t i = 0; i < inputs->d; i++) {
+      expected[t].weight += x[i] >= thresholds[t] ? weights[i] : 0;
+      expected[t].count += x[i] >= thresholds[t];
+    }
+  }
+  ops->add_shares(x, weights, inputs->d, thresholds, n, shares);
+  for (int t = 0; t < n; t++) {
+    if (shares[t].weight != expected[t].weight || shares[t].count != expected[t].count) {
+      kernel_fail(entry, seed, "d %d, threshold %g", (int)inputs->d, (double)thresholds[t]);
+    }
+  }
+}
+
+static void check_list(const struct kernel_entry *entry, uint64_t seed, const struct inputs *inputs) {
+  const struct ommai_row_ops *ops = entry->kernel;
+  const float *x = row_of(inputs, X);
+  float width = seed % 2 ? 0.05f : 1.0f, low = seed % 5 ? x[inputs->d / 2] : 1e30f, high = low + width;
+  struct guarded out = guarded_new((size_t)inputs->d * sizeof(int32_t), true);
+  const int32_t *found = (const int32_t *)(void *)out.data;
+  int64_t n = -1, at = 0;
+  ops->list_between(x, low, high, inputs->d, 7000, (int32_t *)(void *)out.data, &n);
+  guarded_check(&out, "out");
+  for (int64_t i = 0; i < inputs->d; i++) {
+    if (!(x[i] >= low && x[i] < high)) continue;
+    if (at >= n || found[at++] != 7000 + (int32_t)i) kernel_fail(entry, seed, "d %d: element %d", (int)inputs->d, (int)i);
+  }
+  if (at != n) kernel_fail(entry, seed, "d %d: %d elements", (int)inputs->d, (int)n);
+  guarded_free(&out);
+}
+
+/* The four operations of draws, whichever the entry names. */
+static double check_draws(const struct kernel_entry *entry, uint64_t seed) {
+  struct test_random random = {seed};
+  int64_t d = 2 * test_random_range(&random, 1, MAX_D / 2);
+  struct inputs inputs = make_inputs(&random, d, OMMA_F32);
+  struct guarded weights = guarded_new((size_t)d * sizeof(uint32_t), true);
+  check_range(entry, seed, &inputs);
+  double worst = check_weights(entry, seed, &inputs, (uint32_t *)(void *)weights.data);
+  guarded_check(&weights, "weights");
+  check_shares(entry, seed, &inputs, (uint32_t *)(void *)weights.data);
+  check_list(entry, seed, &inputs);
+  guarded_free(&weights);
+  free_inputs(&inputs);
+  return worst;
+}
+
 static double check_silu(const struct kernel_entry *entry, uint64_t seed) {
   static const float gate[6] = {-1e30f, -100.0f, -88.0f, 0.0f, 88.0f, 1e30f}, up[6] = {1, 1, 1, 1, 1, 1};
   const struct ommai_row_ops *ops = entry->kernel;
@@ -310,15 +419,17 @@ static struct kernel_call row_call(const struct kernel_entry *entry) {
 
 void kernel_list_row_ops(struct kernel_list *list) {
   static const struct kernel_family family = {check_row_op, row_call}, silu = {check_silu, row_call},
-                                    quantise = {check_quantise, row_call}, symmetric = {check_symmetric, row_call};
+                                    quantise = {check_quantise, row_call}, symmetric = {check_symmetric, row_call},
+                                    draws = {check_draws, row_call};
   const struct ommai_row_ops *before = NULL;
   for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
     const struct ommai_row_ops *ops = ommai_row_ops(level);
     if (ops == before || (int)ops->level != level) continue;
     for (int i = 0; i < OPERATIONS; i++) {
-      bool is_symmetric = i >= OPERATION_quantise_symmetric;
+      bool is_draws = i >= OPERATION_find_range, is_symmetric = !is_draws && i >= OPERATION_quantise_symmetric;
       kernel_list_add(list,
-                      is_symmetric              ? &symmetric
+                      is_draws                  ? &draws
+                      : is_symmetric            ? &symmetric
                       : i == OPERATION_quantise ? &quantise
                       : i == OPERATION_silu_mul ? &silu
                                                 : &family,

@@ -39,7 +39,8 @@ class Page:
         return self.browser.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector):
-        return self.find(selector).text
+        """In one step, as what is found may be replaced at any time; "" where there is nothing."""
+        return self.run("return (document.querySelector(arguments[0])?.innerText || '').trim()", selector)
 
     def wait(self, condition, what):
         return WebDriverWait(self.browser, SECONDS, 0.02).until(lambda _: condition(), what)

@@ -73,6 +73,30 @@ def test_several_turns(demo, open_page):
     assert page.find("#welcome").is_displayed()
 
 
+def test_corners_in_pixels_of_the_resized_image(scripted, open_page):
+    """As Qwen2.5-VL counts; and what has no place on an image."""
+    page = open_page(scripted)
+    found = page.run("""shown = [{name: 'first', figures: []}, {name: 'second', figures: []}];
+      const media = {box_unit: 'resized_pixels', images: [{resized_width: 200, resized_height: 100}, {resized_width: 400, resized_height: 400}]};
+      const at = (corners, image, media, first) => {
+        const box = place({corners, label: '', image}, media, first);
+        return box && [box.image.name, box.x1, box.y1, box.x2, box.y2]; };
+      return [at([20, 10, 100, 50], -1, media, 0), at([100, 0, 500, 40], 1, media, 0), at([100, 100, 200, 300], -1, media, 1),
+              at([5, 5, 5, 9], 0, media, 0), at([1, 1, 2, 2], 2, media, 0), at([1, 1, 2, 2], 0, {box_unit: null, images: []}, 0),
+              at([250, 0, 750, 1000], -1, {box_unit: 'thousandths', images: []}, 0)];""")
+    assert found == [["first", 0.1, 0.1, 0.5, 0.5], ["second", 0.25, 0, 1, 0.1], ["second", 0.25, 0.25, 0.5, 0.75], None, None, None,
+                     ["first", 0.25, 0, 0.75, 1]]
+
+
+def test_boxes_are_found_wherever_they_stand(scripted, open_page):
+    """As `omma chat --boxes` finds them."""
+    page = open_page(scripted)
+    text = 'Here { are ```json\n[{"bbox_2d": [1, 2, 3, 4], "label": "a {"}, {"x": [{"bbox_2d": [5, 6, 7, 8], "text_content": "b", "image": 2}]},' \
+           '{"bbox_2d": [1, 2]}, {"bbox_2d": [1, 2, 3, 4], "label": 5}, {"bbox_2d": [1,'
+    found = page.run("return [...objectsIn(arguments[0])].flatMap(value => collect(value, []))", text)
+    assert [(box["corners"], box["label"], box["image"]) for box in found] == [([1, 2, 3, 4], "a {", -1), ([5, 6, 7, 8], "b", 1), ([1, 2, 3, 4], "", -1)]
+
+
 def test_several_images_at_once(demo, open_page):
     page = open_page(demo)
     page.attach(PICTURES / "cross.png", PICTURES / "shapes.png", PICTURES / "stars.jpg")

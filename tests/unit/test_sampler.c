@@ -16,16 +16,16 @@ struct bench {
   struct ommai_sampler *sampler;
 };
 
-static struct bench make_bench_of(int64_t vocab_size, int64_t max_rows, int n_workers) {
-  struct bench bench = {.size = (ommai_sampler_size(vocab_size, max_rows, n_workers) + 63) / 64 * 64};
+static struct bench make_bench_of(int64_t vocab_size, int64_t max_rows) {
+  struct bench bench = {.size = (ommai_sampler_size(vocab_size, max_rows) + 63) / 64 * 64};
   bench.memory = aligned_alloc(64, bench.size);
   assert_non_null(bench.memory);
   memset(bench.memory, 0x5a, bench.size); /* what lay there does not matter */
-  bench.sampler = ommai_sampler_place(bench.memory, vocab_size, max_rows, n_workers, &ommai_row_ops_scalar);
+  bench.sampler = ommai_sampler_place(bench.memory, vocab_size, max_rows, &ommai_row_ops_scalar);
   return bench;
 }
 
-static struct bench make_bench(int64_t vocab_size) { return make_bench_of(vocab_size, 1, 1); }
+static struct bench make_bench(int64_t vocab_size) { return make_bench_of(vocab_size, 1); }
 
 static const struct ommai_sampler_settings plain = {.top_p = 1, .repetition_penalty = 1};
 
@@ -403,6 +403,29 @@ static void banned_tokens_never_come(void **state) {
   free(bench.memory);
 }
 
+/* By any way of drawing; the log-probability stays the model's own. */
+static void tokens_that_a_mask_forbids_never_come(void **state) {
+  (void)state;
+  enum { N = 70 };
+  struct bench bench = make_bench(N);
+  struct test_random random = {13};
+  float logits[N];
+  const uint32_t allowed[3] = {1u << 5 | 1u << 31, 1u << 1, 1u << 4};
+  for (int trial = 0; trial < 400; trial++) {
+    struct ommai_sampler_settings settings = plain;
+    settings.temperature = trial % 4 ? 1.5 : 0;
+    settings.top_p = trial % 3 ? 1 : 0.6;
+    settings.top_k = trial % 5 ? 0 : 3;
+    for (int i = 0; i < N; i++) logits[i] = 4 * test_random_normal(&random);
+    struct ommai_sampler_row row = {
+        .settings = &settings, .logits = logits, .step = trial, .allowed = allowed, .wants_logprob = true, .n_top = 1};
+    ommai_sampler_run(bench.sampler, &row, 1, NULL);
+    assert_true(row.finite && (row.token == 5 || row.token == 31 || row.token == 33 || row.token == 68));
+    assert_true(row.logprob <= row.top[0].logprob);
+  }
+  free(bench.memory);
+}
+
 /* ---- log-probabilities ---- */
 
 /* The log-probability of the greedy token. */
@@ -483,7 +506,7 @@ static void rows_do_not_depend_on_each_other(void **state) {
   struct ommai_team *team;
   struct omma_error error;
   assert_ok(ommai_team_create(4, false, &ommai_default_allocator, &team, &error), &error);
-  struct bench one = make_bench_of(LARGE_VOCAB, 1, 1), many = make_bench_of(LARGE_VOCAB, N_ROWS, 4);
+  struct bench one = make_bench_of(LARGE_VOCAB, 1), many = make_bench_of(LARGE_VOCAB, N_ROWS);
   for (int trial = 0; trial < (test_small() ? 5 : 40); trial++) {
     struct ommai_sampler_settings settings[N_ROWS];
     struct ommai_sampler_row rows[N_ROWS];
@@ -567,6 +590,7 @@ int main(void) {
       cmocka_unit_test(penalties_by_hand),
       cmocka_unit_test(draws_are_those_of_a_plain_reference),
       cmocka_unit_test(banned_tokens_never_come),
+      cmocka_unit_test(tokens_that_a_mask_forbids_never_come),
       cmocka_unit_test(logprobs_are_near_the_formula_and_safe),
       cmocka_unit_test(top_tokens_are_sorted_with_ties_by_id),
       cmocka_unit_test(rows_do_not_depend_on_each_other),

@@ -45,20 +45,27 @@ INLINE void start(const struct integer_block *block, int raised, const int n_row
 }
 
 INLINE void finish(const struct integer_block *block, const int n_rows, __m512i (*acc)[VECTORS]) {
+  const int32_t *x_sums = block->x_sums;
+  int64_t n_groups = block->panel->n_groups;
 #pragma GCC unroll 8
-  for (int row = 0; row < n_rows; row++) {
-    float *sums = block->sums + row * PANEL;
-    __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(block->x_sums[row * block->panel->n_groups]));
+  for (int v = 0; v < VECTORS; v++) {
+    float *sums = block->sums + 16 * v;
+    __m512 scale = _mm512_loadu_ps(block->scales + 16 * v);
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) {
+    for (int row = 0; row < n_rows; row++) {
       if (!block->ends) {
-        _mm512_storeu_si512(sums + 16 * v, acc[row][v]);
+        _mm512_storeu_si512(sums + row * PANEL, acc[row][v]);
         continue;
       }
-      __m512 sum = block->first_group ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + 16 * v);
-      sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), _mm512_loadu_ps(block->scales + 16 * v), sum);
-      if (block->minimums) sum = _mm512_fnmadd_ps(_mm512_loadu_ps(block->minimums + 16 * v), x_sum, sum);
-      _mm512_storeu_ps(sums + 16 * v, sum);
+      __m512 sum = block->first_group ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + row * PANEL);
+      _mm512_storeu_ps(sums + row * PANEL, _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), scale, sum));
+    }
+    if (!block->ends || !block->minimums) continue;
+    __m512 minimum = _mm512_loadu_ps(block->minimums + 16 * v);
+#pragma GCC unroll 8
+    for (int row = 0; row < n_rows; row++) {
+      __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(x_sums[row * n_groups]));
+      _mm512_storeu_ps(sums + row * PANEL, _mm512_fnmadd_ps(minimum, x_sum, _mm512_loadu_ps(sums + row * PANEL)));
     }
   }
 }

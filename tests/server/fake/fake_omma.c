@@ -127,6 +127,15 @@ enum omma_status omma_image_decode(const void *data, size_t size, const struct o
   return OMMA_OK;
 }
 
+/* Knows none. */
+enum omma_status omma_image_recall(const struct omma_model *model, const void *bytes, size_t size,
+                                   const struct omma_image_limits *limits, const struct omma_image_options *options,
+                                   struct omma_image **image, struct omma_error *error) {
+  (void)model, (void)bytes, (void)size, (void)limits, (void)options, (void)error;
+  *image = NULL;
+  return OMMA_OK;
+}
+
 /* An image is a token, as in requests. */
 enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
                                        const struct omma_image_options *options, struct omma_image_plan *plan,
