@@ -113,10 +113,11 @@ struct omma_model_info {
   const char *vision_weights; /* likewise of the tower, or "int8" */
   /* How the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types; "int8" or "int4" by quantization. */
   const char *kept_weights;
-  int64_t kept_group;       /* of "int4": inputs that share a scale; else 0 */
-  const char *quantization; /* how the checkpoint is quantised, "awq: 4-bit integers in groups of 128"; NULL where it is not */
-  const char *kv_cache;     /* how keys and values are kept, "f32" or "bf16" */
-  const char *linear;       /* which library and layout serve the linear layers */
+  int64_t kept_group; /* of "int4": inputs that share a scale; else 0 */
+  const char *
+      quantization; /* how the checkpoint is quantised, "awq: 4-bit integers in groups of 128", "gguf: 120 Q4_K, 29 Q6_K"; NULL where it is not */
+  const char *kv_cache; /* how keys and values are kept, "f32" or "bf16" */
+  const char *linear;   /* which library and layout serve the linear layers */
   int n_threads;
   int64_t n_parameters, n_vision_parameters;
   int64_t weight_bytes; /* packed, in memory; what it would be for config_only */

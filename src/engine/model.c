@@ -212,6 +212,7 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
 
 /* How the checkpoint is quantised; NULL: not. A GGUF file may be, or not. */
 static const char *declared_quantization(const struct omma_model *model) {
+  if (model->gguf) return ommai_gguf_model_description(model->gguf);
   return model->quantization ? ommai_quantization_description(model->quantization) : NULL;
 }
 

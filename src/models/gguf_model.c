@@ -1,5 +1,7 @@
 #include "models/gguf_model.h"
 
+#include <stdio.h>
+
 #include "base/allocator.h"
 #include "base/error.h"
 #include "models/gguf_config.h"
@@ -10,7 +12,36 @@ struct ommai_gguf_model {
   struct ommai_gguf_files files;
   struct ommai_gguf_tensors *tensors;
   struct ommai_documents documents;
+  char description[320]; /* "": nothing is quantised */
 };
+
+enum { MAX_TYPES = 64 };
+
+/* Counts matrices by their type's number. */
+static void count_types(const struct ommai_gguf *file, int64_t counts[MAX_TYPES]) {
+  for (int64_t i = 0; i < ommai_gguf_count(file); i++) {
+    const struct ommai_gguf_tensor *tensor = ommai_gguf_at(file, i);
+    if (tensor->n_dims > 1 && tensor->type < MAX_TYPES) counts[tensor->type]++;
+  }
+}
+
+/* The most frequent type first. */
+static void describe(struct ommai_gguf_model *self) {
+  int64_t counts[MAX_TYPES] = {0};
+  bool quantised = false;
+  size_t used = (size_t)snprintf(self->description, sizeof self->description, "gguf:");
+  for (int64_t i = 0; i < self->files.n_parts; i++) count_types(self->files.parts[i], counts);
+  for (;;) {
+    uint32_t most = 0;
+    for (uint32_t type = 1; type < MAX_TYPES; type++) most = counts[type] > counts[most] ? type : most;
+    if (counts[most] == 0 || used >= sizeof self->description) break;
+    quantised |= ommai_gguf_format(most)->plain == OMMAI_TENSOR_QUANTISED;
+    used += (size_t)snprintf(self->description + used, sizeof self->description - used, "%s %lld %s", used > 5 ? "," : "",
+                             (long long)counts[most], ommai_gguf_type_name(most));
+    counts[most] = 0;
+  }
+  if (!quantised) self->description[0] = '\0';
+}
 
 static enum omma_status open_all(struct ommai_gguf_model *self, const char *path, const char *mmproj,
                                  struct omma_error *error) {
@@ -18,6 +49,7 @@ static enum omma_status open_all(struct ommai_gguf_model *self, const char *path
   OMMAI_TRY(ommai_gguf_files_open(path, mmproj, &self->allocator, &self->files, error));
   OMMAI_TRY(ommai_gguf_architecture_find(&self->files, &architecture, error));
   self->documents.directory = ommai_gguf_path(self->files.parts[0]);
+  describe(self);
   OMMAI_TRY(ommai_gguf_documents_make(&self->files, architecture, &self->documents.made, error));
   return ommai_gguf_tensors_create(&self->files, architecture->text, architecture->tower, &self->allocator, &self->tensors,
                                    error);
@@ -47,6 +79,10 @@ void ommai_gguf_model_close(struct ommai_gguf_model *model) {
 }
 
 const struct ommai_documents *ommai_gguf_model_documents(const struct ommai_gguf_model *model) { return &model->documents; }
+
+const char *ommai_gguf_model_description(const struct ommai_gguf_model *model) {
+  return model->description[0] ? model->description : NULL;
+}
 
 enum omma_status ommai_gguf_model_checkpoint(const struct ommai_gguf_model *model, struct ommai_checkpoint **checkpoint,
                                              struct omma_error *error) {

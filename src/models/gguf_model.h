@@ -18,6 +18,10 @@ void ommai_gguf_model_close(struct ommai_gguf_model *model);
 
 const struct ommai_documents *ommai_gguf_model_documents(const struct ommai_gguf_model *model);
 
+/* The types of the language model's matrices with how many there are, "gguf: 120 Q4_K, 29 Q6_K, 1 F32", and NULL where none is quantised.
+ * Lives as long as the model. */
+const char *ommai_gguf_model_description(const struct ommai_gguf_model *model);
+
 /* The caller closes the checkpoint and destroys the tokenizer. */
 enum omma_status ommai_gguf_model_checkpoint(const struct ommai_gguf_model *model, struct ommai_checkpoint **checkpoint,
                                              struct omma_error *error);

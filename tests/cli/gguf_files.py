@@ -50,15 +50,12 @@ def write_tensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
             file.write(np.ascontiguousarray(tensor).tobytes())
 
 
-def random_blocks(kind: Kind, rows: int, n_in: int, random: np.random.Generator) -> np.ndarray:
-    """Blocks of a type that the package cannot quantise to: random ones whose scales are small numbers."""
-    block, size = gguf.GGML_QUANT_SIZES[kind]
-    scales = {Kind.Q4_K: (0, 2), Kind.Q5_K: (0, 2), Kind.Q6_K: (208,), Kind.IQ4_NL: (0,), Kind.IQ4_XS: (0,)}[kind]
-    largest = {Kind.Q4_K: 32 * 15, Kind.Q5_K: 32 * 31, Kind.Q6_K: 64 * 32, Kind.IQ4_NL: 127, Kind.IQ4_XS: 32 * 127}[kind]
+def random_blocks(rows: int, n_in: int, random: np.random.Generator) -> np.ndarray:
+    """Blocks of IQ4_NL, to which the package cannot quantise: random ones whose scales are small numbers."""
+    block, size = gguf.GGML_QUANT_SIZES[Kind.IQ4_NL]
     blocks = random.integers(0, 256, (rows * n_in // block, size), dtype=np.uint8)
-    for at in scales:
-        scale = random.uniform(0.02, 0.1, len(blocks)) / largest
-        blocks[:, at : at + 2] = scale.astype(np.float16).view(np.uint8).reshape(-1, 2)
+    scales = random.uniform(0.02, 0.1, len(blocks)) / 127
+    blocks[:, :2] = scales.astype(np.float16).view(np.uint8).reshape(-1, 2)
     return blocks.reshape(rows, -1)
 
 
@@ -93,8 +90,8 @@ class Writer:
         for kind in (self.kind, Kind.Q8_0, Kind.F16):
             if values.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0]:
                 continue
-            if kind in (Kind.Q4_K, Kind.Q5_K, Kind.Q6_K, Kind.IQ4_NL, Kind.IQ4_XS):
-                blocks = random_blocks(kind, values.size // values.shape[-1], values.shape[-1], self.random)
+            if kind == Kind.IQ4_NL:
+                blocks = random_blocks(values.size // values.shape[-1], values.shape[-1], self.random)
                 return blocks.reshape(*values.shape[:-1], -1), kind
             return gguf.quants.quantize(np.ascontiguousarray(values), kind), kind
         raise AssertionError(values.shape)
@@ -330,6 +327,36 @@ def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) 
     if plain_copy:
         copy_directory(source, plain_copy, tensors)
     return out / "model.gguf", out / "mmproj.gguf"
+
+
+def widen_latent(source: Path, out: Path) -> Path:
+    """The test checkpoint of Kimi-VL with random weights whose rows are whole blocks of 32 values, keys and values and experts too."""
+    root, random = read_json(source / "config.json"), np.random.default_rng(3)
+    text = root["text_config"]
+    text |= {"hidden_size": 64, "kv_lora_rank": 32, "qk_nope_head_dim": 32, "v_head_dim": 32, "moe_intermediate_size": 32, "intermediate_size": 96}
+    hidden, rank, heads, rope = 64, 32, text["num_attention_heads"], text["qk_rope_head_dim"]
+    wide = {"q_proj.weight": (heads * (32 + rope), hidden), "kv_a_proj_with_mqa.weight": (rank + rope, hidden),
+            "kv_a_layernorm.weight": (rank,), "kv_b_proj.weight": (heads * 64, rank), "o_proj.weight": (hidden, heads * 32),
+            "multi_modal_projector.linear_2.bias": (hidden,)}
+    tensors = {}
+    for name, tensor in read_tensors(source).items():
+        shape = next((wide[end] for end in wide if name.endswith(end)), tensor.shape)
+        inner = 32 if ".experts." in name else 64 if "shared_experts" in name else 96
+        if name.startswith("multi_modal_projector.linear_2.weight"):
+            shape = (hidden, tensor.shape[1])
+        elif name.startswith("language_model") and ("norm.weight" in name or "layernorm" in name) and "kv_a" not in name:
+            shape = (hidden,)
+        elif name.endswith(("embed_tokens.weight", "lm_head.weight", "mlp.gate.weight")):
+            shape = (tensor.shape[0], hidden)
+        elif name.startswith("language_model") and name.endswith(("gate_proj.weight", "up_proj.weight")):
+            shape = (inner, hidden)
+        elif name.startswith("language_model") and name.endswith("down_proj.weight"):
+            shape = (hidden, inner)
+        values = random.standard_normal(shape, np.float32)
+        tensors[name] = 1 + values / 10 if len(shape) == 1 and "norm" in name else values / np.sqrt(shape[-1], dtype=np.float32)
+    copy_directory(source, out, tensors)
+    (out / "config.json").write_text(json.dumps(root), encoding="utf-8")
+    return out
 
 
 def copy_directory(source: Path, out: Path, tensors: dict[str, np.ndarray]) -> None:
