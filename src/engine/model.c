@@ -96,6 +96,7 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
   model->step_weight_bytes = step_weight_bytes(model, &loader);
   model->most_kept = most_kept(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
+  model->decoder.prepared_row_bytes = loader.prepared_row_bytes;
   return OMMA_OK;
 }
 
@@ -119,6 +120,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   model->step_weight_bytes = step_weight_bytes(model, &loader);
   model->most_kept = most_kept(&loader);
   model->linear_scratch_bytes = (int64_t)loader.scratch_bytes * model->n_threads;
+  model->decoder.prepared_row_bytes = loader.prepared_row_bytes;
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
   if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);

@@ -11,9 +11,7 @@
 #include "language/grouped_attention.h"
 #include "language/latent_attention.h"
 
-/* A task of the team is at least so many bytes of weights, so that handing it out costs little beside reading them, and twice as many in layers
- * that make enough such tasks: where one begins the memory has to be found anew. */
-enum { LEAST_TASK_BYTES = 256 * 1024, USUAL_TASK_BYTES = 512 * 1024, ENOUGH_TASKS = 32 };
+enum { PREPARE_ALONE = 16 * 1024 }; /* inputs that are prepared sooner than a team has begun */
 
 struct step {
   const struct ommai_decoder *decoder;
@@ -31,6 +29,7 @@ struct step {
   int64_t *starts;      /* [n + 1] */
   int32_t *page_table;  /* [n, max_pages] */
   int64_t max_pages;
+  void *prepared;               /* rows of x for the layer at hand */
   void *latent_q, *latent_sums; /* dtype [n, n_heads, kv_rank + rope_dim], [n, n_heads, kv_rank]; latent attention */
   /* Routed layers: */
   struct ommai_routing routing;
@@ -62,6 +61,7 @@ static void place_experts(const struct ommai_decoder *decoder, size_t n, struct 
   step->experts.wide = ommai_arena_take(arena, slots * 2 * intermediate, sizeof(float));
   step->experts.gated = ommai_arena_take(arena, slots * intermediate, element);
   step->experts.out = ommai_arena_take(arena, slots * hidden, sizeof(float));
+  step->experts.prepared = ommai_arena_take(arena, slots, decoder->prepared_row_bytes);
   step->expert_results = ommai_arena_take(arena, slots * hidden, sizeof(float));
 }
 
@@ -82,6 +82,7 @@ static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t m
   step->offsets = ommai_arena_take(arena, n, sizeof(int64_t));
   step->starts = ommai_arena_take(arena, n + 1, sizeof(int64_t));
   step->page_table = ommai_arena_take(arena, n * (size_t)step->max_pages, sizeof(int32_t));
+  step->prepared = ommai_arena_take(arena, n, decoder->prepared_row_bytes);
   if (is_latent(decoder)) {
     step->latent_q = ommai_arena_take(arena, n * n_heads * (size_t)ommai_latent_width(config), element);
     step->latent_sums = ommai_arena_take(arena, n * n_heads * (size_t)config->latent.kv_rank, element);
@@ -129,39 +130,42 @@ size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t 
 /* One linear layer over a few rows, its columns shared out in panels. */
 struct few_rows {
   const struct ommai_linear *linear;
-  const void *x;
+  struct ommai_linear_rows rows;
   float *y;
-  int64_t x_stride, y_stride, n_rows, panels_per_task;
+  int64_t y_stride, n_rows, panels_per_task;
   bool accumulate;
 };
+
+static void prepare_row_task(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct few_rows *call = context;
+  ommai_linear_prepare_rows(call->linear, &call->rows, row, 1);
+}
 
 static void few_rows_task(void *context, int64_t task, int worker) {
   (void)worker;
   const struct few_rows *call = context;
   int64_t first = task * call->panels_per_task;
   int64_t count = ommai_min_i64(call->panels_per_task, ommai_linear_n_panels(call->linear) - first);
-  ommai_linear_few_rows(call->linear, call->x, call->x_stride, call->n_rows, call->y, call->y_stride, call->accumulate, first,
-                        count);
+  ommai_linear_few_prepared_rows(call->linear, &call->rows, 0, call->n_rows, call->y, call->y_stride, call->accumulate, first,
+                                 count);
 }
 
-static int64_t panels_per_task(int64_t n_panels, int64_t panel_bytes) {
-  int64_t usual = ommai_min_i64(ommai_div_up(USUAL_TASK_BYTES, panel_bytes), n_panels / ENOUGH_TASKS);
-  return ommai_max_i64(ommai_div_up(LEAST_TASK_BYTES, panel_bytes), usual);
-}
-
-static void few_rows(const struct omma_team *team, const struct ommai_linear *linear, const void *x, int64_t n_rows, float *y,
-                     bool accumulate) {
-  int64_t n_panels = ommai_linear_n_panels(linear);
-  int64_t panel_bytes = ommai_max_i64((int64_t)ommai_linear_bytes(linear) / n_panels, 1);
+static void few_rows(const struct step *step, const struct ommai_linear *linear, const void *x, float *y, bool accumulate) {
+  int64_t n_in = ommai_linear_n_in(linear), n_rows = step->n_rows;
   struct few_rows call = {.linear = linear,
-                          .x = x,
+                          .rows = ommai_linear_rows_place(linear, x, n_in, n_rows, step->prepared),
                           .y = y,
-                          .x_stride = ommai_linear_n_in(linear),
                           .y_stride = ommai_linear_n_out(linear),
                           .n_rows = n_rows,
-                          .panels_per_task = panels_per_task(n_panels, panel_bytes),
+                          .panels_per_task = ommai_linear_task_panels(linear),
                           .accumulate = accumulate};
-  ommai_team_run(team, ommai_div_up(n_panels, call.panels_per_task), few_rows_task, &call);
+  if (n_rows == 1 || n_rows * n_in < PREPARE_ALONE) {
+    ommai_linear_prepare_rows(linear, &call.rows, 0, n_rows);
+  } else if (ommai_linear_prepares_rows(linear)) {
+    ommai_team_run(step->team, n_rows, prepare_row_task, &call);
+  }
+  ommai_team_run(step->team, ommai_div_up(ommai_linear_n_panels(linear), call.panels_per_task), few_rows_task, &call);
 }
 
 static void norm_rows(const struct step *step, const float *weight, void *out, enum omma_dtype type) {
@@ -179,7 +183,7 @@ static void project_qkv(const struct step *step, int64_t layer) {
   int64_t width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
   int64_t pairs = decoder->mrope.n_pairs;
   norm_rows(step, weights->input_norm, step->normed, decoder->dtype);
-  few_rows(step->team, weights->qkv.linear, step->normed, step->n_rows, step->wide, false);
+  few_rows(step, weights->qkv.linear, step->normed, step->wide, false);
   for (int64_t row = 0; row < step->n_rows; row++) {
     int64_t place = ommai_kv_position_offset(step->cache, step->rows[row].pages, step->rows[row].index);
     float *projected = step->wide + row * width;
@@ -199,13 +203,13 @@ static void feed_forward(const struct step *step, int64_t layer) {
   const struct ommai_decoder_dense *weights = &decoder->layers[layer].dense;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, layer);
   if (intermediate == 0) return;
-  few_rows(step->team, weights->gate_up.linear, step->normed, step->n_rows, step->wide, false);
+  few_rows(step, weights->gate_up.linear, step->normed, step->wide, false);
   for (int64_t row = 0; row < step->n_rows; row++) {
     const float *gate = step->wide + row * 2 * intermediate;
     decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
                            ommai_element(step->gated, row * intermediate, decoder->dtype), decoder->dtype);
   }
-  few_rows(step->team, weights->down.linear, step->gated, step->n_rows, step->residual, true);
+  few_rows(step, weights->down.linear, step->gated, step->residual, true);
 }
 
 /* The routed part: the router sees the norm's f32 values; leaves them rounded in step->normed. */
@@ -215,7 +219,7 @@ static void run_experts(struct step *step, int64_t layer) {
   int64_t hidden = decoder->config.hidden_size;
   norm_rows(step, weights->post_norm, step->unrounded, OMMA_F32);
   decoder->ops->convert(step->unrounded, step->n_rows * hidden, step->normed, decoder->dtype);
-  few_rows(step->team, weights->router.linear, step->unrounded, step->n_rows, step->router_logits, false);
+  few_rows(step, weights->router.linear, step->unrounded, step->router_logits, false);
   ommai_experts_choose(decoder, layer, step->router_logits, 0, step->n_rows, &step->routing);
   ommai_experts_run_few(decoder, layer, &step->routing, step->n_rows, step->normed, &step->experts, step->expert_results,
                         step->team);
@@ -237,7 +241,7 @@ static void prepare(const struct step *step) {
 
 static void project_logits(const struct step *step, float *logits) {
   norm_rows(step, step->decoder->final_norm, step->normed, step->decoder->dtype);
-  few_rows(step->team, step->decoder->lm_head, step->normed, step->n_rows, logits, false);
+  few_rows(step, step->decoder->lm_head, step->normed, logits, false);
 }
 
 /* The attention plan of a step and its memory; the plan serves all layers. */
@@ -292,7 +296,7 @@ static enum omma_status run_layer(struct step *step, const struct step_attention
   int64_t hidden = decoder->config.hidden_size;
   project_qkv(step, layer);
   OMMAI_TRY(attend(step, attention, layer, error));
-  few_rows(step->team, weights->o.linear, step->attended, step->n_rows, step->residual, true);
+  few_rows(step, weights->o.linear, step->attended, step->residual, true);
   if (!decoder->config.routed[layer]) {
     norm_rows(step, weights->post_norm, step->normed, decoder->dtype);
     feed_forward(step, layer);

@@ -140,6 +140,7 @@ struct ommai_decoder {
   struct ommai_decoder_layer *layers; /* [n_layers] */
   float *final_norm;                  /* [hidden] */
   struct ommai_linear *lm_head;
+  size_t prepared_row_bytes; /* of a row of x prepared for a layer (linear.h), the most that a layer takes */
 };
 
 /* The forms in which prefill calls a layer's linears. */

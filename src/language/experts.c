@@ -62,41 +62,70 @@ void ommai_experts_add_row(const struct ommai_decoder *decoder, const struct omm
   }
 }
 
-/* One of an expert's two layers over few rows, for every expert that has rows; a panel of one expert per task. */
+/* One of an expert's two layers over few rows, for every expert that has rows; some panels of one expert per task. */
 struct few_call {
   const struct ommai_decoder_expert *experts;
   const struct ommai_routing *routing;
   bool down;
   const unsigned char *x;
+  unsigned char *prepared;
   float *y;
-  int64_t x_stride, y_stride, n_panels;
-  size_t x_row_bytes;
+  int64_t x_stride, y_stride, n_panels, task_panels, expert_tasks;
+  size_t x_row_bytes, prepared_row_bytes;
 };
+
+/* The rows of the expert that is the `index`th with any, and their first slot. Experts need not be stored alike. */
+struct expert_rows {
+  const struct ommai_linear *linear;
+  struct ommai_linear_rows rows;
+  int64_t place, n_rows;
+};
+
+static struct expert_rows expert_rows(const struct few_call *call, int64_t index) {
+  int64_t expert = ommai_routing_expert(call->routing, index), place = call->routing->starts[expert];
+  const struct ommai_decoder_expert *weights = &call->experts[expert];
+  struct expert_rows of = {.linear = call->down ? weights->down.linear : weights->gate_up.linear,
+                           .place = place,
+                           .n_rows = call->routing->starts[expert + 1] - place};
+  unsigned char *memory = call->prepared ? call->prepared + (size_t)place * call->prepared_row_bytes : NULL;
+  of.rows = ommai_linear_rows_place(of.linear, call->x + (size_t)place * call->x_row_bytes, call->x_stride, of.n_rows, memory);
+  return of;
+}
+
+static void prepare_task(void *context, int64_t task, int worker) {
+  (void)worker;
+  const struct expert_rows of = expert_rows(context, task);
+  ommai_linear_prepare_rows(of.linear, &of.rows, 0, of.n_rows);
+}
 
 static void few_task(void *context, int64_t task, int worker) {
   (void)worker;
   const struct few_call *call = context;
-  int64_t expert = ommai_routing_expert(call->routing, task / call->n_panels), place = call->routing->starts[expert];
-  const struct ommai_decoder_expert *weights = &call->experts[expert];
-  ommai_linear_few_rows(call->down ? weights->down.linear : weights->gate_up.linear,
-                        call->x + (size_t)place * call->x_row_bytes, call->x_stride, call->routing->starts[expert + 1] - place,
-                        call->y + place * call->y_stride, call->y_stride, false, task % call->n_panels, 1);
+  const struct expert_rows of = expert_rows(call, task / call->expert_tasks);
+  int64_t first = task % call->expert_tasks * call->task_panels;
+  ommai_linear_few_prepared_rows(of.linear, &of.rows, 0, of.n_rows, call->y + of.place * call->y_stride, call->y_stride, false,
+                                 first, ommai_min_i64(call->task_panels, call->n_panels - first));
 }
 
 static void run_few(const struct ommai_decoder *decoder, int64_t layer, const struct ommai_routing *routing, int64_t n_active,
-                    bool down, const void *x, float *y, const struct omma_team *team) {
+                    bool down, const void *x, void *prepared, float *y, const struct omma_team *team) {
   const struct ommai_decoder_expert *experts = decoder->layers[layer].experts;
   const struct ommai_linear *shape = down ? experts->down.linear : experts->gate_up.linear;
   struct few_call call = {.experts = experts,
                           .routing = routing,
                           .down = down,
                           .x = x,
+                          .prepared = prepared,
                           .y = y,
                           .x_stride = ommai_linear_n_in(shape),
                           .y_stride = ommai_linear_n_out(shape),
-                          .n_panels = ommai_linear_n_panels(shape)};
+                          .n_panels = ommai_linear_n_panels(shape),
+                          .task_panels = ommai_linear_task_panels(shape),
+                          .prepared_row_bytes = decoder->prepared_row_bytes};
+  call.expert_tasks = ommai_div_up(call.n_panels, call.task_panels);
   call.x_row_bytes = (size_t)call.x_stride * ommai_dtype_size(decoder->dtype);
-  ommai_team_run(team, n_active * call.n_panels, few_task, &call);
+  if (decoder->prepared_row_bytes) ommai_team_run(team, n_active, prepare_task, &call);
+  ommai_team_run(team, n_active * call.expert_tasks, few_task, &call);
 }
 
 void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, struct ommai_routing *routing, int64_t n_rows,
@@ -105,9 +134,9 @@ void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, s
   int64_t n_slots = n_rows * routing->n_chosen, hidden = decoder->config.hidden_size;
   int64_t n_active = ommai_routing_sort(routing, n_rows, n_slots);
   gather(decoder, routing, 0, n_slots, rows, scratch->gathered);
-  run_few(decoder, layer, routing, n_active, false, scratch->gathered, scratch->wide, team);
+  run_few(decoder, layer, routing, n_active, false, scratch->gathered, scratch->prepared, scratch->wide, team);
   gate_rows(decoder, scratch->wide, n_slots, scratch->gated);
-  run_few(decoder, layer, routing, n_active, true, scratch->gated, scratch->out, team);
+  run_few(decoder, layer, routing, n_active, true, scratch->gated, scratch->prepared, scratch->out, team);
   for (int64_t i = 0; i < n_slots; i++) {
     memcpy(results + routing->sorted[i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));
   }

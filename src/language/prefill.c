@@ -1,11 +1,13 @@
 /* Stages and their shapes, n = rows of the chunk:
  *   enter:   embeddings -> residual [n, hidden] -> norm -> normed [n, hidden]
  *   qkv:     normed -> wide [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept part into pages
- *   attend:  q, pages -> attended [n, attended_width];  o: attended -> residual
+ *   attend:  q, pages -> attended [n, attended_width];  prepare: where o takes 8 bits;  o: attended -> residual
  *   leave:   norm -> normed; routed layers: router -> slots
  *   gate_up: normed -> wide [n, 2 * intermediate];  gate: silu(gate) * up -> gated;  down: gated -> residual
  *   experts: normed rows by expert -> results [slots, hidden]
  *   end:     results -> residual; deepstack -> residual; the next layer's norm
+ *
+ * Rows that a linear layer takes in 8 bits are prepared where they are made, once for all parts of the layer.
  *
  * Linear layers are cut along their outputs, and long chunks along their rows as well; what is local to a row goes in small tiles. So
  * weights are read once a chunk, and short prompts occupy every core. All cuts follow from shapes alone. */
@@ -32,6 +34,7 @@ enum phase {
   PHASE_QKV,
   PHASE_FINISH,
   PHASE_ATTEND,
+  PHASE_PREPARE,
   PHASE_O,
   PHASE_LEAVE,
   PHASE_GATE_UP,
@@ -58,6 +61,7 @@ struct ommai_prefill {
   void *gated;          /* dtype [the widest dense intermediate] */
   void *q;              /* dtype [q_width] */
   void *attended;       /* dtype [attended_width] */
+  void *prepared;       /* of the rows that the next linear layer takes */
   float *cosine, *sine; /* [rope_dim / 2] */
   struct ommai_prefill_attention attention;
   /* Routed layers: */
@@ -115,6 +119,7 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
       .gated = ommai_arena_take(arena, rows * intermediate, element),
       .q = ommai_arena_take(arena, rows * (size_t)ommai_decoder_q_width(config), element),
       .attended = ommai_arena_take(arena, rows * (size_t)ommai_decoder_attended_width(config), element),
+      .prepared = ommai_arena_take(arena, rows, decoder->prepared_row_bytes),
       .cosine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
       .sine = ommai_arena_take(arena, rows * pairs, sizeof(float)),
   };
@@ -172,6 +177,18 @@ void ommai_prefill_set_tap(struct ommai_prefill *prefill, ommai_layer_tap tap, v
 
 /* ---- row-local phases ---- */
 
+/* The chunk's rows of x for a layer. */
+static struct ommai_linear_rows rows_for(const struct ommai_prefill *prefill, const struct ommai_linear *linear,
+                                         const void *x) {
+  return ommai_linear_rows_place(linear, x, ommai_linear_n_in(linear), prefill->tiles.n_rows, prefill->prepared);
+}
+
+static void prepare_tile(const struct ommai_prefill *prefill, const struct ommai_linear *linear, const void *x,
+                         struct ommai_row_tile tile) {
+  const struct ommai_linear_rows rows = rows_for(prefill, linear, x);
+  ommai_linear_prepare_rows(linear, &rows, tile.first, tile.n_rows);
+}
+
 static void norm_rows(const struct ommai_prefill *prefill, const float *weight, struct ommai_row_tile tile, void *out,
                       enum omma_dtype type) {
   const struct ommai_decoder *decoder = prefill->decoder;
@@ -187,7 +204,9 @@ static void *normed_rows(const struct ommai_prefill *prefill, struct ommai_row_t
 }
 
 static void begin_layer(const struct ommai_prefill *prefill, struct ommai_row_tile tile, int64_t layer) {
-  norm_rows(prefill, prefill->decoder->layers[layer].input_norm, tile, normed_rows(prefill, tile), prefill->decoder->dtype);
+  const struct ommai_decoder_layer *weights = &prefill->decoder->layers[layer];
+  norm_rows(prefill, weights->input_norm, tile, normed_rows(prefill, tile), prefill->decoder->dtype);
+  prepare_tile(prefill, weights->qkv.linear, prefill->normed, tile);
 }
 
 static void enter_tile(const struct ommai_prefill *prefill, struct ommai_row_tile tile) {
@@ -233,10 +252,14 @@ static void route_rows(struct ommai_prefill *prefill, struct ommai_row_tile tile
 
 static void leave_tile(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
+  const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
   if (decoder->config.routed[prefill->layer]) {
     route_rows(prefill, tile, worker);
   } else {
-    norm_rows(prefill, decoder->layers[prefill->layer].post_norm, tile, normed_rows(prefill, tile), decoder->dtype);
+    norm_rows(prefill, weights->post_norm, tile, normed_rows(prefill, tile), decoder->dtype);
+  }
+  if (ommai_decoder_dense_size(&decoder->config, prefill->layer) > 0) {
+    prepare_tile(prefill, weights->dense.gate_up.linear, prefill->normed, tile);
   }
 }
 
@@ -248,6 +271,7 @@ static void gate_tile(const struct ommai_prefill *prefill, struct ommai_row_tile
     decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
                            ommai_element(prefill->gated, row * intermediate, decoder->dtype), decoder->dtype);
   }
+  prepare_tile(prefill, decoder->layers[prefill->layer].dense.down.linear, prefill->gated, tile);
 }
 
 /* What the experts made, the tower's addition, the next layer's norm. */
@@ -273,6 +297,9 @@ static void run_tile(void *context, int64_t task, int worker) {
   switch (prefill->phase) {
     case PHASE_ENTER: enter_tile(prefill, tile); break;
     case PHASE_FINISH: finish_tile(prefill, tile); break;
+    case PHASE_PREPARE:
+      prepare_tile(prefill, prefill->decoder->layers[prefill->layer].o.linear, prefill->attended, tile);
+      break;
     case PHASE_LEAVE: leave_tile(prefill, tile, worker); break;
     case PHASE_GATE: gate_tile(prefill, tile); break;
     default: end_tile(prefill, tile);
@@ -290,7 +317,7 @@ static void run_expert_tile(void *context, int64_t task, int worker) {
 struct layer_call {
   const struct ommai_linear *linear;
   const struct ommai_linear_parts *parts;
-  void *x; /* of the compute type */
+  const void *x; /* of the compute type */
   float *y;
 };
 
@@ -315,9 +342,9 @@ static void run_part(void *context, int64_t task, int worker) {
   struct layer_call call = layer_call(prefill);
   int64_t place = prefill->first_task + task, n_blocks = n_row_blocks(prefill), row = place % n_blocks * BLOCK_ROWS;
   int64_t n_rows = ommai_min_i64(BLOCK_ROWS, prefill->tiles.n_rows - row);
-  const void *x = ommai_element(call.x, row * ommai_linear_n_in(call.linear), prefill->decoder->dtype);
+  const struct ommai_linear_rows rows = rows_for(prefill, call.linear, call.x);
   float *y = call.y + row * ommai_linear_n_out(call.linear);
-  if (ommai_linear_parts_run(call.parts, place / n_blocks, x, y, n_rows, worker) != OMMA_OK) {
+  if (ommai_linear_parts_run_prepared(call.parts, place / n_blocks, &rows, row, y, n_rows, worker) != OMMA_OK) {
     atomic_store(&prefill->tiles.failed, true);
   }
 }
@@ -343,6 +370,9 @@ static void next_phase(struct ommai_prefill *prefill) {
     return;
   }
   prefill->phase++;
+  if (prefill->phase == PHASE_PREPARE && !ommai_linear_prepares_rows(prefill->decoder->layers[prefill->layer].o.linear)) {
+    prefill->phase = PHASE_O;
+  }
   if (prefill->phase == PHASE_GATE_UP && !dense) prefill->phase = PHASE_EXPERTS;
   if (prefill->phase == PHASE_EXPERTS && !routed) prefill->phase = PHASE_END;
   if (prefill->phase == PHASE_EXPERTS) {

@@ -24,7 +24,7 @@ struct ommai_prompt_row {
 typedef void (*ommai_layer_tap)(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t hidden_size);
 
 /* What slices of prompts learn about time, from chunk to chunk. Zero-initialised: nothing yet. */
-#define OMMAI_PREFILL_PHASES 11
+#define OMMAI_PREFILL_PHASES 12
 struct ommai_prefill_pace {
   struct ommai_pace phases[OMMAI_PREFILL_PHASES];
 };

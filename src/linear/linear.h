@@ -174,10 +174,48 @@ enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *
 /* Panels of 64 outputs: what few-row calls are cut into for a team. */
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear);
 
+/* How many of the layer's panels a team's task of few rows takes, going by their bytes. */
+int64_t ommai_linear_task_panels(const struct ommai_linear *linear);
+
 /* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that.
  * x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no padding rows. Any n_rows; meant for 1 to 16.
  * Thread-safe; allocates nothing. */
 void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                            int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+
+/* ---- prepared rows ---------------------------------------------------------------------------------------------------- */
+
+/* Rows of x as a layer's products read them, for callers that share one layer's outputs out: where weights are integers, the 8 bits that
+ * each row is brought to once, in the caller's memory; else x itself. They hold for the layer they were laid out for. */
+struct ommai_linear_rows {
+  const void *x;    /* [n_rows][x_stride] of the compute type */
+  int64_t x_stride; /* elements */
+  /* Integer weights, else NULL (kernels/integer_panel.h): */
+  int8_t *bytes; /* [n_rows][byte_stride] */
+  int64_t byte_stride;
+  int32_t *sums, *zeros; /* [n_rows][groups], [n_rows] */
+  float *scales;         /* [n_rows] */
+};
+
+/* Bytes of memory for each prepared row of such a layer, a multiple of 64; 0: none are needed. */
+size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec);
+
+/* Lays n_rows rows of x out in `memory`: n_rows times that many bytes at a multiple of 64; not looked at where none are needed. */
+struct ommai_linear_rows ommai_linear_rows_place(const struct ommai_linear *linear, const void *x, int64_t x_stride,
+                                                 int64_t n_rows, void *memory);
+
+/* Whether rows of this layer have to be prepared at all. */
+bool ommai_linear_prepares_rows(const struct ommai_linear *linear);
+
+/* Prepares rows first .. first + n_rows - 1, of which x is there by now. Calls for different rows may run at the same time. */
+void ommai_linear_prepare_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
+                               int64_t n_rows);
+
+/* ommai_linear_few_rows and ommai_linear_run over prepared rows from `first` on; the same bits. x has the op's x_stride. */
+void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
+                                    int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
+                                    int64_t n_panels);
+enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows,
+                                           int64_t first, void *y, int64_t n_rows, int worker);
 
 #endif

@@ -3,7 +3,8 @@
  *   x [n_rows][n_in] -> s8 [n_rows][x_stride], a scale a row, sums of x over each group
  *   for each panel of 64 outputs: sums f32 [n_rows][64] (kernels/integer_panel.h) -> the row's scale, bias, activation -> y
  *
- * Tiles have room for this in a worker's scratch; few rows take as many at a time as a buffer on the stack holds. */
+ * Rows that the caller prepares lie in its memory. For others tiles have room in a worker's scratch, and few rows take as many at a time as a
+ * buffer on the stack holds. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -24,14 +25,6 @@ enum {
 /* Any number of rows at a time. */
 static const struct ommai_ladder any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
 
-/* Rows brought to 8 bits: what the kernels read, and each row's scale. */
-struct rows {
-  int8_t *x;
-  int64_t stride;
-  int32_t *sums, *zeros;
-  float *scales;
-};
-
 static int64_t padded_k(const struct ommai_linear *linear) {
   return ommai_weights_padded_k(linear->packed.layout, linear->spec.n_in);
 }
@@ -51,21 +44,20 @@ static void quantise_range(const struct ommai_linear *linear, const void *x, int
   *scale = form.scale;
 }
 
-static void quantise_rows(const struct ommai_linear *linear, const void *x, int64_t stride, int64_t n_rows,
-                          const struct rows *to) {
+static void prepare_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows) {
   const struct ommai_linear_spec *spec = &linear->spec;
   const struct ommai_row_ops *ops = linear->engine->row_ops;
   int64_t n_groups = ommai_integer_n_groups(spec);
   for (int64_t row = 0; row < n_rows; row++) {
-    const void *from = (const char *)x + (size_t)(row * stride) * ommai_dtype_size(spec->compute);
-    int8_t *out = to->x + row * to->stride;
+    const void *from = (const char *)rows->x + (size_t)(row * rows->x_stride) * ommai_dtype_size(spec->compute);
+    int8_t *out = rows->bytes + row * rows->byte_stride;
     if (spec->inputs == OMMAI_INPUTS_RANGE) {
-      quantise_range(linear, from, out, &to->zeros[row], &to->scales[row]);
+      quantise_range(linear, from, out, &rows->zeros[row], &rows->scales[row]);
     } else {
-      ops->quantise_symmetric(from, spec->compute, spec->n_in, out, &to->scales[row]);
+      ops->quantise_symmetric(from, spec->compute, spec->n_in, out, &rows->scales[row]);
     }
-    memset(out + spec->n_in, 0, (size_t)(to->stride - spec->n_in));
-    ops->group_sums(out, spec->n_in, spec->group ? spec->group : spec->n_in, to->sums + row * n_groups);
+    memset(out + spec->n_in, 0, (size_t)(rows->byte_stride - spec->n_in));
+    ops->group_sums(out, spec->n_in, spec->group ? spec->group : spec->n_in, rows->sums + row * n_groups);
   }
 }
 
@@ -88,10 +80,11 @@ static struct ommai_integer_panel panel_at(const struct ommai_linear *linear, in
 }
 
 /* sums [n_rows][64] of one panel. */
-static void multiply(const struct ommai_linear *linear, int64_t panel, const struct rows *rows, int64_t n_rows, float *sums) {
+static void multiply(const struct ommai_linear *linear, int64_t panel, const struct ommai_linear_rows *rows, int64_t n_rows,
+                     float *sums) {
   const struct ommai_integer_kernels *kernels = linear->engine->integer;
   const struct ommai_integer_panel weights = panel_at(linear, panel);
-  const struct ommai_integer_rows x = {rows->x, rows->stride, rows->sums, rows->zeros, n_rows};
+  const struct ommai_integer_rows x = {rows->bytes, rows->byte_stride, rows->sums, rows->zeros, n_rows};
   (linear->spec.format == OMMAI_FORMAT_INT4 ? kernels->u4 : kernels->s8)(&weights, &x, sums);
 }
 
@@ -113,31 +106,60 @@ static void finish(const struct ommai_linear *linear, const struct ommai_linear_
 
 /* ---- few rows --------------------------------------------------------------------------------------------------------- */
 
-static void some_rows(const struct ommai_linear *linear, const void *x, int64_t stride, int64_t n_rows,
+/* At most FEW_ROWS rows, prepared. */
+static void some_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows,
                       const struct ommai_linear_form *form, float *y, int64_t first_panel, int64_t n_panels) {
-  _Alignas(64) int8_t bytes[FEW_BYTES];
   _Alignas(64) float sums[FEW_ROWS * PANEL];
-  int32_t group_sums[FEW_SUMS], zeros[FEW_ROWS];
-  float scales[FEW_ROWS];
-  const struct rows rows = {bytes, x_stride(linear), group_sums, zeros, scales};
-  quantise_rows(linear, x, stride, n_rows, &rows);
   for (int64_t panel = first_panel; panel < first_panel + n_panels; panel++) {
     int64_t first = panel * PANEL, n = ommai_min_i64(PANEL, linear->spec.n_out - first);
-    multiply(linear, panel, &rows, n_rows, sums);
-    finish(linear, form, scales, linear->bias + first, n_rows, n, sums, y + first);
+    multiply(linear, panel, rows, n_rows, sums);
+    finish(linear, form, rows->scales, linear->bias + first, n_rows, n, sums, y + first);
+  }
+}
+
+static void few_prepared_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows, float *y,
+                              int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
+  const struct ommai_linear_form form = {.y_stride = y_stride, .y_type = OMMA_F32, .accumulate = accumulate};
+  for (int64_t row = 0; row < n_rows; row += FEW_ROWS) {
+    const struct ommai_linear_rows some = ommai_linear_rows_from(linear, rows, row);
+    some_rows(linear, &some, ommai_min_i64(FEW_ROWS, n_rows - row), &form, y + row * y_stride, first_panel, n_panels);
   }
 }
 
 static void few_rows(const struct ommai_linear *linear, const void *x, int64_t stride, int64_t n_rows, float *y,
                      int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  const struct ommai_linear_form form = {.y_stride = y_stride, .y_type = OMMA_F32, .accumulate = accumulate};
+  _Alignas(64) int8_t bytes[FEW_BYTES];
+  int32_t group_sums[FEW_SUMS], zeros[FEW_ROWS];
+  float scales[FEW_ROWS];
   int64_t fit = ommai_min_i64(FEW_BYTES / x_stride(linear), FEW_SUMS / ommai_integer_n_groups(&linear->spec));
   int64_t together = ommai_min_i64(fit, FEW_ROWS);
   size_t x_bytes = (size_t)stride * ommai_dtype_size(linear->spec.compute);
   for (int64_t row = 0; row < n_rows; row += together) {
-    some_rows(linear, (const char *)x + (size_t)row * x_bytes, stride, ommai_min_i64(together, n_rows - row), &form,
-              y + row * y_stride, first_panel, n_panels);
+    int64_t n = ommai_min_i64(together, n_rows - row);
+    const struct ommai_linear_rows rows = {
+        (const char *)x + (size_t)row * x_bytes, stride, bytes, x_stride(linear), group_sums, zeros, scales};
+    prepare_rows(linear, &rows, n);
+    few_prepared_rows(linear, &rows, n, y + row * y_stride, y_stride, accumulate, first_panel, n_panels);
   }
+}
+
+/* ---- prepared rows ---------------------------------------------------------------------------------------------------- */
+
+static size_t sums_bytes(const struct ommai_linear *linear) {
+  return ((size_t)ommai_integer_n_groups(&linear->spec) + 1) * sizeof(int32_t) + sizeof(float);
+}
+
+static size_t prepared_row_bytes(const struct ommai_linear *linear) {
+  return ommai_linear_align((size_t)x_stride(linear)) + ommai_linear_align(sums_bytes(linear));
+}
+
+static void place_rows(const struct ommai_linear *linear, int64_t n_rows, void *memory, struct ommai_linear_rows *rows) {
+  size_t n = (size_t)n_rows;
+  rows->bytes = memory;
+  rows->byte_stride = (int64_t)ommai_linear_align((size_t)x_stride(linear));
+  rows->sums = (int32_t *)(void *)((char *)memory + n * (size_t)rows->byte_stride);
+  rows->zeros = rows->sums + n * (size_t)ommai_integer_n_groups(&linear->spec);
+  rows->scales = (float *)(void *)(rows->zeros + n);
 }
 
 /* ---- ops -------------------------------------------------------------------------------------------------------------- */
@@ -184,20 +206,32 @@ static const char *op_name(const struct ommai_linear_op *op) {
   return op->linear->spec.format == OMMAI_FORMAT_INT4 ? "own:int4" : "own:int8";
 }
 
-static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
+                            int worker) {
   const struct ommai_linear *linear = op->linear;
   const struct ommai_linear_form *form = &op->form;
-  const struct places places = place_scratch(linear);
   char *scratch = op->engine->scratch[worker].memory;
-  const struct rows rows = {(int8_t *)scratch, x_stride(linear), (int32_t *)(void *)(scratch + places.group_sums),
-                            (int32_t *)(void *)(scratch + places.zeros), (float *)(void *)(scratch + places.scales)};
-  float *sums = (float *)(void *)(scratch + places.sums);
-  quantise_rows(linear, x, form->x_stride, n_rows, &rows);
+  float *sums = (float *)(void *)(scratch + place_scratch(linear).sums);
   for (int64_t column = 0; column < op->n_columns; column += PANEL) {
     int64_t first = op->first_column + column, n = ommai_min_i64(PANEL, op->n_columns - column);
-    multiply(linear, first / PANEL, &rows, n_rows, sums);
-    finish(linear, form, rows.scales, linear->bias + first, n_rows, n, sums, ommai_element(y, column, form->y_type));
+    multiply(linear, first / PANEL, rows, n_rows, sums);
+    finish(linear, form, rows->scales, linear->bias + first, n_rows, n, sums, ommai_element(y, column, form->y_type));
   }
+}
+
+static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
+  const struct ommai_linear *linear = op->linear;
+  const struct places places = place_scratch(linear);
+  char *scratch = op->engine->scratch[worker].memory;
+  const struct ommai_linear_rows rows = {x,
+                                         op->form.x_stride,
+                                         (int8_t *)scratch,
+                                         x_stride(linear),
+                                         (int32_t *)(void *)(scratch + places.group_sums),
+                                         (int32_t *)(void *)(scratch + places.zeros),
+                                         (float *)(void *)(scratch + places.scales)};
+  prepare_rows(linear, &rows, n_rows);
+  op_run_prepared(op, &rows, y, n_rows, worker);
   return OMMA_OK;
 }
 
@@ -208,6 +242,11 @@ const struct ommai_linear_format ommai_linear_integer = {
     .pack = ommai_integer_pack,
     .release = ommai_integer_release,
     .few_rows = few_rows,
+    .prepared_row_bytes = prepared_row_bytes,
+    .place_rows = place_rows,
+    .prepare_rows = prepare_rows,
+    .few_prepared_rows = few_prepared_rows,
+    .op_run_prepared = op_run_prepared,
     .ladder = ladder_of,
     .op_scratch = op_scratch,
     .op_create = op_create,

@@ -89,6 +89,16 @@ struct ommai_linear_format {
   void (*few_rows)(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                    int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
 
+  /* Prepared rows (linear.h), whose part in `rows` begins with the first row meant; NULL: x serves. */
+  size_t (*prepared_row_bytes)(const struct ommai_linear *linear); /* which need not have weights */
+  void (*place_rows)(const struct ommai_linear *linear, int64_t n_rows, void *memory, struct ommai_linear_rows *rows);
+  void (*prepare_rows)(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows);
+  void (*few_prepared_rows)(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows, float *y,
+                            int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+  /* Any n_rows up to OMMAI_LINEAR_MAX_ROWS; y points at the op's first output. */
+  void (*op_run_prepared)(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
+                          int worker);
+
   /* Ops. The op's other members are set, and the form is valid. */
   const struct ommai_ladder *(*ladder)(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op);
   /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
@@ -118,6 +128,10 @@ void ommai_linear_activate(const struct ommai_row_ops *ops, enum ommai_activatio
 /* Few rows of dense weights. */
 void ommai_linear_dense_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                                  int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+
+/* The rows from `first` on. */
+struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,
+                                                int64_t first);
 
 /* ---- products --------------------------------------------------------------------------------------------------------- */
 

@@ -86,3 +86,13 @@ enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, 
   }
   return OMMA_OK;
 }
+
+enum omma_status ommai_linear_parts_run_prepared(const struct ommai_linear_parts *parts, int64_t index,
+                                                 const struct ommai_linear_rows *rows, int64_t first, void *y, int64_t n_rows,
+                                                 int worker) {
+  for (int64_t row = 0; row < n_rows; row += OMMAI_LINEAR_MAX_ROWS) {
+    OMMAI_TRY(ommai_linear_run_prepared(parts->ops[index], rows, first + row, (char *)y + (size_t)row * parts->y_bytes,
+                                        ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row), worker));
+  }
+  return OMMA_OK;
+}

@@ -141,6 +141,11 @@ static int64_t weight_bytes(const struct ommai_linear_spec *spec) {
   return integers ? bytes + spec->n_out * n_groups * floats * (int64_t)sizeof(float) : bytes;
 }
 
+static void count_prepared_row(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec) {
+  size_t bytes = ommai_linear_prepared_row_bytes(loader->linear_engine, spec);
+  if (bytes > loader->prepared_row_bytes) loader->prepared_row_bytes = bytes;
+}
+
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    struct ommai_linear **out, struct omma_error *error) {
@@ -150,6 +155,7 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
   loader->kept = loader->kept_by_role[role] = spec;
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_engine, &spec);
   loader->role_bytes[role] += weight_bytes(&spec);
+  if (is_text_matrix(role)) count_prepared_row(loader, &spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
   enum omma_status status = ommai_linear_create(loader->linear_engine, &spec, sources, n_sources, out, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "%s", name);

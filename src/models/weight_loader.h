@@ -35,7 +35,8 @@ struct ommai_weight_loader {
   int64_t bytes;                          /* in memory */
   int64_t role_bytes[OMMAI_WEIGHT_ROLES]; /* of these, packed weights and their scales, padding not counted */
   size_t scratch_bytes;                   /* DESCRIBE: of the linear engine's worker, the most that a layer takes */
-  omma_progress progress;                 /* PACK: bytes of file read so far */
+  size_t prepared_row_bytes; /* of a row prepared for one of the language model's matrices, the most that one takes */
+  omma_progress progress;    /* PACK: bytes of file read so far */
   void *progress_context;
   int64_t bytes_read, bytes_total;
 };

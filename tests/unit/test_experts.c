@@ -19,7 +19,7 @@ static struct {
   float out[MAX_SLOTS * DECODER_HIDDEN], results[MAX_SLOTS * DECODER_HIDDEN], expected[MAX_SLOTS * DECODER_HIDDEN];
 } memory;
 
-static const struct ommai_experts_scratch scratch = {memory.gathered, memory.wide, memory.gated, memory.out};
+static const struct ommai_experts_scratch scratch = {memory.gathered, memory.wide, memory.gated, memory.out, NULL};
 
 /* Random rows, and for each the experts that a random router chooses: some get many rows, some none. */
 static struct ommai_routing make_problem(const struct ommai_decoder *decoder, int64_t layer, int64_t n_rows, uint64_t seed) {

@@ -166,10 +166,28 @@ static void *rows_from(const struct problem *p, int64_t first, int64_t n_rows) {
   return x;
 }
 
+/* Prepared in two calls, in memory of just the size that is asked for. */
+struct prepared {
+  struct ommai_linear_rows rows;
+  void *memory;
+};
+
+static struct prepared prepare(const struct problem *p, const void *x, int64_t n_rows) {
+  size_t row_bytes = ommai_linear_prepared_row_bytes(engine, &p->spec);
+  assert_true(row_bytes > 0 && row_bytes % 64 == 0 && ommai_linear_prepares_rows(p->linear));
+  struct prepared made = {.memory = aligned_alloc(64, (size_t)n_rows * row_bytes)};
+  memset(made.memory, 0xff, (size_t)n_rows * row_bytes);
+  made.rows = ommai_linear_rows_place(p->linear, x, p->stored.n_in + X_GAP, n_rows, made.memory);
+  ommai_linear_prepare_rows(p->linear, &made.rows, n_rows / 2, n_rows - n_rows / 2);
+  ommai_linear_prepare_rows(p->linear, &made.rows, 0, n_rows / 2);
+  return made;
+}
+
 static void check_few_rows(const struct problem *p, int64_t n_rows) {
   int64_t n_out = p->stored.n_out, stride = n_out + Y_GAP, first = n_rows * 7 % ROWS,
           n_panels = ommai_linear_n_panels(p->linear);
   void *x = rows_from(p, first, n_rows);
+  const struct prepared prepared = prepare(p, x, n_rows);
   float *y = calloc((size_t)(n_rows * stride), sizeof *y);
   for (int64_t panel = 0; panel < n_panels; panel++) {
     ommai_linear_few_rows(p->linear, x, p->stored.n_in + X_GAP, n_rows, y, stride, false, panel, 1);
@@ -181,6 +199,16 @@ static void check_few_rows(const struct problem *p, int64_t n_rows) {
   }
   ommai_linear_few_rows(p->linear, x, p->stored.n_in + X_GAP, n_rows, y, stride, true, 0, n_panels);
   same_rows(p, "few rows, added", y, stride, first, n_rows);
+  for (int64_t row = n_rows - 1; row >= 0; row -= 2) {
+    int64_t from = row > 0 ? row - 1 : 0;
+    ommai_linear_few_prepared_rows(p->linear, &prepared.rows, from, row - from + 1, y + from * stride, stride, false, 0,
+                                   n_panels);
+  }
+  same_rows(p, "prepared rows", y, stride, first, n_rows);
+  memset(y, 0, (size_t)(n_rows * stride) * sizeof *y);
+  ommai_linear_few_prepared_rows(p->linear, &prepared.rows, 0, n_rows, y, stride, true, 0, n_panels);
+  same_rows(p, "prepared rows, added", y, stride, first, n_rows);
+  free(prepared.memory);
   free(x);
   free(y);
 }
@@ -189,6 +217,7 @@ static void check_tile(const struct problem *p, const struct ommai_linear_op *op
                        int64_t n_rows) {
   int64_t stride = p->stored.n_out + Y_GAP, first = n_rows * 5 % ROWS;
   void *x = rows_from(p, first, n_rows);
+  const struct prepared prepared = prepare(p, x, n_rows);
   float *y = calloc((size_t)(n_rows * stride), sizeof *y);
   assert_int_equal(ommai_linear_run(op, x, y, n_rows, (int)(n_rows % 2)), OMMA_OK);
   same_rows(p, "tile", y, stride, first, n_rows);
@@ -197,6 +226,15 @@ static void check_tile(const struct problem *p, const struct ommai_linear_op *op
     assert_int_equal(ommai_linear_parts_run(parts, part, x, y, n_rows, 0), OMMA_OK);
   }
   same_rows(p, "parts", y, stride, first, n_rows);
+  memset(y, 0, (size_t)(n_rows * stride) * sizeof *y);
+  for (int64_t part = 0; part < ommai_linear_parts_count(parts); part++) {
+    int64_t half = n_rows / 2;
+    assert_int_equal(ommai_linear_parts_run_prepared(parts, part, &prepared.rows, half, y + half * stride, n_rows - half, 0),
+                     OMMA_OK);
+    assert_int_equal(ommai_linear_parts_run_prepared(parts, part, &prepared.rows, 0, y, half, 1), OMMA_OK);
+  }
+  same_rows(p, "parts of prepared rows", y, stride, first, n_rows);
+  free(prepared.memory);
   free(x);
   free(y);
 }

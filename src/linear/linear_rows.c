@@ -1,0 +1,58 @@
+/* Prepared rows: what holds for every format. */
+#include "base/checked.h"
+#include "kernels/dtype.h"
+#include "linear/linear_objects.h"
+
+size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec) {
+  const struct ommai_linear linear = ommai_linear_without_weights(engine, spec);
+  return linear.format->prepared_row_bytes ? linear.format->prepared_row_bytes(&linear) : 0;
+}
+
+bool ommai_linear_prepares_rows(const struct ommai_linear *linear) { return linear->format->prepare_rows != NULL; }
+
+struct ommai_linear_rows ommai_linear_rows_place(const struct ommai_linear *linear, const void *x, int64_t x_stride,
+                                                 int64_t n_rows, void *memory) {
+  struct ommai_linear_rows rows = {.x = x, .x_stride = x_stride};
+  if (linear->format->place_rows) linear->format->place_rows(linear, n_rows, memory, &rows);
+  return rows;
+}
+
+struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,
+                                                int64_t first) {
+  struct ommai_linear_rows from = *rows;
+  from.x = (const char *)rows->x + (size_t)(first * rows->x_stride) * ommai_dtype_size(linear->spec.compute);
+  if (!rows->bytes) return from;
+  from.bytes += first * rows->byte_stride;
+  from.sums += first * ommai_integer_n_groups(&linear->spec);
+  from.zeros += first;
+  from.scales += first;
+  return from;
+}
+
+void ommai_linear_prepare_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
+                               int64_t n_rows) {
+  const struct ommai_linear_rows from = ommai_linear_rows_from(linear, rows, first);
+  if (linear->format->prepare_rows) linear->format->prepare_rows(linear, &from, n_rows);
+}
+
+void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
+                                    int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
+                                    int64_t n_panels) {
+  const struct ommai_linear_rows from = ommai_linear_rows_from(linear, rows, first);
+  if (linear->format->few_prepared_rows) {
+    linear->format->few_prepared_rows(linear, &from, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+  } else {
+    linear->format->few_rows(linear, from.x, from.x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+  }
+}
+
+enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows,
+                                           int64_t first, void *y, int64_t n_rows, int worker) {
+  const struct ommai_linear_rows from = ommai_linear_rows_from(op->linear, rows, first);
+  if (!op->linear->format->op_run_prepared) return ommai_linear_run(op, from.x, y, n_rows, worker);
+  if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->engine->n_workers) {
+    return OMMA_ERROR_ARGUMENT;
+  }
+  op->linear->format->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->form.y_type), n_rows, worker);
+  return OMMA_OK;
+}
