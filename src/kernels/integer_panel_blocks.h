@@ -76,6 +76,13 @@ static inline void integer_prefetch(struct integer_coming *coming) {
   coming->at += coming->bytes / 64 * 64;
 }
 
+/* Scales and minimums of groups to come, a stream of short bursts beside the weights. May run past the end. */
+static inline void integer_prefetch_scales(const struct integer_block *block) {
+  enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
+  const float *coming = block->scales + GROUPS_AHEAD * block->panel->scale_stride;
+  for (int64_t i = 0; i < block->panel->scale_stride; i += LINE_FLOATS) __builtin_prefetch(coming + i);
+}
+
 /* How many of the rows that are left go together: as many as registers hold, but two of middling size at the end rather than a small one. */
 static inline int integer_next_rows(int64_t left, int most) {
   if (left <= most) return (int)left;

@@ -23,7 +23,7 @@ enum {
   STRIP = BLOCK_K * WIDE_VECTORS * LANES,
   STRIP_FROM_ROWS = 9, /* where widening once pays */
   HALF_SUMS = 32,      /* inputs whose products of 4 by 8 bits fit 16 bits together */
-  PREFETCH_BYTES = 4096
+  PREFETCH_BYTES = 8192
 };
 
 OMMAI_INLINE ivec broadcast4(const void *x) {
@@ -231,6 +231,7 @@ OMMAI_INLINE void rows_u4(const struct integer_block *block, const int n_rows) {
 }
 
 static void block_u4(const struct integer_block *block) {
+  if (block->panel->n_groups > 1) integer_prefetch_scales(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
     n = integer_next_rows(block->n_rows - row, 4);
     const struct integer_block some = integer_block_rows(block, row, n);

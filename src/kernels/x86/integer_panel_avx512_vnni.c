@@ -12,7 +12,7 @@ enum {
   VECTORS = 4,
   MOST_ROWS = 6,
   BLOCK_K = 256,
-  PREFETCH_BYTES = 4096,
+  PREFETCH_BYTES = 12288,
   STREAM_ROWS = 16,
   RAISED = 128
 };
@@ -121,6 +121,7 @@ INLINE void rows_u4(const struct integer_block *block, const bool is_stream, con
 }
 
 INLINE void some_rows(const struct integer_block *block, const bool half, const bool is_stream, const int n_rows) {
+  if (is_stream && block->panel->n_groups > 1) integer_prefetch_scales(block);
   if (half) {
     rows_u4(block, is_stream, n_rows);
   } else {
