@@ -279,7 +279,7 @@ def test_full_disk(batch):
         (["-i", "/", "-o", "/nowhere/out"], 1, "is a directory"),
         (["-i", "/dev/null", "-o", "/nowhere/out"], 1, "/nowhere/out"),
         (["-i", __file__, "-o", __file__], 2, "the input itself"),
-        (["-i", "in", "--quantization", "fp8"], 2, "vLLM's flag"),
+        (["-i", "in", "--tokenizer", "other"], 2, "vLLM's flag"),
         (["-i", "in", "--enable-metric"], 2, "did you mean --enable-metrics?"),
     ],
 )
