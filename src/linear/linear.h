@@ -197,7 +197,7 @@ struct ommai_linear_rows {
   float *scales;         /* [n_rows] */
 };
 
-/* Bytes of memory for each prepared row of such a layer, a multiple of 64; 0: none are needed. */
+/* Bytes of memory for each prepared row of such a layer, a multiple of 64; 0: none are needed, or it would be refused. */
 size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec);
 
 /* Lays n_rows rows of x out in `memory`: n_rows times that many bytes at a multiple of 64; not looked at where none are needed. */

@@ -4,8 +4,11 @@
 #include "linear/linear_objects.h"
 
 size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec) {
+  const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
+  struct omma_error ignored;
+  if (!format->prepared_row_bytes || format->check(engine, spec, &ignored) != OMMA_OK) return 0;
   const struct ommai_linear linear = ommai_linear_without_weights(engine, spec);
-  return linear.format->prepared_row_bytes ? linear.format->prepared_row_bytes(&linear) : 0;
+  return format->prepared_row_bytes(&linear);
 }
 
 bool ommai_linear_prepares_rows(const struct ommai_linear *linear) { return linear->format->prepare_rows != NULL; }
