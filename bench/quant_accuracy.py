@@ -40,7 +40,7 @@ from tower_peers import existing
 
 HERE = Path(__file__).resolve().parent
 METHODS = {"f32": ["--dtype", "f32"]} | {name: ["--dtype", "bf16", "--quantization", name]
-                                         for name in ("int8", "int4-g32", "int4-g64", "int4-g128")}
+                                         for name in ("int8", "int4", "int4-g32", "int4-g64", "int4-g128")}
 EXACT = ["--dtype", "bf16"]
 MOST_LIKELY = 20  # top_logprobs of a server, at most
 MAX_TOKENS = 64
@@ -188,7 +188,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=existing, default=str(HERE.parent / "models/demo"), help="the demo model (default: models/demo)")
     add_omma_option(parser)
-    parser.add_argument("--methods", type=method_list, default=",".join(METHODS), help="with commas between them (default: %(default)s)")
+    parser.add_argument("--methods", type=method_list, default=",".join(name for name in METHODS if name != "int4"), help="with commas between them (default: %(default)s)")
     parser.add_argument("--questions", type=positive, default=150, help="how many, about (default: %(default)s)")
     parser.add_argument("--seed", type=positive, default=2000, help="of the questions (default: %(default)s)")
     parser.add_argument("--threads", type=positive, default=2)

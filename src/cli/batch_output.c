@@ -28,7 +28,7 @@ struct earlier {
 /* Notes what the line says. False when it is no line of a batch's output; *drop tells whether it goes away. */
 static bool note_line(const struct earlier *earlier, const char *line, size_t size, bool *drop) {
   struct ommai_batch_output *output = earlier->output;
-  json_t *root = json_loadb(line, size, 0, NULL);
+  json_t *root = json_loadb(line, size, JSON_ALLOW_NUL, NULL); /* an answer may hold U+0000 */
   json_t *custom_id = json_object_get(root, "custom_id"), *error = json_object_get(root, "error");
   const json_t *status = json_object_get(json_object_get(root, "response"), "status_code");
   const json_t *number = json_object_get(error, "line");

@@ -1,7 +1,9 @@
 /* The row operations in plain C. Included once per CPU level by a file that defines ROW_OPS_TABLE (the name of the table) and
  * ROW_OPS_LEVEL; the compiler vectorises the loops for that level. No fused multiply-add is formed (-ffp-contract=off), so
  * that all levels agree bit for bit. Deliberately without an include guard. */
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/half.h"
 #include "kernels/int8.h"
@@ -316,6 +318,11 @@ static float extreme(const float *x, int64_t d) {
 static void fit_int4(const float *x, int64_t d, int8_t *out, float *scale) {
   static const float ends[] = {-8.6f, -8.2f, -7.8f, -7.4f, -7.0f, 7.4f, 7.0f, 6.6f}; /* where the extreme falls on the grid */
   float most = extreme(x, d), best_gain = 0.0f, best_inverse = 0.0f, best_scale = 0.0f;
+  if (!(fabsf(most) <= FLT_MAX)) { /* no number fits: a scale that makes every sum NaN tells of it */
+    memset(out, 8, (size_t)d);
+    *scale = most;
+    return;
+  }
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
     float inverse = ends[i] / most, with_x, squares;
     if (!(fabsf(inverse) <= FLT_MAX)) break;

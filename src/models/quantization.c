@@ -67,7 +67,8 @@ static enum omma_status refuse_method(const char *where, const char *name, struc
 
 static enum omma_status parse_method(const json_t *config, const char *where, const char *otherwise,
                                      struct ommai_quantization *self, struct omma_error *error) {
-  const char *name = otherwise;
+  bool old_bitsandbytes = json_object_get(config, "load_in_8bit") || json_object_get(config, "load_in_4bit");
+  const char *name = old_bitsandbytes ? "bitsandbytes" : otherwise; /* which did not say its name at first */
   OMMAI_TRY(ommai_json_string(config, where, "quant_method", false, &name, error));
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
     if (strcmp(methods[i].name, name) != 0) continue;

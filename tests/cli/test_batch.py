@@ -194,6 +194,13 @@ def test_killed_in_the_middle(fed, omma, model, tmp_path):
     assert len(set(batch.texts().values())) > 1
 
 
+def test_an_answer_may_hold_nul(batch):
+    batch.write(line("a", {"prompt": "x", "max_tokens": 8, "structured_outputs": {"regex": r"\x00{3}"}}, "/v1/completions"))
+    assert "1 answered, 0 failed, 0 done before" in batch.run()
+    assert b"\\u0000" in batch.output.read_bytes()
+    assert "0 answered, 0 failed, 1 done before" in batch.run()
+
+
 def test_interrupted(fed):
     batch, process, feed = fed
     feed(*hello(3), chat("endless", "Hello", max_tokens=400, ignore_eos=True, temperature=1))

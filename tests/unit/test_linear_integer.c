@@ -450,6 +450,30 @@ static void odd_values_stay_where_they_are(void **state) {
   stored_free(&stored);
 }
 
+/* Weights that are no numbers make their output NaN in 4 bits as in 8, instead of disappearing with their group. */
+static void odd_weights_are_told(void **state) {
+  (void)state;
+  enum { N_IN = 96, N_OUT = 66 };
+  static const float odd[3] = {NAN, INFINITY, -INFINITY};
+  static float weight[N_OUT * N_IN], x[N_IN], y[N_OUT];
+  for (int i = 0; i < N_IN; i++) x[i] = 1.0f + (float)(i % 3);
+  for (int i = 0; i < N_OUT * N_IN; i++) weight[i] = (float)(i % 7 - 3);
+  for (int i = 0; i < 3; i++) weight[i * N_IN + 40] = odd[i];
+  const struct ommai_linear_source source = {.weight = weight, .n_out = N_OUT};
+  for (int bits = 4; bits <= 8; bits += 4) {
+    const struct ommai_linear_spec spec = {.n_in = N_IN,
+                                           .format = bits == 4 ? OMMAI_FORMAT_INT4 : OMMAI_FORMAT_INT8,
+                                           .group = bits == 4 ? 32 : 0,
+                                           .inputs = OMMAI_INPUTS_SYMMETRIC};
+    struct ommai_linear *linear;
+    struct omma_error error;
+    assert_ok(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), &error);
+    ommai_linear_few_rows(linear, x, N_IN, 1, y, N_OUT, false, 0, 2);
+    for (int n = 0; n < N_OUT; n++) assert_int_equal(isfinite(y[n]) != 0, n >= 3);
+    ommai_linear_destroy(linear);
+  }
+}
+
 static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
   static const float weight[64 * 100];
   const struct ommai_linear_source source = {.weight = weight, .n_out = 100};
@@ -498,6 +522,7 @@ static int run_level(const char *name) {
       cmocka_unit_test(bad_specs_are_refused),
       cmocka_unit_test(long_sums_do_not_overflow),
       cmocka_unit_test(odd_values_stay_where_they_are),
+      cmocka_unit_test(odd_weights_are_told),
       cmocka_unit_test(every_failed_allocation_is_reported),
   };
   return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
