@@ -120,6 +120,13 @@ static const struct ommai_option engine_table[] = {
      .high = INT64_MAX,
      .help = "memory for keys and values, such as 2G; taken as it is used",
      .otherwise = "room for the context limit, at most what is free beside the weights"},
+    {.name = "kv-cache-memory-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(kv_cache_bytes),
+     .value = "SIZE",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "the same, by vLLM's name"},
 };
 
 static const struct ommai_option picture_table[] = {

@@ -120,7 +120,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"block-size", VALUE, NULL, NULL, NULL},
     {"gpu-memory-utilization", VALUE, NULL, NULL, NULL},
     {"device-memory-utilization", VALUE, NULL, NULL, NULL},
-    {"kv-cache-memory-bytes", VALUE, NULL, NULL, NULL},
     {"num-gpu-blocks-override", VALUE, NULL, NULL, NULL},
     {"prefix-caching-hash-algo", VALUE, NULL, NULL, NULL},
     {"prefix-cache-retention-interval", VALUE, NULL, NULL, NULL},

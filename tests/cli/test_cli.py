@@ -719,6 +719,7 @@ def test_engine_that_gets_no_memory_says_what_helps(omma, model, command):
 def test_plan_tells_what_is_free(omma, no_weights):
     assert re.search(r"free on this machine +[0-9.]+ [KMGT]iB", omma("plan", no_weights).stdout.decode())
     plan = omma.json("plan", no_weights, "--kv-cache-bytes", "1M", "--json")["memory"]
+    assert omma.json("plan", no_weights, "--kv-cache-memory-bytes", "1M", "--json")["memory"] == plan
     assert plan["max_model_len"] == plan["kv_cache_tokens"]
 
 
