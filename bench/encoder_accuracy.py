@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from omma_program import add_omma_option
-from same_picture import positive, size_of
+from same_picture import names_of, positive, size_of
 from tower_peers import existing, write_noise_png
 
 try:
@@ -90,13 +90,6 @@ def report(result: dict[str, Any]) -> None:
             print(f"  {dtype:6}{name:14}{cosine['mean']:10.5f}{cosine['worst']:10.5f}")
 
 
-def dtype_list(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in DTYPES]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r}: expected some of {','.join(DTYPES)}")
-    return names
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=existing, required=True, help="a checkpoint's directory")
@@ -104,7 +97,7 @@ def main() -> int:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--image-size", type=size_of, default="512x512", metavar="WxH", help="of the noise (default: %(default)s)")
     source.add_argument("--image", type=existing, nargs="+", metavar="FILE", help="pictures in place of noise")
-    parser.add_argument("--dtypes", type=dtype_list, default=",".join(DTYPES), help="with commas between them (default: %(default)s)")
+    parser.add_argument("--dtypes", type=names_of(DTYPES), default=",".join(DTYPES), help="with commas between them (default: %(default)s)")
     parser.add_argument("--threads", type=positive, default=2)
     parser.add_argument("--json", help="also write the figures to this file")
     arguments = parser.parse_args()

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from omma_program import add_omma_option, program
-from same_picture import positive
+from same_picture import names_of, positive
 from tower_peers import existing
 
 HERE = Path(__file__).resolve().parent
@@ -177,18 +177,11 @@ def report(result: dict[str, Any]) -> None:
         print(f"  {row['layer']:24}{row['n_in']:>6} inputs{cells}")
 
 
-def method_list(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in METHODS]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r}: expected some of {','.join(METHODS)}")
-    return names
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=existing, default=str(HERE.parent / "models/demo"), help="the demo model (default: models/demo)")
     add_omma_option(parser)
-    parser.add_argument("--methods", type=method_list, default=",".join(name for name in METHODS if name != "int4"), help="with commas between them (default: %(default)s)")
+    parser.add_argument("--methods", type=names_of(METHODS), default=",".join(name for name in METHODS if name != "int4"), help="with commas between them (default: %(default)s)")
     parser.add_argument("--questions", type=positive, default=150, help="how many, about (default: %(default)s)")
     parser.add_argument("--seed", type=positive, default=2000, help="of the questions (default: %(default)s)")
     parser.add_argument("--threads", type=positive, default=2)

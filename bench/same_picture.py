@@ -23,6 +23,7 @@ import time
 import urllib.error
 import urllib.request
 import zlib
+from typing import Callable, Collection
 
 QUESTIONS = (("a new picture", "What is in this picture?"), ("another question", "Which colours do you see?"),
              ("the same question", "Which colours do you see?"))
@@ -39,6 +40,16 @@ def positive(text: str) -> int:
     if not re.fullmatch(r"[1-9]\d{0,5}", text):
         raise argparse.ArgumentTypeError(f"{text}: expected a whole number from 1")
     return int(text)
+
+
+def names_of(known: Collection[str]) -> Callable[[str], list[str]]:
+    """An argparse type: some of the known names, with commas between them."""
+    def names(text: str) -> list[str]:
+        found = text.split(",")
+        if unknown := [name for name in found if name not in known]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r}: expected some of {','.join(known)}")
+        return found
+    return names
 
 
 def base_url(text: str) -> str:

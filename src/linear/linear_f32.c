@@ -16,9 +16,6 @@
 #include "kernels/row_ops.h"
 #include "linear/linear_objects.h"
 
-/* Any number of rows at a time. */
-static const struct ommai_ladder any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
-
 #define GROUP 24 /* rows between prefetches; whole groups of every kernel */
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
@@ -59,12 +56,6 @@ static struct places place_scratch(const struct ommai_linear *linear) {
   return places;
 }
 
-static const struct ommai_ladder *ladder_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
-  (void)engine;
-  (void)op;
-  return &any_rows;
-}
-
 static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {
   (void)engine;
@@ -72,15 +63,6 @@ static enum omma_status op_scratch(struct ommai_linear_engine *engine, const str
   *bytes = place_scratch(op->linear).end;
   return OMMA_OK;
 }
-
-static enum omma_status op_create(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
-  (void)engine;
-  (void)op;
-  (void)error;
-  return OMMA_OK;
-}
-
-static void op_release(struct ommai_linear_op *op) { (void)op; }
 
 static const char *op_name(const struct ommai_linear_op *op) {
   (void)op;
@@ -185,10 +167,7 @@ const struct ommai_linear_format ommai_linear_f32 = {
     .pack = pack,
     .release = release,
     .few_rows = ommai_linear_dense_few_rows,
-    .ladder = ladder_of,
     .op_scratch = op_scratch,
-    .op_create = op_create,
-    .op_release = op_release,
     .op_name = op_name,
     .op_run = op_run,
 };

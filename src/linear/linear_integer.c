@@ -22,9 +22,6 @@ enum {
   FEW_SUMS = OMMAI_LINEAR_MAX_INT8_INPUTS / OMMAI_LINEAR_GROUP_STEP,
 };
 
-/* Any number of rows at a time. */
-static const struct ommai_ladder any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
-
 static int64_t padded_k(const struct ommai_linear *linear) {
   return ommai_weights_padded_k(linear->packed.layout, linear->spec.n_in);
 }
@@ -179,12 +176,6 @@ static struct places place_scratch(const struct ommai_linear *linear) {
   return places;
 }
 
-static const struct ommai_ladder *ladder_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
-  (void)engine;
-  (void)op;
-  return &any_rows;
-}
-
 static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {
   (void)engine;
@@ -192,15 +183,6 @@ static enum omma_status op_scratch(struct ommai_linear_engine *engine, const str
   *bytes = place_scratch(op->linear).end;
   return OMMA_OK;
 }
-
-static enum omma_status op_create(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
-  (void)engine;
-  (void)op;
-  (void)error;
-  return OMMA_OK;
-}
-
-static void op_release(struct ommai_linear_op *op) { (void)op; }
 
 static const char *op_name(const struct ommai_linear_op *op) {
   return op->linear->spec.format == OMMAI_FORMAT_INT4 ? "own:int4" : "own:int8";
@@ -247,10 +229,7 @@ const struct ommai_linear_format ommai_linear_integer = {
     .prepare_rows = prepare_rows,
     .few_prepared_rows = few_prepared_rows,
     .op_run_prepared = op_run_prepared,
-    .ladder = ladder_of,
     .op_scratch = op_scratch,
-    .op_create = op_create,
-    .op_release = op_release,
     .op_name = op_name,
     .op_run = op_run,
 };

@@ -100,11 +100,12 @@ struct ommai_linear_format {
                           int worker);
 
   /* Ops. The op's other members are set, and the form is valid. */
+  /* NULL: any number of rows at a time. */
   const struct ommai_ladder *(*ladder)(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op);
   /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
   enum omma_status (*op_scratch)(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
                                  struct omma_error *error);
-  /* Makes `own`. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
+  /* Makes `own`; NULL, as op_release then: there is none. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
   enum omma_status (*op_create)(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error);
   void (*op_release)(struct ommai_linear_op *op); /* `own`, which may be NULL */
   const char *(*op_name)(const struct ommai_linear_op *op);

@@ -33,6 +33,9 @@ static enum omma_status check_form(const struct ommai_linear *linear, const stru
   return OMMA_OK;
 }
 
+/* Of formats whose kernels take any number of rows. */
+static const struct ommai_ladder any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
+
 static void set_up(const struct ommai_linear_engine *engine, const struct ommai_linear *linear,
                    const struct ommai_linear_form *form, struct ommai_linear_op *op) {
   *op = (struct ommai_linear_op){.engine = engine, .linear = linear, .form = *form, .n_columns = linear->spec.n_out};
@@ -40,7 +43,7 @@ static void set_up(const struct ommai_linear_engine *engine, const struct ommai_
     op->first_column = form->first_panel * OMMAI_PANEL_COLUMNS;
     op->n_columns = ommai_min_i64(form->n_panels * OMMAI_PANEL_COLUMNS, linear->spec.n_out - op->first_column);
   }
-  op->ladder = linear->format->ladder(engine, op);
+  op->ladder = linear->format->ladder ? linear->format->ladder(engine, op) : &any_rows;
 }
 
 enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
@@ -61,7 +64,7 @@ enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, cons
   if (!op) return ommai_fail_memory(error, "linear layer's form", sizeof *op);
   enum omma_status status;
   set_up(engine, linear, form, op);
-  OMMAI_TRY_GOTO(linear->format->op_create(engine, op, error), fail);
+  if (linear->format->op_create) OMMAI_TRY_GOTO(linear->format->op_create(engine, op, error), fail);
   OMMAI_TRY_GOTO(linear->format->op_scratch(engine, op, &scratch_bytes, error), fail);
   OMMAI_TRY_GOTO(ommai_linear_grow_scratch(engine, scratch_bytes, error), fail);
   *out = op;
@@ -73,7 +76,7 @@ fail:
 
 void ommai_linear_op_destroy(struct ommai_linear_op *op) {
   if (!op) return;
-  op->linear->format->op_release(op);
+  if (op->linear->format->op_release) op->linear->format->op_release(op);
   ommai_release(&op->engine->allocator, op, 1, sizeof *op);
 }
 

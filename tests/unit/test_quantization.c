@@ -131,6 +131,12 @@ static void places(void **state) {
       &fixture->error);
   assert_string_equal(ommai_quantization_description(found), "fp8: 8-bit floats");
   ommai_quantization_destroy(found);
+  for (int bits = 4; bits <= 8; bits += 4) {
+    char text[80];
+    snprintf(text, sizeof text, "{\"quantization_config\": {\"load_in_%dbit\": true}}", bits);
+    assert_fails(read_text(fixture, "config.json", text, &found), OMMA_ERROR_UNSUPPORTED, "bitsandbytes is not supported",
+                 &fixture->error);
+  }
   assert_fails(read_text(fixture, "config.json", "{\"quantization_config\": 4}", &found), OMMA_ERROR_FORMAT,
                "expected an object, found an integer", &fixture->error);
   assert_fails(read_text(fixture, "config.json", "{\"quantization_config\": {}}", &found), OMMA_ERROR_UNSUPPORTED,
