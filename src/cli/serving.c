@@ -87,15 +87,20 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
   const char *method = json_string_value(json_object_get(root, "method"));
-  int code = check_keys(command, root, flag, known);
-  if (code == OMMAI_EXIT_DONE && (!method || strcmp(method, "ngram") != 0)) {
+  int code = OMMAI_EXIT_DONE;
+  if (!method || strcmp(method, "ngram") != 0) { /* before the keys, which another method has others of */
     code = ommai_wrong_use("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
   }
+  if (code == OMMAI_EXIT_DONE) code = check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE &&
       (ommai_json_integer(root, flag, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
        ommai_json_integer(root, flag, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
        ommai_json_integer(root, flag, "prompt_lookup_min", false, 1, 64, &options->lookup_min, &error) != OMMA_OK)) {
     code = wrong_json(command, &error);
+  }
+  if (code == OMMAI_EXIT_DONE && options->lookup_max && options->lookup_min > options->lookup_max) {
+    code = ommai_wrong_use("%s: %s: \"prompt_lookup_min\": expected 1 to \"prompt_lookup_max\", %lld, found %lld", command,
+                           flag, (long long)options->lookup_max, (long long)options->lookup_min);
   }
   json_decref(root);
   return code;
