@@ -341,6 +341,16 @@ OMMA_API struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar);
 /* Requests that were made with it keep it. NULL is allowed. Thread-safe. */
 OMMA_API void omma_grammar_destroy(struct omma_grammar *grammar);
 
+/* Answers that begin with a thought: the marks around it, and what ends one that has used up its budget. */
+#define OMMA_MAX_MARK_BYTES 64
+struct omma_reasoning {
+  const char *begin, *end; /* 1 to OMMA_MAX_MARK_BYTES bytes */
+  const char *forced_end;  /* a text whose last part is `end`; NULL: `end` */
+};
+/* The marks that a reasoning parser of this name looks for, which are vLLM's names where it has one; constant strings. Errors: ARGUMENT
+ * (field "reasoning_parser": no such name; the message has all). */
+OMMA_API enum omma_status omma_reasoning_find(const char *parser, struct omma_reasoning *reasoning, struct omma_error *error);
+
 /* How the answer is drawn. Zero-initialised: greedy, until the model stops or the context is full. */
 struct omma_sampling {
   double temperature;                         /* 0: greedy. At most 2 */
@@ -362,6 +372,12 @@ struct omma_sampling {
   /* NULL: any text. The request keeps it. An answer that is complete and cannot go on ends, whatever min_tokens and ignore_eos say; one that
    * max_tokens or a stop string cuts off may be incomplete. */
   struct omma_grammar *grammar;
+  /* NULL: an answer is one text. Else it begins with a thought, with or without the begin mark, until the end mark; unless the prompt ends
+   * with the end mark, or has it in the message that continue_final_message goes on with. Texts come without the marks, and a grammar is for
+   * what follows; before that no stop token ends an answer that has one. Copied. */
+  const struct omma_reasoning *reasoning;
+  bool limits_thinking;
+  int64_t max_thinking_tokens; /* with limits_thinking: tokens of a thought, after which forced_end is written in its place */
 };
 
 struct omma_engine;
@@ -482,6 +498,8 @@ struct omma_token_event {
   int32_t token;
   const char *text;
   size_t text_size;
+  const char *reasoning; /* text of the thought, which goes before `text` */
+  size_t reasoning_size;
   bool has_logprob;
   float logprob; /* natural logarithm, of the model's own distribution: before penalties and temperature */
   const struct omma_top_logprob *top;
@@ -497,6 +515,7 @@ struct omma_timings { /* seconds */
 struct omma_result {
   enum omma_finish finish;
   int64_t n_prompt_tokens, n_completion_tokens;
+  int64_t n_reasoning_tokens; /* of the completion's, up to the thought's end mark */
   int64_t n_cached_tokens; /* of the prompt's, whose keys and values an earlier prompt had left */
   int32_t stop_token;      /* the id that ended it, or -1 */
   const char *stop_string; /* the string that ended it, or NULL */

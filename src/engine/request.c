@@ -291,6 +291,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
       ommai_chat_form_render(model->chat.variant->form, messages, n_messages, model->config.vision.temporal_patch_size,
                              options->continue_final_message, &prompt, error),
       done);
+  ommai_thought_rules_open(&request->thought, &prompt, &messages[n_messages - 1], options->continue_final_message);
   OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
   request = NULL;
@@ -363,6 +364,7 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
   memcpy(request->tokens, source->tokens, source->n_tokens * sizeof *source->tokens);
   memcpy(request->page_keys, source->page_keys, source->n_page_keys * sizeof *source->page_keys);
   request->next_position = source->next_position;
+  request->thought.open = source->thought.open;
   OMMAI_TRY(allocate_pictures(request, source->n_pictures, error));
   for (size_t i = 0; i < source->n_pictures; i++) {
     request->pictures[i] = ommai_prepared_picture_share(&source->pictures[i]);

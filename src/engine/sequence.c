@@ -218,12 +218,18 @@ static bool is_stop_token(const struct ommai_sequence *sequence, int32_t token) 
   return false;
 }
 
-/* Before min_tokens no token may end the answer, unless its grammar has no other. */
+/* Whether the next token belongs to what the grammar is for. */
+static bool follows_grammar(const struct ommai_sequence *sequence) {
+  return sequence->structured.grammar && sequence->answer.thought.stage == OMMAI_THOUGHT_OVER;
+}
+
+/* No token may end the answer before min_tokens, unless its grammar has no other, nor in a thought that a grammar is to follow. */
 static size_t banned_tokens(const struct ommai_sequence *sequence, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;
   size_t n = 0;
-  if (sequence->n_generated >= request->min_tokens) return 0;
+  bool must_go_on = sequence->structured.grammar && !follows_grammar(sequence);
+  if (sequence->n_generated >= request->min_tokens && !must_go_on) return 0;
   for (size_t i = 0; !request->ignore_eos && i < generation->n_stop_tokens; i++) banned[n++] = generation->stop_tokens[i];
   for (size_t i = 0; i < request->n_stop_tokens; i++) banned[n++] = request->stop_tokens[i];
   return n;
@@ -232,11 +238,20 @@ static size_t banned_tokens(const struct ommai_sequence *sequence, int32_t *bann
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask) {
   const struct omma_request *request = sequence->request;
-  bool has_grammar = sequence->structured.grammar;
+  bool has_mask = false;
   size_t n_banned = banned_tokens(sequence, banned);
-  if (has_grammar) {
-    ommai_structured_answer_mask(&sequence->structured, sequence->generated, sequence->n_generated, request->ignore_eos, mask);
-    if (!ommai_structured_answer_leaves(mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
+  int32_t forced = ommai_thought_forced_token(&sequence->answer.thought, &request->thought);
+  int64_t n_mask_words = sequence->resources->sizes.mask_words;
+  if (forced >= 0) {
+    memset(mask, 0, (size_t)n_mask_words * sizeof *mask);
+    ommai_mask_set(mask, forced);
+    n_banned = 0;
+    has_mask = true;
+  } else if (follows_grammar(sequence)) {
+    ommai_structured_answer_mask(&sequence->structured, sequence->generated + sequence->n_thought,
+                                 sequence->n_generated - sequence->n_thought, request->ignore_eos, mask);
+    if (!ommai_structured_answer_leaves(mask, n_mask_words, banned, n_banned)) n_banned = 0;
+    has_mask = true;
   }
   return (struct ommai_sampler_row){.settings = &request->sampler,
                                     .logits = logits,
@@ -244,7 +259,7 @@ struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *seque
                                     .counts = sequence->counts,
                                     .banned = banned,
                                     .n_banned = n_banned,
-                                    .allowed = has_grammar ? mask : NULL,
+                                    .allowed = has_mask ? mask : NULL,
                                     .wants_logprob = request->logprobs,
                                     .n_top = request->n_top_logprobs};
 }
@@ -272,11 +287,14 @@ static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
 
 static bool tell_client(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool done) {
   struct omma_top_logprob top[OMMA_MAX_TOP_LOGPROBS];
+  size_t n_reasoning = ommai_answer_text_reasoning(&sequence->answer);
   for (int i = 0; i < row->n_top; i++) top[i] = (struct omma_top_logprob){row->top[i].token, row->top[i].logprob};
   const struct omma_token_event event = {.index = sequence->n_generated - 1,
                                          .token = row->token,
-                                         .text = sequence->answer.held,
-                                         .text_size = sequence->answer.n_ready,
+                                         .reasoning = sequence->answer.held,
+                                         .reasoning_size = n_reasoning,
+                                         .text = sequence->answer.held + n_reasoning,
+                                         .text_size = sequence->answer.n_ready - n_reasoning,
                                          .has_logprob = row->wants_logprob,
                                          .logprob = row->logprob,
                                          .top = row->n_top ? top : NULL,
@@ -296,10 +314,12 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
   sequence->answer_counts[row->token]++;
   sequence->generated[sequence->n_generated++] = row->token;
   sequence->result.n_completion_tokens = sequence->n_generated;
-  if (sequence->structured.grammar && !is_stop_token(sequence, row->token)) {
-    OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated, sequence->n_generated, error));
+  if (follows_grammar(sequence) && !is_stop_token(sequence, row->token)) {
+    OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated + sequence->n_thought,
+                                           sequence->n_generated - sequence->n_thought, error));
   }
   ommai_answer_text_push(&sequence->answer, row->token, sequence->n_generated > sequence->request->min_tokens);
+  sequence->n_thought = sequence->result.n_reasoning_tokens = sequence->answer.thought.n_tokens;
   *done = ends_answer(sequence, row->token);
   if (*done) ommai_answer_text_finish(&sequence->answer);
   if (!tell_client(sequence, row, *done) && !*done) {

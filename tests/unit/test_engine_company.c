@@ -87,6 +87,12 @@ static struct omma_sampling random_sampling(struct test_random *random, struct o
     sampling.stop_token_ids = stop_tokens;
     sampling.n_stop_token_ids = 3;
   }
+  if (test_random_range(random, 0, 2) == 0) {
+    static const struct omma_reasoning reasoning = {"<t>", "e", " so e"};
+    sampling.reasoning = &reasoning;
+    sampling.limits_thinking = test_random_range(random, 0, 3) > 0;
+    sampling.max_thinking_tokens = test_random_range(random, 0, MAX_ANSWER / 2);
+  }
   if (test_random_range(random, 0, 2) == 0) sampling.grammar = grammars[test_random_range(random, 0, N_GRAMMARS - 1)];
   return sampling;
 }
