@@ -500,6 +500,7 @@ struct omma_token_event {
   size_t text_size;
   const char *reasoning; /* text of the thought, which goes before `text` */
   size_t reasoning_size;
+  bool in_thought; /* the token is one of the thought or of its marks */
   bool has_logprob;
   float logprob; /* natural logarithm, of the model's own distribution: before penalties and temperature */
   const struct omma_top_logprob *top;

@@ -13,6 +13,7 @@ struct ommai_serving {
   bool prefix_caching, no_prefix_caching;
   int policy; /* index into the names of the table */
   const char *speculative, *structured_outputs;
+  const char *reasoning_parser, *reasoning_config;
   int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */

@@ -8,7 +8,6 @@
 /* Reasons that several have. */
 #define TOOLS "answers are text, no calls of tools"
 #define QUEUE "as many requests wait as the queue has room for (256), more are answered with 503"
-#define REASONING "an answer is one text, its reasoning is not told apart"
 #define TLS "this server speaks plain HTTP: put a proxy in front of it that ends TLS"
 #define ONE "one process on one machine serves: --threads says on how many cores"
 #define PYTHON "no Python runs here"
@@ -27,6 +26,7 @@
 const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"api-server-count", VALUE, "asc", NULL, NULL},
     {"trust-request-mm-kwargs", SWITCH, NULL, NULL, NULL},
+    {"enable-reasoning", SWITCH, NULL, NULL, NULL}, /* of older versions, beside --reasoning-parser */
     {"exclude-tools-when-tool-choice-none", SWITCH, NULL, NULL, NULL},
     {"tool-strict-level", VALUE, NULL, NULL, NULL},
     {"max-log-len", VALUE, NULL, NULL, NULL},
@@ -308,10 +308,7 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
      "auto safetensors hf fastsafetensors instanttensor runai_streamer"},
     {"max-num-queued-reqs", VALUE, NULL, QUEUE, NULL},
     {"max-num-queued-tokens", VALUE, NULL, QUEUE, NULL},
-    {"reasoning-parser", VALUE, NULL, REASONING, NULL},
-    {"reasoning-parser-plugin", VALUE, NULL, REASONING, NULL},
-    {"reasoning-config", VALUE, NULL, REASONING, NULL},
-    {"enable-reasoning", SWITCH, NULL, REASONING, NULL},
+    {"reasoning-parser-plugin", VALUE, NULL, PYTHON, NULL},
     {"language-model-only", SWITCH, NULL, "--limit-mm-per-prompt '{\"image\": 0, \"video\": 0}' does this", NULL},
     {"media-io-kwargs", VALUE, NULL, "videos come as the frames that a request wants seen", NULL},
     {"mm-encoder-only", SWITCH, NULL, DISAGG, NULL},

@@ -293,6 +293,7 @@ static bool tell_client(struct ommai_sequence *sequence, const struct ommai_samp
                                          .token = row->token,
                                          .reasoning = sequence->answer.held,
                                          .reasoning_size = n_reasoning,
+                                         .in_thought = sequence->n_generated == sequence->n_thought,
                                          .text = sequence->answer.held + n_reasoning,
                                          .text_size = sequence->answer.n_ready - n_reasoning,
                                          .has_logprob = row->wants_logprob,

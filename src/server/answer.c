@@ -23,9 +23,10 @@ struct choice {
   struct omma_request *request;
   bool begun; /* the event before its text is out */
   /* Not sent: the last token's of a stream, else everything. */
-  struct ommai_text text;
+  struct ommai_text text, reasoning;
+  bool in_thought; /* so was the last token */
   struct ommai_logprobs logprobs;
-  int64_t n_tokens, n_cached_tokens;
+  int64_t n_tokens, n_cached_tokens, n_reasoning_tokens;
   int64_t first_token_ns, last_token_ns; /* since the request arrived */
   struct ommai_text stop_string;
   int32_t stop_token;
@@ -42,7 +43,7 @@ struct answer {
   char *model;
   const struct ommai_reply_form *form;
   struct ommai_reply_head head;
-  bool stream, include_usage, continuous_usage, logprobs;
+  bool stream, include_usage, continuous_usage, logprobs, tells_reasoning;
   int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
@@ -60,6 +61,7 @@ static void free_answer(struct answer *answer) {
     struct choice *choice = &answer->choices[i];
     omma_request_destroy(choice->request);
     ommai_text_free(&choice->text);
+    ommai_text_free(&choice->reasoning);
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_free(&choice->logprobs.lists[j]);
     ommai_text_free(&choice->stop_string);
   }
@@ -89,6 +91,9 @@ static struct ommai_reply_part part_of(const struct choice *choice) {
   return (struct ommai_reply_part){.index = choice->index,
                                    .text = choice->text.data,
                                    .text_size = choice->text.size,
+                                   .reasoning = choice->reasoning.data,
+                                   .reasoning_size = choice->reasoning.size,
+                                   .in_thought = choice->in_thought && choice->answer->tells_reasoning,
                                    .logprobs = choice->answer->logprobs ? &choice->logprobs : NULL,
                                    .stop_token = -1};
 }
@@ -103,9 +108,10 @@ static struct ommai_reply_part last_part_of(const struct choice *choice) {
 }
 
 static struct ommai_usage usage_of(const struct answer *answer) {
-  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens};
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .reasoning_tokens = answer->head.has_thoughts ? 0 : -1};
   for (int i = 0; i < answer->n_choices; i++) {
     usage.completion_tokens += answer->choices[i].n_tokens;
+    usage.reasoning_tokens += answer->choices[i].n_reasoning_tokens;
     /* A prompt counts once, though further answers to it find all of it. */
     if (i % answer->n_per_prompt == 0) usage.cached_tokens += answer->choices[i].n_cached_tokens;
   }
@@ -121,7 +127,7 @@ static bool push_event(struct answer *answer, struct ommai_text *out) {
 
 static bool push_beginning(struct choice *choice) {
   struct answer *answer = choice->answer;
-  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .cached_tokens = -1};
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .cached_tokens = -1, .reasoning_tokens = -1};
   struct ommai_text out;
   if (choice->begun || !answer->form->begin) return true;
   choice->begun = true;
@@ -132,8 +138,10 @@ static bool push_beginning(struct choice *choice) {
 
 static bool push_delta(struct choice *choice, const struct ommai_reply_part *part) {
   struct answer *answer = choice->answer;
-  struct ommai_usage usage = {
-      .prompt_tokens = answer->n_prompt_tokens, .completion_tokens = choice->n_tokens, .cached_tokens = -1};
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens,
+                              .completion_tokens = choice->n_tokens,
+                              .cached_tokens = -1,
+                              .reasoning_tokens = -1};
   struct ommai_text out;
   ommai_text_init(&out, answer->allocator);
   answer->form->delta(&out, &answer->head, part, answer->continuous_usage ? &usage : NULL);
@@ -141,22 +149,30 @@ static bool push_delta(struct choice *choice, const struct ommai_reply_part *par
 }
 
 static bool has_failed(const struct choice *choice) {
-  bool failed = choice->text.failed;
+  bool failed = choice->text.failed || choice->reasoning.failed;
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) failed |= choice->logprobs.lists[i].failed;
   return failed;
+}
+
+/* A token of a thought that is not to be told. */
+static bool is_hidden(const struct answer *answer, const struct omma_token_event *event) {
+  return event->in_thought && !answer->tells_reasoning;
 }
 
 /* Keeps a token's text and log-probabilities in the choice. */
 static bool gather(struct choice *choice, const struct omma_token_event *event) {
   struct answer *answer = choice->answer;
+  choice->in_thought = event->in_thought;
   ommai_text_append(&choice->text, event->text, event->text_size);
-  if (answer->logprobs) answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
+  if (answer->tells_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
+  if (answer->logprobs && !is_hidden(answer, event))
+    answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
   return !has_failed(choice);
 }
 
 /* The text that was kept is out. */
 static void forget(struct choice *choice) {
-  choice->text.size = 0;
+  choice->text.size = choice->reasoning.size = 0;
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) choice->logprobs.lists[i].size = 0;
 }
 
@@ -199,6 +215,7 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   if (!answer->stream) return gather(choice, event) && !ommai_exchange_is_gone(answer->exchange);
   if (!push_beginning(choice) || !gather(choice, event)) return false;
   if (event->last) return true;
+  if (is_hidden(answer, event) && event->text_size == 0) return !ommai_exchange_is_gone(answer->exchange);
   struct ommai_reply_part part = part_of(choice);
   bool pushed = push_delta(choice, &part);
   forget(choice);
@@ -217,6 +234,7 @@ static void take_end(struct choice *choice, const struct omma_result *result) {
   choice->finish = result->finish;
   choice->n_tokens = result->n_completion_tokens;
   choice->n_cached_tokens = result->n_cached_tokens;
+  choice->n_reasoning_tokens = result->n_reasoning_tokens;
   choice->stop_token = stop_reason_token(choice->answer, result->stop_token);
   if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
 }
@@ -378,6 +396,7 @@ static void init_choices(struct answer *answer) {
     choice->answer = answer;
     choice->index = i;
     ommai_text_init(&choice->text, answer->allocator);
+    ommai_text_init(&choice->reasoning, answer->allocator);
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_init(&choice->logprobs.lists[j], answer->allocator);
     ommai_text_init(&choice->stop_string, answer->allocator);
   }
@@ -402,11 +421,15 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   bool own_id = !exchange->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
   snprintf(answer->id, sizeof answer->id, "%s%s", source->form->id_prefix, own_id ? fields->request_id : exchange->request_id);
   answer->form = source->form;
-  answer->head = (struct ommai_reply_head){.id = answer->id, .created = (int64_t)time(NULL), .model = answer->model};
+  answer->head = (struct ommai_reply_head){.id = answer->id,
+                                           .created = (int64_t)time(NULL),
+                                           .model = answer->model,
+                                           .has_thoughts = fields->sampling.reasoning != NULL};
   answer->stream = fields->stream;
   answer->include_usage = fields->include_usage;
   answer->continuous_usage = fields->include_usage && fields->continuous_usage;
   answer->logprobs = fields->sampling.logprobs;
+  answer->tells_reasoning = fields->tells_reasoning;
   answer->own = fields->own;
   ommai_text_init(&answer->images, server->allocator);
   if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);

@@ -16,9 +16,9 @@ static bool is_neutral(const json_t *value) {
 
 /* Fields that mean nothing unless they are given. */
 static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
-  static const char *const keys[] = {"bad_words",       "allowed_token_ids",     "truncate_prompt_tokens",
-                                     "prompt_logprobs", "logprob_token_ids",     "chat_template",
-                                     "documents",       "thinking_token_budget", "repetition_detection"};
+  static const char *const keys[] = {"bad_words",       "allowed_token_ids",   "truncate_prompt_tokens",
+                                     "prompt_logprobs", "logprob_token_ids",   "chat_template",
+                                     "documents",       "repetition_detection"};
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     if (is_neutral(ommai_field_get(root, keys[i]))) continue;
     return ommai_api_fail(error, 400, keys[i], "%s is not supported.", keys[i]);

@@ -28,8 +28,15 @@ static void add_logprobs(struct ommai_text *out, const struct ommai_logprobs *lo
 static void delta(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part,
                   const struct ommai_usage *usage) {
   ommai_reply_begin_event(out, head, CHUNK);
-  ommai_text_format(out, ",\"choices\":[{\"index\":%d,\"delta\":{\"content\":", part->index);
-  ommai_text_json(out, part->text, part->text_size);
+  ommai_text_format(out, ",\"choices\":[{\"index\":%d,\"delta\":{", part->index);
+  if (part->reasoning_size || part->in_thought) {
+    ommai_text_add(out, "\"reasoning\":");
+    ommai_text_json(out, part->reasoning, part->reasoning_size);
+  }
+  if (part->text_size || !part->in_thought) {
+    ommai_text_add(out, part->reasoning_size || part->in_thought ? ",\"content\":" : "\"content\":");
+    ommai_text_json(out, part->text, part->text_size);
+  }
   ommai_text_add(out, "}");
   add_logprobs(out, part->logprobs);
   if (part->finish_reason) {
@@ -47,14 +54,25 @@ static void usage_event(struct ommai_text *out, const struct ommai_reply_head *h
   ommai_reply_end_event(out, usage);
 }
 
+/* null where there is no text, and there might have been. */
+static void add_text_or_null(struct ommai_text *out, const char *text, size_t size, bool null) {
+  if (size == 0 && null) {
+    ommai_text_add(out, "null");
+  } else {
+    ommai_text_json(out, text, size);
+  }
+}
+
 static void whole(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *parts,
                   int n_parts, const struct ommai_usage *usage) {
   ommai_reply_add_head(out, head, "chat.completion");
   for (int i = 0; i < n_parts; i++) {
     ommai_text_format(out, "%s{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", i ? "," : ",\"choices\":[",
                       parts[i].index);
-    ommai_text_json(out, parts[i].text, parts[i].text_size);
-    ommai_text_add(out, ",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,\"reasoning\":null}");
+    add_text_or_null(out, parts[i].text, parts[i].text_size, head->has_thoughts);
+    ommai_text_add(out, ",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,\"reasoning\":");
+    add_text_or_null(out, parts[i].reasoning, parts[i].reasoning_size, true);
+    ommai_text_add(out, "}");
     add_logprobs(out, parts[i].logprobs);
     ommai_reply_add_reasons(out, &parts[i]);
     ommai_text_add(out, ",\"token_ids\":null,\"routed_experts\":null}");

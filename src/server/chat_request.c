@@ -271,6 +271,7 @@ bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool mes
   }
   if (messages_only) return ommai_model_read(server, root, &fields->model, error);
   return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) &&
+         ommai_reasoning_read(server, root, &fields->sampling, &fields->tells_reasoning, error) &&
          read_logprobs(root, &fields->sampling, error);
 }
 

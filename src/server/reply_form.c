@@ -42,10 +42,20 @@ static void add_own(struct ommai_text *out, const struct ommai_usage *usage) {
   ommai_text_append(out, usage->own->data, usage->own->size);
 }
 
+/* null of a stream's stretch is left out. */
+static void add_completion_details(struct ommai_text *out, const struct ommai_usage *usage, bool whole) {
+  if (usage->reasoning_tokens >= 0) {
+    ommai_text_format(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":%" PRId64 "}", usage->reasoning_tokens);
+  } else if (whole) {
+    ommai_text_add(out, ",\"completion_tokens_details\":null");
+  }
+}
+
 void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage) {
   if (usage) {
     add_usage(out, usage);
     add_prompt_details(out, usage);
+    add_completion_details(out, usage, false);
     ommai_text_add(out, "}");
     add_own(out, usage);
   }
@@ -67,7 +77,8 @@ void ommai_reply_add_whole_usage(struct ommai_text *out, const struct ommai_usag
   ommai_text_add(out, ",\"service_tier\":null,\"system_fingerprint\":null");
   add_usage(out, usage);
   add_prompt_details(out, usage);
-  ommai_text_add(out, ",\"completion_tokens_details\":null}");
+  add_completion_details(out, usage, true);
+  ommai_text_add(out, "}");
   add_own(out, usage);
 }
 

@@ -15,10 +15,12 @@ struct ommai_reply_head {
   const char *id; /* "chatcmpl-..." */
   int64_t created;
   const char *model;
+  bool has_thoughts; /* answers begin with one, so that one without content has null there */
 };
 
 struct ommai_usage {
   int64_t prompt_tokens, completion_tokens;
+  int64_t reasoning_tokens;     /* of the completion's; -1: answers are not looked through for thoughts */
   int64_t cached_tokens;        /* of the prompt; -1: not known yet */
   const struct ommai_text *own; /* a JSON object that stands behind the usage as `ommatidia`; NULL: none */
 };
@@ -34,6 +36,9 @@ struct ommai_reply_part {
   int index;
   const char *text;
   size_t text_size;
+  const char *reasoning; /* text of the thought, which goes before; NULL: there is none */
+  size_t reasoning_size;
+  bool in_thought;                       /* of a stretch: it ends inside the thought */
   const struct ommai_logprobs *logprobs; /* NULL: they were not asked for */
   const char *finish_reason;             /* NULL: goes on */
   const char *stop_string;               /* what ended it: a string, */

@@ -284,6 +284,7 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
   OMMAI_TRY(ommai_api_keys_take(options->api_keys, options->n_api_keys, server->allocator, &server->api_keys, error));
   OMMAI_TRY(ommai_cross_origin_take(&options->cross_origin, server->allocator, &server->cross_origin, error));
   OMMAI_TRY(take_root_path(server, options->root_path, error));
+  OMMAI_TRY(ommai_reasoning_take(options->reasoning_parser, options->reasoning_config, &server->reasoning, error));
   if (!options->no_page && !options->offline) OMMAI_TRY(ommai_page_create(server->allocator, &server->page, error));
   if (options->allowed_local_media_path) {
     OMMAI_TRY(ommai_media_root_open(options->allowed_local_media_path, &server->media_root, error));
@@ -348,6 +349,11 @@ failed:
 
 enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error) {
   return ommai_api_keys_check(keys, n_keys, error);
+}
+
+enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error) {
+  struct ommai_reasoning reasoning;
+  return ommai_reasoning_take(parser, config, &reasoning, error);
 }
 
 int ommai_server_port(const struct ommai_server *server) { return server->port; }

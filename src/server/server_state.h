@@ -16,6 +16,7 @@
 #include "server/media_fetch.h"
 #include "server/media_root.h"
 #include "server/metrics.h"
+#include "server/reasoning.h"
 #include "server/server.h"
 
 struct MHD_Daemon;
@@ -54,6 +55,7 @@ struct ommai_server {
   bool seeded;
   uint64_t seed;
   bool compact_json; /* answers in JSON have no blanks, where the request does not say */
+  struct ommai_reasoning reasoning;
   struct ommai_grammar_cache grammars;
   int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
   int64_t min_body_rate, body_rate_window_ns; /* 0: any rate */

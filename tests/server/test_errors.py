@@ -206,7 +206,7 @@ def test_wrong_fields(server, fields, param, parts):
 UNSUPPORTED = {
     "bad_words": [["a"]], "allowed_token_ids": [[1, 2]],
     "truncate_prompt_tokens": [1, -1], "prompt_logprobs": [0, 1], "logprob_token_ids": [[1]], "chat_template": ["{{ messages }}", ""],
-    "documents": [[{"text": "a"}]], "thinking_token_budget": [0, 5], "repetition_detection": [{"max_pattern_size": 4}],
+    "documents": [[{"text": "a"}]], "repetition_detection": [{"max_pattern_size": 4}],
     "return_tokens_as_token_ids": [True], "include_stop_str_in_output": [True], "return_token_ids": [True], "use_beam_search": [True],
     "logit_bias": [{"5": 1}],
 }

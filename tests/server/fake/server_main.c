@@ -68,6 +68,8 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (set_cross_origin(s, key, value)) return true;
   if (!strcmp(key, "--api-key")) return s->keys[s->server.n_api_keys++] = value, true;
   if (!strcmp(key, "--metrics-without-key")) return s->server.metrics_without_key = number, true;
+  if (!strcmp(key, "--reasoning-parser")) return s->server.reasoning_parser = value, true;
+  if (!strcmp(key, "--reasoning-config")) return s->server.reasoning_config = value, true;
   if (!strcmp(key, "--no-page")) return s->server.no_page = number, true;
   if (!strcmp(key, "--root-path")) return s->server.root_path = value, true;
   if (!strcmp(key, "--trust-media-uuids")) return s->server.trust_media_uuids = number, true;
