@@ -58,18 +58,41 @@ enum omma_status ommai_thought_rules_take(struct ommai_thought_rules *rules, con
 
 bool ommai_thought_is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
+struct span {
+  const char *at;
+  size_t size;
+};
+
+static struct span strip(struct span span) {
+  while (span.size && ommai_thought_is_blank(span.at[span.size - 1])) span.size--;
+  while (span.size && ommai_thought_is_blank(span.at[0])) span = (struct span){span.at + 1, span.size - 1};
+  return span;
+}
+
+/* What follows the last end mark in a text; false where there is none. */
+static bool behind_end(const struct ommai_thought_rules *rules, struct span text, struct span *rest) {
+  for (size_t at = text.size; at >= rules->end_size; at--) {
+    if (memcmp(text.at + at - rules->end_size, rules->end, rules->end_size) != 0) continue;
+    *rest = strip((struct span){text.at + at, text.size - at});
+    return true;
+  }
+  return false;
+}
+
+/* Chat templates may put an empty thought before the message that goes on. */
 void ommai_thought_rules_open(struct ommai_thought_rules *rules, const struct ommai_prompt_builder *prompt,
                               const struct omma_message *last_message, bool continue_final_message) {
-  size_t size = prompt->size;
+  const struct span text = {prompt->text, prompt->size};
+  struct span rest, ignored;
   if (!rules->end_size) return;
   rules->open = true;
+  if (!behind_end(rules, text, &rest)) return;
+  if (rest.size == 0) rules->open = false;
   for (size_t i = 0; continue_final_message && i < last_message->n_parts; i++) {
-    const struct omma_part *part = &last_message->parts[i];
-    if (part->text_size && memmem(part->text, part->text_size, rules->end, rules->end_size)) rules->open = false;
+    const struct span part = {last_message->parts[i].text, last_message->parts[i].text_size}, words = strip(part);
+    bool follows = words.size && words.size == rest.size && !memcmp(words.at, rest.at, rest.size);
+    if (follows || behind_end(rules, part, &ignored)) rules->open = false;
   }
-  while (size && ommai_thought_is_blank(prompt->text[size - 1])) size--;
-  if (size >= rules->end_size && !memcmp(prompt->text + size - rules->end_size, rules->end, rules->end_size))
-    rules->open = false;
 }
 
 void ommai_thought_start(struct ommai_thought *thought, const struct ommai_thought_rules *rules) {

@@ -25,7 +25,7 @@ struct ommai_thought_rules {
 enum omma_status ommai_thought_rules_take(struct ommai_thought_rules *rules, const struct omma_model *model,
                                           const struct omma_sampling *sampling, struct omma_error *error);
 
-/* Opens the thought of answers to this prompt, unless its end stands in the message that goes on, or last in the prompt. */
+/* Opens the thought of answers to this prompt, unless its end stands in the message that goes on, right before it, or last in the prompt. */
 void ommai_thought_rules_open(struct ommai_thought_rules *rules, const struct ommai_prompt_builder *prompt,
                               const struct omma_message *last_message, bool continue_final_message);
 

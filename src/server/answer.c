@@ -43,6 +43,8 @@ struct answer {
   char *model;
   const struct ommai_reply_form *form;
   struct ommai_reply_head head;
+  struct ommai_reply_state reply_state; /* engine's thread */
+  struct ommai_text request_fields;
   bool stream, include_usage, continuous_usage, logprobs, tells_reasoning;
   int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
@@ -66,6 +68,8 @@ static void free_answer(struct answer *answer) {
     ommai_text_free(&choice->stop_string);
   }
   ommai_text_free(&answer->images);
+  ommai_text_free(&answer->request_fields);
+  ommai_reply_state_free(&answer->reply_state);
   if (answer->model) ommai_release(answer->allocator, answer->model, strlen(answer->model) + 1, 1);
   ommai_exchange_release(answer->exchange);
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
@@ -118,9 +122,10 @@ static struct ommai_usage usage_of(const struct answer *answer) {
   return usage;
 }
 
-/* Sends what `out` holds as one event and frees it. */
+/* Sends what `out` holds, if anything, in one piece and frees it. */
 static bool push_event(struct answer *answer, struct ommai_text *out) {
-  bool pushed = !out->failed && ommai_exchange_push(answer->exchange, out->data, out->size);
+  bool pushed = !out->failed;
+  if (pushed && out->size) pushed = ommai_exchange_push(answer->exchange, out->data, out->size);
   ommai_text_free(out);
   return pushed;
 }
@@ -165,8 +170,8 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
   choice->in_thought = event->in_thought;
   ommai_text_append(&choice->text, event->text, event->text_size);
   if (answer->tells_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
-  if (answer->logprobs && !is_hidden(answer, event))
-    answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
+  bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->form->as_items && event->in_thought);
+  if (has_logprob) answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
   return !has_failed(choice);
 }
 
@@ -372,6 +377,7 @@ static void count_pictures(const struct ommai_answer_source *source, struct omma
 static void submit_all(struct answer *answer) {
   struct ommai_exchange *exchange = answer->exchange;
   bool progress = answer->stream && answer->own.progress;
+  answer->head.prompt_tokens = answer->n_prompt_tokens;
   if (progress) push_images(answer); /* before the first token; what fails from here on fails in the stream */
   for (int i = 0; i < answer->n_choices; i++) {
     struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
@@ -424,19 +430,25 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   answer->head = (struct ommai_reply_head){.id = answer->id,
                                            .created = (int64_t)time(NULL),
                                            .model = answer->model,
+                                           .request_fields = &answer->request_fields,
+                                           .state = &answer->reply_state,
                                            .has_thoughts = fields->sampling.reasoning != NULL};
   answer->stream = fields->stream;
-  answer->include_usage = fields->include_usage;
+  answer->include_usage = fields->include_usage || source->form->as_items;
   answer->continuous_usage = fields->include_usage && fields->continuous_usage;
   answer->logprobs = fields->sampling.logprobs;
   answer->tells_reasoning = fields->tells_reasoning;
   answer->own = fields->own;
   ommai_text_init(&answer->images, server->allocator);
+  ommai_text_init(&answer->request_fields, server->allocator);
+  ommai_reply_state_init(&answer->reply_state, server->allocator);
+  const struct ommai_text *repeated = source->request_fields;
+  if (repeated) ommai_text_append(&answer->request_fields, repeated->data, repeated->size);
   if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);
   answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
   memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
   init_choices(answer);
-  if (answer->model) return answer;
+  if (answer->model && !answer->request_fields.failed) return answer;
   free_answer(answer);
   return NULL;
 }

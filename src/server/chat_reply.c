@@ -94,7 +94,8 @@ static void add_token(struct ommai_text *out, const struct omma_model *model, in
   ommai_text_add(out, "]");
 }
 
-static void add_logprob(struct ommai_logprobs *logprobs, const struct omma_model *model, const struct omma_token_event *event) {
+void ommai_reply_add_chat_logprob(struct ommai_logprobs *logprobs, const struct omma_model *model,
+                                  const struct omma_token_event *event) {
   struct ommai_text *out = &logprobs->lists[0];
   if (out->size) ommai_text_add(out, ",");
   add_token(out, model, event->token, event->has_logprob ? event->logprob : -INFINITY);
@@ -107,5 +108,9 @@ static void add_logprob(struct ommai_logprobs *logprobs, const struct omma_model
   ommai_text_add(out, "]}");
 }
 
-const struct ommai_reply_form ommai_chat_form = {
-    .id_prefix = "chatcmpl-", .begin = begin, .delta = delta, .usage = usage_event, .whole = whole, .add_logprob = add_logprob};
+const struct ommai_reply_form ommai_chat_form = {.id_prefix = "chatcmpl-",
+                                                 .begin = begin,
+                                                 .delta = delta,
+                                                 .usage = usage_event,
+                                                 .whole = whole,
+                                                 .add_logprob = ommai_reply_add_chat_logprob};

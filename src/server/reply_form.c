@@ -13,6 +13,21 @@ const char *ommai_finish_reason(enum omma_finish finish) {
   }
 }
 
+void ommai_reply_state_init(struct ommai_reply_state *state, const struct omma_allocator *allocator) {
+  *state = (struct ommai_reply_state){.open = OMMAI_ITEM_NONE};
+  ommai_text_init(&state->text, allocator);
+  ommai_text_init(&state->logprobs, allocator);
+  ommai_text_init(&state->items, allocator);
+  ommai_text_init(&state->stop_string, allocator);
+}
+
+void ommai_reply_state_free(struct ommai_reply_state *state) {
+  ommai_text_free(&state->text);
+  ommai_text_free(&state->logprobs);
+  ommai_text_free(&state->items);
+  ommai_text_free(&state->stop_string);
+}
+
 void ommai_reply_add_head(struct ommai_text *out, const struct ommai_reply_head *head, const char *object) {
   ommai_text_add(out, "{\"id\":");
   ommai_text_json_string(out, head->id);
@@ -36,7 +51,7 @@ static void add_prompt_details(struct ommai_text *out, const struct ommai_usage 
   ommai_text_format(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%" PRId64 "}", usage->cached_tokens);
 }
 
-static void add_own(struct ommai_text *out, const struct ommai_usage *usage) {
+void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage) {
   if (!usage->own) return;
   ommai_text_add(out, ",\"ommatidia\":");
   ommai_text_append(out, usage->own->data, usage->own->size);
@@ -57,7 +72,7 @@ void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usa
     add_prompt_details(out, usage);
     add_completion_details(out, usage, false);
     ommai_text_add(out, "}");
-    add_own(out, usage);
+    ommai_reply_add_own(out, usage);
   }
   ommai_text_add(out, "}\n\n");
 }
@@ -79,7 +94,7 @@ void ommai_reply_add_whole_usage(struct ommai_text *out, const struct ommai_usag
   add_prompt_details(out, usage);
   add_completion_details(out, usage, true);
   ommai_text_add(out, "}");
-  add_own(out, usage);
+  ommai_reply_add_own(out, usage);
 }
 
 size_t ommai_reply_token_text(const struct omma_model *model, int32_t token, char text[OMMAI_TOKEN_TEXT_SIZE]) {

@@ -10,11 +10,30 @@
 
 #define OMMAI_LOGPROB_LISTS 4
 
+enum ommai_reply_item { OMMAI_ITEM_NONE, OMMAI_ITEM_REASONING, OMMAI_ITEM_TEXT };
+
+/* How far a reply has come, for forms that tell an answer as a list of items: thought, text. They are for one answer a request. */
+struct ommai_reply_state {
+  int64_t n_events;
+  int n_items; /* begun */
+  enum ommai_reply_item open;
+  struct ommai_text text, logprobs; /* of the open item */
+  struct ommai_text items;          /* those that are over, as JSON with commas between */
+  const char *finish_reason;        /* of the answer, when it is over */
+  struct ommai_text stop_string;    /* that ended it; with its NUL */
+};
+
+void ommai_reply_state_init(struct ommai_reply_state *state, const struct omma_allocator *allocator);
+void ommai_reply_state_free(struct ommai_reply_state *state);
+
 /* What all pieces of one reply share. */
 struct ommai_reply_head {
   const char *id; /* "chatcmpl-..." */
   int64_t created;
   const char *model;
+  int64_t prompt_tokens;
+  const struct ommai_text *request_fields; /* members of a JSON object, without its braces */
+  struct ommai_reply_state *state;
   bool has_thoughts; /* answers begin with one, so that one without content has null there */
 };
 
@@ -47,7 +66,10 @@ struct ommai_reply_part {
 
 struct ommai_reply_form {
   const char *id_prefix;
-  /* Each appends one event, `data: {...}` and an empty line. usage: NULL for none. */
+  /* An answer is a list of items: `usage` ends each stream, whether or not the request asks for it, and log-probabilities are of the text
+   * alone. */
+  bool as_items;
+  /* Each appends one event, `data: {...}` and an empty line, or several, or none. usage: NULL for none. */
   void (*begin)(struct ommai_text *out, const struct ommai_reply_head *head, int index,
                 const struct ommai_usage *usage); /* before a choice's first text; NULL: there is no such event */
   void (*delta)(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part,
@@ -60,13 +82,19 @@ struct ommai_reply_form {
   void (*add_logprob)(struct ommai_logprobs *logprobs, const struct omma_model *model, const struct omma_token_event *event);
 };
 
-extern const struct ommai_reply_form ommai_chat_form, ommai_completion_form;
+extern const struct ommai_reply_form ommai_chat_form, ommai_completion_form, ommai_responses_form, ommai_messages_form;
+
+/* As ommai_reply_form.add_logprob: the objects of a chat, in the first list. */
+void ommai_reply_add_chat_logprob(struct ommai_logprobs *logprobs, const struct omma_model *model,
+                                  const struct omma_token_event *event);
 
 /* `{"id":...,"object":object,"created":...,"model":...`, in an event or alone. */
 void ommai_reply_add_head(struct ommai_text *out, const struct ommai_reply_head *head, const char *object);
 void ommai_reply_begin_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *object);
 /* The usage, where there is one, and the end of the object and of the event. */
 void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage);
+/* `,"ommatidia":{...}`, where it was asked for. */
+void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage);
 /* `,"finish_reason":...,"stop_reason":...`. */
 void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part);
 /* `,"service_tier":...,"usage":{...}` of a whole reply. */

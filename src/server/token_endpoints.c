@@ -1,4 +1,4 @@
-/* POST /tokenize and /detokenize. */
+/* POST /tokenize and /detokenize, and the refusal of /v1/embeddings. */
 #include <inttypes.h>
 
 #include "base/allocator.h"
@@ -147,11 +147,18 @@ static json_t *parse(struct ommai_exchange *exchange, struct ommai_api_error *er
   return root;
 }
 
+/* The models that there are generate text; none has embeddings of texts or images that were trained to be compared. */
+void ommai_endpoint_embeddings(struct ommai_exchange *exchange) {
+  struct ommai_api_error error;
+  ommai_api_fail(&error, 400, "model", "The model does not support Embeddings API: it generates text.");
+  ommai_exchange_fail(exchange, &error);
+}
+
 void ommai_endpoint_tokenize(struct ommai_exchange *exchange) {
   struct ommai_api_error error;
   json_t *root = parse(exchange, &error);
   if (root && ommai_field_get(root, "messages")) {
-    ommai_chat_job_start(exchange, root, true, tokenize_messages);
+    ommai_chat_job_start(exchange, &(struct ommai_chat_source){.root = root}, true, tokenize_messages);
   } else {
     reply(exchange, root, tokenize, &error);
   }

@@ -329,6 +329,17 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   return status;
 }
 
+enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
+                                          size_t n_messages, const struct omma_request_options *options, int64_t *n_tokens,
+                                          struct omma_error *error) {
+  struct omma_request *request;
+  enum omma_status status = omma_request_create(model, messages, n_messages, options, &request, error);
+  if (status != OMMA_OK) return status;
+  *n_tokens = (int64_t)request->n_prompt;
+  omma_request_destroy(request);
+  return OMMA_OK;
+}
+
 enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
                                    struct omma_request **request, struct omma_error *error) {
   struct omma_request *made = malloc(sizeof *made);
