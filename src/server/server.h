@@ -48,6 +48,11 @@ struct omma_server_options {
   uint64_t seed;
   bool
       compact_json; /* structured answers in JSON have no blanks and line breaks between tokens, where the request does not say */
+  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls: "hermes" or "kimi_k2". Both or none; other
+   * choices need neither. */
+  bool enable_auto_tool_choice;
+  const char *tool_call_parser;             /* NULL: none */
+  bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
   const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
   const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
   size_t n_allowed_media_domains;

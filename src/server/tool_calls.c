@@ -216,6 +216,12 @@ static void take(struct ommai_tool_parser *parser, char byte, struct ommai_text 
 
 /* ---- interface ---- */
 
+bool ommai_tool_format_find(const char *name, enum ommai_tool_format *format) {
+  bool hermes = strcmp(name, "hermes") == 0, kimi = strcmp(name, "kimi_k2") == 0;
+  if (hermes || kimi) *format = hermes ? OMMAI_TOOLS_HERMES : OMMAI_TOOLS_KIMI_K2;
+  return hermes || kimi;
+}
+
 static bool is_sound(struct ommai_tool_parser *parser, const struct ommai_text *content) {
   const struct ommai_text *texts[] = {content, &parser->held, &parser->raw, &parser->name, &parser->arguments};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) parser->failed |= texts[i] && texts[i]->failed;

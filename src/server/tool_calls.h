@@ -28,6 +28,9 @@ enum ommai_tool_format {
   OMMAI_TOOLS_NAMED /* the whole text is the arguments of one function: tool_choice {"type": "function", ...} */
 };
 
+/* The format that vLLM's --tool-call-parser names so; false: there is none of that name. */
+bool ommai_tool_format_find(const char *name, enum ommai_tool_format *format);
+
 struct ommai_tool_call {
   char id[OMMAI_TOOL_ID_SIZE]; /* "chatcmpl-tool-..."; of Kimi's form what the model wrote */
   struct ommai_text name;      /* UTF-8; complete when the call is visible */
