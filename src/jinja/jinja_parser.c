@@ -24,9 +24,12 @@ static const struct jinja_token end_token = {.kind = JINJA_END, .text = ""};
 static struct jinja_node *refuse(struct parser *parser, enum omma_status status, const char *what) {
   if (parser->status != OMMA_OK) return NULL;
   const struct jinja_token *token = parser->token;
-  int shown = token->size > 40 ? 40 : (int)token->size;
-  parser->status =
-      ommai_fail(parser->error, status, "line %d: %s%s%.*s", token->line, what, token->size ? " at " : "", shown, token->text);
+  bool word = token->kind == JINJA_NAME || token->kind == JINJA_OPERATOR; /* others may hold anything */
+  parser->status = ommai_fail(parser->error, status, "line %d: %s%s%.*s", token->line, what, word ? " at " : "",
+                              !word              ? 0
+                              : token->size > 40 ? 40
+                                                 : (int)token->size,
+                              token->text);
   parser->token = &end_token;
   return NULL;
 }

@@ -17,6 +17,8 @@ static enum omma_status make_request(const void *context, int index, const struc
   const struct ommai_chat_request *source = conversation->request;
   struct omma_request_options options = {.sampling = *sampling,
                                          .continue_final_message = source->continue_final_message,
+                                         .tools = source->tools_text,
+                                         .chat_template_kwargs = source->template_text,
                                          .engine = conversation->server->engine,
                                          .priority = source->fields.priority,
                                          .cache_salt = source->fields.cache_salt};
@@ -41,6 +43,7 @@ static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *r
   struct conversation conversation = {exchange->server, request};
   struct ommai_answer_source source = {.fields = &request->fields,
                                        .form = &ommai_chat_form,
+                                       .tools = &request->tools,
                                        .n_prompts = 1,
                                        .n_pictures = request->n_images + request->n_videos,
                                        .make_request = make_request,

@@ -6,6 +6,7 @@
 #include "base/allocator.h"
 #include "base/json.h"
 #include "server/chat_media.h"
+#include "server/message_fields.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 
@@ -89,7 +90,8 @@ static bool read_role(const json_t *message, const char *where, enum omma_role *
   } roles[] = {{"system", OMMA_ROLE_SYSTEM},
                {"developer", OMMA_ROLE_SYSTEM},
                {"user", OMMA_ROLE_USER},
-               {"assistant", OMMA_ROLE_ASSISTANT}};
+               {"assistant", OMMA_ROLE_ASSISTANT},
+               {"tool", OMMA_ROLE_TOOL}};
   const char *name = NULL;
   if (!ommai_field_string(message, "role", &name, error)) return false;
   if (!name) return ommai_api_fail(error, 400, "messages", "%s has no role.", where);
@@ -99,8 +101,8 @@ static bool read_role(const json_t *message, const char *where, enum omma_role *
       return true;
     }
   }
-  return ommai_api_fail(error, 400, "messages", "%s: role must be system, developer, user or assistant, got \"%.80s\".", where,
-                        name);
+  return ommai_api_fail(error, 400, "messages", "%s: role must be system, developer, user, assistant or tool, got \"%.80s\".",
+                        where, name);
 }
 
 static struct omma_part *add_part(struct ommai_chat_request *request) { return &request->parts[request->n_parts_used++]; }
@@ -164,8 +166,9 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
                          struct ommai_api_error *error) {
   const json_t *source = json_array_get(ommai_field_get(request->root, "messages"), index);
   struct omma_message *message = &request->messages[index];
-  char where[WHERE_SIZE];
+  char where[WHERE_SIZE], where_message[WHERE_SIZE];
   snprintf(where, sizeof where, "messages[%zu]", index);
+  memcpy(where_message, where, sizeof where);
   if (!json_is_object(source)) {
     return ommai_api_fail(error, 400, "messages", "%s must be an object, got %s.", where, ommai_json_kind(source));
   }
@@ -185,7 +188,7 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
   }
   message->parts = request->parts + first;
   message->n_parts = request->n_parts_used - first;
-  return true;
+  return ommai_message_fields_read(source, where_message, message->role, request->texts, &message->fields, error);
 }
 
 static size_t count_parts(const json_t *messages) {
@@ -259,19 +262,41 @@ static bool refuse_echo(const json_t *root, struct ommai_api_error *error) {
   return !echo || ommai_api_fail(error, 400, "echo", "echo true is not supported.");
 }
 
+/* Tools, and what the chat template gets besides. */
+static bool read_template_fields(struct ommai_chat_request *request, bool messages_only, struct ommai_api_error *error) {
+  static const char FIELD[] = "chat_template_kwargs";
+  const json_t *kwargs = ommai_field_get(request->root, FIELD);
+  struct omma_grammar **grammar = &request->fields.sampling.grammar;
+  if (kwargs && !json_is_object(kwargs)) {
+    return ommai_api_fail(error, 400, FIELD, "%s must be an object, got %s.", FIELD, ommai_json_kind(kwargs));
+  }
+  if (messages_only) {
+    request->tools.tools = ommai_field_get(request->root, "tools");
+  } else if (!ommai_tool_request_read(request->server, request->root, &request->tools, grammar, error)) {
+    return false;
+  }
+  return ommai_json_text_keep(request->tools.tools, request->texts, &request->tools_text, error) &&
+         ommai_json_text_keep(json_object_size(kwargs) ? kwargs : NULL, request->texts, &request->template_text, error);
+}
+
 bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool messages_only, struct ommai_chat_request *request,
                              struct ommai_api_error *error) {
-  *request = (struct ommai_chat_request){
-      .allocator = server->allocator, .server = server, .root = root, .image_options = server->image_options};
+  *request = (struct ommai_chat_request){.allocator = server->allocator,
+                                         .server = server,
+                                         .root = root,
+                                         .image_options = server->image_options,
+                                         .texts = json_array()};
   struct ommai_answer_fields *fields = &request->fields;
   if (!read_processor_options(server, root, &request->image_options, error) ||
       !read_media_options(root, &request->video, error) || !read_messages(server, request, error) ||
       !read_prompt_end(request, error)) {
     return false;
   }
-  if (messages_only) return ommai_model_read(server, root, &fields->model, error);
+  if (messages_only) {
+    return ommai_model_read(server, root, &fields->model, error) && read_template_fields(request, true, error);
+  }
   return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) &&
-         read_logprobs(root, &fields->sampling, error);
+         read_logprobs(root, &fields->sampling, error) && read_template_fields(request, false, error);
 }
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request) {
@@ -281,5 +306,6 @@ void ommai_chat_request_destroy(struct ommai_chat_request *request) {
   ommai_release(request->allocator, request->parts, request->n_parts, sizeof *request->parts);
   ommai_release(request->allocator, request->messages, request->n_messages, sizeof *request->messages);
   json_decref(request->root);
+  json_decref(request->texts);
   *request = (struct ommai_chat_request){.allocator = request->allocator, .server = request->server};
 }

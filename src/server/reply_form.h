@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "server/text_buffer.h"
+#include "server/tool_calls.h"
 
 #define OMMAI_LOGPROB_LISTS 4
 
@@ -38,6 +39,8 @@ struct ommai_reply_part {
   const char *finish_reason;             /* NULL: goes on */
   const char *stop_string;               /* what ended it: a string, */
   int32_t stop_token;                    /* or one of the request's stop tokens, or -1 */
+  const struct ommai_tool_call *calls;   /* [n_calls] tools that it calls; in a stream, what of them is not used yet is new */
+  size_t n_calls;
 };
 
 struct ommai_reply_form {

@@ -331,7 +331,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   if (n_tokens == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
   char *text = calloc(n_tokens, 1);
   struct omma_part part = {.text = text, .text_size = n_tokens};
-  struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   for (size_t i = 0; i < n_tokens; i++) text[i] = (char)tokens[i];
   enum omma_status status = omma_request_create(model, &message, 1, options, request, error);
   free(text);
