@@ -131,6 +131,7 @@ struct omma_model_info {
    * nearest known one. */
   const char *chat_template;
   const char *chat_template_difference; /* why it is not the checkpoint's own, one line with file and line; NULL: it is */
+  bool chat_template_has_tools;         /* omma_request_options.tools may be given */
   enum omma_box_unit box_unit;          /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
   /* What generation_config.json says of sampling, with do_sample or without, for requests that do not say it themselves; 0 where it
    * says nothing, but temperature -1. The library itself samples as struct omma_sampling says. */

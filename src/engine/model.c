@@ -319,6 +319,11 @@ static bool rendered_as_its_own(const struct omma_model *model) {
   return model->chat.difference[0] && model->chat.jinja && model->chat_use != OMMA_CHAT_TEMPLATE_FAMILY;
 }
 
+static bool has_tools(const struct omma_model *model) {
+  bool family_form = model->chat.difference[0] && model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY;
+  return model->chat.jinja && !family_form && ommai_jinja_reads(model->chat.jinja, "tools");
+}
+
 enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error) {
   if (!model->chat.difference[0] || model->chat.jinja || model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "chat_template",
@@ -415,6 +420,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .published_values = model->config.picture.published ? model->family->published->name : NULL,
       .chat_template = rendered_as_its_own(model) ? "its own" : model->chat.variant->name,
       .chat_template_difference = model->chat.difference[0] && !rendered_as_its_own(model) ? model->chat.difference : NULL,
+      .chat_template_has_tools = has_tools(model),
       .box_unit = model->family->box_unit,
       .recommended_temperature = generation->temperature,
       .recommended_top_p = generation->top_p,

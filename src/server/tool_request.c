@@ -80,7 +80,7 @@ static bool read_named(const json_t *choice, struct ommai_tool_request *request,
 static bool read_word(const struct ommai_server *server, const char *word, struct ommai_tool_request *request,
                       struct ommai_api_error *error) {
   if (!strcmp(word, "none")) {
-    if (server->exclude_unused_tools) request->tools = NULL;
+    if (server->exclude_unused_tools || !server->info.chat_template_has_tools) request->tools = NULL;
     return true;
   }
   if (!strcmp(word, "required")) {
