@@ -252,7 +252,7 @@ static int begin_conversation(struct chat *chat) {
  * that was planned. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct chat *chat = context;
-  const struct omma_message pictures = {OMMA_ROLE_USER, chat->attachments, chat->n_attachments};
+  const struct omma_message pictures = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};
   struct omma_memory_plan plan;
   OMMAI_TRY(omma_plan_memory(model, &chat->engine_options, 0, &plan, error));
   chat->engine_options.kv_cache_bytes = plan.kv_cache_bytes;

@@ -181,6 +181,18 @@ static void warn_without_effect(const char *command, const struct ommai_serving 
   }
 }
 
+static const char *const tool_call_parsers[] = {"none", "hermes", "kimi_k2", NULL};
+
+static int read_tools(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
+  if (serving->auto_tool_choice && !serving->tool_call_parser) {
+    return ommai_wrong_use("%s: --enable-auto-tool-choice requires --tool-call-parser", command);
+  }
+  options->enable_auto_tool_choice = serving->auto_tool_choice;
+  options->tool_call_parser = serving->tool_call_parser ? tool_call_parsers[serving->tool_call_parser] : NULL;
+  options->exclude_tools_when_tool_choice_none = serving->exclude_unused_tools;
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
   options->served_model_names = serving->served_names.items;
   options->n_served_model_names = serving->served_names.count;
@@ -201,6 +213,7 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
     code = read_structured_outputs(command, serving->structured_outputs, serving->reasoning_parser, &options->compact_json);
   }
   if (code == OMMAI_EXIT_DONE) code = read_reasoning(command, serving, options);
+  if (code == OMMAI_EXIT_DONE) code = read_tools(command, serving, options);
   if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
   if (code == OMMAI_EXIT_DONE) warn_without_effect(command, serving);
   return code;
@@ -334,6 +347,21 @@ static const struct ommai_option table[] = {
      .help = "vLLM's object; {\"reasoning_end_str\": \"I answer now.</think>\"} is what ends a thought that has used up its "
              "thinking_token_budget",
      .otherwise = "the end mark alone"},
+    {.name = "enable-auto-tool-choice",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(auto_tool_choice),
+     .help = "let answers call tools by themselves (tool_choice \"auto\"); needs --tool-call-parser"},
+    {.name = "tool-call-parser",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = AT(tool_call_parser),
+     .value = "NAME",
+     .initial = "none",
+     .choices = tool_call_parsers,
+     .help = "how the model writes the calls that it chooses itself: hermes (Qwen) or kimi_k2"},
+    {.name = "exclude-tools-when-tool-choice-none",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(exclude_unused_tools),
+     .help = "leave tools out of the prompt of a request with tool_choice \"none\""},
     {.name = "seed",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(seed),

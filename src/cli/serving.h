@@ -14,7 +14,9 @@ struct ommai_serving {
   int policy; /* index into the names of the table */
   const char *speculative, *structured_outputs;
   const char *reasoning_parser, *reasoning_config;
-  int64_t seed; /* -1: not given */
+  bool auto_tool_choice, exclude_unused_tools;
+  int tool_call_parser; /* index into the names of the table; 0: none */
+  int64_t seed;         /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
   double processor_cache_gb;

@@ -24,7 +24,8 @@ struct choice {
   bool begun; /* the event before its text is out */
   /* Not sent: the last token's of a stream, else everything. */
   struct ommai_text text, reasoning;
-  bool in_thought; /* so was the last token */
+  bool in_thought;                /* so was the last token */
+  struct ommai_tool_parser tools; /* of a stream from its beginning, else when all of the text is there */
   struct ommai_logprobs logprobs;
   int64_t n_tokens, n_cached_tokens, n_reasoning_tokens;
   int64_t first_token_ns, last_token_ns; /* since the request arrived */
@@ -42,6 +43,7 @@ struct answer {
   char id[ID_PREFIX_SIZE + OMMAI_REQUEST_ID_SIZE];
   char *model;
   const struct ommai_reply_form *form;
+  bool has_tools;
   struct ommai_reply_head head;
   struct ommai_reply_state reply_state; /* engine's thread */
   struct ommai_text request_fields;
@@ -64,6 +66,7 @@ static void free_answer(struct answer *answer) {
     omma_request_destroy(choice->request);
     ommai_text_free(&choice->text);
     ommai_text_free(&choice->reasoning);
+    ommai_tool_parser_free(&choice->tools);
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_free(&choice->logprobs.lists[j]);
     ommai_text_free(&choice->stop_string);
   }
@@ -99,13 +102,18 @@ static struct ommai_reply_part part_of(const struct choice *choice) {
                                    .reasoning_size = choice->reasoning.size,
                                    .in_thought = choice->in_thought && choice->answer->tells_reasoning,
                                    .logprobs = choice->answer->logprobs ? &choice->logprobs : NULL,
+                                   .calls = choice->tools.calls,
+                                   .n_calls = choice->tools.n_calls,
                                    .stop_token = -1};
 }
 
 /* Like part_of, for a choice that has ended. */
 static struct ommai_reply_part last_part_of(const struct choice *choice) {
   struct ommai_reply_part part = part_of(choice);
-  part.finish_reason = ommai_finish_reason(choice->finish);
+  const struct ommai_tool_parser *tools = &choice->tools;
+  bool calls = choice->finish == OMMA_FINISH_STOP && tools->format != OMMAI_TOOLS_NAMED && ommai_tool_parser_called(tools);
+  part.finish_reason =
+      calls ? "tool_calls" : ommai_finish_reason(choice->finish); /* a named function ends with "stop", as in OpenAI's API */
   part.stop_token = choice->stop_token;
   part.stop_string = choice->stop_string.size ? choice->stop_string.data : NULL;
   return part;
@@ -154,7 +162,7 @@ static bool push_delta(struct choice *choice, const struct ommai_reply_part *par
 }
 
 static bool has_failed(const struct choice *choice) {
-  bool failed = choice->text.failed || choice->reasoning.failed;
+  bool failed = choice->text.failed || choice->reasoning.failed || choice->tools.failed;
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) failed |= choice->logprobs.lists[i].failed;
   return failed;
 }
@@ -168,7 +176,11 @@ static bool is_hidden(const struct answer *answer, const struct omma_token_event
 static bool gather(struct choice *choice, const struct omma_token_event *event) {
   struct answer *answer = choice->answer;
   choice->in_thought = event->in_thought;
-  ommai_text_append(&choice->text, event->text, event->text_size);
+  if (answer->stream && answer->has_tools) {
+    ommai_tool_parser_feed(&choice->tools, event->text, event->text_size, &choice->text);
+  } else {
+    ommai_text_append(&choice->text, event->text, event->text_size);
+  }
   if (answer->tells_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
   bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->form->as_items && event->in_thought);
   if (has_logprob) answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
@@ -178,6 +190,7 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
 /* The text that was kept is out. */
 static void forget(struct choice *choice) {
   choice->text.size = choice->reasoning.size = 0;
+  ommai_tool_parser_forget(&choice->tools);
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) choice->logprobs.lists[i].size = 0;
 }
 
@@ -211,6 +224,14 @@ static void push_images(struct answer *answer) {
   push_event(answer, &out);
 }
 
+/* Whether a token has nothing to be told yet: one of a thought that is not told, or of what may become a call. */
+static bool is_held_back(const struct choice *choice, const struct omma_token_event *event) {
+  const struct answer *answer = choice->answer;
+  if (choice->text.size) return false;
+  if (event->in_thought) return !answer->tells_reasoning;
+  return answer->has_tools && !choice->reasoning.size && !ommai_tool_parser_has_news(&choice->tools);
+}
+
 /* A stream sends each token as it comes, but for the last: its event carries the reasons of the end, known to on_finish alone. */
 static bool on_token(void *context, const struct omma_token_event *event) {
   struct choice *choice = context;
@@ -220,7 +241,7 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   if (!answer->stream) return gather(choice, event) && !ommai_exchange_is_gone(answer->exchange);
   if (!push_beginning(choice) || !gather(choice, event)) return false;
   if (event->last) return true;
-  if (is_hidden(answer, event) && event->text_size == 0) return !ommai_exchange_is_gone(answer->exchange);
+  if (is_held_back(choice, event)) return !ommai_exchange_is_gone(answer->exchange);
   struct ommai_reply_part part = part_of(choice);
   bool pushed = push_delta(choice, &part);
   forget(choice);
@@ -302,12 +323,35 @@ static void measure_end(struct choice *choice, const struct omma_result *result)
                        (double)choice->first_token_ns * 1e-9);
 }
 
+/* An answer that is sent as a whole is text alone where a call in it is broken. */
+static bool find_calls(struct choice *choice) {
+  struct ommai_tool_parser *tools = &choice->tools;
+  struct ommai_text content;
+  ommai_text_init(&content, choice->answer->allocator);
+  bool good = ommai_tool_parser_feed(tools, choice->text.data, choice->text.size, &content) &&
+              ommai_tool_parser_finish(tools, &content);
+  if (ommai_tool_parser_called(tools)) {
+    struct ommai_text whole = choice->text;
+    choice->text = content;
+    content = whole;
+  } else {
+    ommai_tool_parser_free(tools);
+  }
+  ommai_text_free(&content);
+  return good;
+}
+
+static bool end_calls(struct choice *choice) {
+  if (!choice->answer->has_tools) return true;
+  return choice->answer->stream ? ommai_tool_parser_finish(&choice->tools, &choice->text) : find_calls(choice);
+}
+
 static void on_finish(void *context, const struct omma_result *result) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
   take_end(choice, result);
   measure_end(choice, result);
-  bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed;
+  bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed && end_calls(choice);
   if (good && answer->stream) {
     struct ommai_reply_part part = last_part_of(choice);
     good = push_beginning(choice) && push_delta(choice, &part);
@@ -396,9 +440,12 @@ static void submit_all(struct answer *answer) {
   if (answer->stream) ommai_exchange_expect_stream(exchange);
 }
 
-static void init_choices(struct answer *answer) {
+static bool init_choices(struct answer *answer, const struct ommai_tool_request *tools) {
+  bool good = true;
   for (int i = 0; i < OMMAI_MAX_CHOICES; i++) {
     struct choice *choice = &answer->choices[i];
+    enum ommai_tool_format format = tools && i < answer->n_choices ? tools->format : OMMAI_TOOLS_NONE;
+    good &= ommai_tool_parser_init(&choice->tools, format, tools ? tools->name : NULL, answer->allocator);
     choice->answer = answer;
     choice->index = i;
     ommai_text_init(&choice->text, answer->allocator);
@@ -406,6 +453,7 @@ static void init_choices(struct answer *answer) {
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_init(&choice->logprobs.lists[j], answer->allocator);
     ommai_text_init(&choice->stop_string, answer->allocator);
   }
+  return good;
 }
 
 /* Copies what is needed after the JSON is gone. */
@@ -447,8 +495,9 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);
   answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
   memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
-  init_choices(answer);
-  if (answer->model && !answer->request_fields.failed) return answer;
+  answer->has_tools = source->tools && source->tools->format != OMMAI_TOOLS_NONE;
+  answer->head.has_tools = answer->has_tools;
+  if (init_choices(answer, source->tools) && answer->model && !answer->request_fields.failed) return answer;
   free_answer(answer);
   return NULL;
 }

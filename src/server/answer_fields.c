@@ -47,11 +47,6 @@ static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error
   if (json_object_size(ommai_field_get(root, "logit_bias"))) {
     return ommai_api_fail(error, 400, "logit_bias", "logit_bias is not supported.");
   }
-  const json_t *choice = ommai_field_get(root, "tool_choice");
-  bool tools_off = json_is_string(choice) && !strcmp(json_string_value(choice), "none");
-  if (json_array_size(ommai_field_get(root, "tools")) && !tools_off) {
-    return ommai_api_fail(error, 400, "tools", "tools are not supported.");
-  }
   return refuse_given(root, error);
 }
 

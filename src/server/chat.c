@@ -18,6 +18,8 @@ static enum omma_status make_request(const void *context, int index, const struc
   const struct ommai_chat_request *source = conversation->request;
   struct omma_request_options options = {.sampling = *sampling,
                                          .continue_final_message = source->continue_final_message,
+                                         .tools = source->tools_text,
+                                         .chat_template_kwargs = source->template_text,
                                          .engine = conversation->server->engine,
                                          .priority = source->fields.priority,
                                          .cache_salt = source->fields.cache_salt};
@@ -43,6 +45,7 @@ void ommai_chat_answer(struct ommai_exchange *exchange, struct ommai_chat_reques
   struct conversation conversation = {exchange->server, request};
   struct ommai_answer_source source = {.fields = &request->fields,
                                        .form = form,
+                                       .tools = &request->tools,
                                        .request_fields = request_fields,
                                        .n_prompts = 1,
                                        .n_pictures = request->n_images + request->n_videos,
@@ -55,7 +58,9 @@ void ommai_chat_answer(struct ommai_exchange *exchange, struct ommai_chat_reques
 bool ommai_chat_count_tokens(const struct ommai_server *server, const struct ommai_chat_request *request, int64_t *n_tokens,
                              struct ommai_api_error *error) {
   struct omma_error cause = {0};
-  struct omma_request_options options = {.continue_final_message = request->continue_final_message};
+  struct omma_request_options options = {.continue_final_message = request->continue_final_message,
+                                         .tools = request->tools_text,
+                                         .chat_template_kwargs = request->template_text};
   return omma_count_prompt_tokens(server->model, request->messages, request->n_messages, &options, n_tokens, &cause) ==
              OMMA_OK ||
          ommai_api_fail_from(error, &cause);

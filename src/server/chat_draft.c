@@ -27,16 +27,37 @@ void ommai_chat_draft_set(struct ommai_chat_draft *draft, const char *key, json_
   draft->failed |= json_object_set_new(draft->chat, key, value) != 0;
 }
 
-void ommai_chat_draft_add_message(struct ommai_chat_draft *draft, json_t *message, const char *place) {
-  draft->failed |= json_array_append_new(draft->messages, message) != 0;
-  draft->failed |= json_array_append_new(draft->places, json_string(place)) != 0;
+static bool is_answer(const json_t *message) {
+  const char *role = json_string_value(json_object_get(message, "role"));
+  return role && strcmp(role, "assistant") == 0;
 }
 
 static json_t *last_answer(const struct ommai_chat_draft *draft) {
   size_t n = json_array_size(draft->messages);
   json_t *last = n ? json_array_get(draft->messages, n - 1) : NULL;
-  const char *role = json_string_value(json_object_get(last, "role"));
-  return role && strcmp(role, "assistant") == 0 ? last : NULL;
+  return is_answer(last) ? last : NULL;
+}
+
+void ommai_chat_draft_add_reasoning(struct ommai_chat_draft *draft, const json_t *text) {
+  const char *before = draft->reasoning ? json_string_value(draft->reasoning) : "";
+  if (!json_string_length(text)) return;
+  json_t *both = json_sprintf("%s%s", before, json_string_value(text));
+  draft->failed |= !both;
+  json_decref(draft->reasoning);
+  draft->reasoning = both;
+}
+
+/* Gives what has been thought to a message, if it is an answer. */
+static void use_reasoning(struct ommai_chat_draft *draft, json_t *message) {
+  if (draft->reasoning && is_answer(message)) draft->failed |= json_object_set(message, "reasoning", draft->reasoning) != 0;
+  json_decref(draft->reasoning);
+  draft->reasoning = NULL;
+}
+
+void ommai_chat_draft_add_message(struct ommai_chat_draft *draft, json_t *message, const char *place) {
+  use_reasoning(draft, message);
+  draft->failed |= json_array_append_new(draft->messages, message) != 0;
+  draft->failed |= json_array_append_new(draft->places, json_string(place)) != 0;
 }
 
 void ommai_chat_draft_continue(struct ommai_chat_draft *draft) {
@@ -51,6 +72,7 @@ void ommai_chat_draft_add_call(struct ommai_chat_draft *draft, json_t *call, con
     ommai_chat_draft_add_message(draft, json_pack("{s:s,s:n}", "role", "assistant", "content"), place);
     answer = last_answer(draft);
   }
+  if (draft->reasoning) use_reasoning(draft, answer);
   if (!calls) {
     draft->failed |= json_object_set_new(answer, "tool_calls", json_array()) != 0;
     calls = json_object_get(answer, "tool_calls");
@@ -62,6 +84,7 @@ bool ommai_chat_draft_end(struct ommai_chat_draft *draft, bool good, struct omma
                           struct ommai_api_error *error) {
   if (good && !draft->failed) draft->failed |= json_object_set(draft->chat, "messages", draft->messages) != 0;
   json_decref(draft->messages);
+  json_decref(draft->reasoning);
   *source = (struct ommai_chat_source){.root = draft->chat, .original = draft->original, .places = draft->places};
   if (good && !draft->failed) return true;
   ommai_chat_source_free(source);

@@ -7,7 +7,8 @@
 struct ommai_chat_draft {
   json_t *original;
   json_t *chat, *messages, *places;
-  bool failed; /* memory ran out */
+  json_t *reasoning; /* a thought, which the assistant's next message has had; NULL: none */
+  bool failed;       /* memory ran out */
 };
 
 /* Begins with the members of `original`, whose reference is taken over, but for those that chats alone have and for `own` (ends in NULL), whose
@@ -17,6 +18,9 @@ void ommai_chat_draft_begin(struct ommai_chat_draft *draft, json_t *original, co
 /* Each takes its value's reference over; NULL: memory ran out while it was made. */
 void ommai_chat_draft_set(struct ommai_chat_draft *draft, const char *key, json_t *value);
 void ommai_chat_draft_add_message(struct ommai_chat_draft *draft, json_t *message, const char *place);
+
+/* More of the thought of the assistant's next message; it is forgotten when that is another's. */
+void ommai_chat_draft_add_reasoning(struct ommai_chat_draft *draft, const json_t *text);
 
 /* Makes the last message, where it is one of the assistant, the beginning of the answer. */
 void ommai_chat_draft_continue(struct ommai_chat_draft *draft);

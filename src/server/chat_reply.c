@@ -25,18 +25,70 @@ static void add_logprobs(struct ommai_text *out, const struct ommai_logprobs *lo
   ommai_text_add(out, "]}");
 }
 
+static void add_function(struct ommai_text *out, const struct ommai_tool_call *call) {
+  ommai_text_add(out, "\"id\":");
+  ommai_text_json_string(out, call->id);
+  ommai_text_add(out, ",\"type\":\"function\",\"function\":{\"name\":");
+  ommai_text_json(out, call->name.data, call->name.size);
+  ommai_text_add(out, ",\"arguments\":");
+}
+
+/* Whether a stretch of a stream has something behind its reasoning. */
+static bool goes_on(const struct ommai_reply_part *part) {
+  bool news = part->text_size || !part->in_thought;
+  for (size_t i = 0; i < part->n_calls; i++) {
+    const struct ommai_tool_call *call = &part->calls[i];
+    news |= !call->name_used || call->arguments_used != call->arguments.size;
+  }
+  return news;
+}
+
+static void add_reasoning_delta(struct ommai_text *out, const struct ommai_reply_part *part) {
+  if (!part->reasoning_size && !part->in_thought) return;
+  ommai_text_add(out, "\"reasoning\":");
+  ommai_text_json(out, part->reasoning, part->reasoning_size);
+  if (goes_on(part)) ommai_text_add(out, ",");
+}
+
+/* What is new of the calls: first the name, then the arguments piece by piece. */
+static void add_call_deltas(struct ommai_text *out, const struct ommai_reply_part *part) {
+  bool any = false;
+  for (size_t i = 0; i < part->n_calls; i++) {
+    const struct ommai_tool_call *call = &part->calls[i];
+    if (call->name_used && call->arguments_used == call->arguments.size) continue;
+    ommai_text_format(out, "%s{\"index\":%zu,", any ? "," : "\"tool_calls\":[", i);
+    any = true;
+    if (call->name_used) {
+      ommai_text_add(out, "\"function\":{\"arguments\":");
+    } else {
+      add_function(out, call);
+    }
+    ommai_text_json(out, call->arguments.data + call->arguments_used, call->arguments.size - call->arguments_used);
+    ommai_text_add(out, "}}");
+  }
+  if (any) ommai_text_add(out, part->text_size ? "]," : "]");
+  if (part->text_size || (!any && !part->in_thought)) {
+    ommai_text_add(out, "\"content\":");
+    ommai_text_json(out, part->text, part->text_size);
+  }
+}
+
+static void add_calls(struct ommai_text *out, const struct ommai_reply_part *part) {
+  for (size_t i = 0; i < part->n_calls; i++) {
+    ommai_text_add(out, i ? ",{" : ",\"tool_calls\":[{");
+    add_function(out, &part->calls[i]);
+    ommai_text_json(out, part->calls[i].arguments.data, part->calls[i].arguments.size);
+    ommai_text_add(out, "}}");
+  }
+  if (part->n_calls) ommai_text_add(out, "]");
+}
+
 static void delta(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part,
                   const struct ommai_usage *usage) {
   ommai_reply_begin_event(out, head, CHUNK);
   ommai_text_format(out, ",\"choices\":[{\"index\":%d,\"delta\":{", part->index);
-  if (part->reasoning_size || part->in_thought) {
-    ommai_text_add(out, "\"reasoning\":");
-    ommai_text_json(out, part->reasoning, part->reasoning_size);
-  }
-  if (part->text_size || !part->in_thought) {
-    ommai_text_add(out, part->reasoning_size || part->in_thought ? ",\"content\":" : "\"content\":");
-    ommai_text_json(out, part->text, part->text_size);
-  }
+  add_reasoning_delta(out, part);
+  add_call_deltas(out, part);
   ommai_text_add(out, "}");
   add_logprobs(out, part->logprobs);
   if (part->finish_reason) {
@@ -69,8 +121,10 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   for (int i = 0; i < n_parts; i++) {
     ommai_text_format(out, "%s{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", i ? "," : ",\"choices\":[",
                       parts[i].index);
-    add_text_or_null(out, parts[i].text, parts[i].text_size, head->has_thoughts);
-    ommai_text_add(out, ",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,\"reasoning\":");
+    add_text_or_null(out, parts[i].text, parts[i].text_size, head->has_thoughts || parts[i].n_calls);
+    ommai_text_add(out, ",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null");
+    add_calls(out, &parts[i]);
+    ommai_text_add(out, ",\"reasoning\":");
     add_text_or_null(out, parts[i].reasoning, parts[i].reasoning_size, true);
     ommai_text_add(out, "}");
     add_logprobs(out, parts[i].logprobs);

@@ -6,6 +6,7 @@
 #include "base/allocator.h"
 #include "base/json.h"
 #include "server/chat_media.h"
+#include "server/message_fields.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 
@@ -105,7 +106,8 @@ static bool read_role(const json_t *message, const char *where, enum omma_role *
   } roles[] = {{"system", OMMA_ROLE_SYSTEM},
                {"developer", OMMA_ROLE_SYSTEM},
                {"user", OMMA_ROLE_USER},
-               {"assistant", OMMA_ROLE_ASSISTANT}};
+               {"assistant", OMMA_ROLE_ASSISTANT},
+               {"tool", OMMA_ROLE_TOOL}};
   const char *name = NULL;
   if (!ommai_field_string(message, "role", &name, error)) return false;
   if (!name) return ommai_api_fail(error, 400, "messages", "%s has no role.", where);
@@ -115,8 +117,8 @@ static bool read_role(const json_t *message, const char *where, enum omma_role *
       return true;
     }
   }
-  return ommai_api_fail(error, 400, "messages", "%s: role must be system, developer, user or assistant, got \"%.80s\".", where,
-                        name);
+  return ommai_api_fail(error, 400, "messages", "%s: role must be system, developer, user, assistant or tool, got \"%.80s\".",
+                        where, name);
 }
 
 static struct omma_part *add_part(struct ommai_chat_request *request) { return &request->parts[request->n_parts_used++]; }
@@ -225,7 +227,7 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
   }
   message->parts = request->parts + first;
   message->n_parts = request->n_parts_used - first;
-  return true;
+  return ommai_message_fields_read(source, place, message->role, request->texts, &message->fields, error);
 }
 
 static size_t count_parts(const json_t *messages) {
@@ -299,6 +301,23 @@ static bool refuse_echo(const json_t *root, struct ommai_api_error *error) {
   return !echo || ommai_api_fail(error, 400, "echo", "echo true is not supported.");
 }
 
+/* Tools, and what the chat template gets besides. */
+static bool read_template_fields(struct ommai_chat_request *request, bool messages_only, struct ommai_api_error *error) {
+  static const char FIELD[] = "chat_template_kwargs";
+  const json_t *kwargs = ommai_field_get(request->root, FIELD);
+  struct omma_grammar **grammar = &request->fields.sampling.grammar;
+  if (kwargs && !json_is_object(kwargs)) {
+    return ommai_api_fail(error, 400, FIELD, "%s must be an object, got %s.", FIELD, ommai_json_kind(kwargs));
+  }
+  if (messages_only) {
+    request->tools.tools = ommai_field_get(request->root, "tools");
+  } else if (!ommai_tool_request_read(request->server, request->root, &request->tools, grammar, error)) {
+    return false;
+  }
+  return ommai_json_text_keep(request->tools.tools, request->texts, &request->tools_text, error) &&
+         ommai_json_text_keep(json_object_size(kwargs) ? kwargs : NULL, request->texts, &request->template_text, error);
+}
+
 bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_chat_source *source, bool messages_only,
                              struct ommai_chat_request *request, struct ommai_api_error *error) {
   const json_t *root = source->root;
@@ -307,16 +326,19 @@ bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_cha
                                          .server = server,
                                          .source = *source,
                                          .root = root,
-                                         .image_options = server->image_options};
+                                         .image_options = server->image_options,
+                                         .texts = json_array()};
   if (!read_processor_options(server, root, &request->image_options, error) ||
       !read_media_options(root, &request->video, error) || !read_messages(server, request, error) ||
       !read_prompt_end(request, error)) {
     return false;
   }
-  if (messages_only) return ommai_model_read(server, root, &fields->model, error);
+  if (messages_only) {
+    return ommai_model_read(server, root, &fields->model, error) && read_template_fields(request, true, error);
+  }
   return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) &&
          ommai_reasoning_read(server, root, &fields->sampling, &fields->tells_reasoning, error) &&
-         read_logprobs(root, &fields->sampling, error);
+         read_logprobs(root, &fields->sampling, error) && read_template_fields(request, false, error);
 }
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request) {
@@ -326,5 +348,6 @@ void ommai_chat_request_destroy(struct ommai_chat_request *request) {
   ommai_release(request->allocator, request->parts, request->n_parts, sizeof *request->parts);
   ommai_release(request->allocator, request->messages, request->n_messages, sizeof *request->messages);
   ommai_chat_source_free(&request->source);
+  json_decref(request->texts);
   *request = (struct ommai_chat_request){.allocator = request->allocator, .server = request->server};
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "server/answer_fields.h"
+#include "server/tool_request.h"
 
 struct ommai_exchange;
 struct ommai_media_file;
@@ -55,6 +56,9 @@ struct ommai_chat_request {
   int64_t media_bytes; /* taken of the server's budget for its images */
   struct omma_image_options image_options;
   bool continue_final_message;
+  struct ommai_tool_request tools;
+  json_t *texts;                          /* an array of strings: JSON that prompts are made with */
+  const char *tools_text, *template_text; /* `tools` and chat_template_kwargs among them; NULL: none */
   struct ommai_answer_fields fields;
 };
 

@@ -105,9 +105,9 @@ static bool add_result(struct reading *reading, const json_t *block, struct omma
   return good;
 }
 
-/* Thoughts of earlier answers are not told again. */
 static bool add_block(struct reading *reading, json_t *block, size_t index, struct ommai_api_error *error) {
   const char *type = json_string_value(json_object_get(block, "type"));
+  if (is_word(type, "thinking")) ommai_chat_draft_add_reasoning(reading->draft, json_object_get(block, "thinking"));
   if (is_word(type, "thinking") || is_word(type, "redacted_thinking")) return true;
   if (is_word(type, "tool_use")) return add_call(reading, block, error);
   if (is_word(type, "tool_result")) return add_result(reading, block, error);

@@ -28,6 +28,12 @@ void ommai_reply_state_free(struct ommai_reply_state *state) {
   ommai_text_free(&state->stop_string);
 }
 
+size_t ommai_reply_skip_blanks(const struct ommai_reply_head *head, const char *text, size_t size) {
+  size_t n = 0;
+  while (head->has_tools && n < size && (text[n] == ' ' || text[n] == '\n' || text[n] == '\r' || text[n] == '\t')) n++;
+  return n;
+}
+
 void ommai_reply_add_head(struct ommai_text *out, const struct ommai_reply_head *head, const char *object) {
   ommai_text_add(out, "{\"id\":");
   ommai_text_json_string(out, head->id);

@@ -7,20 +7,24 @@
 #include <stdbool.h>
 
 #include "server/text_buffer.h"
+#include "server/tool_calls.h"
 
 #define OMMAI_LOGPROB_LISTS 4
 
-enum ommai_reply_item { OMMAI_ITEM_NONE, OMMAI_ITEM_REASONING, OMMAI_ITEM_TEXT };
+enum ommai_reply_item { OMMAI_ITEM_NONE, OMMAI_ITEM_REASONING, OMMAI_ITEM_TEXT, OMMAI_ITEM_CALL };
 
-/* How far a reply has come, for forms that tell an answer as a list of items: thought, text. They are for one answer a request. */
+/* How far a reply has come, for forms that tell an answer as a list of items: thought, text, calls of tools. They are for one answer a
+ * request. */
 struct ommai_reply_state {
   int64_t n_events;
   int n_items; /* begun */
   enum ommai_reply_item open;
-  struct ommai_text text, logprobs; /* of the open item */
-  struct ommai_text items;          /* those that are over, as JSON with commas between */
-  const char *finish_reason;        /* of the answer, when it is over */
-  struct ommai_text stop_string;    /* that ended it; with its NUL */
+  struct ommai_text text, logprobs; /* of the open item; of a call its arguments */
+  const struct ommai_tool_call *call;
+  bool has_calls;                /* there was one */
+  struct ommai_text items;       /* those that are over, as JSON with commas between */
+  const char *finish_reason;     /* of the answer, when it is over */
+  struct ommai_text stop_string; /* that ended it; with its NUL */
 };
 
 void ommai_reply_state_init(struct ommai_reply_state *state, const struct omma_allocator *allocator);
@@ -34,6 +38,7 @@ struct ommai_reply_head {
   int64_t prompt_tokens;
   const struct ommai_text *request_fields; /* members of a JSON object, without its braces */
   struct ommai_reply_state *state;
+  bool has_tools;    /* that answers may call */
   bool has_thoughts; /* answers begin with one, so that one without content has null there */
 };
 
@@ -62,6 +67,8 @@ struct ommai_reply_part {
   const char *finish_reason;             /* NULL: goes on */
   const char *stop_string;               /* what ended it: a string, */
   int32_t stop_token;                    /* or one of the request's stop tokens, or -1 */
+  const struct ommai_tool_call *calls;   /* [n_calls] tools that it calls; in a stream, what of them is not used yet is new */
+  size_t n_calls;
 };
 
 struct ommai_reply_form {
@@ -83,6 +90,9 @@ struct ommai_reply_form {
 };
 
 extern const struct ommai_reply_form ommai_chat_form, ommai_completion_form, ommai_responses_form, ommai_messages_form;
+
+/* Where a text that opens an item begins: blanks before a call would be a text of their own. */
+size_t ommai_reply_skip_blanks(const struct ommai_reply_head *head, const char *text, size_t size);
 
 /* As ommai_reply_form.add_logprob: the objects of a chat, in the first list. */
 void ommai_reply_add_chat_logprob(struct ommai_logprobs *logprobs, const struct omma_model *model,

@@ -14,13 +14,16 @@ static void end_event(struct ommai_text *out) { ommai_text_add(out, "}\n\n"); }
 
 static bool is_open(const struct ommai_reply_head *head, enum ommai_reply_item kind) { return head->state->open == kind; }
 
-/* `,"KEY":"msg_..."` of the open item: the reply's id and the item's number. */
+static const char *prefix_of(enum ommai_reply_item kind) {
+  return kind == OMMAI_ITEM_REASONING ? "rs" : kind == OMMAI_ITEM_CALL ? "fc" : "msg";
+}
+
+/* `"KEY":"msg_..."` of the open item: the reply's id and the item's number. */
 static void add_id(struct ommai_text *out, const struct ommai_reply_head *head, const char *key) {
   const char *id = strchr(head->id, '_');
   struct ommai_text whole;
   ommai_text_init(&whole, out->allocator);
-  ommai_text_format(&whole, "%s%s_%d", is_open(head, OMMAI_ITEM_REASONING) ? "rs" : "msg", id ? id : "",
-                    head->state->n_items - 1);
+  ommai_text_format(&whole, "%s%s_%d", prefix_of(head->state->open), id ? id : "", head->state->n_items - 1);
   ommai_text_format(out, "\"%s\":", key);
   ommai_text_json(out, whole.data, whole.size);
   out->failed |= whole.failed;
@@ -41,7 +44,24 @@ static void add_part(struct ommai_text *out, const struct ommai_reply_head *head
   ommai_text_add(out, "}");
 }
 
+static void add_call(struct ommai_text *out, const struct ommai_reply_head *head, const char *status, bool full) {
+  const struct ommai_reply_state *state = head->state;
+  ommai_text_add(out, "{");
+  add_id(out, head, "id");
+  ommai_text_format(out, ",\"type\":\"function_call\",\"status\":\"%s\",\"call_id\":", status);
+  ommai_text_json_string(out, state->call->id);
+  ommai_text_add(out, ",\"name\":");
+  ommai_text_json(out, state->call->name.data, state->call->name.size);
+  ommai_text_add(out, ",\"arguments\":");
+  ommai_text_json(out, state->text.data, full ? state->text.size : 0);
+  ommai_text_add(out, "}");
+}
+
 static void add_item(struct ommai_text *out, const struct ommai_reply_head *head, const char *status, bool full) {
+  if (is_open(head, OMMAI_ITEM_CALL)) {
+    add_call(out, head, status, full);
+    return;
+  }
   bool reasoning = is_open(head, OMMAI_ITEM_REASONING);
   ommai_text_add(out, "{");
   add_id(out, head, "id");
@@ -52,12 +72,13 @@ static void add_item(struct ommai_text *out, const struct ommai_reply_head *head
   ommai_text_add(out, "]}");
 }
 
-/* An event about the open item, up to its part where it is about that. */
+/* An event about the open item, up to what it is about. */
 static void begin_item_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *type) {
   begin_event(out, head, type);
   ommai_text_add(out, ",");
   add_id(out, head, "item_id");
-  ommai_text_format(out, ",\"output_index\":%d,\"content_index\":0", head->state->n_items - 1);
+  ommai_text_format(out, is_open(head, OMMAI_ITEM_CALL) ? ",\"output_index\":%d" : ",\"output_index\":%d,\"content_index\":0",
+                    head->state->n_items - 1);
 }
 
 /* `out` NULL: no events are told. So with the following. */
@@ -71,13 +92,14 @@ static void open_item(struct ommai_text *out, const struct ommai_reply_head *hea
   ommai_text_format(out, ",\"output_index\":%d,\"item\":", state->n_items - 1);
   add_item(out, head, "in_progress", false);
   end_event(out);
+  if (kind == OMMAI_ITEM_CALL) return;
   begin_item_event(out, head, "response.content_part.added");
   ommai_text_add(out, ",\"part\":");
   add_part(out, head, false);
   end_event(out);
 }
 
-static void tell_end(struct ommai_text *out, const struct ommai_reply_head *head, const char *status) {
+static void tell_text_end(struct ommai_text *out, const struct ommai_reply_head *head) {
   const struct ommai_reply_state *state = head->state;
   bool reasoning = is_open(head, OMMAI_ITEM_REASONING);
   begin_item_event(out, head, reasoning ? "response.reasoning_text.done" : "response.output_text.done");
@@ -93,6 +115,20 @@ static void tell_end(struct ommai_text *out, const struct ommai_reply_head *head
   ommai_text_add(out, ",\"part\":");
   add_part(out, head, true);
   end_event(out);
+}
+
+static void tell_end(struct ommai_text *out, const struct ommai_reply_head *head, const char *status) {
+  const struct ommai_reply_state *state = head->state;
+  if (is_open(head, OMMAI_ITEM_CALL)) {
+    begin_item_event(out, head, "response.function_call_arguments.done");
+    ommai_text_add(out, ",\"name\":");
+    ommai_text_json(out, state->call->name.data, state->call->name.size);
+    ommai_text_add(out, ",\"arguments\":");
+    ommai_text_json(out, state->text.data, state->text.size);
+    end_event(out);
+  } else {
+    tell_text_end(out, head);
+  }
   begin_event(out, head, "response.output_item.done");
   ommai_text_format(out, ",\"output_index\":%d,\"item\":", state->n_items - 1);
   add_item(out, head, status, true);
@@ -109,22 +145,21 @@ static void close_item(struct ommai_text *out, const struct ommai_reply_head *he
   state->open = OMMAI_ITEM_NONE;
 }
 
-static void add_text(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind, const char *text,
-                     size_t size, const struct ommai_text *logprobs) {
+/* More of the open item. */
+static void grow(struct ommai_text *out, const struct ommai_reply_head *head, const char *text, size_t size,
+                 const struct ommai_text *logprobs) {
+  static const char *const types[] = {[OMMAI_ITEM_REASONING] = "response.reasoning_text.delta",
+                                      [OMMAI_ITEM_TEXT] = "response.output_text.delta",
+                                      [OMMAI_ITEM_CALL] = "response.function_call_arguments.delta"};
   struct ommai_reply_state *state = head->state;
-  if (size == 0) return;
-  if (!is_open(head, kind)) {
-    close_item(out, head, "completed");
-    open_item(out, head, kind);
-  }
   ommai_text_append(&state->text, text, size);
   if (logprobs && state->logprobs.size) ommai_text_add(&state->logprobs, ",");
   if (logprobs) ommai_text_append(&state->logprobs, logprobs->data, logprobs->size);
   if (!out) return;
-  begin_item_event(out, head, kind == OMMAI_ITEM_REASONING ? "response.reasoning_text.delta" : "response.output_text.delta");
+  begin_item_event(out, head, types[state->open]);
   ommai_text_add(out, ",\"delta\":");
   ommai_text_json(out, text, size);
-  if (kind == OMMAI_ITEM_TEXT) {
+  if (state->open == OMMAI_ITEM_TEXT) {
     ommai_text_add(out, ",\"logprobs\":[");
     if (logprobs) ommai_text_append(out, logprobs->data, logprobs->size);
     ommai_text_add(out, "]");
@@ -132,10 +167,36 @@ static void add_text(struct ommai_text *out, const struct ommai_reply_head *head
   end_event(out);
 }
 
+static void add_text(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind, const char *text,
+                     size_t size, const struct ommai_text *logprobs) {
+  size_t skipped = is_open(head, kind) || kind != OMMAI_ITEM_TEXT ? 0 : ommai_reply_skip_blanks(head, text, size);
+  if (size == skipped) return;
+  if (!is_open(head, kind)) {
+    close_item(out, head, "completed");
+    open_item(out, head, kind);
+  }
+  grow(out, head, text + skipped, size - skipped, logprobs);
+}
+
+static void add_calls(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part) {
+  for (size_t i = 0; i < part->n_calls; i++) {
+    const struct ommai_tool_call *call = &part->calls[i];
+    size_t used = call->arguments_used;
+    if (!call->name_used) {
+      close_item(out, head, "completed");
+      head->state->call = call;
+      head->state->has_calls = true;
+      open_item(out, head, OMMAI_ITEM_CALL);
+    }
+    if (call->arguments.size > used) grow(out, head, call->arguments.data + used, call->arguments.size - used, NULL);
+  }
+}
+
 static void take_part(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part) {
   const struct ommai_text *logprobs = part->logprobs && part->logprobs->lists[0].size ? &part->logprobs->lists[0] : NULL;
   add_text(out, head, OMMAI_ITEM_REASONING, part->reasoning, part->reasoning_size, NULL);
   add_text(out, head, OMMAI_ITEM_TEXT, part->text, part->text_size, logprobs);
+  add_calls(out, head, part);
   if (!part->finish_reason) return;
   head->state->finish_reason = part->finish_reason;
   close_item(out, head, strcmp(part->finish_reason, "length") == 0 ? "incomplete" : "completed");

@@ -85,7 +85,14 @@ static bool add_output(struct ommai_chat_draft *draft, const json_t *item, const
   return true;
 }
 
-/* Thoughts of earlier answers are not told again. */
+/* Its text, else its summary; the chat template decides what becomes of it. */
+static void add_reasoning(struct ommai_chat_draft *draft, const json_t *item) {
+  const json_t *content = json_object_get(item, "content"), *part;
+  size_t index;
+  if (!json_array_size(content)) content = json_object_get(item, "summary");
+  json_array_foreach(content, index, part) ommai_chat_draft_add_reasoning(draft, json_object_get(part, "text"));
+}
+
 static bool add_item(struct ommai_chat_draft *draft, const json_t *item, size_t index, struct ommai_api_error *error) {
   char place[OMMAI_CHAT_PLACE_SIZE];
   const char *type = NULL;
@@ -94,7 +101,10 @@ static bool add_item(struct ommai_chat_draft *draft, const json_t *item, size_t 
     return ommai_api_fail(error, 400, "input", "%s must be an object, got %s.", place, ommai_json_kind(item));
   }
   if (!ommai_field_string(item, "type", &type, error)) return ommai_api_error_prefix(error, "%s", place);
-  if (type && !strcmp(type, "reasoning")) return true;
+  if (type && !strcmp(type, "reasoning")) {
+    add_reasoning(draft, item);
+    return true;
+  }
   if (type && !strcmp(type, "function_call")) return add_call(draft, item, place, error);
   if (type && !strcmp(type, "function_call_output")) return add_output(draft, item, place, error);
   if (type && strcmp(type, "message") != 0) {

@@ -51,6 +51,11 @@ struct omma_server_options {
   /* Answers begin with a thought between the marks that this parser looks for (omma_reasoning_find), which is told apart; NULL: they are
    * one text. The configuration is vLLM's JSON object: {"reasoning_end_str": TEXT} says what ends a thought whose budget is used up. */
   const char *reasoning_parser, *reasoning_config;
+  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls: "hermes" or "kimi_k2". Both or none; other
+   * choices need neither. */
+  bool enable_auto_tool_choice;
+  const char *tool_call_parser;             /* NULL: none */
+  bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
   const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
   const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
   size_t n_allowed_media_domains;

@@ -42,7 +42,9 @@ static bool write_message_tokens(const struct ommai_server *server, const struct
                                  struct ommai_text *out, struct ommai_api_error *error) {
   struct omma_request *request;
   struct omma_error cause = {0};
-  struct omma_request_options options = {.continue_final_message = source->continue_final_message};
+  struct omma_request_options options = {.continue_final_message = source->continue_final_message,
+                                         .tools = source->tools_text,
+                                         .chat_template_kwargs = source->template_text};
   bool with_texts = false;
   if (!ommai_field_boolean(source->root, "return_token_strs", &with_texts, error)) return false;
   if (omma_request_create(server->model, source->messages, source->n_messages, &options, &request, &cause) != OMMA_OK) {

@@ -179,7 +179,7 @@ def test_prompt_too_long(server):
     ({"structured_outputs": {"json": {}, "choice": ["a"]}}, "structured_outputs", ["structured_outputs.json already"]),
     ({"structured_outputs": {"regex": ["a"]}}, "structured_outputs.regex", ["must be a string"]),
     ({"guided_whitespace_pattern": " "}, "guided_whitespace_pattern", ["not supported"]),
-    ({"tools": [{"type": "function"}]}, "tools", ["not supported"]),
+    ({"tools": [{"type": "function"}]}, "tools", ["tools[0]: function"]),
     ({"mm_processor_kwargs": {"size": 3}}, "mm_processor_kwargs", ["size"]),
     ({"mm_processor_kwargs": {"min_pixels": 0}}, "min_pixels", ["0"]),
     ({"mm_processor_kwargs": {"min_pixels": 9, "max_pixels": 8}}, "min_pixels", ["9", "8"]),

@@ -111,7 +111,8 @@ def test_what_the_engine_gets(server):
     shown = show(server, messages=messages, system=[{"type": "text", "text": "Be"}, {"type": "text", "text": "short."}], temperature=0.25,
                  top_p=0.5, top_k=4, metadata={"user_id": "me"}, thinking={"type": "enabled", "budget_tokens": 1024})
     assert shown.startswith("t=0.25 p=0.5 m=0 k=4 ")
-    assert shown.endswith(" c=0 role0:text(2) role0:text(6) role1:text(10) role1:image(64x48,0,0) role1:image(32x24,0,0) role2:text(4) role1:text(3)")
+    assert shown.endswith(" c=0 role0:text(2) role0:text(6) role1:text(10) role1:image(64x48,0,0) role1:image(32x24,0,0) role2:text(4)"
+                          ' role2+{"reasoning_content":"hm","reasoning":"hm"} role1:text(3)')
     assert show(server, system="Answer.").endswith(" role0:text(7) role1:text(10)")
     late = [*user("[[show=1]]"), {"role": "system", "content": "Late."}, {"role": "user", "content": "So?"}]
     assert show(server, system="First.", messages=late).endswith(" role0:text(6) role0:text(5) role1:text(10) role1:text(3)")

@@ -118,7 +118,8 @@ def test_what_the_engine_gets(server):
              {"role": "user", "content": "So?"}]
     shown = show(server, input=items, temperature=0.25, top_p=0.5, top_k=4, seed=9)
     assert shown.startswith("t=0.25 p=0.5 m=0 k=4 seed=9 ")
-    assert shown.endswith(" c=0 role0:text(9) role1:text(10) role1:image(64x48,0,0) role2:text(4) role1:text(3)")
+    assert shown.endswith(" c=0 role0:text(9) role1:text(10) role1:image(64x48,0,0) role2:text(4)"
+                          ' role2+{"reasoning_content":"hm","reasoning":"hm"} role1:text(3)')
     last = show(server, input=[{"role": "user", "content": "[[show=1]]"},
                                {"type": "message", "role": "assistant", "status": "incomplete", "content": "So"}])
     assert " c=1 " in last

@@ -112,7 +112,7 @@ static struct omma_request *random_request(const struct omma_model *model, struc
     }
     if (videos && test_random_range(random, 0, 5) == 0) parts[n++].video = &video;
     if (!text_first) parts[n++] = (struct omma_part){.text = text, .text_size = size};
-    const struct omma_message message = {OMMA_ROLE_USER, parts, n};
+    const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = n};
     const struct omma_request_options options = {.sampling = random_sampling(random, grammars)};
     struct omma_request *request;
     struct omma_error error;

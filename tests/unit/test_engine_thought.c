@@ -47,7 +47,7 @@ static struct omma_request *make(const struct omma_message *messages, size_t n, 
 static struct told ask(const struct omma_sampling *sampling, const char *beginning) {
   const struct omma_part parts[] = {{.text = "hello", .text_size = 5},
                                     {.text = beginning, .text_size = beginning ? strlen(beginning) : 0}};
-  const struct omma_message messages[] = {{OMMA_ROLE_USER, &parts[0], 1}, {OMMA_ROLE_ASSISTANT, &parts[1], 1}};
+  const struct omma_message messages[] = {{OMMA_ROLE_USER, &parts[0], 1, NULL}, {OMMA_ROLE_ASSISTANT, &parts[1], 1, NULL}};
   struct omma_request *request = make(messages, beginning ? 2 : 1, sampling, beginning != NULL);
   struct told told = {.reasoning = ""};
   struct omma_error error;
@@ -136,7 +136,7 @@ static void the_prompt_may_have_ended_the_thought(void **state) {
 static void a_copy_has_the_same_thought(void **state) {
   (void)state;
   const struct omma_part part = {.text = "hello", .text_size = 5};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {OMMA_ROLE_USER, &part, 1, NULL};
   const struct omma_sampling sampling = {.max_tokens = 8, .ignore_eos = true, .reasoning = &marks};
   struct omma_request *request = make(&message, 1, &sampling, false), *copy;
   struct omma_error error;

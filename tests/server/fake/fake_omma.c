@@ -84,7 +84,8 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
                                    .max_model_len = CONTEXT,
                                    .vocab_size = VOCABULARY,
                                    .recommended_temperature = -1,
-                                   .chat_template = "the fake"};
+                                   .chat_template = "the fake",
+                                   .chat_template_has_tools = true};
 }
 
 /* ---- pictures: the header alone ---- */
@@ -265,6 +266,9 @@ static void describe_prompt(struct omma_request *request, const struct omma_mess
         used += (size_t)snprintf(request->shown + used, 200, "text(%zu)", part->text_size);
       }
     }
+    if (messages[i].fields && used < 4096) {
+      used += (size_t)snprintf(request->shown + used, 1000, " role%d+%.900s", (int)messages[i].role, messages[i].fields);
+    }
   }
 }
 
@@ -315,6 +319,8 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   }
   if (made->show) {
     describe_prompt(made, messages, n_messages, options->continue_final_message);
+    size_t shown = strlen(made->shown);
+    if (options->tools) snprintf(made->shown + shown, 1000, " tools=%.900s", options->tools);
     describe(made);
   }
   made->n_prompt = n_prompt;
@@ -364,7 +370,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   if (n_tokens == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
   char *text = calloc(n_tokens, 1);
   struct omma_part part = {.text = text, .text_size = n_tokens};
-  struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   for (size_t i = 0; i < n_tokens; i++) text[i] = (char)tokens[i];
   enum omma_status status = omma_request_create(model, &message, 1, options, request, error);
   free(text);
