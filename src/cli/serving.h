@@ -29,9 +29,18 @@ extern const struct ommai_option_group ommai_serving_options;
  * the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
+/* A model with its engine, and the memory that was planned for them. */
+struct ommai_opened {
+  struct omma_model *model;
+  struct omma_engine *engine;
+  struct omma_memory_plan plan;
+};
+
 /* Opens the model, which an argument may name instead of --model, and its engine; says how much fits into its memory before weights are
- * packed. `server` is as ommai_serving_read left it. */
+ * packed. `server` is as ommai_serving_read left it. progress (may be NULL) is told how much of the weights is there. */
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
-                       const struct ommai_strings *arguments, struct omma_model **model, struct omma_engine **engine);
+                       const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
+                       struct ommai_opened *opened);
+void ommai_serving_close(struct ommai_opened *opened);
 
 #endif

@@ -49,6 +49,7 @@ struct answer {
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
   int n_choices, n_per_prompt;
+  int64_t n_pictures;
   double decode_image; /* seconds that its pictures took */
   struct ommai_own_wishes own;
   struct ommai_own_progress progress;              /* of the first choice; engine's thread */
@@ -183,12 +184,14 @@ static void measure_token(struct choice *choice, int64_t index) {
   choice->last_token_ns = now;
 }
 
-/* Comments, which clients that do not know them pass over. */
+/* Lines of the log, and comments, which clients that do not know them pass over. */
 static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
   struct ommai_text out;
-  if (stage == OMMA_STAGE_DECODE || !ommai_own_progress_is_due(&answer->progress, stage, done, total)) return;
+  if (stage == OMMA_STAGE_DECODE) return;
+  ommai_access_log_progress(answer->exchange, stage, done, total, answer->n_pictures);
+  if (!answer->stream || !answer->own.progress || !ommai_own_progress_is_due(&answer->progress, stage, done, total)) return;
   ommai_text_init(&out, answer->allocator);
   ommai_own_add_progress_comment(&out, stage, done, total);
   push_event(answer, &out);
@@ -383,7 +386,7 @@ static void submit_all(struct answer *answer) {
     struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
     struct omma_error cause = {0};
     uint64_t id = 0;
-    if (progress && i == 0) callbacks.on_progress = on_progress;
+    if (i == 0) callbacks.on_progress = on_progress;
     atomic_fetch_add(&answer->references, 1);
     if (omma_engine_submit(exchange->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
       atomic_fetch_sub(&answer->references, 1); /* not the last: the worker holds one */
@@ -420,6 +423,7 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   answer->allocator = server->allocator;
   answer->n_per_prompt = (int)fields->n;
   answer->n_choices = source->n_prompts * answer->n_per_prompt;
+  answer->n_pictures = source->n_pictures;
   answer->decode_image = exchange->access.decode_image;
   atomic_init(&answer->references, 1);
   atomic_init(&answer->n_open, answer->n_choices);
