@@ -484,8 +484,8 @@ struct omma_engine_options {
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
- * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, most of
- * it code that oneDNN makes for the shapes of layers; and omma_image_plan.resize_bytes. */
+ * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, with
+ * the code that oneDNN makes for the shapes of layers where it is in use; and omma_image_plan.resize_bytes. */
 struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
