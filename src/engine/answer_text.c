@@ -88,14 +88,26 @@ static void follow_thought(struct ommai_answer_text *answer) {
   thought->stage = OMMAI_THOUGHT_OVER;
 }
 
-void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop) {
-  const struct ommai_thought_rules *rules = &answer->request->thought;
-  bool is_mark = answer->thought.stage != OMMAI_THOUGHT_OVER && (token == rules->begin_token || token == rules->end_token);
+/* Ends what is held at a stop string, or behind it where it is told. */
+static void look_for_stop(struct ommai_answer_text *answer) {
+  const struct omma_request *request = answer->request;
+  answer->n_held = find_stop(answer);
+  if (answer->stop_index >= 0 && request->include_stop) answer->n_held += request->stop_size[answer->stop_index];
+}
+
+void ommai_answer_text_shown(struct ommai_answer_text *answer) {
   cut_out(answer, 0, answer->n_ready);
-  answer->thought_end = 0;
-  answer->n_held += ommai_detokenizer_push(&answer->detokenizer, answer->request->model->tokenizer, token, !is_mark,
-                                           answer->held + answer->n_held);
-  if (may_stop) answer->n_held = find_stop(answer);
+  answer->n_ready = answer->thought_end = 0;
+}
+
+void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop) {
+  const struct omma_request *request = answer->request;
+  const struct ommai_thought_rules *rules = &request->thought;
+  bool is_mark = answer->thought.stage != OMMAI_THOUGHT_OVER && (token == rules->begin_token || token == rules->end_token);
+  ommai_answer_text_shown(answer);
+  answer->n_held += ommai_detokenizer_push(&answer->detokenizer, request->model->tokenizer, token,
+                                           !request->keep_special_tokens && !is_mark, answer->held + answer->n_held);
+  if (may_stop) look_for_stop(answer);
   ommai_thought_count_token(&answer->thought, rules);
   follow_thought(answer);
   answer->n_ready = answer->n_held;

@@ -8,6 +8,7 @@
 #include "engine/page_pool.h"
 #include "engine/picture.h"
 #include "engine/thought.h"
+#include "engine/token_rules.h"
 #include "language/sampler.h"
 
 /* Limits of one request; a video counts as a picture. */
@@ -41,8 +42,9 @@ struct omma_request {
   struct ommai_thought_rules thought;
   struct omma_grammar *grammar; /* of what follows the thought; or NULL */
   struct ommai_sampler_settings sampler;
+  struct ommai_token_rules rules;
   int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */
-  bool ignore_eos, logprobs;
+  bool ignore_eos, include_stop, keep_special_tokens, logprobs;
   int n_top_logprobs;
   char *stop[OMMA_MAX_STOP_STRINGS];
   size_t stop_size[OMMA_MAX_STOP_STRINGS];

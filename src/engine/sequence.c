@@ -225,8 +225,9 @@ static bool follows_grammar(const struct ommai_sequence *sequence) {
   return sequence->structured.grammar && sequence->answer.thought.stage == OMMAI_THOUGHT_OVER;
 }
 
-/* No token may end the answer before min_tokens, unless its grammar has no other, nor in a thought that a grammar is to follow. */
-static size_t banned_tokens(const struct ommai_sequence *sequence, int32_t *banned) {
+/* No token may end the answer before min_tokens, unless its grammar or its allowed tokens have no other, nor in a thought that a grammar is
+ * to follow. */
+static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;
   size_t n = 0;
@@ -237,23 +238,38 @@ static size_t banned_tokens(const struct ommai_sequence *sequence, int32_t *bann
   return n;
 }
 
+/* The tokens that the grammar and the list of allowed ones leave; the forced one alone, where there is one. */
+static void fill_mask(struct ommai_sequence *sequence, int32_t forced, uint32_t *mask) {
+  const struct ommai_token_rules *rules = &sequence->request->rules;
+  if (forced >= 0) {
+    memset(mask, 0, (size_t)sequence->resources->sizes.mask_words * sizeof *mask);
+    ommai_mask_set(mask, forced);
+    return;
+  }
+  if (!follows_grammar(sequence)) {
+    memcpy(mask, rules->allowed, rules->n_allowed_words * sizeof *mask);
+    return;
+  }
+  ommai_structured_answer_mask(&sequence->structured, sequence->generated + sequence->n_thought,
+                               sequence->n_generated - sequence->n_thought, sequence->request->ignore_eos, mask);
+  for (size_t i = 0; i < rules->n_allowed_words; i++) mask[i] &= rules->allowed[i];
+}
+
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask) {
   const struct omma_request *request = sequence->request;
-  bool has_mask = false;
-  size_t n_banned = banned_tokens(sequence, banned);
   int32_t forced = ommai_thought_forced_token(&sequence->answer.thought, &request->thought);
-  int64_t n_mask_words = sequence->resources->sizes.mask_words;
-  if (forced >= 0) {
-    memset(mask, 0, (size_t)n_mask_words * sizeof *mask);
-    ommai_mask_set(mask, forced);
-    n_banned = 0;
-    has_mask = true;
-  } else if (follows_grammar(sequence)) {
-    ommai_structured_answer_mask(&sequence->structured, sequence->generated + sequence->n_thought,
-                                 sequence->n_generated - sequence->n_thought, request->ignore_eos, mask);
-    if (!ommai_structured_answer_leaves(mask, n_mask_words, banned, n_banned)) n_banned = 0;
-    has_mask = true;
+  bool has_mask = forced >= 0 || follows_grammar(sequence) || request->rules.allowed;
+  size_t n_banned = forced >= 0 ? 0 : banned_ends(sequence, banned), n_words = 0;
+  if (forced < 0) {
+    n_words = ommai_token_rules_ban(&request->rules, sequence->generated, sequence->n_generated, banned + n_banned);
+  }
+  if (has_mask) {
+    fill_mask(sequence, forced, mask);
+    for (size_t i = 0; i < n_words; i++) ommai_mask_clear(mask, banned[n_banned + i]);
+    if (!ommai_structured_answer_leaves(mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
+  } else {
+    n_banned += n_words;
   }
   return (struct ommai_sampler_row){.settings = &request->sampler,
                                     .logits = logits,
@@ -262,6 +278,8 @@ struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *seque
                                     .banned = banned,
                                     .n_banned = n_banned,
                                     .allowed = has_mask ? mask : NULL,
+                                    .biases = request->rules.biases,
+                                    .n_biases = request->rules.n_biases,
                                     .wants_logprob = request->logprobs,
                                     .n_top = request->n_top_logprobs};
 }
@@ -314,14 +332,26 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
                       "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
                       sequence->resources->model->directory);
   }
+  if (row->token < 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, sequence->request->rules.allowed ? "allowed_token_ids" : "bad_words",
+                            "after %lld tokens of the answer, what it must look like, allowed_token_ids and bad_words leave no "
+                            "token to go on with",
+                            (long long)sequence->n_generated);
+  }
   sequence->answer_counts[row->token]++;
   sequence->generated[sequence->n_generated++] = row->token;
   sequence->result.n_completion_tokens = sequence->n_generated;
-  if (follows_grammar(sequence) && !is_stop_token(sequence, row->token)) {
+  bool stops = is_stop_token(sequence, row->token);
+  if (follows_grammar(sequence) && !stops) {
     OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated + sequence->n_thought,
                                            sequence->n_generated - sequence->n_thought, error));
   }
-  ommai_answer_text_push(&sequence->answer, row->token, sequence->n_generated > sequence->request->min_tokens);
+  if (stops && !sequence->request->include_stop) {
+    ommai_answer_text_shown(&sequence->answer);
+    ommai_thought_count_token(&sequence->answer.thought, &sequence->request->thought);
+  } else {
+    ommai_answer_text_push(&sequence->answer, row->token, sequence->n_generated > sequence->request->min_tokens);
+  }
   sequence->n_thought = sequence->result.n_reasoning_tokens = sequence->answer.thought.n_tokens;
   *done = ends_answer(sequence, row->token);
   if (*done) ommai_answer_text_finish(&sequence->answer);

@@ -38,8 +38,9 @@ struct ommai_reply_head {
   int64_t prompt_tokens;
   const struct ommai_text *request_fields; /* members of a JSON object, without its braces */
   struct ommai_reply_state *state;
-  bool has_tools;    /* that answers may call */
-  bool has_thoughts; /* answers begin with one, so that one without content has null there */
+  bool has_tools;                      /* that answers may call */
+  bool has_thoughts;                   /* answers begin with one, so that one without content has null there */
+  const struct ommai_text *prompt_ids; /* of the one prompt of a chat, as in struct ommai_reply_part */
 };
 
 struct ommai_usage {
@@ -69,6 +70,8 @@ struct ommai_reply_part {
   int32_t stop_token;                    /* or one of the request's stop tokens, or -1 */
   const struct ommai_tool_call *calls;   /* [n_calls] tools that it calls; in a stream, what of them is not used yet is new */
   size_t n_calls;
+  /* JSON lists without their brackets; NULL: not asked for, or told before. */
+  const struct ommai_text *token_ids, *prompt_ids;
 };
 
 struct ommai_reply_form {
@@ -105,6 +108,8 @@ void ommai_reply_begin_event(struct ommai_text *out, const struct ommai_reply_he
 void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage);
 /* `,"ommatidia":{...}`, where it was asked for. */
 void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage);
+/* `,"key":[...]`, or null where there is no list. */
+void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct ommai_text *list);
 /* `,"finish_reason":...,"stop_reason":...`. */
 void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part);
 /* `,"service_tier":...,"usage":{...}` of a whole reply. */

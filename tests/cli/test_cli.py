@@ -447,6 +447,8 @@ def test_plan_of_config_alone(omma, tmp_path, name):
     assert f32["weight_bytes"] == bf16["weight_bytes"] == memory["weight_bytes"]
     assert bf16["weight_bytes"] > int8["weight_bytes"] > int4["weight_bytes"] > 0.25 * bf16["weight_bytes"]
     assert bf16["expected_tokens_per_s"] < int8["expected_tokens_per_s"] < int4["expected_tokens_per_s"]
+    if name != next(other for other, row in RELEASED.items() if row[0] == family):
+        return  # the table says the same of each of a family
     done = omma("plan", tmp_path / "config.json")
     text = done.stdout.decode()
     assert done.returncode == 0 and "1024x1024" in text
