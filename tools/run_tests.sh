@@ -138,6 +138,7 @@ run_python() {
       --ignore tests/server/test_failed_calls.py
   done
   run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
+  run_pytest "chat templates" tests/jinja --render build/release/tests/jinja_render $more
   run_pytest "command line" tests/cli --omma build/release/omma $more
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python
@@ -207,6 +208,7 @@ build asan && {
   make_venv && {
     run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
     run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
+    run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
     run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
     run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
   }
