@@ -275,6 +275,9 @@ static bool read_template_fields(struct ommai_chat_request *request, bool messag
   } else if (!ommai_tool_request_read(request->server, request->root, &request->tools, grammar, error)) {
     return false;
   }
+  /* The marks around calls may be special tokens. */
+  bool marks = request->tools.format == OMMAI_TOOLS_HERMES || request->tools.format == OMMAI_TOOLS_KIMI_K2;
+  if (marks) request->fields.sampling.keep_special_tokens = true;
   return ommai_json_text_keep(request->tools.tools, request->texts, &request->tools_text, error) &&
          ommai_json_text_keep(json_object_size(kwargs) ? kwargs : NULL, request->texts, &request->template_text, error);
 }
@@ -301,7 +304,7 @@ bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool mes
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request) {
   ommai_chat_media_destroy(request);
-  ommai_answer_fields_free(&request->fields);
+  ommai_answer_fields_free(request->server, &request->fields);
   ommai_release(request->allocator, request->media, request->n_parts, sizeof *request->media);
   ommai_release(request->allocator, request->parts, request->n_parts, sizeof *request->parts);
   ommai_release(request->allocator, request->messages, request->n_messages, sizeof *request->messages);
