@@ -66,8 +66,8 @@ struct omma_server_options {
   uint64_t seed;
   bool
       compact_json; /* structured answers in JSON have no blanks and line breaks between tokens, where the request does not say */
-  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls: "hermes" or "kimi_k2". Both or none; other
-   * choices need neither. */
+  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls, a name of omma_tool_parser_find. Both or none;
+   * other choices need neither. */
   bool enable_auto_tool_choice;
   const char *tool_call_parser;             /* NULL: none */
   bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
