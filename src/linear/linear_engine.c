@@ -105,7 +105,7 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
   describe_ladder(&engine->ladder, ladder, sizeof ladder);
   snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s%s; int8 and int4: own kernels%s; %s",
            engine->f32_tile->n_columns, engine->has_bf16 ? "oneDNN, tiles of rows " : "as f32", engine->has_bf16 ? ladder : "",
-           engine->integer->needs_vnni ? " (VNNI)" : "", onednn);
+           engine->integer->uses_vnni ? " (VNNI)" : "", onednn);
 }
 
 int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {
