@@ -103,7 +103,7 @@ other_levels() {
 
 # The Python environment of the tests: pytest and real clients from PyPI.
 make_venv() {
-  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, jsonschema, ml_dtypes, numpy, openai, PIL, rfc3339_validator' 2> /dev/null && return
+  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, jsonschema, ml_dtypes, numpy, openai, PIL, rfc3339_validator, yaml' 2> /dev/null && return
   begin "Python environment"
   python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt && return
   failed=$((failed + 1))
@@ -140,6 +140,7 @@ run_python() {
   run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
   run_pytest "command line" tests/cli --omma build/release/omma $more
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
+  run_pytest "deployment files" tests/deploy --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python
 }
 

@@ -32,7 +32,7 @@ struct values {
   bool trust_media_uuids, no_page;
   const char *root_path;
   int64_t max_total_body_bytes, max_connections, max_connections_per_address;
-  int64_t idle_timeout, head_timeout, body_timeout, min_body_rate, shutdown_timeout;
+  int64_t idle_timeout, head_timeout, body_timeout, min_body_rate, shutdown_delay, shutdown_timeout;
   bool enable_log_requests, disable_log_requests, disable_access_log;
   int log_level, log_format;
   const char *unlogged_paths;
@@ -88,6 +88,7 @@ static void set_limits(const struct values *values, struct omma_server_options *
   options->head_timeout_seconds = (int)values->head_timeout;
   options->body_timeout_seconds = (int)values->body_timeout;
   options->min_body_rate = values->min_body_rate ? values->min_body_rate : -1;
+  options->leave_ms = values->shutdown_delay * 1000;
   options->drain_ms = values->shutdown_timeout ? values->shutdown_timeout * 1000 : -1;
 }
 
@@ -315,6 +316,15 @@ static const struct ommai_option limit_table[] = {
      .high = (int64_t)1 << 30,
      .initial = "1K",
      .help = "bytes a second that a body must bring, over any 10 seconds; 0: any"},
+    {.name = "shutdown-delay",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(shutdown_delay),
+     .value = "SECONDS",
+     .low = 0,
+     .high = 1 << 20,
+     .initial = "0",
+     .help = "how long new requests are still served after SIGTERM or Ctrl-C while health checks already get 503, so that load "
+             "balancers send theirs elsewhere; --shutdown-timeout begins then"},
     {.name = "shutdown-timeout",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(shutdown_timeout),

@@ -246,6 +246,13 @@ static enum omma_status before_weights(void *context, const struct omma_model *m
   return check->run ? check->run(check->context, model, error) : OMMA_OK;
 }
 
+int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common) {
+  if (!arguments->count) return OMMAI_EXIT_DONE;
+  if (common->model) return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
+  common->model = arguments->items[0];
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model) {
   struct ommai_check none = {0};
   return ommai_open_model_checked(common, config_only, &none, model);

@@ -224,10 +224,8 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   common.max_resized_bytes = MAX_RESIZED_BYTES;
   common.known_image_bytes = (int64_t)(serving->processor_cache_gb * GIB);
   if (common.known_image_bytes == 0) common.known_image_bytes = -1;
-  if (arguments->count && common.model)
-    return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
-  if (arguments->count) common.model = arguments->items[0];
-  int code = read_speculation(command, serving->speculative, &opening.engine);
+  int code = ommai_common_take_model(command, arguments, &common);
+  if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, model);
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(*model, &opening.engine, engine, &error) == OMMA_OK) return OMMAI_EXIT_DONE;

@@ -126,7 +126,9 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
     ommai_sequence_leave(sequence);
     return status;
   }
-  if (!sequence->was_preempted) sequence->resources->prefix_queries += (int64_t)sequence->request->n_tokens;
+  struct ommai_resources *resources = sequence->resources;
+  if (resources->sizes.prefix_cache && !sequence->was_preempted)
+    resources->prefix_queries += (int64_t)sequence->request->n_tokens;
   if (!ommai_sequence_begin_prefill(sequence)) enter_stage(sequence, OMMA_STAGE_ENCODE);
   return OMMA_OK;
 }

@@ -180,7 +180,7 @@ static struct MHD_Response *make_reply_response(struct ommai_exchange *exchange)
   for (const struct ommai_header *more = exchange->reply.headers; more && more->name; more++) {
     add_header(response, more->name, more->value);
   }
-  if (exchange->reply.close || atomic_load(&exchange->server->stopping))
+  if (exchange->reply.close || atomic_load(&exchange->server->leaving))
     add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   return response;
 }

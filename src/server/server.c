@@ -252,6 +252,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->head_timeout_ns = or_default(options->head_timeout_seconds, DEFAULT_HEAD_SECONDS) * 1000 * MILLISECOND;
   server->body_timeout_ns = or_default(options->body_timeout_seconds, DEFAULT_BODY_SECONDS) * 1000 * MILLISECOND;
   server->keep_alive_ns = or_default(options->keep_alive_ms, DEFAULT_KEEP_ALIVE_MS) * MILLISECOND;
+  server->leave_ns = options->leave_ms * MILLISECOND;
   server->drain_ns = (options->drain_ms < 0 ? 0 : or_default(options->drain_ms, DEFAULT_DRAIN_MS)) * MILLISECOND;
   take_connection_limits(server, options);
   server->trust_media_uuids = options->trust_media_uuids;
@@ -398,6 +399,16 @@ static void for_each_exchange(struct ommai_server *server, void (*act)(struct om
   }
 }
 
+/* Load balancers see health checks fail and send their requests elsewhere, before any is refused here. */
+static void wait_for_balancers(struct ommai_server *server) {
+  atomic_store(&server->leaving, true);
+  if (!server->leave_ns) return;
+  int64_t deadline_ns = ommai_clock_ns() + server->leave_ns;
+  pthread_mutex_lock(&server->list_lock);
+  while (wait_for_change(server, deadline_ns)) continue;
+  pthread_mutex_unlock(&server->list_lock);
+}
+
 /* Connections are accepted meanwhile, so that who asks learns why it gets nothing. */
 static void wait_for_answers(struct ommai_server *server) {
   pthread_mutex_lock(&server->list_lock);
@@ -417,14 +428,17 @@ static void end_requests(struct ommai_server *server) {
 
 void ommai_server_log_end(const struct ommai_server *server) {
   struct ommai_log_line line;
-  char note[160];
+  char note[160], served[64] = "";
   const char *text = note;
-  int64_t seconds = server->drain_ns / (1000 * MILLISECOND);
+  int64_t seconds = server->drain_ns / (1000 * MILLISECOND), delay = server->leave_ns / (1000 * MILLISECOND);
   if (!server->log) return;
-  snprintf(note, sizeof note, "omma: stopping: running requests may finish for %lld s; a second signal or Ctrl-C ends at once",
+  if (delay) snprintf(served, sizeof served, "new requests are served for %lld s, then ", (long long)delay);
+  snprintf(note, sizeof note,
+           "omma: stopping: %srunning requests may finish for %lld s; a second signal or Ctrl-C ends at once", served,
            (long long)seconds);
   if (server->log_json) {
     ommai_log_line_begin(&line, server->allocator, true, "info", "stopping");
+    ommai_log_line_integer(&line, "delay", delay);
     ommai_log_line_integer(&line, "seconds", seconds);
     text = ommai_log_line_end(&line);
   }
@@ -435,6 +449,7 @@ void ommai_server_log_end(const struct ommai_server *server) {
 void ommai_server_destroy(struct ommai_server *server) {
   if (!server) return;
   if (server->daemon) {
+    wait_for_balancers(server);
     wait_for_answers(server);
     ommai_http_quiesce(server);
     end_requests(server);

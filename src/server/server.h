@@ -74,6 +74,7 @@ struct omma_server_options {
   int64_t min_body_rate;           /* bytes a second of a body, over any body_rate_window_ms; 0: 1,024; negative: any */
   int64_t body_rate_window_ms;     /* 0: 10,000 */
   int64_t keep_alive_ms;           /* a comment line goes out after so much silence in a stream; 0: 5,000 */
+  int64_t leave_ms;                /* how long destroy serves new requests while health checks already get 503 */
   int64_t drain_ms;                /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
 
   /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal failure (those that a client sees as
@@ -108,7 +109,7 @@ enum omma_status ommai_server_run(struct ommai_server *server, int stop_descript
 /* Tells the log that the server stops and how long running requests may go on. After ommai_server_run. */
 void ommai_server_log_end(const struct ommai_server *server);
 
-/* Answers new requests and health checks with 503, lets running ones go on for drain_ms, then stops accepting, cancels the rest
+/* Answers health checks with 503, after leave_ms new requests too, lets running ones go on for drain_ms, then stops accepting, cancels the rest
  * (streams end with an error event), waits for the engine to let go of each, joins all threads and frees everything. NULL is
  * allowed. */
 void ommai_server_destroy(struct ommai_server *server);

@@ -55,7 +55,7 @@ struct ommai_server {
   uint64_t seed;
   bool compact_json; /* answers in JSON have no blanks, where the request does not say */
   struct ommai_grammar_cache grammars;
-  int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
+  int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, leave_ns, drain_ns;
   int64_t min_body_rate, body_rate_window_ns; /* 0: any rate */
   int64_t max_connections, max_connections_per_address;
   int64_t created; /* seconds of the calendar */
@@ -74,7 +74,8 @@ struct ommai_server {
   atomic_size_t body_bytes;      /* bodies being received or parsed */
   atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */
   atomic_int_least64_t n_active; /* requests handed to a worker and not answered yet; list_changed tells when there are less */
-  atomic_bool stopping;          /* new requests get 503 */
+  atomic_bool leaving;           /* health checks get 503, and replies close their connections */
+  atomic_bool stopping;          /* new requests get 503, too */
 
   /* Under list_lock, which is never taken by a thread that holds an exchange's lock. */
   pthread_mutex_t list_lock;

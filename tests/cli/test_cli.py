@@ -828,6 +828,8 @@ def test_info(omma, no_weights):
     assert "scalar" in info["levels"] and info["f32_gflops"] > 0 and info["kernels"] and "model" not in info
     with_model = omma.json("info", "--json", "--model", no_weights)
     assert with_model["model"]["n_layers"] > 0 and with_model["model"]["memory"]["total_bytes"] > 0
+    assert omma.json("info", "--json", no_weights)["model"] == with_model["model"]
+    assert omma("info", no_weights, "--model", no_weights).returncode == 2
     done = omma("info", "--model", no_weights)
     assert done.returncode == 0 and b"Kernels" in done.stdout and b"Model" in done.stdout
 

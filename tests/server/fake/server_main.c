@@ -94,6 +94,7 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--min-body-rate")) return s->server.min_body_rate = number, true;
   if (!strcmp(key, "--body-timeout")) return s->server.body_timeout_seconds = (int)number, true;
   if (!strcmp(key, "--keep-alive-ms")) return s->server.keep_alive_ms = number, true;
+  if (!strcmp(key, "--leave-ms")) return s->server.leave_ms = number, true;
   if (!strcmp(key, "--drain-ms")) return s->server.drain_ms = number, true;
   if (!strcmp(key, "--log-json")) return s->server.log_json = number, true;
   if (!strcmp(key, "--log-access")) return s->server.log_access = number, true;
