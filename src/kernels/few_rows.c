@@ -23,7 +23,7 @@ void ommai_few_rows_select(enum ommai_cpu_level level, struct ommai_few_rows_ker
   *kernels = (struct ommai_few_rows_kernels){ommai_few_rows_panel_bf16_scalar, ommai_few_rows_panel_f32_scalar,
                                              ommai_few_rows_panel_mixed_scalar};
 #if defined(__x86_64__)
-  if (level == OMMAI_CPU_AVX2) {
+  if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) {
     kernels->panel_f32 = ommai_few_rows_panel_f32_avx2;
     kernels->panel_mixed = ommai_few_rows_panel_mixed_avx2;
   }

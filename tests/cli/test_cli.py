@@ -870,7 +870,7 @@ def test_info_names_a_kernel_for_every_head_dimension(omma):
 
 def test_info_of_a_level(omma):
     assert omma.json("info", "--json", "--isa", "scalar", "--threads", "1")["threads"] == 1
-    missing = {"avx2", "neon"} - set(omma.json("info", "--json")["levels"])
+    missing = {"avx2", "avx2_vnni", "neon"} - set(omma.json("info", "--json")["levels"])
     for level in missing:
         refused(omma("info", "--isa", level), 1, level)
 
@@ -1052,7 +1052,7 @@ def test_bench_encoder(omma, model, sizes, batch):
         assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
 
 
-@pytest.mark.parametrize("level", ["scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16"])
+@pytest.mark.parametrize("level", ["scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16"])
 def test_bench_encoder_holds_its_plan(omma, level):
     demo = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
     if level not in omma.json("info", "--json")["levels"]:
