@@ -32,7 +32,7 @@ def read(path):
 
 def reason_of(error):
     """The key that a refusal names, with the format's or reference's kind; None: it names none."""
-    found = re.match(r"#(?:/.*?)?(?:/([^/:]+))?: (.*)", error, re.DOTALL)
+    found = re.match(r"#(?:(?:/.*)?/(.+?))?: (.*)", error, re.DOTALL)
     if not found:
         return None
     form = re.search(r'the format "(.*?)"', found[2])
