@@ -352,8 +352,8 @@ struct omma_grammar_options {
 };
 struct omma_grammar;
 
-/* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables, up to 20 MiB, are taken when the first of
- * them begins; the model's tree of tokens, about 7 MB for 152,000, when its first grammar is made. Thread-safe. Errors: FORMAT and UNSUPPORTED
+/* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables take up to 20 MiB;
+ * the model's trees of tokens, about 11 MB for 152,000, are made with its first grammar. Thread-safe. Errors: FORMAT and UNSUPPORTED
  * (the message begins with the JSON pointer of the key in a schema, the line or byte elsewhere), LIMIT, ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
                                               struct omma_grammar **grammar, struct omma_error *error);
