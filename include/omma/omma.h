@@ -319,6 +319,13 @@ struct omma_message {
   const char *fields;
 };
 
+/* How a model writes the tools that it calls. OBJECTS: <tool_call>{"name": ..., "arguments": {...}}</tool_call>. SECTIONS:
+ * <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>. */
+enum omma_tool_form { OMMA_TOOLS_OBJECTS = 0, OMMA_TOOLS_SECTIONS = 1 };
+/* The form that the tool parser of this name, one of vLLM's, looks for. Errors: ARGUMENT (field "tool_call_parser"; the message lists the
+ * names). */
+OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_form *form, struct omma_error *error);
+
 #define OMMA_MAX_STOP_STRINGS 16
 #define OMMA_MAX_TOP_LOGPROBS 20
 #define OMMA_MAX_LOGIT_BIAS 1024
@@ -345,8 +352,8 @@ struct omma_grammar_options {
 };
 struct omma_grammar;
 
-/* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables, up to 20 MiB, are taken when the first of
- * them begins; the model's tree of tokens, about 7 MB for 152,000, when its first grammar is made. Thread-safe. Errors: FORMAT and UNSUPPORTED
+/* Compiles a grammar for answers of this model. Any number of requests may share it. Its tables take up to 20 MiB;
+ * the model's trees of tokens, about 11 MB for 152,000, are made with its first grammar. Thread-safe. Errors: FORMAT and UNSUPPORTED
  * (the message begins with the JSON pointer of the key in a schema, the line or byte elsewhere), LIMIT, ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_grammar_create(const struct omma_model *model, const struct omma_grammar_options *options,
                                               struct omma_grammar **grammar, struct omma_error *error);
