@@ -15,7 +15,7 @@ struct ommai_reply_head {
   const char *id; /* "chatcmpl-..." */
   int64_t created;
   const char *model;
-  const struct ommai_text *prompt_ids; /* of the one prompt of a chat, as in struct ommai_reply_part */
+  const struct ommai_text *prompt_ids, *prompt_logprobs; /* of the one prompt of a chat, as in struct ommai_reply_part */
 };
 
 struct ommai_usage {
@@ -40,7 +40,7 @@ struct ommai_reply_part {
   const char *stop_string;               /* what ended it: a string, */
   int32_t stop_token;                    /* or one of the request's stop tokens, or -1 */
   /* JSON lists without their brackets; NULL: not asked for, or told before. */
-  const struct ommai_text *token_ids, *prompt_ids;
+  const struct ommai_text *token_ids, *prompt_ids, *prompt_logprobs;
 };
 
 struct ommai_reply_form {
@@ -56,6 +56,8 @@ struct ommai_reply_form {
                 const struct ommai_usage *usage);
   /* One more token: its text as the model's detokenizer gives it, and the likeliest others. */
   void (*add_logprob)(struct ommai_logprobs *logprobs, const struct omma_model *model, const struct omma_token_event *event);
+  /* A prompt's first token, which nothing stands before, in front of the others; NULL: prompts are not part of answers. */
+  void (*add_unscored)(struct ommai_logprobs *logprobs, const struct omma_model *model, int32_t token);
 };
 
 extern const struct ommai_reply_form ommai_chat_form, ommai_completion_form;
@@ -67,6 +69,9 @@ void ommai_reply_begin_event(struct ommai_text *out, const struct ommai_reply_he
 void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage);
 /* `,"key":[...]`, or null where there is no list. */
 void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct ommai_text *list);
+/* One entry of prompt_logprobs: {"ID":{"logprob","rank","decoded_token"},...}, the prompt's token first. */
+void ommai_reply_add_prompt_logprob(struct ommai_text *list, const struct omma_model *model,
+                                    const struct omma_prompt_token_event *event);
 /* `,"finish_reason":...,"stop_reason":...`. */
 void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part);
 /* `,"service_tier":...,"usage":{...}` of a whole reply. */
