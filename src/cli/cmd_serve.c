@@ -197,19 +197,17 @@ static int serve_with(const struct values *values, const struct ommai_strings *a
   set_limits(values, &options);
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
-  code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &told_ns, &opened);
-  if (code != OMMAI_EXIT_DONE) return code;
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
-  if (log) {
-    options.log_context = log;
+  if (!log) return ommai_failed("serve: out of memory: the log");
+  options.log_context = log;
+  code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &told_ns, &opened);
+  if (code == OMMAI_EXIT_DONE) {
     ommai_interrupt_defer();
     code = serve(values, &options, &opened);
     ommai_interrupt_resume();
-  } else {
-    code = ommai_failed("serve: out of memory: the log");
+    ommai_serving_close(&opened);
   }
   ommai_log_writer_destroy(log);
-  ommai_serving_close(&opened);
   return code;
 }
 

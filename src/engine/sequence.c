@@ -55,7 +55,7 @@ enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct om
   sequence->result.stop_token = -1;
   sequence->result.timings.preprocess = job->request->preprocess_seconds;
   OMMAI_TRY(allocate(sequence, error));
-  OMMAI_TRY(ommai_structured_answer_start(&sequence->structured, job->request->grammar, error));
+  ommai_structured_answer_start(&sequence->structured, job->request->grammar);
   count_prompt(sequence);
   ommai_answer_text_init(&sequence->answer, job->request);
   return OMMA_OK;

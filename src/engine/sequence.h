@@ -33,7 +33,7 @@ struct ommai_sequence {
 
   int32_t *generated; /* [max_generated] */
   int64_t n_generated, max_generated;
-  struct ommai_draft_record draft;
+  struct ommai_draft_record draft, forced;
   struct ommai_token_counts counts; /* tables of the slot, for penalties */
   int32_t *answer_counts;
   bool *in_prompt;
