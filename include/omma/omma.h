@@ -409,6 +409,22 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
 #define OMMA_DEFAULT_MAX_SEQUENCES 8
 
+/* Names the tower's output for an image: the same image, checkpoint, settings, CPU level and version of this library, the same name. */
+struct omma_encoding_key {
+  uint8_t bytes[32];
+};
+
+/* A place that several engines share for outputs of the tower, so that each image is encoded once: a second level of the encoder's cache.
+ * All of them must run the same build of this library, as bits may differ between builds. */
+struct omma_encoding_store {
+  void *context;
+  /* Fills values [n_values] and returns true where it has them, complete and as they were kept. Called by threads that submit requests, by
+   * several at once, before the request waits for the engine: it may wait for a network, a little. */
+  bool (*find)(void *context, const struct omma_encoding_key *key, float *values, size_t n_values);
+  /* Gets values [n_values] that were just computed, which live during the call. Called by the engine's thread: it must be quick. */
+  void (*keep)(void *context, const struct omma_encoding_key *key, const float *values, size_t n_values);
+};
+
 struct omma_engine_options {
   /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
    * at that moment beside the rest and a reserve. Pages take memory when they are first written. */
@@ -418,6 +434,7 @@ struct omma_engine_options {
   int64_t queue_limit;   /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
+  const struct omma_encoding_store *encoding_store; /* copied; its context must live as long as the engine. NULL: none */
   /* How long the tower or a prompt is worked on before the engine looks at its queue again, while no answer is being written, aimed at
    * from below; 0: 1000. A tile of 128 rows on every thread is the least. Short slices cost a few per cent in waiting at their ends,
    * and change no result. */
@@ -536,11 +553,12 @@ struct omma_engine_stats {
   int64_t prompt_tokens, generation_tokens;
   int64_t images, patches, encoder_passes; /* through the tower; a pass takes several pictures */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
-  int64_t kv_pages, kv_pages_used;                 /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
-  int64_t kv_pages_kept;                           /* of earlier prompts, for later ones; given up when pages run out */
-  bool prefix_cache;                               /* keys and values of prompts are kept */
-  int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
-  int64_t n_drafts, draft_tokens, accepted_tokens; /* guesses, their tokens, and how many of these were right */
+  int64_t encoding_store_hits, encoding_store_misses; /* images looked for in omma_engine_options.encoding_store */
+  int64_t kv_pages, kv_pages_used;                    /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
+  int64_t kv_pages_kept;                              /* of earlier prompts, for later ones; given up when pages run out */
+  bool prefix_cache;                                  /* keys and values of prompts are kept */
+  int64_t prefix_cache_queries, prefix_cache_hits;    /* prompt tokens looked up, and found */
+  int64_t n_drafts, draft_tokens, accepted_tokens;    /* guesses, their tokens, and how many of these were right */
   int64_t decode_steps;
   double decode_seconds,
       decode_model_seconds;           /* of these steps in all, and of the network in them: the rest draws tokens and tells */

@@ -148,28 +148,24 @@ static int serve_with(const struct values *values, const struct ommai_strings *a
                                         .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
                                         .unlogged_paths = values->unlogged_paths,
                                         .log_requests = values->enable_log_requests && !values->disable_log_requests};
-  struct omma_model *model;
-  struct omma_engine *engine;
+  struct ommai_served served;
   int code = ommai_serving_read("serve", &values->serving, &options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options.cross_origin);
   if (code != OMMAI_EXIT_DONE) return code;
   set_limits(values, &options);
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
-  code = ommai_serving_open("serve", &values->serving, &options, arguments, &model, &engine);
-  if (code != OMMAI_EXIT_DONE) return code;
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
-  if (log) {
-    options.log_context = log;
+  if (!log) return ommai_failed("serve: out of memory: the log");
+  options.log_context = log;
+  code = ommai_serving_open("serve", &values->serving, &options, arguments, &served);
+  if (code == OMMAI_EXIT_DONE) {
     ommai_interrupt_defer();
-    code = serve(values, &options, model, engine);
+    code = serve(values, &options, served.model, served.engine);
     ommai_interrupt_resume();
-  } else {
-    code = ommai_failed("serve: out of memory: the log");
+    ommai_serving_close(&served);
   }
   ommai_log_writer_destroy(log);
-  omma_engine_destroy(engine);
-  omma_model_close(model);
   return code;
 }
 
