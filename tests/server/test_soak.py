@@ -93,4 +93,5 @@ def test_mixed_requests_leave_nothing_behind(start, request, omma, model_can):
     assert pages == 0 and n_threads_then == n_threads
     assert len(answers) == sum(r.fate == "answered" for _, r in mix)
     if not is_sanitized(omma):
+        print(f"resident: {first} bytes after the first half, {second} after the second")
         assert second - first <= max(SLACK, first // 100), f"{first} bytes, and after the same requests again {second}"
