@@ -314,6 +314,13 @@ struct omma_message {
 
 #define OMMA_MAX_STOP_STRINGS 16
 #define OMMA_MAX_TOP_LOGPROBS 20
+#define OMMA_MAX_LOGIT_BIAS 1024
+#define OMMA_MAX_BAD_WORDS 128
+
+struct omma_logit_bias {
+  int32_t token;
+  float bias;
+};
 
 /* What answers of a request must look like: docs/structured-output.md says which schemas, patterns and grammars are supported. */
 enum omma_grammar_kind {
@@ -357,14 +364,34 @@ struct omma_sampling {
   const int32_t *stop_token_ids;
   size_t n_stop_token_ids;
   bool ignore_eos;
-  bool logprobs;      /* report the chosen token's log-probability */
-  int n_top_logprobs; /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+  bool include_stop;        /* what ends the answer, a stop string or the text of a stop token, stays in its text */
+  bool keep_special_tokens; /* special tokens have their text in the answer's; the one that ends it only with include_stop */
+  bool logprobs;            /* report the chosen token's log-probability */
+  int n_top_logprobs;       /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+  /* Added to tokens' logits before penalties and temperature; each is brought to [-100, 100], and of several for one token the last counts. */
+  const struct omma_logit_bias *logit_bias;
+  size_t n_logit_bias;              /* at most OMMA_MAX_LOGIT_BIAS */
+  const int32_t *allowed_token_ids; /* no other token is ever chosen; NULL: all */
+  size_t n_allowed_token_ids;
+  /* Texts that no answer holds, as vLLM means it: a word's tokens, as at the beginning of a text, and as behind a blank where that makes as many
+   * tokens and another first one; the last of them is not chosen where those before it have just been. At most OMMA_MAX_BAD_WORDS of such
+   * sequences, 1,024 bytes each. */
+  const char *const *bad_words;
+  size_t n_bad_words;
   /* NULL: any text. The request keeps it. An answer that is complete and cannot go on ends, whatever min_tokens and ignore_eos say; one that
    * max_tokens or a stop string cuts off may be incomplete. */
   struct omma_grammar *grammar;
 };
 
 struct omma_engine;
+
+/* What becomes of a prompt that is longer. Zero-initialised: it stays as it is. */
+struct omma_truncation {
+  int64_t n_tokens; /* that stay of it; 0: all */
+  bool keep_first;  /* the first ones stay; else the last ones */
+};
+/* A prompt that is cut may have so many tokens. */
+#define OMMA_MAX_TRUNCATED_TOKENS (INT64_C(1) << 20)
 
 struct omma_request_options {
   struct omma_sampling sampling;
@@ -375,6 +402,8 @@ struct omma_request_options {
   /* Prompts with different salts share no keys and values, so that nobody can tell from the time of an answer what others asked; NULL:
    * none. */
   const char *cache_salt;
+  /* Prompts with pictures are not cut: where one is longer, that is an ARGUMENT error (field "truncate_prompt_tokens"). */
+  struct omma_truncation truncation;
 };
 
 struct omma_request;
@@ -455,8 +484,8 @@ struct omma_engine_options {
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
- * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, most of
- * it code that oneDNN makes for the shapes of layers; and omma_image_plan.resize_bytes. */
+ * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, with
+ * the code that oneDNN makes for the shapes of layers where it is in use; and omma_image_plan.resize_bytes. */
 struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;

@@ -202,17 +202,18 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
 struct opening {
   const struct omma_image_options *image_options;
   struct omma_engine_options engine;
+  struct omma_memory_plan *plan;
 };
 
 /* Says what fits before time goes into packing weights; the engine gets that much. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct opening *opening = context;
-  struct omma_memory_plan plan;
-  OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, &plan, error));
-  opening->engine.kv_cache_bytes = plan.kv_cache_bytes;
-  ommai_room_note(model, &plan);
-  ommai_room_warn_of_total(model, &plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
-  ommai_room_warn_of_largest(model, &plan, opening->image_options);
+  struct omma_memory_plan *plan = opening->plan;
+  OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, plan, error));
+  opening->engine.kv_cache_bytes = plan->kv_cache_bytes;
+  ommai_room_note(model, plan);
+  ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  ommai_room_warn_of_largest(model, plan, opening->image_options);
   return OMMA_OK;
 }
 
@@ -228,35 +229,36 @@ static int open_store(const struct ommai_serving *serving, const struct omma_ser
 }
 
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
-                       const struct ommai_strings *arguments, struct ommai_served *served) {
+                       const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
+                       struct ommai_opened *opened) {
   struct ommai_common common = serving->common;
   struct omma_error error;
   struct omma_encoding_store store;
-  struct opening opening = {&server->image_options, engine_options(serving)};
-  struct ommai_check check = {check_room, &opening};
-  *served = (struct ommai_served){0};
+  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan};
+  struct ommai_check check = {check_room, &opening, progress, progress_context};
+  *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;
   common.known_image_bytes = (int64_t)(serving->processor_cache_gb * GIB);
   if (common.known_image_bytes == 0) common.known_image_bytes = -1;
   int code = ommai_common_take_model(command, arguments, &common);
   if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine);
-  if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &served->store);
-  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &served->model);
-  if (code == OMMAI_EXIT_DONE && served->store) {
-    store = ommai_encoding_store_interface(served->store);
+  if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);
+  if (code == OMMAI_EXIT_DONE && opened->store) {
+    store = ommai_encoding_store_interface(opened->store);
     opening.engine.encoding_store = &store;
   }
-  if (code == OMMAI_EXIT_DONE && omma_engine_create(served->model, &opening.engine, &served->engine, &error) != OMMA_OK) {
+  if (code == OMMAI_EXIT_DONE && omma_engine_create(opened->model, &opening.engine, &opened->engine, &error) != OMMA_OK) {
     code = ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
   }
-  if (code != OMMAI_EXIT_DONE) ommai_serving_close(served);
+  if (code != OMMAI_EXIT_DONE) ommai_serving_close(opened);
   return code;
 }
 
-void ommai_serving_close(struct ommai_served *served) {
-  omma_engine_destroy(served->engine);
-  omma_model_close(served->model);
-  ommai_encoding_store_destroy(served->store);
+void ommai_serving_close(struct ommai_opened *opened) {
+  omma_engine_destroy(opened->engine);
+  omma_model_close(opened->model);
+  ommai_encoding_store_destroy(opened->store);
 }
 
 #define AT(field) offsetof(struct ommai_serving, field)

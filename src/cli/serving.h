@@ -31,18 +31,20 @@ extern const struct ommai_option_group ommai_serving_options;
  * the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
-/* What requests are answered with. */
-struct ommai_served {
+/* A model with its engine, and the memory that was planned for them. */
+struct ommai_opened {
   struct omma_model *model;
   struct omma_engine *engine;
   struct ommai_encoding_store *store; /* NULL: none */
+  struct omma_memory_plan plan;
 };
 
 /* Opens the model, which an argument may name instead of --model, and its engine; says how much fits into its memory before weights are
- * packed. `server` is as ommai_serving_read left it; lines about the shared encoder cache go to its log. Returns an exit code; what was wrong
- * has been said, and there is nothing to close then. */
+ * packed. `server` is as ommai_serving_read left it; lines about the shared encoder cache go to its log. progress (may be NULL) is told how
+ * much of the weights is there. Returns an exit code; what was wrong has been said, and there is nothing to close then. */
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
-                       const struct ommai_strings *arguments, struct ommai_served *served);
-void ommai_serving_close(struct ommai_served *served);
+                       const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
+                       struct ommai_opened *opened);
+void ommai_serving_close(struct ommai_opened *opened);
 
 #endif

@@ -167,7 +167,7 @@ static void block_s8(const struct integer_block *block) {
   bool is_wide = block->n_rows >= STRIP_FROM_ROWS;
   if (is_wide) widen(block, strip);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = integer_next_rows(block->n_rows - row, is_wide ? MOST_ROWS : 4);
+    n = ommai_next_rows(block->n_rows - row, is_wide ? MOST_ROWS : 4);
     const struct integer_block some = integer_block_rows(block, row, n);
     switch (n) {
       case 1: rows_s8(&some, is_wide ? strip : NULL, 1); break;
@@ -233,7 +233,7 @@ OMMAI_INLINE void rows_u4(const struct integer_block *block, const int n_rows) {
 static void block_u4(const struct integer_block *block) {
   if (block->panel->n_groups > 1) integer_prefetch_scales(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = integer_next_rows(block->n_rows - row, 4);
+    n = ommai_next_rows(block->n_rows - row, 4);
     const struct integer_block some = integer_block_rows(block, row, n);
     switch (n) {
       case 1: rows_u4(&some, 1); break;

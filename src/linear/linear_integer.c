@@ -90,15 +90,7 @@ static void finish(const struct ommai_linear *linear, const struct ommai_linear_
                    const float *bias, int64_t n_rows, int64_t n, float *sums, void *y) {
   const struct ommai_row_ops *ops = linear->engine->row_ops;
   for (int64_t row = 0; row < n_rows; row++) ops->scale_add(sums + row * PANEL, scales[row], bias, PANEL, sums + row * PANEL);
-  ommai_linear_activate(ops, form->activation, sums, n_rows * PANEL);
-  for (int64_t row = 0; row < n_rows; row++) {
-    void *to = ommai_element(y, row * form->y_stride, form->y_type);
-    if (form->accumulate) {
-      ops->add(to, sums + row * PANEL, n);
-    } else {
-      ops->convert(sums + row * PANEL, n, to, form->y_type);
-    }
-  }
+  ommai_linear_finish_sums(linear->engine, form, n_rows, n, sums, y);
 }
 
 /* ---- few rows --------------------------------------------------------------------------------------------------------- */

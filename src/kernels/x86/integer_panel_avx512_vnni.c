@@ -133,7 +133,7 @@ INLINE void some_rows(const struct integer_block *block, const bool half, const 
 INLINE void all_rows(const struct integer_block *block, const bool half, const bool is_stream) {
   struct integer_coming coming = integer_coming(block, half ? 4 : 8, MOST_ROWS);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = integer_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     if (!is_stream) integer_prefetch(&coming);
     switch (n) {
