@@ -63,7 +63,7 @@ test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI 
 	@tools/test_vllm_bench.sh
 
 .PHONY: test-deploy
-test-deploy: release ## the files of deploy/ with HAProxy, promtool (Debian: haproxy prometheus) and Kubernetes' schemas
+test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd) and Kubernetes' schemas
 	@tools/test_deploy.sh
 
 .PHONY: packages

@@ -246,6 +246,18 @@ static enum omma_status before_weights(void *context, const struct omma_model *m
   return check->run ? check->run(check->context, model, error) : OMMA_OK;
 }
 
+/* Whom the loading is told. */
+struct listeners {
+  struct ommai_progress line;
+  const struct ommai_check *check;
+};
+
+static void update(void *context, int64_t done, int64_t total) {
+  struct listeners *listeners = context;
+  ommai_progress_update(&listeners->line, done, total);
+  if (listeners->check->progress) listeners->check->progress(listeners->check->progress_context, done, total);
+}
+
 int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common) {
   if (!arguments->count) return OMMAI_EXIT_DONE;
   if (common->model) return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
@@ -263,7 +275,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   char demo[2 * OMMAI_MAX_PATH];
   const char *directory = model_directory(common, demo, sizeof demo);
   if (!directory) return OMMAI_EXIT_FAILED;
-  struct ommai_progress progress;
+  struct listeners listeners = {.check = check};
   struct omma_error error;
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
@@ -281,14 +293,14 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                                             : OMMA_CHAT_TEMPLATE_KNOWN,
                                        .generation_config = common->generation_config,
                                        .override_generation_config = common->override_generation_config,
-                                       .progress = ommai_progress_update,
-                                       .progress_context = &progress,
+                                       .progress = update,
+                                       .progress_context = &listeners,
                                        .before_weights = config_only ? NULL : before_weights,
                                        .before_weights_context = check};
   double start = ommai_clock_seconds();
-  ommai_progress_begin(&progress, "loading the model");
+  ommai_progress_begin(&listeners.line, "loading the model");
   enum omma_status status = omma_model_open(directory, &options, model, &error);
-  ommai_progress_end(&progress);
+  ommai_progress_end(&listeners.line);
   if (status != OMMA_OK) return refused(&error);
   tell(common, *model, config_only, ommai_clock_seconds() - start);
   return OMMAI_EXIT_DONE;

@@ -70,6 +70,8 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
 struct ommai_check {
   enum omma_status (*run)(void *context, const struct omma_model *model, struct omma_error *error);
   void *context;
+  omma_progress progress; /* is told as well how much of the weights is there; NULL: nobody */
+  void *progress_context;
 };
 int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,
                              struct omma_model **model);

@@ -112,8 +112,8 @@ enum omma_status ommai_schema_rule(struct schema_context *context, const struct 
     if (same_set(&context->rules[i], set)) return *rule = context->rules[i].rule, OMMA_OK;
   }
   if (context->n_rules == OMMAI_SCHEMA_MAX_RULES) {
-    return ommai_fail(context->error, OMMA_ERROR_LIMIT, "the schema is too large: more than %d different values",
-                      OMMAI_SCHEMA_MAX_RULES);
+    return ommai_schema_fail(context, OMMA_ERROR_LIMIT, context->at, NULL,
+                             "the schema is too large: more than %d different values", OMMAI_SCHEMA_MAX_RULES);
   }
   struct schema_part *parts = ommai_scratch_take(context->scratch, set->n, sizeof *parts);
   if (!parts || !ommai_scratch_grow(context->scratch, (void **)&context->rules, &context->rules_capacity, context->n_rules,
@@ -250,7 +250,11 @@ enum omma_status ommai_schema_compile(const json_t *schema, const struct ommai_s
   OMMAI_TRY(ommai_schema_rule(&context, &set, root));
   for (size_t i = 0; i < context.n_rules && !ommai_builder_failed(builder); i++) {
     struct schema_rule rule = context.rules[i];
+    context.at = rule.n ? rule.parts[0].path : NULL;
     OMMAI_TRY(build_rule(&context, &rule));
   }
-  return OMMA_OK;
+  if (!builder->too_large) return OMMA_OK;
+  return ommai_schema_fail(&context, OMMA_ERROR_LIMIT, context.at, NULL,
+                           "the grammar is too large: at most %d nodes, %d edges and %d rules are allowed",
+                           OMMAI_GRAMMAR_MAX_NODES, OMMAI_GRAMMAR_MAX_EDGES, OMMAI_GRAMMAR_MAX_RULES);
 }

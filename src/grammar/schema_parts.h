@@ -53,6 +53,7 @@ struct schema_context {
   struct schema_rule *rules; /* made or to be made, in order */
   size_t n_rules, rules_capacity;
   int32_t *buckets;
+  const struct schema_path *at; /* of the rule that is being built */
   struct omma_error *error;
 };
 
@@ -76,6 +77,8 @@ enum omma_status ommai_schema_resolve(struct schema_context *context, const stru
 
 /* Checks a schema's keys and the kinds of their values. */
 enum omma_status ommai_schema_check_keys(struct schema_context *context, const struct schema_part *part);
+/* Whether a name is a known one with one letter added, left out, changed or swapped, or but for case, hyphens and underscores. */
+bool ommai_schema_is_slip(const char *name, const char *known);
 /* The types that `type` allows, or all. */
 unsigned ommai_schema_types(const struct schema_part *part);
 /* The types that its keys speak of; 0: none in particular. */
@@ -119,7 +122,5 @@ enum omma_status ommai_schema_range(struct schema_context *context, const struct
 /* What a set says about member `name`: *required, and the set of its value's schemas; *allowed: such a member is made. */
 enum omma_status ommai_schema_member(struct schema_context *context, const struct schema_set *set, const char *name,
                                      struct schema_set *value, bool *required, bool *allowed);
-/* The pattern of a known format, or NULL. */
-const char *ommai_schema_format(const char *name);
 
 #endif

@@ -14,6 +14,12 @@
 #define TIME "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
 #define LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 #define ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,32}"
+#define EMAIL ATOM "(\\." ATOM "){0,3}@" LABEL "(\\." LABEL "){1,4}"
+#define HOST LABEL "(\\." LABEL "){0,3}"
+#define REST "(\\?[A-Za-z0-9._~=&-]*)?(#[A-Za-z0-9._~-]*)?"
+#define PATH "(/[A-Za-z0-9._~-]+)+/?" REST
+#define URI "https?://" LABEL "(\\." LABEL "){0,4}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*" REST
+#define POINTER "(/([^~/]|~[01])*)*"
 #define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 
 static const struct {
@@ -26,19 +32,37 @@ static const struct {
      "P(([0-9]{1,4}D|[0-9]{1,4}M([0-9]{1,4}D)?|[0-9]{1,4}Y([0-9]{1,4}M([0-9]{1,4}D)?)?)|[0-9]{1,4}W|"
      "T([0-9]{1,4}S|[0-9]{1,4}M([0-9]{1,4}S)?|[0-9]{1,4}H([0-9]{1,4}M([0-9]{1,4}S)?)?))"},
     {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
-    {"email", ATOM "(\\." ATOM "){0,3}@" LABEL "(\\." LABEL "){1,4}"},
-    {"hostname", LABEL "(\\." LABEL "){0,3}"},
+    {"email", EMAIL},
+    {"hostname", HOST},
     {"ipv4", BYTE "(\\." BYTE "){3}"},
     {"ipv6", "([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}"},
-    {"uri", "https?://" LABEL "(\\." LABEL
-            "){0,4}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*(\\?[A-Za-z0-9._~=&-]*)?(#[A-Za-z0-9._~-]*)?"},
+    {"uri", URI},
+    {"iri", URI},
+    {"uri-template", URI},
+    {"uri-reference", URI "|" PATH},
+    {"iri-reference", URI "|" PATH},
+    {"idn-email", EMAIL},
+    {"idn-hostname", HOST},
+    {"json-pointer", POINTER},
+    {"relative-json-pointer", "(0|[1-9][0-9]{0,3})(#|" POINTER ")"},
+    {"byte", "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"},
 };
 
-const char *ommai_schema_format(const char *name) {
+/* The pattern of a format; NULL: there is none, as names that JSON Schema does not have are annotations. */
+static enum omma_status find_format(struct schema_context *context, const struct schema_part *part, const char *name,
+                                    const char **pattern) {
+  *pattern = NULL;
   for (size_t i = 0; i < sizeof FORMATS / sizeof FORMATS[0]; i++) {
-    if (!strcmp(FORMATS[i].name, name)) return FORMATS[i].pattern;
+    if (!strcmp(FORMATS[i].name, name)) return *pattern = FORMATS[i].pattern, OMMA_OK;
   }
-  return NULL;
+  for (size_t i = 0; i < sizeof FORMATS / sizeof FORMATS[0]; i++) {
+    if (!ommai_schema_is_slip(name, FORMATS[i].name)) continue;
+    return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, "format",
+                             "the format \"%.40s\" is not known: is \"%s\" meant?", name, FORMATS[i].name);
+  }
+  if (strcmp(name, "regex")) return OMMA_OK;
+  return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, "format", "the format \"%.40s\" is not supported",
+                           name);
 }
 
 struct strings {
@@ -67,12 +91,9 @@ static enum omma_status gather(struct schema_context *context, const struct sche
       OMMAI_TRY(add_pattern(context, part, "pattern", json_string_value(pattern), json_string_length(pattern), true, strings));
     }
     if (!format) continue;
-    const char *known = ommai_schema_format(json_string_value(format));
-    if (!known) {
-      return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, "format", "the format \"%.40s\" is not supported",
-                               json_string_value(format));
-    }
-    OMMAI_TRY(add_pattern(context, part, "format", known, strlen(known), false, strings));
+    const char *known;
+    OMMAI_TRY(find_format(context, part, json_string_value(format), &known));
+    if (known) OMMAI_TRY(add_pattern(context, part, "format", known, strlen(known), false, strings));
   }
   return OMMA_OK;
 }

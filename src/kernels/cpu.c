@@ -82,6 +82,15 @@ bool ommai_cpu_has_vnni(void) {
 #endif
 }
 
+bool ommai_cpu_has_amx(void) {
+#if defined(__x86_64__)
+  unsigned int eax, ebx, ecx, edx;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx >> 22 & 1u);
+#else
+  return false;
+#endif
+}
+
 bool ommai_cpu_has(enum ommai_cpu_level level) { return ommai_cpu_lacks(level) == NULL; }
 
 enum ommai_cpu_level ommai_cpu_best(void) {

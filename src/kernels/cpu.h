@@ -28,6 +28,9 @@ bool ommai_cpu_has(enum ommai_cpu_level level);
 /* Whether it has AVX-512 VNNI, which CPUs of level avx512 may have, and all of avx512_bf16 do. */
 bool ommai_cpu_has_vnni(void);
 
+/* Whether it has AMX with products of bf16, whatever the operating system makes of it. */
+bool ommai_cpu_has_amx(void);
+
 /* What keeps this machine from running `level`: the first feature that the CPU lacks, in /proc/cpuinfo's word, or "another
  * architecture". NULL where it can run it. */
 const char *ommai_cpu_lacks(enum ommai_cpu_level level);

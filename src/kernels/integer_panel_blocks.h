@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "kernels/integer_panel.h"
+#include "kernels/row_groups.h"
 
 /* Some inputs of one group, and rows. Between the blocks of the only group, `sums` holds 32-bit integers. */
 struct integer_block {
@@ -96,12 +97,6 @@ static inline void integer_prefetch_scales(const struct integer_block *block) {
   enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
   const float *coming = block->scales + GROUPS_AHEAD * block->panel->scale_stride;
   for (int64_t i = 0; i < block->panel->scale_stride; i += LINE_FLOATS) __builtin_prefetch(coming + i);
-}
-
-/* How many of the rows that are left go together: as many as registers hold, but two of middling size at the end rather than a small one. */
-static inline int integer_next_rows(int64_t left, int most) {
-  if (left <= most) return (int)left;
-  return left < most + most / 2 ? (int)(left + 1) / 2 : most;
 }
 
 extern const struct ommai_integer_kernels ommai_integer_scalar;

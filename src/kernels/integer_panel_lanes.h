@@ -106,7 +106,7 @@ static void many_rows_s8(const struct integer_block *block) {
   struct integer_coming coming = integer_coming(block, 8, MOST_ROWS);
   widen(block, strip);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = integer_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     integer_prefetch(&coming);
     switch (n) {
@@ -131,7 +131,7 @@ static void few_rows_s8(const struct integer_block *block) {
   const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
   struct integer_coming stream = integer_stream(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = integer_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     switch (n) {
       case 1: rows_s8(&some, &stream, n_parts, 1); break;
@@ -208,7 +208,7 @@ OMMAI_INLINE void all_rows_u4(const struct integer_block *block, const bool is_s
   struct integer_coming *stream = is_stream ? &coming : NULL;
   if (block->panel->n_groups > 1) integer_prefetch_scales(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = integer_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     if (!is_stream) integer_prefetch(&coming);
     switch (n) {

@@ -12,11 +12,13 @@
 #include "server/grammar_cache.h"
 #include "server/http_metrics.h"
 #include "server/job_queue.h"
+#include "server/listener.h"
 #include "server/media_budget.h"
 #include "server/media_fetch.h"
 #include "server/media_root.h"
 #include "server/metrics.h"
 #include "server/server.h"
+#include "server/tls.h"
 
 struct MHD_Daemon;
 struct ommai_page;
@@ -37,6 +39,7 @@ struct ommai_server {
   size_t n_model_names;
   bool answers_to_path; /* no name was given, so that the path as given, vLLM's default, is a name too */
   struct ommai_api_keys api_keys;
+  struct ommai_tls tls;
   bool metrics_without_key;
   struct ommai_cross_origin cross_origin;
   struct ommai_page *page; /* NULL: none is served */
@@ -62,8 +65,11 @@ struct ommai_server {
   void (*log)(void *context, const char *line);
   void *log_context;
   bool log_json, log_access, log_requests;
+  int64_t progress_log_ns;
   char *unlogged_paths; /* with commas between, or NULL */
   int listener, port;
+  char *uds; /* the listener's path; NULL: it has a port */
+  struct ommai_socket_file socket_file;
   struct MHD_Daemon *daemon;
   struct ommai_job_queue *jobs;
   struct ommai_watcher *watcher;

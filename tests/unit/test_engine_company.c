@@ -53,8 +53,9 @@ enum { N_GRAMMARS = 3 };
 
 static void make_grammars(const struct omma_model *model, struct omma_grammar **grammars) {
   static const char schema[] =
-      "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":30},\"b\":{\"type\":\"array\",\"items\":"
-      "{\"type\":\"integer\",\"minimum\":-5,\"maximum\":300}}},\"required\":[\"b\"]}";
+      "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":30},\"a key with "
+      "words\":{\"type\":\"array\",\"items\":"
+      "{\"type\":\"integer\",\"minimum\":-5,\"maximum\":300}}},\"required\":[\"a key with words\"]}";
   static const char regex[] = "([a-z]{2,4} ?){1,200}";
   const struct omma_grammar_options options[N_GRAMMARS] = {{OMMA_GRAMMAR_JSON_OBJECT, NULL, 0, false},
                                                            {OMMA_GRAMMAR_JSON_SCHEMA, schema, sizeof schema - 1, true},

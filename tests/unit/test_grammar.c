@@ -344,6 +344,10 @@ static void masks_are_what_the_bytes_allow(void **state) {
       {OMMAI_ANSWER_JSON_SCHEMA,
        "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[a-z ]*$\",\"maxLength\":7}}"},
       {OMMAI_ANSWER_REGEX, ".{0,40}x|[ -~]{3}"},
+      {OMMAI_ANSWER_REGEX, "\\S+( \\S+)*"},
+      {OMMAI_ANSWER_REGEX, "[^,;]{2,9}(,[^a-m]*)?"},
+      {OMMAI_ANSWER_JSON_SCHEMA, "{\"type\":\"string\",\"pattern\":\"[a-m]{3}\"}"},
+      {OMMAI_ANSWER_JSON_SCHEMA, "{\"anyOf\":[{\"enum\":[\"a\",\"an\"]},{\"type\":\"string\",\"maxLength\":12}]}"},
       {OMMAI_ANSWER_CHOICE, "[\"yes\",\"no\",\"note\"]"},
   };
   struct test_random random = {7};
@@ -377,6 +381,39 @@ static void full_tables_change_no_answer(void **state) {
   close_masks(&fixture);
 }
 
+static void expect_forced(struct masks_fixture *fixture, const char *behind, const char *expected) {
+  struct ommai_mask_position position = ommai_token_masks_start(fixture->masks);
+  char bytes[64];
+  assert_true(ommai_token_masks_advance(fixture->masks, &position, behind, strlen(behind)));
+  size_t n = ommai_token_masks_forced(fixture->masks, &position, bytes, sizeof bytes);
+  assert_int_equal(n, strlen(expected));
+  assert_memory_equal(bytes, expected, n);
+}
+
+static void forced_bytes_are_those_of_the_only_way(void **state) {
+  (void)state;
+  struct masks_fixture fixture;
+  open_masks(
+      &fixture, OMMAI_ANSWER_JSON_SCHEMA,
+      "{\"type\":\"object\",\"properties\":{\"first name\":{\"type\":\"string\"},\"first gr\u00f6\u00dfe\":{\"const\":1}},"
+      "\"required\":[\"first gr\u00f6\u00dfe\"]}");
+  expect_forced(&fixture, "", "{");
+  expect_forced(&fixture, "{\"", "first ");
+  expect_forced(&fixture, "{\"first g",
+                "r\xc3\xb6\xc3\x9f"
+                "e\":");
+  expect_forced(&fixture, "{\"first name\"", ":");
+  expect_forced(&fixture, "{\"first name\":", ""); /* a blank or not */
+  expect_forced(&fixture, "{\"first name\":\"x\",\"",
+                "first gr\xc3\xb6\xc3\x9f"
+                "e\":");
+  expect_forced(&fixture,
+                "{\"first gr\xc3\xb6\xc3\x9f"
+                "e\":1}",
+                ""); /* it may only end */
+  close_masks(&fixture);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(patterns_allow_their_texts),
@@ -394,6 +431,7 @@ int main(void) {
       cmocka_unit_test(every_failed_allocation_is_told),
       cmocka_unit_test(masks_are_what_the_bytes_allow),
       cmocka_unit_test(full_tables_change_no_answer),
+      cmocka_unit_test(forced_bytes_are_those_of_the_only_way),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

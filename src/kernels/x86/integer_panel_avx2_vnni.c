@@ -83,7 +83,7 @@ OMMAI_INLINE void all_rows(const struct integer_block *block, const bool half, c
   struct integer_coming *stream = is_stream ? &coming : NULL;
   if (is_stream && block->panel->n_groups > 1) integer_prefetch_scales(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = integer_next_rows(block->n_rows - row, MOST_ROWS);
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     if (!is_stream) integer_prefetch(&coming);
     switch (n) {
