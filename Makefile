@@ -62,6 +62,10 @@ test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-
 test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm_bench.sh
 
+.PHONY: test-deploy
+test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd) and Kubernetes' schemas
+	@tools/test_deploy.sh
+
 .PHONY: packages
 packages:
 	@tools/install_packages.sh build

@@ -79,7 +79,7 @@ static void try_completion(json_t *root) {
       check_refusal(&error);
     }
   }
-  ommai_answer_fields_free(&fields);
+  ommai_answer_fields_free(server(), &fields);
   json_decref(root);
 }
 

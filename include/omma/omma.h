@@ -314,6 +314,13 @@ struct omma_message {
 
 #define OMMA_MAX_STOP_STRINGS 16
 #define OMMA_MAX_TOP_LOGPROBS 20
+#define OMMA_MAX_LOGIT_BIAS 1024
+#define OMMA_MAX_BAD_WORDS 128
+
+struct omma_logit_bias {
+  int32_t token;
+  float bias;
+};
 
 /* What answers of a request must look like: docs/structured-output.md says which schemas, patterns and grammars are supported. */
 enum omma_grammar_kind {
@@ -357,14 +364,34 @@ struct omma_sampling {
   const int32_t *stop_token_ids;
   size_t n_stop_token_ids;
   bool ignore_eos;
-  bool logprobs;      /* report the chosen token's log-probability */
-  int n_top_logprobs; /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+  bool include_stop;        /* what ends the answer, a stop string or the text of a stop token, stays in its text */
+  bool keep_special_tokens; /* special tokens have their text in the answer's; the one that ends it only with include_stop */
+  bool logprobs;            /* report the chosen token's log-probability */
+  int n_top_logprobs;       /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+  /* Added to tokens' logits before penalties and temperature; each is brought to [-100, 100], and of several for one token the last counts. */
+  const struct omma_logit_bias *logit_bias;
+  size_t n_logit_bias;              /* at most OMMA_MAX_LOGIT_BIAS */
+  const int32_t *allowed_token_ids; /* no other token is ever chosen; NULL: all */
+  size_t n_allowed_token_ids;
+  /* Texts that no answer holds, as vLLM means it: a word's tokens, as at the beginning of a text, and as behind a blank where that makes as many
+   * tokens and another first one; the last of them is not chosen where those before it have just been. At most OMMA_MAX_BAD_WORDS of such
+   * sequences, 1,024 bytes each. */
+  const char *const *bad_words;
+  size_t n_bad_words;
   /* NULL: any text. The request keeps it. An answer that is complete and cannot go on ends, whatever min_tokens and ignore_eos say; one that
    * max_tokens or a stop string cuts off may be incomplete. */
   struct omma_grammar *grammar;
 };
 
 struct omma_engine;
+
+/* What becomes of a prompt that is longer. Zero-initialised: it stays as it is. */
+struct omma_truncation {
+  int64_t n_tokens; /* that stay of it; 0: all */
+  bool keep_first;  /* the first ones stay; else the last ones */
+};
+/* A prompt that is cut may have so many tokens. */
+#define OMMA_MAX_TRUNCATED_TOKENS (INT64_C(1) << 20)
 
 struct omma_request_options {
   struct omma_sampling sampling;
@@ -375,6 +402,8 @@ struct omma_request_options {
   /* Prompts with different salts share no keys and values, so that nobody can tell from the time of an answer what others asked; NULL:
    * none. */
   const char *cache_salt;
+  /* Prompts with pictures are not cut: where one is longer, that is an ARGUMENT error (field "truncate_prompt_tokens"). */
+  struct omma_truncation truncation;
 };
 
 struct omma_request;
@@ -409,6 +438,22 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
 #define OMMA_DEFAULT_MAX_SEQUENCES 8
 
+/* Names the tower's output for an image: the same image, checkpoint, settings, CPU level and version of this library, the same name. */
+struct omma_encoding_key {
+  uint8_t bytes[32];
+};
+
+/* A place that several engines share for outputs of the tower, so that each image is encoded once: a second level of the encoder's cache.
+ * All of them must run the same build of this library, as bits may differ between builds. */
+struct omma_encoding_store {
+  void *context;
+  /* Fills values [n_values] and returns true where it has them, complete and as they were kept. Called by threads that submit requests, by
+   * several at once, before the request waits for the engine: it may wait for a network, a little. */
+  bool (*find)(void *context, const struct omma_encoding_key *key, float *values, size_t n_values);
+  /* Gets values [n_values] that were just computed, which live during the call. Called by the engine's thread: it must be quick. */
+  void (*keep)(void *context, const struct omma_encoding_key *key, const float *values, size_t n_values);
+};
+
 struct omma_engine_options {
   /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
    * at that moment beside the rest and a reserve. Pages take memory when they are first written. */
@@ -418,6 +463,7 @@ struct omma_engine_options {
   int64_t queue_limit;   /* requests that may wait; 0: 256 */
   /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
+  const struct omma_encoding_store *encoding_store; /* copied; its context must live as long as the engine. NULL: none */
   /* How long the tower or a prompt is worked on before the engine looks at its queue again, while no answer is being written, aimed at
    * from below; 0: 1000. A tile of 128 rows on every thread is the least. Short slices cost a few per cent in waiting at their ends,
    * and change no result. */
@@ -438,8 +484,8 @@ struct omma_engine_options {
 };
 
 /* Memory of a model with an engine. All of it but the last part is allocated when they are made; what a request needs is taken when it
- * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, most of
- * it code that oneDNN makes for the shapes of layers; and omma_image_plan.resize_bytes. */
+ * is made and when it starts, never in between. Not in it: what the program and its libraries take for themselves, 3 to 10 MiB, with
+ * the code that oneDNN makes for the shapes of layers where it is in use; and omma_image_plan.resize_bytes. */
 struct omma_memory_plan {
   int64_t weight_bytes;
   int64_t kv_cache_bytes;
@@ -536,11 +582,12 @@ struct omma_engine_stats {
   int64_t prompt_tokens, generation_tokens;
   int64_t images, patches, encoder_passes; /* through the tower; a pass takes several pictures */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
-  int64_t kv_pages, kv_pages_used;                 /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
-  int64_t kv_pages_kept;                           /* of earlier prompts, for later ones; given up when pages run out */
-  bool prefix_cache;                               /* keys and values of prompts are kept */
-  int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
-  int64_t n_drafts, draft_tokens, accepted_tokens; /* guesses, their tokens, and how many of these were right */
+  int64_t encoding_store_hits, encoding_store_misses; /* images looked for in omma_engine_options.encoding_store */
+  int64_t kv_pages, kv_pages_used;                    /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
+  int64_t kv_pages_kept;                              /* of earlier prompts, for later ones; given up when pages run out */
+  bool prefix_cache;                                  /* keys and values of prompts are kept */
+  int64_t prefix_cache_queries, prefix_cache_hits;    /* prompt tokens looked up, and found */
+  int64_t n_drafts, draft_tokens, accepted_tokens;    /* guesses, their tokens, and how many of these were right */
   int64_t decode_steps;
   double decode_seconds,
       decode_model_seconds;           /* of these steps in all, and of the network in them: the rest draws tokens and tells */

@@ -275,7 +275,7 @@ static enum omma_status check_room(void *context, const struct omma_model *model
 
 static int start(struct chat *chat) {
   const struct values *values = chat->values;
-  struct ommai_check check = {check_room, chat};
+  struct ommai_check check = {.run = check_room, .context = chat};
   struct omma_error error;
   chat->engine_options = (struct omma_engine_options){.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = 1};
   int code = load_attachments(chat);

@@ -126,15 +126,14 @@ static void print_machine(const struct facts *facts) {
 }
 
 static int run_info(const void *given, const struct ommai_strings *arguments) {
-  const struct values *values = given;
-  (void)arguments;
+  struct values values = *(const struct values *)given;
   struct omma_model *model = NULL;
   struct facts facts = {.kernels = {.list = json_array()}};
-  int code = OMMAI_EXIT_DONE;
-  if (values->common.model) code = ommai_open_model(&values->common, true, &model);
-  if (code == OMMAI_EXIT_DONE && model) code = find_model(values, model, &facts);
-  if (code == OMMAI_EXIT_DONE) code = find_machine(values, &facts);
-  if (code == OMMAI_EXIT_DONE && values->json) {
+  int code = ommai_common_take_model("info", arguments, &values.common);
+  if (code == OMMAI_EXIT_DONE && values.common.model) code = ommai_open_model(&values.common, true, &model);
+  if (code == OMMAI_EXIT_DONE && model) code = find_model(&values, model, &facts);
+  if (code == OMMAI_EXIT_DONE) code = find_machine(&values, &facts);
+  if (code == OMMAI_EXIT_DONE && values.json) {
     code = print_json(&facts);
   } else if (code == OMMAI_EXIT_DONE) {
     print_machine(&facts);
@@ -162,16 +161,17 @@ static const struct ommai_option_group options = {"What to tell", table, sizeof 
 
 const struct ommai_command ommai_command_info = {
     .name = "info",
-    .summary = "this machine and its kernels; with --model a model's shape and memory",
-    .arguments = "[--model DIR]",
+    .summary = "this machine and its kernels; with DIR a model's shape and memory",
+    .arguments = "[DIR]",
     .details =
         "Says which CPU levels this machine has, which one is used and why, which kernel serves each operation, type and head "
         "dimension D (that of the highest level up to the one used), how fast the machine is out of "
-        "registers (measured on the spot), and with --model the model's shape and the memory that an engine would take. "
-        "Without "
-        "--model no model is opened. Needs no weights.",
-    .example = "omma info --model models/my-model",
+        "registers (measured on the spot), and with DIR (or --model DIR) the model's shape and the memory that an engine would "
+        "take. "
+        "Without it no model is opened. Needs no weights.",
+    .example = "omma info models/my-model",
     .groups = {&options, &ommai_weight_options, &ommai_engine_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
+    .max_arguments = 1,
     .run = run_info,
 };

@@ -286,8 +286,8 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
   char directory[OMMAI_MAX_PATH];
   struct estimate estimate = {.sources = *arguments};
   if (arguments->count && is_model(arguments->items[0])) {
-    if (values.common.model) return ommai_wrong_use("plan: %s: the model is given by --model already", arguments->items[0]);
-    values.common.model = arguments->items[0];
+    int code = ommai_common_take_model("plan", arguments, &values.common);
+    if (code != OMMAI_EXIT_DONE) return code;
     estimate.sources.items++;
     estimate.sources.count--;
   }

@@ -52,14 +52,16 @@ static int print(const struct values *values, struct ommai_findings *kernels, st
 }
 
 static int run_verify(const void *given, const struct ommai_strings *arguments) {
-  const struct values *values = given;
-  (void)arguments;
+  struct values values = *(const struct values *)given;
   struct ommai_findings kernels = {.list = json_array()}, files = {.list = json_array()};
   struct omma_error error;
-  enum omma_status status = omma_self_test(ommai_common_isa(&values->common), ommai_findings_add, &kernels, &error);
-  int code = check_outcome(status, &kernels, &error);
-  if (code == OMMAI_EXIT_DONE && values->common.model) code = check_model(values, &files);
-  if (code == OMMAI_EXIT_DONE) code = print(values, &kernels, &files);
+  int code = ommai_common_take_model("verify", arguments, &values.common);
+  if (code == OMMAI_EXIT_DONE) {
+    enum omma_status status = omma_self_test(ommai_common_isa(&values.common), ommai_findings_add, &kernels, &error);
+    code = check_outcome(status, &kernels, &error);
+  }
+  if (code == OMMAI_EXIT_DONE && values.common.model) code = check_model(&values, &files);
+  if (code == OMMAI_EXIT_DONE) code = print(&values, &kernels, &files);
   json_decref(kernels.list);
   json_decref(files.list);
   return code;
@@ -78,13 +80,15 @@ static const struct ommai_option_group options = {"Checks", table, sizeof table 
 
 const struct ommai_command ommai_command_verify = {
     .name = "verify",
-    .summary = "self-test of the kernels; with --model a check of its files",
-    .arguments = "[--model DIR]",
+    .summary = "self-test of the kernels; with DIR a check of a model's files",
+    .arguments = "[DIR]",
     .details =
-        "Compares the kernels of this machine with the scalar reference. With --model it also reads all weights of a model and "
+        "Compares the kernels of this machine with the scalar reference. With DIR (or --model DIR) it also reads all weights "
+        "of a model and "
         "reports every tensor that is missing, unused, of a wrong shape or type, or holds NaN or infinity.",
-    .example = "omma verify --model models/my-model",
+    .example = "omma verify models/my-model",
     .groups = {&options, &ommai_machine_options},
     .values_size = sizeof(struct values),
+    .max_arguments = 1,
     .run = run_verify,
 };

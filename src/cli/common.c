@@ -17,7 +17,7 @@
 #define COMMON(field) offsetof(struct ommai_common, field)
 #define MAX_THREADS 1024
 
-const char *const ommai_isa_names[] = {"scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16", NULL};
+const char *const ommai_isa_names[] = {"scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16", NULL};
 
 static const char *const dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", NULL};
 static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", NULL};
@@ -246,6 +246,25 @@ static enum omma_status before_weights(void *context, const struct omma_model *m
   return check->run ? check->run(check->context, model, error) : OMMA_OK;
 }
 
+/* Whom the loading is told. */
+struct listeners {
+  struct ommai_progress line;
+  const struct ommai_check *check;
+};
+
+static void update(void *context, int64_t done, int64_t total) {
+  struct listeners *listeners = context;
+  ommai_progress_update(&listeners->line, done, total);
+  if (listeners->check->progress) listeners->check->progress(listeners->check->progress_context, done, total);
+}
+
+int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common) {
+  if (!arguments->count) return OMMAI_EXIT_DONE;
+  if (common->model) return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
+  common->model = arguments->items[0];
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model) {
   struct ommai_check none = {0};
   return ommai_open_model_checked(common, config_only, &none, model);
@@ -256,7 +275,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   char demo[2 * OMMAI_MAX_PATH];
   const char *directory = model_directory(common, demo, sizeof demo);
   if (!directory) return OMMAI_EXIT_FAILED;
-  struct ommai_progress progress;
+  struct listeners listeners = {.check = check};
   struct omma_error error;
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
@@ -274,14 +293,14 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                                             : OMMA_CHAT_TEMPLATE_KNOWN,
                                        .generation_config = common->generation_config,
                                        .override_generation_config = common->override_generation_config,
-                                       .progress = ommai_progress_update,
-                                       .progress_context = &progress,
+                                       .progress = update,
+                                       .progress_context = &listeners,
                                        .before_weights = config_only ? NULL : before_weights,
                                        .before_weights_context = check};
   double start = ommai_clock_seconds();
-  ommai_progress_begin(&progress, "loading the model");
+  ommai_progress_begin(&listeners.line, "loading the model");
   enum omma_status status = omma_model_open(directory, &options, model, &error);
-  ommai_progress_end(&progress);
+  ommai_progress_end(&listeners.line);
   if (status != OMMA_OK) return refused(&error);
   tell(common, *model, config_only, ommai_clock_seconds() - start);
   return OMMAI_EXIT_DONE;

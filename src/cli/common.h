@@ -57,6 +57,10 @@ int ommai_common_threads(const struct ommai_common *common);
 /* Says what is wrong with the path of --model where it cannot be a model: nothing is there, or a file that is not GGUF. Returns an exit code. */
 int ommai_check_model_path(const struct ommai_common *common);
 
+/* Takes the first word, where there is one, as the model: `omma serve DIR` for `omma serve --model DIR`. Both are a usage error. Returns
+ * an exit code. */
+int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common);
+
 /* Opens the model that --model names, else the demo model. With a line of progress, and a warning where its chat template is not the
  * one that prompts are rendered by. Returns an exit code; what was wrong has been said. */
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model);
@@ -66,6 +70,8 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
 struct ommai_check {
   enum omma_status (*run)(void *context, const struct omma_model *model, struct omma_error *error);
   void *context;
+  omma_progress progress; /* is told as well how much of the weights is there; NULL: nobody */
+  void *progress_context;
 };
 int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,
                              struct omma_model **model);

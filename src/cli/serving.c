@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/allocator.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/diagnostics.h"
@@ -201,38 +202,63 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
 struct opening {
   const struct omma_image_options *image_options;
   struct omma_engine_options engine;
+  struct omma_memory_plan *plan;
 };
 
 /* Says what fits before time goes into packing weights; the engine gets that much. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct opening *opening = context;
-  struct omma_memory_plan plan;
-  OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, &plan, error));
-  opening->engine.kv_cache_bytes = plan.kv_cache_bytes;
-  ommai_room_note(model, &plan);
-  ommai_room_warn_of_total(model, &plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
-  ommai_room_warn_of_largest(model, &plan, opening->image_options);
+  struct omma_memory_plan *plan = opening->plan;
+  OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, plan, error));
+  opening->engine.kv_cache_bytes = plan->kv_cache_bytes;
+  ommai_room_note(model, plan);
+  ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  ommai_room_warn_of_largest(model, plan, opening->image_options);
   return OMMA_OK;
 }
 
+static int open_store(const struct ommai_serving *serving, const struct omma_server_options *server,
+                      struct ommai_encoding_store **store) {
+  struct omma_error error;
+  if (!serving->encoder_cache_url) return OMMAI_EXIT_DONE;
+  if (ommai_encoding_store_create(serving->encoder_cache_url, &ommai_default_allocator, store, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  ommai_encoding_store_set_log(*store, server->log, server->log_context);
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
-                       const struct ommai_strings *arguments, struct omma_model **model, struct omma_engine **engine) {
+                       const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
+                       struct ommai_opened *opened) {
   struct ommai_common common = serving->common;
   struct omma_error error;
-  struct opening opening = {&server->image_options, engine_options(serving)};
-  struct ommai_check check = {check_room, &opening};
+  struct omma_encoding_store store;
+  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan};
+  struct ommai_check check = {check_room, &opening, progress, progress_context};
+  *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;
   common.known_image_bytes = (int64_t)(serving->processor_cache_gb * GIB);
   if (common.known_image_bytes == 0) common.known_image_bytes = -1;
-  if (arguments->count && common.model)
-    return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
-  if (arguments->count) common.model = arguments->items[0];
-  int code = read_speculation(command, serving->speculative, &opening.engine);
-  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, model);
-  if (code != OMMAI_EXIT_DONE) return code;
-  if (omma_engine_create(*model, &opening.engine, engine, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
-  omma_model_close(*model);
-  return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  int code = ommai_common_take_model(command, arguments, &common);
+  if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine);
+  if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);
+  if (code == OMMAI_EXIT_DONE && opened->store) {
+    store = ommai_encoding_store_interface(opened->store);
+    opening.engine.encoding_store = &store;
+  }
+  if (code == OMMAI_EXIT_DONE && omma_engine_create(opened->model, &opening.engine, &opened->engine, &error) != OMMA_OK) {
+    code = ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  }
+  if (code != OMMAI_EXIT_DONE) ommai_serving_close(opened);
+  return code;
+}
+
+void ommai_serving_close(struct ommai_opened *opened) {
+  omma_engine_destroy(opened->engine);
+  omma_model_close(opened->model);
+  ommai_encoding_store_destroy(opened->store);
 }
 
 #define AT(field) offsetof(struct ommai_serving, field)
@@ -342,6 +368,14 @@ static const struct ommai_option table[] = {
      .high = INT64_MAX,
      .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
      .otherwise = "512 MiB"},
+    {.name = "encoder-cache-url",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(encoder_cache_url),
+     .value = "URL",
+     .help =
+         "Redis or Valkey where replicas share encoded images: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix://PATH, "
+         "with ?ttl=SECONDS&timeout=MILLISECONDS",
+     .otherwise = "each replica encodes for itself"},
     {.name = "mm-processor-cache-gb",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(processor_cache_gb),

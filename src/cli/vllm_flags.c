@@ -9,7 +9,6 @@
 #define TOOLS "answers are text, no calls of tools"
 #define QUEUE "as many requests wait as the queue has room for (256), more are answered with 503"
 #define REASONING "an answer is one text, its reasoning is not told apart"
-#define TLS "this server speaks plain HTTP: put a proxy in front of it that ends TLS"
 #define ONE "one process on one machine serves: --threads says on how many cores"
 #define PYTHON "no Python runs here"
 #define LORA "adapters are not read: merge them into the checkpoint"
@@ -270,13 +269,9 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"enable-sleep-mode", SWITCH, NULL, ENDPOINT, NULL},
     {"profiler-config", VALUE, NULL, ENDPOINT, NULL},
     {"weight-transfer-config", VALUE, NULL, ENDPOINT, NULL},
-    {"uds", VALUE, NULL, "the server listens on --host and --port", NULL},
-    {"ssl-keyfile", VALUE, NULL, TLS, NULL},
-    {"ssl-certfile", VALUE, NULL, TLS, NULL},
-    {"ssl-ca-certs", VALUE, NULL, TLS, NULL},
-    {"enable-ssl-refresh", SWITCH, NULL, TLS, NULL},
-    {"ssl-cert-reqs", VALUE, NULL, TLS, NULL},
-    {"ssl-ciphers", VALUE, NULL, TLS, NULL},
+    {"enable-ssl-refresh", SWITCH, NULL,
+     "certificates are read once: restart the server when they change, or let a proxy end TLS", NULL},
+    {"ssl-ciphers", VALUE, NULL, "TLS 1.2 and 1.3 have GnuTLS's usual ciphers, which OpenSSL's names do not fit", NULL},
     {"middleware", VALUE, NULL, PYTHON, NULL},
     {"model-class-overrides", VALUE, NULL, PYTHON, NULL},
     {"logits-processors", WORDS, NULL, PYTHON, NULL},

@@ -40,17 +40,24 @@ static size_t unsure_tail(const struct ommai_answer_text *answer) {
 static void settle(struct ommai_answer_text *answer) {
   size_t stop = find_stop(answer);
   if (answer->stop_index >= 0) {
-    answer->n_held = answer->n_ready = stop;
+    const struct omma_request *request = answer->request;
+    answer->n_held = answer->n_ready = stop + (request->include_stop ? request->stop_size[answer->stop_index] : 0);
   } else {
     answer->n_ready = answer->n_held - unsure_tail(answer);
   }
 }
 
-void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop) {
+void ommai_answer_text_shown(struct ommai_answer_text *answer) {
   memmove(answer->held, answer->held + answer->n_ready, answer->n_held - answer->n_ready);
   answer->n_held -= answer->n_ready;
-  answer->n_held += ommai_detokenizer_push(&answer->detokenizer, answer->request->model->tokenizer, token, true,
-                                           answer->held + answer->n_held);
+  answer->n_ready = 0;
+}
+
+void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop) {
+  const struct omma_request *request = answer->request;
+  ommai_answer_text_shown(answer);
+  answer->n_held += ommai_detokenizer_push(&answer->detokenizer, request->model->tokenizer, token,
+                                           !request->keep_special_tokens, answer->held + answer->n_held);
   if (may_stop) {
     settle(answer);
   } else {

@@ -18,7 +18,10 @@ struct ommai_answer_text {
 
 void ommai_answer_text_init(struct ommai_answer_text *answer, const struct omma_request *request);
 
-/* Drops the n_ready bytes that were shown, and takes one more token. may_stop false: stop strings are not looked for yet. */
+/* Drops the n_ready bytes that were shown. */
+void ommai_answer_text_shown(struct ommai_answer_text *answer);
+
+/* The same, and takes one more token. may_stop false: stop strings are not looked for yet. */
 void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop);
 
 /* Ends the answer: everything that is held back becomes ready, an unfinished character as U+FFFD. Keeps n_ready bytes of the last

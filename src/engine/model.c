@@ -290,7 +290,7 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(ommai_picture_store_create(ommai_max_i64(store, 0), &model->allocator, &model->picture_store, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
-  OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->allocator, &model->linear_engine, error));
+  OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->large_allocator, &model->linear_engine, error));
   OMMAI_TRY(set_up_networks(model, options, error));
   OMMAI_TRY(count_weights(model, error));
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
@@ -328,7 +328,7 @@ enum omma_status omma_model_open(const char *directory, const struct omma_model_
   struct omma_model *model = ommai_allocate(allocator, 1, sizeof *model);
   if (!model) return ommai_fail_memory(error, "model", sizeof *model);
   model->allocator = *allocator;
-  model->picture_allocator = options->allocator ? *options->allocator : ommai_huge_page_allocator;
+  model->large_allocator = options->allocator ? *options->allocator : ommai_huge_page_allocator;
   model->directory_size = strlen(directory);
   model->directory = ommai_duplicate(allocator, directory, model->directory_size);
   enum omma_status status =

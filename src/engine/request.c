@@ -161,10 +161,30 @@ static enum omma_status encode_piece(const struct omma_request *request, const s
   return status;
 }
 
+static bool is_too_long(const struct omma_truncation *truncation, size_t n_tokens) {
+  return truncation->n_tokens > 0 && n_tokens > (size_t)truncation->n_tokens;
+}
+
+/* Whether a prompt may be cut that is too long. */
+static enum omma_status check_cut(const struct omma_request *request, const struct omma_truncation *truncation, size_t n_tokens,
+                                  struct omma_error *error) {
+  static const char FIELD[] = "truncate_prompt_tokens";
+  if (request->n_pictures) {
+    return ommai_fail_field(
+        error, OMMA_ERROR_ARGUMENT, FIELD,
+        "%s: a prompt with pictures is not cut, and this one has at least %zu tokens, which is more than %lld", FIELD, n_tokens,
+        (long long)truncation->n_tokens);
+  }
+  if (n_tokens < (size_t)OMMA_MAX_TRUNCATED_TOKENS) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, FIELD, "%s: at most %lld tokens of a prompt are looked at", FIELD,
+                          (long long)OMMA_MAX_TRUNCATED_TOKENS);
+}
+
 /* A prompt that does not fit is counted no further than that takes: its text may be much longer than the context. */
 static enum omma_status count_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      const struct omma_request_options *options, struct omma_error *error) {
-  size_t total = 0, count, limit = (size_t)request->model->max_model_len;
+  bool cuts = options->truncation.n_tokens > 0;
+  size_t total = 0, count, limit = cuts ? (size_t)OMMA_MAX_TRUNCATED_TOKENS : (size_t)request->model->max_model_len;
   for (size_t i = 0; i < request->n_pictures; i++) total += (size_t)request->pictures[i].plan.n_tokens;
   for (size_t i = 0; i <= prompt->n_pictures && total < limit; i++) {
     size_t begin, end = piece_end(prompt, i, &begin);
@@ -175,6 +195,7 @@ static enum omma_status count_tokens(struct omma_request *request, const struct 
     total += count;
   }
   request->n_tokens = total;
+  if (is_too_long(&options->truncation, total)) return check_cut(request, &options->truncation, total, error);
   return check_length(request->model, options, total, error);
 }
 
@@ -242,9 +263,51 @@ static enum omma_status measure(struct omma_request *request, const struct ommai
   return count_tokens(request, prompt, options, error);
 }
 
+/* Ids as they came, each at its own position; a prompt that is too long is cut. */
+static enum omma_status take_tokens(struct omma_request *request, const int32_t *tokens, size_t n_tokens,
+                                    const struct omma_request_options *options, struct omma_error *error) {
+  const struct omma_model *model = request->model;
+  int32_t counter = 0;
+  if (n_tokens == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
+  if (is_too_long(&options->truncation, n_tokens)) {
+    if (!options->truncation.keep_first) tokens += n_tokens - (size_t)options->truncation.n_tokens;
+    n_tokens = (size_t)options->truncation.n_tokens;
+  }
+  OMMAI_TRY(check_length(model, options, n_tokens, error));
+  request->n_tokens = n_tokens;
+  OMMAI_TRY(allocate_prompt(request, error));
+  for (size_t i = 0; i < n_tokens; i++) {
+    if (tokens[i] < 0 || tokens[i] >= model->config.text.vocab_size) {
+      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt",
+                              "prompt: token %zu: expected an id from 0 to %lld, found %d", i,
+                              (long long)model->config.text.vocab_size - 1, (int)tokens[i]);
+    }
+    request->ids[i] = tokens[i];
+    request->tokens[i] = (struct ommai_request_token){.token = tokens[i], .picture = -1};
+    ommai_position_text(&counter, request->tokens[i].position);
+  }
+  request->next_position = counter;
+  ommai_prefix_keys(request, options->cache_salt, request->page_keys);
+  return OMMA_OK;
+}
+
+/* A text that is too long, of which all tokens are made once. */
+static enum omma_status assemble_cut(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                     const struct omma_request_options *options, struct omma_error *error) {
+  size_t n = request->n_tokens, count;
+  int32_t *ids = ommai_allocate(&request->allocator, n, sizeof *ids);
+  request->n_tokens = 0;
+  if (!ids) return ommai_fail_memory(error, "prompt", n * sizeof *ids);
+  enum omma_status status = encode_piece(request, prompt, 0, ids, n, &count, error);
+  if (status == OMMA_OK) status = take_tokens(request, ids, count, options, error);
+  ommai_release(&request->allocator, ids, n, sizeof *ids);
+  return status;
+}
+
 static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                  const struct omma_request_options *options, struct omma_error *error) {
   OMMAI_TRY(measure(request, prompt, options, error));
+  if (is_too_long(&options->truncation, request->n_tokens)) return assemble_cut(request, prompt, options, error);
   OMMAI_TRY(prepare_pictures(request, prompt, error));
   OMMAI_TRY(allocate_prompt(request, error));
   OMMAI_TRY(place_tokens(request, prompt, error));
@@ -312,31 +375,8 @@ enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const 
   struct omma_request *request;
   OMMAI_TRY(create_from_messages(model, messages, n_messages, options, measure, &request, error));
   *n_tokens = (int64_t)request->n_tokens;
+  if (options && is_too_long(&options->truncation, request->n_tokens)) *n_tokens = options->truncation.n_tokens;
   omma_request_destroy(request);
-  return OMMA_OK;
-}
-
-/* Ids as they came, each at its own position. */
-static enum omma_status take_tokens(struct omma_request *request, const int32_t *tokens, size_t n_tokens,
-                                    const struct omma_request_options *options, struct omma_error *error) {
-  const struct omma_model *model = request->model;
-  int32_t counter = 0;
-  if (n_tokens == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
-  OMMAI_TRY(check_length(model, options, n_tokens, error));
-  request->n_tokens = n_tokens;
-  OMMAI_TRY(allocate_prompt(request, error));
-  for (size_t i = 0; i < n_tokens; i++) {
-    if (tokens[i] < 0 || tokens[i] >= model->config.text.vocab_size) {
-      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt",
-                              "prompt: token %zu: expected an id from 0 to %lld, found %d", i,
-                              (long long)model->config.text.vocab_size - 1, (int)tokens[i]);
-    }
-    request->ids[i] = tokens[i];
-    request->tokens[i] = (struct ommai_request_token){.token = tokens[i], .picture = -1};
-    ommai_position_text(&counter, request->tokens[i].position);
-  }
-  request->next_position = counter;
-  ommai_prefix_keys(request, options->cache_salt, request->page_keys);
   return OMMA_OK;
 }
 
@@ -390,6 +430,7 @@ void omma_request_destroy(struct omma_request *request) {
   struct omma_allocator allocator = request->allocator;
   for (size_t i = 0; request->pictures && i < request->n_pictures; i++) ommai_prepared_picture_free(&request->pictures[i]);
   omma_grammar_destroy(request->grammar);
+  ommai_token_rules_free(&request->rules, &allocator);
   ommai_release(&allocator, request->keys, request->n_pictures, sizeof *request->keys);
   ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
   ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);

@@ -7,6 +7,7 @@
 #include "engine/model.h"
 #include "engine/page_pool.h"
 #include "engine/picture.h"
+#include "engine/token_rules.h"
 #include "language/sampler.h"
 
 /* Limits of one request; a video counts as a picture. */
@@ -39,8 +40,9 @@ struct omma_request {
 
   struct omma_grammar *grammar; /* or NULL */
   struct ommai_sampler_settings sampler;
+  struct ommai_token_rules rules;
   int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */
-  bool ignore_eos, logprobs;
+  bool ignore_eos, include_stop, keep_special_tokens, logprobs;
   int n_top_logprobs;
   char *stop[OMMA_MAX_STOP_STRINGS];
   size_t stop_size[OMMA_MAX_STOP_STRINGS];

@@ -204,7 +204,7 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   ommai_encoder_cache_init(&resources->encoder_cache, sizes->encoder_cache_bytes, &model->allocator);
   OMMAI_TRY_GOTO(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &resources->team, error), failed);
   resources->team_interface = ommai_team_interface(resources->team);
-  OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, sizes->n_pages, &model->allocator,
+  OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, sizes->n_pages, &model->large_allocator,
                                        &resources->kv, error),
                  failed);
   OMMAI_TRY_GOTO(ommai_page_pool_create(sizes->n_pages, &model->allocator, &resources->pool, error), failed);

@@ -4,6 +4,7 @@
 
 #include "base/team.h"
 #include "engine/encoder_cache.h"
+#include "engine/encoding_share.h"
 #include "engine/model.h"
 #include "engine/page_pool.h"
 #include "language/kv_cache.h"
@@ -46,6 +47,7 @@ struct ommai_resources {
   struct ommai_kv_cache *kv;
   struct ommai_page_pool *pool;
   struct ommai_encoder_cache encoder_cache;
+  struct ommai_encoding_share share;
   void *prefill_workspace, *decode_workspace, *vision_workspace;
   size_t vision_workspace_size;
   float *logits; /* [logits_rows, vocab] */

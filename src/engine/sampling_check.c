@@ -79,6 +79,8 @@ enum omma_status ommai_request_set_sampling(struct omma_request *request, const 
   request->max_tokens = sampling->max_tokens;
   request->min_tokens = sampling->min_tokens;
   request->ignore_eos = sampling->ignore_eos;
+  request->include_stop = sampling->include_stop;
+  request->keep_special_tokens = sampling->keep_special_tokens;
   request->logprobs = sampling->logprobs;
   request->n_top_logprobs = sampling->logprobs ? sampling->n_top_logprobs : 0;
   if (request->n_top_logprobs > request->model->config.text.vocab_size) {
@@ -88,5 +90,6 @@ enum omma_status ommai_request_set_sampling(struct omma_request *request, const 
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "grammar", "grammar: it was made for another model");
   }
   request->grammar = omma_grammar_share(sampling->grammar);
+  OMMAI_TRY(ommai_token_rules_take(&request->rules, request->model, sampling, error));
   return copy_stop(request, sampling, error);
 }

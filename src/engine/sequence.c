@@ -126,7 +126,9 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
     ommai_sequence_leave(sequence);
     return status;
   }
-  if (!sequence->was_preempted) sequence->resources->prefix_queries += (int64_t)sequence->request->n_tokens;
+  struct ommai_resources *resources = sequence->resources;
+  if (resources->sizes.prefix_cache && !sequence->was_preempted)
+    resources->prefix_queries += (int64_t)sequence->request->n_tokens;
   if (!ommai_sequence_begin_prefill(sequence)) enter_stage(sequence, OMMA_STAGE_ENCODE);
   return OMMA_OK;
 }
@@ -218,8 +220,8 @@ static bool is_stop_token(const struct ommai_sequence *sequence, int32_t token) 
   return false;
 }
 
-/* Before min_tokens no token may end the answer, unless its grammar has no other. */
-static size_t banned_tokens(const struct ommai_sequence *sequence, int32_t *banned) {
+/* Before min_tokens no token may end the answer, unless its grammar or its allowed tokens have no other. */
+static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;
   size_t n = 0;
@@ -229,14 +231,30 @@ static size_t banned_tokens(const struct ommai_sequence *sequence, int32_t *bann
   return n;
 }
 
+/* The tokens that the grammar and the list of allowed ones leave. */
+static void fill_mask(struct ommai_sequence *sequence, uint32_t *mask) {
+  const struct ommai_token_rules *rules = &sequence->request->rules;
+  if (!sequence->structured.grammar) {
+    memcpy(mask, rules->allowed, rules->n_allowed_words * sizeof *mask);
+    return;
+  }
+  ommai_structured_answer_mask(&sequence->structured, sequence->generated, sequence->n_generated, sequence->request->ignore_eos,
+                               mask);
+  for (size_t i = 0; i < rules->n_allowed_words; i++) mask[i] &= rules->allowed[i];
+}
+
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask) {
   const struct omma_request *request = sequence->request;
-  bool has_grammar = sequence->structured.grammar;
-  size_t n_banned = banned_tokens(sequence, banned);
-  if (has_grammar) {
-    ommai_structured_answer_mask(&sequence->structured, sequence->generated, sequence->n_generated, request->ignore_eos, mask);
+  bool has_mask = sequence->structured.grammar || request->rules.allowed;
+  size_t n_banned = banned_ends(sequence, banned);
+  size_t n_words = ommai_token_rules_ban(&request->rules, sequence->generated, sequence->n_generated, banned + n_banned);
+  if (has_mask) {
+    fill_mask(sequence, mask);
+    for (size_t i = 0; i < n_words; i++) ommai_mask_clear(mask, banned[n_banned + i]);
     if (!ommai_structured_answer_leaves(mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
+  } else {
+    n_banned += n_words;
   }
   return (struct ommai_sampler_row){.settings = &request->sampler,
                                     .logits = logits,
@@ -244,7 +262,9 @@ struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *seque
                                     .counts = sequence->counts,
                                     .banned = banned,
                                     .n_banned = n_banned,
-                                    .allowed = has_grammar ? mask : NULL,
+                                    .allowed = has_mask ? mask : NULL,
+                                    .biases = request->rules.biases,
+                                    .n_biases = request->rules.n_biases,
                                     .wants_logprob = request->logprobs,
                                     .n_top = request->n_top_logprobs};
 }
@@ -293,13 +313,24 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
                       "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
                       sequence->resources->model->directory);
   }
+  if (row->token < 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, sequence->request->rules.allowed ? "allowed_token_ids" : "bad_words",
+                            "after %lld tokens of the answer, what it must look like, allowed_token_ids and bad_words leave no "
+                            "token to go on with",
+                            (long long)sequence->n_generated);
+  }
   sequence->answer_counts[row->token]++;
   sequence->generated[sequence->n_generated++] = row->token;
   sequence->result.n_completion_tokens = sequence->n_generated;
-  if (sequence->structured.grammar && !is_stop_token(sequence, row->token)) {
+  bool stops = is_stop_token(sequence, row->token);
+  if (sequence->structured.grammar && !stops) {
     OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated, sequence->n_generated, error));
   }
-  ommai_answer_text_push(&sequence->answer, row->token, sequence->n_generated > sequence->request->min_tokens);
+  if (stops && !sequence->request->include_stop) {
+    ommai_answer_text_shown(&sequence->answer);
+  } else {
+    ommai_answer_text_push(&sequence->answer, row->token, sequence->n_generated > sequence->request->min_tokens);
+  }
   *done = ends_answer(sequence, row->token);
   if (*done) ommai_answer_text_finish(&sequence->answer);
   if (!tell_client(sequence, row, *done) && !*done) {

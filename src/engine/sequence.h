@@ -70,13 +70,13 @@ int64_t ommai_request_goal(const struct omma_request *request, const struct omma
 int64_t ommai_sequence_goal(const struct ommai_sequence *sequence);
 
 /* What the sampler needs for the next token. banned: room for OMMAI_SEQUENCE_MAX_BANNED ids; mask: for one of the vocabulary, used where the
- * request has a grammar. */
-enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS };
+ * request has a grammar or a list of allowed tokens. */
+enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS + OMMA_MAX_BAD_WORDS };
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask);
 
 /* Takes a drawn token: tells the client, and sees whether the answer ends. Errors: FORMAT (logits that are not finite),
- * ARGUMENT (the grammar can go on with no token). */
+ * ARGUMENT (the grammar can go on with no token, or the request's rules leave none). */
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error);
 

@@ -5,6 +5,7 @@
 #define OMMAI_KERNELS_F32_TILE_LANES_H
 
 #include "kernels/f32_tile.h"
+#include "kernels/row_groups.h"
 
 enum { STRIP = TILE_VECTORS * LANES, PANEL = OMMAI_PANEL_COLUMNS };
 
@@ -53,17 +54,11 @@ OMMAI_INLINE void rows_times_strip(const float *strip, const float *x, const int
   }
 }
 
-/* The next group's rows: full groups, but two of middling size at the end rather than a small one, which waits for its own sums. */
-OMMAI_INLINE int next_rows(int64_t left) {
-  if (left <= TILE_ROWS) return (int)left;
-  return left < TILE_ROWS + TILE_ROWS / 2 ? (int)(left + 1) / 2 : TILE_ROWS;
-}
-
 static void multiply(const float *strip, const float *x, int64_t n_rows, int64_t n_k, float *sums) {
   for (int64_t row = 0, n; row < n_rows; row += n) {
     const float *rows = x + row * OMMAI_TILE_K;
     float *to = sums + row * PANEL;
-    n = next_rows(n_rows - row);
+    n = ommai_next_rows(n_rows - row, TILE_ROWS);
     switch (n) {
       case 1: rows_times_strip(strip, rows, 1, n_k, to); break;
       case 2: rows_times_strip(strip, rows, 2, n_k, to); break;

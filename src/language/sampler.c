@@ -111,9 +111,26 @@ static void apply_penalties(const struct ommai_sampler_settings *settings, const
   }
 }
 
+static void apply_biases(const struct ommai_sampler_row *row, int64_t first, int64_t n, float *values) {
+  size_t low = 0, high = row->n_biases;
+  while (low < high) { /* the first bias of a token from `first` on */
+    size_t middle = low + (high - low) / 2;
+    if (row->biases[middle].token < first) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  for (; low < row->n_biases && row->biases[low].token < first + n; low++) {
+    float *value = &values[row->biases[low].token];
+    *value = fminf(fmaxf(*value + row->biases[low].bias, -FLT_MAX), FLT_MAX);
+  }
+}
+
 /* The row's values of a part; they are the logits where nothing changes them. */
 static void adjust(const struct ommai_sampler_row *row, int64_t first, int64_t n, float *adjusted) {
   memcpy(adjusted + first, row->logits + first, (size_t)n * sizeof *adjusted);
+  apply_biases(row, first, n, adjusted);
   if (has_penalties(row->settings)) apply_penalties(row->settings, &row->counts, first, n, adjusted);
   for (size_t i = 0; i < row->n_banned; i++) {
     if (row->banned[i] >= first && row->banned[i] < first + n) adjusted[row->banned[i]] = -INFINITY;
@@ -165,9 +182,11 @@ static void join_scans(const struct ommai_sampler *sampler, struct ommai_sampler
     if (parts[i].logits.high > scratch->highest_logit) scratch->highest_logit = parts[i].logits.high;
   }
   scratch->highest = parts[best].values.high;
+  row->token = -1;
+  if (scratch->highest == -INFINITY) return;
   row->token = (int32_t)(best * PART);
   while (scratch->values[row->token] != scratch->highest) row->token++;
-  scratch->draws = !is_greedy(row->settings) && scratch->highest > -INFINITY;
+  scratch->draws = !is_greedy(row->settings);
 }
 
 /* ---- weigh ---- */
@@ -321,7 +340,7 @@ static void draw_task(void *context, int64_t task, int worker) {
   struct ommai_sampler *sampler = context;
   struct ommai_sampler_row *row = &sampler->rows[task];
   struct scratch *scratch = &sampler->scratch[task];
-  if (!row->finite) return;
+  if (!row->finite || row->token < 0) return;
   if (scratch->draws) row->token = draw(sampler, row, scratch, uniform(row->settings->seed, row->step));
   if (row->wants_logprob) set_logprobs(sampler, row, scratch);
 }
@@ -331,7 +350,7 @@ void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_sampler_row *
   bool more = false;
   sampler->rows = rows;
   for (int64_t i = 0; i < n_rows; i++) {
-    bool adjusted = has_penalties(rows[i].settings) || rows[i].n_banned || rows[i].allowed;
+    bool adjusted = has_penalties(rows[i].settings) || rows[i].n_banned || rows[i].allowed || rows[i].n_biases;
     sampler->scratch[i].values = adjusted ? sampler->scratch[i].adjusted : rows[i].logits;
     more = more || rows[i].wants_logprob || !is_greedy(rows[i].settings);
   }

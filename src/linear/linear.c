@@ -12,7 +12,8 @@ const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_lin
                                                           const struct ommai_linear_spec *spec) {
   if (spec->format == OMMAI_FORMAT_INT8 || spec->format == OMMAI_FORMAT_INT4) return &ommai_linear_integer;
   bool in_bf16 = spec->format == OMMAI_FORMAT_BF16 && spec->compute == OMMA_BF16 && engine->has_bf16;
-  return in_bf16 ? &ommai_linear_bf16 : &ommai_linear_f32;
+  if (!in_bf16) return &ommai_linear_f32;
+  return engine->bf16_tile ? &ommai_linear_bf16 : &ommai_linear_bf16_onednn;
 }
 
 const char *ommai_weight_format_name(enum ommai_weight_format format) {

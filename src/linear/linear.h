@@ -1,13 +1,13 @@
 /* Linear layers: y = act(x W^T + b) or y += x W^T + b, over weights that are packed once.
  *
  * Two paths read the same packed copy: tiles of up to 128 rows (encoders, prefill), and few rows (decoding). In both, the bits of a row
- * depend on the row and the layer alone: not on the number of rows, the row's place, the worker, or what else runs. In f32 arithmetic, by
- * own kernels, the two paths' sums have the same bits; in bf16 tiles run through oneDNN, and the two do not give each other's bits.
+ * depend on the row and the layer alone: not on the number of rows, the row's place, the worker, or what else runs. By own kernels the two
+ * paths' sums have the same bits; where oneDNN computes tiles in bf16 (AMX, ARM) the two do not give each other's bits.
  *
  * How a computation in f32 rounds: x is f32, W is f32 or bf16, which is exact in f32; each sum is one chain over k.
  *
- * How a computation in bf16 rounds: x and W are bf16; products and sums are f32; bias, activation and the old y are applied in
- * f32; a bf16 y is rounded once, at the end. Where the CPU has no bf16 products, x and W are expanded to f32 block by block (W stays 16
+ * How a computation in bf16 rounds: x and W are bf16; products and sums are f32 (kernels/bf16_tile.h); bias, activation and the old y are
+ * applied in f32; a bf16 y is rounded once, at the end. Where the CPU has no bf16 products, x and W are expanded to f32 block by block (W stays 16
  * bits in memory); the points of rounding are the same.
  *
  * How a computation over int8 or int4 weights rounds: weights are whole multiples of a scale, less a minimum where the layer has minimums,
@@ -37,11 +37,11 @@
 #define OMMAI_LINEAR_GROUP_STEP OMMAI_INTEGER_GROUP_STEP      /* groups of inputs are multiples of it, */
 #define OMMAI_LINEAR_MAX_GROUP OMMAI_INTEGER_MAX_GROUP        /* up to this */
 
-/* oneDNN's engine, streams and scratch per worker, and the products made so far. Made once per model; must outlive its
+/* Kernels and scratch per worker; oneDNN's engine, streams and products where they are in use. Made once per model; must outlive its
  * linears and ops. Creating and destroying linears and ops must not overlap with any other call on the same engine. */
 struct ommai_linear_engine;
 
-/* Where `level` is below the machine's best, oneDNN is held to it, which works only before its first use in the process.
+/* Where `level` is below the machine's best and oneDNN serves it, oneDNN is held to it, which works only before its first use in the process.
  * Errors: ARGUMENT (n_workers), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                             struct ommai_linear_engine **engine, struct omma_error *error);
@@ -50,7 +50,7 @@ void ommai_linear_engine_destroy(struct ommai_linear_engine *engine);
 /* Weights of linears made from now on are packed on `team`, whatever its size; NULL, as in the beginning: by the caller alone. */
 void ommai_linear_engine_pack_on(struct ommai_linear_engine *engine, const struct omma_team *team);
 
-/* One line for people: oneDNN's version and instruction set, the layouts and ladders in use. */
+/* One line for people: which kernels serve what; oneDNN's version, instruction set and ladder where it is in use. */
 void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size);
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, co
 /* Bytes of scratch that the engine holds by now, all workers together. */
 size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engine);
 
-/* oneDNN's name for the code that runs a tile of 128 rows, "brg:avx512_core_bf16"; or "own:f32". */
+/* "own:f32", "own:bf16" ...; or oneDNN's name for the code that runs a tile of 128 rows, "brg:avx512_core_bf16". */
 const char *ommai_linear_op_name(const struct ommai_linear_op *op);
 
 /* The rows that x and y must have room for when n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) are run: the next step of the ladder. */

@@ -1,23 +1,14 @@
-/* Layers in bf16 on CPUs with bf16 products: oneDNN's for tiles of rows, own kernels for few. oneDNN's fast code wants rows without gaps:
- * others go through copies. */
-#include <string.h>
-
-#include "base/allocator.h"
+/* Layers in bf16 by own kernels, on CPUs with bf16 products but those whose matrix units oneDNN knows (linear_bf16_onednn.c).
+ *
+ *   for each panel of 64 outputs: y [n_rows][64] = x W^T + b (kernels/bf16_tile.h), x as it lies
+ *   with an activation, or where a panel has fewer outputs: sums [n_rows][64] in between, then row operations
+ *
+ * A panel's bits are those of the few-row kernels, at any number of rows. */
 #include "base/checked.h"
-#include "base/error.h"
 #include "kernels/dtype.h"
 #include "linear/linear_objects.h"
 
-struct bf16_op {
-  const struct ommai_ladder_products *products;
-  struct ommai_onednn_operand *part; /* of some of the outputs, else NULL */
-};
-
-/* How x and y reach the product, and where in a worker's scratch their copies are; the product's own scratch is at 0. */
-struct passage {
-  bool copy_x, copy_y; /* its rows have gaps */
-  size_t x_at, y_at, size;
-};
+enum { PANEL = OMMAI_PANEL_COLUMNS };
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
@@ -36,117 +27,48 @@ static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) 
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
-  const struct ommai_few_rows_weights *packed = &linear->packed;
-  struct ommai_onednn_operand *operand;
+  (void)error;
   linear->packed.arithmetic = OMMA_BF16;
   ommai_linear_pack_dense(linear, sources, n_sources);
-  OMMAI_TRY(ommai_onednn_operand_create(linear->engine->onednn, packed->n_out, packed->n_in, linear->weights,
-                                        linear->spec.has_bias ? linear->bias : NULL, &operand, error));
-  linear->own = operand;
   return OMMA_OK;
 }
 
-static void release(struct ommai_linear *linear) { ommai_onednn_operand_destroy(linear->own); }
+static void release(struct ommai_linear *linear) { (void)linear; }
 
 /* ---- ops -------------------------------------------------------------------------------------------------------------- */
 
-static const struct ommai_ladder *ladder_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
-  return op->form.n_panels > 0 ? &engine->part_ladder : &engine->ladder;
-}
-
-/* Rows and columns are within OMMAI_LINEAR_MAX_*, so nothing overflows. */
-static struct passage find_passage(const struct ommai_linear_op *op, size_t product_bytes) {
-  const struct ommai_few_rows_weights *packed = &op->linear->packed;
-  struct passage passage = {.copy_x = op->form.x_stride != packed->n_in, .copy_y = op->form.y_stride != op->n_columns};
-  size_t rows = (size_t)op->ladder->rows[op->ladder->n_steps - 1];
-  passage.size = passage.x_at = ommai_linear_align(product_bytes);
-  if (passage.copy_x) passage.size += ommai_linear_align(rows * (size_t)packed->n_in * sizeof(ommai_bf16));
-  passage.y_at = passage.size;
-  if (passage.copy_y) passage.size += ommai_linear_align(rows * (size_t)op->n_columns * ommai_dtype_size(op->form.y_type));
-  return passage;
-}
-
-static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op) {
-  const struct ommai_few_rows_weights *packed = &op->linear->packed;
-  return (struct ommai_onednn_shape){
-      .n_in = packed->n_in,
-      .n_out = op->n_columns,
-      .y_type = op->form.y_type,
-      .activation = op->form.activation,
-      .bias = op->linear->spec.has_bias,
-      .accumulate = op->form.accumulate,
-  };
-}
-
 static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {
-  struct ommai_onednn_shape shape = product_shape(op);
-  struct ommai_ladder_products *products;
-  OMMAI_TRY(ommai_linear_describe_products(engine, &shape, op->ladder, &products, error));
-  *bytes = find_passage(op, products->scratch_bytes).size;
+  (void)engine;
+  (void)op;
+  (void)error;
+  *bytes = OMMAI_LINEAR_MAX_ROWS * PANEL * sizeof(float);
   return OMMA_OK;
 }
 
-/* Names the part of the weights that the form's outputs need to oneDNN. */
-static enum omma_status name_part(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, struct bf16_op *own,
-                                  struct omma_error *error) {
-  const struct ommai_linear *linear = op->linear;
-  const struct ommai_few_rows_weights *packed = &linear->packed;
-  if (op->form.n_panels == 0) return OMMA_OK;
-  int64_t at = op->form.first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in);
-  return ommai_onednn_operand_create(engine->onednn, op->n_columns, packed->n_in, (ommai_bf16 *)linear->weights + at,
-                                     linear->spec.has_bias ? linear->bias + op->first_column : NULL, &own->part, error);
-}
-
-static enum omma_status op_create(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error) {
-  struct ommai_onednn_shape shape = product_shape(op);
-  struct bf16_op *own = op->own = ommai_allocate(&engine->allocator, 1, sizeof *own);
-  if (!own) return ommai_fail_memory(error, "linear layer's form", sizeof *own);
-  OMMAI_TRY(name_part(engine, op, own, error));
-  return ommai_linear_find_products(engine, &shape, op->ladder, &own->products, error);
-}
-
-static void op_release(struct ommai_linear_op *op) {
-  struct bf16_op *own = op->own;
-  if (!own) return;
-  ommai_onednn_operand_destroy(own->part);
-  ommai_release(&op->engine->allocator, own, 1, sizeof *own);
-}
-
 static const char *op_name(const struct ommai_linear_op *op) {
-  const struct bf16_op *own = op->own;
-  return ommai_onednn_matmul_name(own->products->steps[op->ladder->n_steps - 1]);
-}
-
-/* Rows of n elements, from one stride to another. */
-static void copy_rows(const void *from, int64_t from_stride, void *to, int64_t to_stride, int64_t n_rows, int64_t n,
-                      size_t element) {
-  for (int64_t row = 0; row < n_rows; row++) {
-    memcpy((char *)to + (size_t)(row * to_stride) * element, (const char *)from + (size_t)(row * from_stride) * element,
-           (size_t)n * element);
-  }
+  (void)op;
+  return "own:bf16";
 }
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
-  const struct ommai_few_rows_weights *packed = &op->linear->packed;
+  const struct ommai_linear *linear = op->linear;
   const struct ommai_linear_form *form = &op->form;
-  const struct bf16_op *own = op->own;
-  const struct passage passage = find_passage(op, own->products->scratch_bytes);
-  char *scratch = op->engine->scratch[worker].memory;
-  void *product_x = scratch + passage.x_at, *product_y = passage.copy_y ? scratch + passage.y_at : y;
-  size_t y_element = ommai_dtype_size(form->y_type);
-  int step = 0;
-  while (op->ladder->rows[step] < n_rows) step++;
-  if (passage.copy_x) {
-    copy_rows(x, form->x_stride, product_x, packed->n_in, n_rows, packed->n_in, sizeof(ommai_bf16));
-  }
-  if (passage.copy_y && form->accumulate) {
-    copy_rows(y, form->y_stride, product_y, op->n_columns, n_rows, op->n_columns, y_element);
-  }
-  OMMAI_TRY(ommai_onednn_matmul_run(own->products->steps[step], own->part ? own->part : op->linear->own,
-                                    passage.copy_x ? product_x : x, product_y, scratch, worker));
-  if (passage.copy_y) {
-    copy_rows(product_y, op->n_columns, y, form->y_stride, n_rows, op->n_columns, y_element);
+  float *sums = op->engine->scratch[worker].memory;
+  int64_t panel_elements = ommai_weights_panel_elements(linear->packed.layout, linear->spec.n_in);
+  struct ommai_bf16_tile tile = {.x = x, .x_stride = form->x_stride, .n_rows = n_rows, .n_k = linear->spec.n_in, .sums = sums};
+  for (int64_t column = 0; column < op->n_columns; column += PANEL) {
+    int64_t first = op->first_column + column, n = ommai_min_i64(PANEL, op->n_columns - column);
+    void *to = ommai_element(y, column, form->y_type);
+    bool at_once = n == PANEL && form->activation == OMMAI_ACTIVATION_NONE;
+    tile.weights = (const ommai_bf16 *)linear->weights + first / PANEL * panel_elements;
+    tile.bias = linear->bias + first;
+    tile.y = at_once ? to : sums;
+    tile.y_stride = at_once ? form->y_stride : PANEL;
+    tile.y_type = at_once ? form->y_type : OMMA_F32;
+    tile.accumulate = at_once && form->accumulate;
+    op->engine->bf16_tile(&tile);
+    if (!at_once) ommai_linear_finish_sums(op->engine, form, n_rows, n, sums, to);
   }
   return OMMA_OK;
 }
@@ -157,10 +79,7 @@ const struct ommai_linear_format ommai_linear_bf16 = {
     .pack = pack,
     .release = release,
     .few_rows = ommai_linear_dense_few_rows,
-    .ladder = ladder_of,
     .op_scratch = op_scratch,
-    .op_create = op_create,
-    .op_release = op_release,
     .op_name = op_name,
     .op_run = op_run,
 };

@@ -5,26 +5,46 @@
 #include "base/error.h"
 #include "linear/linear_objects.h"
 
-/* Row counts of bf16 tiles that give a row the same bits. Unproven places use one count only. */
+/* Row counts of oneDNN's tiles that give a row the same bits. Unproven places use one count only. */
 static const struct ommai_ladder proven_ladder = {4, {16, 32, 64, 128}};
 /* For layers cut along their outputs, which get the few rows of a prompt in one call: filled up to eight rows and not to 16, in one
  * product and not in three. As many for every layer would double the start of a small model. */
 static const struct ommai_ladder part_ladder = {15, {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128}};
 static const struct ommai_ladder unproven_ladder = {1, {128}};
 
-static enum omma_status find_products(struct ommai_linear_engine *engine, struct omma_error *error) {
-  enum ommai_cpu_level level = engine->level;
+/* oneDNN's products, where the CPU has some that it knows. */
+static enum omma_status open_onednn(struct ommai_linear_engine *engine, struct omma_error *error) {
+  OMMAI_TRY(ommai_onednn_create(engine->level, engine->n_workers, &engine->allocator, &engine->onednn, error));
   bool proven = ommai_onednn_is_proven(engine->onednn);
-  if (level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16) {
-    OMMAI_TRY(ommai_onednn_takes(engine->onednn, &engine->has_bf16, error));
-  }
   engine->ladder = proven ? proven_ladder : unproven_ladder;
   engine->part_ladder = proven ? part_ladder : unproven_ladder;
+  return ommai_onednn_takes(engine->onednn, &engine->has_bf16, error);
+}
+
+/* Own kernels serve CPUs with AVX512-BF16; oneDNN knows what is faster yet, AMX, and serves other architectures. */
+static enum omma_status find_products(struct ommai_linear_engine *engine, enum ommai_bf16_products products,
+                                      struct omma_error *error) {
+  bool has_own = engine->level == OMMAI_CPU_AVX512_BF16, wants_own = products == OMMAI_BF16_FASTEST;
+  if (!has_own && engine->level != OMMAI_CPU_NEON_BF16) return OMMA_OK;
+  if (!(has_own && wants_own) || ommai_cpu_has_amx()) {
+    OMMAI_TRY(open_onednn(engine, error));
+    if (!(has_own && wants_own) || (engine->has_bf16 && ommai_onednn_uses_amx(engine->onednn))) return OMMA_OK;
+    ommai_onednn_destroy(engine->onednn);
+    engine->onednn = NULL;
+  }
+  engine->bf16_tile = ommai_bf16_tile_select(engine->level);
+  engine->has_bf16 = true;
   return OMMA_OK;
 }
 
 enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                             struct ommai_linear_engine **out, struct omma_error *error) {
+  return ommai_linear_engine_create_with(level, n_workers, allocator, OMMAI_BF16_FASTEST, out, error);
+}
+
+enum omma_status ommai_linear_engine_create_with(enum ommai_cpu_level level, int n_workers,
+                                                 const struct omma_allocator *allocator, enum ommai_bf16_products products,
+                                                 struct ommai_linear_engine **out, struct omma_error *error) {
   if (n_workers < 1 || n_workers > OMMAI_LINEAR_MAX_WORKERS) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_workers", "linear engine: %d workers, expected 1 to %d", n_workers,
                             OMMAI_LINEAR_MAX_WORKERS);
@@ -44,8 +64,7 @@ enum omma_status ommai_linear_engine_create(enum ommai_cpu_level level, int n_wo
     status = ommai_fail_memory(error, "linear engine's workers", sizeof *engine->scratch * (size_t)n_workers);
     goto fail;
   }
-  OMMAI_TRY_GOTO(ommai_onednn_create(level, n_workers, allocator, &engine->onednn, error), fail);
-  OMMAI_TRY_GOTO(find_products(engine, error), fail);
+  OMMAI_TRY_GOTO(find_products(engine, products, error), fail);
   *out = engine;
   return OMMA_OK;
 fail:
@@ -99,18 +118,29 @@ static void describe_ladder(const struct ommai_ladder *ladder, char *out, size_t
   }
 }
 
-void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size) {
+/* What computes in bf16, in words. */
+static void describe_bf16(const struct ommai_linear_engine *engine, char *out, size_t size) {
   char onednn[160], ladder[32] = "";
+  if (!engine->onednn) {
+    snprintf(out, size, "%s", engine->has_bf16 ? "own kernels" : "as f32");
+    return;
+  }
   ommai_onednn_describe(engine->onednn, onednn, sizeof onednn);
   describe_ladder(&engine->ladder, ladder, sizeof ladder);
-  snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s%s; int8 and int4: own kernels%s; %s",
-           engine->f32_tile->n_columns, engine->has_bf16 ? "oneDNN, tiles of rows " : "as f32", engine->has_bf16 ? ladder : "",
-           engine->integer->needs_vnni ? " (VNNI)" : "", onednn);
+  snprintf(out, size, "%s%s (%s)", engine->has_bf16 ? "oneDNN, tiles of rows " : "as f32", engine->has_bf16 ? ladder : "",
+           onednn);
+}
+
+void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size) {
+  char bf16[240];
+  describe_bf16(engine, bf16, sizeof bf16);
+  snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s; int8 and int4: own kernels%s",
+           engine->f32_tile->n_columns, bf16, engine->integer->uses_vnni ? " (VNNI)" : "");
 }
 
 int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {
-  /* In f32 arithmetic any count would do; these keep a tile's weights and rows in balance. */
-  const struct ommai_ladder *ladder = compute == OMMA_BF16 && engine->has_bf16 ? &engine->ladder : &proven_ladder;
+  /* For own kernels any count would do; these keep a tile's weights and rows in balance. */
+  const struct ommai_ladder *ladder = compute == OMMA_BF16 && engine->onednn ? &engine->ladder : &proven_ladder;
   for (int step = 0; step < ladder->n_steps; step++) {
     if (n_rows <= ladder->rows[step]) return ladder->rows[step];
   }

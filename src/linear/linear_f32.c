@@ -134,17 +134,13 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
 
 /* A panel's sums [n_rows][64] to y, whose first n columns they are. */
 static void finish_panel(const struct ommai_linear_op *op, const float *bias, int n_rows, int n, float *sums, void *y) {
-  const struct ommai_row_ops *ops = op->engine->row_ops;
   const struct ommai_linear_form *form = &op->form;
   if (form->y_type == OMMA_F32 && form->activation == OMMAI_ACTIVATION_NONE) {
     ommai_few_rows_finish(sums, bias, n_rows, n, form->accumulate, y, form->y_stride);
     return;
   }
   ommai_few_rows_finish(sums, bias, n_rows, OMMAI_PANEL_COLUMNS, false, sums, OMMAI_PANEL_COLUMNS);
-  ommai_linear_activate(ops, form->activation, sums, (int64_t)n_rows * OMMAI_PANEL_COLUMNS);
-  for (int row = 0; row < n_rows; row++) {
-    ops->convert(sums + row * OMMAI_PANEL_COLUMNS, n, ommai_element(y, row * form->y_stride, form->y_type), form->y_type);
-  }
+  ommai_linear_finish_sums(op->engine, form, n_rows, n, sums, y);
 }
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {

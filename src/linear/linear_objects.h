@@ -3,6 +3,7 @@
 #define OMMAI_LINEAR_LINEAR_OBJECTS_H
 
 #include "base/allocator.h"
+#include "kernels/bf16_tile.h"
 #include "kernels/f32_tile.h"
 #include "kernels/integer_panel.h"
 #include "kernels/row_ops.h"
@@ -36,17 +37,26 @@ struct ommai_linear_engine {
   enum ommai_cpu_level level;
   int n_workers;
   const struct omma_team *packing_team; /* NULL: the caller alone */
-  struct ommai_onednn *onednn;
+  struct ommai_onednn *onednn;          /* NULL where own kernels serve everything */
   struct ommai_few_rows_kernels few_rows;
+  ommai_bf16_tile_kernel bf16_tile; /* NULL where there are no products of bf16, or oneDNN's are in use */
   const struct ommai_f32_tile_kernels *f32_tile;
   const struct ommai_integer_kernels *integer;
   const struct ommai_row_ops *row_ops;
-  bool has_bf16;                   /* oneDNN has products of bf16 here */
-  struct ommai_ladder ladder;      /* of bf16 layers */
+  bool has_bf16;                   /* there are products of bf16 */
+  struct ommai_ladder ladder;      /* of oneDNN's bf16 layers */
   struct ommai_ladder part_ladder; /* of their ops over a part of the outputs */
   struct ommai_ladder_products *products;
   struct ommai_linear_scratch *scratch; /* [n_workers] */
 };
+
+/* Whose products of bf16 an engine takes: own ones, or oneDNN's where those are faster or the only ones; or oneDNN's in any case, for tests. */
+enum ommai_bf16_products { OMMAI_BF16_FASTEST, OMMAI_BF16_OF_ONEDNN };
+
+/* As ommai_linear_engine_create. */
+enum omma_status ommai_linear_engine_create_with(enum ommai_cpu_level level, int n_workers,
+                                                 const struct omma_allocator *allocator, enum ommai_bf16_products products,
+                                                 struct ommai_linear_engine **engine, struct omma_error *error);
 
 /* A layer: what every format has. */
 struct ommai_linear {
@@ -113,7 +123,7 @@ struct ommai_linear_format {
   enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
 };
 
-extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_integer;
+extern const struct ommai_linear_format ommai_linear_f32, ommai_linear_bf16, ommai_linear_bf16_onednn, ommai_linear_integer;
 
 /* What serves such layers on this CPU. */
 const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_linear_engine *engine,
@@ -123,8 +133,9 @@ const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_lin
 struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engine *engine,
                                                  const struct ommai_linear_spec *spec);
 
-/* x[n], in place. */
-void ommai_linear_activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n);
+/* A panel's sums [n_rows][64], bias included: activates them, and writes or adds the first n of each row to y. */
+void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_form *form, int64_t n_rows,
+                              int64_t n, float *sums, void *y);
 
 /* Few rows of dense weights. */
 void ommai_linear_dense_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,

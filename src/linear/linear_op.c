@@ -82,12 +82,26 @@ void ommai_linear_op_destroy(struct ommai_linear_op *op) {
 
 const char *ommai_linear_op_name(const struct ommai_linear_op *op) { return op->linear->format->op_name(op); }
 
-void ommai_linear_activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n) {
+static void activate(const struct ommai_row_ops *ops, enum ommai_activation activation, float *row, int64_t n) {
   switch (activation) {
     case OMMAI_ACTIVATION_GELU_TANH: ops->gelu_tanh(row, n); break;
     case OMMAI_ACTIVATION_GELU_ERF: ops->gelu_erf(row, n); break;
     case OMMAI_ACTIVATION_SILU: ops->silu(row, n); break;
     default: break;
+  }
+}
+
+void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_form *form, int64_t n_rows,
+                              int64_t n, float *sums, void *y) {
+  const struct ommai_row_ops *ops = engine->row_ops;
+  activate(ops, form->activation, sums, n_rows * OMMAI_PANEL_COLUMNS);
+  for (int64_t row = 0; row < n_rows; row++, sums += OMMAI_PANEL_COLUMNS) {
+    void *to = ommai_element(y, row * form->y_stride, form->y_type);
+    if (form->accumulate) {
+      ops->add(to, sums, n);
+    } else {
+      ops->convert(sums, n, to, form->y_type);
+    }
   }
 }
 

@@ -95,7 +95,7 @@ static dnnl_status_t make(dnnl_status_t (*call)(void *), void *context) {
 
 static void limit_level(struct ommai_onednn *onednn, enum ommai_cpu_level level) {
 #if defined(__x86_64__)
-  static const dnnl_cpu_isa_t limits[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
+  static const dnnl_cpu_isa_t limits[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
                                           dnnl_cpu_isa_avx512_core_bf16};
   if (level < ommai_cpu_best() && level <= OMMAI_CPU_AVX512_BF16) {
     onednn->level_refused =
@@ -180,6 +180,11 @@ static const char *isa_name(dnnl_cpu_isa_t isa) {
 
 /* What tests/unit/test_linear.c has seen to hold; anything else runs with one row count only. */
 bool ommai_onednn_is_proven(const struct ommai_onednn *onednn) { return onednn->isa == dnnl_cpu_isa_avx512_core_bf16; }
+
+bool ommai_onednn_uses_amx(const struct ommai_onednn *onednn) {
+  return ((int)onednn->isa & (int)dnnl_cpu_isa_avx512_core_amx) ==
+         (int)dnnl_cpu_isa_avx512_core_amx; /* newer ones have its bits */
+}
 
 void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t size) {
   const dnnl_version_t *version = dnnl_version();

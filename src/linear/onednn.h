@@ -28,6 +28,9 @@ enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, bool *taken, st
 /* True where products were seen, on this instruction set, to give a row the same bits for every row count of the ladder. */
 bool ommai_onednn_is_proven(const struct ommai_onednn *onednn);
 
+/* Whether they are AMX's. */
+bool ommai_onednn_uses_amx(const struct ommai_onednn *onednn);
+
 /* "oneDNN 2.6.3, instruction set avx512_core_bf16". Says so when the level came too late. */
 void ommai_onednn_describe(const struct ommai_onednn *onednn, char *out, size_t size);
 

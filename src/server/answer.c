@@ -21,10 +21,12 @@ struct choice {
   struct answer *answer;
   int index;
   struct omma_request *request;
-  bool begun; /* the event before its text is out */
+  bool begun;                          /* the event before its text is out */
+  const struct ommai_text *prompt_ids; /* told once, with the first event; NULL: not asked for, or told */
   /* Not sent: the last token's of a stream, else everything. */
   struct ommai_text text;
   struct ommai_logprobs logprobs;
+  struct ommai_text token_ids;
   int64_t n_tokens, n_cached_tokens;
   int64_t first_token_ns, last_token_ns; /* since the request arrived */
   struct ommai_text stop_string;
@@ -42,15 +44,17 @@ struct answer {
   char *model;
   const struct ommai_reply_form *form;
   struct ommai_reply_head head;
-  bool stream, include_usage, continuous_usage, logprobs;
+  bool stream, include_usage, continuous_usage, logprobs, token_ids;
   int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
   int n_choices, n_per_prompt;
+  int64_t n_pictures;
   double decode_image; /* seconds that its pictures took */
   struct ommai_own_wishes own;
-  struct ommai_own_progress progress; /* of the first choice; engine's thread */
-  struct ommai_text images;           /* as ommai_own_add_image writes them */
+  struct ommai_own_progress progress;              /* of the first choice; engine's thread */
+  struct ommai_text images;                        /* as ommai_own_add_image writes them */
+  struct ommai_text prompt_ids[OMMAI_MAX_CHOICES]; /* of the prompts */
   struct choice choices[OMMAI_MAX_CHOICES];
 };
 
@@ -60,6 +64,8 @@ static void free_answer(struct answer *answer) {
     struct choice *choice = &answer->choices[i];
     omma_request_destroy(choice->request);
     ommai_text_free(&choice->text);
+    ommai_text_free(&choice->token_ids);
+    ommai_text_free(&answer->prompt_ids[i]);
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_free(&choice->logprobs.lists[j]);
     ommai_text_free(&choice->stop_string);
   }
@@ -90,6 +96,8 @@ static struct ommai_reply_part part_of(const struct choice *choice) {
                                    .text = choice->text.data,
                                    .text_size = choice->text.size,
                                    .logprobs = choice->answer->logprobs ? &choice->logprobs : NULL,
+                                   .token_ids = choice->answer->token_ids ? &choice->token_ids : NULL,
+                                   .prompt_ids = choice->prompt_ids,
                                    .stop_token = -1};
 }
 
@@ -141,14 +149,17 @@ static bool push_delta(struct choice *choice, const struct ommai_reply_part *par
 }
 
 static bool has_failed(const struct choice *choice) {
-  bool failed = choice->text.failed;
+  bool failed = choice->text.failed || choice->token_ids.failed;
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) failed |= choice->logprobs.lists[i].failed;
   return failed;
 }
 
-/* Keeps a token's text and log-probabilities in the choice. */
+static void add_id(struct ommai_text *list, int32_t id) { ommai_text_format(list, list->size ? ",%" PRId32 : "%" PRId32, id); }
+
+/* Keeps a token's text, id and log-probabilities in the choice. */
 static bool gather(struct choice *choice, const struct omma_token_event *event) {
   struct answer *answer = choice->answer;
+  if (answer->token_ids) add_id(&choice->token_ids, event->token);
   ommai_text_append(&choice->text, event->text, event->text_size);
   if (answer->logprobs) answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
   return !has_failed(choice);
@@ -156,7 +167,8 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
 
 /* The text that was kept is out. */
 static void forget(struct choice *choice) {
-  choice->text.size = 0;
+  choice->text.size = choice->token_ids.size = 0;
+  choice->prompt_ids = NULL;
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) choice->logprobs.lists[i].size = 0;
 }
 
@@ -172,12 +184,14 @@ static void measure_token(struct choice *choice, int64_t index) {
   choice->last_token_ns = now;
 }
 
-/* Comments, which clients that do not know them pass over. */
+/* Lines of the log, and comments, which clients that do not know them pass over. */
 static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
   struct ommai_text out;
-  if (stage == OMMA_STAGE_DECODE || !ommai_own_progress_is_due(&answer->progress, stage, done, total)) return;
+  if (stage == OMMA_STAGE_DECODE) return;
+  ommai_access_log_progress(answer->exchange, stage, done, total, answer->n_pictures);
+  if (!answer->stream || !answer->own.progress || !ommai_own_progress_is_due(&answer->progress, stage, done, total)) return;
   ommai_text_init(&out, answer->allocator);
   ommai_own_add_progress_comment(&out, stage, done, total);
   push_event(answer, &out);
@@ -312,6 +326,19 @@ static bool check_length(const struct answer *answer, const struct ommai_answer_
                         fields->max_tokens_field, wanted, limit, n_prompt_tokens, wanted, limit, n_prompt_tokens);
 }
 
+/* The ids of a prompt, for all its choices. */
+static bool list_prompt(struct answer *answer, struct choice *choice, struct ommai_api_error *error) {
+  int prompt = choice->index / answer->n_per_prompt;
+  struct ommai_text *list = &answer->prompt_ids[prompt];
+  size_t n;
+  if (!answer->token_ids) return true;
+  choice->prompt_ids = list;
+  if (prompt == 0) answer->head.prompt_ids = list;
+  const int32_t *ids = omma_request_prompt(choice->request, &n);
+  for (size_t i = 0; i < n && choice->index % answer->n_per_prompt == 0; i++) add_id(list, ids[i]);
+  return !list->failed || ommai_api_fail_memory(error);
+}
+
 /* A prompt is made ready once: its further choices share it. */
 static bool make_request(struct answer *answer, const struct ommai_answer_source *source, struct choice *choice,
                          struct ommai_api_error *error) {
@@ -329,7 +356,7 @@ static bool make_request(struct answer *answer, const struct ommai_answer_source
   }
   omma_request_prompt(choice->request, &n_tokens);
   if (repeat == 0) answer->n_prompt_tokens += (int64_t)n_tokens;
-  return check_length(answer, source->fields, (int64_t)n_tokens, error) &&
+  return check_length(answer, source->fields, (int64_t)n_tokens, error) && list_prompt(answer, choice, error) &&
          (!source->echo || source->echo(source->context, prompt, &choice->text, error));
 }
 
@@ -359,7 +386,7 @@ static void submit_all(struct answer *answer) {
     struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
     struct omma_error cause = {0};
     uint64_t id = 0;
-    if (progress && i == 0) callbacks.on_progress = on_progress;
+    if (i == 0) callbacks.on_progress = on_progress;
     atomic_fetch_add(&answer->references, 1);
     if (omma_engine_submit(exchange->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
       atomic_fetch_sub(&answer->references, 1); /* not the last: the worker holds one */
@@ -378,6 +405,8 @@ static void init_choices(struct answer *answer) {
     choice->answer = answer;
     choice->index = i;
     ommai_text_init(&choice->text, answer->allocator);
+    ommai_text_init(&choice->token_ids, answer->allocator);
+    ommai_text_init(&answer->prompt_ids[i], answer->allocator);
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_init(&choice->logprobs.lists[j], answer->allocator);
     ommai_text_init(&choice->stop_string, answer->allocator);
   }
@@ -394,6 +423,7 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   answer->allocator = server->allocator;
   answer->n_per_prompt = (int)fields->n;
   answer->n_choices = source->n_prompts * answer->n_per_prompt;
+  answer->n_pictures = source->n_pictures;
   answer->decode_image = exchange->access.decode_image;
   atomic_init(&answer->references, 1);
   atomic_init(&answer->n_open, answer->n_choices);
@@ -407,6 +437,7 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   answer->include_usage = fields->include_usage;
   answer->continuous_usage = fields->include_usage && fields->continuous_usage;
   answer->logprobs = fields->sampling.logprobs;
+  answer->token_ids = fields->return_token_ids;
   answer->own = fields->own;
   ommai_text_init(&answer->images, server->allocator);
   if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);

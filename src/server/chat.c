@@ -19,7 +19,8 @@ static enum omma_status make_request(const void *context, int index, const struc
                                          .continue_final_message = source->continue_final_message,
                                          .engine = conversation->server->engine,
                                          .priority = source->fields.priority,
-                                         .cache_salt = source->fields.cache_salt};
+                                         .cache_salt = source->fields.cache_salt,
+                                         .truncation = source->fields.truncation};
   return omma_request_create(conversation->server->model, source->messages, source->n_messages, &options, request, error);
 }
 

@@ -11,6 +11,7 @@ static void begin(struct ommai_text *out, const struct ommai_reply_head *head, i
                     ",\"choices\":[{\"index\":%d,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
                     "\"finish_reason\":null}]",
                     index);
+  if (head->prompt_ids) ommai_reply_add_list(out, "prompt_token_ids", head->prompt_ids);
   ommai_reply_end_event(out, usage);
 }
 
@@ -37,7 +38,8 @@ static void delta(struct ommai_text *out, const struct ommai_reply_head *head, c
   } else {
     ommai_text_add(out, ",\"finish_reason\":null");
   }
-  ommai_text_add(out, ",\"token_ids\":null}]");
+  ommai_reply_add_list(out, "token_ids", part->token_ids);
+  ommai_text_add(out, "}]");
   ommai_reply_end_event(out, usage);
 }
 
@@ -57,12 +59,15 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
     ommai_text_add(out, ",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,\"reasoning\":null}");
     add_logprobs(out, parts[i].logprobs);
     ommai_reply_add_reasons(out, &parts[i]);
-    ommai_text_add(out, ",\"token_ids\":null,\"routed_experts\":null}");
+    ommai_reply_add_list(out, "token_ids", parts[i].token_ids);
+    ommai_text_add(out, ",\"routed_experts\":null}");
   }
   ommai_text_add(out, "]");
   ommai_reply_add_whole_usage(out, usage);
+  ommai_text_add(out, ",\"prompt_logprobs\":null");
+  ommai_reply_add_list(out, "prompt_token_ids", head->prompt_ids);
   ommai_text_add(out,
-                 ",\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"prompt_text\":null,\"kv_transfer_params\":null,"
+                 ",\"prompt_text\":null,\"kv_transfer_params\":null,"
                  "\"ec_transfer_params\":null,\"metrics\":null}");
 }
 

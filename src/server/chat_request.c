@@ -276,7 +276,7 @@ bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool mes
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request) {
   ommai_chat_media_destroy(request);
-  ommai_answer_fields_free(&request->fields);
+  ommai_answer_fields_free(request->server, &request->fields);
   ommai_release(request->allocator, request->media, request->n_parts, sizeof *request->media);
   ommai_release(request->allocator, request->parts, request->n_parts, sizeof *request->parts);
   ommai_release(request->allocator, request->messages, request->n_messages, sizeof *request->messages);

@@ -36,7 +36,9 @@ static void delta(struct ommai_text *out, const struct ommai_reply_head *head, c
   ommai_reply_begin_event(out, head, OBJECT);
   ommai_text_add(out, ",\"choices\":[");
   add_choice(out, part);
-  ommai_text_add(out, ",\"prompt_token_ids\":null,\"token_ids\":null}]");
+  ommai_reply_add_list(out, "prompt_token_ids", part->prompt_ids);
+  ommai_reply_add_list(out, "token_ids", part->token_ids);
+  ommai_text_add(out, "}]");
   ommai_reply_end_event(out, usage);
 }
 
@@ -52,7 +54,10 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   for (int i = 0; i < n_parts; i++) {
     ommai_text_add(out, i ? "," : ",\"choices\":[");
     add_choice(out, &parts[i]);
-    ommai_text_add(out, ",\"token_ids\":null,\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"routed_experts\":null}");
+    ommai_reply_add_list(out, "token_ids", parts[i].token_ids);
+    ommai_text_add(out, ",\"prompt_logprobs\":null");
+    ommai_reply_add_list(out, "prompt_token_ids", parts[i].prompt_ids);
+    ommai_text_add(out, ",\"routed_experts\":null}");
   }
   ommai_text_add(out, "]");
   ommai_reply_add_whole_usage(out, usage);

@@ -12,8 +12,9 @@
 #define DEFAULT_MAX_TOKENS 16 /* as OpenAI's interface defines */
 
 struct prompt {
-  int32_t *tokens;
+  int32_t *tokens; /* [n_tokens] */
   size_t n_tokens;
+  size_t first, n_kept; /* of the tokens: what truncate_prompt_tokens leaves */
 };
 
 struct completion {
@@ -49,15 +50,26 @@ static struct prompt *next_prompt(struct completion *completion, struct ommai_ap
   return NULL;
 }
 
+static bool truncate(const struct completion *completion, struct prompt *prompt) {
+  const struct omma_truncation *truncation = &completion->fields.truncation;
+  size_t most = truncation->n_tokens ? (size_t)truncation->n_tokens : prompt->n_tokens;
+  prompt->n_kept = prompt->n_tokens < most ? prompt->n_tokens : most;
+  prompt->first = truncation->keep_first ? 0 : prompt->n_tokens - prompt->n_kept;
+  return true;
+}
+
 static bool add_ids(struct completion *completion, const json_t *array, struct ommai_api_error *error) {
   struct prompt *prompt = next_prompt(completion, error);
-  return prompt && ommai_token_array_read(completion->server, array, "prompt", &prompt->tokens, &prompt->n_tokens, error);
+  return prompt && ommai_token_array_read(completion->server, array, "prompt", &prompt->tokens, &prompt->n_tokens, error) &&
+         truncate(completion, prompt);
 }
 
 static bool add_text(struct completion *completion, const json_t *text, struct ommai_api_error *error) {
   struct prompt *prompt = next_prompt(completion, error);
   size_t most = (size_t)completion->server->info.max_model_len - 1; /* and one token of an answer */
-  return prompt && ommai_text_tokenize(completion->server, text, most, &prompt->tokens, &prompt->n_tokens, error);
+  if (completion->fields.truncation.n_tokens) most = OMMA_MAX_TRUNCATED_TOKENS;
+  return prompt && ommai_text_tokenize(completion->server, text, most, &prompt->tokens, &prompt->n_tokens, error) &&
+         truncate(completion, prompt);
 }
 
 /* A text, ids, or a list of either. */
@@ -95,13 +107,14 @@ static enum omma_status make_request(const void *context, int index, const struc
                                          .engine = completion->server->engine,
                                          .priority = completion->fields.priority,
                                          .cache_salt = completion->fields.cache_salt};
-  return omma_request_create_tokens(completion->server->model, prompt->tokens, prompt->n_tokens, &options, request, error);
+  return omma_request_create_tokens(completion->server->model, prompt->tokens + prompt->first, prompt->n_kept, &options,
+                                    request, error);
 }
 
 static bool add_prompt_text(const void *context, int index, struct ommai_text *out, struct ommai_api_error *error) {
   const struct completion *completion = context;
   const struct prompt *prompt = &completion->prompts[index];
-  return ommai_token_text_add(completion->server, prompt->tokens, prompt->n_tokens, out, error);
+  return ommai_token_text_add(completion->server, prompt->tokens + prompt->first, prompt->n_kept, out, error);
 }
 
 void ommai_endpoint_completions(struct ommai_exchange *exchange) {
@@ -110,11 +123,12 @@ void ommai_endpoint_completions(struct ommai_exchange *exchange) {
   json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
   ommai_server_release_body(exchange);
   if (root && read_completion(&completion, root, &error)) {
+    bool echoes_text = completion.echo && !completion.fields.return_token_ids; /* as vLLM: then the ids are the echo */
     struct ommai_answer_source source = {.fields = &completion.fields,
                                          .form = &ommai_completion_form,
                                          .n_prompts = completion.n_prompts,
                                          .make_request = make_request,
-                                         .echo = completion.echo ? add_prompt_text : NULL,
+                                         .echo = echoes_text ? add_prompt_text : NULL,
                                          .context = &completion};
     ommai_answer_begin(exchange, &source);
   } else {
@@ -124,6 +138,6 @@ void ommai_endpoint_completions(struct ommai_exchange *exchange) {
     struct prompt *prompt = &completion.prompts[i];
     ommai_release(exchange->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
   }
-  ommai_answer_fields_free(&completion.fields);
+  ommai_answer_fields_free(exchange->server, &completion.fields);
   json_decref(root);
 }

@@ -180,7 +180,7 @@ static struct MHD_Response *make_reply_response(struct ommai_exchange *exchange)
   for (const struct ommai_header *more = exchange->reply.headers; more && more->name; more++) {
     add_header(response, more->name, more->value);
   }
-  if (exchange->reply.close || atomic_load(&exchange->server->stopping))
+  if (exchange->reply.close || atomic_load(&exchange->server->leaving))
     add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   return response;
 }
@@ -343,6 +343,7 @@ static void handle_completed(void *context, struct MHD_Connection *connection, v
 static void handle_connection(void *server, struct MHD_Connection *connection, void **context,
                               enum MHD_ConnectionNotificationCode code) {
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    ommai_tls_open(&((struct ommai_server *)server)->tls, connection);
     *context = ommai_connection_clock_open(server, connection);
   } else {
     ommai_connection_clock_close(server, *context);
@@ -359,15 +360,34 @@ static void *drop_query(void *context, const char *target, struct MHD_Connection
   return NULL;
 }
 
+enum { MAX_TLS_OPTIONS = 4 };
+
+/* What libmicrohttpd needs for TLS; the texts are the server's. */
+static void list_tls_options(struct ommai_server *server, struct MHD_OptionItem list[MAX_TLS_OPTIONS + 1]) {
+  struct MHD_OptionItem *end = list;
+  const struct ommai_tls *tls = &server->tls;
+  if (tls->certificate) {
+    static char priorities[] = OMMAI_TLS_PRIORITIES;
+    *end++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key};
+    *end++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, tls->certificate};
+    *end++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, priorities};
+  }
+  if (tls->authorities) *end++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, tls->authorities};
+  *end = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+}
+
 enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error *error) {
+  struct MHD_OptionItem tls_options[MAX_TLS_OPTIONS + 1];
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (server->tls.certificate ? MHD_USE_TLS : 0);
+  list_tls_options(server, tls_options);
   int64_t room = server->max_connections + OMMAI_CHECK_CONNECTIONS;
   unsigned max_connections = room < INT32_MAX ? (unsigned)room : INT32_MAX;
   unsigned idle_timeout = (unsigned)(server->idle_timeout_ns / 1000000000);
   server->daemon = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET,
-      server->listener, MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout,
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server,
-      MHD_OPTION_NOTIFY_CONNECTION, handle_connection, server, MHD_OPTION_URI_LOG_CALLBACK, drop_query, NULL, MHD_OPTION_END);
+      flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT,
+      max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
+      handle_connection, server, MHD_OPTION_URI_LOG_CALLBACK, drop_query, NULL, MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
   if (!server->daemon) return ommai_fail(error, OMMA_ERROR_INTERNAL, "the HTTP library cannot start its thread");
   return OMMA_OK;
 }

@@ -52,6 +52,13 @@ void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usa
   ommai_text_add(out, "}\n\n");
 }
 
+void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct ommai_text *list) {
+  ommai_text_format(out, list ? ",\"%s\":[" : ",\"%s\":null", key);
+  if (!list) return;
+  ommai_text_append(out, list->data, list->size);
+  ommai_text_add(out, "]");
+}
+
 void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part) {
   ommai_text_add(out, ",\"finish_reason\":");
   ommai_text_json_string(out, part->finish_reason);

@@ -15,6 +15,7 @@ struct ommai_reply_head {
   const char *id; /* "chatcmpl-..." */
   int64_t created;
   const char *model;
+  const struct ommai_text *prompt_ids; /* of the one prompt of a chat, as in struct ommai_reply_part */
 };
 
 struct ommai_usage {
@@ -38,6 +39,8 @@ struct ommai_reply_part {
   const char *finish_reason;             /* NULL: goes on */
   const char *stop_string;               /* what ended it: a string, */
   int32_t stop_token;                    /* or one of the request's stop tokens, or -1 */
+  /* JSON lists without their brackets; NULL: not asked for, or told before. */
+  const struct ommai_text *token_ids, *prompt_ids;
 };
 
 struct ommai_reply_form {
@@ -62,6 +65,8 @@ void ommai_reply_add_head(struct ommai_text *out, const struct ommai_reply_head 
 void ommai_reply_begin_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *object);
 /* The usage, where there is one, and the end of the object and of the event. */
 void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usage);
+/* `,"key":[...]`, or null where there is no list. */
+void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct ommai_text *list);
 /* `,"finish_reason":...,"stop_reason":...`. */
 void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part);
 /* `,"service_tier":...,"usage":{...}` of a whole reply. */

@@ -25,6 +25,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -38,7 +39,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "server/http_front.h"
-#include "server/listener.h"
 #include "server/log_line.h"
 #include "server/page.h"
 #include "server/server_state.h"
@@ -60,6 +60,7 @@
 #define DEFAULT_CONNECTIONS 512
 #define DEFAULT_KEEP_ALIVE_MS 5000
 #define DEFAULT_DRAIN_MS 5000
+#define DEFAULT_PROGRESS_MS 5000
 #define DEFAULT_MEDIA_MS 10000
 #define DEFAULT_MEDIA_CPU_MS 30000
 #define DEFAULT_MEDIA_BYTES (INT64_C(1536) << 20)
@@ -252,6 +253,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->head_timeout_ns = or_default(options->head_timeout_seconds, DEFAULT_HEAD_SECONDS) * 1000 * MILLISECOND;
   server->body_timeout_ns = or_default(options->body_timeout_seconds, DEFAULT_BODY_SECONDS) * 1000 * MILLISECOND;
   server->keep_alive_ns = or_default(options->keep_alive_ms, DEFAULT_KEEP_ALIVE_MS) * MILLISECOND;
+  server->leave_ns = options->leave_ms * MILLISECOND;
   server->drain_ns = (options->drain_ms < 0 ? 0 : or_default(options->drain_ms, DEFAULT_DRAIN_MS)) * MILLISECOND;
   take_connection_limits(server, options);
   server->trust_media_uuids = options->trust_media_uuids;
@@ -261,6 +263,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->log_json = options->log_json;
   server->log_access = options->log_access;
   server->log_requests = options->log_requests;
+  server->progress_log_ns = or_default(options->progress_log_ms, DEFAULT_PROGRESS_MS) * MILLISECOND;
   server->created = (int64_t)time(NULL);
 }
 
@@ -277,10 +280,21 @@ static enum omma_status take_root_path(struct ommai_server *server, const char *
   return server->root_path ? OMMA_OK : ommai_fail_memory(error, "root path", length);
 }
 
+static enum omma_status listen_at(struct ommai_server *server, const struct omma_server_options *options,
+                                  struct omma_error *error) {
+  const char *host = options->host ? options->host : "127.0.0.1";
+  if (!options->uds) return ommai_listener_open(host, options->port, &server->listener, &server->port, error);
+  server->uds = copy_string(server, options->uds);
+  if (!server->uds) return ommai_fail_memory(error, "uds", strlen(options->uds));
+  server->max_connections_per_address = INT64_MAX; /* all clients have the same, none */
+  return ommai_listener_open_unix(server->uds, &server->listener, &server->socket_file, error);
+}
+
 static enum omma_status take_options(struct ommai_server *server, const struct omma_server_options *options,
                                      struct omma_error *error) {
   take_numbers(server, options);
   OMMAI_TRY(take_names(server, options, error));
+  if (!options->offline) OMMAI_TRY(ommai_tls_load(&options->tls, server->allocator, &server->tls, error));
   OMMAI_TRY(ommai_api_keys_take(options->api_keys, options->n_api_keys, server->allocator, &server->api_keys, error));
   OMMAI_TRY(ommai_cross_origin_take(&options->cross_origin, server->allocator, &server->cross_origin, error));
   OMMAI_TRY(take_root_path(server, options->root_path, error));
@@ -328,10 +342,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   ommai_grammar_cache_init(&made->grammars, allocator);
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
-  const char *host = options->host ? options->host : "127.0.0.1";
-  if (!options->offline) {
-    OMMAI_TRY_GOTO(ommai_listener_open(host, options->port, &made->listener, &made->port, error), failed);
-  }
+  if (!options->offline) OMMAI_TRY_GOTO(listen_at(made, options, error), failed);
   OMMAI_TRY_GOTO(
       ommai_job_queue_create(n_workers, or_default(options->job_queue_limit, DEFAULT_JOBS), allocator, &made->jobs, error),
       failed);
@@ -350,17 +361,30 @@ enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_k
   return ommai_api_keys_check(keys, n_keys, error);
 }
 
+enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error) {
+  struct ommai_tls tls;
+  enum omma_status status = ommai_tls_load(options, &ommai_default_allocator, &tls, error);
+  ommai_tls_free(&tls);
+  return status;
+}
+
 int ommai_server_port(const struct ommai_server *server) { return server->port; }
 
 bool ommai_server_is_local(const struct ommai_server *server) { return ommai_listener_is_local(server->listener); }
 
-enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, struct omma_error *error) {
-  (void)server;
+enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, const struct omma_server_beat *beat,
+                                  struct omma_error *error) {
   struct pollfd poller = {.fd = stop_descriptor, .events = POLLIN};
-  while (poll(&poller, 1, -1) < 0) {
-    if (errno != EINTR) return ommai_fail(error, OMMA_ERROR_IO, "waiting for the end: %s", strerror(errno));
+  int wait_ms = beat && beat->milliseconds < INT_MAX ? (int)beat->milliseconds : -1;
+  for (;;) {
+    struct omma_engine_stats stats;
+    int ready = poll(&poller, 1, wait_ms);
+    if (ready > 0) return OMMA_OK;
+    if (ready < 0 && errno != EINTR) return ommai_fail(error, OMMA_ERROR_IO, "waiting for the end: %s", strerror(errno));
+    if (ready < 0) continue;
+    omma_engine_get_stats(server->engine, &stats);
+    if (stats.alive) beat->call();
   }
-  return OMMA_OK;
 }
 
 /* Under list_lock. Waits for a change of the list, at most until deadline_ns of the monotonic clock (0: without end), which gives
@@ -398,6 +422,16 @@ static void for_each_exchange(struct ommai_server *server, void (*act)(struct om
   }
 }
 
+/* Load balancers see health checks fail and send their requests elsewhere, before any is refused here. */
+static void wait_for_balancers(struct ommai_server *server) {
+  atomic_store(&server->leaving, true);
+  if (!server->leave_ns) return;
+  int64_t deadline_ns = ommai_clock_ns() + server->leave_ns;
+  pthread_mutex_lock(&server->list_lock);
+  while (wait_for_change(server, deadline_ns)) continue;
+  pthread_mutex_unlock(&server->list_lock);
+}
+
 /* Connections are accepted meanwhile, so that who asks learns why it gets nothing. */
 static void wait_for_answers(struct ommai_server *server) {
   pthread_mutex_lock(&server->list_lock);
@@ -417,14 +451,17 @@ static void end_requests(struct ommai_server *server) {
 
 void ommai_server_log_end(const struct ommai_server *server) {
   struct ommai_log_line line;
-  char note[160];
+  char note[160], served[64] = "";
   const char *text = note;
-  int64_t seconds = server->drain_ns / (1000 * MILLISECOND);
+  int64_t seconds = server->drain_ns / (1000 * MILLISECOND), delay = server->leave_ns / (1000 * MILLISECOND);
   if (!server->log) return;
-  snprintf(note, sizeof note, "omma: stopping: running requests may finish for %lld s; a second signal or Ctrl-C ends at once",
+  if (delay) snprintf(served, sizeof served, "new requests are served for %lld s, then ", (long long)delay);
+  snprintf(note, sizeof note,
+           "omma: stopping: %srunning requests may finish for %lld s; a second signal or Ctrl-C ends at once", served,
            (long long)seconds);
   if (server->log_json) {
     ommai_log_line_begin(&line, server->allocator, true, "info", "stopping");
+    ommai_log_line_integer(&line, "delay", delay);
     ommai_log_line_integer(&line, "seconds", seconds);
     text = ommai_log_line_end(&line);
   }
@@ -435,6 +472,7 @@ void ommai_server_log_end(const struct ommai_server *server) {
 void ommai_server_destroy(struct ommai_server *server) {
   if (!server) return;
   if (server->daemon) {
+    wait_for_balancers(server);
     wait_for_answers(server);
     ommai_http_quiesce(server);
     end_requests(server);
@@ -445,8 +483,11 @@ void ommai_server_destroy(struct ommai_server *server) {
   pthread_mutex_unlock(&server->list_lock);
   ommai_watcher_destroy(server->watcher);
   ommai_job_queue_destroy(server->jobs);
+  ommai_socket_file_remove(&server->socket_file);
   if (server->listener >= 0) close(server->listener);
+  free_string(server, server->uds);
   for (size_t i = 0; i < server->n_model_names; i++) free_string(server, server->model_names[i]);
+  ommai_tls_free(&server->tls);
   ommai_api_keys_free(&server->api_keys, server->allocator);
   ommai_cross_origin_free(&server->cross_origin);
   ommai_page_destroy(server->page, server->allocator);

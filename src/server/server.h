@@ -16,11 +16,29 @@ struct omma_cross_origin_options {
   bool credentials;
 };
 
+/* Whether clients show certificates: not at all; those who do must show a good one; all must. */
+enum omma_client_certificates {
+  OMMA_CLIENT_CERTIFICATES_NONE = 0,
+  OMMA_CLIENT_CERTIFICATES_OPTIONAL = 1,
+  OMMA_CLIENT_CERTIFICATES_REQUIRED = 2
+};
+
+/* Files in PEM, read once. */
+struct omma_tls_options {
+  const char *certificate_file; /* the server's, and those between it and its authority; NULL: no TLS */
+  const char *key_file;         /* NULL: it is in the certificate's file */
+  const char *authorities_file; /* of clients' certificates */
+  enum omma_client_certificates clients;
+};
+
 /* Zero-initialised: the defaults. All strings are copied. */
 struct omma_server_options {
   bool offline;     /* no socket: requests come from server/batch_request.h alone; what concerns connections has no meaning */
   const char *host; /* address or name to listen on; NULL: 127.0.0.1 */
   int port;         /* 0: any free one */
+  const char *uds;  /* path of a Unix domain socket to listen on instead; NULL: none. Its file goes with the server */
+
+  struct omma_tls_options tls;
 
   const char *const *served_model_names; /* the first is used in replies that name none; none: last part of the model's path */
   size_t n_served_model_names;
@@ -74,6 +92,7 @@ struct omma_server_options {
   int64_t min_body_rate;           /* bytes a second of a body, over any body_rate_window_ms; 0: 1,024; negative: any */
   int64_t body_rate_window_ms;     /* 0: 10,000 */
   int64_t keep_alive_ms;           /* a comment line goes out after so much silence in a stream; 0: 5,000 */
+  int64_t leave_ms;                /* how long destroy serves new requests while health checks already get 503 */
   int64_t drain_ms;                /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
 
   /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal failure (those that a client sees as
@@ -83,6 +102,7 @@ struct omma_server_options {
   bool log_json;              /* each line is a JSON object, else text */
   bool log_access;            /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
   const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
+  int64_t progress_log_ms;    /* with log_access: after so long another line for a request whose images are encoded; 0: 5,000 */
   bool log_requests;          /* a line per chat or completion when it is understood: its id and settings */
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
@@ -96,19 +116,29 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
 /* Whether create would take these keys, for those who want to know before a model is loaded. Errors: ARGUMENT (field "api_key"). */
 enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error);
 
-/* The port listened on; 0: none. */
+/* Whether create would take these files, likewise. Errors: ARGUMENT, FORMAT, IO, UNSUPPORTED (a build without TLS), MEMORY. */
+enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error);
+
+/* The port listened on; 0: none, or a Unix domain socket. */
 int ommai_server_port(const struct ommai_server *server);
 
 /* True when only programs of this machine can connect: the address listened on is a loopback one. */
 bool ommai_server_is_local(const struct ommai_server *server);
 
-/* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. Errors: IO. */
-enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, struct omma_error *error);
+/* Called about every `milliseconds` while a server runs, unless its engine has died, by the thread that runs it. */
+struct omma_server_beat {
+  int64_t milliseconds;
+  void (*call)(void);
+};
+
+/* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. beat may be NULL. Errors: IO. */
+enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, const struct omma_server_beat *beat,
+                                  struct omma_error *error);
 
 /* Tells the log that the server stops and how long running requests may go on. After ommai_server_run. */
 void ommai_server_log_end(const struct ommai_server *server);
 
-/* Answers new requests and health checks with 503, lets running ones go on for drain_ms, then stops accepting, cancels the rest
+/* Answers health checks with 503, after leave_ms new requests too, lets running ones go on for drain_ms, then stops accepting, cancels the rest
  * (streams end with an error event), waits for the engine to let go of each, joins all threads and frees everything. NULL is
  * allowed. */
 void ommai_server_destroy(struct ommai_server *server);

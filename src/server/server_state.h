@@ -12,11 +12,13 @@
 #include "server/grammar_cache.h"
 #include "server/http_metrics.h"
 #include "server/job_queue.h"
+#include "server/listener.h"
 #include "server/media_budget.h"
 #include "server/media_fetch.h"
 #include "server/media_root.h"
 #include "server/metrics.h"
 #include "server/server.h"
+#include "server/tls.h"
 
 struct MHD_Daemon;
 struct ommai_page;
@@ -37,6 +39,7 @@ struct ommai_server {
   size_t n_model_names;
   bool answers_to_path; /* no name was given, so that the path as given, vLLM's default, is a name too */
   struct ommai_api_keys api_keys;
+  struct ommai_tls tls;
   bool metrics_without_key;
   struct ommai_cross_origin cross_origin;
   struct ommai_page *page; /* NULL: none is served */
@@ -55,15 +58,18 @@ struct ommai_server {
   uint64_t seed;
   bool compact_json; /* answers in JSON have no blanks, where the request does not say */
   struct ommai_grammar_cache grammars;
-  int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, drain_ns;
+  int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, leave_ns, drain_ns;
   int64_t min_body_rate, body_rate_window_ns; /* 0: any rate */
   int64_t max_connections, max_connections_per_address;
   int64_t created; /* seconds of the calendar */
   void (*log)(void *context, const char *line);
   void *log_context;
   bool log_json, log_access, log_requests;
+  int64_t progress_log_ns;
   char *unlogged_paths; /* with commas between, or NULL */
   int listener, port;
+  char *uds; /* the listener's path; NULL: it has a port */
+  struct ommai_socket_file socket_file;
   struct MHD_Daemon *daemon;
   struct ommai_job_queue *jobs;
   struct ommai_watcher *watcher;
@@ -74,7 +80,8 @@ struct ommai_server {
   atomic_size_t body_bytes;      /* bodies being received or parsed */
   atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */
   atomic_int_least64_t n_active; /* requests handed to a worker and not answered yet; list_changed tells when there are less */
-  atomic_bool stopping;          /* new requests get 503 */
+  atomic_bool leaving;           /* health checks get 503, and replies close their connections */
+  atomic_bool stopping;          /* new requests get 503, too */
 
   /* Under list_lock, which is never taken by a thread that holds an exchange's lock. */
   pthread_mutex_t list_lock;

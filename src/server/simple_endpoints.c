@@ -15,7 +15,7 @@ void ommai_endpoint_health(struct ommai_exchange *exchange) {
   struct ommai_text body;
   omma_engine_get_stats(exchange->server->engine, &stats);
   ommai_text_init(&body, exchange->allocator);
-  bool serving = stats.alive && !atomic_load(&exchange->server->stopping);
+  bool serving = stats.alive && !atomic_load(&exchange->server->leaving);
   ommai_exchange_reply(exchange, serving ? 200 : 503, "text/plain", &body);
 }
 

@@ -51,6 +51,7 @@ void kernel_list_attention_decode(struct kernel_list *list);
 void kernel_list_row_ops(struct kernel_list *list);
 void kernel_list_few_rows(struct kernel_list *list);
 void kernel_list_f32_tiles(struct kernel_list *list);
+void kernel_list_bf16_tiles(struct kernel_list *list);
 void kernel_list_integer(struct kernel_list *list);
 void kernel_list_resample(struct kernel_list *list);
 

@@ -397,6 +397,22 @@ def test_new_requests_while_stopping(start):
 
 
 @pytest.mark.real_only
+def test_requests_are_served_while_balancers_look_away(request, kind):
+    """With --shutdown-delay health checks fail first and new requests are served; then the server ends by itself."""
+    command = make_command(request.config, kind, {"shutdown_delay": 600})
+    server = ServerProcess(command)
+    server.process.terminate()
+    wait_for(lambda: server.get("/health").status == 503, "a health check that fails")
+    reply = server.chat(max_tokens=2)
+    assert reply.status == 200 and reply.headers["Connection"] == "close"
+    server.process.terminate()
+    assert server.process.wait(60) != 0
+    server.process.stdout.close()
+    server = ServerProcess(make_command(request.config, kind, {"shutdown_delay": 1}))
+    assert server.stop() == 0 and b"new requests are served for 1 s" in server.output
+
+
+@pytest.mark.real_only
 def test_a_clean_end_and_a_quick_one(request, kind):
     """The first signal lets an answer finish, and the status is 0; a second one does not wait."""
     command = make_command(request.config, kind, {"shutdown_timeout": 600})

@@ -73,6 +73,7 @@ def test_the_prefix_cache_can_be_off(start):
     assert [cached(chat(server, LONG)) for _ in range(2)] == [0, 0]
     samples, _ = read(server)
     (info,) = [key for key in samples if key.startswith("vllm:cache_config_info")]
+    assert samples["vllm:prefix_cache_queries_total"] == 0
     assert 'block_size="64"' in info and 'enable_prefix_caching="False"' in info and 'num_gpu_blocks="' in info
 
 

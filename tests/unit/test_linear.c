@@ -15,6 +15,7 @@
 #define MARK 12345.0f
 
 static enum ommai_cpu_level level;
+static enum ommai_bf16_products products;
 static struct ommai_linear_engine *engine;
 static struct test_allocator allocator;
 /* Elements between the rows of x and y, which hold NaN in x and a mark in y. */
@@ -215,6 +216,9 @@ static void check_same_bits(struct problem *p, const struct ommai_linear_op *op,
   free(y);
 }
 
+/* The scalar kernels take one row after the other, so that a few row counts stand for all; the other levels' take tiles of them. */
+static bool takes_rows_singly(void) { return level == OMMAI_CPU_SCALAR; }
+
 static void rows_keep_their_bits(void **state) {
   set_gaps(*(bool *)*state);
   static const int64_t some[] = {1, 2, 15, 16, 17, 31, 32, 33, 64, 65, 70, 100, 127, 128};
@@ -226,10 +230,13 @@ static void rows_keep_their_bits(void **state) {
       float *base = calloc((size_t)(ROWS * (p.n_out + y_gap)), sizeof *base);
       assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0), OMMA_OK);
       if (p.n_in * p.n_out <= 64 * 128) {
-        for (int64_t n = 1; n <= ROWS; n++) check_same_bits(&p, op, n * 7 % ROWS, n, (int)(n % 2), base);
+        for (int64_t n = 1; n <= ROWS; n += takes_rows_singly() ? 21 : 1)
+          check_same_bits(&p, op, n * 7 % ROWS, n, (int)(n % 2), base);
       }
-      for (size_t n = 0; n < sizeof some / sizeof some[0]; n++) check_same_bits(&p, op, 0, some[n], 1, base);
-      for (int64_t shift = 1; shift < ROWS; shift += 37) check_same_bits(&p, op, shift, ROWS, 0, base);
+      for (size_t n = 0; n < sizeof some / sizeof some[0]; n += takes_rows_singly() ? 4 : 1)
+        check_same_bits(&p, op, 0, some[n], 1, base);
+      for (int64_t shift = 1; shift < ROWS; shift += takes_rows_singly() ? ROWS : 37)
+        check_same_bits(&p, op, shift, ROWS, 0, base);
       free(base);
       ommai_linear_op_destroy(op);
       problem_free(&p);
@@ -241,8 +248,7 @@ static void rows_keep_their_bits(void **state) {
 static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int64_t n_rows, float *one, bool first) {
   const struct ommai_few_rows_weights *packed = &linear->packed;
   struct omma_error error;
-  struct ommai_onednn_shape shape = {
-      .n_rows = n_rows, .n_in = packed->n_in, .n_out = packed->n_out, .bias = true};
+  struct ommai_onednn_shape shape = {.n_rows = n_rows, .n_in = packed->n_in, .n_out = packed->n_out, .bias = true};
   struct ommai_onednn_matmul *matmul = NULL;
   size_t bytes = (size_t)packed->n_out * sizeof(float), scratch_bytes;
   assert_ok(ommai_onednn_matmul_create(engine->onednn, &shape, &matmul, &error), &error);
@@ -271,7 +277,7 @@ static bool has_step(const struct ommai_ladder *ladder, int64_t n_rows) {
 static void chosen_ladder_agrees(void **state) {
   (void)state;
   set_gaps(false);
-  if (!engine->has_bf16) return; /* own kernels: rows_keep_their_bits */
+  if (!engine->onednn) return; /* own kernels: rows_keep_their_bits */
   static const int64_t counts[] = {1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128};
   const struct ommai_ladder *ladder = &engine->ladder;
   struct problem p;
@@ -295,7 +301,7 @@ static void chosen_ladder_agrees(void **state) {
   problem_free(&p);
 }
 
-/* In f32 arithmetic decoding has the bits of tiles. */
+/* Decoding has the bits of tiles, but of oneDNN's. */
 static void tiles_have_the_bits_of_few_rows(void **state) {
   set_gaps(*(bool *)*state);
   for (int i = 0; i < N_SHAPES; i++) {
@@ -303,7 +309,7 @@ static void tiles_have_the_bits_of_few_rows(void **state) {
       enum omma_dtype compute = form & 1 ? OMMA_BF16 : OMMA_F32;
       bool accumulate = form & 2;
       struct problem p;
-      if (compute == OMMA_BF16 && engine->has_bf16) continue;
+      if (compute == OMMA_BF16 && engine->onednn) continue;
       problem_make(&p, shapes[i][0], shapes[i][1], compute, true);
       struct ommai_linear_op *op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, accumulate);
       size_t bytes = (size_t)(ROWS * (p.n_out + y_gap)) * sizeof(float);
@@ -340,7 +346,7 @@ static void parts_keep_the_bits(void **state) {
     assert_int_equal(ommai_linear_parts_count(parts), 3);
     size_t bytes = (size_t)(ROWS * form.y_stride) * sizeof(float);
     void *whole = ommai_allocate(&ommai_default_allocator, bytes, 1), *cut = ommai_allocate(&ommai_default_allocator, bytes, 1);
-    for (int64_t count = 1; count <= ROWS; count += count % 16 == 1 ? 6 : 1) {
+    for (int64_t count = 1; count <= ROWS; count += takes_rows_singly() ? 42 : count % 16 == 1 ? 6 : 1) {
       size_t compared = (size_t)(count * form.y_stride) * (y_type == OMMA_BF16 ? 2 : 4);
       fill_y(&p, whole, y_type);
       fill_y(&p, cut, y_type);
@@ -584,7 +590,7 @@ static void bad_calls_are_refused(void **state) {
   char text[400];
   ommai_linear_engine_describe(engine, text, sizeof text);
   print_message("%s: %s\n", ommai_cpu_level_name(level), text);
-  assert_non_null(strstr(text, "oneDNN"));
+  assert_int_equal(strstr(text, "oneDNN") != NULL, engine->onednn != NULL);
   assert_null(strstr(text, "asked for after"));
 }
 
@@ -598,7 +604,7 @@ static enum omma_status make_all(const struct omma_allocator *failing, struct om
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   struct ommai_linear_parts *parts = NULL;
-  enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
+  enum omma_status status = ommai_linear_engine_create_with(level, 2, failing, products, &made, error);
   if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, &linear, error);
   if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
   if (status == OMMA_OK) status = ommai_linear_parts_create(made, linear, &form, &parts, error);
@@ -618,7 +624,7 @@ static int open_engine(void **state) {
   (void)state;
   struct omma_error error;
   test_allocator_init(&allocator);
-  assert_ok(ommai_linear_engine_create(level, 2, &allocator.interface, &engine, &error), &error);
+  assert_ok(ommai_linear_engine_create_with(level, 2, &allocator.interface, products, &engine, &error), &error);
   return 0;
 }
 
@@ -629,10 +635,26 @@ static int close_engine(void **state) {
   return 0;
 }
 
+static bool no_gaps = false, gaps = true;
+
+/* Where own kernels serve bf16, oneDNN's products are held to the same, in what is theirs. */
+static int run_onednn(const char *name) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_prestate(tiles_agree_with_double_precision, &gaps),
+      cmocka_unit_test(bf16_results_round_once),
+      cmocka_unit_test_prestate(rows_keep_their_bits, &gaps),
+      cmocka_unit_test(chosen_ladder_agrees),
+      cmocka_unit_test(parts_keep_the_bits),
+      cmocka_unit_test(workers_share_a_layer),
+      cmocka_unit_test(every_failed_allocation_is_reported),
+  };
+  products = OMMAI_BF16_OF_ONEDNN;
+  return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
+}
+
 static int run_level(const char *name) {
   struct omma_error error;
   if (ommai_cpu_select(name, &level, &error) != OMMA_OK) return 1;
-  static bool no_gaps = false, gaps = true;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_prestate(tiles_agree_with_double_precision, &no_gaps),
       cmocka_unit_test_prestate(tiles_agree_with_double_precision, &gaps),
@@ -651,7 +673,8 @@ static int run_level(const char *name) {
       cmocka_unit_test(bad_calls_are_refused),
       cmocka_unit_test(every_failed_allocation_is_reported),
   };
-  return cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
+  int failed = cmocka_run_group_tests_name(name, tests, open_engine, close_engine);
+  return level == OMMAI_CPU_AVX512_BF16 ? failed + run_onednn("avx512_bf16, oneDNN's products") : failed;
 }
 
 int main(int argc, char **argv) { return fixture_run_levels(argc, argv, run_level); }

@@ -5,6 +5,7 @@
  *   [[tokens=N]]     answer "w0 w1 ... "       [[pace_ms=N]]   time between tokens     [[first_ms=N]]  time before the first
  *   [[size=N]]       bytes per token           [[error_at=N]]  internal failure instead of token N
  *   [[die=1]]        the engine fails for good [[refuse=S]]    omma_request_create fails with status S
+ *   [[progress=N]]   N steps of encoding are told before the first token, 10 ms from one to the next
  *   [[show=1]]       answer with the sampling fields and pictures that arrived */
 #include <inttypes.h>
 #include <omma/omma.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -41,7 +43,7 @@ struct omma_request {
   struct omma_sampling sampling;
   char *stop[OMMA_MAX_STOP_STRINGS];
   int32_t stop_tokens[256];
-  int64_t n_tokens, pace_ms, first_ms, size, error_at, die, show;
+  int64_t n_tokens, pace_ms, first_ms, size, error_at, die, show, progress;
 };
 
 struct job {
@@ -260,6 +262,7 @@ static void read_directives(struct omma_request *request, const char *all) {
   request->error_at = directive(all, "error_at", -1);
   request->die = directive(all, "die", 0);
   request->show = directive(all, "show", 0);
+  request->progress = directive(all, "progress", 0);
 }
 
 enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
@@ -419,6 +422,10 @@ static void step(struct omma_engine *engine, struct job *job) {
   if (request->die || job->index == request->error_at) {
     finish(engine, job, OMMA_FINISH_ERROR, NULL, -1);
     return;
+  }
+  for (int64_t i = 0; job->index == 0 && i <= request->progress && job->callbacks.on_progress; i++) {
+    if (request->progress) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    job->callbacks.on_progress(job->callbacks.context, OMMA_STAGE_ENCODE, i, request->progress);
   }
   if (!next_text(job, text, &size)) size = 0;
   int32_t token = size ? (unsigned char)text[0] : 0;

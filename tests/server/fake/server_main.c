@@ -64,6 +64,11 @@ static bool set_cross_origin(struct settings *s, const char *key, const char *va
 static bool set(struct settings *s, const char *key, const char *value) {
   int64_t number = strtoll(value, NULL, 10);
   if (!strcmp(key, "--host")) return s->server.host = value, true;
+  if (!strcmp(key, "--uds")) return s->server.uds = value, true;
+  if (!strcmp(key, "--ssl-certfile")) return s->server.tls.certificate_file = value, true;
+  if (!strcmp(key, "--ssl-keyfile")) return s->server.tls.key_file = value, true;
+  if (!strcmp(key, "--ssl-ca-certs")) return s->server.tls.authorities_file = value, true;
+  if (!strcmp(key, "--ssl-cert-reqs")) return s->server.tls.clients = (enum omma_client_certificates)number, true;
   if (!strcmp(key, "--port")) return s->server.port = (int)number, true;
   if (set_cross_origin(s, key, value)) return true;
   if (!strcmp(key, "--api-key")) return s->keys[s->server.n_api_keys++] = value, true;
@@ -94,9 +99,11 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--min-body-rate")) return s->server.min_body_rate = number, true;
   if (!strcmp(key, "--body-timeout")) return s->server.body_timeout_seconds = (int)number, true;
   if (!strcmp(key, "--keep-alive-ms")) return s->server.keep_alive_ms = number, true;
+  if (!strcmp(key, "--leave-ms")) return s->server.leave_ms = number, true;
   if (!strcmp(key, "--drain-ms")) return s->server.drain_ms = number, true;
   if (!strcmp(key, "--log-json")) return s->server.log_json = number, true;
   if (!strcmp(key, "--log-access")) return s->server.log_access = number, true;
+  if (!strcmp(key, "--progress-log-ms")) return s->server.progress_log_ms = number, true;
   if (!strcmp(key, "--log-requests")) return s->server.log_requests = number, true;
   if (!strcmp(key, "--unlogged-paths")) return s->server.unlogged_paths = value, true;
   if (!strcmp(key, "--max-pixels")) return s->server.image_options.max_pixels = number, true;
@@ -141,7 +148,7 @@ int main(int argc, char **argv) {
   atomic_store(&settings.allocator.left, settings.fail_later);
   printf("listening on http://127.0.0.1:%d\n", ommai_server_port(server));
   fflush(stdout);
-  bool failed = ommai_server_run(server, stop, &error) != OMMA_OK;
+  bool failed = ommai_server_run(server, stop, NULL, &error) != OMMA_OK;
   ommai_server_destroy(server);
   omma_engine_get_stats(engine, &stats);
   omma_engine_destroy(engine);

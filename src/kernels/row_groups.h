@@ -1,0 +1,14 @@
+/* How rows of a tile are shared out to a kernel that holds the sums of some in registers. */
+#ifndef OMMAI_KERNELS_ROW_GROUPS_H
+#define OMMAI_KERNELS_ROW_GROUPS_H
+
+#include <stdint.h>
+
+/* How many of the rows that are left go together: as many as registers hold, but two of middling size at the end rather than a small one,
+ * which waits for its own sums. */
+static inline int ommai_next_rows(int64_t left, int most) {
+  if (left <= most) return (int)left;
+  return left < most + most / 2 ? (int)(left + 1) / 2 : most;
+}
+
+#endif

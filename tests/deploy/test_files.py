@@ -1,0 +1,126 @@
+"""Each file of deploy/ is read by the program that it is for, or checked against its schema; what it names exists here."""
+
+import base64
+import json
+import pathlib
+import re
+import subprocess
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+KUBERNETES_VERSION = "1.31"
+# What of the files is no object of Kubernetes itself, and which keys its specification may have.
+CUSTOM_SPECS = {"PodMonitor": {"selector", "podMetricsEndpoints"}, "InferencePool": {"selector", "targetPorts", "endpointPickerRef"}}
+METRIC = re.compile(r'__name__="([^"]+)"|\b((?:vllm|omma):[a-z_]+|http_[a-z_]+|process_[a-z_]+)\b')
+# Made by Prometheus, and by the rules.
+MADE_ELSEWHERE = {"up"}
+
+
+def run(*command):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def load(name):
+    return yaml.safe_load((DEPLOY / name).read_text())
+
+
+def kubernetes_files():
+    return sorted(path.relative_to(DEPLOY).as_posix() for path in (DEPLOY / "kubernetes").glob("*.yaml"))
+
+
+def rules():
+    return [rule for group in load("prometheus/ommatidia.rules.yml")["groups"] for rule in group["rules"]]
+
+
+def dashboard_expressions():
+    dashboard = json.loads((DEPLOY / "grafana" / "ommatidia.json").read_text())
+    return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+def test_haproxy_takes_its_configuration(need):
+    run(need("haproxy"), "-c", "-f", DEPLOY / "haproxy" / "haproxy.cfg")
+
+
+def test_prometheus_takes_its_files(need):
+    promtool = need("promtool")
+    run(promtool, "check", "config", DEPLOY / "prometheus" / "prometheus.yml")
+    assert "SUCCESS" in run(promtool, "test", "rules", DEPLOY / "prometheus" / "ommatidia.rules.test.yml")
+
+
+def test_prometheus_takes_the_dashboards_expressions(need, tmp_path):
+    expressions = [e.replace("$__rate_interval", "5m").replace("$instance", ".*") for e in dashboard_expressions()]
+    assert not any("$" in expression for expression in expressions)
+    rule_file = tmp_path / "rules.yml"
+    recorded = [{"record": f"dashboard:{i}", "expr": expression} for i, expression in enumerate(expressions)]
+    rule_file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": recorded}]}))
+    run(need("promtool"), "check", "rules", rule_file)
+
+
+def test_every_metric_that_is_read_exists(start):
+    server = start()
+    picture = base64.b64encode(next((ROOT / "models" / "demo" / "pictures").glob("*.png")).read_bytes()).decode()
+    content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + picture}}, {"type": "text", "text": "What is it?"}]
+    assert server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": content}], "max_tokens": 4}).status == 200
+    served = set(re.findall(r"^([a-z_:]+)", server.get("/metrics").body.decode(), re.M))
+    made = MADE_ELSEWHERE | {rule["record"] for rule in rules() if "record" in rule}
+    read = set()
+    for expression in [rule["expr"] for rule in rules()] + dashboard_expressions():
+        read |= {a or b for a, b in METRIC.findall(expression)}
+    assert len(read) > 15 and read - made <= served, read - made - served
+
+
+@pytest.mark.parametrize("name", kubernetes_files())
+def test_kubernetes_objects_follow_their_schema(name, request):
+    try:
+        import kubernetes_validate
+    except ImportError:
+        (pytest.fail if request.config.getoption("--full") else pytest.skip)("kubernetes-validate is not installed")
+    data = load(name)
+    if data["kind"] == "Kustomization":
+        assert all((DEPLOY / "kubernetes" / file).is_file() for file in data["resources"])
+    elif data["kind"] in CUSTOM_SPECS:
+        assert set(data["spec"]) == CUSTOM_SPECS[data["kind"]]
+    else:
+        kubernetes_validate.validate(data, KUBERNETES_VERSION, strict=True)
+
+
+def test_kubernetes_objects_fit_together():
+    deployment = load("kubernetes/deployment.yaml")
+    pod = deployment["spec"]["template"]
+    labels, container = pod["metadata"]["labels"], pod["spec"]["containers"][0]
+    assert deployment["spec"]["selector"]["matchLabels"] == labels == load("kubernetes/service.yaml")["spec"]["selector"]
+    for name in ("podmonitor", "inferencepool"):
+        assert load(f"kubernetes/{name}.yaml")["spec"]["selector"]["matchLabels"] == labels
+    assert load("kubernetes/hpa.yaml")["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    assert load("kubernetes/inferencepool.yaml")["spec"]["targetPorts"] == [{"number": container["ports"][0]["containerPort"]}]
+    seconds = sum(int(arg.split("=")[1]) for arg in container["args"] if arg.startswith("--shutdown-"))
+    assert pod["spec"]["terminationGracePeriodSeconds"] > seconds
+
+
+def test_options_and_paths_exist(request, start):
+    help_text = run(request.config.getoption("--omma"), "serve", "--help")
+    deployment = load("kubernetes/deployment.yaml")
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    options = [arg.split("=")[0] for arg in container["args"] if arg.startswith("--")]
+    options += re.findall(r'"(--[a-z-]+)', (DEPLOY / "Containerfile").read_text())
+    assert len(options) > 8 and all(option + " " in help_text or option + "\n" in help_text for option in options)
+    server = start()
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert server.get(container[probe]["httpGet"]["path"]).status == 200
+
+
+def test_the_container_has_the_libraries_of_the_program(request, need):
+    """The packages of each library that the program is linked with, where this is the Debian that the container is of."""
+    text = (DEPLOY / "Containerfile").read_text()
+    if 'VERSION_CODENAME=bookworm' not in pathlib.Path("/etc/os-release").read_text():
+        pytest.skip("not the container's Debian")
+    listed = set(re.sub(r"[\\\n]", " ", text.split("--no-install-recommends ca-certificates")[1].split("&&")[0]).split())
+    needed = re.findall(r"\(NEEDED\).*\[([^\]]+)\]", run(need("readelf"), "-d", request.config.getoption("--omma")))
+    for library in needed:
+        owners = set(re.findall(r"^([^:,\s]+)", run(need("dpkg-query"), "-S", f"*/{library}"), re.M))
+        assert owners & (listed | {"libc6", "libgcc-s1"}), f"{library} is of {owners}"

@@ -1,0 +1,161 @@
+/* The kernels for tiles of rows in products of bf16. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/bf16_tile.h"
+#include "kernels/dtype.h"
+#include "kernels/kernel_entry.h"
+#include "support/guarded.h"
+
+enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_K = 700, MAX_ROWS = 40, BENCH_K = 1152, BENCH_ROWS = 128 };
+
+/* A panel, rows of x, bias and y, each between pages that cannot be touched. */
+struct problem {
+  struct ommai_bf16_tile tile;
+  struct guarded weights, x, bias, y, sums;
+};
+
+static void fill_bf16(struct guarded *memory, struct test_random *random) {
+  ommai_bf16 *values = (void *)memory->data;
+  for (size_t i = 0; i < memory->size / sizeof *values; i++) values[i] = ommai_bf16_from_f32(test_random_normal(random));
+}
+
+/* What lies between rows of x is NaN, and between rows of y a mark. */
+static struct problem make_problem(struct test_random *random, int64_t n_k, int64_t n_rows, int64_t gap, int form) {
+  struct problem p = {.tile = {.n_k = n_k, .n_rows = n_rows, .x_stride = n_k + gap, .y_stride = PANEL + gap}};
+  p.tile.y_type = form == 2 ? OMMA_BF16 : OMMA_F32;
+  p.tile.accumulate = form == 1;
+  p.weights = guarded_new((size_t)((n_k + 1) / 2 * 2 * PANEL) * sizeof(ommai_bf16), true);
+  p.x = guarded_new((size_t)((n_rows - 1) * p.tile.x_stride + n_k) * sizeof(ommai_bf16), true);
+  p.bias = guarded_new(PANEL * sizeof(float), true);
+  p.y = guarded_new((size_t)((n_rows - 1) * p.tile.y_stride + PANEL) * ommai_dtype_size(p.tile.y_type), true);
+  p.sums = guarded_new((size_t)(n_rows * PANEL) * sizeof(float), true);
+  fill_bf16(&p.weights, random);
+  fill_bf16(&p.x, random);
+  for (int64_t row = 0; row + 1 < n_rows; row++) {
+    for (int64_t k = n_k; k < p.tile.x_stride; k++) ((ommai_bf16 *)(void *)p.x.data)[row * p.tile.x_stride + k] = 0x7fc0;
+  }
+  for (int c = 0; c < PANEL; c++) ((float *)(void *)p.bias.data)[c] = test_random_normal(random);
+  memset(p.y.data, 0x3f, p.y.size); /* 0.747 in both types */
+  p.tile.weights = (const void *)p.weights.data;
+  p.tile.x = (const void *)p.x.data;
+  p.tile.bias = (const void *)p.bias.data;
+  p.tile.y = p.y.data;
+  p.tile.sums = (void *)p.sums.data;
+  return p;
+}
+
+static void free_problem(struct problem *p) {
+  guarded_free(&p->weights);
+  guarded_free(&p->x);
+  guarded_free(&p->bias);
+  guarded_free(&p->y);
+  guarded_free(&p->sums);
+}
+
+static float y_at(const struct ommai_bf16_tile *tile, int64_t at) {
+  return tile->y_type == OMMA_F32 ? ((const float *)tile->y)[at] : ommai_bf16_to_f32(((const ommai_bf16 *)tile->y)[at]);
+}
+
+static double error_at(const struct ommai_bf16_tile *tile, int64_t row, int column) {
+  double before = tile->accumulate ? ommai_f32_from_bits(0x3f3f3f3f) : 0.0, expected = before + tile->bias[column];
+  double terms = fabs(before) + fabs(tile->bias[column]);
+  for (int64_t k = 0; k < tile->n_k; k++) {
+    double w = ommai_bf16_to_f32(tile->weights[(k / 2 * PANEL + column) * 2 + k % 2]);
+    double product = w * ommai_bf16_to_f32(tile->x[row * tile->x_stride + k]);
+    expected += product;
+    terms += fabs(product);
+  }
+  double rounding = tile->y_type == OMMA_BF16 ? 0x1.01p-8 * fabs(expected) : 0.0;
+  return fabs(y_at(tile, row * tile->y_stride + column) - expected) /
+         ((double)(tile->n_k + 3) * 0x1p-24 * terms + rounding + 1e-30);
+}
+
+/* The scalar code's bits, gaps between rows among them: normal values make no denormal sum. */
+static void check_bits(const struct kernel_entry *entry, uint64_t seed, const struct problem *p) {
+  struct ommai_bf16_tile tile = p->tile;
+  tile.y = malloc(p->y.size);
+  memset(tile.y, 0x3f, p->y.size);
+  ommai_bf16_tile_scalar(&tile);
+  if (memcmp(tile.y, p->tile.y, p->y.size) != 0) {
+    kernel_fail(entry, seed, "k %d, %d rows: not the scalar code's bits", (int)tile.n_k, (int)tile.n_rows);
+  }
+  free(tile.y);
+}
+
+/* A row has the sums of the few-row kernel of its level. */
+static void check_few_rows(const struct kernel_entry *entry, uint64_t seed, const struct ommai_bf16_tile *tile, int64_t row) {
+  struct ommai_few_rows_kernels kernels;
+  float sums[PANEL] = {0};
+  ommai_few_rows_select(entry->level, &kernels);
+  kernels.panel_bf16(tile->weights, tile->x + row * tile->x_stride, tile->x_stride, 1, tile->n_k, sums);
+  for (int c = 0; c < PANEL; c++) {
+    if (sums[c] + tile->bias[c] == y_at(tile, row * tile->y_stride + c)) continue;
+    kernel_fail(entry, seed, "k %d: row %d differs from few rows", (int)tile->n_k, (int)row);
+  }
+}
+
+static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
+  struct test_random random = {seed};
+  int64_t n_k = test_random_range(&random, 0, 1) ? 256 * test_random_range(&random, 1, 2) : 0;
+  n_k += test_random_range(&random, 1, MAX_K - 512);
+  int64_t n_rows = test_random_range(&random, 1, MAX_ROWS), gap = test_random_range(&random, 0, 5);
+  struct problem p = make_problem(&random, n_k, n_rows, gap, (int)(seed % 3));
+  double worst = 0.0;
+  ommai_bf16_tile_select(entry->level)(&p.tile);
+  guarded_check(&p.y, "y");
+  guarded_check(&p.sums, "sums");
+  for (int64_t row = 0; row < n_rows; row++) {
+    for (int column = (int)(row % 7); column < PANEL; column += 7) {
+      double error = error_at(&p.tile, row, column);
+      if (!(error <= 1.0)) {
+        kernel_fail(entry, seed, "k %d, row %d of %d, column %d: %.3g of the bound", (int)n_k, (int)row, (int)n_rows, column,
+                    error);
+      }
+      worst = fmax(worst, error);
+    }
+    if (entry->level != OMMAI_CPU_SCALAR && seed % 3 == 0) check_few_rows(entry, seed, &p.tile, row);
+  }
+  check_bits(entry, seed, &p);
+  free_problem(&p);
+  return worst;
+}
+
+struct bench {
+  struct problem problem;
+  ommai_bf16_tile_kernel kernel;
+};
+
+static void bench_run(void *context) {
+  const struct bench *bench = context;
+  bench->kernel(&bench->problem.tile);
+}
+
+static void release_bench(void *context) {
+  struct bench *bench = context;
+  free_problem(&bench->problem);
+  free(bench);
+}
+
+static struct kernel_call tile_call(const struct kernel_entry *entry) {
+  struct test_random random = {1};
+  struct bench *bench = calloc(1, sizeof *bench);
+  bench->problem = make_problem(&random, BENCH_K, BENCH_ROWS, 0, 0);
+  bench->kernel = ommai_bf16_tile_select(entry->level);
+  struct kernel_call call = {.run = bench_run, .release = release_bench, .context = bench};
+  call.flops = 2.0 * BENCH_ROWS * BENCH_K * PANEL;
+  call.half = true;
+  snprintf(call.shape, sizeof call.shape, "%d x %d x %d", BENCH_ROWS, BENCH_K, PANEL);
+  return call;
+}
+
+/* A kernel belongs to the lowest level that chooses it. */
+void kernel_list_bf16_tiles(struct kernel_list *list) {
+  static const struct kernel_family family = {check_tile, tile_call};
+  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
+    ommai_bf16_tile_kernel kernel = ommai_bf16_tile_select(level);
+    bool known = false;
+    for (int lower = 0; lower < level; lower++) known = known || ommai_bf16_tile_select(lower) == kernel;
+    if (!known) kernel_list_add(list, &family, "bf16_tile", level, NULL, 0);
+  }
+}
