@@ -12,6 +12,7 @@ static void compare(const struct ommai_family *family, const char *text, size_t 
   if (ommai_chat_template_compare("file", text, size, &ommai_default_allocator, family, &choice, &error) != OMMA_OK) return;
   FUZZ_CHECK(choice.variant && choice.variant->name && memchr(choice.difference, 0, sizeof choice.difference));
   for (const char *c = choice.difference; *c; c++) FUZZ_CHECK((unsigned char)*c >= 0x20 && *c != 0x7f);
+  ommai_chat_choice_free(&choice);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
