@@ -319,6 +319,13 @@ struct omma_message {
   const char *fields;
 };
 
+/* How a model writes the tools that it calls. OBJECTS: <tool_call>{"name": ..., "arguments": {...}}</tool_call>. SECTIONS:
+ * <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>. */
+enum omma_tool_form { OMMA_TOOLS_OBJECTS = 0, OMMA_TOOLS_SECTIONS = 1 };
+/* The form that the tool parser of this name, one of vLLM's, looks for. Errors: ARGUMENT (field "tool_call_parser"; the message lists the
+ * names). */
+OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_form *form, struct omma_error *error);
+
 #define OMMA_MAX_STOP_STRINGS 16
 #define OMMA_MAX_TOP_LOGPROBS 20
 #define OMMA_MAX_LOGIT_BIAS 1024

@@ -182,14 +182,17 @@ static void warn_without_effect(const char *command, const struct ommai_serving 
   }
 }
 
-static const char *const tool_call_parsers[] = {"none", "hermes", "kimi_k2", NULL};
-
 static int read_tools(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
   if (serving->auto_tool_choice && !serving->tool_call_parser) {
     return ommai_wrong_use("%s: --enable-auto-tool-choice requires --tool-call-parser", command);
   }
+  enum omma_tool_form form;
+  struct omma_error error;
+  if (serving->tool_call_parser && omma_tool_parser_find(serving->tool_call_parser, &form, &error) != OMMA_OK) {
+    return ommai_wrong_use("%s: --tool-call-parser: %s", command, error.message);
+  }
   options->enable_auto_tool_choice = serving->auto_tool_choice;
-  options->tool_call_parser = serving->tool_call_parser ? tool_call_parsers[serving->tool_call_parser] : NULL;
+  options->tool_call_parser = serving->tool_call_parser;
   options->exclude_tools_when_tool_choice_none = serving->exclude_unused_tools;
   return OMMAI_EXIT_DONE;
 }
@@ -380,12 +383,13 @@ static const struct ommai_option table[] = {
      .offset = AT(auto_tool_choice),
      .help = "let answers call tools by themselves (tool_choice \"auto\"); needs --tool-call-parser"},
     {.name = "tool-call-parser",
-     .type = OMMAI_OPTION_CHOICE,
+     .type = OMMAI_OPTION_STRING,
      .offset = AT(tool_call_parser),
      .value = "NAME",
-     .initial = "none",
-     .choices = tool_call_parsers,
-     .help = "how the model writes the calls that it chooses itself: hermes (Qwen) or kimi_k2"},
+     .help =
+         "how the model writes the calls that it chooses itself, by vLLM's names: hermes for <tool_call> around JSON; a wrong "
+         "name lists the others",
+     .otherwise = "none is looked for"},
     {.name = "exclude-tools-when-tool-choice-none",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(exclude_unused_tools),

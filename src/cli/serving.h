@@ -16,7 +16,7 @@ struct ommai_serving {
   const char *speculative, *structured_outputs;
   const char *reasoning_parser, *reasoning_config;
   bool auto_tool_choice, exclude_unused_tools;
-  int tool_call_parser; /* index into the names of the table; 0: none */
+  const char *tool_call_parser;
   int64_t seed;         /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */

@@ -212,6 +212,8 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"aggregate-engine-logging", SWITCH, NULL, NULL, NULL},
     {"fail-on-environ-validation", SWITCH, NULL, NULL, NULL},
     {"no-allow-credentials", SWITCH, NULL, NULL, NULL},
+    {"no-enable-auto-tool-choice", SWITCH, NULL, NULL, NULL},
+    {"no-exclude-tools-when-tool-choice-none", SWITCH, NULL, NULL, NULL},
     {"gdn-prefill-backend", VALUE, NULL, NULL, NULL},
     {"kda-prefill-backend", VALUE, NULL, NULL, NULL},
     {"kda-decode-backend", VALUE, NULL, NULL, NULL},

@@ -278,7 +278,8 @@ TEST(test_float, self->kind == JINJA_REAL)
 TEST(test_number, ommai_jinja_is_number(self))
 TEST(test_string, self->kind == JINJA_TEXT_VALUE)
 TEST(test_mapping, self->kind == JINJA_DICT)
-TEST(test_sequence, self->kind == JINJA_LIST || self->kind == JINJA_TEXT_VALUE || self->kind == JINJA_DICT)
+TEST(test_sequence,
+     self->kind == JINJA_UNDEFINED || self->kind == JINJA_LIST || self->kind == JINJA_TEXT_VALUE || self->kind == JINJA_DICT)
 TEST(test_iterable, self->kind == JINJA_LIST || self->kind == JINJA_TEXT_VALUE || self->kind == JINJA_DICT ||
                         self->kind == JINJA_UNDEFINED || self->kind == JINJA_LOOP)
 TEST(test_callable, self->kind == JINJA_MACRO || self->kind == JINJA_FUNCTION)

@@ -261,6 +261,8 @@ static void on_prompt_token(void *context, const struct omma_prompt_token_event 
                                              .n_top = event->n_top < answer->n_top ? event->n_top : answer->n_top};
   if (answer->echo_logprobs) answer->form->add_logprob(&choice->logprobs, model, &as_answer);
   if (choice->index % answer->n_per_prompt == 0) ommai_reply_add_prompt_logprob(scores_of(choice), model, event);
+}
+
   /* Whether a token has nothing to be told yet: one of a thought that is not told, or of what may become a call. */
   static bool is_held_back(const struct choice *choice, const struct omma_token_event *event) {
     const struct answer *answer = choice->answer;

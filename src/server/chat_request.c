@@ -314,6 +314,9 @@ static bool read_template_fields(struct ommai_chat_request *request, bool messag
   } else if (!ommai_tool_request_read(request->server, request->root, &request->tools, grammar, error)) {
     return false;
   }
+  /* The marks around calls may be special tokens. */
+  bool marks = request->tools.format == OMMAI_TOOLS_OBJECTS || request->tools.format == OMMAI_TOOLS_SECTIONS;
+  if (marks) request->fields.sampling.keep_special_tokens = true;
   return ommai_json_text_keep(request->tools.tools, request->texts, &request->tools_text, error) &&
          ommai_json_text_keep(json_object_size(kwargs) ? kwargs : NULL, request->texts, &request->template_text, error);
 }

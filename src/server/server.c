@@ -270,14 +270,14 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
 static enum omma_status take_tools(struct ommai_server *server, const struct omma_server_options *options,
                                    struct omma_error *error) {
   server->exclude_unused_tools = options->exclude_tools_when_tool_choice_none;
-  if (options->tool_call_parser && !ommai_tool_format_find(options->tool_call_parser, &server->auto_tools)) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tool_call_parser",
-                            "tool call parser: expected hermes or kimi_k2, found %s", options->tool_call_parser);
-  }
+  enum omma_tool_form form = OMMA_TOOLS_OBJECTS;
+  if (options->tool_call_parser) OMMAI_TRY(omma_tool_parser_find(options->tool_call_parser, &form, error));
   if (options->enable_auto_tool_choice && !options->tool_call_parser) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tool_call_parser", "tool call parser: auto tool choice needs one");
   }
-  if (!options->enable_auto_tool_choice) server->auto_tools = OMMAI_TOOLS_NONE;
+  if (options->enable_auto_tool_choice) {
+    server->auto_tools = form == OMMA_TOOLS_OBJECTS ? OMMAI_TOOLS_OBJECTS : OMMAI_TOOLS_SECTIONS;
+  }
   return OMMA_OK;
 }
 

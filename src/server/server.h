@@ -69,8 +69,8 @@ struct omma_server_options {
   /* Answers begin with a thought between the marks that this parser looks for (omma_reasoning_find), which is told apart; NULL: they are
    * one text. The configuration is vLLM's JSON object: {"reasoning_end_str": TEXT} says what ends a thought whose budget is used up. */
   const char *reasoning_parser, *reasoning_config;
-  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls: "hermes" or "kimi_k2". Both or none; other
-   * choices need neither. */
+  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls, a name of omma_tool_parser_find. Both or none;
+   * other choices need neither. */
   bool enable_auto_tool_choice;
   const char *tool_call_parser;             /* NULL: none */
   bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */

@@ -12,8 +12,8 @@
 enum {
   TEXT,         /* before the first call */
   OBJECT,       /* in the object of a call */
-  HEAD,         /* Kimi's: between the mark of a call and that of its arguments */
-  ARGUMENTS,    /* Kimi's; NAMED: all of it */
+  HEAD,         /* between the mark of a call and that of its arguments */
+  ARGUMENTS,    /* NAMED: all of the text */
   BETWEEN,      /* behind a call: nothing is shown */
   LIST_OPEN,    /* before the bracket */
   LIST_BETWEEN, /* behind a member of it */
@@ -21,9 +21,9 @@ enum {
   PLAIN /* behind what is no call: all is content */
 };
 
-static const char HERMES_BEGIN[] = "<tool_call>", KIMI_SECTION[] = "<|tool_calls_section_begin|>",
-                  KIMI_BEGIN[] = "<|tool_call_begin|>", KIMI_ARGUMENTS[] = "<|tool_call_argument_begin|>",
-                  KIMI_END[] = "<|tool_call_end|>";
+static const char OBJECT_BEGIN[] = "<tool_call>", SECTION_BEGIN[] = "<|tool_calls_section_begin|>",
+                  CALL_BEGIN[] = "<|tool_call_begin|>", ARGUMENTS_BEGIN[] = "<|tool_call_argument_begin|>",
+                  CALL_END[] = "<|tool_call_end|>";
 
 static bool is_blank(char byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
 
@@ -115,18 +115,18 @@ static bool seek(struct ommai_tool_parser *parser, char byte, const char *mark, 
 /* ---- states ---- */
 
 static void take_text(struct ommai_tool_parser *parser, char byte, struct ommai_text *content) {
-  if (parser->format == OMMAI_TOOLS_HERMES) {
-    if (seek(parser, byte, HERMES_BEGIN, content)) begin_call(parser, OBJECT, HERMES_BEGIN);
-  } else if (seek(parser, byte, KIMI_SECTION, content)) {
+  if (parser->format == OMMAI_TOOLS_OBJECTS) {
+    if (seek(parser, byte, OBJECT_BEGIN, content)) begin_call(parser, OBJECT, OBJECT_BEGIN);
+  } else if (seek(parser, byte, SECTION_BEGIN, content)) {
     parser->state = BETWEEN;
   }
 }
 
 static void take_between(struct ommai_tool_parser *parser, char byte) {
-  if (parser->format == OMMAI_TOOLS_HERMES) {
-    if (seek(parser, byte, HERMES_BEGIN, NULL)) begin_call(parser, OBJECT, HERMES_BEGIN);
-  } else if (seek(parser, byte, KIMI_BEGIN, NULL)) {
-    begin_call(parser, HEAD, KIMI_BEGIN);
+  if (parser->format == OMMAI_TOOLS_OBJECTS) {
+    if (seek(parser, byte, OBJECT_BEGIN, NULL)) begin_call(parser, OBJECT, OBJECT_BEGIN);
+  } else if (seek(parser, byte, CALL_BEGIN, NULL)) {
+    begin_call(parser, HEAD, CALL_BEGIN);
   }
 }
 
@@ -168,7 +168,7 @@ static bool show_head(struct ommai_tool_parser *parser) {
 
 static void take_head(struct ommai_tool_parser *parser, char byte, struct ommai_text *content) {
   ommai_text_append(&parser->raw, &byte, 1);
-  if (!seek(parser, byte, KIMI_ARGUMENTS, &parser->name)) return;
+  if (!seek(parser, byte, ARGUMENTS_BEGIN, &parser->name)) return;
   ommai_text_append(&parser->name, "", 1);
   parser->name.size -= !parser->name.failed;
   if (show_head(parser)) {
@@ -182,7 +182,7 @@ static void take_arguments(struct ommai_tool_parser *parser, char byte, struct o
   struct ommai_text *arguments = &last_call(parser)->arguments;
   if (parser->format == OMMAI_TOOLS_NAMED) {
     ommai_text_append(arguments, &byte, 1);
-  } else if ((arguments->size || parser->held.size || !is_blank(byte)) && seek(parser, byte, KIMI_END, arguments)) {
+  } else if ((arguments->size || parser->held.size || !is_blank(byte)) && seek(parser, byte, CALL_END, arguments)) {
     end_call(parser, content);
   }
 }
@@ -215,12 +215,6 @@ static void take(struct ommai_tool_parser *parser, char byte, struct ommai_text 
 }
 
 /* ---- interface ---- */
-
-bool ommai_tool_format_find(const char *name, enum ommai_tool_format *format) {
-  bool hermes = strcmp(name, "hermes") == 0, kimi = strcmp(name, "kimi_k2") == 0;
-  if (hermes || kimi) *format = hermes ? OMMAI_TOOLS_HERMES : OMMAI_TOOLS_KIMI_K2;
-  return hermes || kimi;
-}
 
 static bool is_sound(struct ommai_tool_parser *parser, const struct ommai_text *content) {
   const struct ommai_text *texts[] = {content, &parser->held, &parser->raw, &parser->name, &parser->arguments};

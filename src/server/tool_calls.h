@@ -18,21 +18,18 @@
 #define OMMAI_MAX_TOOL_CALLS 128
 #define OMMAI_TOOL_ID_SIZE 96
 
-/* How calls stand in an answer. The first three are what models write, by vLLM's names of them; the others what a grammar holds answers
- * to where a request's tool_choice wants a call. */
+/* How calls stand in an answer. OBJECTS and SECTIONS are what models write (enum omma_tool_form has their marks); the others are what a grammar
+ * holds answers to where a request's tool_choice wants a call. */
 enum ommai_tool_format {
-  OMMAI_TOOLS_NONE,   /* there are none: all text is content */
-  OMMAI_TOOLS_HERMES, /* <tool_call>{"name": ..., "arguments": {...}}</tool_call>, as Qwen's models */
-  OMMAI_TOOLS_KIMI_K2, /* <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|> */
+  OMMAI_TOOLS_NONE, /* there are none: all text is content */
+  OMMAI_TOOLS_OBJECTS,
+  OMMAI_TOOLS_SECTIONS,
   OMMAI_TOOLS_LIST, /* [{"name": ..., "parameters": {...}}, ...]: tool_choice "required" */
   OMMAI_TOOLS_NAMED /* the whole text is the arguments of one function: tool_choice {"type": "function", ...} */
 };
 
-/* The format that vLLM's --tool-call-parser names so; false: there is none of that name. */
-bool ommai_tool_format_find(const char *name, enum ommai_tool_format *format);
-
 struct ommai_tool_call {
-  char id[OMMAI_TOOL_ID_SIZE]; /* "chatcmpl-tool-..."; of Kimi's form what the model wrote */
+  char id[OMMAI_TOOL_ID_SIZE]; /* "chatcmpl-tool-..."; of SECTIONS what the model wrote */
   struct ommai_text name;      /* UTF-8; complete when the call is visible */
   struct ommai_text arguments; /* JSON, as the model wrote it; grows */
   bool complete;               /* its end was there */
@@ -53,7 +50,7 @@ struct ommai_tool_parser {
   bool visible;           /* the call that is read is the last of `calls` */
   struct ommai_text held; /* may be the beginning of a mark */
   struct ommai_text raw;  /* of a call that is not visible yet, with its mark */
-  struct ommai_text name; /* of the call that is read: as JSON, or Kimi's head */
+  struct ommai_text name; /* of the call that is read: as JSON, or what stands before SECTIONS' arguments */
   struct ommai_text arguments;
   struct ommai_tool_object object;
   bool failed; /* memory ran out */

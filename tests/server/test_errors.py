@@ -190,7 +190,7 @@ def test_prompt_too_long(server):
     ({"messages": "hi"}, "messages", ["a string"]),
     ({"messages": [5]}, "messages", ["messages[0]"]),
     ({"messages": [{"content": "x"}]}, "messages", ["role"]),
-    ({"messages": [{"role": "tool", "content": "x"}]}, "messages", ["tool"]),
+    ({"messages": [{"role": "function", "content": "x"}]}, "messages", ["function"]),
     ({"messages": [{"role": "user"}]}, "messages", ["content"]),
     ({"messages": [{"role": "user", "content": [{"type": "audio_url"}]}]}, "messages", ["audio_url"]),
     ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages", ["messages[0].content[0]"]),

@@ -15,35 +15,35 @@ struct expected {
 
 static const struct expected cases[] = {
     {OMMAI_TOOLS_NONE, "a <tool_call>{}", "a <tool_call>{}"},
-    {OMMAI_TOOLS_HERMES, "", ""},
-    {OMMAI_TOOLS_HERMES, "No call, <tool, <tool_ca", "No call, <tool, <tool_ca"},
-    {OMMAI_TOOLS_HERMES, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>", "|f({\"x\": 1})"},
-    {OMMAI_TOOLS_HERMES, "Well.\n<tool_call>{\"name\":\"f\",\"arguments\":{}}", "Well.\n|f({})"},
-    {OMMAI_TOOLS_HERMES,
+    {OMMAI_TOOLS_OBJECTS, "", ""},
+    {OMMAI_TOOLS_OBJECTS, "No call, <tool, <tool_ca", "No call, <tool, <tool_ca"},
+    {OMMAI_TOOLS_OBJECTS, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>", "|f({\"x\": 1})"},
+    {OMMAI_TOOLS_OBJECTS, "Well.\n<tool_call>{\"name\":\"f\",\"arguments\":{}}", "Well.\n|f({})"},
+    {OMMAI_TOOLS_OBJECTS,
      "a<<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\n<tool_call>{\"name\": \"g\", \"arguments\": [1, "
      "\"]\"]}</tool_call>b",
      "a<|f({})|g([1, \"]\"])"},
-    {OMMAI_TOOLS_HERMES,
+    {OMMAI_TOOLS_OBJECTS,
      "<tool_call>{\"arguments\": {\"name\": \"x\\\"}\"}, \"more\": [{}], \"name\": \"f\\u00e9\"}</tool_call>",
      "|f\xc3\xa9({\"name\": \"x\\\"}\"})"},
-    {OMMAI_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}</tool_call>",
+    {OMMAI_TOOLS_OBJECTS, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}</tool_call>",
      "|f({\"a\": \"</tool_call>\"})"},
-    {OMMAI_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"parameters\": 1.5, \"arguments_and_more\": 2}", "|f(1.5)"},
-    {OMMAI_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1", "|f({\"a\": 1)!?"},
-    {OMMAI_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"argum", "<tool_call>{\"name\": \"f\", \"argum?"},
-    {OMMAI_TOOLS_HERMES, "<tool_call>\nf(1)</tool_call> done", "<tool_call>\nf(1)</tool_call> done?"},
-    {OMMAI_TOOLS_HERMES, "<tool_call>{\"arguments\": {}}</tool_call>.", "<tool_call>{\"arguments\": {}}</tool_call>.?"},
-    {OMMAI_TOOLS_HERMES, "<tool_call>{\"name\": 7, \"arguments\": {}}</tool_call>",
+    {OMMAI_TOOLS_OBJECTS, "<tool_call>{\"name\": \"f\", \"parameters\": 1.5, \"arguments_and_more\": 2}", "|f(1.5)"},
+    {OMMAI_TOOLS_OBJECTS, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1", "|f({\"a\": 1)!?"},
+    {OMMAI_TOOLS_OBJECTS, "<tool_call>{\"name\": \"f\", \"argum", "<tool_call>{\"name\": \"f\", \"argum?"},
+    {OMMAI_TOOLS_OBJECTS, "<tool_call>\nf(1)</tool_call> done", "<tool_call>\nf(1)</tool_call> done?"},
+    {OMMAI_TOOLS_OBJECTS, "<tool_call>{\"arguments\": {}}</tool_call>.", "<tool_call>{\"arguments\": {}}</tool_call>.?"},
+    {OMMAI_TOOLS_OBJECTS, "<tool_call>{\"name\": 7, \"arguments\": {}}</tool_call>",
      "<tool_call>{\"name\": 7, \"arguments\": {}}</tool_call>?"},
-    {OMMAI_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\" 1}}</tool_call>", "</tool_call>|f({\"a\" 1})!?"},
-    {OMMAI_TOOLS_KIMI_K2,
+    {OMMAI_TOOLS_OBJECTS, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\" 1}}</tool_call>", "</tool_call>|f({\"a\" 1})!?"},
+    {OMMAI_TOOLS_SECTIONS,
      "Hi <|tool_calls_section_begin|> <|tool_call_begin|>functions.f:0<|tool_call_argument_begin|> {\"a\": "
      "\"<|\"}<|tool_call_end|>"
      "<|tool_call_begin|> g.h:12 <|tool_call_argument_begin|>[]<|tool_call_end|><|tool_calls_section_end|>",
      "Hi |f({\"a\": \"<|\"})|h([])"},
-    {OMMAI_TOOLS_KIMI_K2, "<|tool_calls_section_begin|><|tool_call_begin|>f<|tool_call_argument_begin|>{}",
+    {OMMAI_TOOLS_SECTIONS, "<|tool_calls_section_begin|><|tool_call_begin|>f<|tool_call_argument_begin|>{}",
      "<|tool_call_begin|>f<|tool_call_argument_begin|>{}?"},
-    {OMMAI_TOOLS_KIMI_K2, "<|tool_calls_section_begin|><|tool_call_begin|>f:1<|tool_call_argument_begin|>{<|tool_ca",
+    {OMMAI_TOOLS_SECTIONS, "<|tool_calls_section_begin|><|tool_call_begin|>f:1<|tool_call_argument_begin|>{<|tool_ca",
      "|f({)!?"},
     {OMMAI_TOOLS_LIST, "[{\"name\": \"f\", \"parameters\": {}}, {\"name\":\"g\",\"parameters\":{\"a\":[]}}]",
      "|f({})|g({\"a\":[]})"},
@@ -107,7 +107,7 @@ static void test_too_many(void **state) {
   struct ommai_tool_parser parser;
   struct ommai_text out;
   ommai_text_init(&out, &ommai_default_allocator);
-  assert_true(ommai_tool_parser_init(&parser, OMMAI_TOOLS_HERMES, NULL, &ommai_default_allocator));
+  assert_true(ommai_tool_parser_init(&parser, OMMAI_TOOLS_OBJECTS, NULL, &ommai_default_allocator));
   for (int i = 0; i <= OMMAI_MAX_TOOL_CALLS; i++) {
     assert_true(ommai_tool_parser_feed(&parser, call, sizeof call - 1, &out));
     assert_int_equal(parser.broken, i == OMMAI_MAX_TOOL_CALLS);
