@@ -237,6 +237,14 @@ run_oracle() {
   run_pytest_in build/venv-oracle "grammars beside llguidance" tests/grammar/test_oracle.py --walk build/release/tests/grammar_walk
 }
 
+# Real clients, in an environment of their own.
+run_clients() {
+  begin "real clients"
+  new_junit "real clients"
+  tools/test_clients.sh --junitxml "$junit" || true
+  count_junit
+}
+
 # Memory of a tower under loads that no smaller test has: two minutes of both cores.
 run_bounds() {
   begin "memory of large passes"
@@ -268,6 +276,7 @@ if [ $full = yes ]; then
   run_bounds
   run_wheel
   run_oracle
+  run_clients
   build tsan && {
     run_ctest "thread sanitizer" tsan "" -LE style
     make_venv && {

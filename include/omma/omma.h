@@ -392,6 +392,10 @@ struct omma_sampling {
   bool keep_special_tokens; /* special tokens have their text in the answer's; the one that ends it only with include_stop */
   bool logprobs;            /* report the chosen token's log-probability */
   int n_top_logprobs;       /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+  /* Report each prompt token's log-probability behind those before it, and so many of the likeliest tokens' there (on_prompt_token). Every row of
+   * the prompt is computed then, whatever earlier prompts have left, and goes through the output layer. */
+  bool prompt_logprobs;
+  int n_prompt_logprobs;
   /* Added to tokens' logits before penalties and temperature; each is brought to [-100, 100], and of several for one token the last counts. */
   const struct omma_logit_bias *logit_bias;
   size_t n_logit_bias;              /* at most OMMA_MAX_LOGIT_BIAS */
@@ -574,6 +578,16 @@ struct omma_token_event {
   enum omma_finish finish; /* with last */
 };
 
+/* A prompt token from the second one on, given those before it. Pointers live during the callback. */
+struct omma_prompt_token_event {
+  int64_t index; /* in the prompt, from 1 */
+  int32_t token;
+  float logprob; /* natural logarithm */
+  int64_t rank;  /* how many tokens are as likely as it or likelier, itself included */
+  const struct omma_top_logprob *top;
+  int n_top;
+};
+
 struct omma_timings { /* seconds */
   double queue, preprocess, encode, prefill, decode;
 };
@@ -599,6 +613,8 @@ struct omma_callbacks {
   void (*on_progress)(void *context, enum omma_stage stage, int64_t done, int64_t total);
   bool (*on_token)(void *context, const struct omma_token_event *event);
   void (*on_finish)(void *context, const struct omma_result *result);
+  /* Each token of the prompt but the first, in order, before the first on_token; where the sampling asks for prompt_logprobs. */
+  void (*on_prompt_token)(void *context, const struct omma_prompt_token_event *event);
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: BUSY (queue

@@ -46,12 +46,18 @@ struct omma_request {
   int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */
   bool ignore_eos, include_stop, keep_special_tokens, logprobs;
   int n_top_logprobs;
+  bool prompt_logprobs;
+  int n_prompt_logprobs;
   char *stop[OMMA_MAX_STOP_STRINGS];
   size_t stop_size[OMMA_MAX_STOP_STRINGS];
   size_t n_stop;
   int32_t stop_tokens[OMMAI_REQUEST_MAX_STOP_TOKENS];
   size_t n_stop_tokens;
   double preprocess_seconds;
+
+  /* While it is made: the ids of a text without pictures that was short enough to be encoded instead of counted. NULL: none. */
+  int32_t *text_ids; /* [n_text_ids], a capacity of text_room */
+  size_t n_text_ids, text_room;
 };
 
 #endif

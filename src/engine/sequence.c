@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/prompt_scores.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, AHEAD_TOKENS = 64 };
 
@@ -127,7 +128,7 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
     return status;
   }
   struct ommai_resources *resources = sequence->resources;
-  if (resources->sizes.prefix_cache && !sequence->was_preempted)
+  if (resources->sizes.prefix_cache && !sequence->was_preempted && !ommai_prompt_scores_wanted(sequence))
     resources->prefix_queries += (int64_t)sequence->request->n_tokens;
   if (!ommai_sequence_begin_prefill(sequence)) enter_stage(sequence, OMMA_STAGE_ENCODE);
   return OMMA_OK;
@@ -174,7 +175,7 @@ void ommai_sequence_match(struct ommai_sequence *sequence) {
   struct ommai_resources *resources = sequence->resources;
   const struct omma_request *request = sequence->request;
   int64_t n_keys = (int64_t)request->n_page_keys;
-  if (!resources->sizes.prefix_cache || sequence->n_pages >= n_keys) return;
+  if (!resources->sizes.prefix_cache || sequence->n_pages >= n_keys || ommai_prompt_scores_wanted(sequence)) return;
   int64_t found = ommai_page_pool_match(resources->pool, request->page_keys + sequence->n_pages, n_keys - sequence->n_pages,
                                         sequence->pages + sequence->n_pages);
   sequence->n_pages += found;
@@ -325,13 +326,15 @@ static bool tell_client(struct ommai_sequence *sequence, const struct ommai_samp
   return !sequence->callbacks.on_token || sequence->callbacks.on_token(sequence->callbacks.context, &event);
 }
 
+enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error) {
+  return ommai_fail(error, OMMA_ERROR_FORMAT,
+                    "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
+                    sequence->resources->model->directory);
+}
+
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error) {
-  if (!row->finite) {
-    return ommai_fail(error, OMMA_ERROR_FORMAT,
-                      "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
-                      sequence->resources->model->directory);
-  }
+  if (!row->finite) return ommai_sequence_fail_not_finite(sequence, error);
   if (row->token < 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, sequence->request->rules.allowed ? "allowed_token_ids" : "bad_words",
                             "after %lld tokens of the answer, what it must look like, allowed_token_ids and bad_words leave no "

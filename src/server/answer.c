@@ -49,17 +49,18 @@ struct answer {
   struct ommai_reply_head head;
   struct ommai_reply_state reply_state; /* engine's thread */
   struct ommai_text request_fields;
-  bool stream, include_usage, continuous_usage, logprobs, token_ids, tells_reasoning;
+  bool stream, include_usage, continuous_usage, logprobs, token_ids, prompt_logprobs, echo_logprobs, tells_reasoning;
   int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
   int n_choices, n_per_prompt;
+  int n_top; /* of log-probabilities in answers */
   int64_t n_pictures;
   double decode_image; /* seconds that its pictures took */
   struct ommai_own_wishes own;
-  struct ommai_own_progress progress;              /* of the first choice; engine's thread */
-  struct ommai_text images;                        /* as ommai_own_add_image writes them */
-  struct ommai_text prompt_ids[OMMAI_MAX_CHOICES]; /* of the prompts */
+  struct ommai_own_progress progress;                                                /* of the first choice; engine's thread */
+  struct ommai_text images;                                                          /* as ommai_own_add_image writes them */
+  struct ommai_text prompt_ids[OMMAI_MAX_CHOICES], prompt_scores[OMMAI_MAX_CHOICES]; /* of the prompts */
   struct choice choices[OMMAI_MAX_CHOICES];
 };
 
@@ -73,6 +74,7 @@ static void free_answer(struct answer *answer) {
     ommai_tool_parser_free(&choice->tools);
     ommai_text_free(&choice->token_ids);
     ommai_text_free(&answer->prompt_ids[i]);
+    ommai_text_free(&answer->prompt_scores[i]);
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_free(&choice->logprobs.lists[j]);
     ommai_text_free(&choice->stop_string);
   }
@@ -100,6 +102,12 @@ static void fail_from(struct answer *answer, const char *what, const struct omma
   ommai_exchange_fail(answer->exchange, &error);
 }
 
+/* Those of a prompt, for all its answers. */
+static struct ommai_text *scores_of(const struct choice *choice) {
+  struct answer *answer = choice->answer;
+  return answer->prompt_logprobs ? &answer->prompt_scores[choice->index / answer->n_per_prompt] : NULL;
+}
+
 static struct ommai_reply_part part_of(const struct choice *choice) {
   return (struct ommai_reply_part){.index = choice->index,
                                    .text = choice->text.data,
@@ -112,6 +120,7 @@ static struct ommai_reply_part part_of(const struct choice *choice) {
                                    .n_calls = choice->tools.n_calls,
                                    .token_ids = choice->answer->token_ids ? &choice->token_ids : NULL,
                                    .prompt_ids = choice->prompt_ids,
+                                   .prompt_logprobs = scores_of(choice),
                                    .stop_token = -1};
 }
 
@@ -170,7 +179,9 @@ static bool push_delta(struct choice *choice, const struct ommai_reply_part *par
 }
 
 static bool has_failed(const struct choice *choice) {
-  bool failed = choice->text.failed || choice->token_ids.failed || choice->reasoning.failed || choice->tools.failed;
+  const struct ommai_text *scores = scores_of(choice);
+  bool failed = choice->text.failed || choice->token_ids.failed || choice->reasoning.failed || choice->tools.failed ||
+                (scores && scores->failed);
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) failed |= choice->logprobs.lists[i].failed;
   return failed;
 }
@@ -236,6 +247,20 @@ static void push_images(struct answer *answer) {
   ommai_text_init(&out, answer->allocator);
   ommai_own_add_media_comment(&out, &answer->images, answer->exchange->server->info.box_unit);
   push_event(answer, &out);
+}
+
+/* Where the answers begin with their prompt, each has its own list; else one stands for all. */
+static void on_prompt_token(void *context, const struct omma_prompt_token_event *event) {
+  struct choice *choice = context;
+  struct answer *answer = choice->answer;
+  const struct omma_model *model = answer->exchange->server->model;
+  const struct omma_token_event as_answer = {.token = event->token,
+                                             .has_logprob = true,
+                                             .logprob = event->logprob,
+                                             .top = event->top,
+                                             .n_top = event->n_top < answer->n_top ? event->n_top : answer->n_top};
+  if (answer->echo_logprobs) answer->form->add_logprob(&choice->logprobs, model, &as_answer);
+  if (choice->index % answer->n_per_prompt == 0) ommai_reply_add_prompt_logprob(scores_of(choice), model, event);
 }
 
 /* Whether a token has nothing to be told yet: one of a thought that is not told, or of what may become a call. */
@@ -314,6 +339,7 @@ static void finish_whole(struct answer *answer) {
   for (int i = 0; i < answer->n_choices; i++) parts[i] = last_part_of(&answer->choices[i]);
   ommai_text_init(&out, answer->allocator);
   add_details(answer, &own, &usage);
+  answer->head.prompt_logprobs = scores_of(&answer->choices[0]);
   answer->form->whole(&out, &answer->head, parts, answer->n_choices, &usage);
   ommai_text_free(&own);
   ommai_exchange_reply(answer->exchange, 200, "application/json", &out);
@@ -406,6 +432,16 @@ static bool list_prompt(struct answer *answer, struct choice *choice, struct omm
   return !list->failed || ommai_api_fail_memory(error);
 }
 
+/* The prompt's first token has no log-probability; a prompt of no more has no others. */
+static bool begin_logprobs(const struct answer *answer, struct choice *choice, struct ommai_api_error *error) {
+  size_t n;
+  const int32_t *ids = omma_request_prompt(choice->request, &n);
+  struct ommai_text *scores = scores_of(choice);
+  if (scores && n == 1 && !scores->size) ommai_text_add(scores, "null");
+  if (answer->echo_logprobs) answer->form->add_unscored(&choice->logprobs, answer->exchange->server->model, ids[0]);
+  return !has_failed(choice) || ommai_api_fail_memory(error);
+}
+
 /* A prompt is made ready once: its further choices share it. */
 static bool make_request(struct answer *answer, const struct ommai_answer_source *source, struct choice *choice,
                          struct ommai_api_error *error) {
@@ -414,6 +450,7 @@ static bool make_request(struct answer *answer, const struct ommai_answer_source
   struct omma_error cause = {0};
   size_t n_tokens = 0;
   sampling.seed += (uint64_t)repeat;
+  sampling.prompt_logprobs &= repeat == 0 || answer->echo_logprobs;
   enum omma_status status = repeat ? omma_request_copy(choice[-repeat].request, &sampling, &choice->request, &cause)
                                    : source->make_request(source->context, prompt, &sampling, &choice->request, &cause);
   if (status != OMMA_OK) {
@@ -424,6 +461,7 @@ static bool make_request(struct answer *answer, const struct ommai_answer_source
   omma_request_prompt(choice->request, &n_tokens);
   if (repeat == 0) answer->n_prompt_tokens += (int64_t)n_tokens;
   return check_length(answer, source->fields, (int64_t)n_tokens, error) && list_prompt(answer, choice, error) &&
+         begin_logprobs(answer, choice, error) &&
          (!source->echo || source->echo(source->context, prompt, &choice->text, error));
 }
 
@@ -454,6 +492,7 @@ static void submit_all(struct answer *answer) {
     struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
     struct omma_error cause = {0};
     uint64_t id = 0;
+    if (answer->prompt_logprobs) callbacks.on_prompt_token = on_prompt_token;
     if (i == 0) callbacks.on_progress = on_progress;
     atomic_fetch_add(&answer->references, 1);
     if (omma_engine_submit(exchange->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
@@ -479,6 +518,7 @@ static bool init_choices(struct answer *answer, const struct ommai_tool_request 
     ommai_text_init(&choice->reasoning, answer->allocator);
     ommai_text_init(&choice->token_ids, answer->allocator);
     ommai_text_init(&answer->prompt_ids[i], answer->allocator);
+    ommai_text_init(&answer->prompt_scores[i], answer->allocator);
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_init(&choice->logprobs.lists[j], answer->allocator);
     ommai_text_init(&choice->stop_string, answer->allocator);
   }
@@ -517,6 +557,9 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   answer->logprobs = fields->sampling.logprobs;
   answer->tells_reasoning = fields->tells_reasoning;
   answer->token_ids = fields->return_token_ids;
+  answer->prompt_logprobs = fields->sampling.prompt_logprobs;
+  answer->echo_logprobs = source->echo_logprobs;
+  answer->n_top = fields->sampling.n_top_logprobs;
   answer->own = fields->own;
   ommai_text_init(&answer->images, server->allocator);
   ommai_text_init(&answer->request_fields, server->allocator);

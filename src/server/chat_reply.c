@@ -136,7 +136,7 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   }
   ommai_text_add(out, "]");
   ommai_reply_add_whole_usage(out, usage);
-  ommai_text_add(out, ",\"prompt_logprobs\":null");
+  ommai_reply_add_list(out, "prompt_logprobs", head->prompt_logprobs);
   ommai_reply_add_list(out, "prompt_token_ids", head->prompt_ids);
   ommai_text_add(out,
                  ",\"prompt_text\":null,\"kv_transfer_params\":null,"

@@ -45,8 +45,10 @@ static bool read_logprobs(const json_t *root, bool echo, struct omma_sampling *s
   if (!ommai_field_integer(root, "logprobs", 0, OMMA_MAX_TOP_LOGPROBS, &n_top, error)) return false;
   sampling->logprobs = ommai_field_get(root, "logprobs") != NULL;
   sampling->n_top_logprobs = (int)n_top;
-  if (!sampling->logprobs || !echo) return true;
-  return ommai_api_fail(error, 400, "logprobs", "logprobs with echo, those of the prompt, are not supported.");
+  if (!sampling->logprobs || !echo || sampling->prompt_logprobs) return true;
+  sampling->prompt_logprobs = true; /* as vLLM: those of the prompt come with those of the answer */
+  sampling->n_prompt_logprobs = (int)n_top;
+  return true;
 }
 
 static struct prompt *next_prompt(struct completion *completion, struct ommai_api_error *error) {
@@ -136,6 +138,7 @@ void ommai_endpoint_completions(struct ommai_exchange *exchange) {
                                          .n_prompts = completion.n_prompts,
                                          .make_request = make_request,
                                          .echo = echoes_text ? add_prompt_text : NULL,
+                                         .echo_logprobs = completion.echo && completion.fields.sampling.logprobs,
                                          .context = &completion};
     ommai_answer_begin(exchange, &source);
   } else {

@@ -90,6 +90,27 @@ void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct 
   ommai_text_add(out, "]");
 }
 
+static void add_ranked(struct ommai_text *list, const struct omma_model *model, int32_t token, float logprob, int64_t rank) {
+  char text[OMMAI_TOKEN_TEXT_SIZE];
+  size_t size = ommai_reply_token_text(model, token, text);
+  ommai_text_format(list, "\"%" PRId32 "\":{\"logprob\":%.9g,\"rank\":%" PRId64 ",\"decoded_token\":", token,
+                    ommai_reply_logprob(logprob), rank);
+  ommai_text_json(list, text, size);
+  ommai_text_add(list, "}");
+}
+
+void ommai_reply_add_prompt_logprob(struct ommai_text *list, const struct omma_model *model,
+                                    const struct omma_prompt_token_event *event) {
+  ommai_text_add(list, list->size ? ",{" : "null,{"); /* nothing stands before the first token */
+  add_ranked(list, model, event->token, event->logprob, event->rank);
+  for (int i = 0; i < event->n_top; i++) {
+    if (event->top[i].token == event->token) continue;
+    ommai_text_add(list, ",");
+    add_ranked(list, model, event->top[i].token, event->top[i].logprob, i + 1);
+  }
+  ommai_text_add(list, "}");
+}
+
 void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part) {
   ommai_text_add(out, ",\"finish_reason\":");
   ommai_text_json_string(out, part->finish_reason);

@@ -38,9 +38,9 @@ struct ommai_reply_head {
   int64_t prompt_tokens;
   const struct ommai_text *request_fields; /* members of a JSON object, without its braces */
   struct ommai_reply_state *state;
-  bool has_tools;                      /* that answers may call */
-  bool has_thoughts;                   /* answers begin with one, so that one without content has null there */
-  const struct ommai_text *prompt_ids; /* of the one prompt of a chat, as in struct ommai_reply_part */
+  bool has_tools;    /* that answers may call */
+  bool has_thoughts; /* answers begin with one, so that one without content has null there */
+  const struct ommai_text *prompt_ids, *prompt_logprobs; /* of the one prompt of a chat, as in struct ommai_reply_part */
 };
 
 struct ommai_usage {
@@ -71,7 +71,7 @@ struct ommai_reply_part {
   const struct ommai_tool_call *calls;   /* [n_calls] tools that it calls; in a stream, what of them is not used yet is new */
   size_t n_calls;
   /* JSON lists without their brackets; NULL: not asked for, or told before. */
-  const struct ommai_text *token_ids, *prompt_ids;
+  const struct ommai_text *token_ids, *prompt_ids, *prompt_logprobs;
 };
 
 struct ommai_reply_form {
@@ -90,6 +90,8 @@ struct ommai_reply_form {
                 const struct ommai_usage *usage);
   /* One more token: its text as the model's detokenizer gives it, and the likeliest others. */
   void (*add_logprob)(struct ommai_logprobs *logprobs, const struct omma_model *model, const struct omma_token_event *event);
+  /* A prompt's first token, which nothing stands before, in front of the others; NULL: prompts are not part of answers. */
+  void (*add_unscored)(struct ommai_logprobs *logprobs, const struct omma_model *model, int32_t token);
 };
 
 extern const struct ommai_reply_form ommai_chat_form, ommai_completion_form, ommai_responses_form, ommai_messages_form;
@@ -110,6 +112,9 @@ void ommai_reply_end_event(struct ommai_text *out, const struct ommai_usage *usa
 void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage);
 /* `,"key":[...]`, or null where there is no list. */
 void ommai_reply_add_list(struct ommai_text *out, const char *key, const struct ommai_text *list);
+/* One entry of prompt_logprobs: {"ID":{"logprob","rank","decoded_token"},...}, the prompt's token first. */
+void ommai_reply_add_prompt_logprob(struct ommai_text *list, const struct omma_model *model,
+                                    const struct omma_prompt_token_event *event);
 /* `,"finish_reason":...,"stop_reason":...`. */
 void ommai_reply_add_reasons(struct ommai_text *out, const struct ommai_reply_part *part);
 /* `,"service_tier":...,"usage":{...}` of a whole reply. */

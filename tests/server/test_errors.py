@@ -204,7 +204,7 @@ def test_wrong_fields(server, fields, param, parts):
 
 
 UNSUPPORTED = {
-    "prompt_logprobs": [0, 1], "logprob_token_ids": [[1]], "chat_template": ["{{ messages }}", ""],
+    "logprob_token_ids": [[1]], "chat_template": ["{{ messages }}", ""],
     "documents": [[{"text": "a"}]], "repetition_detection": [{"max_pattern_size": 4}],
     "return_tokens_as_token_ids": [True], "use_beam_search": [True],
 }

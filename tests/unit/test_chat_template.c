@@ -268,9 +268,34 @@ static enum omma_status render_with(const struct omma_allocator *allocator, stru
   return status;
 }
 
+/* The template itself, with a tool. */
+static enum omma_status run_template_with(const struct omma_allocator *allocator, struct omma_error *error) {
+  static const char text[] =
+      "{%- macro say(m) %}{{ '<' + m.role + '>' + m.content|trim }}{% endmacro %}{{ tools|tojson }}"
+      "{% for m in messages[::-1] %}{{ say(m) }}{% endfor %}";
+  const struct omma_part part = {.text = " How many <|image_pad|>?", .text_size = 24};
+  const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1}};
+  const struct ommai_conversation conversation = {
+      .messages = talk, .n_messages = 1, .tools = "[{\"a\": \"<|video_pad|>\"}]", .plane_frames = 2};
+  struct ommai_chat_choice choice;
+  struct ommai_prompt_builder builder;
+  ommai_prompt_builder_init(&builder, allocator);
+  enum omma_status status =
+      ommai_chat_template_compare("t", text, sizeof text - 1, allocator, &ommai_family_qwen3_vl, &choice, error);
+  if (status == OMMA_OK) status = ommai_conversation_render(&choice, false, &conversation, &builder, error);
+  if (status == OMMA_OK) {
+    assert_int_equal(builder.n_pictures, 0);
+    assert_memory_equal(builder.text, "[{\"a\": \"<|video_pad|>\"}]<user>How many <|image_pad|>?", 53);
+  }
+  ommai_prompt_builder_free(&builder);
+  ommai_chat_choice_free(&choice);
+  return status;
+}
+
 static void rendering_survives_failed_allocations(void **state) {
   (void)state;
   test_fail_every_allocation(render_with, 50);
+  test_fail_every_allocation(run_template_with, 100);
 }
 
 /* ---- a checkpoint's template ---- */
