@@ -169,6 +169,7 @@ servers() {
 
 programs() {
   run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
+  run_pytest "chat templates" tests/jinja --render build/release/tests/jinja_render $more
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   run_pytest "deployment files" tests/deploy --omma build/release/omma
   run_pytest "command line" tests/cli --omma build/release/omma $more
@@ -189,6 +190,7 @@ sanitized_server() {
 
 sanitized_programs() {
   run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
+  run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
   run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
 }
 
