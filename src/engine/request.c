@@ -11,6 +11,7 @@
 #include "engine/prefix_key.h"
 #include "engine/prompt_positions.h"
 #include "engine/sampling_check.h"
+#include "models/template_prompt.h"
 #include "text/utf8.h"
 
 /* Bytes of a text up to which it is encoded before it is known to fit. */
@@ -32,7 +33,7 @@ static enum omma_status check_messages(const struct omma_model *model, const str
                                        struct omma_error *error) {
   if (n_messages == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages: expected at least one");
   for (size_t i = 0; i < n_messages; i++) {
-    if (messages[i].role < OMMA_ROLE_SYSTEM || messages[i].role > OMMA_ROLE_ASSISTANT) {
+    if (messages[i].role < OMMA_ROLE_SYSTEM || messages[i].role > OMMA_ROLE_TOOL) {
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: unknown role %d", i,
                               (int)messages[i].role);
     }
@@ -375,13 +376,19 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
   OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
+  const struct ommai_conversation conversation = {.messages = messages,
+                                                  .n_messages = n_messages,
+                                                  .tools = options->tools,
+                                                  .kwargs = options->chat_template_kwargs,
+                                                  .plane_frames = model->config.vision.temporal_patch_size,
+                                                  .continue_final_message = options->continue_final_message};
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
   OMMAI_TRY_GOTO(
-      ommai_chat_form_render(model->chat.variant->form, messages, n_messages, model->config.vision.temporal_patch_size,
-                             options->continue_final_message, &prompt, error),
+      ommai_conversation_render(&model->chat, model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY, &conversation, &prompt, error),
       done);
+  ommai_thought_rules_open(&request->thought, &prompt, &messages[n_messages - 1], options->continue_final_message);
   OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
   request = NULL;
@@ -431,6 +438,7 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
   memcpy(request->tokens, source->tokens, source->n_tokens * sizeof *source->tokens);
   memcpy(request->page_keys, source->page_keys, source->n_page_keys * sizeof *source->page_keys);
   request->next_position = source->next_position;
+  request->thought.open = source->thought.open;
   OMMAI_TRY(allocate_pictures(request, source->n_pictures, error));
   for (size_t i = 0; i < source->n_pictures; i++) {
     request->pictures[i] = ommai_prepared_picture_share(&source->pictures[i]);

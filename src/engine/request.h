@@ -7,6 +7,7 @@
 #include "engine/model.h"
 #include "engine/page_pool.h"
 #include "engine/picture.h"
+#include "engine/thought.h"
 #include "engine/token_rules.h"
 #include "language/sampler.h"
 
@@ -38,7 +39,8 @@ struct omma_request {
   size_t n_page_keys;
   int64_t priority;
 
-  struct omma_grammar *grammar; /* or NULL */
+  struct ommai_thought_rules thought;
+  struct omma_grammar *grammar; /* of what follows the thought; or NULL */
   struct ommai_sampler_settings sampler;
   struct ommai_token_rules rules;
   int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */

@@ -96,6 +96,7 @@ enum omma_status ommai_request_set_sampling(struct omma_request *request, const 
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "grammar", "grammar: it was made for another model");
   }
   request->grammar = omma_grammar_share(sampling->grammar);
+  OMMAI_TRY(ommai_thought_rules_take(&request->thought, request->model, sampling, error));
   OMMAI_TRY(ommai_token_rules_take(&request->rules, request->model, sampling, error));
   return copy_stop(request, sampling, error);
 }

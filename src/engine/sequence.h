@@ -39,6 +39,7 @@ struct ommai_sequence {
   bool *in_prompt;
   struct ommai_answer_text answer;
   struct ommai_structured_answer structured;
+  int64_t n_thought; /* tokens of `generated` that stand before what the grammar is for */
   struct omma_result result;
 };
 

@@ -16,8 +16,7 @@ static bool is_neutral(const json_t *value) {
 
 /* Fields that mean nothing unless they are given. */
 static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
-  static const char *const keys[] = {"logprob_token_ids", "chat_template", "documents", "thinking_token_budget",
-                                     "repetition_detection"};
+  static const char *const keys[] = {"logprob_token_ids", "chat_template", "documents", "repetition_detection"};
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     if (is_neutral(ommai_field_get(root, keys[i]))) continue;
     return ommai_api_fail(error, 400, keys[i], "%s is not supported.", keys[i]);
@@ -38,11 +37,6 @@ static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error
     if (value != flags[i].standard) {
       return ommai_api_fail(error, 400, flags[i].key, "%s %s is not supported.", flags[i].key, value ? "true" : "false");
     }
-  }
-  const json_t *choice = ommai_field_get(root, "tool_choice");
-  bool tools_off = json_is_string(choice) && !strcmp(json_string_value(choice), "none");
-  if (json_array_size(ommai_field_get(root, "tools")) && !tools_off) {
-    return ommai_api_fail(error, 400, "tools", "tools are not supported.");
   }
   return refuse_given(root, error);
 }
