@@ -39,20 +39,23 @@ def read_reply(connection):
     return data
 
 
-@pytest.mark.parametrize("path, fields", [
-    ("chat/completions", {"stream": False, "messages": MESSAGES, "logprobs": True, "stop": "big"}),
+@pytest.mark.parametrize("path, fields, end", [
+    ("chat/completions", {"stream": False, "messages": MESSAGES, "logprobs": True, "stop": "big"}, b"kv_transfer_params"),
     ("chat/completions", {"stream": True, "messages": MESSAGES, "n": 2, "logprobs": True, "media_io_kwargs": {"video": {"fps": 2}},
-                          "stream_options": {"include_usage": True}}),
-    ("completions", {"stream": False, "prompt": ["hello big world", "and this"], "echo": True}),
-    ("completions", {"stream": True, "prompt": [65, 66], "logprobs": 1, "stream_options": {"include_usage": True}})])
-def test_request_without_memory(start, path, fields):
+                          "stream_options": {"include_usage": True}}, b"[DONE]"),
+    ("completions", {"stream": False, "prompt": ["hello big world", "and this"], "echo": True}, b"kv_transfer_params"),
+    ("completions", {"stream": True, "prompt": [65, 66], "logprobs": 1, "stream_options": {"include_usage": True}}, b"[DONE]"),
+    ("responses", {"stream": True, "instructions": "a", "input": [{"type": "reasoning", "content": [{"text": "b"}]}, {
+        "role": "assistant", "content": "c"}, {"role": "user", "content": "hello big world"}]}, b"response.completed"),
+    ("messages", {"stream": False, "system": "a", "max_tokens": 5, "messages": [{"role": "user", "content": [
+        {"type": "text", "text": "hello big world"}]}]}, b'"usage"')])
+def test_request_without_memory(start, path, fields, end):
     """The n-th allocation fails, for every n that the request makes."""
     for number in range(300):
         server = start(fail_later=number)
         with server.send_post("/v1/" + path, fields) as connection:
             data = read_reply(connection)
-        end = b"[DONE]" if fields["stream"] else b"kv_transfer_params"
-        whole = end in data and b'"error"' not in data and (b"usage" in data)
+        whole = end in data and b'"error":{' not in data and (b"usage" in data)
         assert whole or not data or data.startswith((b"HTTP/1.1 503 ", b"HTTP/1.1 200 ")), data
         past = False
         try:
