@@ -280,7 +280,7 @@ def test_answers_have_the_form(omma, model, tmp_path, words, pattern):
 
 
 def test_a_form_that_cannot_be_is_told_before_the_weights(omma, model):
-    refused(omma("chat", "--model", model, "--prompt", "x", "--json-schema", '{"if": {}}'), 1, "--json-schema: #/if: this key is not supported")
+    refused(omma("chat", "--model", model, "--prompt", "x", "--json-schema", '{"contains": {}}'), 1, "--json-schema: #/contains: this key is not supported")
 
 
 def test_chat_without_anything_to_ask(omma):
