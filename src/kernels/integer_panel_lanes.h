@@ -13,9 +13,8 @@
 enum {
   BLOCK_K = OMMAI_INTEGER_MAX_GROUP, /* of a longer group */
   LINE = INTEGER_LINE,               /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
-  ARRAY_ROWS = 6,
-  MOST_ROWS = LANES == 8 ? 4 : ARRAY_ROWS, /* that go together over widened weights */
-  WIDE_VECTORS = LANES == 8 ? 2 : 4,       /* that MOST_ROWS rows' sums and widened weights leave room for */
+  MOST_ROWS = 4,                     /* that go together */
+  WIDE_VECTORS = LANES == 8 ? 2 : 4, /* that their sums and widened weights leave room for */
   STRIP = BLOCK_K * WIDE_VECTORS * LANES,
   WIDE_FROM_ROWS = 9, /* where widening once pays */
   STREAM_ROWS = 16,   /* up to which weights are read as they come from memory */
@@ -26,7 +25,7 @@ enum {
 
 /* Rows' inputs, widened and paired as the weights are. */
 struct pairs {
-  int16_t x[ARRAY_ROWS][BLOCK_K];
+  int16_t x[MOST_ROWS][BLOCK_K];
 };
 
 OMMAI_INLINE void pair_rows(const struct integer_block *block, struct pairs *pairs) {
@@ -38,7 +37,7 @@ OMMAI_INLINE void pair_rows(const struct integer_block *block, struct pairs *pai
 /* Weights as they lie: both vectors of pairs of each vector of outputs. */
 OMMAI_INLINE void columns_s8(const struct integer_block *block, const struct pairs *pairs, int column,
                              struct integer_coming *stream, const int n_rows, const int n_vectors) {
-  ivec acc[ARRAY_ROWS][PANEL_VECTORS];
+  ivec acc[MOST_ROWS][PANEL_VECTORS];
   start(block, column, 0, n_rows, n_vectors, acc);
   for (int64_t k = 0; k < block->n_k; k += 4) {
     const uint8_t *line = block->weights + k * PANEL + 4 * column;
@@ -66,7 +65,7 @@ OMMAI_INLINE void columns_s8(const struct integer_block *block, const struct pai
 /* Weights widened before, of WIDE_VECTORS vectors of outputs: [n_k / 2][WIDE_VECTORS * LANES][2]. */
 OMMAI_INLINE void columns_wide(const struct integer_block *block, const int16_t *strip, const struct pairs *pairs, int column,
                                const int n_rows) {
-  ivec acc[ARRAY_ROWS][PANEL_VECTORS];
+  ivec acc[MOST_ROWS][PANEL_VECTORS];
   start(block, column, 0, n_rows, WIDE_VECTORS, acc);
   for (int64_t k = 0; k < block->n_k; k += 2) {
     ivec w[WIDE_VECTORS];
@@ -114,9 +113,7 @@ static void many_rows_s8(const struct integer_block *block) {
       case 1: rows_wide(&some, strip, 1); break;
       case 2: rows_wide(&some, strip, 2); break;
       case 3: rows_wide(&some, strip, 3); break;
-      case 4: rows_wide(&some, strip, 4); break;
-      case 5: rows_wide(&some, strip, 5); break;
-      default: rows_wide(&some, strip, 6); break;
+      default: rows_wide(&some, strip, 4); break;
     }
   }
 }
@@ -131,10 +128,10 @@ OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_comi
 }
 
 static void few_rows_s8(const struct integer_block *block) {
-  const int64_t n_parts = ommai_div_up(block->n_rows, 4);
+  const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
   struct integer_coming stream = integer_stream(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, 4);
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     switch (n) {
       case 1: rows_s8(&some, &stream, n_parts, 1); break;
@@ -174,13 +171,13 @@ OMMAI_INLINE void add_lines_u4(const uint8_t *line, int64_t n_lines, const bool 
 /* The low halves of some lines and then their high ones, so that sums and weights have registers. */
 OMMAI_INLINE void columns_u4(const struct integer_block *block, int column, struct integer_coming *stream, const int n_rows,
                              const int n_vectors) {
-  ivec acc[ARRAY_ROWS][PANEL_VECTORS];
+  ivec acc[MOST_ROWS][PANEL_VECTORS];
   start(block, column, 0, n_rows, n_vectors, acc);
   for (int64_t k = 0; k < block->n_k; k += HALF_SUMS) {
     const uint8_t *line = block->weights + k / 2 * PANEL + 4 * column;
     const int8_t *x = block->x + k;
     int64_t n_lines = ommai_min_i64(HALF_SUMS, block->n_k - k) / 8;
-    ivec halves[ARRAY_ROWS][PANEL_VECTORS];
+    ivec halves[MOST_ROWS][PANEL_VECTORS];
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 8
@@ -206,12 +203,12 @@ OMMAI_INLINE void rows_u4(const struct integer_block *block, struct integer_comi
 }
 
 OMMAI_INLINE void all_rows_u4(const struct integer_block *block, const bool is_stream) {
-  const int64_t n_parts = ommai_div_up(block->n_rows, 4);
-  struct integer_coming coming = is_stream ? integer_stream(block) : integer_coming(block, 4, 4);
+  const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
+  struct integer_coming coming = is_stream ? integer_stream(block) : integer_coming(block, 4, MOST_ROWS);
   struct integer_coming *stream = is_stream ? &coming : NULL;
   if (block->panel->n_groups > 1) integer_prefetch_scales(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, 4);
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     if (!is_stream) integer_prefetch(&coming);
     switch (n) {
