@@ -54,6 +54,10 @@ fuzz: ## fuzz what reads hostile input, 10 minutes for each target (with clang: 
 bench-kernels: packages test-packages release ## time every kernel of every CPU level of this machine
 	@build/release/tests/test_kernels --bench --rounds 1
 
+.PHONY: test-clients
+test-clients: release ## real clients (openai, litellm, langchain-openai, llm, prometheus_client), from PyPI into build/venv-clients
+	@tools/test_clients.sh
+
 .PHONY: test-vllm
 test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm.sh
@@ -63,7 +67,7 @@ test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI 
 	@tools/test_vllm_bench.sh
 
 .PHONY: test-deploy
-test-deploy: release ## the files of deploy/ with HAProxy, promtool (Debian: haproxy prometheus) and Kubernetes' schemas
+test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd) and Kubernetes' schemas
 	@tools/test_deploy.sh
 
 .PHONY: packages

@@ -23,10 +23,10 @@ from same_picture import base_url, positive
 WORDS = "river stone apple window garden letter yellow table morning paper silver bridge forest candle music summer".split()
 
 
-def ask(url: str, model: str, text: str, tokens: int, temperature: float, seed: int) -> tuple[str, float]:
-    """The answer, and its tokens a second behind the first one."""
+def ask(url: str, model: str, text: str, tokens: int, temperature: float, seed: int, more: dict | None = None) -> tuple[str, float]:
+    """The answer, and its tokens a second behind the first one. `more` are further fields of the request."""
     body = {"model": model, "messages": [{"role": "user", "content": text}], "max_tokens": tokens, "ignore_eos": True,
-            "temperature": temperature, "seed": seed, "stream": True, "stream_options": {"include_usage": True}}
+            "temperature": temperature, "seed": seed, "stream": True, "stream_options": {"include_usage": True}} | (more or {})
     request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
     pieces, first, end, count = [], 0.0, 0.0, 0
     with urllib.request.urlopen(request, timeout=600) as reply:

@@ -82,9 +82,10 @@ class Server:
         with self.open("/v1/models") as reply:
             self.model = arguments.model or json.load(reply)["data"][0]["id"]
 
-    def open(self, path: str, body: dict | None = None) -> http.client.HTTPResponse:
+    def open(self, path: str, body: dict | None = None, headers: dict | None = None) -> http.client.HTTPResponse:
         data = None if body is None else json.dumps(body).encode()
-        return self.opener.open(urllib.request.Request(self.base_url + path, data, self.headers), timeout=self.timeout)
+        request = urllib.request.Request(self.base_url + path, data, {**self.headers, **(headers or {})})
+        return self.opener.open(request, timeout=self.timeout)
 
     def first_token_seconds(self, picture: str, question: str) -> float:
         """From before the request is sent to the first event of its stream that has a choice."""

@@ -126,22 +126,72 @@ run_pytest_in() {
   count_junit
 }
 
-run_python() {
-  make_venv || return
-  more=
-  if [ $full = yes ]; then more=--full; fi
+# Runs functions beside each other, each a row of pytest runs, which wait most of their time; shows what each said when all have ended, one
+# after the other, and adds up their counts and times.
+run_beside() {
+  begin ""
+  # What runs in the background is deaf to the keyboard's interrupt.
+  trap 'trap - INT; kill 0' INT
+  for row in "$@"; do
+    rm -f "build/counts-$row"
+    (
+      passed=0 failed=0 parts=
+      "$row"
+      begin ""
+      printf '%s %s\n%s' "$passed" "$failed" "$parts" > "build/counts-$row"
+    ) > "build/log-$row" 2>&1 &
+  done
+  wait
+  trap - INT
+  for row in "$@"; do
+    cat "build/log-$row"
+    if [ ! -s "build/counts-$row" ]; then
+      failed=$((failed + 1))
+      continue
+    fi
+    counts=$(head -n 1 "build/counts-$row")
+    passed=$((passed + ${counts% *}))
+    failed=$((failed + ${counts#* }))
+    parts="$parts$(tail -n +2 "build/counts-$row")
+"
+  done
+}
+
+servers() {
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
   # What depends on the model, on the families that the demo model is not of; connections, load and failing calls are the same with any.
   for model in qwen2_5_vl_tied kimi_vl; do
     run_pytest "server on $model" tests/server --omma build/release/omma --model tests/golden/$model \
       --ignore tests/server/test_connections.py --ignore tests/server/test_load.py --ignore tests/server/test_http_conformance.py \
-      --ignore tests/server/test_failed_calls.py
+      --ignore tests/server/test_failed_calls.py --ignore tests/server/test_image_flood.py --ignore tests/server/test_descriptors.py
   done
+}
+
+programs() {
   run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
-  run_pytest "command line" tests/cli --omma build/release/omma $more
+  run_pytest "chat templates" tests/jinja --render build/release/tests/jinja_render $more
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   run_pytest "deployment files" tests/deploy --omma build/release/omma
+  run_pytest "command line" tests/cli --omma build/release/omma $more
+}
+
+run_python() {
+  make_venv || return
+  more=
+  if [ $full = yes ]; then more=--full; fi
+  run_beside servers programs
   build python && run_pytest "python package" tests/python --tree build/python
+}
+
+sanitized_server() {
+  run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
+  run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
+}
+
+sanitized_programs() {
+  run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
+  run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
+  run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
 }
 
 # The page at / in a browser, with a Python environment of its own: where there is Chromium, and in the full tier in any case.
@@ -187,6 +237,14 @@ run_oracle() {
   run_pytest_in build/venv-oracle "grammars beside llguidance" tests/grammar/test_oracle.py --walk build/release/tests/grammar_walk
 }
 
+# Real clients, in an environment of their own.
+run_clients() {
+  begin "real clients"
+  new_junit "real clients"
+  tools/test_clients.sh --junitxml "$junit" || true
+  count_junit
+}
+
 # Memory of a tower under loads that no smaller test has: two minutes of both cores.
 run_bounds() {
   begin "memory of large passes"
@@ -205,12 +263,7 @@ build release && {
 }
 build asan && {
   run_ctest "address and undefined behaviour sanitizers" asan "" -LE style
-  make_venv && {
-    run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
-    run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
-    run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
-    run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
-  }
+  make_venv && run_beside sanitized_server sanitized_programs
 }
 if [ $full = yes ]; then
   make_venv && {
@@ -223,6 +276,7 @@ if [ $full = yes ]; then
   run_bounds
   run_wheel
   run_oracle
+  run_clients
   build tsan && {
     run_ctest "thread sanitizer" tsan "" -LE style
     make_venv && {

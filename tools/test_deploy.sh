@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests the files of deploy/ with all programs that read them: HAProxy, promtool (Debian: haproxy prometheus) and Kubernetes' schemas from
+# Tests the files of deploy/ with all programs that read them: HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd) and Kubernetes' schemas from
 # PyPI. `make test` does the part for which it finds the programs.
 set -eu
 

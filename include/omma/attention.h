@@ -51,8 +51,8 @@ enum omma_attention_form { OMMA_ATTENTION_ENCODER = 0, OMMA_ATTENTION_CAUSAL = 1
 
 struct omma_attention_context;
 
-/* isa: "scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16"; NULL: the environment variable OMMA_ISA where set,
- * else the best this machine has. Naming a level that the machine lacks is refused.
+/* isa: "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16"; NULL: the environment variable OMMA_ISA
+ * where set, else the best this machine has. Naming a level that the machine lacks is refused.
  * allocator: for contexts and plans; NULL: the C library's. */
 struct omma_attention_options {
   const char *isa;

@@ -125,11 +125,11 @@ int32_t ommai_attention_pair_heads(int32_t n_kv_heads) {
   return heads;
 }
 
-/* How many kv heads form a pair, where `n_pieces` pieces of work per head are independent. */
-static int32_t choose_heads(const struct ommai_attention_problem *problem, int64_t n_pieces) {
+/* How many kv heads form a pair, where `n_pieces` pieces of work per head are independent and `many` are enough. */
+static int32_t choose_heads(const struct ommai_attention_problem *problem, int64_t n_pieces, int64_t many) {
   int32_t heads = ommai_attention_pair_heads(problem->n_kv_heads);
-  if (n_pieces >= OMMAI_ATTENTION_MANY_PAIRS) return heads;
-  while (heads > 1 && n_pieces * (problem->n_kv_heads / heads) < OMMAI_ATTENTION_MANY_PAIRS) heads /= 2;
+  if (n_pieces >= many) return heads;
+  while (heads > 1 && n_pieces * (problem->n_kv_heads / heads) < many) heads /= 2;
   return heads;
 }
 
@@ -150,13 +150,14 @@ static struct ommai_attention_unit make_unit(const struct ommai_attention_proble
     unit.prepare_per_pair = ommai_div_up(unit.n_keys, OMMAI_ATTENTION_SPLIT_KEYS);
     unit.small = unit.prepare_per_pair <= 1;
     unit.heads_per_pair =
-        choose_heads(problem, ommai_min_i64(problem->n_tokens, OMMAI_ATTENTION_MANY_PAIRS) * unit.prepare_per_pair);
+        choose_heads(problem, ommai_min_i64(problem->n_tokens, OMMAI_ATTENTION_MANY_SPLITS) * unit.prepare_per_pair,
+                     OMMAI_ATTENTION_MANY_SPLITS);
   } else {
     int64_t blocks = ommai_div_up(unit.n_keys, OMMAI_ATTENTION_BLOCK);
     unit.prepare_per_pair = ommai_div_up(blocks, OMMAI_ATTENTION_PACK_BLOCKS);
     unit.small = unit.n_keys <= OMMAI_ATTENTION_SMALL_KEYS && unit.n_rows <= OMMAI_ATTENTION_SMALL_ROWS / problem->group;
     if (unit.small) {
-      unit.heads_per_pair = choose_heads(problem, problem->n_segments);
+      unit.heads_per_pair = choose_heads(problem, problem->n_segments, OMMAI_ATTENTION_MANY_PAIRS);
     } else {
       const struct ommai_attention_tile_kernel *kernel = ommai_attention_kernel_for(problem, unit.n_keys);
       unit.attend_per_pair = problem->group * ommai_attention_tile_count(kernel, unit.n_rows);

@@ -21,11 +21,12 @@
 
 enum {
   OMMAI_ATTENTION_PACK_BLOCKS = 16, /* key blocks per prepare job */
-  OMMAI_ATTENTION_SPLIT_KEYS = 512, /* keys per decode split: part of the arithmetic, do not tune per machine */
+  OMMAI_ATTENTION_SPLIT_KEYS = 256, /* keys per decode split: part of the arithmetic, do not tune per machine */
   OMMAI_ATTENTION_SMALL_KEYS = 128,
   OMMAI_ATTENTION_SMALL_ROWS = 512, /* query rows times query heads per kv head */
   OMMAI_ATTENTION_PAIR_HEADS = 16,  /* the most kv heads in a pair: neighbours in memory, so one prefetches for the next */
   OMMAI_ATTENTION_MANY_PAIRS = 128, /* as long as so many are left, pairs have more heads */
+  OMMAI_ATTENTION_MANY_SPLITS = 4,  /* likewise of pairs and splits when decoding, where memory is read faster in its order */
 };
 #define OMMAI_ATTENTION_WAVE_BYTES ((size_t)16 << 20)
 

@@ -7,8 +7,9 @@
 /* The C library's aligned_alloc/free. Thread-safe. */
 extern const struct omma_allocator ommai_default_allocator;
 
-/* The same for large buffers that live shortly, pictures and their scratch: on Linux, those of some megabytes are asked for in huge
- * pages, because faulting in thousands of small ones takes longer than decoding or resizing into them does. */
+/* The same for large buffers: on Linux, those of 2 MiB and more are asked for in huge pages. Pictures and their scratch live shortly, and
+ * faulting in thousands of small pages takes longer than decoding or resizing into them does; weights, keys and values are streamed at the
+ * memory's rate, which small pages hold up by a tenth. */
 extern const struct omma_allocator ommai_huge_page_allocator;
 
 #define OMMAI_ALIGNMENT 64

@@ -98,19 +98,17 @@ static void log_line(void *context, const char *line) {
 static int run_files(const struct values *values, const struct ommai_strings *arguments, struct ommai_batch_job *job) {
   const struct ommai_serving *serving = &values->serving;
   struct omma_server_options options = {.offline = true, .log = log_line};
-  struct omma_model *model;
-  struct omma_engine *engine;
+  struct ommai_opened opened;
   int64_t n_sequences = serving->max_num_seqs > 0 ? serving->max_num_seqs : OMMA_DEFAULT_MAX_SEQUENCES;
   job->n_parallel = n_sequences < MAX_PARALLEL / 2 ? 2 * (size_t)n_sequences : MAX_PARALLEL;
   job->max_line_bytes = (size_t)(serving->max_body_bytes > 0 ? serving->max_body_bytes : DEFAULT_LINE_BYTES);
   int code = ommai_serving_read("batch", serving, &options);
   if (code == OMMAI_EXIT_DONE) code = open_input(values->input, job);
   if (code == OMMAI_EXIT_DONE) code = ommai_batch_output_open(values->output, values->retry_failed, job->output);
-  if (code == OMMAI_EXIT_DONE) code = ommai_serving_open("batch", serving, &options, arguments, &model, &engine);
+  if (code == OMMAI_EXIT_DONE) code = ommai_serving_open("batch", serving, &options, arguments, NULL, NULL, &opened);
   if (code != OMMAI_EXIT_DONE) return code;
-  code = answer(job, &options, model, engine);
-  omma_engine_destroy(engine);
-  omma_model_close(model);
+  code = answer(job, &options, opened.model, opened.engine);
+  ommai_serving_close(&opened);
   return code;
 }
 
@@ -164,7 +162,8 @@ const struct ommai_command ommai_command_batch = {
     .summary = "answer a file of requests in OpenAI's batch format",
     .arguments = "[DIR] -i IN.jsonl -o OUT.jsonl",
     .details =
-        "Answers requests of a file, lines of OpenAI's batch format for /v1/chat/completions and /v1/completions, and writes a "
+        "Answers requests of a file, lines of OpenAI's batch format for /v1/chat/completions, /v1/completions and "
+        "/v1/responses, and writes a "
         "line "
         "for each, in the order in which they end. The same command goes on where it was stopped, whatever stopped it: lines "
         "whose "

@@ -8,6 +8,7 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/answer_form.h"
 #include "cli/attachments.h"
 #include "cli/chat_answer.h"
 #include "cli/chat_boxes.h"
@@ -38,6 +39,7 @@ struct values {
   int64_t seed;
   double repetition_penalty, presence_penalty, frequency_penalty;
   struct ommai_strings stop;
+  struct ommai_form_values form;
   bool ignore_eos;
   bool no_history;
 };
@@ -55,6 +57,8 @@ struct chat {
   double decode_image; /* seconds for reading and decoding them */
   bool given;          /* to the conversation: only their list is left */
   struct omma_engine_options engine_options;
+  struct ommai_answer_form form;
+  struct omma_grammar *grammar; /* of the form; NULL: answers are free */
   struct omma_model *model;
   struct omma_engine *engine;
   struct ommai_conversation conversation;
@@ -132,6 +136,7 @@ static struct ommai_answer_options answer_options(const struct chat *chat) {
       .ignore_eos = values->ignore_eos,
       .logprobs = values->logprobs >= 0,
       .n_top_logprobs = values->logprobs > 0 ? (int)values->logprobs : 0,
+      .grammar = chat->grammar,
   };
   return (struct ommai_answer_options){.sampling = sampling, .stream = !values->json, .details = values->json};
 }
@@ -248,12 +253,15 @@ static int begin_conversation(struct chat *chat) {
                                 chat->prompt_size);
 }
 
-/* Refuses what cannot fit before time goes into packing weights: the question, or the pictures of the first. The engine gets the memory
- * that was planned. */
+/* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question that does not fit, or pictures of the
+ * first. The engine gets the memory that was planned. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct chat *chat = context;
-  const struct omma_message pictures = {OMMA_ROLE_USER, chat->attachments, chat->n_attachments};
+  const struct omma_message pictures = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};
   struct omma_memory_plan plan;
+  struct omma_grammar *grammar;
+  OMMAI_TRY(ommai_answer_form_compile(&chat->form, model, &grammar, error));
+  omma_grammar_destroy(grammar);
   OMMAI_TRY(omma_plan_memory(model, &chat->engine_options, 0, &plan, error));
   chat->engine_options.kv_cache_bytes = plan.kv_cache_bytes;
   if (!chat->interactive) {
@@ -267,7 +275,7 @@ static enum omma_status check_room(void *context, const struct omma_model *model
 
 static int start(struct chat *chat) {
   const struct values *values = chat->values;
-  struct ommai_check check = {check_room, chat};
+  struct ommai_check check = {.run = check_room, .context = chat};
   struct omma_error error;
   chat->engine_options = (struct omma_engine_options){.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = 1};
   int code = load_attachments(chat);
@@ -277,6 +285,7 @@ static int start(struct chat *chat) {
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(chat->model, &chat->engine_options, &chat->engine, &error) != OMMA_OK)
     return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_CHAT);
+  if (ommai_answer_form_compile(&chat->form, chat->model, &chat->grammar, &error) != OMMA_OK) return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }
 
@@ -284,6 +293,7 @@ static int ask_or_converse(struct chat *chat) {
   int code = start(chat);
   if (code == OMMAI_EXIT_DONE) code = chat->interactive ? converse(chat) : answer_once(chat);
   omma_engine_destroy(chat->engine);
+  omma_grammar_destroy(chat->grammar);
   ommai_conversation_release(&chat->conversation);
   omma_model_close(chat->model);
   for (size_t i = 0; !chat->given && i < chat->n_attachments; i++) ommai_attachment_release(&chat->attachments[i]);
@@ -309,6 +319,7 @@ static int take_words(struct chat *chat, const struct ommai_strings *arguments, 
   values->prompt = words.prompt;
   values->images = words.images;
   code = check(chat);
+  if (code == OMMAI_EXIT_DONE) code = ommai_answer_form_read(chat->command, &values->form, &chat->form);
   if (code == OMMAI_EXIT_DONE) code = ommai_check_model_path(&values->common);
   return code == OMMAI_EXIT_DONE ? find_prompt(chat, words.n_from_standard_input) : code;
 }
@@ -322,6 +333,7 @@ static int run(const char *command, const void *given, const struct ommai_string
   int code = take_words(&chat, arguments, images);
   if (code == OMMAI_EXIT_DONE) code = ask_or_converse(&chat);
   ommai_release(&ommai_default_allocator, images, room, sizeof *images);
+  ommai_answer_form_release(&chat.form);
   free(chat.input);
   return code;
 }
@@ -478,6 +490,21 @@ static const struct ommai_option sampling_table[] = {
      .offset = AT(stop),
      .value = "TEXT",
      .help = "end the answer before this text"},
+    {.name = "json-schema",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(form.json_schema),
+     .value = "SCHEMA",
+     .help = "answer with JSON of this JSON Schema: a file, or its text; which keys it may have: docs/structured-output.md"},
+    {.name = "regex",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(form.regex),
+     .value = "PATTERN",
+     .help = "answer with a text that this regular expression matches as a whole"},
+    {.name = "grammar",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(form.grammar),
+     .value = "GBNF",
+     .help = "answer with a text of this grammar in llama.cpp's notation: a file, or its text"},
     {.name = "ignore-eos", .type = OMMAI_OPTION_FLAG, .offset = AT(ignore_eos), .help = "go on when the model wants to end"},
 };
 static const struct ommai_option_group sampling_options = {"Answer", sampling_table,

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -12,6 +13,8 @@
 #include "cli/log_writer.h"
 #include "cli/paths.h"
 #include "cli/serve_keys.h"
+#include "cli/serve_notes.h"
+#include "cli/service_manager.h"
 #include "cli/serving.h"
 #include "cli/show.h"
 #include "cli/vllm_flags.h"
@@ -22,8 +25,10 @@
 
 struct values {
   struct ommai_serving serving;
-  const char *host;
+  const char *host, *uds;
   int64_t port;
+  const char *ssl_keyfile, *ssl_certfile, *ssl_ca_certs;
+  int64_t ssl_cert_reqs;
   struct ommai_strings api_keys;
   const char *api_key_file;
   bool metrics_without_key;
@@ -110,25 +115,54 @@ static void tell_sampling(const struct ommai_common *common, const struct omma_m
              file && overrides ? "," : "", text, file ? " (--generation-config vllm: without the file)" : "");
 }
 
-static int serve(const struct values *values, const struct omma_server_options *options, struct omma_model *model,
-                 struct omma_engine *engine) {
+/* The mode of the socket's file is what says who may connect. */
+static void note_socket(const char *path) {
+  struct stat info;
+  ommai_note("serving at unix:%s, mode %03o (Ctrl-C ends it)", path, stat(path, &info) ? 0 : (unsigned)info.st_mode & 0777u);
+}
+
+static void note_address(const struct values *values, int port) {
+  bool bracket = strchr(values->host, ':') != NULL;
+  char address[OMMAI_MAX_PATH];
+  snprintf(address, sizeof address, "http%s://%s%s%s:%d", values->ssl_certfile ? "s" : "", bracket ? "[" : "", values->host,
+           bracket ? "]" : "", port);
+  ommai_note("serving at %s/v1%s%s%s (Ctrl-C ends it)", address, values->no_page ? "" : ", with a page at ",
+             values->no_page ? "" : address, values->no_page ? "" : "/");
+}
+
+static void tell_configuration(const struct values *values, const struct omma_server_options *options,
+                               const struct ommai_opened *opened) {
+  ommai_serve_note_model(opened->model, &opened->plan);
+  ommai_serve_note_memory(&opened->plan);
+  ommai_serve_note_access(options);
+  tell_sampling(&values->serving.common, opened->model);
+}
+
+static void beat(void) { ommai_service_notify("WATCHDOG=1"); }
+
+static int serve(const struct values *values, const struct omma_server_options *options, const struct ommai_opened *opened) {
   struct ommai_server *server;
   struct omma_error error;
   int code = OMMAI_EXIT_DONE;
-  if (ommai_server_create(options, model, engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
-  tell_sampling(&values->serving.common, model);
-  bool bracket = strchr(values->host, ':') != NULL;
-  char address[OMMAI_MAX_PATH];
-  snprintf(address, sizeof address, "http://%s%s%s:%d", bracket ? "[" : "", values->host, bracket ? "]" : "",
-           ommai_server_port(server));
-  ommai_note("serving at %s/v1%s%s%s (Ctrl-C ends it)", address, values->no_page ? "" : ", with a page at ",
-             values->no_page ? "" : address, values->no_page ? "" : "/");
+  const struct omma_server_beat watchdog = {ommai_service_watchdog_ms(), beat};
+  if (ommai_server_create(options, opened->model, opened->engine, &server, &error) != OMMA_OK) return ommai_failed_call(&error);
+  tell_configuration(values, options, opened);
+  if (values->uds) {
+    note_socket(values->uds);
+  } else {
+    note_address(values, ommai_server_port(server));
+  }
+  ommai_service_notify("READY=1\nSTATUS=serving");
   if (!options->n_api_keys && !ommai_server_is_local(server)) {
     ommai_warn(
         "serve: whoever reaches this address may use the server: no API key is asked for (--api-key-file, or OMMA_API_KEY in "
         "the environment)");
   }
-  if (ommai_server_run(server, ommai_interrupt_descriptor(), &error) != OMMA_OK) code = ommai_failed_call(&error);
+  if (ommai_server_run(server, ommai_interrupt_descriptor(), watchdog.milliseconds ? &watchdog : NULL, &error) != OMMA_OK) {
+    code = ommai_failed_call(&error);
+  }
+  ommai_service_notify("STOPPING=1\nSTATUS=finishing running requests, for %lld s at most",
+                       (long long)values->shutdown_timeout);
   if (ommai_interrupted()) ommai_server_log_end(server);
   ommai_server_destroy(server);
   return code;
@@ -137,6 +171,11 @@ static int serve(const struct values *values, const struct omma_server_options *
 static int serve_with(const struct values *values, const struct ommai_strings *arguments, struct held *held) {
   struct omma_server_options options = {.host = values->host,
                                         .port = (int)values->port,
+                                        .uds = values->uds,
+                                        .tls = {.certificate_file = values->ssl_certfile,
+                                                .key_file = values->ssl_keyfile,
+                                                .authorities_file = values->ssl_ca_certs,
+                                                .clients = (enum omma_client_certificates)values->ssl_cert_reqs},
                                         .api_keys = held->keys.keys.items,
                                         .n_api_keys = held->keys.keys.count,
                                         .metrics_without_key = values->metrics_without_key,
@@ -148,28 +187,27 @@ static int serve_with(const struct values *values, const struct ommai_strings *a
                                         .log_access = values->log_level >= LEVEL_INFO && !values->disable_access_log,
                                         .unlogged_paths = values->unlogged_paths,
                                         .log_requests = values->enable_log_requests && !values->disable_log_requests};
-  struct omma_model *model;
-  struct omma_engine *engine;
+  struct ommai_opened opened;
+  struct omma_error error;
+  int64_t told_ns = 0;
   int code = ommai_serving_read("serve", &values->serving, &options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options.cross_origin);
   if (code != OMMAI_EXIT_DONE) return code;
+  if (ommai_server_check_tls(&options.tls, &error) != OMMA_OK) return ommai_failed("serve: %s", error.message);
   set_limits(values, &options);
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
-  code = ommai_serving_open("serve", &values->serving, &options, arguments, &model, &engine);
-  if (code != OMMAI_EXIT_DONE) return code;
   struct ommai_log_writer *log = ommai_log_writer_create(STDERR_FILENO, LOG_BYTES);
-  if (log) {
-    options.log_context = log;
+  if (!log) return ommai_failed("serve: out of memory: the log");
+  options.log_context = log;
+  code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &told_ns, &opened);
+  if (code == OMMAI_EXIT_DONE) {
     ommai_interrupt_defer();
-    code = serve(values, &options, model, engine);
+    code = serve(values, &options, &opened);
     ommai_interrupt_resume();
-  } else {
-    code = ommai_failed("serve: out of memory: the log");
+    ommai_serving_close(&opened);
   }
   ommai_log_writer_destroy(log);
-  omma_engine_destroy(engine);
-  omma_model_close(model);
   return code;
 }
 
@@ -199,6 +237,37 @@ static const struct ommai_option table[] = {
      .high = 65535,
      .initial = "8000",
      .help = "port to listen on; 0: any free one"},
+    {.name = "uds",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(uds),
+     .value = "PATH",
+     .help = "Unix domain socket to listen on instead of --host and --port; its file goes with the server, one that was left "
+             "behind is "
+             "replaced, and the umask and its folder say who may connect"},
+    {.name = "ssl-certfile",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(ssl_certfile),
+     .value = "FILE",
+     .help = "the server's certificate and those between it and its authority, in PEM: TLS 1.2 and 1.3 (https)"},
+    {.name = "ssl-keyfile",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(ssl_keyfile),
+     .value = "FILE",
+     .help = "its private key, in PEM",
+     .otherwise = "it is in --ssl-certfile"},
+    {.name = "ssl-ca-certs",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(ssl_ca_certs),
+     .value = "FILE",
+     .help = "authorities of clients' certificates, in PEM"},
+    {.name = "ssl-cert-reqs",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(ssl_cert_reqs),
+     .value = "N",
+     .low = 0,
+     .high = 2,
+     .initial = "0",
+     .help = "clients' certificates: 0 none is asked for, 1 one that is shown must be good, 2 each must show one"},
     {.name = "root-path",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(root_path),
@@ -381,8 +450,9 @@ const struct ommai_command ommai_command_serve = {
     .summary = "OpenAI-compatible HTTP server",
     .arguments = "[DIR]",
     .details =
-        "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions and others), and a page at / to ask "
-        "about images from a browser. DIR is the model, as "
+        "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions, /v1/completions, /v1/responses and "
+        "others) "
+        "and Anthropic's /v1/messages, and a page at / to ask about images from a browser. DIR is the model, as "
         "--model. Ctrl-C ends the server after running requests. Flags of `vllm serve` that change "
         "no answer (scheduling, devices, logs, caches) are accepted with a warning each, those that would change one are "
         "refused "

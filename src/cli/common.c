@@ -17,7 +17,7 @@
 #define COMMON(field) offsetof(struct ommai_common, field)
 #define MAX_THREADS 1024
 
-const char *const ommai_isa_names[] = {"scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16", NULL};
+const char *const ommai_isa_names[] = {"scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16", NULL};
 
 static const char *const dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", NULL};
 static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", NULL};
@@ -149,11 +149,18 @@ static const struct ommai_option picture_table[] = {
 };
 
 static const struct ommai_option template_table[] = {
+    {.name = "chat-template",
+     .type = OMMAI_OPTION_STRING,
+     .offset = COMMON(chat_template),
+     .value = "FILE",
+     .help = "a chat template in Jinja, in place of the checkpoint's",
+     .otherwise = "the checkpoint's"},
     {.name = "trust-family-chat-template",
      .type = OMMAI_OPTION_FLAG,
      .offset = COMMON(trust_family_chat_template),
      .help = "render prompts by the nearest known chat template of the model's family where the checkpoint's own is another or "
-             "missing, with a warning; without this flag such a checkpoint is refused"},
+             "missing, with a warning; without this flag its own is rendered, and a checkpoint without one, or one that cannot "
+             "be rendered, is refused"},
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -223,7 +230,9 @@ static const char *model_directory(const struct ommai_common *common, char *demo
 static int refused(const struct omma_error *error) {
   bool unknown = error->status == OMMA_ERROR_UNSUPPORTED && strcmp(error->field, "chat_template") == 0;
   if (!unknown) return ommai_room_failed(error, NULL);
-  return ommai_failed("%s; --trust-family-chat-template goes on with the nearest known form", error->message);
+  return ommai_failed(
+      "%s; --chat-template FILE gives another one, --trust-family-chat-template goes on with the nearest known form",
+      error->message);
 }
 
 /* What the opened model is, where it matters to whoever asked for it. */
@@ -237,13 +246,25 @@ static void tell(const struct ommai_common *common, const struct omma_model *mod
   ommai_note("%s: %s, in %s over %s weights, KV cache in %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory,
              info.model_type, info.weights, info.kept_weights, info.kv_cache, info.vision_weights, info.isa, info.n_threads,
              ommai_show_plural(info.n_threads), seconds);
-  if (!config_only && !info.chat_template_difference) ommai_note("chat template: that of %s", info.chat_template);
+  if (!config_only && !info.chat_template_difference) ommai_note("chat template: %s", info.chat_template);
 }
 
 static enum omma_status before_weights(void *context, const struct omma_model *model, struct omma_error *error) {
   const struct ommai_check *check = context;
   ommai_room_warn_of_weights(model);
   return check->run ? check->run(check->context, model, error) : OMMA_OK;
+}
+
+/* Whom the loading is told. */
+struct listeners {
+  struct ommai_progress line;
+  const struct ommai_check *check;
+};
+
+static void update(void *context, int64_t done, int64_t total) {
+  struct listeners *listeners = context;
+  ommai_progress_update(&listeners->line, done, total);
+  if (listeners->check->progress) listeners->check->progress(listeners->check->progress_context, done, total);
 }
 
 int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common) {
@@ -263,7 +284,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   char demo[2 * OMMAI_MAX_PATH];
   const char *directory = model_directory(common, demo, sizeof demo);
   if (!directory) return OMMAI_EXIT_FAILED;
-  struct ommai_progress progress;
+  struct listeners listeners = {.check = check};
   struct omma_error error;
   struct omma_model_options options = {.weights = dtype_values[common->dtype],
                                        .vision_weights = dtype_values[common->vision_dtype],
@@ -278,17 +299,18 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .known_image_bytes = common->known_image_bytes,
                                        .chat_template = common->trust_family_chat_template || common->no_chat
                                                             ? OMMA_CHAT_TEMPLATE_FAMILY
-                                                            : OMMA_CHAT_TEMPLATE_KNOWN,
+                                                            : OMMA_CHAT_TEMPLATE_OWN,
+                                       .chat_template_file = common->chat_template,
                                        .generation_config = common->generation_config,
                                        .override_generation_config = common->override_generation_config,
-                                       .progress = ommai_progress_update,
-                                       .progress_context = &progress,
+                                       .progress = update,
+                                       .progress_context = &listeners,
                                        .before_weights = config_only ? NULL : before_weights,
                                        .before_weights_context = check};
   double start = ommai_clock_seconds();
-  ommai_progress_begin(&progress, "loading the model");
+  ommai_progress_begin(&listeners.line, "loading the model");
   enum omma_status status = omma_model_open(directory, &options, model, &error);
-  ommai_progress_end(&progress);
+  ommai_progress_end(&listeners.line);
   if (status != OMMA_OK) return refused(&error);
   tell(common, *model, config_only, ommai_clock_seconds() - start);
   return OMMAI_EXIT_DONE;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/allocator.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/diagnostics.h"
@@ -106,8 +107,21 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   return code;
 }
 
+/* What vLLM's object says of thoughts: the parser must be the one that is given, and a grammar is for what follows a thought. */
+static int check_reasoning(const char *command, const char *flag, const json_t *root, const char *given) {
+  const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
+  if (parser && parser[0] && (!given || strcmp(given, parser) != 0)) {
+    return ommai_wrong_use("%s: %s: reasoning_parser: it is given by --reasoning-parser %s", command, flag, parser);
+  }
+  if (given && json_is_true(json_object_get(root, "enable_in_reasoning"))) {
+    return ommai_wrong_use("%s: %s: enable_in_reasoning: not supported, structured answers follow their thoughts", command,
+                           flag);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
 /* vLLM's object; here only disable_any_whitespace changes anything: there is one backend, and what it cannot do is refused. */
-static int read_structured_outputs(const char *command, const char *text, bool *compact_json) {
+static int read_structured_outputs(const char *command, const char *text, const char *reasoning_parser, bool *compact_json) {
   static const char flag[] = "--structured-outputs-config";
   static const char *const known[] = {"backend",
                                       "disable_fallback",
@@ -121,16 +135,25 @@ static int read_structured_outputs(const char *command, const char *text, bool *
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
   int code = check_keys(command, root, flag, known);
-  const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
-  if (code == OMMAI_EXIT_DONE && parser && parser[0]) {
-    code = ommai_wrong_use("%s: %s: reasoning_parser: not supported", command, flag);
-  }
+  if (code == OMMAI_EXIT_DONE) code = check_reasoning(command, flag, root, reasoning_parser);
   if (code == OMMAI_EXIT_DONE &&
       ommai_json_boolean(root, flag, "disable_any_whitespace", false, compact_json, &error) != OMMA_OK) {
     code = wrong_json(command, &error);
   }
   json_decref(root);
   return code;
+}
+
+/* Seen here, so that a wrong name does not wait for the model. */
+static int read_reasoning(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
+  struct omma_error error;
+  options->reasoning_parser = serving->reasoning_parser;
+  options->reasoning_config = serving->reasoning_config;
+  if (ommai_server_check_reasoning(options->reasoning_parser, options->reasoning_config, &error) == OMMA_OK) {
+    return OMMAI_EXIT_DONE;
+  }
+  bool parser = strcmp(error.field, "reasoning_parser") == 0;
+  return ommai_wrong_use("%s: --reasoning-%s: %s", command, parser ? "parser" : "config", error.message);
 }
 
 /* Other keys of generation_config.json mean nothing here, as in vLLM. */
@@ -159,6 +182,21 @@ static void warn_without_effect(const char *command, const struct ommai_serving 
   }
 }
 
+static int read_tools(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
+  if (serving->auto_tool_choice && !serving->tool_call_parser) {
+    return ommai_wrong_use("%s: --enable-auto-tool-choice requires --tool-call-parser", command);
+  }
+  enum omma_tool_form form;
+  struct omma_error error;
+  if (serving->tool_call_parser && omma_tool_parser_find(serving->tool_call_parser, &form, &error) != OMMA_OK) {
+    return ommai_wrong_use("%s: --tool-call-parser: %s", command, error.message);
+  }
+  options->enable_auto_tool_choice = serving->auto_tool_choice;
+  options->tool_call_parser = serving->tool_call_parser;
+  options->exclude_tools_when_tool_choice_none = serving->exclude_unused_tools;
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
   options->served_model_names = serving->served_names.items;
   options->n_served_model_names = serving->served_names.count;
@@ -176,8 +214,10 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
   int code = read_media_limits(command, serving->limit_mm_per_prompt, options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(command, serving, &options->image_options);
   if (code == OMMAI_EXIT_DONE) {
-    code = read_structured_outputs(command, serving->structured_outputs, &options->compact_json);
+    code = read_structured_outputs(command, serving->structured_outputs, serving->reasoning_parser, &options->compact_json);
   }
+  if (code == OMMAI_EXIT_DONE) code = read_reasoning(command, serving, options);
+  if (code == OMMAI_EXIT_DONE) code = read_tools(command, serving, options);
   if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
   if (code == OMMAI_EXIT_DONE) warn_without_effect(command, serving);
   return code;
@@ -201,36 +241,63 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
 struct opening {
   const struct omma_image_options *image_options;
   struct omma_engine_options engine;
+  struct omma_memory_plan *plan;
 };
 
 /* Says what fits before time goes into packing weights; the engine gets that much. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct opening *opening = context;
-  struct omma_memory_plan plan;
-  OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, &plan, error));
-  opening->engine.kv_cache_bytes = plan.kv_cache_bytes;
-  ommai_room_note(model, &plan);
-  ommai_room_warn_of_total(model, &plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
-  ommai_room_warn_of_largest(model, &plan, opening->image_options);
+  struct omma_memory_plan *plan = opening->plan;
+  OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, plan, error));
+  opening->engine.kv_cache_bytes = plan->kv_cache_bytes;
+  ommai_room_note(model, plan);
+  ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  ommai_room_warn_of_largest(model, plan, opening->image_options);
   return OMMA_OK;
 }
 
+static int open_store(const struct ommai_serving *serving, const struct omma_server_options *server,
+                      struct ommai_encoding_store **store) {
+  struct omma_error error;
+  if (!serving->encoder_cache_url) return OMMAI_EXIT_DONE;
+  if (ommai_encoding_store_create(serving->encoder_cache_url, &ommai_default_allocator, store, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  ommai_encoding_store_set_log(*store, server->log, server->log_context);
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
-                       const struct ommai_strings *arguments, struct omma_model **model, struct omma_engine **engine) {
+                       const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
+                       struct ommai_opened *opened) {
   struct ommai_common common = serving->common;
   struct omma_error error;
-  struct opening opening = {&server->image_options, engine_options(serving)};
-  struct ommai_check check = {check_room, &opening};
+  struct omma_encoding_store store;
+  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan};
+  struct ommai_check check = {check_room, &opening, progress, progress_context};
+  *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;
   common.known_image_bytes = (int64_t)(serving->processor_cache_gb * GIB);
   if (common.known_image_bytes == 0) common.known_image_bytes = -1;
   int code = ommai_common_take_model(command, arguments, &common);
   if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine);
-  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, model);
-  if (code != OMMAI_EXIT_DONE) return code;
-  if (omma_engine_create(*model, &opening.engine, engine, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
-  omma_model_close(*model);
-  return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
+  if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);
+  if (code == OMMAI_EXIT_DONE && opened->store) {
+    store = ommai_encoding_store_interface(opened->store);
+    opening.engine.encoding_store = &store;
+  }
+  if (code == OMMAI_EXIT_DONE && omma_engine_create(opened->model, &opening.engine, &opened->engine, &error) != OMMA_OK) {
+    code = ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
+  }
+  if (code != OMMAI_EXIT_DONE) ommai_serving_close(opened);
+  return code;
+}
+
+void ommai_serving_close(struct ommai_opened *opened) {
+  omma_engine_destroy(opened->engine);
+  omma_model_close(opened->model);
+  ommai_encoding_store_destroy(opened->store);
 }
 
 #define AT(field) offsetof(struct ommai_serving, field)
@@ -296,6 +363,37 @@ static const struct ommai_option table[] = {
          "vLLM's object; {\"disable_any_whitespace\": true} makes structured answers in JSON compact, its other keys change "
          "nothing",
      .otherwise = "blanks and line breaks are the model's choice"},
+    {.name = "reasoning-parser",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(reasoning_parser),
+     .value = "NAME",
+     .help =
+         "tell the thought that an answer begins with apart from it, by the marks of vLLM's parser of this name; one that is "
+         "none is answered with those there are",
+     .otherwise = "an answer is one text"},
+    {.name = "reasoning-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(reasoning_config),
+     .value = "JSON",
+     .help = "vLLM's object; {\"reasoning_end_str\": \"I answer now.</think>\"} is what ends a thought that has used up its "
+             "thinking_token_budget",
+     .otherwise = "the end mark alone"},
+    {.name = "enable-auto-tool-choice",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(auto_tool_choice),
+     .help = "let answers call tools by themselves (tool_choice \"auto\"); needs --tool-call-parser"},
+    {.name = "tool-call-parser",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(tool_call_parser),
+     .value = "NAME",
+     .help =
+         "how the model writes the calls that it chooses itself, by vLLM's names: hermes for <tool_call> around JSON; a wrong "
+         "name lists the others",
+     .otherwise = "none is looked for"},
+    {.name = "exclude-tools-when-tool-choice-none",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(exclude_unused_tools),
+     .help = "leave tools out of the prompt of a request with tool_choice \"none\""},
     {.name = "seed",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(seed),
@@ -340,6 +438,14 @@ static const struct ommai_option table[] = {
      .high = INT64_MAX,
      .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
      .otherwise = "512 MiB"},
+    {.name = "encoder-cache-url",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(encoder_cache_url),
+     .value = "URL",
+     .help =
+         "Redis or Valkey where replicas share encoded images: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix://PATH, "
+         "with ?ttl=SECONDS&timeout=MILLISECONDS",
+     .otherwise = "each replica encodes for itself"},
     {.name = "mm-processor-cache-gb",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(processor_cache_gb),

@@ -3,6 +3,7 @@
 #define OMMAI_CLI_SERVING_H
 
 #include "cli/common.h"
+#include "server/encoding_store.h"
 #include "server/server.h"
 
 /* The first member of the struct of values of a command that has these options. */
@@ -13,9 +14,13 @@ struct ommai_serving {
   bool prefix_caching, no_prefix_caching;
   int policy; /* index into the names of the table */
   const char *speculative, *structured_outputs;
-  int64_t seed; /* -1: not given */
+  const char *reasoning_parser, *reasoning_config;
+  bool auto_tool_choice, exclude_unused_tools;
+  const char *tool_call_parser;
+  int64_t seed;         /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
+  const char *encoder_cache_url;
   double processor_cache_gb;
   struct ommai_strings media_domains;
   bool private_media_addresses;
@@ -29,9 +34,20 @@ extern const struct ommai_option_group ommai_serving_options;
  * the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
+/* A model with its engine, and the memory that was planned for them. */
+struct ommai_opened {
+  struct omma_model *model;
+  struct omma_engine *engine;
+  struct ommai_encoding_store *store; /* NULL: none */
+  struct omma_memory_plan plan;
+};
+
 /* Opens the model, which an argument may name instead of --model, and its engine; says how much fits into its memory before weights are
- * packed. `server` is as ommai_serving_read left it. */
+ * packed. `server` is as ommai_serving_read left it; lines about the shared encoder cache go to its log. progress (may be NULL) is told how
+ * much of the weights is there. Returns an exit code; what was wrong has been said, and there is nothing to close then. */
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
-                       const struct ommai_strings *arguments, struct omma_model **model, struct omma_engine **engine);
+                       const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
+                       struct ommai_opened *opened);
+void ommai_serving_close(struct ommai_opened *opened);
 
 #endif

@@ -7,8 +7,8 @@
 size_t ommai_decode_lane_bytes(const struct ommai_engine_sizes *sizes) {
   return (size_t)sizes->max_rows * sizeof(struct ommai_decode_row) +
          (size_t)sizes->max_sequences *
-             (sizeof(struct ommai_sampler_row) + sizeof(struct ommai_decode_entry) + sizeof(int64_t) +
-              OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t) + (size_t)sizes->mask_words * sizeof(uint32_t));
+             (sizeof(struct ommai_sampler_row) + sizeof(struct ommai_decode_entry) + sizeof(struct ommai_mask_task) +
+              sizeof(int64_t) + OMMAI_SEQUENCE_MAX_BANNED * sizeof(int32_t) + (size_t)sizes->mask_words * sizeof(uint32_t));
 }
 
 enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct ommai_resources *resources,
@@ -22,7 +22,10 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
   lane->drawn = ommai_allocate(allocator, n, sizeof *lane->drawn);
   lane->banned = ommai_allocate(allocator, n * OMMAI_SEQUENCE_MAX_BANNED, sizeof *lane->banned);
   lane->masks = ommai_allocate(allocator, n * (size_t)resources->sizes.mask_words, sizeof *lane->masks);
-  if (lane->rows && lane->entries && lane->sampler_rows && lane->drawn && lane->banned && lane->masks) return OMMA_OK;
+  lane->mask_tasks = ommai_allocate(allocator, n, sizeof *lane->mask_tasks);
+  if (lane->rows && lane->entries && lane->sampler_rows && lane->drawn && lane->banned && lane->masks && lane->mask_tasks) {
+    return OMMA_OK;
+  }
   return ommai_fail_memory(error, "decode", ommai_decode_lane_bytes(&resources->sizes));
 }
 
@@ -30,6 +33,8 @@ void ommai_decode_lane_free(struct ommai_decode_lane *lane) {
   if (!lane->resources) return;
   const struct omma_allocator *allocator = &lane->resources->model->allocator;
   size_t n = (size_t)lane->resources->sizes.max_sequences;
+  ommai_mask_worker_free(&lane->mask_worker);
+  ommai_release(allocator, lane->mask_tasks, n, sizeof *lane->mask_tasks);
   ommai_release(allocator, lane->rows, (size_t)lane->resources->sizes.max_rows, sizeof *lane->rows);
   ommai_release(allocator, lane->entries, n, sizeof *lane->entries);
   ommai_release(allocator, lane->sampler_rows, n, sizeof *lane->sampler_rows);
@@ -53,13 +58,29 @@ static enum omma_status run(struct ommai_decode_lane *lane, int64_t n_rows, floa
                           resources->sizes.decode_workspace, resources->team_interface, logits, error);
 }
 
-/* A guess is worth no page of anybody's: it ends with the pages that are there. */
-static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine_sizes *sizes) {
+/* A guess is worth no page of anybody's: it ends with the pages that are there, and takes rows that nobody has in this step. What a grammar
+ * leaves is a better guess than what was said before. */
+static int64_t guess(struct ommai_decode_entry *entry, const struct ommai_engine_sizes *sizes, int64_t n_free_rows) {
   struct ommai_sequence *sequence = entry->sequence;
   int64_t place = (int64_t)sequence->request->n_tokens + sequence->n_generated;
   int64_t room = sequence->n_pages * OMMA_ATTENTION_PAGE_TOKENS - place;
   int64_t left = sequence->max_generated - sequence->n_generated - 1;
-  return ommai_draft_guess(sequence, ommai_min_i64(ommai_min_i64(sizes->draft_tokens, room), left), entry->draft);
+  int64_t most = ommai_min_i64(ommai_min_i64(n_free_rows, room), ommai_min_i64(left, OMMAI_MAX_DRAFT_TOKENS));
+  int64_t n_forced = ommai_draft_force(sequence, most, entry->draft);
+  entry->forced = n_forced > 0;
+  return entry->forced ? n_forced : ommai_draft_guess(sequence, ommai_min_i64(sizes->draft_tokens, most), entry->draft);
+}
+
+/* Has the masks of the next tokens made while the network runs. */
+static void begin_masks(struct ommai_decode_lane *lane, int64_t n) {
+  int64_t n_tasks = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const struct ommai_decode_entry *entry = &lane->entries[i];
+    const struct ommai_structured_answer *answer = &entry->sequence->structured;
+    if (!ommai_structured_answer_needs_mask(answer, entry->n_draft)) continue;
+    lane->mask_tasks[n_tasks++] = (struct ommai_mask_task){answer, entry->draft, entry->n_draft};
+  }
+  ommai_mask_worker_begin(&lane->mask_worker, lane->mask_tasks, n_tasks);
 }
 
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error) {
@@ -68,7 +89,7 @@ enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t 
   for (int64_t i = 0; i < n; i++) {
     struct ommai_decode_entry *entry = &lane->entries[i];
     entry->first_row = n_rows;
-    entry->n_draft = guess(entry, &resources->sizes);
+    entry->n_draft = guess(entry, &resources->sizes, resources->sizes.logits_rows - n_rows - (n - i));
     entry->open = true;
     int64_t last = entry->sequence->n_generated - 1;
     lane->rows[n_rows++] = row_of(entry->sequence, last, entry->sequence->generated[last]);
@@ -76,7 +97,10 @@ enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t 
     resources->n_drafts += entry->n_draft > 0;
     resources->n_draft_tokens += entry->n_draft;
   }
-  return run(lane, n_rows, resources->logits, error);
+  begin_masks(lane, n);
+  enum omma_status status = run(lane, n_rows, resources->logits, error);
+  ommai_mask_worker_wait(&lane->mask_worker);
+  return status;
 }
 
 int64_t ommai_decode_lane_draw(struct ommai_decode_lane *lane, int64_t n, int64_t round) {
@@ -101,13 +125,15 @@ void ommai_decode_lane_close(struct ommai_decode_lane *lane, struct ommai_decode
   bool right = round < entry->n_draft && entry->draft[round] == token;
   lane->resources->n_accepted_tokens += right;
   entry->open = right && !ended;
-  if (!entry->open && !ended) ommai_draft_learn(entry->sequence, entry->n_draft, round + right);
+  if (entry->open || ended) return;
+  struct ommai_sequence *sequence = entry->sequence;
+  ommai_draft_learn(entry->forced ? &sequence->forced : &sequence->draft, entry->n_draft, round + right);
 }
 
 enum omma_status ommai_decode_lane_first(struct ommai_decode_lane *lane, struct ommai_sequence *sequence, const float *residual,
                                          struct omma_error *error) {
   struct ommai_resources *resources = lane->resources;
-  OMMAI_TRY(ommai_decode_logits(&resources->model->decoder, residual, resources->decode_workspace,
+  OMMAI_TRY(ommai_decode_logits(&resources->model->decoder, residual, 1, resources->decode_workspace,
                                 resources->sizes.decode_workspace, resources->team_interface, resources->logits, error));
   lane->sampler_rows[0] = ommai_sequence_sampler_row(sequence, resources->logits, lane->banned, lane->masks);
   ommai_sampler_run(resources->sampler, lane->sampler_rows, 1, resources->team_interface);

@@ -2,6 +2,7 @@
 #ifndef OMMAI_ENGINE_DECODE_LANE_H
 #define OMMAI_ENGINE_DECODE_LANE_H
 
+#include "engine/mask_worker.h"
 #include "engine/resources.h"
 #include "engine/sequence.h"
 #include "language/decode.h"
@@ -14,7 +15,8 @@ struct ommai_decode_entry {
   struct ommai_sequence *sequence;
   int64_t first_row, n_draft; /* its rows: the last token, then the guessed ones */
   int32_t draft[OMMAI_MAX_DRAFT_TOKENS];
-  bool open; /* its next row's logits are those of its next token */
+  bool forced; /* guessed from the answer's grammar */
+  bool open;   /* its next row's logits are those of its next token */
 };
 
 struct ommai_decode_lane {
@@ -25,6 +27,8 @@ struct ommai_decode_lane {
   int64_t *drawn;                         /* [max_sequences] entries that sampler_rows are of */
   int32_t *banned;                        /* [max_sequences, OMMAI_SEQUENCE_MAX_BANNED] */
   uint32_t *masks;                        /* [max_sequences, sizes.mask_words], of answers with a grammar */
+  struct ommai_mask_task *mask_tasks;     /* [max_sequences] */
+  struct ommai_mask_worker mask_worker;
 };
 
 /* Bytes of its tables. */

@@ -26,14 +26,16 @@ static int64_t run_length(const struct ommai_sequence *sequence, int64_t end, in
   return length;
 }
 
+static bool rests(struct ommai_draft_record *record) {
+  if (record->pause == 0) return false;
+  record->pause--;
+  return true;
+}
+
 int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t *tokens) {
   const struct ommai_engine_sizes *sizes = &sequence->resources->sizes;
   int64_t n = (int64_t)sequence->request->n_tokens + sequence->n_generated, best = 0, best_length = sizes->lookup_min - 1;
-  if (most < 1) return 0;
-  if (sequence->draft.pause) {
-    sequence->draft.pause--;
-    return 0;
-  }
+  if (most < 1 || rests(&sequence->draft)) return 0;
   for (int64_t end = n - 1; end > 0 && best_length < sizes->lookup_max; end--) { /* the latest of equally long runs */
     int64_t length = run_length(sequence, end, n, sizes->lookup_max);
     if (length <= best_length) continue;
@@ -49,8 +51,12 @@ int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t
   return count;
 }
 
-void ommai_draft_learn(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right) {
-  struct ommai_draft_record *record = &sequence->draft;
+int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t most, int32_t *tokens) {
+  if (!sequence->structured.grammar || rests(&sequence->forced)) return 0;
+  return ommai_structured_answer_guess(&sequence->structured, sequence->generated, sequence->n_generated, most, tokens);
+}
+
+void ommai_draft_learn(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right) {
   if (n_guessed == 0) return;
   if (record->share == 0) record->share = FIRST_SHARE;
   record->share += WEIGHT * ((float)n_right / (float)n_guessed - record->share);

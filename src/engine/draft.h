@@ -1,5 +1,5 @@
-/* Prompt lookup: the next tokens guessed from what the prompt and the answer have said before, to be checked together with the last token
- * in one decode step. A guess changes no token and no log-probability, it only saves steps.
+/* The next tokens guessed, to be checked together with the last token in one decode step: from what the prompt and the answer have said before
+ * (prompt lookup), or from what the answer's grammar leaves. A guess changes no token and no log-probability, it only saves steps.
  *
  * Source: prompt lookup decoding, as vLLM's method "ngram": the last tokens are looked for further up, the longest run first. */
 #ifndef OMMAI_ENGINE_DRAFT_H
@@ -22,7 +22,10 @@ struct ommai_draft_record {
  * quarter of the tokens were right, for 32 steps. */
 int64_t ommai_draft_guess(struct ommai_sequence *sequence, int64_t most, int32_t *tokens);
 
+/* The same where the grammar leaves one way to go on. */
+int64_t ommai_draft_force(struct ommai_sequence *sequence, int64_t most, int32_t *tokens);
+
 /* n_right of n_guessed tokens were right. */
-void ommai_draft_learn(struct ommai_sequence *sequence, int64_t n_guessed, int64_t n_right);
+void ommai_draft_learn(struct ommai_draft_record *record, int64_t n_guessed, int64_t n_right);
 
 #endif

@@ -41,7 +41,7 @@ static bool has_picture(const struct ommai_encode_lane *lane, const struct ommai
 static void add_picture(struct ommai_encode_lane *lane, const struct ommai_prepared_picture *picture,
                         struct ommai_encoded_picture *encoded) {
   int64_t at = lane->n_in_pass++;
-  encoded->n_users++;
+  ommai_encoder_cache_share(&lane->resources->encoder_cache, encoded);
   lane->encoded[at] = encoded;
   lane->pictures[at] = ommai_prepared_picture_share(picture);
   lane->inputs[at] = (struct ommai_vision_input){.pixels = picture->pixels,
@@ -153,6 +153,7 @@ void ommai_encode_lane_end(struct ommai_encode_lane *lane, bool complete) {
   } else {
     for (int64_t i = 0; i < lane->n_in_pass; i++) {
       lane->encoded[i]->complete = lane->encoded[i]->complete || complete;
+      if (complete) ommai_encoding_share_keep(&lane->resources->share, lane->encoded[i]);
       ommai_encoder_cache_give_back(&lane->resources->encoder_cache, lane->encoded[i]);
       ommai_prepared_picture_free(&lane->pictures[i]);
     }

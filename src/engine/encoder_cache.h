@@ -1,11 +1,13 @@
 /* Outputs of the tower, kept by what went in: a picture that comes again needs no encoder.
  *
- * A byte budget; what was not used for longest goes first, never what is in use. One thread. */
+ * A byte budget; what was not used for longest goes first, never what is in use. One thread takes and gives back; others may ask what is
+ * there and put what they have from elsewhere. */
 #ifndef OMMAI_ENGINE_ENCODER_CACHE_H
 #define OMMAI_ENGINE_ENCODER_CACHE_H
 
 #include <omma/host.h>
 #include <omma/status.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,17 +25,23 @@ struct ommai_encoded_picture {
   struct ommai_picture_key key;
   float *values; /* [n_values] */
   size_t n_values;
-  bool complete; /* the values are there */
-  int64_t n_users;
-  bool kept; /* by the cache; else it goes with its last user */
+  bool complete;   /* the values are there */
+  int64_t n_users; /* changed by the one thread, under the lock */
+  bool kept;       /* by the cache; else it goes with its last user */
   struct ommai_encoded_picture *older, *newer;
+};
+
+struct ommai_encoder_cache_counts {
+  int64_t bytes; /* of all kept values */
+  int64_t n_hits, n_misses, n_evictions;
 };
 
 struct ommai_encoder_cache {
   struct omma_allocator allocator;
-  int64_t budget, bytes; /* bytes: of all kept values */
+  int64_t budget;
+  pthread_mutex_t lock; /* of all below */
+  struct ommai_encoder_cache_counts counts;
   struct ommai_encoded_picture *oldest, *newest;
-  int64_t n_hits, n_misses, n_evictions;
 };
 
 /* budget 0: nothing is kept. */
@@ -48,6 +56,20 @@ struct ommai_encoded_picture *ommai_encoder_cache_take(struct ommai_encoder_cach
  * MEMORY. */
 enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key,
                                          size_t n_values, struct ommai_encoded_picture **picture, struct omma_error *error);
+
+/* One user more of a picture that has users. */
+void ommai_encoder_cache_share(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture);
+
+/* Whether there is a picture with this key, complete or not. Any thread. */
+bool ommai_encoder_cache_has(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key);
+
+/* Keeps a complete picture from elsewhere, where it has room and there is none with its key; without users, like one that the last user gave
+ * back. Takes values [n_values], which the cache's allocator made. Any thread. */
+void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key, float *values,
+                             size_t n_values);
+
+/* Any thread. */
+struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encoder_cache *cache);
 
 /* One user less. The last user's incomplete picture is forgotten. */
 void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture);

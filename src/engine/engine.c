@@ -41,7 +41,8 @@ static void count_finish(struct omma_engine *engine, const struct omma_result *r
 /* What others may know of the thread's own resources. */
 static void publish(struct omma_engine *engine) {
   const struct ommai_page_counts pages = ommai_page_pool_counts(engine->resources.pool);
-  const struct ommai_encoder_cache *cache = &engine->resources.encoder_cache;
+  const struct ommai_encoder_cache_counts cache = ommai_encoder_cache_counts(&engine->resources.encoder_cache);
+  const struct ommai_encoding_share *share = &engine->resources.share;
   const struct ommai_encode_lane *encode = &engine->scheduler.encode;
   const struct ommai_engine_sizes *sizes = &engine->resources.sizes;
   pthread_mutex_lock(&engine->mutex);
@@ -61,10 +62,12 @@ static void publish(struct omma_engine *engine) {
   stats->images = encode->n_images;
   stats->patches = encode->n_all_patches;
   stats->encoder_passes = encode->n_passes;
-  stats->encoder_cache_bytes = cache->bytes;
-  stats->encoder_cache_hits = cache->n_hits;
-  stats->encoder_cache_misses = cache->n_misses;
-  stats->encoder_cache_evictions = cache->n_evictions;
+  stats->encoder_cache_bytes = cache.bytes;
+  stats->encoder_cache_hits = cache.n_hits;
+  stats->encoder_cache_misses = cache.n_misses;
+  stats->encoder_cache_evictions = cache.n_evictions;
+  stats->encoding_store_hits = atomic_load(&share->n_hits);
+  stats->encoding_store_misses = atomic_load(&share->n_misses);
   stats->workspace_bytes =
       (int64_t)(sizes->prefill_workspace + sizes->decode_workspace + engine->resources.vision_workspace_size);
   pthread_mutex_unlock(&engine->mutex);
@@ -120,6 +123,7 @@ static void look_after_ring(struct omma_engine *engine) {
 }
 
 static void *engine_main(void *argument) {
+  pthread_setname_np(pthread_self(), "omma-engine");
   struct omma_engine *engine = argument;
   struct ommai_job job;
   while (ommai_job_ring_wait(&engine->ring, ommai_scheduler_has_work(&engine->scheduler))) {
@@ -135,11 +139,13 @@ static void *engine_main(void *argument) {
 
 /* ---- creation ---- */
 
-static enum omma_status set_up(struct omma_engine *engine, const struct ommai_engine_sizes *sizes, struct omma_error *error) {
+static enum omma_status set_up(struct omma_engine *engine, const struct ommai_engine_sizes *sizes,
+                               const struct omma_encoding_store *store, struct omma_error *error) {
   const struct ommai_scheduler_events events = {engine, finish_generate, finish_encode};
   OMMAI_TRY(ommai_job_ring_init(&engine->ring, sizes->queue_limit, sizes->max_sequences, sizes->by_priority, &engine->allocator,
                                 error));
   OMMAI_TRY(ommai_resources_create(engine->model, sizes, &engine->resources, error));
+  OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, store, engine->model, error));
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));
   engine->stats.alive = true;
   engine->stats.kv_pages = sizes->n_pages;
@@ -170,7 +176,7 @@ enum omma_status omma_engine_create(struct omma_model *model, const struct omma_
   engine->model = model;
   pthread_mutex_init(&engine->mutex, NULL);
   pthread_cond_init(&engine->finished, NULL);
-  enum omma_status status = set_up(engine, &sizes, error);
+  enum omma_status status = set_up(engine, &sizes, options ? options->encoding_store : NULL, error);
   if (status != OMMA_OK) {
     omma_engine_destroy(engine);
     return status;
@@ -216,6 +222,7 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
   static const struct omma_callbacks none = {0};
   OMMAI_TRY(ommai_engine_check_length(engine, request->n_tokens, error));
+  ommai_encoding_share_find(&engine->resources.share, &engine->resources.encoder_cache, request);
   const struct ommai_job job = {.submitted = ommai_clock_ns(),
                                 .priority = engine->resources.sizes.by_priority ? request->priority : 0,
                                 .request = request,
@@ -256,6 +263,11 @@ static bool waiter_token(void *context, const struct omma_token_event *event) {
   return !waiter->inner.on_token || waiter->inner.on_token(waiter->inner.context, event);
 }
 
+static void waiter_prompt_token(void *context, const struct omma_prompt_token_event *event) {
+  struct waiter *waiter = context;
+  if (waiter->inner.on_prompt_token) waiter->inner.on_prompt_token(waiter->inner.context, event);
+}
+
 static void waiter_finish(void *context, const struct omma_result *result) {
   struct waiter *waiter = context;
   if (waiter->inner.on_finish) waiter->inner.on_finish(waiter->inner.context, result);
@@ -272,7 +284,7 @@ enum omma_status omma_generate(struct omma_engine *engine, const struct omma_req
   if (callbacks) waiter.inner = *callbacks;
   pthread_mutex_init(&waiter.mutex, NULL);
   pthread_cond_init(&waiter.finished, NULL);
-  const struct omma_callbacks wrapped = {&waiter, waiter_progress, waiter_token, waiter_finish};
+  const struct omma_callbacks wrapped = {&waiter, waiter_progress, waiter_token, waiter_finish, waiter_prompt_token};
   enum omma_status status = omma_engine_submit(engine, request, &wrapped, NULL, error);
   if (status == OMMA_OK) {
     pthread_mutex_lock(&waiter.mutex);

@@ -25,8 +25,8 @@ struct omma_model {
   enum ommai_cpu_level level;
   int n_threads;
   bool pin_threads, config_only;
-  bool weights_packed;                     /* false of config_only models, and before their turn comes */
-  struct omma_allocator picture_allocator; /* of decoded and resized pictures */
+  bool weights_packed;                   /* false of config_only models, and before their turn comes */
+  struct omma_allocator large_allocator; /* of weights, keys and values, decoded and resized pictures: in huge pages */
   struct ommai_picture_team *picture_team;
   struct ommai_pixel_budget *pixel_budget; /* of resized pictures */
   struct ommai_picture_store *picture_store;

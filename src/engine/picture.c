@@ -266,7 +266,7 @@ enum omma_status ommai_plan_video(const struct omma_model *model, const struct o
 
 static enum omma_status resize(const struct omma_model *model, const struct ommai_image *source,
                                const struct ommai_fitted_size *fitted, uint8_t *pixels, struct omma_error *error) {
-  const struct omma_allocator *allocator = &model->picture_allocator;
+  const struct omma_allocator *allocator = &model->large_allocator;
   enum ommai_resize_rule rule = model->config.picture.resize_rule;
   size_t workspace_size;
   OMMAI_TRY(ommai_resize_workspace(rule, source->width, source->height, fitted->width, fitted->height, &workspace_size, error));
@@ -312,14 +312,14 @@ static enum omma_status take_pixels(const struct omma_model *model, struct ommai
                                     struct omma_error *error) {
   size_t size = sizeof(struct ommai_shared_pixels) + ommai_prepared_picture_bytes(picture);
   OMMAI_TRY(take_budget(model, size, error));
-  picture->shared = ommai_allocate_uninitialised(&model->picture_allocator, size, 1);
+  picture->shared = ommai_allocate_uninitialised(&model->large_allocator, size, 1);
   if (!picture->shared) {
     ommai_pixel_budget_give_back(model->pixel_budget, size);
     return ommai_fail_memory(error, "resized picture", size);
   }
   atomic_init(&picture->shared->n_owners, 1);
   picture->shared->size = size;
-  picture->shared->allocator = model->picture_allocator;
+  picture->shared->allocator = model->large_allocator;
   picture->shared->budget = model->pixel_budget;
   picture->pixels = picture->shared->pixels;
   return OMMA_OK;

@@ -59,9 +59,6 @@ static enum omma_status size_kv(const struct omma_model *model, int64_t kv_cache
                           (long long)sizes->page_bytes, (long long)kv_cache_bytes);
 }
 
-/* Rows of logits in a decode step. */
-static int64_t logits_rows(const struct ommai_engine_sizes *sizes) { return sizes->max_sequences * (1 + sizes->draft_tokens); }
-
 static enum omma_status pick_drafts(const struct omma_engine_options *options, struct ommai_engine_sizes *sizes,
                                     struct omma_error *error) {
   int64_t longest = options->lookup_max ? options->lookup_max : options->lookup_min;
@@ -94,7 +91,8 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
   }
   sizes->prefill_chunk = ommai_round_up(sizes->prefill_chunk, PAGE);
   OMMAI_TRY(pick_drafts(options, sizes, error));
-  sizes->max_rows = ommai_max_i64(logits_rows(sizes), OMMAI_REPLAY_ROWS);
+  sizes->logits_rows = ommai_max_i64(sizes->max_sequences * (1 + sizes->draft_tokens), OMMAI_MIN_LOGITS_ROWS);
+  sizes->max_rows = ommai_max_i64(sizes->logits_rows, OMMAI_REPLAY_ROWS);
   sizes->prefix_cache = !options->no_prefix_cache;
   sizes->by_priority = options->by_priority;
   return OMMA_OK;
@@ -103,7 +101,7 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
 /* Everything with a row for each sequence or page. */
 static size_t size_tables(const struct omma_model *model, const struct ommai_engine_sizes *sizes, size_t sampler) {
   size_t vocab = (size_t)model->config.text.vocab_size, n = (size_t)sizes->max_sequences;
-  return sampler + (size_t)logits_rows(sizes) * vocab * sizeof(float) + n * vocab * (sizeof(int32_t) + sizeof(bool)) +
+  return sampler + (size_t)sizes->logits_rows * vocab * sizeof(float) + n * vocab * (sizeof(int32_t) + sizeof(bool)) +
          ommai_page_pool_bytes(sizes->n_pages) + ommai_scheduler_bytes(sizes);
 }
 
@@ -180,7 +178,7 @@ static enum omma_status allocate(struct ommai_resources *resources, struct omma_
   const struct omma_allocator *allocator = &model->allocator;
   const struct ommai_engine_sizes *sizes = &resources->sizes;
   size_t vocab = (size_t)model->config.text.vocab_size, cells = vocab * (size_t)sizes->max_sequences;
-  size_t logits = vocab * (size_t)logits_rows(sizes);
+  size_t logits = vocab * (size_t)sizes->logits_rows;
   resources->prefill_workspace = ommai_allocate_uninitialised(allocator, sizes->prefill_workspace, 1);
   resources->decode_workspace = ommai_allocate_uninitialised(allocator, sizes->decode_workspace, 1);
   resources->vision_workspace = ommai_allocate_uninitialised(allocator, sizes->vision_workspace, 1);
@@ -206,7 +204,7 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   ommai_encoder_cache_init(&resources->encoder_cache, sizes->encoder_cache_bytes, &model->allocator);
   OMMAI_TRY_GOTO(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &resources->team, error), failed);
   resources->team_interface = ommai_team_interface(resources->team);
-  OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, sizes->n_pages, &model->allocator,
+  OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, sizes->n_pages, &model->large_allocator,
                                        &resources->kv, error),
                  failed);
   OMMAI_TRY_GOTO(ommai_page_pool_create(sizes->n_pages, &model->allocator, &resources->pool, error), failed);
@@ -222,7 +220,7 @@ void ommai_resources_free(struct ommai_resources *resources) {
   const struct omma_allocator *allocator = &resources->model->allocator;
   const struct ommai_engine_sizes *sizes = &resources->sizes;
   size_t vocab = (size_t)resources->model->config.text.vocab_size, cells = vocab * (size_t)sizes->max_sequences;
-  size_t logits = vocab * (size_t)logits_rows(sizes);
+  size_t logits = vocab * (size_t)sizes->logits_rows;
   ommai_release(allocator, resources->prefill_workspace, sizes->prefill_workspace, 1);
   ommai_release(allocator, resources->decode_workspace, sizes->decode_workspace, 1);
   ommai_release(allocator, resources->vision_workspace,

@@ -4,6 +4,7 @@
 
 #include "base/team.h"
 #include "engine/encoder_cache.h"
+#include "engine/encoding_share.h"
 #include "engine/model.h"
 #include "engine/page_pool.h"
 #include "language/kv_cache.h"
@@ -15,6 +16,8 @@
 #define OMMAI_DEFAULT_SLICE_MS 1000
 #define OMMAI_MAX_SLICE_MS 60000
 #define OMMAI_MAX_SEQUENCES 1024
+/* Rows of a decode step that there are at least, for guesses of structured answers. */
+#define OMMAI_MIN_LOGITS_ROWS 8
 #define OMMAI_DEFAULT_RESERVE_TOKENS 512
 #define OMMAI_MAX_PATCH_BUDGET ((int64_t)1 << 22)
 
@@ -23,7 +26,8 @@ struct ommai_engine_sizes {
   int64_t n_pages, context; /* context: tokens of one sequence, at most */
   int64_t patch_budget, prefill_chunk, queue_limit, slice_ms, slice_percent, encoder_cache_bytes;
   int64_t max_sequences;
-  int64_t max_rows;                             /* of a decode step */
+  int64_t logits_rows;                          /* of a decode step that gives tokens */
+  int64_t max_rows;                             /* of any decode step */
   int64_t mask_words;                           /* of 32 tokens, of a mask of the vocabulary */
   int64_t draft_tokens, lookup_min, lookup_max; /* guesses for each sequence and step, 0: none; what they are looked up by */
   int64_t reserve_tokens;                       /* of an answer, that admission finds room for */
@@ -43,9 +47,10 @@ struct ommai_resources {
   struct ommai_kv_cache *kv;
   struct ommai_page_pool *pool;
   struct ommai_encoder_cache encoder_cache;
+  struct ommai_encoding_share share;
   void *prefill_workspace, *decode_workspace, *vision_workspace;
   size_t vision_workspace_size;
-  float *logits; /* [max_sequences * (1 + draft_tokens), vocab] */
+  float *logits; /* [logits_rows, vocab] */
   void *sampler_memory;
   struct ommai_sampler *sampler;
   int32_t *answer_counts;                              /* [max_sequences, vocab], for penalties */

@@ -28,16 +28,18 @@ struct ommai_sequence {
   int64_t n_pages, max_pages;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_decoded;   /* generated tokens likewise */
+  int64_t n_scored;    /* prompt tokens behind the first whose log-probabilities the client has */
   bool was_preempted;
 
   int32_t *generated; /* [max_generated] */
   int64_t n_generated, max_generated;
-  struct ommai_draft_record draft;
+  struct ommai_draft_record draft, forced;
   struct ommai_token_counts counts; /* tables of the slot, for penalties */
   int32_t *answer_counts;
   bool *in_prompt;
   struct ommai_answer_text answer;
   struct ommai_structured_answer structured;
+  int64_t n_thought; /* tokens of `generated` that stand before what the grammar is for */
   struct omma_result result;
 };
 
@@ -70,15 +72,18 @@ int64_t ommai_request_goal(const struct omma_request *request, const struct omma
 int64_t ommai_sequence_goal(const struct ommai_sequence *sequence);
 
 /* What the sampler needs for the next token. banned: room for OMMAI_SEQUENCE_MAX_BANNED ids; mask: for one of the vocabulary, used where the
- * request has a grammar. */
-enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS };
+ * request has a grammar or a list of allowed tokens. */
+enum { OMMAI_SEQUENCE_MAX_BANNED = OMMAI_MAX_STOP_TOKENS + OMMAI_REQUEST_MAX_STOP_TOKENS + OMMA_MAX_BAD_WORDS };
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask);
 
 /* Takes a drawn token: tells the client, and sees whether the answer ends. Errors: FORMAT (logits that are not finite),
- * ARGUMENT (the grammar can go on with no token). */
+ * ARGUMENT (the grammar can go on with no token, or the request's rules leave none). */
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error);
+
+/* FORMAT: the model computes what is no number. */
+enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error);
 
 /* Calls on_progress. */
 void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, int64_t total);

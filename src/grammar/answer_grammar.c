@@ -14,11 +14,15 @@ struct source {
   bool compact;
 };
 
-/* The text as JSON; the caller decrefs. */
+/* The text as JSON; the caller decrefs. Where an integer is too large to be one, all are read as doubles: so the key that has it is named. */
 static enum omma_status parse_json(const struct source *source, json_t **value, struct omma_error *error) {
+  const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
   json_error_t reason;
   bool no_memory;
-  *value = ommai_json_parse(source->text, source->size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &reason, &no_memory);
+  *value = ommai_json_parse(source->text, source->size, flags, &reason, &no_memory);
+  if (!*value && !no_memory && json_error_code(&reason) == json_error_numeric_overflow) {
+    *value = ommai_json_parse(source->text, source->size, flags | JSON_DECODE_INT_AS_REAL, &reason, &no_memory);
+  }
   if (*value) return OMMA_OK;
   if (no_memory) return ommai_fail_memory(error, "schema", source->size);
   return ommai_fail(error, OMMA_ERROR_FORMAT, "invalid JSON at line %d, column %d: %s", reason.line, reason.column,
@@ -106,7 +110,11 @@ enum omma_status ommai_answer_grammar_create(enum ommai_answer_kind kind, const 
   ommai_builder_init(&builder, allocator);
   ommai_scratch_init(&scratch, allocator);
   enum omma_status status = adders[kind](&source, &builder, &scratch, &root, error);
-  if (status == OMMA_OK) status = ommai_grammar_create(&builder, root, grammar, error);
+  if (status == OMMA_OK) {
+    status = ommai_grammar_create(&builder, root, grammar, error);
+    bool whole = kind == OMMAI_ANSWER_JSON_SCHEMA && status != OMMA_OK && status != OMMA_ERROR_MEMORY;
+    if (whole) ommai_error_prefix(error, "#");
+  }
   ommai_builder_free(&builder);
   ommai_scratch_free(&scratch);
   return status;

@@ -12,6 +12,7 @@
 enum {
   MAX_POOL = 1 << 18,    /* items of all states */
   MAX_WORK = 1 << 13,    /* places that one step looks at */
+  MAX_BEGUN = 4,         /* places behind the byte of a step that is remembered */
   FRAME_SLOTS = 1 << 17, /* powers of two */
   STATE_SLOTS = 1 << 14,
   SEEN_SLOTS = 1 << 15,
@@ -39,6 +40,11 @@ struct ommai_recogniser_tables {
   uint32_t stamp;
   int32_t moved[OMMAI_RECOGNISER_MAX_FRAMES]; /* during a flush: a frame's new number, or -1 */
   bool accepts, full;                         /* of the step */
+  /* The last step: most bytes of a state lead to the same places, before calls are followed. */
+  struct {
+    int32_t state, next, n;
+    item begun[MAX_BEGUN];
+  } last;
 };
 
 enum omma_status ommai_recogniser_create(const struct ommai_grammar *grammar, struct ommai_recogniser **out,
@@ -58,6 +64,7 @@ enum omma_status ommai_recogniser_create(const struct ommai_grammar *grammar, st
   recogniser->tables->n_frames = 0;
   recogniser->tables->stamp = 0;
   memset(recogniser->tables->stamps, 0, sizeof recogniser->tables->stamps);
+  memset(recogniser->tables->seen, 0, sizeof recogniser->tables->seen); /* so that no answer waits for its pages */
   ommai_recogniser_flush(recogniser, OMMAI_STATE_DEAD);
   *out = recogniser;
   return OMMA_OK;
@@ -217,8 +224,11 @@ static int32_t add_state(struct ommai_recogniser *recogniser) {
   if (recogniser->n_states == OMMAI_RECOGNISER_MAX_STATES || MAX_POOL - tables->n_pool < tables->n_found)
     return OMMAI_STATE_FULL;
   int32_t index = recogniser->n_states++;
-  recogniser->states[index] = (struct ommai_recogniser_state){
-      .first_item = tables->n_pool, .n_items = tables->n_found, .accepts = tables->accepts, .after_char = OMMAI_STATE_UNKNOWN};
+  recogniser->states[index] = (struct ommai_recogniser_state){.first_item = tables->n_pool,
+                                                              .n_items = tables->n_found,
+                                                              .accepts = tables->accepts,
+                                                              .forced = OMMAI_FORCED_UNKNOWN,
+                                                              .after = OMMAI_STATE_UNKNOWN};
   memcpy(tables->pool + tables->n_pool, tables->found, (size_t)tables->n_found * sizeof(item));
   tables->n_pool += tables->n_found;
   for (int i = 0; i < n_classes; i++) recogniser->next[(int64_t)index * n_classes + i] = OMMAI_STATE_UNKNOWN;
@@ -252,13 +262,12 @@ int32_t ommai_recogniser_start(struct ommai_recogniser *recogniser) {
   return end_step(recogniser);
 }
 
-int32_t ommai_recogniser_step(struct ommai_recogniser *recogniser, int32_t index, unsigned char byte) {
+/* Where the byte leads, before calls are followed. */
+static void move(struct ommai_recogniser *recogniser, int32_t index, unsigned char byte) {
   const struct ommai_grammar *grammar = recogniser->grammar;
-  struct ommai_recogniser_tables *tables = recogniser->tables;
   const struct ommai_recogniser_state *state = &recogniser->states[index];
-  begin_step(tables);
   for (int32_t i = 0; i < state->n_items; i++) {
-    item place = tables->pool[state->first_item + i];
+    item place = recogniser->tables->pool[state->first_item + i];
     const struct ommai_grammar_node *node = &grammar->nodes[node_of(place)];
     for (int32_t j = node->first_edge; j < node->first_edge + node->n_edges; j++) {
       const struct ommai_grammar_edge *edge = &grammar->edges[j];
@@ -266,9 +275,46 @@ int32_t ommai_recogniser_step(struct ommai_recogniser *recogniser, int32_t index
       add_work(recogniser, edge->to, stack_of(place));
     }
   }
-  int32_t next = end_step(recogniser);
-  if (next != OMMAI_STATE_FULL) recogniser->next[(int64_t)index * grammar->n_classes + grammar->class_of[byte]] = next;
-  return next;
+}
+
+static bool is_last(const struct ommai_recogniser_tables *tables, int32_t index) {
+  return tables->last.state == index && tables->last.n == tables->n_work && tables->n_work <= MAX_BEGUN &&
+         !memcmp(tables->last.begun, tables->work, (size_t)tables->n_work * sizeof(item));
+}
+
+int32_t ommai_recogniser_step(struct ommai_recogniser *recogniser, int32_t index, unsigned char byte) {
+  const struct ommai_grammar *grammar = recogniser->grammar;
+  struct ommai_recogniser_tables *tables = recogniser->tables;
+  int32_t *next = &recogniser->next[(int64_t)index * grammar->n_classes + grammar->class_of[byte]];
+  begin_step(tables);
+  move(recogniser, index, byte);
+  if (is_last(tables, index)) return *next = tables->last.next;
+  tables->last.state = OMMAI_STATE_DEAD;
+  tables->last.n = tables->n_work;
+  if (tables->n_work <= MAX_BEGUN) memcpy(tables->last.begun, tables->work, (size_t)tables->n_work * sizeof(item));
+  int32_t found = end_step(recogniser);
+  if (found == OMMAI_STATE_FULL) return found;
+  tables->last.state = index;
+  tables->last.next = found;
+  return *next = found;
+}
+
+/* NO_BYTE too where the tables are full, and then it is not kept. */
+int ommai_recogniser_forced(struct ommai_recogniser *recogniser, int32_t index) {
+  const struct ommai_grammar *grammar = recogniser->grammar;
+  int only = OMMAI_FORCED_NO_BYTE;
+  if (recogniser->states[index].forced != OMMAI_FORCED_UNKNOWN) return recogniser->states[index].forced;
+  for (int class = 0; class < grammar->n_classes && !recogniser->states[index].accepts; class ++) {
+    int32_t next = ommai_recogniser_next(recogniser, index, grammar->byte_of[class]);
+    int last = class + 1 < grammar->n_classes ? grammar->byte_of[class + 1] - 1 : 255;
+    if (next == OMMAI_STATE_FULL) return OMMAI_FORCED_NO_BYTE;
+    if (next == OMMAI_STATE_DEAD) continue;
+    bool another = only != OMMAI_FORCED_NO_BYTE || last > grammar->byte_of[class];
+    only = another ? OMMAI_FORCED_NO_BYTE : grammar->byte_of[class];
+    if (another) break;
+  }
+  recogniser->states[index].forced = (int16_t)only;
+  return only;
 }
 
 /* ---- forgetting ---- */
@@ -308,6 +354,7 @@ int32_t ommai_recogniser_flush(struct ommai_recogniser *recogniser, int32_t inde
   keep_frames(tables);
   memset(tables->state_slots, 0, sizeof tables->state_slots);
   tables->n_pool = recogniser->n_states = 0;
+  tables->last.state = OMMAI_STATE_DEAD;
   recogniser->generation++;
   return index >= 0 ? intern_state(recogniser) : OMMAI_STATE_DEAD;
 }

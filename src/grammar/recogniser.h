@@ -15,12 +15,18 @@
 
 /* Results of a step that are no states. */
 enum { OMMAI_STATE_DEAD = -1, OMMAI_STATE_FULL = -2, OMMAI_STATE_UNKNOWN = -3 };
+enum { OMMAI_FORCED_NO_BYTE = -1, OMMAI_FORCED_UNKNOWN = -3 };
 
 struct ommai_recogniser_state {
   int32_t first_item, n_items;
-  bool accepts;       /* the text may end here */
-  uint8_t absorbs;    /* whether any plain character leads back to it (token_mask.c): 0 not looked for, 1 no, 2 yes */
-  int32_t after_char; /* the state behind any plain character (token_mask.c); DEAD: there is not one, UNKNOWN: not looked for */
+  bool accepts;   /* the text may end here */
+  int16_t forced; /* the one byte that may follow; NO_BYTE: none or several, UNKNOWN: not looked for */
+  /* token_mask.c's, by classes of characters: the state that most of them lead to, whichever of its characters it is; or DEAD, or UNKNOWN where
+   * it was not looked for. Then which classes do, and which lead nowhere; and how often the former do so one after the other, plus 1, or 0 where it
+   * was not looked for. */
+  int32_t after;
+  uint8_t run;
+  uint64_t to_after, dead;
 };
 
 struct ommai_recogniser {
@@ -42,6 +48,9 @@ int32_t ommai_recogniser_start(struct ommai_recogniser *recogniser);
 
 /* The state behind `byte`, DEAD or FULL. */
 int32_t ommai_recogniser_step(struct ommai_recogniser *recogniser, int32_t state, unsigned char byte);
+
+/* The one byte that may follow the state, where the text cannot end there; or NO_BYTE. */
+int ommai_recogniser_forced(struct ommai_recogniser *recogniser, int32_t state);
 
 /* Forgets all states but this one (DEAD: none), and returns its new number. */
 int32_t ommai_recogniser_flush(struct ommai_recogniser *recogniser, int32_t state);

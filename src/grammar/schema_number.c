@@ -15,8 +15,9 @@ struct bound {
   bool exclusive;
 };
 
-/* The stricter one of two lower (sign 1) or upper (sign -1) bounds. */
+/* The stricter one of two lower (sign 1) or upper (sign -1) bounds. Those beyond all numbers that are made say nothing. */
 static void take_bound(struct bound *bound, struct bound other, double sign) {
+  if (json_number_value(other.value) * sign <= -MAX_BOUND) return;
   double old = bound->value ? json_number_value(bound->value) * sign : -INFINITY, new = json_number_value(other.value) * sign;
   if (new > old || (new == old &&other.exclusive)) *bound = other;
 }
@@ -63,12 +64,13 @@ static enum omma_status take_multiple(struct schema_context *context, const stru
                                       struct ommai_number_range *range) {
   const json_t *value = json_object_get(part->schema, "multipleOf");
   double number = json_number_value(value);
-  if (!value || number == range->multiple) return OMMA_OK;
-  if (number != floor(number) || number < 1 || number > OMMAI_RANGE_MAX_MULTIPLE || range->multiple != 1) {
+  if (!value) return OMMA_OK;
+  bool other = range->multiple != 1 && number != 1 && number != range->multiple;
+  if (number != floor(number) || number < 1 || number > OMMAI_RANGE_MAX_MULTIPLE || other) {
     return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, "multipleOf",
                              "only one integer from 1 to %d is supported", OMMAI_RANGE_MAX_MULTIPLE);
   }
-  range->multiple = (int32_t)number;
+  if (number != 1) range->multiple = (int32_t)number;
   range->integer = true;
   return OMMA_OK;
 }
@@ -115,7 +117,7 @@ enum omma_status ommai_schema_number(struct schema_context *context, const struc
     ommai_builder_number_range(context->builder, from, &range, to);
     return OMMA_OK;
   }
-  enum ommai_json_piece piece = integer ? OMMAI_JSON_INTEGER : OMMAI_JSON_NUMBER;
+  enum ommai_json_piece piece = range.integer ? OMMAI_JSON_INTEGER : OMMAI_JSON_NUMBER;
   ommai_builder_call(context->builder, from, ommai_json_rule(&context->json, piece), to);
   return OMMA_OK;
 }

@@ -52,7 +52,7 @@ enum omma_status ommai_schema_fail(struct schema_context *context, enum omma_sta
 }
 
 enum omma_status ommai_schema_fail_scratch(struct schema_context *context) {
-  return ommai_scratch_fail(context->scratch, context->error);
+  return ommai_schema_prefix(context, ommai_scratch_fail(context->scratch, context->error), context->at, NULL);
 }
 
 /* ---- references ---- */
@@ -92,9 +92,21 @@ static const json_t *go_to(const json_t *value, const char *step, size_t *index)
   return *end ? NULL : json_array_get(value, *index);
 }
 
+/* The reference without the document's own identifier before its fragment. */
+static const char *without_base(const json_t *document, const char *reference) {
+  static const char *const keys[] = {"$id", "id"};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    const char *id = json_string_value(json_object_get(document, keys[i]));
+    size_t size = id ? strcspn(id, "#") : 0;
+    if (size && !strncmp(id, reference, size) && reference[size] == '#') return reference + size;
+  }
+  return reference;
+}
+
 enum omma_status ommai_schema_resolve(struct schema_context *context, const struct schema_part *part, const char *reference,
                                       const json_t **schema, const struct schema_path **path) {
   const json_t *value = context->document;
+  reference = without_base(context->document, reference);
   size_t size = strlen(reference);
   const char *at = reference + 1;
   *path = ommai_schema_path(context, NULL, NULL, 0);

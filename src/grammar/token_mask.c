@@ -1,8 +1,9 @@
 /* A mask is made by one pass over the tree of tokens, with the recogniser's state at each depth; where that is dead the whole subtree is
  * passed over.
  *
- * Inside a JSON string nearly all tokens are allowed, and the pass would be long. So it is first seen how many plain characters may follow,
- * whichever they are: tokens of at most so many are allowed at once, and subtrees of nothing else are passed over. */
+ * Inside strings nearly all tokens are allowed, and the pass would be long. So it is first seen which classes of characters lead on, whichever
+ * of them it is, and how often: tokens of so many characters of these classes are allowed at once, from masks that were made with the tree, and
+ * the pass leaves their subtrees out; where no character of them can follow the last one, those of longer tokens too. */
 #include "grammar/token_mask.h"
 
 #include <string.h>
@@ -11,8 +12,8 @@
 #include "base/error.h"
 #include "text/vocabulary.h"
 
-/* Nodes below which looking for a shorter way takes longer than the way. */
-enum { SMALL_SUBTREE = 4 };
+/* Nodes below which looking for a shorter way takes longer than the way; and where it was not looked for yet. */
+enum { SMALL_SUBTREE = 6, LARGE_SUBTREE = 64 };
 
 struct kept_mask {
   int64_t generation; /* -1: free */
@@ -28,28 +29,6 @@ struct ommai_token_masks {
   int next_kept;                                        /* the one to be replaced */
   int32_t states[OMMAI_VOCABULARY_MAX_TOKEN_BYTES + 1]; /* by depth */
 };
-
-enum omma_status ommai_token_masks_create(const struct ommai_grammar *grammar, const struct ommai_token_trie *trie,
-                                          struct ommai_token_masks **out, struct omma_error *error) {
-  const struct omma_allocator *allocator = &grammar->allocator;
-  size_t n_words = OMMAI_TOKEN_MASK_KEPT * (size_t)trie->n_words;
-  struct ommai_token_masks *masks = ommai_allocate(allocator, 1, sizeof *masks);
-  if (!masks) return ommai_fail_memory(error, "grammar", sizeof *masks);
-  masks->trie = trie;
-  enum omma_status status = ommai_recogniser_create(grammar, &masks->recogniser, error);
-  if (status != OMMA_OK) {
-    ommai_release(allocator, masks, 1, sizeof *masks);
-    return status;
-  }
-  masks->words = ommai_allocate_uninitialised(allocator, n_words, sizeof *masks->words);
-  if (!masks->words) {
-    ommai_token_masks_destroy(masks);
-    return ommai_fail_memory(error, "grammar", n_words * sizeof *masks->words);
-  }
-  for (int i = 0; i < OMMAI_TOKEN_MASK_KEPT; i++) masks->kept[i].generation = -1;
-  *out = masks;
-  return OMMA_OK;
-}
 
 void ommai_token_masks_destroy(struct ommai_token_masks *masks) {
   if (!masks) return;
@@ -90,106 +69,252 @@ bool ommai_token_masks_advance(struct ommai_token_masks *masks, struct ommai_mas
   return position->state >= 0;
 }
 
-/* ---- plain characters ---- */
+bool ommai_token_masks_ends(const struct ommai_token_masks *masks, const struct ommai_mask_position *position) {
+  return masks->recogniser->states[position->state].accepts;
+}
 
-/* The state behind every byte from low to high, quotation mark and backslash left out, or DEAD where they differ; FULL. */
-static int32_t common_next(struct ommai_recogniser *recogniser, int32_t state, int low, int high) {
-  int32_t common = OMMAI_STATE_UNKNOWN;
+bool ommai_token_masks_goes_on(const struct ommai_token_masks *masks, const struct ommai_mask_position *position) {
+  return masks->recogniser->states[position->state].n_items > 0;
+}
+
+size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct ommai_mask_position *position, char *bytes,
+                                size_t capacity) {
+  int32_t state = position->state;
+  size_t n = 0;
+  while (n < capacity && state >= 0) {
+    int byte = ommai_recogniser_forced(masks->recogniser, state);
+    if (byte < 0) break;
+    bytes[n++] = (char)byte;
+    state = ommai_recogniser_next(masks->recogniser, state, (unsigned char)byte);
+  }
+  return n;
+}
+
+/* ---- classes of characters ---- */
+
+enum { MIXED = -4 /* the characters of a class lead to different states */ };
+
+/* The state behind every byte from low to high, or MIXED; FULL. Bytes that the grammar does not tell apart lie side by side. */
+static int32_t common_next(struct ommai_recogniser *recogniser, int32_t state, uint8_t low, uint8_t high) {
+  const struct ommai_grammar *grammar = recogniser->grammar;
   if (state < 0) return state;
-  for (int byte = low; byte <= high; byte++) {
-    if (byte == '"' || byte == '\\') continue;
-    int32_t next = ommai_recogniser_next(recogniser, state, (unsigned char)byte);
-    if (next == OMMAI_STATE_FULL) return next;
-    if (common != OMMAI_STATE_UNKNOWN && next != common) return OMMAI_STATE_DEAD;
-    common = next;
+  int32_t common = ommai_recogniser_next(recogniser, state, low);
+  for (int class = grammar->class_of[low] + 1; class <= grammar->class_of[high] && common != OMMAI_STATE_FULL; class ++) {
+    int32_t next = ommai_recogniser_next(recogniser, state, grammar->byte_of[class]);
+    if (next != common) return next == OMMAI_STATE_FULL ? next : MIXED;
   }
   return common;
 }
 
-/* The plain characters in UTF-8: ranges of each of their bytes; U+2028 and U+2029, which `.` of a pattern leaves out, are not among them. */
-static const struct {
-  int n_bytes;
+/* The characters of a class as ranges of each of their bytes in UTF-8. */
+static const struct form {
+  int class, n_bytes;
   uint8_t low[4], high[4];
-} FORMS[] = {{1, {0x20}, {0x7f}},
-             {2, {0xc2, 0x80}, {0xdf, 0xbf}},
-             {3, {0xe0, 0xa0, 0x80}, {0xe0, 0xbf, 0xbf}},
-             {3, {0xe1, 0x80, 0x80}, {0xe1, 0xbf, 0xbf}},
-             {3, {0xe2, 0x80, 0x80}, {0xe2, 0x80, 0xa7}},
-             {3, {0xe2, 0x80, 0xaa}, {0xe2, 0x80, 0xbf}},
-             {3, {0xe2, 0x81, 0x80}, {0xe2, 0xbf, 0xbf}},
-             {3, {0xe3, 0x80, 0x80}, {0xec, 0xbf, 0xbf}},
-             {3, {0xed, 0x80, 0x80}, {0xed, 0x9f, 0xbf}},
-             {3, {0xee, 0x80, 0x80}, {0xef, 0xbf, 0xbf}},
-             {4, {0xf0, 0x90, 0x80, 0x80}, {0xf0, 0xbf, 0xbf, 0xbf}},
-             {4, {0xf1, 0x80, 0x80, 0x80}, {0xf3, 0xbf, 0xbf, 0xbf}},
-             {4, {0xf4, 0x80, 0x80, 0x80}, {0xf4, 0x8f, 0xbf, 0xbf}}};
+} FORMS[] = {{OMMAI_CLASS_SMALL, 1, {'a'}, {'z'}},
+             {OMMAI_CLASS_CAPITAL, 1, {'A'}, {'Z'}},
+             {OMMAI_CLASS_DIGIT, 1, {'0'}, {'9'}},
+             {OMMAI_CLASS_CONTROL, 1, {0x00}, {0x08}},
+             {OMMAI_CLASS_CONTROL, 1, {0x0b}, {0x0c}},
+             {OMMAI_CLASS_CONTROL, 1, {0x0e}, {0x1f}},
+             {OMMAI_CLASS_2_BYTES, 2, {0xc2, 0x80}, {0xc2, 0x84}},
+             {OMMAI_CLASS_2_BYTES, 2, {0xc2, 0x86}, {0xc2, 0x9f}},
+             {OMMAI_CLASS_2_BYTES, 2, {0xc2, 0xa1}, {0xc2, 0xbf}},
+             {OMMAI_CLASS_2_BYTES, 2, {0xc3, 0x80}, {0xdf, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe0, 0xa0, 0x80}, {0xe0, 0xbf, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe1, 0x80, 0x80}, {0xe1, 0x99, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe1, 0x9a, 0x81}, {0xe1, 0x9a, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe1, 0x9b, 0x80}, {0xe1, 0xbf, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe2, 0x80, 0x8b}, {0xe2, 0x80, 0xa7}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe2, 0x80, 0xaa}, {0xe2, 0x80, 0xae}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe2, 0x80, 0xb0}, {0xe2, 0x80, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe2, 0x81, 0x80}, {0xe2, 0x81, 0x9e}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe2, 0x81, 0xa0}, {0xe2, 0x81, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe2, 0x82, 0x80}, {0xe2, 0xbf, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe3, 0x80, 0x81}, {0xe3, 0x80, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe3, 0x81, 0x80}, {0xe3, 0xbf, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xe4, 0x80, 0x80}, {0xec, 0xbf, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xed, 0x80, 0x80}, {0xed, 0x9f, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xee, 0x80, 0x80}, {0xee, 0xbf, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xef, 0x80, 0x80}, {0xef, 0xba, 0xbf}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xef, 0xbb, 0x80}, {0xef, 0xbb, 0xbe}},
+             {OMMAI_CLASS_3_BYTES, 3, {0xef, 0xbc, 0x80}, {0xef, 0xbf, 0xbf}},
+             {OMMAI_CLASS_4_BYTES, 4, {0xf0, 0x90, 0x80, 0x80}, {0xf0, 0xbf, 0xbf, 0xbf}},
+             {OMMAI_CLASS_4_BYTES, 4, {0xf1, 0x80, 0x80, 0x80}, {0xf3, 0xbf, 0xbf, 0xbf}},
+             {OMMAI_CLASS_4_BYTES, 4, {0xf4, 0x80, 0x80, 0x80}, {0xf4, 0x8f, 0xbf, 0xbf}}};
 
-/* The one state behind each plain character, DEAD where there is none, or FULL. */
-static int32_t find_after_char(struct ommai_recogniser *recogniser, int32_t state) {
-  int32_t common = OMMAI_STATE_UNKNOWN;
-  for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
-    int32_t next = state;
-    for (int j = 0; j < FORMS[i].n_bytes; j++) next = common_next(recogniser, next, FORMS[i].low[j], FORMS[i].high[j]);
-    if (next < 0) return next;
-    if (common != OMMAI_STATE_UNKNOWN && next != common) return OMMAI_STATE_DEAD;
-    common = next;
+/* The state behind any character of each class, DEAD or MIXED. False: the recogniser is full. */
+static bool find_targets(struct ommai_recogniser *recogniser, int32_t state, int32_t targets[OMMAI_N_CLASSES]) {
+  for (int i = 0; i < OMMAI_N_CLASSES; i++) targets[i] = OMMAI_STATE_UNKNOWN;
+  targets[OMMAI_CLASS_ODD] = MIXED;
+  for (int code = '\t'; code <= 0x7f; code++) {
+    int class = ommai_char_class((uint32_t)code);
+    if (class < OMMAI_CLASS_MARKS || class == OMMAI_CLASS_CONTROL) continue;
+    targets[class] = ommai_recogniser_next(recogniser, state, (unsigned char)code);
+    if (targets[class] == OMMAI_STATE_FULL) return false;
   }
-  return common;
+  for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
+    const struct form *form = &FORMS[i];
+    int32_t next = state, *target = &targets[form->class];
+    for (int j = 0; j < form->n_bytes; j++) next = common_next(recogniser, next, form->low[j], form->high[j]);
+    if (next == OMMAI_STATE_FULL) return false;
+    *target = *target == OMMAI_STATE_UNKNOWN || *target == next ? next : MIXED;
+  }
+  return true;
 }
 
-/* How many plain characters may follow, whichever they are, up to MAX_PLAIN; or FULL. */
-static int32_t count_free_chars(struct ommai_recogniser *recogniser, int32_t state) {
-  for (int32_t n = 0; n < OMMAI_TRIE_MAX_PLAIN; n++) {
-    int32_t *after = &recogniser->states[state].after_char;
-    if (*after == OMMAI_STATE_UNKNOWN) {
-      int32_t found = find_after_char(recogniser, state);
-      if (found == OMMAI_STATE_FULL) return found;
-      *after = found;
-    }
-    if (*after < 0) return n;
-    if (*after == state) return OMMAI_TRIE_MAX_PLAIN;
-    state = *after;
+/* Fills what the state knows about classes, once. False: the recogniser is full. */
+static bool look_at_classes(struct ommai_recogniser *recogniser, int32_t index) {
+  int32_t targets[OMMAI_N_CLASSES];
+  int most = 0;
+  if (recogniser->states[index].after != OMMAI_STATE_UNKNOWN) return true;
+  if (!find_targets(recogniser, index, targets)) return false;
+  struct ommai_recogniser_state *state = &recogniser->states[index];
+  state->after = OMMAI_STATE_DEAD;
+  for (int i = 0; i < OMMAI_N_CLASSES; i++) {
+    uint64_t same = 0;
+    for (int j = 0; j < OMMAI_N_CLASSES; j++) same |= (uint64_t)(targets[j] == targets[i]) << j;
+    if (targets[i] == OMMAI_STATE_DEAD) state->dead = same;
+    if (targets[i] < 0 || __builtin_popcountll(same) <= most) continue;
+    most = __builtin_popcountll(same);
+    state->after = targets[i];
+    state->to_after = same;
   }
-  return OMMAI_TRIE_MAX_PLAIN;
+  return true;
 }
 
 /* ---- masks ---- */
 
-/* Whether every plain character leads back to the state, so that subtrees of plain tokens are allowed as a whole. */
-static bool find_absorbs(struct ommai_recogniser *recogniser, int32_t state) {
-  bool absorbs = ommai_recogniser_next(recogniser, state, ' ') == state && find_after_char(recogniser, state) == state;
-  recogniser->states[state].absorbs = absorbs ? 2 : 1;
-  return absorbs;
+#define LETTERS_AND_DIGITS \
+  (UINT64_C(1) << OMMAI_CLASS_SMALL | UINT64_C(1) << OMMAI_CLASS_CAPITAL | UINT64_C(1) << OMMAI_CLASS_DIGIT)
+/* Classes that a shortcut is worth the while for. */
+#define MANY_TOKENS (LETTERS_AND_DIGITS | UINT64_C(1) << OMMAI_CLASS_2_BYTES | UINT64_C(1) << OMMAI_CLASS_3_BYTES)
+/* States that a cycle may go through. */
+enum { MAX_REACHED = 40, ANY_NUMBER = OMMAI_TRIE_MAX_CHARS + 1 };
+
+/* What is known about tokens of some classes without a walk. */
+struct shortcut {
+  uint64_t classes;
+  int32_t n_chars; /* allowed where they have at most so many characters; or ANY_NUMBER */
+  bool final;      /* longer ones are not */
+};
+
+/* Adds a state to those reached; false: it is none, or there are too many. */
+static bool add_reached(int32_t state, int32_t reached[MAX_REACHED], int *n) {
+  int at = 0;
+  if (state < 0) return false;
+  while (at < *n && reached[at] != state) at++;
+  if (at == MAX_REACHED) return false;
+  reached[at] = state;
+  *n += at == *n;
+  return true;
 }
 
-static inline bool absorbs_plain(struct ommai_recogniser *recogniser, int32_t state) {
-  uint8_t known = recogniser->states[state].absorbs;
-  return known ? known == 2 : find_absorbs(recogniser, state);
+static bool reach_all(struct ommai_recogniser *recogniser, int32_t index, const struct form *form, int32_t reached[MAX_REACHED],
+                      int *n) {
+  for (int byte = form->low[0]; byte <= form->high[0]; byte++) {
+    if (!add_reached(ommai_recogniser_next(recogniser, index, (unsigned char)byte), reached, n)) return false;
+  }
+  return true;
 }
 
-static void add_subtree(const struct ommai_trie_node *nodes, size_t first, size_t end, uint32_t *mask) {
-  for (size_t i = first; i < end; i++) {
-    if (nodes[i].token >= 0) ommai_mask_set(mask, nodes[i].token);
+/* Classes that lead from the state to few states again and again, though not to one: where a pattern looks for something anywhere in a
+ * string. 0: there are none. */
+static uint64_t find_cycle(struct ommai_recogniser *recogniser, int32_t index) {
+  int32_t reached[MAX_REACHED] = {index};
+  uint64_t classes = ~UINT64_C(0);
+  int n = 1;
+  for (int i = 0; i < n && classes; i++) {
+    if (!look_at_classes(recogniser, reached[i])) return 0;
+    const struct ommai_recogniser_state state = recogniser->states[reached[i]];
+    uint64_t live = add_reached(state.after, reached, &n) ? state.to_after : 0;
+    for (int j = 0; j < OMMAI_CLASS_MARKS; j++) { /* letters and digits, which come first in the table */
+      if (!(live >> j & 1) && reach_all(recogniser, reached[i], &FORMS[j], reached, &n)) live |= UINT64_C(1) << j;
+    }
+    classes &= live;
+  }
+  return classes;
+}
+
+/* As long as the classes that lead on from the first state do so from the next ones. False: the recogniser is full. */
+static bool find_chain(struct ommai_recogniser *recogniser, int32_t index, struct shortcut *shortcut) {
+  for (; shortcut->n_chars < OMMAI_TRIE_MAX_CHARS; shortcut->n_chars++) {
+    if (!look_at_classes(recogniser, index)) return false;
+    const struct ommai_recogniser_state *state = &recogniser->states[index];
+    if (shortcut->n_chars == 0) shortcut->classes = state->to_after;
+    if (!(shortcut->classes & MANY_TOKENS)) return *shortcut = (struct shortcut){0}, true;
+    if (state->after < 0 || shortcut->classes & ~state->to_after) {
+      shortcut->final = shortcut->n_chars && !(shortcut->classes & ~state->dead);
+      return true;
+    }
+    if (state->after == index) {
+      *shortcut = (struct shortcut){shortcut->classes, ANY_NUMBER, true};
+      return true;
+    }
+    index = state->after;
+  }
+  return true;
+}
+
+static bool find_shortcut(struct ommai_recogniser *recogniser, int32_t index, struct shortcut *shortcut) {
+  *shortcut = (struct shortcut){0};
+  if (!find_chain(recogniser, index, shortcut)) return false;
+  uint64_t left = LETTERS_AND_DIGITS & ~shortcut->classes & ~recogniser->states[index].dead;
+  uint64_t cycle = left ? find_cycle(recogniser, index) : 0;
+  if (cycle & left) *shortcut = (struct shortcut){cycle, ANY_NUMBER, true};
+  return true;
+}
+
+static void allow_shortcut(const struct ommai_token_trie *trie, const struct shortcut *shortcut, uint32_t *mask) {
+  memcpy(mask, trie->shorter + shortcut->n_chars * trie->n_words, (size_t)trie->n_words * sizeof *mask);
+  if (shortcut->n_chars == 0) return;
+  for (int i = 0; i < OMMAI_N_CLASSES; i++) {
+    const uint32_t *having = trie->having + i * trie->n_words;
+    if (shortcut->classes >> i & 1) continue;
+    for (int64_t j = 0; j < trie->n_words; j++) mask[j] &= ~having[j];
   }
 }
 
-/* Adds the tokens that are not among those of n_free plain characters. False when the recogniser is full. */
-static bool walk(struct ommai_token_masks *masks, int32_t state, int32_t n_free, uint32_t *mask) {
+static inline bool is_known(const struct ommai_trie_node *node, const struct shortcut *shortcut) {
+  return !(node->classes & ~shortcut->classes) && (shortcut->final || node->max_chars <= shortcut->n_chars);
+}
+
+static void find_run(struct ommai_recogniser *recogniser, int32_t index) {
+  struct shortcut chain = {0};
+  bool good = find_chain(recogniser, index, &chain);
+  recogniser->states[index].run = (uint8_t)(good ? chain.n_chars + 1 : 1);
+}
+
+/* Whether the grammar allows all of the subtree behind the state, by their classes and number of characters. */
+static inline bool absorbs(struct ommai_recogniser *recogniser, int32_t index, const struct ommai_trie_node *node,
+                           size_t n_nodes) {
+  const struct ommai_recogniser_state *state = &recogniser->states[index];
+  if (node->classes >> OMMAI_CLASS_ODD || n_nodes < SMALL_SUBTREE || (!state->run && n_nodes < LARGE_SUBTREE)) return false;
+  if (!state->run) find_run(recogniser, index);
+  if (node->classes & ~state->to_after) return false;
+  return node->max_chars < state->run || state->run == ANY_NUMBER + 1;
+}
+
+static void add_subtree(const struct ommai_token_trie *trie, const struct ommai_trie_node *node, uint32_t *mask) {
+  uint32_t end = trie->nodes[node->end].first;
+  for (uint32_t i = node->first; i < end; i++) ommai_mask_set(mask, trie->order[i]);
+}
+
+/* Adds the tokens among the nodes [first, end) that the shortcut does not know. False when the recogniser is full. */
+static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, const struct shortcut *shortcut, uint32_t *mask) {
   const struct ommai_trie_node *nodes = masks->trie->nodes;
   struct ommai_recogniser *recogniser = masks->recogniser;
   int32_t *states = masks->states;
-  states[0] = state;
-  for (size_t i = 0; i < masks->trie->n_nodes;) {
+  for (size_t i = first; i < end;) {
     const struct ommai_trie_node *node = &nodes[i];
     int32_t next =
-        node->max_plain <= n_free ? OMMAI_STATE_DEAD : ommai_recogniser_next(recogniser, states[node->depth], node->byte);
+        is_known(node, shortcut) ? OMMAI_STATE_DEAD : ommai_recogniser_next(recogniser, states[node->depth], node->byte);
     if (next == OMMAI_STATE_FULL) return false;
     if (next < 0) {
       i = node->end;
       continue;
     }
-    if (node->max_plain != OMMAI_TRIE_NOT_PLAIN && node->end > i + SMALL_SUBTREE && absorbs_plain(recogniser, next)) {
-      add_subtree(nodes, i, node->end, mask);
+    if (absorbs(recogniser, next, node, node->end - i)) {
+      add_subtree(masks->trie, node, mask);
       i = node->end;
       continue;
     }
@@ -201,11 +326,16 @@ static bool walk(struct ommai_token_masks *masks, int32_t state, int32_t n_free,
 }
 
 static bool make_mask(struct ommai_token_masks *masks, int32_t state, uint32_t *mask) {
-  const struct ommai_token_trie *trie = masks->trie;
-  int32_t n_free = count_free_chars(masks->recogniser, state);
-  if (n_free == OMMAI_STATE_FULL) n_free = 0;
-  memcpy(mask, trie->plain + n_free * trie->n_words, (size_t)trie->n_words * sizeof *mask);
-  return walk(masks, state, n_free, mask);
+  const struct ommai_trie_node *groups = masks->trie->groups;
+  struct shortcut shortcut;
+  if (!find_shortcut(masks->recogniser, state, &shortcut)) shortcut = (struct shortcut){0};
+  allow_shortcut(masks->trie, &shortcut, mask);
+  masks->states[0] = state;
+  for (int i = 0; i < OMMAI_N_GROUPS; i++) {
+    size_t first = i ? groups[i - 1].end : 0;
+    if (!is_known(&groups[i], &shortcut) && !walk(masks, first, groups[i].end, &shortcut, mask)) return false;
+  }
+  return true;
 }
 
 static bool is_empty(const uint32_t *mask, int64_t n_words) {
@@ -229,13 +359,23 @@ static void fill_slot(struct ommai_token_masks *masks, int index, struct ommai_m
   masks->kept[index] = (struct kept_mask){position->generation, position->state, goes_on};
 }
 
-const uint32_t *ommai_token_masks_get(struct ommai_token_masks *masks, struct ommai_mask_position *position, bool *ends,
-                                      bool *goes_on) {
+/* The slot of its mask, or KEPT. */
+static int find_kept(const struct ommai_token_masks *masks, const struct ommai_mask_position *position) {
   int index = 0;
   while (index < OMMAI_TOKEN_MASK_KEPT &&
          (masks->kept[index].generation != position->generation || masks->kept[index].state != position->state)) {
     index++;
   }
+  return index;
+}
+
+bool ommai_token_masks_remember(const struct ommai_token_masks *masks, const struct ommai_mask_position *position) {
+  return find_kept(masks, position) < OMMAI_TOKEN_MASK_KEPT;
+}
+
+const uint32_t *ommai_token_masks_get(struct ommai_token_masks *masks, struct ommai_mask_position *position, bool *ends,
+                                      bool *goes_on) {
+  int index = find_kept(masks, position);
   if (index == OMMAI_TOKEN_MASK_KEPT) {
     index = masks->next_kept;
     masks->next_kept = (index + 1) % OMMAI_TOKEN_MASK_KEPT;
@@ -244,4 +384,34 @@ const uint32_t *ommai_token_masks_get(struct ommai_token_masks *masks, struct om
   *ends = masks->recogniser->states[position->state].accepts;
   *goes_on = masks->kept[index].goes_on;
   return masks->words + index * masks->trie->n_words;
+}
+
+/* Touches the tables that every mask needs and makes the first one, so that no answer waits for them. */
+static void make_first(struct ommai_token_masks *masks) {
+  struct ommai_mask_position position = ommai_token_masks_start(masks);
+  bool ends, goes_on;
+  if (position.state >= 0) (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);
+}
+
+enum omma_status ommai_token_masks_create(const struct ommai_grammar *grammar, const struct ommai_token_trie *trie,
+                                          struct ommai_token_masks **out, struct omma_error *error) {
+  const struct omma_allocator *allocator = &grammar->allocator;
+  size_t n_words = OMMAI_TOKEN_MASK_KEPT * (size_t)trie->n_words;
+  struct ommai_token_masks *masks = ommai_allocate(allocator, 1, sizeof *masks);
+  if (!masks) return ommai_fail_memory(error, "grammar", sizeof *masks);
+  masks->trie = trie;
+  enum omma_status status = ommai_recogniser_create(grammar, &masks->recogniser, error);
+  if (status != OMMA_OK) {
+    ommai_release(allocator, masks, 1, sizeof *masks);
+    return status;
+  }
+  masks->words = ommai_allocate_uninitialised(allocator, n_words, sizeof *masks->words);
+  if (!masks->words) {
+    ommai_token_masks_destroy(masks);
+    return ommai_fail_memory(error, "grammar", n_words * sizeof *masks->words);
+  }
+  for (int i = 0; i < OMMAI_TOKEN_MASK_KEPT; i++) masks->kept[i].generation = -1;
+  make_first(masks);
+  *out = masks;
+  return OMMA_OK;
 }

@@ -20,7 +20,7 @@ struct ommai_mask_position {
   int32_t state; /* or OMMAI_STATE_DEAD */
 };
 
-/* Takes all its memory. Both must outlive it. Errors: MEMORY. */
+/* Takes all its memory and makes the first mask, which may take some milliseconds. Both must outlive it. Errors: MEMORY. */
 enum omma_status ommai_token_masks_create(const struct ommai_grammar *grammar, const struct ommai_token_trie *trie,
                                           struct ommai_token_masks **masks, struct omma_error *error);
 void ommai_token_masks_destroy(struct ommai_token_masks *masks);
@@ -32,6 +32,16 @@ bool ommai_token_masks_know(const struct ommai_token_masks *masks, const struct 
 /* Moves a known position over bytes; it is known afterwards. False, and the position is DEAD, where the grammar forbids them. */
 bool ommai_token_masks_advance(struct ommai_token_masks *masks, struct ommai_mask_position *position, const char *bytes,
                                size_t size);
+
+/* Whether the text may end at a known position that is not dead; whether bytes may follow. Makes no mask. */
+bool ommai_token_masks_ends(const struct ommai_token_masks *masks, const struct ommai_mask_position *position);
+bool ommai_token_masks_goes_on(const struct ommai_token_masks *masks, const struct ommai_mask_position *position);
+/* Whether its mask is remembered. */
+bool ommai_token_masks_remember(const struct ommai_token_masks *masks, const struct ommai_mask_position *position);
+/* The bytes that must follow a known position, whatever is written: as far as there is one way and the text cannot end, at most `capacity`. Returns
+ * how many. */
+size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct ommai_mask_position *position, char *bytes,
+                                size_t capacity);
 
 /* The mask [n_words] of a known position that is not dead; valid until the next call. *ends: the text may end here; *goes_on: it may also go
  * on. */

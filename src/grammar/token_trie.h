@@ -1,5 +1,8 @@
-/* The texts of all tokens of a vocabulary as a tree of bytes, laid out so that a walk is one pass over an array. Made once for a model;
- * read-only afterwards. */
+/* The texts of all tokens of a vocabulary as trees of bytes, laid out so that a walk is one pass over an array. Made once for a model;
+ * read-only afterwards.
+ *
+ * Tokens are in groups by what they are made of, a tree each, so that a pass may leave out a group as a whole and those that are looked for
+ * in strings (with quotation marks and the like) lie close together. */
 #ifndef OMMAI_GRAMMAR_TOKEN_TRIE_H
 #define OMMAI_GRAMMAR_TOKEN_TRIE_H
 
@@ -7,25 +10,61 @@
 
 #include "text/tokenizer.h"
 
-/* Tokens of at most so many plain characters have masks by their length. A plain character is whole UTF-8 and may stand in a JSON string as it
- * is: at least U+0020, no quotation mark, no backslash, and not U+2028 or U+2029, which end lines in some places. */
-#define OMMAI_TRIE_MAX_PLAIN 32
-#define OMMAI_TRIE_NOT_PLAIN 255
+/* Characters of a token that is whole UTF-8: it has masks by their number up to so many. */
+#define OMMAI_TRIE_MAX_CHARS 32
+#define OMMAI_TRIE_MORE_CHARS 255 /* as a number of characters: more than these, or it is not whole UTF-8 */
+
+/* Characters by what patterns set apart: small letters, capitals, digits; each other ASCII character, but most controls are one; then by their bytes
+ * in UTF-8. ODD: bytes that are no whole character, and blanks beyond ASCII, which patterns leave out. A set of classes is a word of bits. */
+enum {
+  OMMAI_CLASS_SMALL,
+  OMMAI_CLASS_CAPITAL,
+  OMMAI_CLASS_DIGIT,
+  OMMAI_CLASS_MARKS, /* blank, punctuation and U+007F in their order */
+  OMMAI_CLASS_TAB = OMMAI_CLASS_MARKS + 34,
+  OMMAI_CLASS_LINE_FEED,
+  OMMAI_CLASS_RETURN,
+  OMMAI_CLASS_CONTROL,
+  OMMAI_CLASS_2_BYTES,
+  OMMAI_CLASS_3_BYTES,
+  OMMAI_CLASS_4_BYTES,
+  OMMAI_CLASS_ODD,
+  OMMAI_N_CLASSES
+};
+
+/* The class of a code point. */
+int ommai_char_class(uint32_t code);
 
 struct ommai_trie_node {
-  uint32_t end;   /* the node behind its subtree */
-  int32_t token;  /* or -1 */
-  uint16_t depth; /* of its parent */
+  uint64_t classes; /* of all characters of the tokens in the subtree, from their beginning on */
+  uint32_t end;     /* the node behind its subtree */
+  uint32_t first;   /* of the tokens in the order of the tree: those of the subtree are [first, nodes[end].first) */
+  int32_t token;    /* or -1 */
+  uint16_t depth;   /* of its parent */
   uint8_t byte;
-  uint8_t max_plain; /* of the tokens in the subtree: the most plain characters; NOT_PLAIN: one is not plain, or longer */
+  uint8_t max_chars; /* of the tokens in the subtree: the most characters */
+};
+
+enum ommai_token_group {
+  OMMAI_GROUP_WORDS,    /* small letters, digits, blanks, underscores */
+  OMMAI_GROUP_CAPITALS, /* these and capitals */
+  OMMAI_GROUP_LETTERS,  /* these and what is beyond ASCII */
+  OMMAI_GROUP_MARKS,    /* these and punctuation */
+  OMMAI_GROUP_SPECIAL,  /* these and quotation marks, backslashes, controls, what is odd */
+  OMMAI_N_GROUPS
 };
 
 struct ommai_token_trie {
   struct omma_allocator allocator;
-  struct ommai_trie_node *nodes; /* [n_nodes], children behind their parent, in the order of bytes */
+  struct ommai_trie_node
+      *nodes; /* [n_nodes + 1], children behind their parent, in the order of bytes; the last one ends the tokens */
   size_t n_nodes;
+  struct ommai_trie_node groups[OMMAI_N_GROUPS]; /* as roots: `classes`, `end` and `max_chars` of all */
+  int32_t *order;                                /* [n_tokens] in the order of the tree */
+  size_t n_tokens;
   int64_t vocab_size, n_words;
-  uint32_t *plain;     /* [MAX_PLAIN + 1, n_words]: tokens of at most so many plain characters and nothing else */
+  uint32_t *shorter;   /* [MAX_CHARS + 2, n_words]: whole tokens of at most so many characters; the last: all whole ones */
+  uint32_t *having;    /* [N_CLASSES, n_words]: tokens with a character of the class */
   int32_t *end_tokens; /* [n_end_tokens], those that end an answer */
   size_t n_end_tokens;
 };

@@ -1,128 +1,132 @@
-/* The decode kernel for vectors of any width. The including file includes attention_lanes.h before.
+/* The decode kernel's products in f32 for vectors of any width. The including file includes lanes_*.h before.
  *
- * Scores: a row of k against a row of q, which is widened once; the sum over the lanes is one fixed tree. Values: for VALUE_VECS
- * registers of dimensions at a time, up to four heads share what is loaded of each row of v. A head's operations do not depend on
- * the others. */
+ * Elements go by spans of two registers: of a bf16 row the even elements and the odd ones, which takes no shuffles; sums of values are put
+ * into order when a block ends. */
 #ifndef OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
 #define OMMAI_KERNELS_ATTENTION_DECODE_LANES_H
 
-#include "kernels/attention_lanes.h"
+#include <string.h>
 
-enum { SHARED_HEADS = 4, VALUE_VECS = 2, VALUE_DIMS = VALUE_VECS * LANES, CHAINS = 4 };
+#include "kernels/attention_decode_block.h"
 
-/* Asks for the lines of row `key` of the next keys that are `head`'s share. */
-OMMAI_INLINE void prefetch_key(const struct ommai_attention_decode_block *job, int64_t head, int64_t key,
-                               struct ommai_attention_types types) {
-  if (!job->next_k) return;
-  const char *row = (const char *)job->next_k + bytes_of(key * job->k_stride, types.kv);
-  int64_t row_bytes = bytes_of(job->head_dim, types.kv);
-  for (int64_t at = head * 64; at < row_bytes; at += 64 * job->n_heads) __builtin_prefetch(row + at, 0, 2);
+enum { SPAN = 2 * LANES, Q_ROOM = OMMA_ATTENTION_MAX_DECODE_HEAD_DIM + SPAN };
+
+/* Elements [at, at + SPAN) of a row as two registers; those from `count` on are zeros and are not read. */
+OMMAI_INLINE void load_span(const void *row, int64_t at, int64_t count, enum omma_dtype dtype, vec span[2]) {
+  if (dtype == OMMA_F32) {
+    span[0] = load_part(row, at, count, dtype);
+    span[1] = load_part(row, at + LANES, count - LANES, dtype);
+    return;
+  }
+  const ommai_bf16 *from = (const ommai_bf16 *)row + at;
+  ommai_bf16 part[SPAN] = {0};
+  if (count < SPAN) from = memcpy(part, from, (size_t)count * sizeof *part);
+  vec_load_pairs(from, &span[0], &span[1]);
 }
 
-/* Scores [n_keys] of a head, scaled, in units of log2; what is left of the block becomes -inf. */
-OMMAI_INLINE void score_keys(const struct ommai_attention_decode_block *job, int64_t head, float scores[BLOCK],
+/* A row of q in the order that rows of k come in. */
+OMMAI_INLINE void load_query(const struct ommai_attention_decode_block *job, int64_t head, float *q,
                              struct ommai_attention_types types) {
-  float q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
-  const void *row = (const unsigned char *)job->q + bytes_of(head * job->q_head_stride, types.q);
-  for (int64_t at = 0; at < job->head_dim; at += LANES) {
-    vec_store(q + at, load_part(row, at, job->head_dim - at, types.q));
+  const unsigned char *row = (const unsigned char *)job->q + bytes_of(head * job->q_head_stride, types.q);
+  for (int64_t at = 0; at < job->head_dim; at += SPAN) {
+    vec span[2];
+    load_span(row, at, job->head_dim - at, types.q, span);
+    if (types.q != types.kv) vec_unzip(span);
+    vec_store(q + at, span[0]);
+    vec_store(q + at + LANES, span[1]);
   }
-  const unsigned char *k = job->k;
-  for (int64_t key = 0; key < job->n_keys; key++, k += bytes_of(job->k_stride, types.kv)) {
-    vec sums[CHAINS] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
-    int64_t at = 0;
-    prefetch_key(job, head, key, types);
-    for (; at + CHAINS * LANES <= job->head_dim; at += CHAINS * LANES) {
+}
+
+/* sums [n][keys]: plus the products of a span of q and of k. */
+OMMAI_INLINE void multiply_span(const unsigned char *const *rows, int keys, const float (*q)[Q_ROOM], int n, int64_t at,
+                                int64_t count, vec (*sums)[KEYS_AT_ONCE], enum omma_dtype dtype) {
 #pragma GCC unroll 4
-      for (int i = 0; i < CHAINS; i++) {
-        sums[i] = vec_fma(vec_load(q + at + i * LANES), vec_load_row(k, at + i * LANES, types.kv), sums[i]);
-      }
+  for (int j = 0; j < keys; j++) {
+    vec span[2];
+    load_span(rows[j], at, count, dtype, span);
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++) {
+      sums[i][j] = vec_fma(vec_load(q[i] + at), span[0], sums[i][j]);
+      sums[i][j] = vec_fma(vec_load(q[i] + at + LANES), span[1], sums[i][j]);
     }
-    for (; at < job->head_dim; at += LANES) {
-      sums[0] = vec_fma(vec_load(q + at), load_part(k, at, job->head_dim - at, types.kv), sums[0]);
-    }
-    scores[key] = vec_sum(vec_add(vec_add(sums[0], sums[1]), vec_add(sums[2], sums[3]))) * (job->scale * LOG2_E);
   }
-  for (int64_t key = job->n_keys; key < BLOCK; key++) scores[key] = -INFINITY;
 }
 
-/* Weights [BLOCK] of a head, its new maximum and sum. Returns what its sums so far are to be multiplied by. */
-OMMAI_INLINE float weigh_keys(const struct ommai_attention_decode_block *job, int64_t head, float weights[BLOCK],
-                              struct ommai_attention_types types) {
-  float *state = job->state + head * job->state_stride;
-  float before = job->first ? -INFINITY : state[OMMAI_ATTENTION_STATE_MAX];
-  vec largest = vec_set1(before), sum = vec_zero();
-  score_keys(job, head, weights, types);
-  for (int64_t first = 0; first < BLOCK; first += LANES) largest = vec_max(largest, vec_load(weights + first));
-  float maximum = vec_largest(largest);
-  for (int64_t first = 0; first < BLOCK; first += LANES) {
-    vec weight = exp2_full(vec_sub(vec_load(weights + first), vec_set1(maximum)));
-    if (types.q == OMMA_BF16) weight = vec_round_bf16(weight);
-    sum = vec_add(sum, weight);
-    vec_store(weights + first, weight);
+OMMAI_INLINE void multiply_keys(const struct ommai_attention_decode_block *job, int64_t head, int n, float *scores,
+                                struct ommai_attention_types types) {
+  float q[SHARED_HEADS][Q_ROOM];
+  int keys = n * KEYS_AT_ONCE > MOST_SUMS ? KEYS_AT_ONCE / 2 : KEYS_AT_ONCE;
+  for (int i = 0; i < n; i++) load_query(job, head + i, q[i], types);
+  for (int64_t key = 0; key < job->n_keys; key += KEYS_AT_ONCE) {
+    const unsigned char *rows[KEYS_AT_ONCE];
+    vec sums[SHARED_HEADS][KEYS_AT_ONCE];
+    key_rows(job, key, rows, types);
+    if (head == 0) prefetch_rows(job, false, key, KEYS_AT_ONCE, types);
+#pragma GCC unroll 2
+    for (int part = 0; part < KEYS_AT_ONCE; part += keys) {
+      vec some[SHARED_HEADS][KEYS_AT_ONCE];
+      int64_t at = 0;
+#pragma GCC unroll 16
+      for (int i = 0; i < n * keys; i++) some[i / keys][i % keys] = vec_zero();
+      for (; at + SPAN <= job->head_dim; at += SPAN) multiply_span(rows + part, keys, q, n, at, SPAN, some, types.kv);
+      if (at < job->head_dim) multiply_span(rows + part, keys, q, n, at, job->head_dim - at, some, types.kv);
+#pragma GCC unroll 16
+      for (int i = 0; i < n * keys; i++) sums[i / keys][part + i % keys] = some[i / keys][i % keys];
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++) vec_store_sums4(scores + i * BLOCK + key, sums[i], job->scale * LOG2_E);
   }
-  float rescale[LANES], total = vec_sum(sum);
-  vec_store(rescale, exp2_full(vec_set1(before - maximum)));
-  state[OMMAI_ATTENTION_STATE_SUM] = job->first ? total : fmaf(state[OMMAI_ATTENTION_STATE_SUM], rescale[0], total);
-  state[OMMAI_ATTENTION_STATE_MAX] = maximum;
-  return rescale[0];
 }
 
-/* Adds the values to the sums of n heads from `head` on. weights: [n][BLOCK]. What pads a head's sums to whole registers is
- * inside of its state and holds zeros. */
-OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int64_t head, int n, const float *weights,
-                             const float *rescale, struct ommai_attention_types types) {
+/* The values of `spans` spans from `at` on; a single one may be the end of a row, of `count` elements. */
+OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int64_t head, int n, int64_t at, int spans,
+                            int64_t count, const float *weights, const float *rescale, struct ommai_attention_types types) {
   int64_t step = bytes_of(job->v_stride, types.kv);
-  for (int64_t at = 0; at < job->v_head_dim; at += VALUE_DIMS) {
-    int64_t left = job->v_head_dim - at;
-    vec acc[SHARED_HEADS][VALUE_VECS];
-#pragma GCC unroll 4
-    for (int i = 0; i < n; i++) acc[i][0] = acc[i][1] = vec_zero();
-    const unsigned char *row = job->v;
-    const char *next = head == 0 && job->next_v ? (const char *)job->next_v + bytes_of(at, types.kv) : (const char *)job->v;
-    for (int64_t key = 0; key < job->n_keys; key++, row += step, next += step) {
-      __builtin_prefetch(next, 0, 2);
-      vec a = load_part(row, at, left, types.kv), b = load_part(row, at + LANES, left - LANES, types.kv);
+  vec acc[SHARED_HEADS][2 * MOST_SPANS];
+#pragma GCC unroll 32
+  for (int i = 0; i < n * 2 * spans; i++) acc[i / (2 * spans)][i % (2 * spans)] = vec_zero();
+  const unsigned char *row = job->v;
+  for (int64_t key = 0; key < job->n_keys; key++, row += step) {
+    if (head == 0 && at == 0) prefetch_rows(job, true, key, 1, types);
+#pragma GCC unroll 8
+    for (int s = 0; s < spans; s++) {
+      vec span[2];
+      load_span(row, at + s * SPAN, count, types.kv, span);
 #pragma GCC unroll 4
       for (int i = 0; i < n; i++) {
         vec weight = vec_set1(weights[i * BLOCK + key]);
-        acc[i][0] = vec_fma(weight, a, acc[i][0]);
-        acc[i][1] = vec_fma(weight, b, acc[i][1]);
+        acc[i][2 * s] = vec_fma(weight, span[0], acc[i][2 * s]);
+        acc[i][2 * s + 1] = vec_fma(weight, span[1], acc[i][2 * s + 1]);
       }
     }
+  }
 #pragma GCC unroll 4
-    for (int i = 0; i < n; i++) {
-      float *out = job->state + (head + i) * job->state_stride + OMMAI_ATTENTION_STATE_OUT + at;
+  for (int i = 0; i < n; i++) {
+    float *out = job->state + (head + i) * job->state_stride + OMMAI_ATTENTION_STATE_OUT + at;
+#pragma GCC unroll 8
+    for (int s = 0; s < spans; s++, out += SPAN) {
+      if (types.kv == OMMA_BF16) vec_zip(acc[i] + 2 * s);
 #pragma GCC unroll 2
-      for (int j = 0; j < VALUE_VECS; j++, out += LANES) {
-        if (left <= j * LANES) break;
-        vec_store(out, job->first ? acc[i][j] : vec_fma(vec_load(out), vec_set1(rescale[i]), acc[i][j]));
+      for (int j = 0; j < 2; j++) {
+        vec sum = acc[i][2 * s + j];
+        if (count <= j * LANES) break;
+        vec_store(out + j * LANES, job->first ? sum : vec_fma(vec_load(out + j * LANES), vec_set1(rescale[i]), sum));
       }
     }
   }
 }
 
-OMMAI_INLINE void decode_block(const struct ommai_attention_decode_block *job, struct ommai_attention_types types) {
-  float weights[SHARED_HEADS * BLOCK], rescale[SHARED_HEADS];
-  for (int64_t head = 0; head < job->n_heads;) {
-    int64_t left = job->n_heads - head, n = left >= SHARED_HEADS ? SHARED_HEADS : left >= 2 ? 2 : 1;
-    for (int64_t i = 0; i < n; i++) rescale[i] = weigh_keys(job, head + i, weights + i * BLOCK, types);
-    if (n == SHARED_HEADS) {
-      add_values(job, head, SHARED_HEADS, weights, rescale, types);
-    } else if (n == 2) {
-      add_values(job, head, 2, weights, rescale, types);
-    } else {
-      add_values(job, head, 1, weights, rescale, types);
-    }
-    head += n;
+/* What pads a head's sums to whole registers is inside of its state and holds zeros. */
+OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int64_t head, int n, const float *weights,
+                             const float *rescale, struct ommai_attention_types types) {
+  int spans = n == 1 ? MOST_SPANS : MOST_SUMS / 2 / (n == 3 ? 4 : n);
+  int64_t at = 0;
+  for (; at + spans * SPAN <= job->v_head_dim; at += spans * SPAN) {
+    add_spans(job, head, n, at, spans, SPAN, weights, rescale, types);
+  }
+  for (; at < job->v_head_dim; at += SPAN) {
+    add_spans(job, head, n, at, 1, ommai_min_i64(job->v_head_dim - at, SPAN), weights, rescale, types);
   }
 }
-
-#define DECODE_KERNEL(type, Q, KV, LEVEL, suffix)                                         \
-  static void block_##type(const struct ommai_attention_decode_block *job) {              \
-    decode_block(job, (struct ommai_attention_types){OMMA_##Q, OMMA_##KV});               \
-  }                                                                                       \
-  const struct ommai_attention_decode_kernel ommai_attention_decode_##type##_##suffix = { \
-      "decode_" #type "_" #suffix, OMMAI_CPU_##LEVEL, {OMMA_##Q, OMMA_##KV}, block_##type}
 
 #endif

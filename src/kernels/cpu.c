@@ -15,22 +15,23 @@
 
 #define VARIABLE "OMMA_ISA"
 
-static const char *const names[OMMAI_CPU_LEVELS] = {"scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16"};
+static const char *const names[OMMAI_CPU_LEVELS] = {"scalar",      "avx2", "avx2_vnni", "avx512",
+                                                    "avx512_bf16", "neon", "neon_bf16"};
 
 static const char another[] = "another architecture";
 
 const char *ommai_cpu_level_name(enum ommai_cpu_level level) { return names[level]; }
 
 #if defined(__x86_64__)
-/* Two features that not every compiler's __builtin_cpu_supports knows by name. */
+/* Features that not every compiler's __builtin_cpu_supports knows by name. */
 static bool has_f16c(void) {
   unsigned int eax, ebx, ecx, edx;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx >> 29 & 1u);
 }
 
-static bool has_avx512_bf16(void) {
+static bool has_leaf_7_1(int bit) {
   unsigned int eax, ebx, ecx, edx;
-  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 5 & 1u);
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> bit & 1u);
 }
 #endif
 
@@ -39,22 +40,24 @@ static bool has_avx512_bf16(void) {
 const char *ommai_cpu_lacks(enum ommai_cpu_level level) {
   __builtin_cpu_init();
   const struct {
-    enum ommai_cpu_level level; /* the first that needs it */
+    enum ommai_cpu_level level; /* the first that needs it; later ones do too, but for AVX-VNNI */
     const char *name;
     bool present;
   } features[] = {
       {OMMAI_CPU_AVX2, "avx2", __builtin_cpu_supports("avx2")},
       {OMMAI_CPU_AVX2, "fma", __builtin_cpu_supports("fma")},
       {OMMAI_CPU_AVX2, "f16c", has_f16c()},
+      {OMMAI_CPU_AVX2_VNNI, "avx_vnni", has_leaf_7_1(4)},
       {OMMAI_CPU_AVX512, "avx512f", __builtin_cpu_supports("avx512f")},
       {OMMAI_CPU_AVX512, "avx512bw", __builtin_cpu_supports("avx512bw")},
       {OMMAI_CPU_AVX512, "avx512dq", __builtin_cpu_supports("avx512dq")},
       {OMMAI_CPU_AVX512, "avx512vl", __builtin_cpu_supports("avx512vl")},
-      {OMMAI_CPU_AVX512_BF16, "avx512_bf16", has_avx512_bf16()},
+      {OMMAI_CPU_AVX512_BF16, "avx512_bf16", has_leaf_7_1(5)},
   };
   if (level > HIGHEST) return another;
   for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
-    if (features[i].level <= level && !features[i].present) return features[i].name;
+    bool needed = features[i].level == OMMAI_CPU_AVX2_VNNI ? level == OMMAI_CPU_AVX2_VNNI : features[i].level <= level;
+    if (needed && !features[i].present) return features[i].name;
   }
   return NULL;
 }

@@ -6,10 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Each level of a family includes those before it. */
+/* Each level of a family includes those before it, but that CPUs with AVX-512 may lack AVX-VNNI. */
 enum ommai_cpu_level {
   OMMAI_CPU_SCALAR = 0,
   OMMAI_CPU_AVX2,        /* AVX2, FMA, F16C */
+  OMMAI_CPU_AVX2_VNNI,   /* with AVX-VNNI: VPDPBUSD on 32 bytes */
   OMMAI_CPU_AVX512,      /* AVX-512 F, BW, DQ, VL */
   OMMAI_CPU_AVX512_BF16, /* with VDPBF16PS */
   OMMAI_CPU_NEON,
@@ -17,7 +18,7 @@ enum ommai_cpu_level {
   OMMAI_CPU_LEVELS
 };
 
-/* "scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16". */
+/* "scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16". */
 const char *ommai_cpu_level_name(enum ommai_cpu_level level);
 
 /* The best level of this machine, and whether it can run `level`. */

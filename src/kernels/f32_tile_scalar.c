@@ -33,7 +33,7 @@ const struct ommai_f32_tile_kernels ommai_f32_tile_scalar = {COLUMNS, expand_bf1
 const struct ommai_f32_tile_kernels *ommai_f32_tile_select(enum ommai_cpu_level level) {
 #if defined(__x86_64__)
   if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) return &ommai_f32_tile_avx512;
-  if (level == OMMAI_CPU_AVX2) return &ommai_f32_tile_avx2;
+  if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) return &ommai_f32_tile_avx2;
 #elif defined(__aarch64__)
   if (level == OMMAI_CPU_NEON || level == OMMAI_CPU_NEON_BF16) return &ommai_f32_tile_neon;
 #endif

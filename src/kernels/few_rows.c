@@ -23,7 +23,7 @@ void ommai_few_rows_select(enum ommai_cpu_level level, struct ommai_few_rows_ker
   *kernels = (struct ommai_few_rows_kernels){ommai_few_rows_panel_bf16_scalar, ommai_few_rows_panel_f32_scalar,
                                              ommai_few_rows_panel_mixed_scalar};
 #if defined(__x86_64__)
-  if (level == OMMAI_CPU_AVX2) {
+  if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) {
     kernels->panel_f32 = ommai_few_rows_panel_f32_avx2;
     kernels->panel_mixed = ommai_few_rows_panel_mixed_avx2;
   }
@@ -98,6 +98,7 @@ static void run_panel(const struct ommai_few_rows_kernels *kernels, const struct
   memset(sums, 0, sizeof(float) * OMMAI_PANEL_COLUMNS * (size_t)n_rows);
   int64_t first = panel * OMMAI_PANEL_COLUMNS, offset = panel * ommai_weights_panel_elements(weights->layout, weights->n_in);
   int n_columns = (int)ommai_min_i64(OMMAI_PANEL_COLUMNS, weights->n_out - first);
+  ommai_few_rows_prefetch_bias(weights->bias + first);
   if (weights->arithmetic == OMMA_BF16) {
     panel_of_bf16(kernels, (const ommai_bf16 *)weights->weights + offset, weights->n_in, x, x_stride, n_rows, sums);
   } else {

@@ -67,6 +67,11 @@ void ommai_few_rows_run(const struct ommai_few_rows_kernels *kernels, const stru
                         const void *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride, bool accumulate,
                         int64_t first_panel, int64_t n_panels);
 
+/* Asks for a panel's biases, whose memory nobody foresees, while the panel's weights are read. */
+static inline void ommai_few_rows_prefetch_bias(const float *bias) {
+  for (int c = 0; c < OMMAI_PANEL_COLUMNS; c += 16) __builtin_prefetch(bias + c);
+}
+
 /* y[r][c] = sums[r][c] + bias[c], or y[r][c] += that, for c < n_columns <= 64; sums [n_rows][64], y [n_rows][y_stride]. y may be sums where
  * the strides are equal. */
 void ommai_few_rows_finish(const float *sums, const float *bias, int n_rows, int n_columns, bool accumulate, float *y,

@@ -49,12 +49,13 @@ typedef void (*ommai_integer_kernel)(const struct ommai_integer_panel *panel, co
 
 struct ommai_integer_kernels {
   enum ommai_cpu_level level;
-  bool needs_vnni; /* see ommai_cpu_has_vnni */
+  bool uses_vnni; /* at level avx512 beyond what the level has: see ommai_cpu_has_vnni */
   ommai_integer_kernel s8, u4;
 };
 
-/* All there are, by rising level, NULL at the end; and the best of them up to `level`. */
+/* All there are, by rising level, NULL at the end; whether this machine runs one; and the best that it runs up to `level`. */
 extern const struct ommai_integer_kernels *const ommai_integer_kernels[];
+bool ommai_integer_runs(const struct ommai_integer_kernels *kernels);
 const struct ommai_integer_kernels *ommai_integer_select(enum ommai_cpu_level level);
 
 /* The end of group g. */

@@ -77,6 +77,21 @@ static inline void integer_prefetch(struct integer_coming *coming) {
   coming->at += coming->bytes / 64 * 64;
 }
 
+/* The same for few rows, whose weights come from memory: what lies INTEGER_STREAM_BYTES ahead, into the first level of cache, in equal shares over
+ * all loops that pass over the block's lines, so that memory works as evenly as the arithmetic does. A block has no more bytes than that. */
+enum { INTEGER_STREAM_BYTES = 8192, INTEGER_STREAM_K = 128, INTEGER_LINE = 4 * OMMAI_PANEL_COLUMNS };
+
+static inline struct integer_coming integer_stream(const struct integer_block *block) {
+  return (struct integer_coming){.at = block->weights + INTEGER_STREAM_BYTES};
+}
+
+/* One line's share, coming->bytes: at most `most` pieces of 64 bytes. */
+static inline __attribute__((always_inline)) void integer_stream_line(struct integer_coming *coming, const int most) {
+#pragma GCC unroll 4
+  for (int i = 0; i < most; i++) __builtin_prefetch(coming->at + 64 * i);
+  coming->at += coming->bytes;
+}
+
 /* Scales and minimums of groups to come, a stream of short bursts beside the weights. May run past the end. */
 static inline void integer_prefetch_scales(const struct integer_block *block) {
   enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
@@ -86,7 +101,8 @@ static inline void integer_prefetch_scales(const struct integer_block *block) {
 
 extern const struct ommai_integer_kernels ommai_integer_scalar;
 #if defined(__x86_64__)
-extern const struct ommai_integer_kernels ommai_integer_avx2, ommai_integer_avx512, ommai_integer_avx512_vnni;
+extern const struct ommai_integer_kernels ommai_integer_avx2, ommai_integer_avx2_vnni, ommai_integer_avx512,
+    ommai_integer_avx512_vnni;
 #endif
 
 #endif

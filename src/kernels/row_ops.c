@@ -7,7 +7,7 @@
 const struct ommai_row_ops *ommai_row_ops(enum ommai_cpu_level level) {
 #if defined(__x86_64__)
   if (level == OMMAI_CPU_AVX512 || level == OMMAI_CPU_AVX512_BF16) return &ommai_row_ops_avx512;
-  if (level == OMMAI_CPU_AVX2) return &ommai_row_ops_avx2;
+  if (level == OMMAI_CPU_AVX2 || level == OMMAI_CPU_AVX2_VNNI) return &ommai_row_ops_avx2;
 #endif
   (void)level;
   return &ommai_row_ops_scalar;

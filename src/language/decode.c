@@ -168,6 +168,11 @@ static void few_rows(const struct step *step, const struct ommai_linear *linear,
   ommai_team_run(step->team, ommai_div_up(ommai_linear_n_panels(linear), call.panels_per_task), few_rows_task, &call);
 }
 
+/* Runs the rows' share of a phase: on the team where there are several. */
+static void each_row(const struct step *step, omma_task task, void *context) {
+  ommai_team_run(step->n_rows > 1 ? step->team : NULL, step->n_rows, task, context);
+}
+
 static void norm_rows(const struct step *step, const float *weight, void *out, enum omma_dtype type) {
   const struct ommai_decoder *decoder = step->decoder;
   int64_t hidden = decoder->config.hidden_size;
@@ -177,38 +182,57 @@ static void norm_rows(const struct step *step, const float *weight, void *out, e
   }
 }
 
+/* A phase of a layer, for each_row. */
+struct layer_rows {
+  const struct step *step;
+  int64_t layer;
+};
+
+/* q, and k and v where the cache keeps them, of one row. */
+static void finish_qkv_task(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct layer_rows *call = context;
+  const struct step *step = call->step;
+  const struct ommai_decoder *decoder = step->decoder;
+  int64_t width = ommai_decoder_qkv_width(&decoder->config), pairs = decoder->mrope.n_pairs;
+  int64_t place = ommai_kv_position_offset(step->cache, step->rows[row].pages, step->rows[row].index);
+  float *projected = step->wide + row * width;
+  const float *cosine = step->cosine + row * pairs, *sine = step->sine + row * pairs;
+  void *q = ommai_element(step->q, row * ommai_decoder_q_width(&decoder->config), decoder->dtype);
+  if (is_latent(decoder)) {
+    ommai_latent_finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
+  } else {
+    ommai_grouped_finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
+  }
+}
+
 static void project_qkv(const struct step *step, int64_t layer) {
   const struct ommai_decoder *decoder = step->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
-  int64_t width = ommai_decoder_qkv_width(&decoder->config), q_width = ommai_decoder_q_width(&decoder->config);
-  int64_t pairs = decoder->mrope.n_pairs;
+  struct layer_rows rows = {step, layer};
   norm_rows(step, weights->input_norm, step->normed, decoder->dtype);
   few_rows(step, weights->qkv.linear, step->normed, step->wide, false);
-  for (int64_t row = 0; row < step->n_rows; row++) {
-    int64_t place = ommai_kv_position_offset(step->cache, step->rows[row].pages, step->rows[row].index);
-    float *projected = step->wide + row * width;
-    const float *cosine = step->cosine + row * pairs, *sine = step->sine + row * pairs;
-    void *q = ommai_element(step->q, row * q_width, decoder->dtype);
-    if (is_latent(decoder)) {
-      ommai_latent_finish_row(decoder, step->cache, layer, projected, cosine, sine, q, place);
-    } else {
-      ommai_grouped_finish_row(decoder, step->cache, layer, projected, cosine, sine, q, place);
-    }
-  }
+  each_row(step, finish_qkv_task, &rows);
+}
+
+static void gate_task(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct layer_rows *call = context;
+  const struct ommai_decoder *decoder = call->step->decoder;
+  int64_t intermediate = ommai_decoder_dense_size(&decoder->config, call->layer);
+  const float *gate = call->step->wide + row * 2 * intermediate;
+  decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
+                         ommai_element(call->step->gated, row * intermediate, decoder->dtype), decoder->dtype);
 }
 
 /* The dense part over step->normed. */
 static void feed_forward(const struct step *step, int64_t layer) {
   const struct ommai_decoder *decoder = step->decoder;
   const struct ommai_decoder_dense *weights = &decoder->layers[layer].dense;
-  int64_t intermediate = ommai_decoder_dense_size(&decoder->config, layer);
-  if (intermediate == 0) return;
+  struct layer_rows rows = {step, layer};
+  if (ommai_decoder_dense_size(&decoder->config, layer) == 0) return;
   few_rows(step, weights->gate_up.linear, step->normed, step->wide, false);
-  for (int64_t row = 0; row < step->n_rows; row++) {
-    const float *gate = step->wide + row * 2 * intermediate;
-    decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
-                           ommai_element(step->gated, row * intermediate, decoder->dtype), decoder->dtype);
-  }
+  each_row(step, gate_task, &rows);
   few_rows(step, weights->down.linear, step->gated, step->residual, true);
 }
 
@@ -328,15 +352,15 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
   return OMMA_OK;
 }
 
-enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, void *workspace,
-                                     size_t workspace_size, const struct omma_team *team, float *logits,
+enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, int64_t n_rows,
+                                     void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
                                      struct omma_error *error) {
-  struct step step = {.decoder = decoder, .n_rows = 1, .team = team};
+  struct step step = {.decoder = decoder, .n_rows = n_rows, .team = team};
   struct ommai_arena arena;
   ommai_arena_init(&arena, workspace, workspace_size);
-  place(decoder, 1, 1, &arena, &step);
+  place(decoder, n_rows, 1, &arena, &step);
   if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
-  memcpy(step.residual, residual, (size_t)decoder->config.hidden_size * sizeof(float));
+  memcpy(step.residual, residual, (size_t)(n_rows * decoder->config.hidden_size) * sizeof(float));
   project_logits(&step, logits);
   return OMMA_OK;
 }

@@ -25,6 +25,7 @@ struct part {
   uint64_t weight;                       /* of all its tokens; counted where none is cut off */
   int32_t top[OMMAI_SAMPLER_MAX_TOP];
   int n_top;
+  int64_t n_at_least; /* tokens with the given one's logit or a larger one */
 };
 
 /* What a row needs while it is drawn. */
@@ -111,9 +112,26 @@ static void apply_penalties(const struct ommai_sampler_settings *settings, const
   }
 }
 
+static void apply_biases(const struct ommai_sampler_row *row, int64_t first, int64_t n, float *values) {
+  size_t low = 0, high = row->n_biases;
+  while (low < high) { /* the first bias of a token from `first` on */
+    size_t middle = low + (high - low) / 2;
+    if (row->biases[middle].token < first) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  for (; low < row->n_biases && row->biases[low].token < first + n; low++) {
+    float *value = &values[row->biases[low].token];
+    *value = fminf(fmaxf(*value + row->biases[low].bias, -FLT_MAX), FLT_MAX);
+  }
+}
+
 /* The row's values of a part; they are the logits where nothing changes them. */
 static void adjust(const struct ommai_sampler_row *row, int64_t first, int64_t n, float *adjusted) {
   memcpy(adjusted + first, row->logits + first, (size_t)n * sizeof *adjusted);
+  apply_biases(row, first, n, adjusted);
   if (has_penalties(row->settings)) apply_penalties(row->settings, &row->counts, first, n, adjusted);
   for (size_t i = 0; i < row->n_banned; i++) {
     if (row->banned[i] >= first && row->banned[i] < first + n) adjusted[row->banned[i]] = -INFINITY;
@@ -165,9 +183,12 @@ static void join_scans(const struct ommai_sampler *sampler, struct ommai_sampler
     if (parts[i].logits.high > scratch->highest_logit) scratch->highest_logit = parts[i].logits.high;
   }
   scratch->highest = parts[best].values.high;
+  if (row->is_given) return;
+  row->token = -1;
+  if (scratch->highest == -INFINITY) return;
   row->token = (int32_t)(best * PART);
   while (scratch->values[row->token] != scratch->highest) row->token++;
-  scratch->draws = !is_greedy(row->settings) && scratch->highest > -INFINITY;
+  scratch->draws = !is_greedy(row->settings);
 }
 
 /* ---- weigh ---- */
@@ -206,12 +227,21 @@ static uint64_t sum_weights(const struct ommai_sampler *sampler, const struct sc
   return share.weight;
 }
 
+static int64_t count_at_least(const float *x, float least, int64_t n) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; i++) count += x[i] >= least;
+  return count;
+}
+
 static void weigh_task(void *context, int64_t task, int worker) {
   (void)worker;
   struct ommai_sampler *sampler = context;
   const struct ommai_sampler_row *row = &sampler->rows[task / sampler->n_parts];
   struct scratch *scratch = &sampler->scratch[task / sampler->n_parts];
   int64_t index = task % sampler->n_parts, first = index * PART, n = ommai_min_i64(PART, sampler->vocab_size - first);
+  if (row->finite && row->is_given) {
+    scratch->parts[index].n_at_least = count_at_least(row->logits + first, row->logits[row->token], n);
+  }
   if (row->finite && row->wants_logprob) {
     scratch->parts[index].logit_sum = sum_exponentials(sampler, row->logits + first, scratch->highest_logit, n);
   }
@@ -305,8 +335,10 @@ static void set_logprobs(const struct ommai_sampler *sampler, struct ommai_sampl
   double sum = 0;
   int32_t top[OMMAI_SAMPLER_MAX_TOP];
   int n_top = 0;
+  row->rank = 0;
   for (int64_t i = 0; i < sampler->n_parts; i++) {
     sum += scratch->parts[i].logit_sum;
+    if (row->is_given) row->rank += scratch->parts[i].n_at_least;
     for (int j = 0; j < scratch->parts[i].n_top; j++) {
       keep_top(row->logits, scratch->parts[i].top[j], top, &n_top, row->n_top);
     }
@@ -321,7 +353,7 @@ static void draw_task(void *context, int64_t task, int worker) {
   struct ommai_sampler *sampler = context;
   struct ommai_sampler_row *row = &sampler->rows[task];
   struct scratch *scratch = &sampler->scratch[task];
-  if (!row->finite) return;
+  if (!row->finite || row->token < 0) return;
   if (scratch->draws) row->token = draw(sampler, row, scratch, uniform(row->settings->seed, row->step));
   if (row->wants_logprob) set_logprobs(sampler, row, scratch);
 }
@@ -331,7 +363,7 @@ void ommai_sampler_run(struct ommai_sampler *sampler, struct ommai_sampler_row *
   bool more = false;
   sampler->rows = rows;
   for (int64_t i = 0; i < n_rows; i++) {
-    bool adjusted = has_penalties(rows[i].settings) || rows[i].n_banned || rows[i].allowed;
+    bool adjusted = has_penalties(rows[i].settings) || rows[i].n_banned || rows[i].allowed || rows[i].n_biases;
     sampler->scratch[i].values = adjusted ? sampler->scratch[i].adjusted : rows[i].logits;
     more = more || rows[i].wants_logprob || !is_greedy(rows[i].settings);
   }

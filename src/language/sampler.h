@@ -2,7 +2,7 @@
  * penalties; the log-probabilities that clients ask for.
  *
  * Order of steps and meaning of the settings as in vLLM 0.32 (v1/sample): log-probabilities are the model's own (before everything
- * else); then bans; repetition, frequency and presence penalties; temperature; min-p, against the likeliest token; top-k; top-p,
+ * else); then bans and biases; repetition, frequency and presence penalties; temperature; min-p, against the likeliest token; top-k; top-p,
  * a share of what these two leave. Ties go to the lower id, and top-k leaves k tokens at most (as vLLM's GPU kernels do; its
  * plain form keeps all that equal the k-th). A draw takes the first token in rising order of ids at which the sum of the weights that are left
  * passes a random share of them all. Weights are counted in 2^-28ths of the likeliest token's, so that their sums are exact; what is less
@@ -44,6 +44,12 @@ struct ommai_token_logprob {
   float logprob;
 };
 
+/* What is added to a token's logit. */
+struct ommai_token_bias {
+  int32_t token;
+  float bias; /* finite */
+};
+
 /* One row: what is asked, and the answer. */
 struct ommai_sampler_row {
   const struct ommai_sampler_settings *settings;
@@ -52,14 +58,17 @@ struct ommai_sampler_row {
   struct ommai_token_counts counts; /* read where a penalty is set */
   const int32_t *banned;            /* [n_banned], never chosen */
   size_t n_banned;
-  const uint32_t
-      *allowed; /* a bit for each token, in words of 32: the others are never chosen; NULL: all. At least one is left */
+  const uint32_t *allowed;               /* a bit for each token, in words of 32: the others are never chosen; NULL: all */
+  const struct ommai_token_bias *biases; /* [n_biases] in rising order of tokens */
+  size_t n_biases;
+  bool is_given; /* `token` is, nothing is chosen, and its rank is wanted */
   bool wants_logprob;
   int n_top; /* at most OMMAI_SAMPLER_MAX_TOP */
 
-  bool finite; /* false: NaN or infinity among the logits, and nothing else below is set */
-  int32_t token;
-  float logprob;                                         /* of the token, natural logarithm */
+  bool finite;   /* false: NaN or infinity among the logits, and nothing else below is set */
+  int32_t token; /* -1: none is left to choose, and nothing below is set */
+  int64_t rank;  /* of a given token: how many have its logit or a larger one */
+  float logprob; /* of the token, natural logarithm */
   struct ommai_token_logprob top[OMMAI_SAMPLER_MAX_TOP]; /* [n_top], the likeliest first */
 };
 

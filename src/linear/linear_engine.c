@@ -135,7 +135,7 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
   char bf16[240];
   describe_bf16(engine, bf16, sizeof bf16);
   snprintf(out, size, "f32 arithmetic: own kernels (%d columns a strip); bf16: %s; int8 and int4: own kernels%s",
-           engine->f32_tile->n_columns, bf16, engine->integer->needs_vnni ? " (VNNI)" : "");
+           engine->f32_tile->n_columns, bf16, engine->integer->uses_vnni ? " (VNNI)" : "");
 }
 
 int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {

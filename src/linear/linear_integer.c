@@ -89,18 +89,35 @@ static void multiply(const struct ommai_linear *linear, int64_t panel, const str
 static void finish(const struct ommai_linear *linear, const struct ommai_linear_form *form, const float *scales,
                    const float *bias, int64_t n_rows, int64_t n, float *sums, void *y) {
   const struct ommai_row_ops *ops = linear->engine->row_ops;
+  if (form->y_type == OMMA_F32 && !form->accumulate && form->activation == OMMAI_ACTIVATION_NONE) {
+    for (int64_t row = 0; row < n_rows; row++) {
+      ops->scale_add(sums + row * PANEL, scales[row], bias, n, (float *)y + row * form->y_stride);
+    }
+    return;
+  }
   for (int64_t row = 0; row < n_rows; row++) ops->scale_add(sums + row * PANEL, scales[row], bias, PANEL, sums + row * PANEL);
   ommai_linear_finish_sums(linear->engine, form, n_rows, n, sums, y);
 }
 
 /* ---- few rows --------------------------------------------------------------------------------------------------------- */
 
+/* Asks for rows that another core may have prepared: a line at a time between the weights they would be waited for. */
+static void prefetch_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows) {
+  int64_t bytes = padded_k(linear), sums = ommai_integer_n_groups(&linear->spec) * (int64_t)sizeof *rows->sums;
+  for (int64_t row = 0; row < n_rows; row++) {
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(rows->bytes + row * rows->byte_stride + at);
+  }
+  for (int64_t at = 0; at < n_rows * sums; at += 64) __builtin_prefetch((const char *)rows->sums + at);
+}
+
 /* At most FEW_ROWS rows, prepared. */
 static void some_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows,
                       const struct ommai_linear_form *form, float *y, int64_t first_panel, int64_t n_panels) {
   _Alignas(64) float sums[FEW_ROWS * PANEL];
+  prefetch_rows(linear, rows, n_rows);
   for (int64_t panel = first_panel; panel < first_panel + n_panels; panel++) {
     int64_t first = panel * PANEL, n = ommai_min_i64(PANEL, linear->spec.n_out - first);
+    ommai_few_rows_prefetch_bias(linear->bias + first);
     multiply(linear, panel, rows, n_rows, sums);
     finish(linear, form, rows->scales, linear->bias + first, n_rows, n, sums, y + first);
   }

@@ -95,7 +95,7 @@ static dnnl_status_t make(dnnl_status_t (*call)(void *), void *context) {
 
 static void limit_level(struct ommai_onednn *onednn, enum ommai_cpu_level level) {
 #if defined(__x86_64__)
-  static const dnnl_cpu_isa_t limits[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
+  static const dnnl_cpu_isa_t limits[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
                                           dnnl_cpu_isa_avx512_core_bf16};
   if (level < ommai_cpu_best() && level <= OMMAI_CPU_AVX512_BF16) {
     onednn->level_refused =

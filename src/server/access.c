@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "server/answer_fields.h"
 #include "server/log_line.h"
+#include "server/own_fields.h"
 #include "server/routes.h"
 #include "server/server_state.h"
 
@@ -16,7 +17,7 @@ static void set_client(struct MHD_Connection *connection, char *out, size_t size
   char address[INET6_ADDRSTRLEN] = "";
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
   const struct sockaddr *client = info ? info->client_addr : NULL;
-  snprintf(out, size, "unknown");
+  snprintf(out, size, client && client->sa_family == AF_UNIX ? "unix" : "unknown");
   if (client && client->sa_family == AF_INET) {
     const struct sockaddr_in *v4 = (const void *)client;
     inet_ntop(AF_INET, &v4->sin_addr, address, sizeof address);
@@ -132,6 +133,28 @@ void ommai_access_end(struct ommai_exchange *exchange, bool complete) {
 
 void ommai_access_release(struct ommai_exchange *exchange) {
   if (exchange->access.aborted) log_access(exchange);
+}
+
+void ommai_access_log_progress(struct ommai_exchange *exchange, enum omma_stage stage, int64_t done, int64_t total,
+                               int64_t n_pictures) {
+  const struct ommai_server *server = exchange->server;
+  struct ommai_access *access = &exchange->access;
+  struct ommai_log_line line;
+  int64_t now_ns = ommai_clock_ns();
+  bool begun = !access->told_ns || stage != access->told_stage;
+  bool due = !begun && done < total && now_ns - access->told_ns >= server->progress_log_ns;
+  if (begun || due) {
+    access->told_stage = stage;
+    access->told_ns = now_ns;
+  }
+  if (!due || !server->log || !server->log_access) return;
+  ommai_log_line_begin(&line, exchange->allocator, server->log_json, "info", "progress");
+  ommai_log_line_string(&line, "request_id", exchange->request_id);
+  ommai_log_line_string(&line, "stage", ommai_stage_name(stage));
+  ommai_log_line_integer(&line, "images", n_pictures);
+  ommai_log_line_integer(&line, "percent", total > 0 ? done * 100 / total : 0);
+  ommai_log_line_seconds(&line, "total", (double)(now_ns - exchange->created_ns) * 1e-9);
+  write_line(server, &line);
 }
 
 /* How the answer is drawn; filters and bounds that there are not, and a seed that nobody named, are left out. */

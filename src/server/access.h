@@ -22,6 +22,9 @@ struct ommai_access {
   int status; /* 0: not over */
   bool aborted;
   double seconds;
+  /* What was told of its work so far; engine's thread. */
+  enum omma_stage told_stage;
+  int64_t told_ns;
 };
 
 /* The head of a request is there. IO thread. */
@@ -40,6 +43,10 @@ void ommai_access_end(struct ommai_exchange *exchange, bool complete);
 
 /* Writes the line that ommai_access_end has left to write, when the engine has let go of the request; any thread. */
 void ommai_access_release(struct ommai_exchange *exchange);
+
+/* A line for a request whose images or prompt take long, every server->progress_log_ns; engine's thread, at each piece of that work. */
+void ommai_access_log_progress(struct ommai_exchange *exchange, enum omma_stage stage, int64_t done, int64_t total,
+                               int64_t n_pictures);
 
 /* A line for a request that will be answered, where those are asked for: its settings, never its texts and pictures. */
 void ommai_access_log_request(struct ommai_exchange *exchange, const struct ommai_answer_fields *fields, int64_t n_pictures);

@@ -16,9 +16,7 @@ static bool is_neutral(const json_t *value) {
 
 /* Fields that mean nothing unless they are given. */
 static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
-  static const char *const keys[] = {"bad_words",       "allowed_token_ids",     "truncate_prompt_tokens",
-                                     "prompt_logprobs", "logprob_token_ids",     "chat_template",
-                                     "documents",       "thinking_token_budget", "repetition_detection"};
+  static const char *const keys[] = {"logprob_token_ids", "chat_template", "documents", "repetition_detection"};
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     if (is_neutral(ommai_field_get(root, keys[i]))) continue;
     return ommai_api_fail(error, 400, keys[i], "%s is not supported.", keys[i]);
@@ -32,25 +30,13 @@ static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error
   static const struct {
     const char *key;
     bool standard;
-  } flags[] = {{"skip_special_tokens", true},
-               {"use_beam_search", false},
-               {"return_token_ids", false},
-               {"return_tokens_as_token_ids", false},
-               {"include_stop_str_in_output", false}};
+  } flags[] = {{"use_beam_search", false}, {"return_tokens_as_token_ids", false}};
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     bool value = flags[i].standard;
     if (!ommai_field_boolean(root, flags[i].key, &value, error)) return false;
     if (value != flags[i].standard) {
       return ommai_api_fail(error, 400, flags[i].key, "%s %s is not supported.", flags[i].key, value ? "true" : "false");
     }
-  }
-  if (json_object_size(ommai_field_get(root, "logit_bias"))) {
-    return ommai_api_fail(error, 400, "logit_bias", "logit_bias is not supported.");
-  }
-  const json_t *choice = ommai_field_get(root, "tool_choice");
-  bool tools_off = json_is_string(choice) && !strcmp(json_string_value(choice), "none");
-  if (json_array_size(ommai_field_get(root, "tools")) && !tools_off) {
-    return ommai_api_fail(error, 400, "tools", "tools are not supported.");
   }
   return refuse_given(root, error);
 }
@@ -168,6 +154,33 @@ static bool read_cache_salt(const json_t *root, struct ommai_answer_fields *fiel
   return ommai_api_fail(error, 400, "cache_salt", "cache_salt must not be empty.");
 }
 
+/* What stays in the text, and what is told with it. */
+static bool read_text_flags(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+  bool skip_special_tokens = true;
+  if (!ommai_field_boolean(root, "skip_special_tokens", &skip_special_tokens, error)) return false;
+  fields->sampling.keep_special_tokens = !skip_special_tokens;
+  return ommai_field_boolean(root, "include_stop_str_in_output", &fields->sampling.include_stop, error) &&
+         ommai_field_boolean(root, "return_token_ids", &fields->return_token_ids, error);
+}
+
+/* Of the prompt, and so many of the likeliest tokens at each place. */
+static bool read_prompt_logprobs(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+  static const char FIELD[] = "prompt_logprobs";
+  int64_t n_top = 0;
+  if (!ommai_field_integer(root, FIELD, 0, OMMA_MAX_TOP_LOGPROBS, &n_top, error)) return false;
+  fields->sampling.prompt_logprobs = ommai_field_get(root, FIELD) && !fields->stream;
+  fields->sampling.n_prompt_logprobs = (int)n_top;
+  return !fields->stream || n_top == 0 ||
+         ommai_api_fail(error, 400, FIELD, "`prompt_logprobs` are not available when `stream=True`.");
+}
+
+/* A prompt leaves room for the answer that is asked for, or one token. */
+static bool read_truncation(const struct ommai_server *server, const json_t *root, struct ommai_answer_fields *fields,
+                            struct ommai_api_error *error) {
+  int64_t answer = fields->default_max_tokens ? 1 : fields->sampling.max_tokens;
+  return ommai_truncation_read(root, server->info.max_model_len - answer, &fields->truncation, error);
+}
+
 static double recommended_or(double recommended, double standard) { return recommended > 0 ? recommended : standard; }
 
 /* What the checkpoint recommends, as vLLM does, else what OpenAI's interface defines. */
@@ -241,8 +254,13 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
          ommai_field_integer(root, "priority", INT32_MIN, INT32_MAX, &fields->priority, error) &&
          read_cache_salt(root, fields, error) && read_max_tokens(server, root, fields, error) &&
          read_seed(server, root, fields, error) && read_stop(root, fields, error) &&
-         read_stop_tokens(server, root, fields, error) && refuse_best_of(root, fields->n, error) &&
+         read_stop_tokens(server, root, fields, error) && read_text_flags(root, fields, error) &&
+         read_prompt_logprobs(root, fields, error) && read_truncation(server, root, fields, error) &&
+         ommai_token_fields_read(server, root, &fields->tokens, sampling, error) && refuse_best_of(root, fields->n, error) &&
          ommai_structured_output_read(server, root, &sampling->grammar, error);
 }
 
-void ommai_answer_fields_free(struct ommai_answer_fields *fields) { omma_grammar_destroy(fields->sampling.grammar); }
+void ommai_answer_fields_free(const struct ommai_server *server, struct ommai_answer_fields *fields) {
+  omma_grammar_destroy(fields->sampling.grammar);
+  ommai_token_fields_free(&fields->tokens, server->allocator);
+}

@@ -9,6 +9,7 @@
 #include "server/api_error.h"
 #include "server/own_fields.h"
 #include "server/structured_output.h"
+#include "server/token_fields.h"
 
 struct ommai_server;
 
@@ -28,6 +29,10 @@ struct ommai_answer_fields {
   int64_t priority;
   const char *cache_salt; /* NULL: none */
   bool stream, include_usage, continuous_usage;
+  bool tells_reasoning; /* the reply has the thought */
+  struct ommai_token_fields tokens;
+  struct omma_truncation truncation;
+  bool return_token_ids;
   struct ommai_own_wishes own;
 };
 
@@ -36,7 +41,7 @@ struct ommai_answer_fields {
 bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, int64_t max_tokens,
                               struct ommai_answer_fields *fields, struct ommai_api_error *error);
 /* Gives back what reading took, also when it failed; zeroes are allowed. */
-void ommai_answer_fields_free(struct ommai_answer_fields *fields);
+void ommai_answer_fields_free(const struct ommai_server *server, struct ommai_answer_fields *fields);
 
 /* Checks that the model named in root (if any) is served; *name may be NULL. */
 bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error);

@@ -36,7 +36,9 @@ static void delta(struct ommai_text *out, const struct ommai_reply_head *head, c
   ommai_reply_begin_event(out, head, OBJECT);
   ommai_text_add(out, ",\"choices\":[");
   add_choice(out, part);
-  ommai_text_add(out, ",\"prompt_token_ids\":null,\"token_ids\":null}]");
+  ommai_reply_add_list(out, "prompt_token_ids", part->prompt_ids);
+  ommai_reply_add_list(out, "token_ids", part->token_ids);
+  ommai_text_add(out, "}]");
   ommai_reply_end_event(out, usage);
 }
 
@@ -52,7 +54,10 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   for (int i = 0; i < n_parts; i++) {
     ommai_text_add(out, i ? "," : ",\"choices\":[");
     add_choice(out, &parts[i]);
-    ommai_text_add(out, ",\"token_ids\":null,\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"routed_experts\":null}");
+    ommai_reply_add_list(out, "token_ids", parts[i].token_ids);
+    ommai_reply_add_list(out, "prompt_logprobs", parts[i].prompt_logprobs);
+    ommai_reply_add_list(out, "prompt_token_ids", parts[i].prompt_ids);
+    ommai_text_add(out, ",\"routed_experts\":null}");
   }
   ommai_text_add(out, "]");
   ommai_reply_add_whole_usage(out, usage);
@@ -110,5 +115,20 @@ static void add_logprob(struct ommai_logprobs *logprobs, const struct omma_model
   logprobs->n_characters += count_characters(texts.text[0], texts.size[0]);
 }
 
-const struct ommai_reply_form ommai_completion_form = {
-    .id_prefix = "cmpl-", .delta = delta, .usage = usage_event, .whole = whole, .add_logprob = add_logprob};
+static void add_unscored(struct ommai_logprobs *logprobs, const struct omma_model *model, int32_t token) {
+  struct ommai_text *lists = logprobs->lists;
+  char text[OMMAI_TOKEN_TEXT_SIZE];
+  size_t size = ommai_reply_token_text(model, token, text);
+  ommai_text_add(&lists[OFFSETS], "0");
+  ommai_text_add(&lists[LOGPROBS], "null");
+  ommai_text_json(&lists[TOKENS], text, size);
+  ommai_text_add(&lists[TOP_LOGPROBS], "null");
+  logprobs->n_characters = count_characters(text, size);
+}
+
+const struct ommai_reply_form ommai_completion_form = {.id_prefix = "cmpl-",
+                                                       .delta = delta,
+                                                       .usage = usage_event,
+                                                       .whole = whole,
+                                                       .add_logprob = add_logprob,
+                                                       .add_unscored = add_unscored};

@@ -12,8 +12,9 @@
 #define DEFAULT_MAX_TOKENS 16 /* as OpenAI's interface defines */
 
 struct prompt {
-  int32_t *tokens;
+  int32_t *tokens; /* [n_tokens] */
   size_t n_tokens;
+  size_t first, n_kept; /* of the tokens: what truncate_prompt_tokens leaves */
 };
 
 struct completion {
@@ -31,14 +32,23 @@ static bool refuse_suffix(const json_t *root, struct ommai_api_error *error) {
   return !suffix || !suffix[0] || ommai_api_fail(error, 400, "suffix", "suffix is not supported.");
 }
 
+static bool refuse_budget(const json_t *root, struct ommai_api_error *error) {
+  int64_t budget = -1;
+  if (!ommai_field_integer(root, "thinking_token_budget", -1, INT32_MAX, &budget, error)) return false;
+  return budget < 0 || ommai_api_fail(error, 400, "thinking_token_budget",
+                                      "thinking_token_budget is supported by /v1/chat/completions, which knows of thoughts.");
+}
+
 /* A number of likeliest tokens, where the chat has two fields. */
 static bool read_logprobs(const json_t *root, bool echo, struct omma_sampling *sampling, struct ommai_api_error *error) {
   int64_t n_top = 0;
   if (!ommai_field_integer(root, "logprobs", 0, OMMA_MAX_TOP_LOGPROBS, &n_top, error)) return false;
   sampling->logprobs = ommai_field_get(root, "logprobs") != NULL;
   sampling->n_top_logprobs = (int)n_top;
-  if (!sampling->logprobs || !echo) return true;
-  return ommai_api_fail(error, 400, "logprobs", "logprobs with echo, those of the prompt, are not supported.");
+  if (!sampling->logprobs || !echo || sampling->prompt_logprobs) return true;
+  sampling->prompt_logprobs = true; /* as vLLM: those of the prompt come with those of the answer */
+  sampling->n_prompt_logprobs = (int)n_top;
+  return true;
 }
 
 static struct prompt *next_prompt(struct completion *completion, struct ommai_api_error *error) {
@@ -49,15 +59,26 @@ static struct prompt *next_prompt(struct completion *completion, struct ommai_ap
   return NULL;
 }
 
+static bool truncate(const struct completion *completion, struct prompt *prompt) {
+  const struct omma_truncation *truncation = &completion->fields.truncation;
+  size_t most = truncation->n_tokens ? (size_t)truncation->n_tokens : prompt->n_tokens;
+  prompt->n_kept = prompt->n_tokens < most ? prompt->n_tokens : most;
+  prompt->first = truncation->keep_first ? 0 : prompt->n_tokens - prompt->n_kept;
+  return true;
+}
+
 static bool add_ids(struct completion *completion, const json_t *array, struct ommai_api_error *error) {
   struct prompt *prompt = next_prompt(completion, error);
-  return prompt && ommai_token_array_read(completion->server, array, "prompt", &prompt->tokens, &prompt->n_tokens, error);
+  return prompt && ommai_token_array_read(completion->server, array, "prompt", &prompt->tokens, &prompt->n_tokens, error) &&
+         truncate(completion, prompt);
 }
 
 static bool add_text(struct completion *completion, const json_t *text, struct ommai_api_error *error) {
   struct prompt *prompt = next_prompt(completion, error);
   size_t most = (size_t)completion->server->info.max_model_len - 1; /* and one token of an answer */
-  return prompt && ommai_text_tokenize(completion->server, text, most, &prompt->tokens, &prompt->n_tokens, error);
+  if (completion->fields.truncation.n_tokens) most = OMMA_MAX_TRUNCATED_TOKENS;
+  return prompt && ommai_text_tokenize(completion->server, text, most, &prompt->tokens, &prompt->n_tokens, error) &&
+         truncate(completion, prompt);
 }
 
 /* A text, ids, or a list of either. */
@@ -83,7 +104,7 @@ static bool read_prompts(struct completion *completion, const json_t *root, stru
 static bool read_completion(struct completion *completion, const json_t *root, struct ommai_api_error *error) {
   struct ommai_answer_fields *fields = &completion->fields;
   return ommai_answer_fields_read(completion->server, root, DEFAULT_MAX_TOKENS, fields, error) && refuse_suffix(root, error) &&
-         ommai_field_boolean(root, "echo", &completion->echo, error) &&
+         refuse_budget(root, error) && ommai_field_boolean(root, "echo", &completion->echo, error) &&
          read_logprobs(root, completion->echo, &fields->sampling, error) && read_prompts(completion, root, error);
 }
 
@@ -95,13 +116,14 @@ static enum omma_status make_request(const void *context, int index, const struc
                                          .engine = completion->server->engine,
                                          .priority = completion->fields.priority,
                                          .cache_salt = completion->fields.cache_salt};
-  return omma_request_create_tokens(completion->server->model, prompt->tokens, prompt->n_tokens, &options, request, error);
+  return omma_request_create_tokens(completion->server->model, prompt->tokens + prompt->first, prompt->n_kept, &options,
+                                    request, error);
 }
 
 static bool add_prompt_text(const void *context, int index, struct ommai_text *out, struct ommai_api_error *error) {
   const struct completion *completion = context;
   const struct prompt *prompt = &completion->prompts[index];
-  return ommai_token_text_add(completion->server, prompt->tokens, prompt->n_tokens, out, error);
+  return ommai_token_text_add(completion->server, prompt->tokens + prompt->first, prompt->n_kept, out, error);
 }
 
 void ommai_endpoint_completions(struct ommai_exchange *exchange) {
@@ -110,11 +132,13 @@ void ommai_endpoint_completions(struct ommai_exchange *exchange) {
   json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
   ommai_server_release_body(exchange);
   if (root && read_completion(&completion, root, &error)) {
+    bool echoes_text = completion.echo && !completion.fields.return_token_ids; /* as vLLM: then the ids are the echo */
     struct ommai_answer_source source = {.fields = &completion.fields,
                                          .form = &ommai_completion_form,
                                          .n_prompts = completion.n_prompts,
                                          .make_request = make_request,
-                                         .echo = completion.echo ? add_prompt_text : NULL,
+                                         .echo = echoes_text ? add_prompt_text : NULL,
+                                         .echo_logprobs = completion.echo && completion.fields.sampling.logprobs,
                                          .context = &completion};
     ommai_answer_begin(exchange, &source);
   } else {
@@ -124,6 +148,6 @@ void ommai_endpoint_completions(struct ommai_exchange *exchange) {
     struct prompt *prompt = &completion.prompts[i];
     ommai_release(exchange->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
   }
-  ommai_answer_fields_free(&completion.fields);
+  ommai_answer_fields_free(exchange->server, &completion.fields);
   json_decref(root);
 }

@@ -67,7 +67,7 @@ static void send_too_late(int descriptor) {
 
 /* Closes a connection whose request is not complete; a client that has begun one is told why. */
 static void drop(struct ommai_connection_clock *clock) {
-  if (clock->stage != OMMAI_STAGE_IDLE && received(clock) > 0) send_too_late(clock->descriptor);
+  if (!clock->encrypted && clock->stage != OMMAI_STAGE_IDLE && received(clock) > 0) send_too_late(clock->descriptor);
   shutdown(clock->descriptor, SHUT_RDWR);
   clock->dropped = true;
 }
@@ -149,6 +149,7 @@ struct ommai_connection_clock *ommai_connection_clock_open(struct ommai_server *
   struct ommai_connection_clock *clock = info ? ommai_allocate(server->allocator, 1, sizeof *clock) : NULL;
   if (!clock) return NULL;
   clock->descriptor = info->connect_fd;
+  clock->encrypted = server->tls.certificate != NULL;
   info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
   take_address(clock, info ? info->client_addr : NULL);
   enter(clock, OMMAI_STAGE_HEAD);

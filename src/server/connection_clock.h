@@ -29,6 +29,7 @@ struct ommai_connection_clock {
   struct ommai_connection_clock *next, *previous;
   uint64_t number; /* names it to the watcher; never used twice */
   int descriptor;
+  bool encrypted;                                   /* nothing can be written into it from outside libmicrohttpd */
   unsigned char address[OMMAI_CLIENT_ADDRESS_SIZE]; /* of the client: IPv4 in its IPv6 form; of IPv6 the first 64 bits */
   enum ommai_connection_stage stage;
   int64_t since_ns;          /* when the stage began */

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "server/http_head.h"
+#include "server/protocol.h"
 #include "server/routes.h"
 #include "server/server_state.h"
 
@@ -64,13 +65,19 @@ static bool refuse_now(struct ommai_exchange *exchange) {
   return false;
 }
 
+/* In the header of OpenAI's clients or of Anthropic's. */
+static bool has_key(const struct ommai_server *server, struct MHD_Connection *connection) {
+  return ommai_api_keys_match(&server->api_keys, header(connection, MHD_HTTP_HEADER_AUTHORIZATION)) ||
+         ommai_api_keys_have(&server->api_keys, header(connection, "x-api-key"));
+}
+
 /* Who asks, and whether there is room for more than a health check. */
 static bool check_access(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path,
                          struct ommai_api_error *error) {
   struct ommai_server *server = exchange->server;
   if (server->api_keys.count && ommai_route_needs_key(path, server->metrics_without_key, server->page != NULL) &&
-      !ommai_api_keys_match(&server->api_keys, header(connection, MHD_HTTP_HEADER_AUTHORIZATION))) {
-    ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY).");
+      !has_key(server, connection)) {
+    ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY, or x-api-key: KEY).");
     return body_bytes(connection) ? refuse_now(exchange) : false;
   }
   exchange->route = ommai_route_find(path);
@@ -190,6 +197,7 @@ static enum MHD_Result respond(struct ommai_exchange *exchange, struct MHD_Conne
   struct MHD_Response *response = streaming ? make_stream_response(exchange) : make_reply_response(exchange);
   if (!response) return MHD_NO;
   add_header(response, "x-request-id", exchange->request_id);
+  if (exchange->protocol == &ommai_protocol_messages) add_header(response, "request-id", exchange->request_id);
   ommai_cross_origin_add(&exchange->server->cross_origin, connection, exchange->preflight, response);
   exchange->responded = true;
   enum MHD_Result result = MHD_queue_response(connection, streaming ? MHD_HTTP_OK : (unsigned)exchange->reply.status, response);
@@ -286,6 +294,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   if (!exchange) return MHD_NO;
   const char *path = ommai_http_head_below(ommai_http_head_path(target), server->root_path);
   exchange->connection = connection;
+  exchange->protocol = ommai_protocol_of(path);
   exchange->clock = clock;
   ommai_connection_clock_head(server, clock);
   ommai_access_begin(exchange, connection, path, method, version);
@@ -343,6 +352,7 @@ static void handle_completed(void *context, struct MHD_Connection *connection, v
 static void handle_connection(void *server, struct MHD_Connection *connection, void **context,
                               enum MHD_ConnectionNotificationCode code) {
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    ommai_tls_open(&((struct ommai_server *)server)->tls, connection);
     *context = ommai_connection_clock_open(server, connection);
   } else {
     ommai_connection_clock_close(server, *context);
@@ -359,15 +369,34 @@ static void *drop_query(void *context, const char *target, struct MHD_Connection
   return NULL;
 }
 
+enum { MAX_TLS_OPTIONS = 4 };
+
+/* What libmicrohttpd needs for TLS; the texts are the server's. */
+static void list_tls_options(struct ommai_server *server, struct MHD_OptionItem list[MAX_TLS_OPTIONS + 1]) {
+  struct MHD_OptionItem *end = list;
+  const struct ommai_tls *tls = &server->tls;
+  if (tls->certificate) {
+    static char priorities[] = OMMAI_TLS_PRIORITIES;
+    *end++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key};
+    *end++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, tls->certificate};
+    *end++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, priorities};
+  }
+  if (tls->authorities) *end++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, tls->authorities};
+  *end = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+}
+
 enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error *error) {
+  struct MHD_OptionItem tls_options[MAX_TLS_OPTIONS + 1];
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (server->tls.certificate ? MHD_USE_TLS : 0);
+  list_tls_options(server, tls_options);
   int64_t room = server->max_connections + OMMAI_CHECK_CONNECTIONS;
   unsigned max_connections = room < INT32_MAX ? (unsigned)room : INT32_MAX;
   unsigned idle_timeout = (unsigned)(server->idle_timeout_ns / 1000000000);
   server->daemon = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET,
-      server->listener, MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout,
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server,
-      MHD_OPTION_NOTIFY_CONNECTION, handle_connection, server, MHD_OPTION_URI_LOG_CALLBACK, drop_query, NULL, MHD_OPTION_END);
+      flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT,
+      max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, handle_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
+      handle_connection, server, MHD_OPTION_URI_LOG_CALLBACK, drop_query, NULL, MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
   if (!server->daemon) return ommai_fail(error, OMMA_ERROR_INTERNAL, "the HTTP library cannot start its thread");
   return OMMA_OK;
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -61,10 +63,61 @@ enum omma_status ommai_listener_open(const char *host, int port, int *descriptor
   return OMMA_OK;
 }
 
+/* ---- Unix domain ---- */
+
+static enum omma_status fail_unix(struct omma_error *error, const char *path, const char *why) {
+  return ommai_fail_field(error, OMMA_ERROR_IO, "uds", "cannot listen on %s: %s", path, why);
+}
+
+/* Frees the name of a socket that nobody listens on. */
+static enum omma_status remove_stale(const struct sockaddr_un *address, struct omma_error *error) {
+  const char *path = address->sun_path;
+  struct stat info;
+  if (lstat(path, &info)) return OMMA_OK;
+  if (!S_ISSOCK(info.st_mode)) return fail_unix(error, path, "the file is there and is no socket");
+  int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (probe < 0) return fail_unix(error, path, strerror(errno));
+  bool stale = connect(probe, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+  close(probe);
+  if (!stale) return fail_unix(error, path, "another program listens there");
+  return unlink(path) && errno != ENOENT ? fail_unix(error, path, strerror(errno)) : OMMA_OK;
+}
+
+enum omma_status ommai_listener_open_unix(char *path, int *descriptor, struct ommai_socket_file *file,
+                                          struct omma_error *error) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  struct stat info;
+  size_t size = strlen(path);
+  if (size == 0 || size >= sizeof address.sun_path) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "uds", "uds: expected a path of 1 to %zu bytes, found %zu",
+                            sizeof address.sun_path - 1, size);
+  }
+  memcpy(address.sun_path, path, size);
+  OMMAI_TRY(remove_stale(&address, error));
+  int opened = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (opened < 0) return fail_unix(error, path, strerror(errno));
+  if (bind(opened, (struct sockaddr *)&address, sizeof address) || stat(path, &info) || listen(opened, BACKLOG)) {
+    int reason = errno;
+    close(opened);
+    return fail_unix(error, path, strerror(reason));
+  }
+  *file = (struct ommai_socket_file){path, info.st_dev, info.st_ino};
+  *descriptor = opened;
+  return OMMA_OK;
+}
+
+void ommai_socket_file_remove(struct ommai_socket_file *file) {
+  struct stat info;
+  if (!file->path) return;
+  if (!lstat(file->path, &info) && info.st_dev == file->device && info.st_ino == file->inode) unlink(file->path);
+  *file = (struct ommai_socket_file){0};
+}
+
 bool ommai_listener_is_local(int descriptor) {
   struct sockaddr_storage address;
   socklen_t size = sizeof address;
   if (getsockname(descriptor, (struct sockaddr *)&address, &size)) return false;
+  if (address.ss_family == AF_UNIX) return true;
   if (address.ss_family == AF_INET) return ntohl(((struct sockaddr_in *)&address)->sin_addr.s_addr) >> 24 == 127;
   if (address.ss_family != AF_INET6) return false;
   const struct in6_addr *in6 = &((struct sockaddr_in6 *)&address)->sin6_addr;

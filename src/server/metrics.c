@@ -183,6 +183,10 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
       {"omma:encoder_cache_misses_total", "counter", "Pictures that needed the encoder.", (double)stats->encoder_cache_misses},
       {"omma:encoder_cache_evictions_total", "counter", "Encoded pictures given up for others.",
        (double)stats->encoder_cache_evictions},
+      {"omma:encoding_store_hits_total", "counter", "Images found in the store that replicas share.",
+       (double)stats->encoding_store_hits},
+      {"omma:encoding_store_misses_total", "counter", "Images looked for there and not found.",
+       (double)stats->encoding_store_misses},
       {"omma:workspace_bytes", "gauge", "Bytes of the engine's workspaces.", (double)stats->workspace_bytes},
   };
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {

@@ -61,7 +61,7 @@ void ommai_own_add_media_comment(struct ommai_text *out, const struct ommai_text
   ommai_text_add(out, "}\n\n");
 }
 
-static const char *stage_name(enum omma_stage stage) {
+const char *ommai_stage_name(enum omma_stage stage) {
   switch (stage) {
     case OMMA_STAGE_QUEUED: return "queue";
     case OMMA_STAGE_ENCODE: return "encode";
@@ -71,8 +71,8 @@ static const char *stage_name(enum omma_stage stage) {
 }
 
 void ommai_own_add_progress_comment(struct ommai_text *out, enum omma_stage stage, int64_t done, int64_t total) {
-  ommai_text_format(out, ": ommatidia {\"stage\":\"%s\",\"done\":%" PRId64 ",\"total\":%" PRId64 "}\n\n", stage_name(stage),
-                    done, total);
+  ommai_text_format(out, ": ommatidia {\"stage\":\"%s\",\"done\":%" PRId64 ",\"total\":%" PRId64 "}\n\n",
+                    ommai_stage_name(stage), done, total);
 }
 
 void ommai_own_add_details(struct ommai_text *out, const struct ommai_access *access, double first_token, double total,

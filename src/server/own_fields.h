@@ -20,6 +20,9 @@ struct ommai_own_wishes {
 /* False with *error filled: no object, an unknown key, no boolean. */
 bool ommai_own_wishes_read(const json_t *root, struct ommai_own_wishes *wishes, struct ommai_api_error *error);
 
+/* "queue", "encode", "prefill" or "decode". */
+const char *ommai_stage_name(enum omma_stage stage);
+
 /* Which progress was told last; zeroed at the beginning. */
 struct ommai_own_progress {
   enum omma_stage stage;

@@ -25,6 +25,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -38,7 +39,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "server/http_front.h"
-#include "server/listener.h"
 #include "server/log_line.h"
 #include "server/page.h"
 #include "server/server_state.h"
@@ -60,6 +60,7 @@
 #define DEFAULT_CONNECTIONS 512
 #define DEFAULT_KEEP_ALIVE_MS 5000
 #define DEFAULT_DRAIN_MS 5000
+#define DEFAULT_PROGRESS_MS 5000
 #define DEFAULT_MEDIA_MS 10000
 #define DEFAULT_MEDIA_CPU_MS 30000
 #define DEFAULT_MEDIA_BYTES (INT64_C(1536) << 20)
@@ -262,7 +263,22 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->log_json = options->log_json;
   server->log_access = options->log_access;
   server->log_requests = options->log_requests;
+  server->progress_log_ns = or_default(options->progress_log_ms, DEFAULT_PROGRESS_MS) * MILLISECOND;
   server->created = (int64_t)time(NULL);
+}
+
+static enum omma_status take_tools(struct ommai_server *server, const struct omma_server_options *options,
+                                   struct omma_error *error) {
+  server->exclude_unused_tools = options->exclude_tools_when_tool_choice_none;
+  enum omma_tool_form form = OMMA_TOOLS_OBJECTS;
+  if (options->tool_call_parser) OMMAI_TRY(omma_tool_parser_find(options->tool_call_parser, &form, error));
+  if (options->enable_auto_tool_choice && !options->tool_call_parser) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tool_call_parser", "tool call parser: auto tool choice needs one");
+  }
+  if (options->enable_auto_tool_choice) {
+    server->auto_tools = form == OMMA_TOOLS_OBJECTS ? OMMAI_TOOLS_OBJECTS : OMMAI_TOOLS_SECTIONS;
+  }
+  return OMMA_OK;
 }
 
 /* Slashes at its end are taken off. */
@@ -278,13 +294,26 @@ static enum omma_status take_root_path(struct ommai_server *server, const char *
   return server->root_path ? OMMA_OK : ommai_fail_memory(error, "root path", length);
 }
 
+static enum omma_status listen_at(struct ommai_server *server, const struct omma_server_options *options,
+                                  struct omma_error *error) {
+  const char *host = options->host ? options->host : "127.0.0.1";
+  if (!options->uds) return ommai_listener_open(host, options->port, &server->listener, &server->port, error);
+  server->uds = copy_string(server, options->uds);
+  if (!server->uds) return ommai_fail_memory(error, "uds", strlen(options->uds));
+  server->max_connections_per_address = INT64_MAX; /* all clients have the same, none */
+  return ommai_listener_open_unix(server->uds, &server->listener, &server->socket_file, error);
+}
+
 static enum omma_status take_options(struct ommai_server *server, const struct omma_server_options *options,
                                      struct omma_error *error) {
   take_numbers(server, options);
   OMMAI_TRY(take_names(server, options, error));
+  if (!options->offline) OMMAI_TRY(ommai_tls_load(&options->tls, server->allocator, &server->tls, error));
   OMMAI_TRY(ommai_api_keys_take(options->api_keys, options->n_api_keys, server->allocator, &server->api_keys, error));
   OMMAI_TRY(ommai_cross_origin_take(&options->cross_origin, server->allocator, &server->cross_origin, error));
   OMMAI_TRY(take_root_path(server, options->root_path, error));
+  OMMAI_TRY(ommai_reasoning_take(options->reasoning_parser, options->reasoning_config, &server->reasoning, error));
+  OMMAI_TRY(take_tools(server, options, error));
   if (!options->no_page && !options->offline) OMMAI_TRY(ommai_page_create(server->allocator, &server->page, error));
   if (options->allowed_local_media_path) {
     OMMAI_TRY(ommai_media_root_open(options->allowed_local_media_path, &server->media_root, error));
@@ -329,10 +358,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   ommai_grammar_cache_init(&made->grammars, allocator);
   ommai_media_budget_init(&made->media_budget, or_default(options->max_media_bytes, DEFAULT_MEDIA_BYTES));
   OMMAI_TRY_GOTO(take_options(made, options, error), failed);
-  const char *host = options->host ? options->host : "127.0.0.1";
-  if (!options->offline) {
-    OMMAI_TRY_GOTO(ommai_listener_open(host, options->port, &made->listener, &made->port, error), failed);
-  }
+  if (!options->offline) OMMAI_TRY_GOTO(listen_at(made, options, error), failed);
   OMMAI_TRY_GOTO(
       ommai_job_queue_create(n_workers, or_default(options->job_queue_limit, DEFAULT_JOBS), allocator, &made->jobs, error),
       failed);
@@ -351,17 +377,35 @@ enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_k
   return ommai_api_keys_check(keys, n_keys, error);
 }
 
+enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error) {
+  struct ommai_reasoning reasoning;
+  return ommai_reasoning_take(parser, config, &reasoning, error);
+}
+
+enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error) {
+  struct ommai_tls tls;
+  enum omma_status status = ommai_tls_load(options, &ommai_default_allocator, &tls, error);
+  ommai_tls_free(&tls);
+  return status;
+}
+
 int ommai_server_port(const struct ommai_server *server) { return server->port; }
 
 bool ommai_server_is_local(const struct ommai_server *server) { return ommai_listener_is_local(server->listener); }
 
-enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, struct omma_error *error) {
-  (void)server;
+enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, const struct omma_server_beat *beat,
+                                  struct omma_error *error) {
   struct pollfd poller = {.fd = stop_descriptor, .events = POLLIN};
-  while (poll(&poller, 1, -1) < 0) {
-    if (errno != EINTR) return ommai_fail(error, OMMA_ERROR_IO, "waiting for the end: %s", strerror(errno));
+  int wait_ms = beat && beat->milliseconds < INT_MAX ? (int)beat->milliseconds : -1;
+  for (;;) {
+    struct omma_engine_stats stats;
+    int ready = poll(&poller, 1, wait_ms);
+    if (ready > 0) return OMMA_OK;
+    if (ready < 0 && errno != EINTR) return ommai_fail(error, OMMA_ERROR_IO, "waiting for the end: %s", strerror(errno));
+    if (ready < 0) continue;
+    omma_engine_get_stats(server->engine, &stats);
+    if (stats.alive) beat->call();
   }
-  return OMMA_OK;
 }
 
 /* Under list_lock. Waits for a change of the list, at most until deadline_ns of the monotonic clock (0: without end), which gives
@@ -460,8 +504,11 @@ void ommai_server_destroy(struct ommai_server *server) {
   pthread_mutex_unlock(&server->list_lock);
   ommai_watcher_destroy(server->watcher);
   ommai_job_queue_destroy(server->jobs);
+  ommai_socket_file_remove(&server->socket_file);
   if (server->listener >= 0) close(server->listener);
+  free_string(server, server->uds);
   for (size_t i = 0; i < server->n_model_names; i++) free_string(server, server->model_names[i]);
+  ommai_tls_free(&server->tls);
   ommai_api_keys_free(&server->api_keys, server->allocator);
   ommai_cross_origin_free(&server->cross_origin);
   ommai_page_destroy(server->page, server->allocator);

@@ -16,11 +16,29 @@ struct omma_cross_origin_options {
   bool credentials;
 };
 
+/* Whether clients show certificates: not at all; those who do must show a good one; all must. */
+enum omma_client_certificates {
+  OMMA_CLIENT_CERTIFICATES_NONE = 0,
+  OMMA_CLIENT_CERTIFICATES_OPTIONAL = 1,
+  OMMA_CLIENT_CERTIFICATES_REQUIRED = 2
+};
+
+/* Files in PEM, read once. */
+struct omma_tls_options {
+  const char *certificate_file; /* the server's, and those between it and its authority; NULL: no TLS */
+  const char *key_file;         /* NULL: it is in the certificate's file */
+  const char *authorities_file; /* of clients' certificates */
+  enum omma_client_certificates clients;
+};
+
 /* Zero-initialised: the defaults. All strings are copied. */
 struct omma_server_options {
   bool offline;     /* no socket: requests come from server/batch_request.h alone; what concerns connections has no meaning */
   const char *host; /* address or name to listen on; NULL: 127.0.0.1 */
   int port;         /* 0: any free one */
+  const char *uds;  /* path of a Unix domain socket to listen on instead; NULL: none. Its file goes with the server */
+
+  struct omma_tls_options tls;
 
   const char *const *served_model_names; /* the first is used in replies that name none; none: last part of the model's path */
   size_t n_served_model_names;
@@ -48,6 +66,14 @@ struct omma_server_options {
   uint64_t seed;
   bool
       compact_json; /* structured answers in JSON have no blanks and line breaks between tokens, where the request does not say */
+  /* Answers begin with a thought between the marks that this parser looks for (omma_reasoning_find), which is told apart; NULL: they are
+   * one text. The configuration is vLLM's JSON object: {"reasoning_end_str": TEXT} says what ends a thought whose budget is used up. */
+  const char *reasoning_parser, *reasoning_config;
+  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls, a name of omma_tool_parser_find. Both or none;
+   * other choices need neither. */
+  bool enable_auto_tool_choice;
+  const char *tool_call_parser;             /* NULL: none */
+  bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
   const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
   const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
   size_t n_allowed_media_domains;
@@ -84,6 +110,7 @@ struct omma_server_options {
   bool log_json;              /* each line is a JSON object, else text */
   bool log_access;            /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
   const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
+  int64_t progress_log_ms;    /* with log_access: after so long another line for a request whose images are encoded; 0: 5,000 */
   bool log_requests;          /* a line per chat or completion when it is understood: its id and settings */
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
@@ -97,14 +124,28 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
 /* Whether create would take these keys, for those who want to know before a model is loaded. Errors: ARGUMENT (field "api_key"). */
 enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error);
 
-/* The port listened on; 0: none. */
+/* The same of a reasoning parser and its configuration, each of which may be NULL. Errors: ARGUMENT (field "reasoning_parser" or
+ * "reasoning_config"), MEMORY. */
+enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error);
+
+/* Whether create would take these files, likewise. Errors: ARGUMENT, FORMAT, IO, UNSUPPORTED (a build without TLS), MEMORY. */
+enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error);
+
+/* The port listened on; 0: none, or a Unix domain socket. */
 int ommai_server_port(const struct ommai_server *server);
 
 /* True when only programs of this machine can connect: the address listened on is a loopback one. */
 bool ommai_server_is_local(const struct ommai_server *server);
 
-/* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. Errors: IO. */
-enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, struct omma_error *error);
+/* Called about every `milliseconds` while a server runs, unless its engine has died, by the thread that runs it. */
+struct omma_server_beat {
+  int64_t milliseconds;
+  void (*call)(void);
+};
+
+/* Waits until `stop_descriptor` (a pipe's or eventfd's reading end) is readable or closed. beat may be NULL. Errors: IO. */
+enum omma_status ommai_server_run(struct ommai_server *server, int stop_descriptor, const struct omma_server_beat *beat,
+                                  struct omma_error *error);
 
 /* Tells the log that the server stops and how long running requests may go on. After ommai_server_run. */
 void ommai_server_log_end(const struct ommai_server *server);

@@ -12,11 +12,15 @@
 #include "server/grammar_cache.h"
 #include "server/http_metrics.h"
 #include "server/job_queue.h"
+#include "server/listener.h"
 #include "server/media_budget.h"
 #include "server/media_fetch.h"
 #include "server/media_root.h"
 #include "server/metrics.h"
+#include "server/reasoning.h"
 #include "server/server.h"
+#include "server/tls.h"
+#include "server/tool_calls.h"
 
 struct MHD_Daemon;
 struct ommai_page;
@@ -37,6 +41,7 @@ struct ommai_server {
   size_t n_model_names;
   bool answers_to_path; /* no name was given, so that the path as given, vLLM's default, is a name too */
   struct ommai_api_keys api_keys;
+  struct ommai_tls tls;
   bool metrics_without_key;
   struct ommai_cross_origin cross_origin;
   struct ommai_page *page; /* NULL: none is served */
@@ -54,6 +59,10 @@ struct ommai_server {
   bool seeded;
   uint64_t seed;
   bool compact_json; /* answers in JSON have no blanks, where the request does not say */
+  struct ommai_reasoning reasoning;
+  enum ommai_tool_format
+      auto_tools;            /* how models write the calls that they choose themselves; NONE: requests may not ask for it */
+  bool exclude_unused_tools; /* tool_choice "none" leaves the tools out of the prompt */
   struct ommai_grammar_cache grammars;
   int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, leave_ns, drain_ns;
   int64_t min_body_rate, body_rate_window_ns; /* 0: any rate */
@@ -62,8 +71,11 @@ struct ommai_server {
   void (*log)(void *context, const char *line);
   void *log_context;
   bool log_json, log_access, log_requests;
+  int64_t progress_log_ns;
   char *unlogged_paths; /* with commas between, or NULL */
   int listener, port;
+  char *uds; /* the listener's path; NULL: it has a port */
+  struct ommai_socket_file socket_file;
   struct MHD_Daemon *daemon;
   struct ommai_job_queue *jobs;
   struct ommai_watcher *watcher;

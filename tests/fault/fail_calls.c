@@ -1,13 +1,15 @@
 /* A library to preload: one call of the C library fails, as if memory, descriptors or a disk gave out. Counts over all threads, from the
  * start of main.
  *
- *   OMMA_FAIL_CALL    malloc (with calloc, realloc and the aligned ones), read (with pread), open, mmap, thread; and of sockets accept,
- *                     receive and send (with sendmsg)
+ *   OMMA_FAIL_CALL    malloc (with calloc, realloc and the aligned ones), read (with pread), write, open (with fopen and opendir), mmap, thread;
+ *                     descriptor (socket, epoll_create1, eventfd, timerfd_create, dup), watch (epoll_ctl); and of sockets accept, receive and
+ *                     send (with sendmsg)
  *   OMMA_FAIL_AT      which call fails, from 1; 0 or none: no call
  *   OMMA_FAIL_REPORT  a file that gets the number of calls when the process ends in order
  *
- * Aligned and mapped memory that oneDNN asks for itself never fails: it writes there without looking (2.6). What it gets by C++'s new
+ * A write to an eventfd never fails: nothing that it needs can give out. Aligned and mapped memory that oneDNN asks for itself never fails: it writes there without looking (2.6). What it gets by C++'s new
  * may fail. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +21,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 /* glibc's own names for what is replaced here. */
@@ -121,6 +127,19 @@ ssize_t pread(int file, void *buffer, size_t size, off_t offset) {
   return -1;
 }
 
+static bool is_eventfd(int file) {
+  struct stat status;
+  return fstat(file, &status) == 0 && (status.st_mode & S_IFMT) == 0;
+}
+
+ssize_t write(int file, const void *data, size_t size) {
+  static ssize_t (*next)(int, const void *, size_t);
+  if (!next) find("write", &next);
+  if (is_eventfd(file) || !fails("write")) return next(file, data, size);
+  errno = ENOSPC;
+  return -1;
+}
+
 int open(const char *path, int flags, ...) {
   static int (*next)(const char *, int, mode_t);
   if (!next) find("open", &next);
@@ -130,6 +149,66 @@ int open(const char *path, int flags, ...) {
   va_end(arguments);
   if (!fails("open")) return next(path, flags, mode);
   errno = EMFILE;
+  return -1;
+}
+
+FILE *fopen(const char *path, const char *mode) {
+  static FILE *(*next)(const char *, const char *);
+  if (!next) find("fopen", &next);
+  if (!fails("open")) return next(path, mode);
+  errno = EMFILE;
+  return NULL;
+}
+
+DIR *opendir(const char *path) {
+  static DIR *(*next)(const char *);
+  if (!next) find("opendir", &next);
+  if (!fails("open")) return next(path);
+  errno = EMFILE;
+  return NULL;
+}
+
+/* A call that gives a new descriptor, or EMFILE. */
+static int no_descriptor(void) {
+  errno = EMFILE;
+  return -1;
+}
+
+int socket(int domain, int type, int protocol) {
+  static int (*next)(int, int, int);
+  if (!next) find("socket", &next);
+  return fails("descriptor") ? no_descriptor() : next(domain, type, protocol);
+}
+
+int epoll_create1(int flags) {
+  static int (*next)(int);
+  if (!next) find("epoll_create1", &next);
+  return fails("descriptor") ? no_descriptor() : next(flags);
+}
+
+int eventfd(unsigned value, int flags) {
+  static int (*next)(unsigned, int);
+  if (!next) find("eventfd", &next);
+  return fails("descriptor") ? no_descriptor() : next(value, flags);
+}
+
+int timerfd_create(int clock, int flags) {
+  static int (*next)(int, int);
+  if (!next) find("timerfd_create", &next);
+  return fails("descriptor") ? no_descriptor() : next(clock, flags);
+}
+
+int dup(int file) {
+  static int (*next)(int);
+  if (!next) find("dup", &next);
+  return fails("descriptor") ? no_descriptor() : next(file);
+}
+
+int epoll_ctl(int epoll, int operation, int file, struct epoll_event *event) {
+  static int (*next)(int, int, int, struct epoll_event *);
+  if (!next) find("epoll_ctl", &next);
+  if (operation == EPOLL_CTL_DEL || !fails("watch")) return next(epoll, operation, file, event);
+  errno = ENOSPC;
   return -1;
 }
 

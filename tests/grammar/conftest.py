@@ -14,6 +14,8 @@ def pytest_addoption(parser):
     parser.addoption("--walk", required=True)
     parser.addoption("--model", default="models/demo")
     parser.addoption("--full", action="store_true")
+    parser.addoption("--schemas", type=pathlib.Path)
+    parser.addoption("--half", choices=["development", "held-out", "all"], default="all")
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@
  *
  * MODEL is a directory with tokenizer.json. Each line of standard input is a JSON object {"kind", "text", "compact", "walks", "seed", "tokens"}, or with
  * "prefix" instead of walks; each line of output the answer to it: {"error"}, {"texts", "unfinished"}, or {"allowed", "ends"}: the tokens that may
- * follow the prefix. With --time, percentiles of the time that a mask takes, and of the compilation, are written to standard error. */
+ * follow the prefix. With "instances", a list of texts, the answer has "accepted" too, which of them the grammar allows. With --time, percentiles of the processor time that a mask takes, and a compilation, are written to standard error. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,12 +33,12 @@ static uint64_t draw(struct program *program) {
 }
 
 static void keep_time(double *times, size_t *n, int64_t start) {
-  if (*n < MAX_TIMES) times[(*n)++] = (double)(ommai_clock_ns() - start) * 1e-3;
+  if (*n < MAX_TIMES) times[(*n)++] = (double)(ommai_clock_thread_ns() - start) * 1e-3;
 }
 
 static const uint32_t *get_mask(struct program *program, struct ommai_token_masks *masks, struct ommai_mask_position *position,
                                 bool *ends, bool *goes_on) {
-  int64_t start = ommai_clock_ns();
+  int64_t start = ommai_clock_thread_ns();
   const uint32_t *mask = ommai_token_masks_get(masks, position, ends, goes_on);
   keep_time(program->mask_us, &program->n_masks, start);
   return mask;
@@ -122,16 +122,32 @@ static json_t *list_allowed(struct program *program, struct ommai_token_masks *m
   return json_pack("{s:o,s:b}", "allowed", allowed, "ends", position.state >= 0 && ends);
 }
 
+/* Which of the texts the grammar allows as a whole. */
+static json_t *judge(struct ommai_token_masks *masks, const json_t *instances) {
+  json_t *accepted = json_array(), *text;
+  size_t index;
+  json_array_foreach(instances, index, text) {
+    struct ommai_mask_position position = ommai_token_masks_start(masks);
+    bool ends = false, goes_on;
+    if (ommai_token_masks_advance(masks, &position, json_string_value(text), json_string_length(text))) {
+      (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);
+    }
+    json_array_append_new(accepted, json_boolean(ends));
+  }
+  return accepted;
+}
+
 static json_t *answer(struct program *program, const json_t *request) {
   static const char *const kinds[] = {"json", "json_object", "regex", "choice", "grammar"};
   const char *kind = json_string_value(json_object_get(request, "kind"));
   const json_t *text = json_object_get(request, "text"), *prefix = json_object_get(request, "prefix");
+  const json_t *instances = json_object_get(request, "instances");
   struct ommai_grammar *grammar;
   struct ommai_token_masks *masks;
   struct omma_error error;
   int index = 0;
   while (index < 4 && strcmp(kinds[index], kind)) index++;
-  int64_t start = ommai_clock_ns();
+  int64_t start = ommai_clock_thread_ns();
   if (ommai_answer_grammar_create((enum ommai_answer_kind)index, json_string_value(text), json_string_length(text),
                                   json_is_true(json_object_get(request, "compact")), &ommai_default_allocator, &grammar,
                                   &error) != OMMA_OK) {
@@ -140,6 +156,7 @@ static json_t *answer(struct program *program, const json_t *request) {
   keep_time(program->compile_us, &program->n_compiled, start);
   if (ommai_token_masks_create(grammar, program->trie, &masks, &error) != OMMA_OK) exit(1);
   json_t *reply = prefix ? list_allowed(program, masks, prefix) : walk_many(program, masks, request);
+  if (instances) json_object_set_new(reply, "accepted", judge(masks, instances));
   ommai_token_masks_destroy(masks);
   ommai_grammar_destroy(grammar);
   return reply;

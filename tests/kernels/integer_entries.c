@@ -132,10 +132,11 @@ void kernel_list_integer(struct kernel_list *list) {
   static const struct kernel_family family = {check, call};
   for (int i = 0; ommai_integer_kernels[i]; i++) {
     const struct ommai_integer_kernels *kernels = ommai_integer_kernels[i];
-    if (kernels->needs_vnni && !ommai_cpu_has_vnni()) continue;
+    if (ommai_cpu_has(kernels->level) && !ommai_integer_runs(kernels)) continue;
     for (int kind = S8; kind <= U4; kind++) {
       char name[KERNEL_NAME_SIZE];
-      snprintf(name, sizeof name, "integer_%s%s", kind == U4 ? "u4" : "s8", kernels->needs_vnni ? "_vnni" : "");
+      snprintf(name, sizeof name, "integer_%s%s", kind == U4 ? "u4" : "s8",
+               kernels->uses_vnni && kernels->level == OMMAI_CPU_AVX512 ? "_vnni" : "");
       struct kernel_entry *entry = kernel_list_add(list, &family, name, kernels->level, kernels, kind);
       snprintf(entry->scalar, sizeof entry->scalar, "integer_%s_scalar", kind == U4 ? "u4" : "s8");
     }

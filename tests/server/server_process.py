@@ -39,7 +39,7 @@ class ServerProcess:
                 self.process.kill()
                 self.process.wait()
                 raise RuntimeError(f"the server did not start: {self.output.decode(errors='replace')}")
-            found = re.search(rb"http://[^\s/]*:(\d+)", self.output)
+            found = re.search(rb"https?://[^\s/]*:(\d+)", self.output)
             if found and b"\n" in self.output[found.end():]:
                 self.port = int(found.group(1))
         os.set_blocking(self.process.stdout.fileno(), False)

@@ -11,7 +11,7 @@ from pictures import data_url, png
 from server_process import read_until
 from waiting import wait_for, wait_for_load
 
-TEXT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (INFO|ERROR) (access|request|failure) (.*)$")
+TEXT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (INFO|ERROR) (access|request|failure|progress) (.*)$")
 VALUE = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
 
 
@@ -55,6 +55,22 @@ def test_a_line_per_request(start, kind):
     assert 0 <= sum(parts) <= float(chat["total"]) + 0.001
     assert models["path"] == "/v1/models" and models["status"] == "200" and "prompt_tokens" not in models
     assert nothing["status"] == "404" and broken["status"] == "400"
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_line_while_images_are_encoded(start, kind, is_json):
+    """After each interval, from the beginning of the work on: not at once, and none with its end."""
+    server = start(**options(kind, progress_log_ms=15, log_json=is_json))
+    parts = [{"type": "text", "text": "hello [[progress=10]]"}, {"type": "image_url", "image_url": {"url": data_url(png(8, 8))}}]
+    reply = server.chat(messages=[{"role": "user", "content": parts}], headers={"x-request-id": "long"})
+    assert reply.status == 200
+    server.chat("short")
+    lines_of(server, "access", 2, is_json)
+    lines = lines_of(server, "progress", 3, is_json)
+    percents = [int(line["percent"]) for line in lines]
+    assert 3 <= len(lines) <= 5 and percents == sorted(percents) and 10 <= percents[0] and percents[-1] < 100
+    assert {(line["request_id"], line["stage"], int(line["images"])) for line in lines} == {("long", "encode", 1)}
+    assert all(float(line["total"]) >= 0.015 for line in lines)
 
 
 @pytest.mark.real_only

@@ -10,16 +10,16 @@
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, CANARY = 0x5a };
 enum { TENSOR_Q, TENSOR_K, TENSOR_V };
 
-static uint32_t mix(uint64_t x) {
+static uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return (uint32_t)((x ^ (x >> 31)) >> 32);
+  return x ^ (x >> 31);
 }
 
-/* Nearly normal: the sum of the hash's four bytes, scaled to variance 1. */
+/* Nearly normal: the sum of the hash's four parts of 16 bits, scaled to variance 1. */
 static float hashed_normal(uint64_t key) {
-  uint32_t a = mix(key * 2 + 1), b = mix(key * 2 + 2);
-  double sum = (a & 0xffff) + (double)(a >> 16) + (b & 0xffff) + (double)(b >> 16);
+  uint64_t hash = mix(key + 1);
+  uint32_t sum = (uint32_t)((hash & 0xffff) + (hash >> 16 & 0xffff) + (hash >> 32 & 0xffff) + (hash >> 48));
   return (float)((sum / 65535.0 - 2.0) * 1.7320508);
 }
 
@@ -40,6 +40,7 @@ static float value_of(const struct attention_case *problem, uint32_t content, in
     case VALUES_DENORMAL: value *= problem->dtype == OMMA_F16 ? 0x1p-20f : 0x1p-128f; break;
     case VALUES_ALTERNATING: value = (position + d) % 2 ? -3.0f : 3.0f; break;
   }
+  if (type_of(problem, tensor) == OMMA_F32) return value;
   unsigned char rounded[4];
   ommai_attention_store(rounded, 0, type_of(problem, tensor), value);
   return ommai_attention_load(rounded, 0, type_of(problem, tensor));
@@ -272,29 +273,51 @@ float *attention_case_run(const struct omma_attention_context *context, const st
 
 /* ---- the definition in double precision ------------------------------------------------------------------------------- */
 
+/* A segment's keys and values under one of their heads, and what a row makes of them. */
 struct oracle {
+  double *keys;    /* [n_keys][head_dim] */
+  double *values;  /* [v_head_dim][n_keys] */
   double *weights; /* [n_keys] */
+  double *shifts;  /* [n_keys]: what errors of f32 scores may move of a weight */
   double out[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
   double norm;      /* L2 of the result */
   double magnitude; /* L2 of the sum of weight * |v| */
   double moved;     /* L2 of what errors of f32 scores may move */
 };
 
-static void oracle_row(const struct attention_case *problem, const struct attention_segment *segment, int64_t row, int64_t head,
-                       struct oracle *oracle) {
-  int64_t position = position_of(problem, segment, row);
-  int64_t n_keys = problem->form == OMMA_ATTENTION_ENCODER ? segment->n_keys : position + 1;
-  int64_t kv_head = head / (problem->n_heads / problem->n_kv_heads);
+static void oracle_open(const struct attention_case *problem, const struct attention_segment *segment, int64_t kv_head,
+                        struct oracle *oracle) {
+  size_t n_keys = (size_t)segment->n_keys, dim = (size_t)problem->head_dim, v_dim = (size_t)problem->v_head_dim;
+  oracle->keys = malloc((n_keys * dim + 1) * sizeof(double));
+  oracle->values = malloc((n_keys * v_dim + 1) * sizeof(double));
+  oracle->weights = malloc((n_keys + 1) * sizeof(double));
+  oracle->shifts = malloc((n_keys + 1) * sizeof(double));
+  for (size_t key = 0; key < n_keys; key++) {
+    for (size_t d = 0; d < dim; d++)
+      oracle->keys[key * dim + d] = value_of(problem, segment->content, TENSOR_K, (int64_t)key, kv_head, (int64_t)d);
+    for (size_t d = 0; d < v_dim; d++)
+      oracle->values[d * n_keys + key] = value_of(problem, segment->content, TENSOR_V, (int64_t)key, kv_head, (int64_t)d);
+  }
+}
+
+static void oracle_close(struct oracle *oracle) {
+  free(oracle->keys);
+  free(oracle->values);
+  free(oracle->weights);
+  free(oracle->shifts);
+}
+
+/* Weights of the first n_keys keys, and their shifts; returns the key of the largest weight, which has no shift. */
+static int64_t weigh(const struct attention_case *problem, const double *q, int64_t n_keys, struct oracle *oracle) {
   double scale = problem->scale != 0.0f ? problem->scale : 1.0 / sqrt(problem->head_dim);
-  double q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM], score_terms = 0.0, sum = 0.0;
-  int64_t first = 0; /* the key of the largest weight */
-  for (int64_t d = 0; d < problem->head_dim; d++) q[d] = value_of(problem, segment->content, TENSOR_Q, position, head, d);
+  double score_terms = 0.0, sum = 0.0;
+  int64_t first = 0;
   for (int64_t key = 0; key < n_keys; key++) {
+    const double *k = oracle->keys + key * problem->head_dim;
     double dot = 0.0, terms = 0.0;
     for (int64_t d = 0; d < problem->head_dim; d++) {
-      double product = q[d] * value_of(problem, segment->content, TENSOR_K, key, kv_head, d);
-      dot += product;
-      terms += fabs(product);
+      dot += q[d] * k[d];
+      terms += fabs(q[d] * k[d]);
     }
     oracle->weights[key] = dot * scale;
     if (oracle->weights[key] > oracle->weights[first]) first = key;
@@ -302,15 +325,28 @@ static void oracle_row(const struct attention_case *problem, const struct attent
   }
   double largest = oracle->weights[first];
   for (int64_t key = 0; key < n_keys; key++) sum += oracle->weights[key] = exp(oracle->weights[key] - largest);
+  for (int64_t key = 0; key < n_keys; key++) {
+    oracle->weights[key] /= sum;
+    oracle->shifts[key] = key == first ? 0.0 : attention_moved_weight(oracle->weights[key], score_terms);
+  }
+  return first;
+}
+
+static void oracle_row(const struct attention_case *problem, const struct attention_segment *segment, int64_t row, int64_t head,
+                       struct oracle *oracle) {
+  int64_t position = position_of(problem, segment, row);
+  int64_t n_keys = problem->form == OMMA_ATTENTION_ENCODER ? segment->n_keys : position + 1;
+  double q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
+  for (int64_t d = 0; d < problem->head_dim; d++) q[d] = value_of(problem, segment->content, TENSOR_Q, position, head, d);
+  int64_t first = weigh(problem, q, n_keys, oracle);
   oracle->norm = oracle->magnitude = oracle->moved = 0.0;
   for (int64_t d = 0; d < problem->v_head_dim; d++) {
+    const double *v = oracle->values + d * segment->n_keys;
     double out = 0.0, magnitude = 0.0, moved = 0.0;
-    double first_value = value_of(problem, segment->content, TENSOR_V, first, kv_head, d);
     for (int64_t key = 0; key < n_keys; key++) {
-      double weight = oracle->weights[key] / sum, value = value_of(problem, segment->content, TENSOR_V, key, kv_head, d);
-      out += weight * value;
-      magnitude += fabs(weight * value);
-      if (key != first) moved += attention_moved_weight(weight, score_terms) * fabs(value - first_value);
+      out += oracle->weights[key] * v[key];
+      magnitude += fabs(oracle->weights[key] * v[key]);
+      moved += oracle->shifts[key] * fabs(v[key] - v[first]);
     }
     oracle->out[d] = out;
     oracle->norm += out * out;
@@ -347,26 +383,36 @@ static void check_row(const struct attention_case *problem, const struct attenti
       (int)head, error, oracle->norm, bound);
 }
 
+/* Every row of a segment under every row_step-th head, of those that share the head kv_head of keys and values; which they are changes from row
+ * to row. */
+static void check_kv_head(const struct attention_case *problem, const struct attention_segment *segment, int64_t kv_head,
+                          const float *rows, double relative, int64_t row_step, const char *label) {
+  int64_t group = problem->n_heads / problem->n_kv_heads, first = kv_head * group;
+  struct oracle oracle = {.keys = NULL};
+  for (int64_t row = 0; row < segment->n_rows; row++) {
+    for (int64_t head = first; head < first + group; head++) {
+      const float *values = rows + (row * problem->n_heads + head) * problem->v_head_dim;
+      if (head % row_step != row % row_step) continue;
+      if (segment->n_keys > 0) {
+        if (!oracle.keys) oracle_open(problem, segment, kv_head, &oracle);
+        check_row(problem, segment, row, head, values, relative, &oracle, label);
+      } else {
+        for (int64_t d = 0; d < problem->v_head_dim; d++) assert_true(values[d] == 0.0f);
+      }
+    }
+  }
+  oracle_close(&oracle);
+}
+
 void attention_case_check(const struct attention_case *problem, const float *found, double relative, int64_t row_step,
                           const char *label) {
   int64_t width = (int64_t)problem->n_heads * problem->v_head_dim, n_rows = attention_case_row(problem, problem->n_segments);
-  struct oracle oracle;
   for (int64_t i = 0; i < problem->n_segments; i++) {
     const struct attention_segment *segment = &problem->segments[i];
-    const float *rows = found + attention_case_row(problem, i) * width;
     if (segment->poison) continue;
-    oracle.weights = malloc((size_t)(segment->n_keys + 1) * sizeof *oracle.weights);
-    for (int64_t row = 0; row < segment->n_rows; row++) {
-      for (int64_t head = row % row_step; head < problem->n_heads; head += row_step) {
-        const float *values = rows + row * width + head * problem->v_head_dim;
-        if (segment->n_keys > 0) {
-          check_row(problem, segment, row, head, values, relative, &oracle, label);
-        } else {
-          for (int64_t d = 0; d < problem->v_head_dim; d++) assert_true(values[d] == 0.0f);
-        }
-      }
+    for (int64_t kv_head = 0; kv_head < problem->n_kv_heads; kv_head++) {
+      check_kv_head(problem, segment, kv_head, found + attention_case_row(problem, i) * width, relative, row_step, label);
     }
-    free(oracle.weights);
   }
   for (int64_t i = n_rows * width; i < (n_rows + problem->tail_rows) * width; i++) assert_true(found[i] == 0.0f);
 }

@@ -1,5 +1,6 @@
 #include "engine/encoder_cache.h"
 
+#include "base/allocator.h"
 #include "support/test.h"
 
 static struct ommai_picture_key key_of(int name) {
@@ -37,7 +38,7 @@ static void what_was_used_last_stays(void **state) {
   test_allocator_init(&allocator);
   ommai_encoder_cache_init(&cache, 300 * sizeof(float), &allocator.interface);
   for (int name = 1; name <= 3; name++) ommai_encoder_cache_give_back(&cache, add(&cache, name, 100));
-  assert_int_equal(cache.bytes, 300 * sizeof(float));
+  assert_int_equal(cache.counts.bytes, 300 * sizeof(float));
   struct ommai_encoded_picture *first = take(&cache, 1);
   assert_non_null(first);
   assert_true(first->values[99] == 1.0f);
@@ -45,9 +46,9 @@ static void what_was_used_last_stays(void **state) {
   ommai_encoder_cache_give_back(&cache, add(&cache, 4, 100));
   assert_true(has(&cache, 1) && !has(&cache, 2) && has(&cache, 3) && has(&cache, 4));
   assert_null(take(&cache, 2));
-  assert_int_equal(cache.n_hits, 1);
-  assert_int_equal(cache.n_misses, 1);
-  assert_int_equal(cache.n_evictions, 1);
+  assert_int_equal(cache.counts.n_hits, 1);
+  assert_int_equal(cache.counts.n_misses, 1);
+  assert_int_equal(cache.counts.n_evictions, 1);
   ommai_encoder_cache_free(&cache);
   assert_int_equal(allocator.n_live, 0);
 }
@@ -88,7 +89,7 @@ static void unfinished_pictures_are_forgotten(void **state) {
   assert_true(has(&cache, 1));
   ommai_encoder_cache_give_back(&cache, picture);
   assert_false(has(&cache, 1));
-  assert_int_equal(cache.bytes, 0);
+  assert_int_equal(cache.counts.bytes, 0);
   ommai_encoder_cache_free(&cache);
   assert_int_equal(allocator.n_live, 0);
 }
@@ -118,9 +119,41 @@ static void failing_allocations_leave_the_cache_as_it_was(void **state) {
     allocator.fail_at = allocator.n_allocations + fail_at;
     assert_int_equal(ommai_encoder_cache_add(&cache, &key, 10, &picture, &error), OMMA_ERROR_MEMORY);
     assert_true(has(&cache, 1) && !has(&cache, 2));
-    assert_int_equal(cache.bytes, 10 * sizeof(float));
+    assert_int_equal(cache.counts.bytes, 10 * sizeof(float));
   }
   allocator.fail_at = -1;
+  ommai_encoder_cache_free(&cache);
+  assert_int_equal(allocator.n_live, 0);
+}
+
+static void put(struct ommai_encoder_cache *cache, int name, size_t n_values) {
+  struct ommai_picture_key key = key_of(name);
+  float *values = ommai_allocate(&cache->allocator, n_values, sizeof *values);
+  values[0] = (float)name;
+  ommai_encoder_cache_put(cache, &key, values, n_values);
+}
+
+static void what_comes_from_elsewhere_is_kept_where_it_fits(void **state) {
+  (void)state;
+  struct test_allocator allocator;
+  struct ommai_encoder_cache cache;
+  struct ommai_picture_key key = key_of(1);
+  test_allocator_init(&allocator);
+  ommai_encoder_cache_init(&cache, 100 * sizeof(float), &allocator.interface);
+  put(&cache, 1, 60);
+  assert_true(ommai_encoder_cache_has(&cache, &key));
+  struct ommai_encoded_picture *found = take(&cache, 1);
+  assert_true(found->complete && found->values[0] == 1);
+  put(&cache, 1, 60); /* there already */
+  put(&cache, 2, 60); /* no room beside what is in use */
+  assert_false(has(&cache, 2));
+  ommai_encoder_cache_give_back(&cache, found);
+  put(&cache, 2, 60);
+  assert_true(has(&cache, 2) && !has(&cache, 1));
+  assert_int_equal(ommai_encoder_cache_counts(&cache).bytes, 60 * sizeof(float));
+  allocator.fail_at = allocator.n_allocations + 1;
+  put(&cache, 3, 10);
+  assert_false(has(&cache, 3));
   ommai_encoder_cache_free(&cache);
   assert_int_equal(allocator.n_live, 0);
 }
@@ -131,6 +164,7 @@ int main(void) {
       cmocka_unit_test(what_is_in_use_is_never_evicted),
       cmocka_unit_test(unfinished_pictures_are_forgotten),
       cmocka_unit_test(without_a_budget_nothing_is_kept),
+      cmocka_unit_test(what_comes_from_elsewhere_is_kept_where_it_fits),
       cmocka_unit_test(failing_allocations_leave_the_cache_as_it_was),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,24 +165,88 @@ static void schemas_are_joined(void **state) {
   EXPECT(JSON_SCHEMA, "true", TEXTS("1", "{}", "\"\"", "[null]"), TEXTS("", "x"));
 }
 
+static void what_does_not_hold_is_left_out(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA, "{\"type\":[\"string\",\"null\",\"boolean\"],\"not\":{\"enum\":[\"a\",null,true]}}",
+         TEXTS("\"b\"", "\"aa\"", "false"), TEXTS("\"a\"", "null", "true"));
+  EXPECT(JSON_SCHEMA, "{\"not\":{\"type\":[\"object\",\"array\"]}}", TEXTS("1", "\"a\"", "null"), TEXTS("{}", "[]"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"not\":{\"required\":[\"a\",\"b\"]}}",
+         TEXTS("{}", "{\"a\":1}", "{\"b\":1}"), TEXTS("{\"a\":1,\"b\":1}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"$defs\":{\"x\":{\"required\":[\"x\"]}},\"type\":\"object\",\"additionalProperties\":true,\"not\":{\"anyOf\":[{\"$"
+         "ref\":\"#/$defs/x\"},"
+         "{\"not\":{\"required\":[\"y\"]}}]}}",
+         TEXTS("{\"y\":1}", "{\"y\":1,\"z\":1}"), TEXTS("{}", "{\"y\":1,\"x\":1}", "{\"x\":1}"));
+  EXPECT(JSON_SCHEMA, "{\"anyOf\":[{\"not\":{}},{\"not\":true},{\"const\":1}]}", TEXTS("1"), TEXTS("2", "null"));
+}
+
+static void members_may_depend_on_others(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA,
+         "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{\"type\":\"integer\"},\"c\":{}},\"dependentRequired\":{\"a\":["
+         "\"b\",\"c\"]},"
+         "\"dependencies\":{\"c\":{\"properties\":{\"b\":{\"minimum\":5}}}}}",
+         TEXTS("{}", "{\"b\":1}", "{\"a\":1,\"b\":5,\"c\":1}"),
+         TEXTS("{\"a\":1}", "{\"a\":1,\"b\":1,\"c\":1}", "{\"b\":1,\"c\":1}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"type\":\"object\",\"properties\":{\"k\":{\"enum\":[\"x\",\"y\"]},\"v\":{}},\"required\":[\"k\"],"
+         "\"if\":{\"properties\":{\"k\":{\"const\":\"x\"}},\"required\":[\"k\"]},\"then\":{\"required\":[\"v\"]},"
+         "\"else\":{\"properties\":{\"v\":{\"type\":\"null\"}}}}",
+         TEXTS("{\"k\":\"x\",\"v\":1}", "{\"k\":\"y\"}", "{\"k\":\"y\",\"v\":null}"),
+         TEXTS("{\"k\":\"x\"}", "{\"k\":\"y\",\"v\":1}"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"minProperties\":1}",
+         TEXTS("{\"a\":1}", "{\"b\":1}"), TEXTS("{}"));
+}
+
+static void alternatives_of_one_of_are_kept_apart(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA, "{\"oneOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}],\"properties\":{\"a\":{},\"b\":{}}}",
+         TEXTS("{\"a\":1}", "{\"b\":1}"), TEXTS("{}", "{\"a\":1,\"b\":1}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"type\":\"object\",\"oneOf\":[{\"properties\":{\"t\":{\"const\":1},\"v\":{}}},{\"properties\":{\"t\":{\"const\":2}}"
+         "}]}",
+         TEXTS("{\"t\":1}", "{\"t\":1,\"v\":0}", "{\"t\":2}"), TEXTS("{}", "{\"v\":0}"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"string\",\"oneOf\":[{\"pattern\":\"^a\"},{\"pattern\":\"^[b-d]\"}]}",
+         TEXTS("\"ax\"", "\"c\""), TEXTS("\"x\""));
+}
+
+static void other_keys_are_annotations(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA,
+         "{\"id\":\"http://x.org/"
+         "s\",\"type\":\"integer\",\"markdownDescription\":\"x\",\"_format\":1,\"nullable\":true,\"format\":\"int32\","
+         "\"multipleOf\":1.0,\"maximum\":9223372036854775807}",
+         TEXTS("5"), TEXTS("null", "1.5"));
+  EXPECT(JSON_SCHEMA,
+         "{\"items\":{\"$ref\":\"http://x.org/s#/definitions/a\"},\"$id\":\"http://x.org/"
+         "s\",\"definitions\":{\"a\":{\"const\":1}}}",
+         TEXTS("[1,1]"), TEXTS("[2]"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"string\",\"pattern\":\"^[^\\u0000]$\",\"format\":\"path\"}", TEXTS("\"a\""), TEXTS("\"\""));
+}
+
 static void unsupported_keys_are_named(void **state) {
   (void)state;
   static const struct {
     const char *schema, *part;
   } cases[] = {
-      {"{\"properties\":{\"a\":{\"not\":{}}}}", "#/properties/a/not: this key is not supported"},
-      {"{\"anyOf\":[{\"if\":true}]}", "#/anyOf/0/if"},
+      {"{\"properties\":{\"a\":{\"not\":{\"minimum\":3}}}}", "#/properties/a/not: only what is not required"},
+      {"{\"type\":\"integer\",\"not\":{\"const\":5}}", "#/not: numbers, arrays and objects"},
       {"{\"type\":\"array\",\"uniqueItems\":true}", "#/uniqueItems"},
       {"{\"items\":{\"contains\":{}}}", "#/items/contains"},
-      {"{\"format\":\"color\"}", "#/format: the format \"color\" is not supported"},
+      {"{\"format\":\"regex\"}", "#/format: the format \"regex\" is not supported"},
+      {"{\"format\":\"datetime\"}", "#/format: the format \"datetime\" is not known: is \"date-time\" meant?"},
       {"{\"$defs\":{\"a\":{\"pattern\":\"(?!a)b\"}},\"$ref\":\"#/$defs/a\"}",
        "#/$defs/a/pattern: the pattern's byte 2: lookahead"},
       {"{\"type\":\"number\",\"multipleOf\":0.1}", "#/multipleOf"},
       {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "#/oneOf: alternatives 0 and 1"},
-      {"{\"oneOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}],\"properties\":{\"a\":{},\"b\":{}}}", "#/oneOf"},
+      {"{\"oneOf\":[{\"type\":\"string\",\"format\":\"uri\"},{\"type\":\"string\",\"pattern\":\"^x\"}]}", "#/oneOf"},
       {"{\"$ref\":\"http://x.org/y\"}", "#/$ref"},
+      {"{\"items\":{\"$id\":\"http://x.org/y\",\"items\":{\"$ref\":\"#\"}}}", "#/items/$id"},
       {"{\"type\":\"object\",\"minProperties\":2}", "#/minProperties"},
       {"{\"unevaluatedProperties\":false}", "#/unevaluatedProperties"},
+      {"{\"minLegth\":3}", "#/minLegth: this key is not known: is \"minLength\" meant?"},
+      {"{\"max_items\":3}", "#/max_items: this key is not known: is \"maxItems\" meant?"},
+      {"{\"items\":{\"Enum\":[1]}}", "#/items/Enum"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     expect_refusal(OMMAI_ANSWER_JSON_SCHEMA, cases[i].schema, OMMA_ERROR_UNSUPPORTED, cases[i].part);
@@ -344,6 +408,10 @@ static void masks_are_what_the_bytes_allow(void **state) {
       {OMMAI_ANSWER_JSON_SCHEMA,
        "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[a-z ]*$\",\"maxLength\":7}}"},
       {OMMAI_ANSWER_REGEX, ".{0,40}x|[ -~]{3}"},
+      {OMMAI_ANSWER_REGEX, "\\S+( \\S+)*"},
+      {OMMAI_ANSWER_REGEX, "[^,;]{2,9}(,[^a-m]*)?"},
+      {OMMAI_ANSWER_JSON_SCHEMA, "{\"type\":\"string\",\"pattern\":\"[a-m]{3}\"}"},
+      {OMMAI_ANSWER_JSON_SCHEMA, "{\"anyOf\":[{\"enum\":[\"a\",\"an\"]},{\"type\":\"string\",\"maxLength\":12}]}"},
       {OMMAI_ANSWER_CHOICE, "[\"yes\",\"no\",\"note\"]"},
   };
   struct test_random random = {7};
@@ -377,6 +445,39 @@ static void full_tables_change_no_answer(void **state) {
   close_masks(&fixture);
 }
 
+static void expect_forced(struct masks_fixture *fixture, const char *behind, const char *expected) {
+  struct ommai_mask_position position = ommai_token_masks_start(fixture->masks);
+  char bytes[64];
+  assert_true(ommai_token_masks_advance(fixture->masks, &position, behind, strlen(behind)));
+  size_t n = ommai_token_masks_forced(fixture->masks, &position, bytes, sizeof bytes);
+  assert_int_equal(n, strlen(expected));
+  assert_memory_equal(bytes, expected, n);
+}
+
+static void forced_bytes_are_those_of_the_only_way(void **state) {
+  (void)state;
+  struct masks_fixture fixture;
+  open_masks(
+      &fixture, OMMAI_ANSWER_JSON_SCHEMA,
+      "{\"type\":\"object\",\"properties\":{\"first name\":{\"type\":\"string\"},\"first gr\u00f6\u00dfe\":{\"const\":1}},"
+      "\"required\":[\"first gr\u00f6\u00dfe\"]}");
+  expect_forced(&fixture, "", "{");
+  expect_forced(&fixture, "{\"", "first ");
+  expect_forced(&fixture, "{\"first g",
+                "r\xc3\xb6\xc3\x9f"
+                "e\":");
+  expect_forced(&fixture, "{\"first name\"", ":");
+  expect_forced(&fixture, "{\"first name\":", ""); /* a blank or not */
+  expect_forced(&fixture, "{\"first name\":\"x\",\"",
+                "first gr\xc3\xb6\xc3\x9f"
+                "e\":");
+  expect_forced(&fixture,
+                "{\"first gr\xc3\xb6\xc3\x9f"
+                "e\":1}",
+                ""); /* it may only end */
+  close_masks(&fixture);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(patterns_allow_their_texts),
@@ -387,6 +488,10 @@ int main(void) {
       cmocka_unit_test(strings_have_lengths_patterns_and_formats),
       cmocka_unit_test(numbers_have_bounds),
       cmocka_unit_test(schemas_are_joined),
+      cmocka_unit_test(what_does_not_hold_is_left_out),
+      cmocka_unit_test(members_may_depend_on_others),
+      cmocka_unit_test(alternatives_of_one_of_are_kept_apart),
+      cmocka_unit_test(other_keys_are_annotations),
       cmocka_unit_test(unsupported_keys_are_named),
       cmocka_unit_test(wrong_schemas_are_refused),
       cmocka_unit_test(gbnf_allows_its_texts),
@@ -394,6 +499,7 @@ int main(void) {
       cmocka_unit_test(every_failed_allocation_is_told),
       cmocka_unit_test(masks_are_what_the_bytes_allow),
       cmocka_unit_test(full_tables_change_no_answer),
+      cmocka_unit_test(forced_bytes_are_those_of_the_only_way),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

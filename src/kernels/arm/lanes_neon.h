@@ -8,7 +8,8 @@
 
 #define OMMAI_INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 4 };
+/* Sums of the decode kernels that are held in registers, and spans of a row at a time. */
+enum { LANES = 4, MOST_SUMS = 16, MOST_SPANS = 4 };
 typedef float32x4_t vec;
 
 OMMAI_INLINE vec vec_zero(void) { return vdupq_n_f32(0.0f); }
@@ -73,6 +74,18 @@ OMMAI_INLINE void vec_load_pairs(const ommai_bf16 *at, vec *first, vec *second) 
   *second = vreinterpretq_f32_u32(vandq_u32(pairs, vdupq_n_u32(0xffff0000u)));
 }
 
+/* Even and odd elements to two registers in order, and the other way. */
+OMMAI_INLINE void vec_zip(vec span[2]) {
+  float32x4x2_t zipped = vzipq_f32(span[0], span[1]);
+  span[0] = zipped.val[0];
+  span[1] = zipped.val[1];
+}
+OMMAI_INLINE void vec_unzip(vec span[2]) {
+  float32x4x2_t unzipped = vuzpq_f32(span[0], span[1]);
+  span[0] = unzipped.val[0];
+  span[1] = unzipped.val[1];
+}
+
 OMMAI_INLINE void vec_transpose(vec r[LANES]) {
   float32x4x2_t a = vtrnq_f32(r[0], r[1]), b = vtrnq_f32(r[2], r[3]);
   r[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
@@ -81,8 +94,12 @@ OMMAI_INLINE void vec_transpose(vec r[LANES]) {
   r[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
-/* Sum and maximum over the lanes. */
+/* Sum and maximum over the lanes, and the sums of four registers, times a factor. */
 OMMAI_INLINE float vec_sum(vec a) { return vaddvq_f32(a); }
 OMMAI_INLINE float vec_largest(vec a) { return vmaxvq_f32(a); }
+OMMAI_INLINE void vec_store_sums4(float *out, const vec x[4], float factor) {
+  float32x4_t sums = vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3]));
+  vst1q_f32(out, vmulq_n_f32(sums, factor));
+}
 
 #endif

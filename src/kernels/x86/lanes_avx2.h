@@ -8,7 +8,8 @@
 
 #define OMMAI_INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 8 };
+/* Sums of the decode kernels that are held in registers, and spans of a row at a time. */
+enum { LANES = 8, MOST_SUMS = 8, MOST_SPANS = 4 };
 typedef __m256 vec;
 
 OMMAI_INLINE vec vec_zero(void) { return _mm256_setzero_ps(); }
@@ -78,6 +79,18 @@ OMMAI_INLINE void vec_load_pairs(const ommai_bf16 *at, vec *first, vec *second) 
   *second = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000u)));
 }
 
+/* Even and odd elements to two registers in order, and the other way. */
+OMMAI_INLINE void vec_zip(vec span[2]) {
+  vec low = _mm256_unpacklo_ps(span[0], span[1]), high = _mm256_unpackhi_ps(span[0], span[1]);
+  span[0] = _mm256_permute2f128_ps(low, high, 0x20);
+  span[1] = _mm256_permute2f128_ps(low, high, 0x31);
+}
+OMMAI_INLINE void vec_unzip(vec span[2]) {
+  vec low = _mm256_permute2f128_ps(span[0], span[1], 0x20), high = _mm256_permute2f128_ps(span[0], span[1], 0x31);
+  span[0] = _mm256_shuffle_ps(low, high, 0x88);
+  span[1] = _mm256_shuffle_ps(low, high, 0xdd);
+}
+
 OMMAI_INLINE void vec_transpose(vec r[LANES]) {
   __m256 pairs[8], fours[8];
 #pragma GCC unroll 4
@@ -99,7 +112,7 @@ OMMAI_INLINE void vec_transpose(vec r[LANES]) {
   }
 }
 
-/* Sum and maximum over the lanes. */
+/* Sum and maximum over the lanes, and the sums of four registers, times a factor. */
 OMMAI_INLINE float vec_sum(vec a) {
   __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
@@ -109,6 +122,13 @@ OMMAI_INLINE float vec_largest(vec a) {
   __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+OMMAI_INLINE void vec_store_sums4(float *out, const vec x[4], float factor) {
+  __m256 low = _mm256_add_ps(_mm256_unpacklo_ps(x[0], x[1]), _mm256_unpackhi_ps(x[0], x[1]));
+  __m256 high = _mm256_add_ps(_mm256_unpacklo_ps(x[2], x[3]), _mm256_unpackhi_ps(x[2], x[3]));
+  __m256 fours = _mm256_add_ps(_mm256_shuffle_ps(low, high, 0x44), _mm256_shuffle_ps(low, high, 0xee));
+  __m128 sums = _mm_add_ps(_mm256_castps256_ps128(fours), _mm256_extractf128_ps(fours, 1));
+  _mm_storeu_ps(out, _mm_mul_ps(sums, _mm_set1_ps(factor)));
 }
 
 #endif

@@ -64,11 +64,20 @@ static bool set_cross_origin(struct settings *s, const char *key, const char *va
 static bool set(struct settings *s, const char *key, const char *value) {
   int64_t number = strtoll(value, NULL, 10);
   if (!strcmp(key, "--host")) return s->server.host = value, true;
+  if (!strcmp(key, "--uds")) return s->server.uds = value, true;
+  if (!strcmp(key, "--ssl-certfile")) return s->server.tls.certificate_file = value, true;
+  if (!strcmp(key, "--ssl-keyfile")) return s->server.tls.key_file = value, true;
+  if (!strcmp(key, "--ssl-ca-certs")) return s->server.tls.authorities_file = value, true;
+  if (!strcmp(key, "--ssl-cert-reqs")) return s->server.tls.clients = (enum omma_client_certificates)number, true;
   if (!strcmp(key, "--port")) return s->server.port = (int)number, true;
   if (set_cross_origin(s, key, value)) return true;
   if (!strcmp(key, "--api-key")) return s->keys[s->server.n_api_keys++] = value, true;
   if (!strcmp(key, "--metrics-without-key")) return s->server.metrics_without_key = number, true;
+  if (!strcmp(key, "--reasoning-parser")) return s->server.reasoning_parser = value, true;
+  if (!strcmp(key, "--reasoning-config")) return s->server.reasoning_config = value, true;
   if (!strcmp(key, "--no-page")) return s->server.no_page = number, true;
+  if (!strcmp(key, "--enable-auto-tool-choice")) return s->server.enable_auto_tool_choice = number, true;
+  if (!strcmp(key, "--tool-call-parser")) return s->server.tool_call_parser = value, true;
   if (!strcmp(key, "--root-path")) return s->server.root_path = value, true;
   if (!strcmp(key, "--trust-media-uuids")) return s->server.trust_media_uuids = number, true;
   if (!strcmp(key, "--served-model-name")) return s->names[s->server.n_served_model_names++] = value, true;
@@ -98,6 +107,7 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--drain-ms")) return s->server.drain_ms = number, true;
   if (!strcmp(key, "--log-json")) return s->server.log_json = number, true;
   if (!strcmp(key, "--log-access")) return s->server.log_access = number, true;
+  if (!strcmp(key, "--progress-log-ms")) return s->server.progress_log_ms = number, true;
   if (!strcmp(key, "--log-requests")) return s->server.log_requests = number, true;
   if (!strcmp(key, "--unlogged-paths")) return s->server.unlogged_paths = value, true;
   if (!strcmp(key, "--max-pixels")) return s->server.image_options.max_pixels = number, true;
@@ -142,7 +152,7 @@ int main(int argc, char **argv) {
   atomic_store(&settings.allocator.left, settings.fail_later);
   printf("listening on http://127.0.0.1:%d\n", ommai_server_port(server));
   fflush(stdout);
-  bool failed = ommai_server_run(server, stop, &error) != OMMA_OK;
+  bool failed = ommai_server_run(server, stop, NULL, &error) != OMMA_OK;
   ommai_server_destroy(server);
   omma_engine_get_stats(engine, &stats);
   omma_engine_destroy(engine);

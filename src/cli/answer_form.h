@@ -1,0 +1,28 @@
+/* What the answers of `omma chat` must look like: --json-schema, --regex, --grammar. */
+#ifndef OMMAI_CLI_ANSWER_FORM_H
+#define OMMAI_CLI_ANSWER_FORM_H
+
+#include <omma/omma.h>
+
+/* As given on the command line; NULL: not given. */
+struct ommai_form_values {
+  const char *json_schema, *grammar; /* a text, or a file's name */
+  const char *regex;
+};
+
+/* Zero-initialised: answers are free. */
+struct ommai_answer_form {
+  const char *option; /* that it comes from, for messages; NULL: there is none */
+  struct omma_grammar_options options;
+  char *text; /* of a file */
+};
+
+/* Finds the text of the form, reading its file. Returns an exit code; what was wrong has been said. Release in every case. */
+int ommai_answer_form_read(const char *command, const struct ommai_form_values *values, struct ommai_answer_form *form);
+void ommai_answer_form_release(struct ommai_answer_form *form);
+
+/* Compiles it for a model; *grammar becomes NULL where answers are free. Errors: as omma_grammar_create, with the option's name. */
+enum omma_status ommai_answer_form_compile(const struct ommai_answer_form *form, const struct omma_model *model,
+                                           struct omma_grammar **grammar, struct omma_error *error);
+
+#endif

@@ -1,0 +1,18 @@
+/* What `omma serve` says about itself at its start. */
+#ifndef OMMAI_CLI_SERVE_NOTES_H
+#define OMMAI_CLI_SERVE_NOTES_H
+
+#include <omma/omma.h>
+
+#include "server/server.h"
+
+/* The model, and how much of it works at once. */
+void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_plan *plan);
+
+/* The memory by what it is for. */
+void ommai_serve_note_memory(const struct omma_memory_plan *plan);
+
+/* Who may use it, and what is fetched and read for clients. */
+void ommai_serve_note_access(const struct omma_server_options *options);
+
+#endif

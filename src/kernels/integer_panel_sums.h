@@ -1,0 +1,64 @@
+/* What the integer kernels of any vector width do with sums before and after a block. The including file includes one of integer_lanes_*.h
+ * before. */
+#ifndef OMMAI_KERNELS_INTEGER_PANEL_SUMS_H
+#define OMMAI_KERNELS_INTEGER_PANEL_SUMS_H
+
+#include <string.h>
+
+#include "kernels/integer_panel_blocks.h"
+
+enum { PANEL = OMMAI_PANEL_COLUMNS, PANEL_VECTORS = PANEL / LANES, VECTOR = 4 * LANES /* bytes */ };
+
+OMMAI_INLINE ivec broadcast4(const void *x) {
+  int32_t four;
+  memcpy(&four, x, sizeof four);
+  return ivec_set1(four);
+}
+
+/* The sums of n_vectors vectors of outputs from `column` on, as they are before a block of weights that are too large by `raised`. */
+OMMAI_INLINE void start(const struct integer_block *block, int column, int raised, const int n_rows, const int n_vectors,
+                        ivec (*acc)[PANEL_VECTORS]) {
+  const struct ommai_integer_panel *panel = block->panel;
+#pragma GCC unroll 8
+  for (int row = 0; row < n_rows; row++) {
+    const float *sums = block->sums + row * PANEL + column;
+    int32_t lower = (raised + panel->zero) * block->x_sums[row * panel->n_groups];
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vectors; v++) {
+      acc[row][v] = block->begins ? ivec_set1(-lower) : ivec_load(sums + v * LANES);
+      if (!block->begins || !panel->weight_sums) continue;
+      ivec weight_sums = ivec_load(panel->weight_sums + column + v * LANES);
+      acc[row][v] = ivec_sub(acc[row][v], ivec_mul(ivec_set1(block->zeros[row]), weight_sums));
+    }
+  }
+}
+
+/* The sums after it. */
+OMMAI_INLINE void finish(const struct integer_block *block, int column, const int n_rows, const int n_vectors,
+                         ivec (*acc)[PANEL_VECTORS]) {
+  const int32_t *x_sums = block->x_sums;
+  int64_t n_groups = block->panel->n_groups;
+#pragma GCC unroll 8
+  for (int v = 0; v < n_vectors; v++) {
+    float *sums = block->sums + column + v * LANES;
+    fvec scale = fvec_load(block->scales + column + v * LANES);
+#pragma GCC unroll 8
+    for (int row = 0; row < n_rows; row++) {
+      if (!block->ends) {
+        ivec_store(sums + row * PANEL, acc[row][v]);
+        continue;
+      }
+      fvec sum = block->first_group ? fvec_zero() : fvec_load(sums + row * PANEL);
+      fvec_store(sums + row * PANEL, fvec_fma(fvec_of(acc[row][v]), scale, sum));
+    }
+    if (!block->ends || !block->minimums) continue;
+    fvec minimum = fvec_load(block->minimums + column + v * LANES);
+#pragma GCC unroll 8
+    for (int row = 0; row < n_rows; row++) {
+      fvec x_sum = fvec_of(ivec_set1(x_sums[row * n_groups]));
+      fvec_store(sums + row * PANEL, fvec_less_product(minimum, x_sum, fvec_load(sums + row * PANEL)));
+    }
+  }
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* Integer weights by VPDPBUSD on 32 bytes: 8 outputs by 4 inputs a register, weights as the unsigned factor (signed ones raised by 128, which
+ * the sum of a row's inputs takes back), a row's inputs broadcast as the signed one. Six rows by 16 outputs fill the registers; four rows or fewer
+ * take more outputs, so that there are chains enough to hide the instruction's latency. */
+#include "kernels/x86/integer_lanes_avx2.h"
+
+#include "kernels/integer_panel_sums.h"
+
+enum {
+  MOST_ROWS = 6,
+  BLOCK_K = 256,
+  STREAM_ROWS = 16, /* up to which weights are read as they come from memory */
+  RAISED = 128
+};
+
+/* How a vector of weights becomes unsigned bytes. */
+enum form { SIGNED_BYTES, LOW_HALVES, HIGH_HALVES };
+
+OMMAI_INLINE ivec unsigned_bytes(const uint8_t *at, const enum form form) {
+  ivec w = ivec_load(at);
+  if (form == SIGNED_BYTES) return _mm256_xor_si256(w, ivec_set1((int32_t)0x80808080u));
+  return ivec_and(form == HIGH_HALVES ? ivec_down(w, 4) : w, ivec_set1(0x0f0f0f0f));
+}
+
+/* Adds the products of each line's weights with the rows' inputs: those at x, and `step` further for each next line. Either the vectors of weights or
+ * the rows' inputs stay in registers over the other, whichever are fewer. */
+OMMAI_INLINE void add_lines(const struct integer_block *block, const enum form form, struct integer_coming *stream, int column,
+                            const int8_t *x, const int n_rows, const int n_vectors, ivec (*acc)[PANEL_VECTORS]) {
+  const int step = form == SIGNED_BYTES ? 4 : 8,
+            n_loops = (PANEL_VECTORS + n_vectors - 1) / n_vectors * (form == SIGNED_BYTES ? 1 : 2);
+  const uint8_t *line = block->weights;
+  for (int64_t left = block->n_k; left > 0; left -= step, line += 4 * PANEL, x += step) {
+    if (stream) integer_stream_line(stream, n_loops < 4 ? (3 + n_loops) / n_loops : 1);
+    ivec kept[PANEL_VECTORS];
+    if (n_rows < n_vectors) {
+#pragma GCC unroll 8
+      for (int row = 0; row < n_rows; row++) kept[row] = broadcast4(x + row * block->stride);
+#pragma GCC unroll 8
+      for (int v = 0; v < n_vectors; v++) {
+        ivec w = unsigned_bytes(line + 4 * column + v * VECTOR, form);
+#pragma GCC unroll 8
+        for (int row = 0; row < n_rows; row++) acc[row][v] = _mm256_dpbusd_avx_epi32(acc[row][v], w, kept[row]);
+      }
+      continue;
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vectors; v++) kept[v] = unsigned_bytes(line + 4 * column + v * VECTOR, form);
+#pragma GCC unroll 8
+    for (int row = 0; row < n_rows; row++) {
+      ivec inputs = broadcast4(x + row * block->stride);
+#pragma GCC unroll 8
+      for (int v = 0; v < n_vectors; v++) acc[row][v] = _mm256_dpbusd_avx_epi32(acc[row][v], kept[v], inputs);
+    }
+  }
+}
+
+/* Both halves of int4 weights in turn, so that the sums of six rows keep their registers; the second time the lines are in the first cache. */
+OMMAI_INLINE void columns(const struct integer_block *block, const bool half, int column, struct integer_coming *stream,
+                          const int n_rows, const int n_vectors) {
+  ivec acc[MOST_ROWS][PANEL_VECTORS];
+  start(block, column, half ? 0 : RAISED, n_rows, n_vectors, acc);
+  if (half) {
+    add_lines(block, LOW_HALVES, stream, column, block->x, n_rows, n_vectors, acc);
+    add_lines(block, HIGH_HALVES, stream, column, block->x + 4, n_rows, n_vectors, acc);
+  } else {
+    add_lines(block, SIGNED_BYTES, stream, column, block->x, n_rows, n_vectors, acc);
+  }
+  finish(block, column, n_rows, n_vectors, acc);
+}
+
+/* All columns, n_vectors at a time; n_parts groups of rows share what is to be asked for. */
+OMMAI_INLINE void some_rows(const struct integer_block *block, const bool half, struct integer_coming *stream, int64_t n_parts,
+                            const int n_rows, const int n_vectors) {
+  const int n_loops = (PANEL_VECTORS + n_vectors - 1) / n_vectors * (half ? 2 : 1);
+  if (stream) stream->bytes = INTEGER_LINE / (n_parts * n_loops);
+  int v = 0;
+  for (; v + n_vectors <= PANEL_VECTORS; v += n_vectors) columns(block, half, v * LANES, stream, n_rows, n_vectors);
+  if (v < PANEL_VECTORS) columns(block, half, v * LANES, stream, n_rows, PANEL_VECTORS % n_vectors);
+}
+
+OMMAI_INLINE void all_rows(const struct integer_block *block, const bool half, const bool is_stream) {
+  const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
+  struct integer_coming coming = is_stream ? integer_stream(block) : integer_coming(block, half ? 4 : 8, MOST_ROWS);
+  struct integer_coming *stream = is_stream ? &coming : NULL;
+  if (is_stream && block->panel->n_groups > 1) integer_prefetch_scales(block);
+  for (int64_t row = 0, n; row < block->n_rows; row += n) {
+    n = ommai_next_rows(block->n_rows - row, MOST_ROWS);
+    const struct integer_block some = integer_block_rows(block, row, n);
+    if (!is_stream) integer_prefetch(&coming);
+    switch (n) {
+      case 1: some_rows(&some, half, stream, n_parts, 1, 8); break;
+      case 2: some_rows(&some, half, stream, n_parts, 2, 4); break;
+      case 3: some_rows(&some, half, stream, n_parts, 3, 4); break;
+      case 4: some_rows(&some, half, stream, n_parts, 4, half ? 3 : 2); break;
+      case 5: some_rows(&some, half, stream, n_parts, 5, 2); break;
+      default: some_rows(&some, half, stream, n_parts, 6, 2); break;
+    }
+  }
+}
+
+OMMAI_INLINE void all_rows_of(const struct integer_block *block, const bool half) {
+  if (block->n_rows <= STREAM_ROWS) {
+    all_rows(block, half, true);
+  } else {
+    all_rows(block, half, false);
+  }
+}
+
+static void block_s8(const struct integer_block *block) { all_rows_of(block, false); }
+
+static void block_u4(const struct integer_block *block) { all_rows_of(block, true); }
+
+static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+  integer_for_each_block(panel, rows, 8, 1, rows->n_rows <= STREAM_ROWS ? INTEGER_STREAM_K : BLOCK_K, sums, block_s8);
+}
+
+static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+  integer_for_each_block(panel, rows, 4, 1, rows->n_rows <= STREAM_ROWS ? INTEGER_STREAM_K : BLOCK_K, sums, block_u4);
+}
+
+const struct ommai_integer_kernels ommai_integer_avx2_vnni = {OMMAI_CPU_AVX2_VNNI, true, run_s8, run_u4};

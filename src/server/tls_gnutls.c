@@ -1,0 +1,104 @@
+#include <gnutls/gnutls.h>
+#include <microhttpd.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "server/tls.h"
+
+#define MAX_PEM_BYTES ((size_t)1 << 20)
+
+static enum omma_status read_file(const struct ommai_tls *tls, const char *field, const char *path, char **text, size_t *size,
+                                  struct omma_error *error) {
+  struct omma_error cause;
+  enum omma_status status = ommai_file_read(path, MAX_PEM_BYTES, tls->allocator, text, size, &cause);
+  if (status != OMMA_OK) return ommai_fail_field(error, status, field, "%s: %s", field, cause.message);
+  if (strlen(*text) == *size) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, field, "%s: %s: expected a file in PEM, found a NUL in it", field, path);
+}
+
+/* Whether these options can go together. */
+static enum omma_status check_options(const struct omma_tls_options *options, struct omma_error *error) {
+  if (!options->certificate_file) {
+    return ommai_fail_field(
+        error, OMMA_ERROR_ARGUMENT, "ssl_certfile",
+        "ssl_certfile: a certificate is needed for TLS (--ssl-certfile), the other --ssl- options go with it");
+  }
+  if (options->clients && !options->authorities_file) {
+    return ommai_fail_field(
+        error, OMMA_ERROR_ARGUMENT, "ssl_ca_certs",
+        "ssl_ca_certs: to check clients' certificates, those of the authorities that signed them are needed");
+  }
+  if (MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "ssl_certfile",
+                          "the libmicrohttpd of this machine was built without TLS: let a proxy end it");
+}
+
+static gnutls_datum_t datum(char *text, size_t size) { return (gnutls_datum_t){(unsigned char *)text, (unsigned)size}; }
+
+/* Gives the texts to GnuTLS as libmicrohttpd will, which says nothing about what is wrong with them. */
+static enum omma_status check_texts(const struct ommai_tls *tls, gnutls_certificate_credentials_t credentials,
+                                    struct omma_error *error) {
+  const gnutls_datum_t certificate = datum(tls->certificate, tls->certificate_size);
+  const gnutls_datum_t key = datum(tls->key, tls->key_size), authorities = datum(tls->authorities, tls->authorities_size);
+  int result = gnutls_certificate_set_x509_key_mem(credentials, &certificate, &key, GNUTLS_X509_FMT_PEM);
+  if (result < 0) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "ssl_certfile", "ssl_certfile, ssl_keyfile: certificate and key: %s",
+                            gnutls_strerror(result));
+  }
+  if (!tls->authorities) return OMMA_OK;
+  result = gnutls_certificate_set_x509_trust_mem(credentials, &authorities, GNUTLS_X509_FMT_PEM);
+  if (result > 0) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "ssl_ca_certs", "ssl_ca_certs: %s",
+                          result ? gnutls_strerror(result) : "holds no certificate");
+}
+
+enum omma_status ommai_tls_load(const struct omma_tls_options *options, const struct omma_allocator *allocator,
+                                struct ommai_tls *tls, struct omma_error *error) {
+  *tls = (struct ommai_tls){.allocator = allocator, .clients = options->clients};
+  if (!options->certificate_file && !options->key_file && !options->authorities_file && !options->clients) return OMMA_OK;
+  OMMAI_TRY(check_options(options, error));
+  const char *key_file = options->key_file ? options->key_file : options->certificate_file; /* one file may hold both */
+  OMMAI_TRY(read_file(tls, "ssl_certfile", options->certificate_file, &tls->certificate, &tls->certificate_size, error));
+  OMMAI_TRY(read_file(tls, "ssl_keyfile", key_file, &tls->key, &tls->key_size, error));
+  if (options->clients) {
+    OMMAI_TRY(read_file(tls, "ssl_ca_certs", options->authorities_file, &tls->authorities, &tls->authorities_size, error));
+  }
+  gnutls_certificate_credentials_t credentials;
+  if (gnutls_certificate_allocate_credentials(&credentials) < 0) return ommai_fail_memory(error, "TLS", 1);
+  enum omma_status status = check_texts(tls, credentials, error);
+  gnutls_certificate_free_credentials(credentials);
+  return status;
+}
+
+static void wipe(const struct ommai_tls *tls, char *text, size_t size) {
+  if (!text) return;
+  explicit_bzero(text, size);
+  ommai_release(tls->allocator, text, size + 1, 1);
+}
+
+void ommai_tls_free(struct ommai_tls *tls) {
+  wipe(tls, tls->key, tls->key_size);
+  wipe(tls, tls->certificate, tls->certificate_size); /* which may hold the key as well */
+  wipe(tls, tls->authorities, tls->authorities_size);
+  *tls = (struct ommai_tls){0};
+}
+
+/* Called in the handshake; not 0 ends it. Who must show a certificate and shows none does not get here. */
+static int check_client(gnutls_session_t session) {
+  unsigned n_shown = 0, faults = 0;
+  if (!gnutls_certificate_get_peers(session, &n_shown) || n_shown == 0) return 0;
+  return gnutls_certificate_verify_peers2(session, &faults) < 0 || faults ? GNUTLS_E_CERTIFICATE_ERROR : 0;
+}
+
+/* libmicrohttpd asks for a certificate where it knows authorities, but looks at none. */
+void ommai_tls_open(const struct ommai_tls *tls, struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info =
+      tls->clients ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) : NULL;
+  if (!info) return;
+  gnutls_session_t session = info->tls_session;
+  bool needed = tls->clients == OMMA_CLIENT_CERTIFICATES_REQUIRED;
+  gnutls_certificate_server_set_request(session, needed ? GNUTLS_CERT_REQUIRE : GNUTLS_CERT_REQUEST);
+  gnutls_session_set_verify_function(session, check_client);
+}

@@ -1,0 +1,18 @@
+/* A build without GnuTLS: no TLS. */
+#include "base/error.h"
+#include "server/tls.h"
+
+enum omma_status ommai_tls_load(const struct omma_tls_options *options, const struct omma_allocator *allocator,
+                                struct ommai_tls *tls, struct omma_error *error) {
+  (void)allocator;
+  *tls = (struct ommai_tls){0};
+  if (!options->certificate_file && !options->key_file && !options->authorities_file && !options->clients) return OMMA_OK;
+  return ommai_fail_field(
+      error, OMMA_ERROR_UNSUPPORTED, "ssl_certfile",
+      "this build has no TLS, for it was made without GnuTLS: install libgnutls28-dev and build again, or let a "
+      "proxy end TLS");
+}
+
+void ommai_tls_free(struct ommai_tls *tls) { *tls = (struct ommai_tls){0}; }
+
+void ommai_tls_open(const struct ommai_tls *tls, struct MHD_Connection *connection) { (void)tls, (void)connection; }
