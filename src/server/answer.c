@@ -263,335 +263,333 @@ static void on_prompt_token(void *context, const struct omma_prompt_token_event 
   if (choice->index % answer->n_per_prompt == 0) ommai_reply_add_prompt_logprob(scores_of(choice), model, event);
 }
 
-  /* Whether a token has nothing to be told yet: one of a thought that is not told, or of what may become a call. */
-  static bool is_held_back(const struct choice *choice, const struct omma_token_event *event) {
-    const struct answer *answer = choice->answer;
-    if (choice->text.size) return false;
-    if (event->in_thought) return !answer->tells_reasoning;
-    return answer->has_tools && !choice->reasoning.size && !ommai_tool_parser_has_news(&choice->tools);
-  }
+/* Whether a token has nothing to be told yet: one of a thought that is not told, or of what may become a call. */
+static bool is_held_back(const struct choice *choice, const struct omma_token_event *event) {
+  const struct answer *answer = choice->answer;
+  if (choice->text.size) return false;
+  if (event->in_thought) return !answer->tells_reasoning;
+  return answer->has_tools && !choice->reasoning.size && !ommai_tool_parser_has_news(&choice->tools);
+}
 
-  /* A stream sends each token as it comes, but for the last: its event carries the reasons of the end, known to on_finish alone. */
-  static bool on_token(void *context, const struct omma_token_event *event) {
-    struct choice *choice = context;
-    struct answer *answer = choice->answer;
-    choice->n_tokens = event->index + 1;
-    measure_token(choice, event->index);
-    if (!answer->stream) return gather(choice, event) && !ommai_exchange_is_gone(answer->exchange);
-    if (!push_beginning(choice) || !gather(choice, event)) return false;
-    if (event->last) return true;
-    if (is_held_back(choice, event)) return !ommai_exchange_is_gone(answer->exchange);
-    struct ommai_reply_part part = part_of(choice);
-    bool pushed = push_delta(choice, &part);
-    forget(choice);
-    return pushed;
-  }
+/* A stream sends each token as it comes, but for the last: its event carries the reasons of the end, known to on_finish alone. */
+static bool on_token(void *context, const struct omma_token_event *event) {
+  struct choice *choice = context;
+  struct answer *answer = choice->answer;
+  choice->n_tokens = event->index + 1;
+  measure_token(choice, event->index);
+  if (!answer->stream) return gather(choice, event) && !ommai_exchange_is_gone(answer->exchange);
+  if (!push_beginning(choice) || !gather(choice, event)) return false;
+  if (event->last) return true;
+  if (is_held_back(choice, event)) return !ommai_exchange_is_gone(answer->exchange);
+  struct ommai_reply_part part = part_of(choice);
+  bool pushed = push_delta(choice, &part);
+  forget(choice);
+  return pushed;
+}
 
-  /* Vocabulary's own end markers are no stop reason; those that the request named are. */
-  static int32_t stop_reason_token(const struct answer *answer, int32_t token) {
-    for (size_t i = 0; i < answer->n_stop_token_ids; i++) {
-      if (answer->stop_token_ids[i] == token) return token;
-    }
-    return -1;
+/* Vocabulary's own end markers are no stop reason; those that the request named are. */
+static int32_t stop_reason_token(const struct answer *answer, int32_t token) {
+  for (size_t i = 0; i < answer->n_stop_token_ids; i++) {
+    if (answer->stop_token_ids[i] == token) return token;
   }
+  return -1;
+}
 
-  static void take_end(struct choice * choice, const struct omma_result *result) {
-    choice->finish = result->finish;
-    choice->n_tokens = result->n_completion_tokens;
-    choice->n_cached_tokens = result->n_cached_tokens;
-    choice->n_reasoning_tokens = result->n_reasoning_tokens;
-    choice->stop_token = stop_reason_token(choice->answer, result->stop_token);
-    if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
-  }
+static void take_end(struct choice *choice, const struct omma_result *result) {
+  choice->finish = result->finish;
+  choice->n_tokens = result->n_completion_tokens;
+  choice->n_cached_tokens = result->n_cached_tokens;
+  choice->n_reasoning_tokens = result->n_reasoning_tokens;
+  choice->stop_token = stop_reason_token(choice->answer, result->stop_token);
+  if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
+}
 
-  /* What is told behind the usage. All choices are over. */
-  static void add_details(struct answer * answer, struct ommai_text * own, struct ommai_usage * usage) {
-    struct ommai_exchange *exchange = answer->exchange;
-    double first_token = (double)answer->choices[0].first_token_ns * 1e-9;
-    double total = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
-    ommai_text_init(own, answer->allocator);
-    if (!answer->own.details) return;
-    pthread_mutex_lock(&exchange->lock);
-    const struct ommai_access access = exchange->access;
-    pthread_mutex_unlock(&exchange->lock);
-    ommai_own_add_details(own, &access, first_token, total, &answer->images, exchange->server->info.box_unit);
-    if (!own->failed) usage->own = own;
-  }
+/* What is told behind the usage. All choices are over. */
+static void add_details(struct answer *answer, struct ommai_text *own, struct ommai_usage *usage) {
+  struct ommai_exchange *exchange = answer->exchange;
+  double first_token = (double)answer->choices[0].first_token_ns * 1e-9;
+  double total = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
+  ommai_text_init(own, answer->allocator);
+  if (!answer->own.details) return;
+  pthread_mutex_lock(&exchange->lock);
+  const struct ommai_access access = exchange->access;
+  pthread_mutex_unlock(&exchange->lock);
+  ommai_own_add_details(own, &access, first_token, total, &answer->images, exchange->server->info.box_unit);
+  if (!own->failed) usage->own = own;
+}
 
-  static bool finish_stream(struct answer * answer) {
-    struct ommai_usage usage = usage_of(answer);
-    struct ommai_text out, own;
-    if (answer->include_usage) {
-      ommai_text_init(&out, answer->allocator);
-      add_details(answer, &own, &usage);
-      answer->form->usage(&out, &answer->head, &usage);
-      ommai_text_free(&own);
-      if (!push_event(answer, &out)) return false;
-    }
-    ommai_exchange_end(answer->exchange);
-    return true;
-  }
-
-  static void finish_whole(struct answer * answer) {
-    struct ommai_usage usage = usage_of(answer);
-    struct ommai_reply_part parts[OMMAI_MAX_CHOICES];
-    struct ommai_text out, own;
-    for (int i = 0; i < answer->n_choices; i++) parts[i] = last_part_of(&answer->choices[i]);
+static bool finish_stream(struct answer *answer) {
+  struct ommai_usage usage = usage_of(answer);
+  struct ommai_text out, own;
+  if (answer->include_usage) {
     ommai_text_init(&out, answer->allocator);
     add_details(answer, &own, &usage);
-    answer->head.prompt_logprobs = scores_of(&answer->choices[0]);
-    answer->form->whole(&out, &answer->head, parts, answer->n_choices, &usage);
+    answer->form->usage(&out, &answer->head, &usage);
     ommai_text_free(&own);
-    ommai_exchange_reply(answer->exchange, 200, "application/json", &out);
+    if (!push_event(answer, &out)) return false;
   }
+  ommai_exchange_end(answer->exchange);
+  return true;
+}
 
-  /* The first choice that ends badly fails the whole request and stops the other choices. */
-  static void fail_answer(struct answer * answer, const struct omma_result *result) {
-    static const struct omma_error cancelled = {.status = OMMA_ERROR_CANCELLED};
-    fail_from(answer, "generation", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
-    ommai_exchange_cancel_engine(answer->exchange);
+static void finish_whole(struct answer *answer) {
+  struct ommai_usage usage = usage_of(answer);
+  struct ommai_reply_part parts[OMMAI_MAX_CHOICES];
+  struct ommai_text out, own;
+  for (int i = 0; i < answer->n_choices; i++) parts[i] = last_part_of(&answer->choices[i]);
+  ommai_text_init(&out, answer->allocator);
+  add_details(answer, &own, &usage);
+  answer->head.prompt_logprobs = scores_of(&answer->choices[0]);
+  answer->form->whole(&out, &answer->head, parts, answer->n_choices, &usage);
+  ommai_text_free(&own);
+  ommai_exchange_reply(answer->exchange, 200, "application/json", &out);
+}
+
+/* The first choice that ends badly fails the whole request and stops the other choices. */
+static void fail_answer(struct answer *answer, const struct omma_result *result) {
+  static const struct omma_error cancelled = {.status = OMMA_ERROR_CANCELLED};
+  fail_from(answer, "generation", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
+  ommai_exchange_cancel_engine(answer->exchange);
+}
+
+/* A prompt's pictures are decoded once, for its first answer. */
+static void measure_end(struct choice *choice, const struct omma_result *result) {
+  struct answer *answer = choice->answer;
+  struct ommai_exchange *exchange = answer->exchange;
+  bool first = choice->index % answer->n_per_prompt == 0;
+  double seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
+  ommai_access_add(exchange, result, first ? result->n_prompt_tokens : 0);
+  ommai_metrics_finish(&exchange->server->metrics, result, first ? answer->decode_image : 0, seconds,
+                       (double)choice->first_token_ns * 1e-9);
+}
+
+/* An answer that is sent as a whole is text alone where a call in it is broken. */
+static bool find_calls(struct choice *choice) {
+  struct ommai_tool_parser *tools = &choice->tools;
+  struct ommai_text content;
+  ommai_text_init(&content, choice->answer->allocator);
+  bool good = ommai_tool_parser_feed(tools, choice->text.data, choice->text.size, &content) &&
+              ommai_tool_parser_finish(tools, &content);
+  if (ommai_tool_parser_called(tools)) {
+    struct ommai_text whole = choice->text;
+    choice->text = content;
+    content = whole;
+  } else {
+    ommai_tool_parser_free(tools);
   }
+  ommai_text_free(&content);
+  return good;
+}
 
-  /* A prompt's pictures are decoded once, for its first answer. */
-  static void measure_end(struct choice * choice, const struct omma_result *result) {
-    struct answer *answer = choice->answer;
-    struct ommai_exchange *exchange = answer->exchange;
-    bool first = choice->index % answer->n_per_prompt == 0;
-    double seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
-    ommai_access_add(exchange, result, first ? result->n_prompt_tokens : 0);
-    ommai_metrics_finish(&exchange->server->metrics, result, first ? answer->decode_image : 0, seconds,
-                         (double)choice->first_token_ns * 1e-9);
+static bool end_calls(struct choice *choice) {
+  if (!choice->answer->has_tools) return true;
+  return choice->answer->stream ? ommai_tool_parser_finish(&choice->tools, &choice->text) : find_calls(choice);
+}
+
+static void on_finish(void *context, const struct omma_result *result) {
+  struct choice *choice = context;
+  struct answer *answer = choice->answer;
+  take_end(choice, result);
+  measure_end(choice, result);
+  bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed && end_calls(choice);
+  if (good && answer->stream) {
+    struct ommai_reply_part part = last_part_of(choice);
+    good = push_beginning(choice) && push_delta(choice, &part);
   }
-
-  /* An answer that is sent as a whole is text alone where a call in it is broken. */
-  static bool find_calls(struct choice * choice) {
-    struct ommai_tool_parser *tools = &choice->tools;
-    struct ommai_text content;
-    ommai_text_init(&content, choice->answer->allocator);
-    bool good = ommai_tool_parser_feed(tools, choice->text.data, choice->text.size, &content) &&
-                ommai_tool_parser_finish(tools, &content);
-    if (ommai_tool_parser_called(tools)) {
-      struct ommai_text whole = choice->text;
-      choice->text = content;
-      content = whole;
+  bool all_over = atomic_fetch_sub(&answer->n_open, 1) == 1;
+  if (good && all_over) {
+    if (answer->stream) {
+      good = finish_stream(answer);
     } else {
-      ommai_tool_parser_free(tools);
+      finish_whole(answer);
     }
-    ommai_text_free(&content);
-    return good;
   }
+  if (!good) fail_answer(answer, result);
+  release_answer(answer);
+}
 
-  static bool end_calls(struct choice * choice) {
-    if (!choice->answer->has_tools) return true;
-    return choice->answer->stream ? ommai_tool_parser_finish(&choice->tools, &choice->text) : find_calls(choice);
+/* Prompt and answer must fit together; the engine checks the prompt alone. */
+static bool check_length(const struct answer *answer, const struct ommai_answer_fields *fields, int64_t n_prompt_tokens,
+                         struct ommai_api_error *error) {
+  int64_t limit = answer->exchange->server->info.max_model_len, wanted = fields->sampling.max_tokens;
+  if (fields->default_max_tokens || wanted <= limit - n_prompt_tokens) return true;
+  return ommai_api_fail(error, 400, fields->max_tokens_field,
+                        "%s is too large: %" PRId64 ". This model's maximum context length is %" PRId64
+                        " tokens and your request has %" PRId64 " input tokens (%" PRId64 " > %" PRId64 " - %" PRId64 ").",
+                        fields->max_tokens_field, wanted, limit, n_prompt_tokens, wanted, limit, n_prompt_tokens);
+}
+
+/* The ids of a prompt, for all its choices. */
+static bool list_prompt(struct answer *answer, struct choice *choice, struct ommai_api_error *error) {
+  int prompt = choice->index / answer->n_per_prompt;
+  struct ommai_text *list = &answer->prompt_ids[prompt];
+  size_t n;
+  if (!answer->token_ids) return true;
+  choice->prompt_ids = list;
+  if (prompt == 0) answer->head.prompt_ids = list;
+  const int32_t *ids = omma_request_prompt(choice->request, &n);
+  for (size_t i = 0; i < n && choice->index % answer->n_per_prompt == 0; i++) add_id(list, ids[i]);
+  return !list->failed || ommai_api_fail_memory(error);
+}
+
+/* The prompt's first token has no log-probability; a prompt of no more has no others. */
+static bool begin_logprobs(const struct answer *answer, struct choice *choice, struct ommai_api_error *error) {
+  size_t n;
+  const int32_t *ids = omma_request_prompt(choice->request, &n);
+  struct ommai_text *scores = scores_of(choice);
+  if (scores && n == 1 && !scores->size) ommai_text_add(scores, "null");
+  if (answer->echo_logprobs) answer->form->add_unscored(&choice->logprobs, answer->exchange->server->model, ids[0]);
+  return !has_failed(choice) || ommai_api_fail_memory(error);
+}
+
+/* A prompt is made ready once: its further choices share it. */
+static bool make_request(struct answer *answer, const struct ommai_answer_source *source, struct choice *choice,
+                         struct ommai_api_error *error) {
+  int n = (int)source->fields->n, prompt = choice->index / n, repeat = choice->index % n;
+  struct omma_sampling sampling = source->fields->sampling;
+  struct omma_error cause = {0};
+  size_t n_tokens = 0;
+  sampling.seed += (uint64_t)repeat;
+  sampling.prompt_logprobs &= repeat == 0 || answer->echo_logprobs;
+  enum omma_status status = repeat ? omma_request_copy(choice[-repeat].request, &sampling, &choice->request, &cause)
+                                   : source->make_request(source->context, prompt, &sampling, &choice->request, &cause);
+  if (status != OMMA_OK) {
+    ommai_api_fail_from(error, &cause);
+    if (error->status == 500) ommai_server_log(answer->exchange->server, "preparing a request", &cause);
+    return false;
   }
+  omma_request_prompt(choice->request, &n_tokens);
+  if (repeat == 0) answer->n_prompt_tokens += (int64_t)n_tokens;
+  return check_length(answer, source->fields, (int64_t)n_tokens, error) && list_prompt(answer, choice, error) &&
+         begin_logprobs(answer, choice, error) &&
+         (!source->echo || source->echo(source->context, prompt, &choice->text, error));
+}
 
-  static void on_finish(void *context, const struct omma_result *result) {
-    struct choice *choice = context;
-    struct answer *answer = choice->answer;
-    take_end(choice, result);
-    measure_end(choice, result);
-    bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed && end_calls(choice);
-    if (good && answer->stream) {
-      struct ommai_reply_part part = last_part_of(choice);
-      good = push_beginning(choice) && push_delta(choice, &part);
-    }
-    bool all_over = atomic_fetch_sub(&answer->n_open, 1) == 1;
-    if (good && all_over) {
-      if (answer->stream) {
-        good = finish_stream(answer);
-      } else {
-        finish_whole(answer);
-      }
-    }
-    if (!good) fail_answer(answer, result);
-    release_answer(answer);
+/* Makes every choice's request ready. */
+static bool make_requests(struct answer *answer, const struct ommai_answer_source *source, struct ommai_api_error *error) {
+  for (int i = 0; i < answer->n_choices; i++) {
+    if (ommai_exchange_is_gone(answer->exchange)) return true;
+    if (!make_request(answer, source, &answer->choices[i], error)) return false;
   }
+  return true;
+}
 
-  /* Prompt and answer must fit together; the engine checks the prompt alone. */
-  static bool check_length(const struct answer *answer, const struct ommai_answer_fields *fields, int64_t n_prompt_tokens,
-                           struct ommai_api_error *error) {
-    int64_t limit = answer->exchange->server->info.max_model_len, wanted = fields->sampling.max_tokens;
-    if (fields->default_max_tokens || wanted <= limit - n_prompt_tokens) return true;
-    return ommai_api_fail(error, 400, fields->max_tokens_field,
-                          "%s is too large: %" PRId64 ". This model's maximum context length is %" PRId64
-                          " tokens and your request has %" PRId64 " input tokens (%" PRId64 " > %" PRId64 " - %" PRId64 ").",
-                          fields->max_tokens_field, wanted, limit, n_prompt_tokens, wanted, limit, n_prompt_tokens);
-  }
+/* Pictures are decoded and resized before their request is queued, by a worker: what the engine does meanwhile shows that. */
+static void count_pictures(const struct ommai_answer_source *source, struct ommai_server *server) {
+  struct omma_engine_stats stats;
+  if (source->n_pictures == 0) return;
+  omma_engine_get_stats(server->engine, &stats);
+  if (stats.n_running) ommai_metrics_count_prepared_ahead(&server->metrics, source->n_pictures);
+}
 
-  /* The ids of a prompt, for all its choices. */
-  static bool list_prompt(struct answer * answer, struct choice * choice, struct ommai_api_error * error) {
-    int prompt = choice->index / answer->n_per_prompt;
-    struct ommai_text *list = &answer->prompt_ids[prompt];
-    size_t n;
-    if (!answer->token_ids) return true;
-    choice->prompt_ids = list;
-    if (prompt == 0) answer->head.prompt_ids = list;
-    const int32_t *ids = omma_request_prompt(choice->request, &n);
-    for (size_t i = 0; i < n && choice->index % answer->n_per_prompt == 0; i++) add_id(list, ids[i]);
-    return !list->failed || ommai_api_fail_memory(error);
-  }
-
-  /* The prompt's first token has no log-probability; a prompt of no more has no others. */
-  static bool begin_logprobs(const struct answer *answer, struct choice *choice, struct ommai_api_error *error) {
-    size_t n;
-    const int32_t *ids = omma_request_prompt(choice->request, &n);
-    struct ommai_text *scores = scores_of(choice);
-    if (scores && n == 1 && !scores->size) ommai_text_add(scores, "null");
-    if (answer->echo_logprobs) answer->form->add_unscored(&choice->logprobs, answer->exchange->server->model, ids[0]);
-    return !has_failed(choice) || ommai_api_fail_memory(error);
-  }
-
-  /* A prompt is made ready once: its further choices share it. */
-  static bool make_request(struct answer * answer, const struct ommai_answer_source *source, struct choice *choice,
-                           struct ommai_api_error *error) {
-    int n = (int)source->fields->n, prompt = choice->index / n, repeat = choice->index % n;
-    struct omma_sampling sampling = source->fields->sampling;
+/* Everything that the callbacks read is set before the first submit. */
+static void submit_all(struct answer *answer) {
+  struct ommai_exchange *exchange = answer->exchange;
+  bool progress = answer->stream && answer->own.progress;
+  answer->head.prompt_tokens = answer->n_prompt_tokens;
+  if (progress) push_images(answer); /* before the first token; what fails from here on fails in the stream */
+  for (int i = 0; i < answer->n_choices; i++) {
+    struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
     struct omma_error cause = {0};
-    size_t n_tokens = 0;
-    sampling.seed += (uint64_t)repeat;
-    sampling.prompt_logprobs &= repeat == 0 || answer->echo_logprobs;
-    enum omma_status status = repeat ? omma_request_copy(choice[-repeat].request, &sampling, &choice->request, &cause)
-                                     : source->make_request(source->context, prompt, &sampling, &choice->request, &cause);
-    if (status != OMMA_OK) {
-      ommai_api_fail_from(error, &cause);
-      if (error->status == 500) ommai_server_log(answer->exchange->server, "preparing a request", &cause);
-      return false;
-    }
-    omma_request_prompt(choice->request, &n_tokens);
-    if (repeat == 0) answer->n_prompt_tokens += (int64_t)n_tokens;
-    return check_length(answer, source->fields, (int64_t)n_tokens, error) && list_prompt(answer, choice, error) &&
-           begin_logprobs(answer, choice, error) &&
-           (!source->echo || source->echo(source->context, prompt, &choice->text, error));
-  }
-
-  /* Makes every choice's request ready. */
-  static bool make_requests(struct answer * answer, const struct ommai_answer_source *source, struct ommai_api_error *error) {
-    for (int i = 0; i < answer->n_choices; i++) {
-      if (ommai_exchange_is_gone(answer->exchange)) return true;
-      if (!make_request(answer, source, &answer->choices[i], error)) return false;
-    }
-    return true;
-  }
-
-  /* Pictures are decoded and resized before their request is queued, by a worker: what the engine does meanwhile shows that. */
-  static void count_pictures(const struct ommai_answer_source *source, struct ommai_server *server) {
-    struct omma_engine_stats stats;
-    if (source->n_pictures == 0) return;
-    omma_engine_get_stats(server->engine, &stats);
-    if (stats.n_running) ommai_metrics_count_prepared_ahead(&server->metrics, source->n_pictures);
-  }
-
-  /* Everything that the callbacks read is set before the first submit. */
-  static void submit_all(struct answer * answer) {
-    struct ommai_exchange *exchange = answer->exchange;
-    bool progress = answer->stream && answer->own.progress;
-    answer->head.prompt_tokens = answer->n_prompt_tokens;
-    if (progress) push_images(answer); /* before the first token; what fails from here on fails in the stream */
-    for (int i = 0; i < answer->n_choices; i++) {
-      struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
-      struct omma_error cause = {0};
-      uint64_t id = 0;
-      if (answer->prompt_logprobs) callbacks.on_prompt_token = on_prompt_token;
-      if (i == 0) callbacks.on_progress = on_progress;
-      atomic_fetch_add(&answer->references, 1);
-      if (omma_engine_submit(exchange->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
-        atomic_fetch_sub(&answer->references, 1); /* not the last: the worker holds one */
-        fail_from(answer, "submitting a request", &cause);
-        ommai_exchange_cancel_engine(exchange);
-        return;
-      }
-      ommai_exchange_add_engine_id(exchange, id);
-    }
-    if (answer->stream) ommai_exchange_expect_stream(exchange);
-  }
-
-  static bool init_choices(struct answer * answer, const struct ommai_tool_request *tools) {
-    bool good = true;
-    for (int i = 0; i < OMMAI_MAX_CHOICES; i++) {
-      struct choice *choice = &answer->choices[i];
-      enum ommai_tool_format format = tools && i < answer->n_choices ? tools->format : OMMAI_TOOLS_NONE;
-      good &= ommai_tool_parser_init(&choice->tools, format, tools ? tools->name : NULL, answer->allocator);
-      choice->answer = answer;
-      choice->index = i;
-      ommai_text_init(&choice->text, answer->allocator);
-      ommai_text_init(&choice->reasoning, answer->allocator);
-      ommai_text_init(&choice->token_ids, answer->allocator);
-      ommai_text_init(&answer->prompt_ids[i], answer->allocator);
-      ommai_text_init(&answer->prompt_scores[i], answer->allocator);
-      for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_init(&choice->logprobs.lists[j], answer->allocator);
-      ommai_text_init(&choice->stop_string, answer->allocator);
-    }
-    return good;
-  }
-
-  /* Copies what is needed after the JSON is gone. */
-  static struct answer *make_answer(struct ommai_exchange * exchange, const struct ommai_answer_source *source) {
-    struct ommai_server *server = exchange->server;
-    const struct ommai_answer_fields *fields = source->fields;
-    struct answer *answer = ommai_allocate(server->allocator, 1, sizeof *answer);
-    if (!answer) return NULL;
-    ommai_exchange_retain(exchange);
-    answer->exchange = exchange;
-    answer->allocator = server->allocator;
-    answer->n_per_prompt = (int)fields->n;
-    answer->n_choices = source->n_prompts * answer->n_per_prompt;
-    answer->n_pictures = source->n_pictures;
-    answer->decode_image = exchange->access.decode_image;
-    atomic_init(&answer->references, 1);
-    atomic_init(&answer->n_open, answer->n_choices);
-    const char *model = fields->model ? fields->model : server->model_names[0];
-    answer->model = ommai_duplicate(server->allocator, model, strlen(model));
-    bool own_id = !exchange->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
-    snprintf(answer->id, sizeof answer->id, "%s%s", source->form->id_prefix,
-             own_id ? fields->request_id : exchange->request_id);
-    answer->form = source->form;
-    answer->head = (struct ommai_reply_head){.id = answer->id,
-                                             .created = (int64_t)time(NULL),
-                                             .model = answer->model,
-                                             .request_fields = &answer->request_fields,
-                                             .state = &answer->reply_state,
-                                             .has_thoughts = fields->sampling.reasoning != NULL};
-    answer->stream = fields->stream;
-    answer->include_usage = fields->include_usage || source->form->as_items;
-    answer->continuous_usage = fields->include_usage && fields->continuous_usage;
-    answer->logprobs = fields->sampling.logprobs;
-    answer->tells_reasoning = fields->tells_reasoning;
-    answer->token_ids = fields->return_token_ids;
-    answer->prompt_logprobs = fields->sampling.prompt_logprobs;
-    answer->echo_logprobs = source->echo_logprobs;
-    answer->n_top = fields->sampling.n_top_logprobs;
-    answer->own = fields->own;
-    ommai_text_init(&answer->images, server->allocator);
-    ommai_text_init(&answer->request_fields, server->allocator);
-    ommai_reply_state_init(&answer->reply_state, server->allocator);
-    const struct ommai_text *repeated = source->request_fields;
-    if (repeated) ommai_text_append(&answer->request_fields, repeated->data, repeated->size);
-    if (source->add_images && (fields->own.details || fields->own.progress))
-      source->add_images(source->context, &answer->images);
-    answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
-    memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
-    answer->has_tools = source->tools && source->tools->format != OMMAI_TOOLS_NONE;
-    answer->head.has_tools = answer->has_tools;
-    if (init_choices(answer, source->tools) && answer->model && !answer->request_fields.failed) return answer;
-    free_answer(answer);
-    return NULL;
-  }
-
-  void ommai_answer_begin(struct ommai_exchange * exchange, const struct ommai_answer_source *source) {
-    struct ommai_api_error error;
-    struct answer *answer = make_answer(exchange, source);
-    if (!answer) {
-      ommai_api_fail_memory(&error);
-      ommai_exchange_fail(exchange, &error);
+    uint64_t id = 0;
+    if (answer->prompt_logprobs) callbacks.on_prompt_token = on_prompt_token;
+    if (i == 0) callbacks.on_progress = on_progress;
+    atomic_fetch_add(&answer->references, 1);
+    if (omma_engine_submit(exchange->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
+      atomic_fetch_sub(&answer->references, 1); /* not the last: the worker holds one */
+      fail_from(answer, "submitting a request", &cause);
+      ommai_exchange_cancel_engine(exchange);
       return;
     }
-    ommai_access_log_request(exchange, source->fields, source->n_pictures);
-    if (!make_requests(answer, source, &error)) {
-      ommai_exchange_fail(exchange, &error);
-    } else if (!ommai_exchange_is_gone(exchange)) {
-      count_pictures(source, exchange->server);
-      submit_all(answer);
-    }
-    release_answer(answer);
+    ommai_exchange_add_engine_id(exchange, id);
   }
+  if (answer->stream) ommai_exchange_expect_stream(exchange);
+}
+
+static bool init_choices(struct answer *answer, const struct ommai_tool_request *tools) {
+  bool good = true;
+  for (int i = 0; i < OMMAI_MAX_CHOICES; i++) {
+    struct choice *choice = &answer->choices[i];
+    enum ommai_tool_format format = tools && i < answer->n_choices ? tools->format : OMMAI_TOOLS_NONE;
+    good &= ommai_tool_parser_init(&choice->tools, format, tools ? tools->name : NULL, answer->allocator);
+    choice->answer = answer;
+    choice->index = i;
+    ommai_text_init(&choice->text, answer->allocator);
+    ommai_text_init(&choice->reasoning, answer->allocator);
+    ommai_text_init(&choice->token_ids, answer->allocator);
+    ommai_text_init(&answer->prompt_ids[i], answer->allocator);
+    ommai_text_init(&answer->prompt_scores[i], answer->allocator);
+    for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_init(&choice->logprobs.lists[j], answer->allocator);
+    ommai_text_init(&choice->stop_string, answer->allocator);
+  }
+  return good;
+}
+
+/* Copies what is needed after the JSON is gone. */
+static struct answer *make_answer(struct ommai_exchange *exchange, const struct ommai_answer_source *source) {
+  struct ommai_server *server = exchange->server;
+  const struct ommai_answer_fields *fields = source->fields;
+  struct answer *answer = ommai_allocate(server->allocator, 1, sizeof *answer);
+  if (!answer) return NULL;
+  ommai_exchange_retain(exchange);
+  answer->exchange = exchange;
+  answer->allocator = server->allocator;
+  answer->n_per_prompt = (int)fields->n;
+  answer->n_choices = source->n_prompts * answer->n_per_prompt;
+  answer->n_pictures = source->n_pictures;
+  answer->decode_image = exchange->access.decode_image;
+  atomic_init(&answer->references, 1);
+  atomic_init(&answer->n_open, answer->n_choices);
+  const char *model = fields->model ? fields->model : server->model_names[0];
+  answer->model = ommai_duplicate(server->allocator, model, strlen(model));
+  bool own_id = !exchange->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
+  snprintf(answer->id, sizeof answer->id, "%s%s", source->form->id_prefix, own_id ? fields->request_id : exchange->request_id);
+  answer->form = source->form;
+  answer->head = (struct ommai_reply_head){.id = answer->id,
+                                           .created = (int64_t)time(NULL),
+                                           .model = answer->model,
+                                           .request_fields = &answer->request_fields,
+                                           .state = &answer->reply_state,
+                                           .has_thoughts = fields->sampling.reasoning != NULL};
+  answer->stream = fields->stream;
+  answer->include_usage = fields->include_usage || source->form->as_items;
+  answer->continuous_usage = fields->include_usage && fields->continuous_usage;
+  answer->logprobs = fields->sampling.logprobs;
+  answer->tells_reasoning = fields->tells_reasoning;
+  answer->token_ids = fields->return_token_ids;
+  answer->prompt_logprobs = fields->sampling.prompt_logprobs;
+  answer->echo_logprobs = source->echo_logprobs;
+  answer->n_top = fields->sampling.n_top_logprobs;
+  answer->own = fields->own;
+  ommai_text_init(&answer->images, server->allocator);
+  ommai_text_init(&answer->request_fields, server->allocator);
+  ommai_reply_state_init(&answer->reply_state, server->allocator);
+  const struct ommai_text *repeated = source->request_fields;
+  if (repeated) ommai_text_append(&answer->request_fields, repeated->data, repeated->size);
+  if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);
+  answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
+  memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
+  answer->has_tools = source->tools && source->tools->format != OMMAI_TOOLS_NONE;
+  answer->head.has_tools = answer->has_tools;
+  if (init_choices(answer, source->tools) && answer->model && !answer->request_fields.failed) return answer;
+  free_answer(answer);
+  return NULL;
+}
+
+void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answer_source *source) {
+  struct ommai_api_error error;
+  struct answer *answer = make_answer(exchange, source);
+  if (!answer) {
+    ommai_api_fail_memory(&error);
+    ommai_exchange_fail(exchange, &error);
+    return;
+  }
+  ommai_access_log_request(exchange, source->fields, source->n_pictures);
+  if (!make_requests(answer, source, &error)) {
+    ommai_exchange_fail(exchange, &error);
+  } else if (!ommai_exchange_is_gone(exchange)) {
+    count_pictures(source, exchange->server);
+    submit_all(answer);
+  }
+  release_answer(answer);
+}
