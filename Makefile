@@ -54,6 +54,10 @@ fuzz: ## fuzz what reads hostile input, 10 minutes for each target (with clang: 
 bench-kernels: packages test-packages release ## time every kernel of every CPU level of this machine
 	@build/release/tests/test_kernels --bench --rounds 1
 
+.PHONY: test-clients
+test-clients: release ## real clients (openai, litellm, langchain-openai, llm, prometheus_client), from PyPI into build/venv-clients
+	@tools/test_clients.sh
+
 .PHONY: test-vllm
 test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm.sh

@@ -1,5 +1,5 @@
-/* Requests in typed form, and what they name by a URL. Byte 0 chooses: a chat request, the fields of an answer and token ids of a completion,
- * or a URL of media. A refusal is a status with a message; what is accepted is within its limits. */
+/* Requests in typed form, and what they name by a URL. Byte 0 chooses: a chat request, of one of three interfaces, the fields of an answer and token ids
+ * of a completion, or a URL of media. A refusal is a status with a message; what is accepted is within its limits. */
 #include <string.h>
 #include <unistd.h>
 
@@ -9,7 +9,9 @@
 #include "server/answer_fields.h"
 #include "server/chat_request.h"
 #include "server/media.h"
+#include "server/messages_request.h"
 #include "server/request_json.h"
+#include "server/responses_request.h"
 #include "server/server_state.h"
 #include "server/token_text.h"
 
@@ -47,17 +49,34 @@ static void check_fields(const struct ommai_answer_fields *fields) {
   FUZZ_CHECK(fields->sampling.n_top_logprobs >= 0 && fields->sampling.n_top_logprobs <= OMMA_MAX_TOP_LOGPROBS);
 }
 
-static void try_chat(json_t *root, bool messages_only) {
+static void try_chat(const struct ommai_chat_source *source, bool messages_only) {
   struct ommai_chat_request request;
   struct ommai_api_error error = {.status = 0};
-  if (ommai_chat_request_read(server(), root, messages_only, &request, &error)) {
+  if (ommai_chat_request_read(server(), source, messages_only, &request, &error)) {
     FUZZ_CHECK(request.n_messages > 0 && request.n_parts_used <= request.n_parts);
     FUZZ_CHECK(request.n_images <= 4 && request.n_videos <= 2);
     if (!messages_only) check_fields(&request.fields);
+    struct ommai_text repeated;
+    ommai_text_init(&repeated, &ommai_default_allocator);
+    if (source->original) ommai_responses_request_write(&request, &repeated);
+    FUZZ_CHECK(!repeated.failed);
+    ommai_text_free(&repeated);
   } else {
     check_refusal(&error);
   }
   ommai_chat_request_destroy(&request);
+}
+
+static void try_other(json_t *root, bool responses, bool count_only) {
+  struct ommai_chat_source source;
+  struct ommai_api_error error = {.status = 0};
+  bool good = responses ? ommai_responses_request_read(root, &source, &error)
+                        : ommai_messages_request_read(server(), root, count_only, &source, &error);
+  if (good) {
+    try_chat(&source, count_only);
+  } else {
+    check_refusal(&error);
+  }
 }
 
 static void try_completion(json_t *root) {
@@ -105,7 +124,8 @@ static void try_url(const char *url, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   if (size < 1) return 0;
   const char *text = (const char *)bytes + 1;
-  if (bytes[0] % 4 == 3) {
+  int kind = bytes[0] % 8;
+  if (kind == 3 || kind == 7) {
     try_url(text, size - 1);
     return 0;
   }
@@ -113,10 +133,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   json_t *root = ommai_request_parse(text, size - 1, &error);
   if (!root) {
     check_refusal(&error);
-  } else if (bytes[0] % 4 == 2) {
+  } else if (kind == 2) {
     try_completion(root);
+  } else if (kind > 3) {
+    try_other(root, kind == 4, kind == 6);
   } else {
-    try_chat(root, bytes[0] % 4 == 1);
+    try_chat(&(struct ommai_chat_source){.root = root}, kind == 1);
   }
   return 0;
 }

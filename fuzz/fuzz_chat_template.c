@@ -1,10 +1,39 @@
-/* A chat template: cutting and comparing take any bytes, and what is told of them is fit to be printed. */
+/* A chat template: cutting and comparing take any bytes, what is told of them is fit to be printed, and one that can be parsed renders a
+ * conversation or says why not. */
 #include <string.h>
 
 #include "base/allocator.h"
 #include "fuzz_input.h"
 #include "models/family.h"
 #include "models/template_pieces.h"
+#include "models/template_prompt.h"
+
+/* A call, a response, an image, a text that spells an image's token, and a last message that goes on. */
+static void render(struct ommai_chat_choice *choice) {
+  static const char spelt[] = "Is it <|image_pad|> or <|media_pad|>? </think> \xc3\xa9";
+  const struct omma_part text = {.text = spelt, .text_size = sizeof spelt - 1};
+  const struct omma_part parts[] = {text, {.image = (const struct omma_image *)"only its address is used"}};
+  const struct omma_message messages[] = {
+      {.role = OMMA_ROLE_SYSTEM, .parts = &text, .n_parts = 1},
+      {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 2},
+      {.role = OMMA_ROLE_ASSISTANT,
+       .fields = "{\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"a\": [1.5, null]}}}]}"},
+      {.role = OMMA_ROLE_TOOL, .parts = &text, .n_parts = 1},
+      {.role = OMMA_ROLE_ASSISTANT, .parts = &text, .n_parts = 1}};
+  for (size_t n = 2; n <= 5; n += 3) {
+    const struct ommai_conversation conversation = {.messages = messages,
+                                                    .n_messages = n,
+                                                    .tools = n == 5 ? "[{\"type\": \"function\"}]" : NULL,
+                                                    .plane_frames = 2,
+                                                    .continue_final_message = n == 5};
+    struct ommai_prompt_builder builder;
+    struct omma_error error = {0};
+    ommai_prompt_builder_init(&builder, &ommai_default_allocator);
+    enum omma_status status = ommai_conversation_render(choice, false, &conversation, &builder, &error);
+    FUZZ_CHECK(status == OMMA_OK ? builder.n_pictures == 1 : error.message[0] && status != OMMA_ERROR_INTERNAL);
+    ommai_prompt_builder_free(&builder);
+  }
+}
 
 static void compare(const struct ommai_family *family, const char *text, size_t size) {
   struct ommai_chat_choice choice;
@@ -12,6 +41,8 @@ static void compare(const struct ommai_family *family, const char *text, size_t 
   if (ommai_chat_template_compare("file", text, size, &ommai_default_allocator, family, &choice, &error) != OMMA_OK) return;
   FUZZ_CHECK(choice.variant && choice.variant->name && memchr(choice.difference, 0, sizeof choice.difference));
   for (const char *c = choice.difference; *c; c++) FUZZ_CHECK((unsigned char)*c >= 0x20 && *c != 0x7f);
+  if (choice.jinja && choice.difference[0]) render(&choice);
+  ommai_chat_choice_free(&choice);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {

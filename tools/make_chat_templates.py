@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes what the program and its tests know of chat templates: digests of the known ones, and conversations as they render them.
 
-    tools/make_chat_templates.py --templates DIR            write everything anew
-    tools/make_chat_templates.py --templates DIR --check    compare with the files that are there
+    tools/make_chat_templates.py            write everything anew
+    tools/make_chat_templates.py --check    compare with the files that are there
 
-DIR holds the texts of the released templates as NAME.jinja, taken from the checkpoints; they are not part of this repository. Their
-SHA-256 is checked. docs/models/chat-templates.md says where each comes from.
+tests/data/chat/templates holds the texts of the released templates as NAME.jinja. Their SHA-256 is checked. docs/models/chat-templates.md
+says where each comes from.
 
 Output
     src/models/known_templates.c   per known template the digests of its pieces, as src/models/template_pieces.h defines them
@@ -53,7 +53,7 @@ class Known:
 
 
 KNOWN = (
-    Known("qwen2_5_vl", "a0bc6f6fc7a29a80017a433e8f03a1cc1236e838a944a2d034295a60c4f2fddb"),
+    Known("qwen2_5_vl", "a0bc6f6fc7a29a80017a433e8f03a1cc1236e838a944a2d034295a60c4f2fddb", lacks=("tools",)),
     Known(
         "qwen3_vl_instruct",
         "3636d0f0bd6bef02654cdffdc447b79cb2cef8ab02cc75267345946291a489e4",
@@ -64,7 +64,7 @@ KNOWN = (
         "36e042fe45641f067b1f2381fcc8955d10d956a3ed333ecdf7f7eb0916f68956",
         lacks=("picture in assistant",),
     ),
-    Known("kimi_vl", lacks=("video",)),
+    Known("kimi_vl", lacks=("video", "tools", "kwargs")),
     Known("own_qwen2_5_vl", path="tests/golden/qwen2_5_vl_tied/chat_template.jinja"),
     Known("own_qwen3_vl", path="tests/golden/qwen3_vl_tied/chat_template.jinja"),
     Known("own_demo", path="models/demo/chat_template.jinja"),
@@ -155,8 +155,42 @@ def said(role: str, *parts: str | dict[str, str]) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]}
 
 
-def case(name: str, *messages: dict[str, Any], goes_on: bool = False, holds: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"name": name, "messages": list(messages), "continue_final_message": goes_on, "holds": holds}
+def case(
+    name: str,
+    *messages: dict[str, Any],
+    goes_on: bool = False,
+    holds: tuple[str, ...] = (),
+    tools: list[Any] | None = None,
+    kwargs: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    this = {"name": name, "messages": list(messages), "continue_final_message": goes_on, "holds": holds}
+    return this | ({"tools": tools} if tools else {}) | ({"kwargs": kwargs} if kwargs else {})
+
+
+def calls(*arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": [{"id": f"c{i}", "type": "function", "function": {"name": "look", "arguments": a}} for i, a in enumerate(arguments)]}
+
+
+# What json.dumps writes in its own way: other scripts, quotation marks and HTML, numbers, order, nothing at all.
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "look",
+            "description": "Sieht nach, \"jetzt\" & <hier>: \u00e9 \u6f22 \U0001f600\n",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "where": {"type": "string", "enum": ["here", "\t"]},
+                    "much": {"type": "number", "default": 1.0, "examples": [1e20, 1e-7, -0.5, 0.1, 123456789012345680.0, 2]},
+                },
+                "required": [],
+                "additionalProperties": False,
+            },
+        },
+    },
+    {"function": {"parameters": None, "strict": True, "name": "rest"}, "type": "function"},
+]
 
 
 THOUGHT = "<think>\nIt may be two.\n</think>\n\nTwo."
@@ -203,6 +237,23 @@ CASES = (
     case("go on right after a thought", QUESTION, said("assistant", "<think>\nIt may be two.\n</think>\n\n"), goes_on=True),
     case("go on after a thought in other lines", QUESTION, said("assistant", "<think>It may.</think>Tw"), goes_on=True),
     case("go on with a thought", QUESTION, said("assistant", "<think>\nIt may"), goes_on=True),
+    case("tools", QUESTION, tools=TOOLS, holds=("tools",)),
+    case("tools and a system message", said("system", "Be ", "short."), said("user", IMAGE, "What?"), tools=TOOLS, holds=("tools",)),
+    case("a call", QUESTION, said("assistant") | calls({"where": "K\u00f6ln", "much": 1.5}), said("tool", "12 \u00b0C"), tools=TOOLS, holds=("tools",)),
+    case(
+        "calls, responses and an image in one",
+        QUESTION,
+        said("assistant", "I look.") | calls({}, {"where": "here"}),
+        said("tool", "1", IMAGE),
+        said("tool", "2"),
+        said("assistant", "Done."),
+        said("user", IMAGE, "More?"),
+        tools=TOOLS,
+        holds=("tools",),
+    ),
+    case("a call after a thought", QUESTION, said("assistant", THOUGHT) | calls({"a": [1, None, True]}), said("tool", "x"), holds=("tools",)),
+    case("a thought apart", QUESTION, said("assistant", "Two.") | {"reasoning_content": "\nhm\n"}, said("tool", "x"), holds=("tools",)),
+    case("pictures with numbers", said("user", IMAGE, "A", IMAGE), said("assistant", "B"), said("user", IMAGE), kwargs={"add_vision_id": True}),
     case("go on without a question", said("assistant", "<think>\nIt may.\n</think>\n\nTw"), goes_on=True),
 )
 
@@ -212,12 +263,17 @@ TIMED = "<|vision_start|><0.2 seconds><|vision_start|><|video_pad|><|vision_end|
 
 def render(known: Known, template: str, this: dict[str, Any]) -> str | None:
     """The prompt, or None where there is none: transformers refuses, or the template would lose a part."""
-    if set(this["holds"]) & set(known.lacks):
+    if set(this["holds"]) & set(known.lacks) or ("kwargs" in this and "kwargs" in known.lacks):
         return None
     goes_on = this["continue_final_message"]
     try:
         rendered, _ = render_jinja_template(
-            [this["messages"]], chat_template=template, continue_final_message=goes_on, add_generation_prompt=not goes_on
+            [this["messages"]],
+            tools=this.get("tools"),
+            chat_template=template,
+            continue_final_message=goes_on,
+            add_generation_prompt=not goes_on,
+            **this.get("kwargs", {}),
         )
     except ValueError:
         return None
@@ -231,7 +287,7 @@ def cases_text(folder: Path) -> str:
     released = [known for known in KNOWN if known.path is None]
     texts = {known.name: known.text(folder) for known in released}
     out = [
-        {key: this[key] for key in ("name", "messages", "continue_final_message")}
+        {key: this[key] for key in ("name", "messages", "continue_final_message", "tools", "kwargs") if key in this}
         | {"prompts": {known.name: render(known, texts[known.name], this) for known in released}}
         for this in CASES
     ]
@@ -245,7 +301,7 @@ def pieces_text() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--templates", type=Path, required=True, help="folder of the released texts")
+    parser.add_argument("--templates", type=Path, default=ROOT / "tests/data/chat/templates", help="folder of the released texts")
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     arguments = parser.parse_args()
     files = {

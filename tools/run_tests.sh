@@ -169,6 +169,7 @@ servers() {
 
 programs() {
   run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
+  run_pytest "chat templates" tests/jinja --render build/release/tests/jinja_render $more
   run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
   run_pytest "deployment files" tests/deploy --omma build/release/omma
   run_pytest "command line" tests/cli --omma build/release/omma $more
@@ -189,6 +190,7 @@ sanitized_server() {
 
 sanitized_programs() {
   run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
+  run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
   run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
 }
 
@@ -235,6 +237,14 @@ run_oracle() {
   run_pytest_in build/venv-oracle "grammars beside llguidance" tests/grammar/test_oracle.py --walk build/release/tests/grammar_walk
 }
 
+# Real clients, in an environment of their own.
+run_clients() {
+  begin "real clients"
+  new_junit "real clients"
+  tools/test_clients.sh --junitxml "$junit" || true
+  count_junit
+}
+
 # Memory of a tower under loads that no smaller test has: two minutes of both cores.
 run_bounds() {
   begin "memory of large passes"
@@ -266,6 +276,7 @@ if [ $full = yes ]; then
   run_bounds
   run_wheel
   run_oracle
+  run_clients
   build tsan && {
     run_ctest "thread sanitizer" tsan "" -LE style
     make_venv && {

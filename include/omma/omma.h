@@ -47,11 +47,10 @@ enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
-/* What becomes of a checkpoint whose chat template is none of the family's known ones, or that has none: templates are not run, but
- * compared, and known ones rendered exactly. KNOWN: it is refused (UNSUPPORTED, field "chat_template") when it is opened, with
- * config_only when a chat is made ready. FAMILY: chats go on in the form of the nearest known template. UNUSED: it is opened, and chats
- * are refused. */
-enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_KNOWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
+/* What becomes of a checkpoint that has no chat template, or one that cannot be rendered. OWN: it is refused (UNSUPPORTED, field
+ * "chat_template") when it is opened, with config_only when a chat is made ready. FAMILY: chats go on in the form of the nearest known
+ * template, also where the checkpoint's own is none of the known ones but could be rendered. UNUSED: it is opened, and chats are refused. */
+enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
 struct omma_model_options {
   enum omma_weight_type weights;        /* of the language model; not INT8 */
@@ -72,6 +71,7 @@ struct omma_model_options {
   int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
   int64_t known_image_bytes; /* of resized pictures kept for omma_image_recall; 0: 64 MiB, below 0: none */
   enum omma_chat_template_use chat_template;
+  const char *chat_template_file; /* a template in place of the checkpoint's; NULL: none */
   /* Whose generation_config.json says what omma_model_info recommends. NULL or "auto": the checkpoint's; "vllm": nobody's, the
    * checkpoint's stop tokens remain; else a directory with that file, whose stop tokens count as well, where it has some, and whose
    * max_new_tokens is max_tokens_limit. */
@@ -127,8 +127,11 @@ struct omma_model_info {
   int64_t patch_size, merge_size, patch_dim, n_deepstack;
   int64_t min_pixels, max_pixels;
   const char *published_values; /* what stands for a missing preprocessor_config.json, as "X's published values"; else NULL */
-  const char *chat_template; /* whose chat template prompts are rendered by: the checkpoint's own, else the nearest known one */
-  const char *chat_template_difference; /* what differs in the checkpoint's own, one line with file and line; NULL: nothing */
+  /* Whose chat template prompts are rendered by: that of the known ones that the checkpoint has, "its own" where it is none of them, else the
+   * nearest known one. */
+  const char *chat_template;
+  const char *chat_template_difference; /* why it is not the checkpoint's own, one line with file and line; NULL: it is */
+  bool chat_template_has_tools;         /* omma_request_options.tools may be given */
   enum omma_box_unit box_unit;          /* of objects {"bbox_2d": [x1, y1, x2, y2], "label": ...} in answers */
   /* What generation_config.json says of sampling, with do_sample or without, for requests that do not say it themselves; 0 where it
    * says nothing, but temperature -1. The library itself samples as struct omma_sampling says. */
@@ -284,7 +287,8 @@ OMMA_API enum omma_status omma_model_plan_text(const struct omma_model *model, i
 
 /* ---- requests --------------------------------------------------------------------------------------------------------- */
 
-enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2 };
+/* TOOL: what a tool gave that an answer has called. */
+enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2, OMMA_ROLE_TOOL = 3 };
 
 /* A video as the frames that the model shall see, in order and all of one size. Nothing is sampled: every frame counts. */
 struct omma_video {
@@ -310,7 +314,17 @@ struct omma_message {
   enum omma_role role;
   const struct omma_part *parts;
   size_t n_parts;
+  /* A JSON object of what else the chat template may read of the message, such as {"tool_calls": [...]}, {"tool_call_id": ...},
+   * {"reasoning_content": ...}; NULL: nothing. */
+  const char *fields;
 };
+
+/* How a model writes the tools that it calls. OBJECTS: <tool_call>{"name": ..., "arguments": {...}}</tool_call>. SECTIONS:
+ * <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>. */
+enum omma_tool_form { OMMA_TOOLS_OBJECTS = 0, OMMA_TOOLS_SECTIONS = 1 };
+/* The form that the tool parser of this name, one of vLLM's, looks for. Errors: ARGUMENT (field "tool_call_parser"; the message lists the
+ * names). */
+OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_form *form, struct omma_error *error);
 
 #define OMMA_MAX_STOP_STRINGS 16
 #define OMMA_MAX_TOP_LOGPROBS 20
@@ -348,6 +362,16 @@ OMMA_API struct omma_grammar *omma_grammar_share(struct omma_grammar *grammar);
 /* Requests that were made with it keep it. NULL is allowed. Thread-safe. */
 OMMA_API void omma_grammar_destroy(struct omma_grammar *grammar);
 
+/* Answers that begin with a thought: the marks around it, and what ends one that has used up its budget. */
+#define OMMA_MAX_MARK_BYTES 64
+struct omma_reasoning {
+  const char *begin, *end; /* 1 to OMMA_MAX_MARK_BYTES bytes */
+  const char *forced_end;  /* a text whose last part is `end`; NULL: `end` */
+};
+/* The marks that a reasoning parser of this name looks for, which are vLLM's names where it has one; constant strings. Errors: ARGUMENT
+ * (field "reasoning_parser": no such name; the message has all). */
+OMMA_API enum omma_status omma_reasoning_find(const char *parser, struct omma_reasoning *reasoning, struct omma_error *error);
+
 /* How the answer is drawn. Zero-initialised: greedy, until the model stops or the context is full. */
 struct omma_sampling {
   double temperature;                         /* 0: greedy. At most 2 */
@@ -368,6 +392,10 @@ struct omma_sampling {
   bool keep_special_tokens; /* special tokens have their text in the answer's; the one that ends it only with include_stop */
   bool logprobs;            /* report the chosen token's log-probability */
   int n_top_logprobs;       /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+  /* Report each prompt token's log-probability behind those before it, and so many of the likeliest tokens' there (on_prompt_token). Every row of
+   * the prompt is computed then, whatever earlier prompts have left, and goes through the output layer. */
+  bool prompt_logprobs;
+  int n_prompt_logprobs;
   /* Added to tokens' logits before penalties and temperature; each is brought to [-100, 100], and of several for one token the last counts. */
   const struct omma_logit_bias *logit_bias;
   size_t n_logit_bias;              /* at most OMMA_MAX_LOGIT_BIAS */
@@ -381,6 +409,12 @@ struct omma_sampling {
   /* NULL: any text. The request keeps it. An answer that is complete and cannot go on ends, whatever min_tokens and ignore_eos say; one that
    * max_tokens or a stop string cuts off may be incomplete. */
   struct omma_grammar *grammar;
+  /* NULL: an answer is one text. Else it begins with a thought, with or without the begin mark, until the end mark; unless the prompt ends
+   * with the end mark, or has it in the message that continue_final_message goes on with. Texts come without the marks, and a grammar is for
+   * what follows; before that no stop token ends an answer that has one. Copied. */
+  const struct omma_reasoning *reasoning;
+  bool limits_thinking;
+  int64_t max_thinking_tokens; /* with limits_thinking: tokens of a thought, after which forced_end is written in its place */
 };
 
 struct omma_engine;
@@ -402,6 +436,11 @@ struct omma_request_options {
   /* Prompts with different salts share no keys and values, so that nobody can tell from the time of an answer what others asked; NULL:
    * none. */
   const char *cache_salt;
+  /* A JSON array of the tools that the chat template tells the model of, each as OpenAI's interface has them; NULL: none. Where the template has
+   * none: UNSUPPORTED. */
+  const char *tools;
+  /* A JSON object of variables for the chat template, such as {"enable_thinking": false}; one that it does not read is refused. NULL: none. */
+  const char *chat_template_kwargs;
   /* Prompts with pictures are not cut: where one is longer, that is an ARGUMENT error (field "truncate_prompt_tokens"). */
   struct omma_truncation truncation;
 };
@@ -528,12 +567,25 @@ struct omma_token_event {
   int32_t token;
   const char *text;
   size_t text_size;
+  const char *reasoning; /* text of the thought, which goes before `text` */
+  size_t reasoning_size;
+  bool in_thought; /* the token is one of the thought or of its marks */
   bool has_logprob;
   float logprob; /* natural logarithm, of the model's own distribution: before penalties and temperature */
   const struct omma_top_logprob *top;
   int n_top;
   bool last;
   enum omma_finish finish; /* with last */
+};
+
+/* A prompt token from the second one on, given those before it. Pointers live during the callback. */
+struct omma_prompt_token_event {
+  int64_t index; /* in the prompt, from 1 */
+  int32_t token;
+  float logprob; /* natural logarithm */
+  int64_t rank;  /* how many tokens are as likely as it or likelier, itself included */
+  const struct omma_top_logprob *top;
+  int n_top;
 };
 
 struct omma_timings { /* seconds */
@@ -543,6 +595,7 @@ struct omma_timings { /* seconds */
 struct omma_result {
   enum omma_finish finish;
   int64_t n_prompt_tokens, n_completion_tokens;
+  int64_t n_reasoning_tokens; /* of the completion's, up to the thought's end mark */
   int64_t n_cached_tokens; /* of the prompt's, whose keys and values an earlier prompt had left */
   int32_t stop_token;      /* the id that ended it, or -1 */
   const char *stop_string; /* the string that ended it, or NULL */
@@ -560,6 +613,8 @@ struct omma_callbacks {
   void (*on_progress)(void *context, enum omma_stage stage, int64_t done, int64_t total);
   bool (*on_token)(void *context, const struct omma_token_event *event);
   void (*on_finish)(void *context, const struct omma_result *result);
+  /* Each token of the prompt but the first, in order, before the first on_token; where the sampling asks for prompt_logprobs. */
+  void (*on_prompt_token)(void *context, const struct omma_prompt_token_event *event);
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: BUSY (queue

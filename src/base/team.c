@@ -69,6 +69,7 @@ static bool wait_for_run(struct ommai_team *team, uint_fast64_t seen) {
 }
 
 static void *worker_main(void *argument) {
+  pthread_setname_np(pthread_self(), "omma-team");
   struct worker *self = argument;
   struct ommai_team *team = self->team;
   uint_fast64_t seen = 0;

@@ -162,7 +162,8 @@ const struct ommai_command ommai_command_batch = {
     .summary = "answer a file of requests in OpenAI's batch format",
     .arguments = "[DIR] -i IN.jsonl -o OUT.jsonl",
     .details =
-        "Answers requests of a file, lines of OpenAI's batch format for /v1/chat/completions and /v1/completions, and writes a "
+        "Answers requests of a file, lines of OpenAI's batch format for /v1/chat/completions, /v1/completions and "
+        "/v1/responses, and writes a "
         "line "
         "for each, in the order in which they end. The same command goes on where it was stopped, whatever stopped it: lines "
         "whose "

@@ -257,7 +257,7 @@ static int begin_conversation(struct chat *chat) {
  * first. The engine gets the memory that was planned. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct chat *chat = context;
-  const struct omma_message pictures = {OMMA_ROLE_USER, chat->attachments, chat->n_attachments};
+  const struct omma_message pictures = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};
   struct omma_memory_plan plan;
   struct omma_grammar *grammar;
   OMMAI_TRY(ommai_answer_form_compile(&chat->form, model, &grammar, error));

@@ -450,8 +450,9 @@ const struct ommai_command ommai_command_serve = {
     .summary = "OpenAI-compatible HTTP server",
     .arguments = "[DIR]",
     .details =
-        "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions and others), and a page at / to ask "
-        "about images from a browser. DIR is the model, as "
+        "Serves a model over HTTP with the endpoints of OpenAI's API (/v1/chat/completions, /v1/completions, /v1/responses and "
+        "others) "
+        "and Anthropic's /v1/messages, and a page at / to ask about images from a browser. DIR is the model, as "
         "--model. Ctrl-C ends the server after running requests. Flags of `vllm serve` that change "
         "no answer (scheduling, devices, logs, caches) are accepted with a warning each, those that would change one are "
         "refused "

@@ -149,11 +149,18 @@ static const struct ommai_option picture_table[] = {
 };
 
 static const struct ommai_option template_table[] = {
+    {.name = "chat-template",
+     .type = OMMAI_OPTION_STRING,
+     .offset = COMMON(chat_template),
+     .value = "FILE",
+     .help = "a chat template in Jinja, in place of the checkpoint's",
+     .otherwise = "the checkpoint's"},
     {.name = "trust-family-chat-template",
      .type = OMMAI_OPTION_FLAG,
      .offset = COMMON(trust_family_chat_template),
      .help = "render prompts by the nearest known chat template of the model's family where the checkpoint's own is another or "
-             "missing, with a warning; without this flag such a checkpoint is refused"},
+             "missing, with a warning; without this flag its own is rendered, and a checkpoint without one, or one that cannot "
+             "be rendered, is refused"},
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -223,7 +230,9 @@ static const char *model_directory(const struct ommai_common *common, char *demo
 static int refused(const struct omma_error *error) {
   bool unknown = error->status == OMMA_ERROR_UNSUPPORTED && strcmp(error->field, "chat_template") == 0;
   if (!unknown) return ommai_room_failed(error, NULL);
-  return ommai_failed("%s; --trust-family-chat-template goes on with the nearest known form", error->message);
+  return ommai_failed(
+      "%s; --chat-template FILE gives another one, --trust-family-chat-template goes on with the nearest known form",
+      error->message);
 }
 
 /* What the opened model is, where it matters to whoever asked for it. */
@@ -237,7 +246,7 @@ static void tell(const struct ommai_common *common, const struct omma_model *mod
   ommai_note("%s: %s, in %s over %s weights, KV cache in %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory,
              info.model_type, info.weights, info.kept_weights, info.kv_cache, info.vision_weights, info.isa, info.n_threads,
              ommai_show_plural(info.n_threads), seconds);
-  if (!config_only && !info.chat_template_difference) ommai_note("chat template: that of %s", info.chat_template);
+  if (!config_only && !info.chat_template_difference) ommai_note("chat template: %s", info.chat_template);
 }
 
 static enum omma_status before_weights(void *context, const struct omma_model *model, struct omma_error *error) {
@@ -290,7 +299,8 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .known_image_bytes = common->known_image_bytes,
                                        .chat_template = common->trust_family_chat_template || common->no_chat
                                                             ? OMMA_CHAT_TEMPLATE_FAMILY
-                                                            : OMMA_CHAT_TEMPLATE_KNOWN,
+                                                            : OMMA_CHAT_TEMPLATE_OWN,
+                                       .chat_template_file = common->chat_template,
                                        .generation_config = common->generation_config,
                                        .override_generation_config = common->override_generation_config,
                                        .progress = update,

@@ -20,7 +20,8 @@ struct ommai_common {
   int64_t known_image_bytes;                                  /* as in omma_model_options, not an option */
   const char *generation_config, *override_generation_config; /* NULL: as omma_model_options */
   bool trust_family_chat_template;
-  bool no_chat; /* not an option: any prompt form will do */
+  const char *chat_template; /* a file; NULL: the checkpoint's */
+  bool no_chat;              /* not an option: any prompt form will do */
 };
 
 extern const struct ommai_option_group ommai_machine_options;  /* threads, isa, verbose */
@@ -28,7 +29,7 @@ extern const struct ommai_option_group ommai_model_options;    /* model, mmproj 
 extern const struct ommai_option_group ommai_weight_options;   /* dtype, vision_dtype, kv_cache_dtype, quantization */
 extern const struct ommai_option_group ommai_engine_options;   /* max_model_len, kv_cache_bytes */
 extern const struct ommai_option_group ommai_picture_options;  /* min_pixels, max_pixels */
-extern const struct ommai_option_group ommai_template_options; /* trust_family_chat_template */
+extern const struct ommai_option_group ommai_template_options; /* chat_template, trust_family_chat_template */
 
 /* --mmproj in a table of options; `place` is the offset of common.mmproj in the command's values. */
 #define OMMAI_MMPROJ_OPTION(place)                                                          \

@@ -71,6 +71,7 @@ static void write_all(struct ommai_log_writer *writer, const char *text, size_t 
 }
 
 static void *writer_main(void *context) {
+  pthread_setname_np(pthread_self(), "omma-log");
   struct ommai_log_writer *writer = context;
   bool stop = false;
   while (!stop) {

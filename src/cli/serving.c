@@ -107,8 +107,21 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   return code;
 }
 
+/* What vLLM's object says of thoughts: the parser must be the one that is given, and a grammar is for what follows a thought. */
+static int check_reasoning(const char *command, const char *flag, const json_t *root, const char *given) {
+  const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
+  if (parser && parser[0] && (!given || strcmp(given, parser) != 0)) {
+    return ommai_wrong_use("%s: %s: reasoning_parser: it is given by --reasoning-parser %s", command, flag, parser);
+  }
+  if (given && json_is_true(json_object_get(root, "enable_in_reasoning"))) {
+    return ommai_wrong_use("%s: %s: enable_in_reasoning: not supported, structured answers follow their thoughts", command,
+                           flag);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
 /* vLLM's object; here only disable_any_whitespace changes anything: there is one backend, and what it cannot do is refused. */
-static int read_structured_outputs(const char *command, const char *text, bool *compact_json) {
+static int read_structured_outputs(const char *command, const char *text, const char *reasoning_parser, bool *compact_json) {
   static const char flag[] = "--structured-outputs-config";
   static const char *const known[] = {"backend",
                                       "disable_fallback",
@@ -122,16 +135,25 @@ static int read_structured_outputs(const char *command, const char *text, bool *
   if (!text) return OMMAI_EXIT_DONE;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
   int code = check_keys(command, root, flag, known);
-  const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
-  if (code == OMMAI_EXIT_DONE && parser && parser[0]) {
-    code = ommai_wrong_use("%s: %s: reasoning_parser: not supported", command, flag);
-  }
+  if (code == OMMAI_EXIT_DONE) code = check_reasoning(command, flag, root, reasoning_parser);
   if (code == OMMAI_EXIT_DONE &&
       ommai_json_boolean(root, flag, "disable_any_whitespace", false, compact_json, &error) != OMMA_OK) {
     code = wrong_json(command, &error);
   }
   json_decref(root);
   return code;
+}
+
+/* Seen here, so that a wrong name does not wait for the model. */
+static int read_reasoning(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
+  struct omma_error error;
+  options->reasoning_parser = serving->reasoning_parser;
+  options->reasoning_config = serving->reasoning_config;
+  if (ommai_server_check_reasoning(options->reasoning_parser, options->reasoning_config, &error) == OMMA_OK) {
+    return OMMAI_EXIT_DONE;
+  }
+  bool parser = strcmp(error.field, "reasoning_parser") == 0;
+  return ommai_wrong_use("%s: --reasoning-%s: %s", command, parser ? "parser" : "config", error.message);
 }
 
 /* Other keys of generation_config.json mean nothing here, as in vLLM. */
@@ -160,6 +182,21 @@ static void warn_without_effect(const char *command, const struct ommai_serving 
   }
 }
 
+static int read_tools(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
+  if (serving->auto_tool_choice && !serving->tool_call_parser) {
+    return ommai_wrong_use("%s: --enable-auto-tool-choice requires --tool-call-parser", command);
+  }
+  enum omma_tool_form form;
+  struct omma_error error;
+  if (serving->tool_call_parser && omma_tool_parser_find(serving->tool_call_parser, &form, &error) != OMMA_OK) {
+    return ommai_wrong_use("%s: --tool-call-parser: %s", command, error.message);
+  }
+  options->enable_auto_tool_choice = serving->auto_tool_choice;
+  options->tool_call_parser = serving->tool_call_parser;
+  options->exclude_tools_when_tool_choice_none = serving->exclude_unused_tools;
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
   options->served_model_names = serving->served_names.items;
   options->n_served_model_names = serving->served_names.count;
@@ -177,8 +214,10 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
   int code = read_media_limits(command, serving->limit_mm_per_prompt, options);
   if (code == OMMAI_EXIT_DONE) code = read_processor_options(command, serving, &options->image_options);
   if (code == OMMAI_EXIT_DONE) {
-    code = read_structured_outputs(command, serving->structured_outputs, &options->compact_json);
+    code = read_structured_outputs(command, serving->structured_outputs, serving->reasoning_parser, &options->compact_json);
   }
+  if (code == OMMAI_EXIT_DONE) code = read_reasoning(command, serving, options);
+  if (code == OMMAI_EXIT_DONE) code = read_tools(command, serving, options);
   if (code == OMMAI_EXIT_DONE) code = check_overrides(command, serving->common.override_generation_config);
   if (code == OMMAI_EXIT_DONE) warn_without_effect(command, serving);
   return code;
@@ -324,6 +363,37 @@ static const struct ommai_option table[] = {
          "vLLM's object; {\"disable_any_whitespace\": true} makes structured answers in JSON compact, its other keys change "
          "nothing",
      .otherwise = "blanks and line breaks are the model's choice"},
+    {.name = "reasoning-parser",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(reasoning_parser),
+     .value = "NAME",
+     .help =
+         "tell the thought that an answer begins with apart from it, by the marks of vLLM's parser of this name; one that is "
+         "none is answered with those there are",
+     .otherwise = "an answer is one text"},
+    {.name = "reasoning-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(reasoning_config),
+     .value = "JSON",
+     .help = "vLLM's object; {\"reasoning_end_str\": \"I answer now.</think>\"} is what ends a thought that has used up its "
+             "thinking_token_budget",
+     .otherwise = "the end mark alone"},
+    {.name = "enable-auto-tool-choice",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(auto_tool_choice),
+     .help = "let answers call tools by themselves (tool_choice \"auto\"); needs --tool-call-parser"},
+    {.name = "tool-call-parser",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(tool_call_parser),
+     .value = "NAME",
+     .help =
+         "how the model writes the calls that it chooses itself, by vLLM's names: hermes for <tool_call> around JSON; a wrong "
+         "name lists the others",
+     .otherwise = "none is looked for"},
+    {.name = "exclude-tools-when-tool-choice-none",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(exclude_unused_tools),
+     .help = "leave tools out of the prompt of a request with tool_choice \"none\""},
     {.name = "seed",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(seed),

@@ -103,7 +103,7 @@ void ommai_show_model(FILE *out, const struct omma_model_info *m) {
   if (m->chat_template_difference) {
     ommai_show_fact(out, "chat template", "not known: %s", m->chat_template_difference);
   } else {
-    ommai_show_fact(out, "chat template", "that of %s", m->chat_template);
+    ommai_show_fact(out, "chat template", "%s", m->chat_template);
   }
   char sampling[320];
   if (ommai_show_sampling(m, sampling, sizeof sampling)[0]) ommai_show_fact(out, "sampling", "%s", sampling);

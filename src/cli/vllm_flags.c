@@ -6,13 +6,12 @@
 #define WORDS OMMAI_FOREIGN_WORDS
 
 /* Reasons that several have. */
-#define TOOLS "answers are text, no calls of tools"
+#define TOOLS "tools are called by whoever asks, not by this server"
 #define QUEUE "as many requests wait as the queue has room for (256), more are answered with 503"
-#define REASONING "an answer is one text, its reasoning is not told apart"
 #define ONE "one process on one machine serves: --threads says on how many cores"
 #define PYTHON "no Python runs here"
 #define LORA "adapters are not read: merge them into the checkpoint"
-#define TEMPLATE "the checkpoint's own chat template is rendered, see --trust-family-chat-template"
+#define TEMPLATE "the checkpoint's own chat template is rendered, or that of --chat-template"
 #define CONFIG "the model is what its directory says"
 #define WEIGHTS "weights are used as --dtype and --vision-dtype say"
 #define SPEC "no draft model guesses tokens"
@@ -26,7 +25,7 @@
 const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"api-server-count", VALUE, "asc", NULL, NULL},
     {"trust-request-mm-kwargs", SWITCH, NULL, NULL, NULL},
-    {"exclude-tools-when-tool-choice-none", SWITCH, NULL, NULL, NULL},
+    {"enable-reasoning", SWITCH, NULL, NULL, NULL}, /* of older versions, beside --reasoning-parser */
     {"tool-strict-level", VALUE, NULL, NULL, NULL},
     {"max-log-len", VALUE, NULL, NULL, NULL},
     {"enable-server-load-tracking", SWITCH, NULL, NULL, NULL},
@@ -213,6 +212,8 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"aggregate-engine-logging", SWITCH, NULL, NULL, NULL},
     {"fail-on-environ-validation", SWITCH, NULL, NULL, NULL},
     {"no-allow-credentials", SWITCH, NULL, NULL, NULL},
+    {"no-enable-auto-tool-choice", SWITCH, NULL, NULL, NULL},
+    {"no-exclude-tools-when-tool-choice-none", SWITCH, NULL, NULL, NULL},
     {"gdn-prefill-backend", VALUE, NULL, NULL, NULL},
     {"kda-prefill-backend", VALUE, NULL, NULL, NULL},
     {"kda-decode-backend", VALUE, NULL, NULL, NULL},
@@ -243,7 +244,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"lora-modules", WORDS, NULL, LORA, NULL},
     {"enable-lora", SWITCH, NULL, LORA, NULL},
     {"default-mm-loras", VALUE, NULL, LORA, NULL},
-    {"chat-template", VALUE, NULL, TEMPLATE, NULL},
     {"chat-template-content-format", VALUE, NULL, TEMPLATE, "auto openai"},
     {"trust-request-chat-template", SWITCH, NULL, TEMPLATE, NULL},
     {"default-chat-template-kwargs", VALUE, NULL, TEMPLATE, NULL},
@@ -256,8 +256,6 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"enable-return-routed-experts", SWITCH, NULL, REPLY, NULL},
     {"return-sampling-mask", SWITCH, NULL, REPLY, NULL},
     {"aux-output-config", VALUE, NULL, REPLY, NULL},
-    {"enable-auto-tool-choice", SWITCH, NULL, TOOLS, NULL},
-    {"tool-call-parser", VALUE, NULL, TOOLS, NULL},
     {"tool-parser-plugin", VALUE, NULL, TOOLS, NULL},
     {"tool-server", VALUE, NULL, TOOLS, NULL},
     {"enable-force-include-usage", SWITCH, NULL, "usage comes with a stream where the request asks for it", NULL},
@@ -303,10 +301,7 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
      "auto safetensors hf fastsafetensors instanttensor runai_streamer"},
     {"max-num-queued-reqs", VALUE, NULL, QUEUE, NULL},
     {"max-num-queued-tokens", VALUE, NULL, QUEUE, NULL},
-    {"reasoning-parser", VALUE, NULL, REASONING, NULL},
-    {"reasoning-parser-plugin", VALUE, NULL, REASONING, NULL},
-    {"reasoning-config", VALUE, NULL, REASONING, NULL},
-    {"enable-reasoning", SWITCH, NULL, REASONING, NULL},
+    {"reasoning-parser-plugin", VALUE, NULL, PYTHON, NULL},
     {"language-model-only", SWITCH, NULL, "--limit-mm-per-prompt '{\"image\": 0, \"video\": 0}' does this", NULL},
     {"media-io-kwargs", VALUE, NULL, "videos come as the frames that a request wants seen", NULL},
     {"mm-encoder-only", SWITCH, NULL, DISAGG, NULL},

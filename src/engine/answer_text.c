@@ -7,8 +7,14 @@
 void ommai_answer_text_init(struct ommai_answer_text *answer, const struct omma_request *request) {
   answer->request = request;
   answer->detokenizer = (struct ommai_detokenizer){0};
-  answer->n_held = answer->n_ready = 0;
+  answer->n_held = answer->n_ready = answer->thought_end = 0;
   answer->stop_index = -1;
+  ommai_thought_start(&answer->thought, &request->thought);
+}
+
+size_t ommai_answer_text_reasoning(const struct ommai_answer_text *answer) {
+  if (answer->thought.stage != OMMAI_THOUGHT_OVER) return answer->n_ready;
+  return answer->thought_end < answer->n_ready ? answer->thought_end : answer->n_ready;
 }
 
 /* The first place where any stop string stands in `held`; n_held when none does. */
@@ -24,45 +30,88 @@ static size_t find_stop(struct ommai_answer_text *answer) {
   return first;
 }
 
-/* How many bytes at the end of `held` are the beginning of a stop string. */
-static size_t unsure_tail(const struct ommai_answer_text *answer) {
-  size_t longest = 0;
-  for (size_t i = 0; i < answer->request->n_stop; i++) {
-    size_t most = answer->request->stop_size[i] - 1;
-    if (most > answer->n_held) most = answer->n_held;
-    for (size_t n = most; n > longest; n--) {
-      if (memcmp(answer->held + answer->n_held - n, answer->request->stop[i], n) == 0) longest = n;
-    }
+/* How many bytes at the end of `held`, behind `from`, are the beginning of a string, if they are more than `least`. */
+static size_t begun_tail(const struct ommai_answer_text *answer, size_t from, const char *string, size_t size, size_t least) {
+  size_t most = size - 1 < answer->n_held - from ? size - 1 : answer->n_held - from;
+  for (size_t n = most; n > least; n--) {
+    if (memcmp(answer->held + answer->n_held - n, string, n) == 0) return n;
+  }
+  return least;
+}
+
+/* How many bytes at the end of `held` may be the beginning of a stop string or a mark. */
+static size_t unsure_tail(const struct ommai_answer_text *answer, bool may_stop) {
+  const struct omma_request *request = answer->request;
+  const struct ommai_thought_rules *rules = &request->thought;
+  bool over = answer->thought.stage == OMMAI_THOUGHT_OVER;
+  size_t longest = 0, from = over ? answer->thought_end : 0;
+  if (answer->thought.stage == OMMAI_THOUGHT_BEFORE) return answer->n_held;
+  if (!over) longest = begun_tail(answer, 0, rules->end, rules->end_size, longest);
+  for (size_t i = 0; may_stop && i < request->n_stop; i++) {
+    longest = begun_tail(answer, from, request->stop[i], request->stop_size[i], longest);
   }
   return longest;
 }
 
-static void settle(struct ommai_answer_text *answer) {
-  size_t stop = find_stop(answer);
-  if (answer->stop_index >= 0) {
-    const struct omma_request *request = answer->request;
-    answer->n_held = answer->n_ready = stop + (request->include_stop ? request->stop_size[answer->stop_index] : 0);
-  } else {
-    answer->n_ready = answer->n_held - unsure_tail(answer);
-  }
+/* Takes the bytes [at, at + size) out of `held`. */
+static void cut_out(struct ommai_answer_text *answer, size_t at, size_t size) {
+  memmove(answer->held + at, answer->held + at + size, answer->n_held - at - size);
+  answer->n_held -= size;
+}
+
+/* Whether the begin mark may come yet. It is no part of the thought, as are blanks before it. */
+static bool waits_for_begin(struct ommai_answer_text *answer) {
+  const struct ommai_thought_rules *rules = &answer->request->thought;
+  size_t n_blanks = 0;
+  while (n_blanks < answer->n_held && ommai_thought_is_blank(answer->held[n_blanks])) n_blanks++;
+  size_t rest = answer->n_held - n_blanks, compared = rest < rules->begin_size ? rest : rules->begin_size;
+  if (n_blanks > OMMAI_ANSWER_MAX_BLANKS || memcmp(answer->held + n_blanks, rules->begin, compared) != 0) return false;
+  if (rest < rules->begin_size) return true;
+  cut_out(answer, 0, n_blanks + rules->begin_size);
+  answer->thought.first_token = answer->thought.n_tokens;
+  return false;
+}
+
+/* Goes through the marks in `held`. A grammar begins behind the token that completes the end mark, and the answer with it. */
+static void follow_thought(struct ommai_answer_text *answer) {
+  const struct ommai_thought_rules *rules = &answer->request->thought;
+  struct ommai_thought *thought = &answer->thought;
+  if (thought->stage == OMMAI_THOUGHT_OVER) return;
+  if (thought->stage == OMMAI_THOUGHT_BEFORE && waits_for_begin(answer)) return;
+  thought->stage = OMMAI_THOUGHT_INSIDE;
+  const char *end = memmem(answer->held, answer->n_held, rules->end, rules->end_size);
+  bool written = rules->limited && thought->n_forced == rules->n_forced;
+  if (!end && !written) return;
+  answer->thought_end = end ? (size_t)(end - answer->held) : answer->n_held;
+  if (end) cut_out(answer, answer->thought_end, rules->end_size);
+  if (answer->request->grammar) answer->n_held = answer->thought_end;
+  thought->stage = OMMAI_THOUGHT_OVER;
+}
+
+/* Ends what is held at a stop string, or behind it where it is told. */
+static void look_for_stop(struct ommai_answer_text *answer) {
+  const struct omma_request *request = answer->request;
+  answer->n_held = find_stop(answer);
+  if (answer->stop_index >= 0 && request->include_stop) answer->n_held += request->stop_size[answer->stop_index];
 }
 
 void ommai_answer_text_shown(struct ommai_answer_text *answer) {
-  memmove(answer->held, answer->held + answer->n_ready, answer->n_held - answer->n_ready);
-  answer->n_held -= answer->n_ready;
-  answer->n_ready = 0;
+  cut_out(answer, 0, answer->n_ready);
+  answer->n_ready = answer->thought_end = 0;
 }
 
 void ommai_answer_text_push(struct ommai_answer_text *answer, int32_t token, bool may_stop) {
   const struct omma_request *request = answer->request;
+  const struct ommai_thought_rules *rules = &request->thought;
+  bool is_mark = answer->thought.stage != OMMAI_THOUGHT_OVER && (token == rules->begin_token || token == rules->end_token);
   ommai_answer_text_shown(answer);
   answer->n_held += ommai_detokenizer_push(&answer->detokenizer, request->model->tokenizer, token,
-                                           !request->keep_special_tokens, answer->held + answer->n_held);
-  if (may_stop) {
-    settle(answer);
-  } else {
-    answer->n_ready = answer->n_held;
-  }
+                                           !request->keep_special_tokens && !is_mark, answer->held + answer->n_held);
+  if (may_stop) look_for_stop(answer);
+  ommai_thought_count_token(&answer->thought, rules);
+  follow_thought(answer);
+  answer->n_ready = answer->n_held;
+  if (answer->stop_index < 0) answer->n_ready -= unsure_tail(answer, may_stop);
 }
 
 void ommai_answer_text_finish(struct ommai_answer_text *answer) {

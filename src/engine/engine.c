@@ -123,6 +123,7 @@ static void look_after_ring(struct omma_engine *engine) {
 }
 
 static void *engine_main(void *argument) {
+  pthread_setname_np(pthread_self(), "omma-engine");
   struct omma_engine *engine = argument;
   struct ommai_job job;
   while (ommai_job_ring_wait(&engine->ring, ommai_scheduler_has_work(&engine->scheduler))) {
@@ -262,6 +263,11 @@ static bool waiter_token(void *context, const struct omma_token_event *event) {
   return !waiter->inner.on_token || waiter->inner.on_token(waiter->inner.context, event);
 }
 
+static void waiter_prompt_token(void *context, const struct omma_prompt_token_event *event) {
+  struct waiter *waiter = context;
+  if (waiter->inner.on_prompt_token) waiter->inner.on_prompt_token(waiter->inner.context, event);
+}
+
 static void waiter_finish(void *context, const struct omma_result *result) {
   struct waiter *waiter = context;
   if (waiter->inner.on_finish) waiter->inner.on_finish(waiter->inner.context, result);
@@ -278,7 +284,7 @@ enum omma_status omma_generate(struct omma_engine *engine, const struct omma_req
   if (callbacks) waiter.inner = *callbacks;
   pthread_mutex_init(&waiter.mutex, NULL);
   pthread_cond_init(&waiter.finished, NULL);
-  const struct omma_callbacks wrapped = {&waiter, waiter_progress, waiter_token, waiter_finish};
+  const struct omma_callbacks wrapped = {&waiter, waiter_progress, waiter_token, waiter_finish, waiter_prompt_token};
   enum omma_status status = omma_engine_submit(engine, request, &wrapped, NULL, error);
   if (status == OMMA_OK) {
     pthread_mutex_lock(&waiter.mutex);

@@ -162,12 +162,13 @@ static enum omma_status read_tokenizer(struct omma_model *model, struct omma_err
 
 static enum omma_status read_chat_template(struct omma_model *model, const struct omma_model_options *options,
                                            struct omma_error *error) {
-  if (options->chat_template < OMMA_CHAT_TEMPLATE_KNOWN || options->chat_template > OMMA_CHAT_TEMPLATE_UNUSED) {
+  if (options->chat_template < OMMA_CHAT_TEMPLATE_OWN || options->chat_template > OMMA_CHAT_TEMPLATE_UNUSED) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "chat_template", "chat_template: no such use: %d",
                             (int)options->chat_template);
   }
   model->chat_use = options->chat_template;
-  OMMAI_TRY(ommai_chat_template_read(&model->documents, &model->allocator, model->family, &model->chat, error));
+  OMMAI_TRY(ommai_chat_template_read(&model->documents, options->chat_template_file, &model->allocator, model->family,
+                                     &model->chat, error));
   bool later = model->config_only || model->chat_use == OMMA_CHAT_TEMPLATE_UNUSED;
   return later ? OMMA_OK : ommai_model_require_chat(model, error);
 }
@@ -313,8 +314,18 @@ enum omma_status ommai_model_require_processor(const struct omma_model *model, s
                     model->directory);
 }
 
+/* A template that is none of the known ones. */
+static bool rendered_as_its_own(const struct omma_model *model) {
+  return model->chat.difference[0] && model->chat.jinja && model->chat_use != OMMA_CHAT_TEMPLATE_FAMILY;
+}
+
+static bool has_tools(const struct omma_model *model) {
+  bool family_form = model->chat.difference[0] && model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY;
+  return model->chat.jinja && !family_form && ommai_jinja_reads(model->chat.jinja, "tools");
+}
+
 enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error) {
-  if (!model->chat.difference[0] || model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY) return OMMA_OK;
+  if (!model->chat.difference[0] || model->chat.jinja || model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "chat_template",
                           "%s; prompts in another form than the model's own make it worse", model->chat.difference);
 }
@@ -353,6 +364,7 @@ void omma_model_close(struct omma_model *model) {
   if (model->trie) ommai_shared_trie_free(model->trie);
   ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
+  ommai_chat_choice_free(&model->chat);
   ommai_picture_store_destroy(model->picture_store);
   ommai_pixel_budget_destroy(model->pixel_budget);
   ommai_picture_team_destroy(model->picture_team);
@@ -406,8 +418,9 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .min_pixels = model->config.picture.min_pixels,
       .max_pixels = model->config.picture.max_pixels,
       .published_values = model->config.picture.published ? model->family->published->name : NULL,
-      .chat_template = model->chat.variant->name,
-      .chat_template_difference = model->chat.difference[0] ? model->chat.difference : NULL,
+      .chat_template = rendered_as_its_own(model) ? "its own" : model->chat.variant->name,
+      .chat_template_difference = model->chat.difference[0] && !rendered_as_its_own(model) ? model->chat.difference : NULL,
+      .chat_template_has_tools = has_tools(model),
       .box_unit = model->family->box_unit,
       .recommended_temperature = generation->temperature,
       .recommended_top_p = generation->top_p,

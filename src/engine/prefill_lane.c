@@ -1,7 +1,9 @@
 #include "engine/prefill_lane.h"
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "engine/prompt_scores.h"
 
 int64_t ommai_prefill_lane_end(const struct ommai_prefill_lane *lane, const struct ommai_sequence *sequence) {
   return ommai_min_i64(sequence->n_prefilled + lane->resources->sizes.prefill_chunk, (int64_t)sequence->request->n_tokens);
@@ -12,6 +14,7 @@ enum omma_status ommai_prefill_lane_begin(struct ommai_prefill_lane *lane, struc
   struct ommai_resources *resources = lane->resources;
   int64_t first = sequence->n_prefilled;
   lane->n_rows = ommai_prefill_lane_end(lane, sequence) - first;
+  lane->n_scored = 0;
   OMMAI_TRY(ommai_prefill_start(&resources->model->decoder, resources->kv, sequence->pages, first, sequence->rows + first,
                                 lane->n_rows, resources->prefill_workspace, resources->sizes.prefill_workspace,
                                 resources->team_interface, &lane->chunk, error));
@@ -19,11 +22,26 @@ enum omma_status ommai_prefill_lane_begin(struct ommai_prefill_lane *lane, struc
   return OMMA_OK;
 }
 
+/* At least a few rows, and more until `end_ns`. */
+static enum omma_status score(struct ommai_prefill_lane *lane, int64_t end_ns, struct omma_error *error) {
+  struct ommai_sequence *sequence = lane->sequence;
+  do {
+    OMMAI_TRY(ommai_prompt_scores_advance(sequence, ommai_prefill_residual(lane->chunk, 0), sequence->n_prefilled, lane->n_rows,
+                                          &lane->n_scored, error));
+  } while (lane->n_scored < lane->n_rows && ommai_clock_ns() < end_ns);
+  return OMMA_OK;
+}
+
 enum omma_status ommai_prefill_lane_advance(struct ommai_prefill_lane *lane, int64_t ns, bool *done, const float **last_row,
                                             struct omma_error *error) {
   struct ommai_sequence *sequence = lane->sequence;
+  int64_t end_ns = ommai_clock_ns() + ns;
   OMMAI_TRY(ommai_prefill_advance_for(lane->chunk, ns, &lane->pace, error));
   *done = ommai_prefill_done(lane->chunk);
+  if (*done && ommai_prompt_scores_wanted(sequence)) {
+    OMMAI_TRY(score(lane, end_ns, error));
+    *done = lane->n_scored == lane->n_rows;
+  }
   if (!*done) return OMMA_OK;
   *last_row = ommai_prefill_residual(lane->chunk, lane->n_rows - 1);
   ommai_sequence_publish(sequence, sequence->n_prefilled + lane->n_rows);

@@ -10,7 +10,8 @@ struct ommai_prefill_lane {
   struct ommai_resources *resources;
   struct ommai_sequence *sequence; /* whose chunk is in progress; NULL: none */
   struct ommai_prefill *chunk;
-  int64_t n_rows; /* of the chunk */
+  int64_t n_rows;   /* of the chunk */
+  int64_t n_scored; /* of these, where the prompt's log-probabilities are wanted */
   struct ommai_prefill_pace pace;
 };
 
@@ -21,8 +22,8 @@ int64_t ommai_prefill_lane_end(const struct ommai_prefill_lane *lane, const stru
 enum omma_status ommai_prefill_lane_begin(struct ommai_prefill_lane *lane, struct ommai_sequence *sequence,
                                           struct omma_error *error);
 
-/* Goes on for about `ns` nanoseconds. *done: the chunk is complete, its full pages are published, and none is in progress any more; its
- * last row's residual stays at *last_row until the next chunk begins. Errors: INTERNAL. */
+/* Goes on for about `ns` nanoseconds; log-probabilities of the prompt are told as its rows are there. *done: the chunk is complete, its full pages are published, and none is in progress any more; its
+ * last row's residual stays at *last_row until the next chunk begins. Errors: INTERNAL; FORMAT, MEMORY. */
 enum omma_status ommai_prefill_lane_advance(struct ommai_prefill_lane *lane, int64_t ns, bool *done, const float **last_row,
                                             struct omma_error *error);
 

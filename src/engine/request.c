@@ -11,7 +11,11 @@
 #include "engine/prefix_key.h"
 #include "engine/prompt_positions.h"
 #include "engine/sampling_check.h"
+#include "models/template_prompt.h"
 #include "text/utf8.h"
+
+/* Bytes of a text up to which it is encoded before it is known to fit. */
+#define ENCODED_AT_ONCE ((size_t)16 << 10)
 
 static enum omma_status check_part(const struct omma_model *model, const struct omma_part *part, struct omma_error *error) {
   if (part->image && part->video) {
@@ -29,7 +33,7 @@ static enum omma_status check_messages(const struct omma_model *model, const str
                                        struct omma_error *error) {
   if (n_messages == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages: expected at least one");
   for (size_t i = 0; i < n_messages; i++) {
-    if (messages[i].role < OMMA_ROLE_SYSTEM || messages[i].role > OMMA_ROLE_ASSISTANT) {
+    if (messages[i].role < OMMA_ROLE_SYSTEM || messages[i].role > OMMA_ROLE_TOOL) {
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: unknown role %d", i,
                               (int)messages[i].role);
     }
@@ -153,8 +157,9 @@ static size_t piece_end(const struct ommai_prompt_builder *prompt, size_t index,
 static enum omma_status encode_piece(const struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      size_t index, int32_t *ids, size_t capacity, size_t *count, struct omma_error *error) {
   size_t begin, end = piece_end(prompt, index, &begin);
-  *count = 0;
-  if (end == begin) return OMMA_OK;
+  *count = request->n_text_ids;
+  if (request->text_ids) memcpy(ids, request->text_ids, request->n_text_ids * sizeof *ids);
+  if (end == begin || request->text_ids) return OMMA_OK;
   enum omma_status status =
       ommai_tokenizer_encode(request->model->tokenizer, prompt->text + begin, end - begin, true, ids, capacity, count, error);
   if (status != OMMA_OK) ommai_error_prefix(error, "messages");
@@ -180,13 +185,35 @@ static enum omma_status check_cut(const struct omma_request *request, const stru
                           (long long)OMMA_MAX_TRUNCATED_TOKENS);
 }
 
+static void free_text_ids(struct omma_request *request) {
+  ommai_release(&request->allocator, request->text_ids, request->text_room, sizeof *request->text_ids);
+  request->text_ids = NULL;
+  request->n_text_ids = request->text_room = 0;
+}
+
+/* A short text is encoded at once, which counts its tokens too. */
+static enum omma_status encode_text(struct omma_request *request, const struct ommai_prompt_builder *prompt, size_t *total,
+                                    struct omma_error *error) {
+  size_t room = 3 * prompt->size; /* more than there can be */
+  request->text_ids = ommai_allocate_uninitialised(&request->allocator, room, sizeof *request->text_ids);
+  if (!request->text_ids) return ommai_fail_memory(error, "prompt", room * sizeof *request->text_ids);
+  request->text_room = room;
+  enum omma_status status = ommai_tokenizer_encode(request->model->tokenizer, prompt->text, prompt->size, true,
+                                                   request->text_ids, room, &request->n_text_ids, error);
+  if (status != OMMA_OK) ommai_error_prefix(error, "messages");
+  *total = request->n_text_ids;
+  return status;
+}
+
 /* A prompt that does not fit is counted no further than that takes: its text may be much longer than the context. */
 static enum omma_status count_tokens(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                      const struct omma_request_options *options, struct omma_error *error) {
   bool cuts = options->truncation.n_tokens > 0;
   size_t total = 0, count, limit = cuts ? (size_t)OMMA_MAX_TRUNCATED_TOKENS : (size_t)request->model->max_model_len;
+  bool at_once = prompt->n_pictures == 0 && prompt->size <= ENCODED_AT_ONCE;
+  if (at_once) OMMAI_TRY(encode_text(request, prompt, &total, error));
   for (size_t i = 0; i < request->n_pictures; i++) total += (size_t)request->pictures[i].plan.n_tokens;
-  for (size_t i = 0; i <= prompt->n_pictures && total < limit; i++) {
+  for (size_t i = 0; i <= prompt->n_pictures && total < limit && !at_once; i++) {
     size_t begin, end = piece_end(prompt, i, &begin);
     enum omma_status status =
         ommai_tokenizer_count(request->model->tokenizer, prompt->text + begin, end - begin, limit - total, &count, error);
@@ -301,6 +328,7 @@ static enum omma_status assemble_cut(struct omma_request *request, const struct 
   enum omma_status status = encode_piece(request, prompt, 0, ids, n, &count, error);
   if (status == OMMA_OK) status = take_tokens(request, ids, count, options, error);
   ommai_release(&request->allocator, ids, n, sizeof *ids);
+  free_text_ids(request);
   return status;
 }
 
@@ -311,6 +339,7 @@ static enum omma_status assemble(struct omma_request *request, const struct omma
   OMMAI_TRY(prepare_pictures(request, prompt, error));
   OMMAI_TRY(allocate_prompt(request, error));
   OMMAI_TRY(place_tokens(request, prompt, error));
+  free_text_ids(request);
   ommai_prefix_keys(request, options->cache_salt, request->page_keys);
   return OMMA_OK;
 }
@@ -347,13 +376,19 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
   OMMAI_TRY(check_messages(model, messages, n_messages, error));
   struct omma_request *request = NULL;
   OMMAI_TRY(create_empty(model, &options->sampling, options->priority, &request, error));
+  const struct ommai_conversation conversation = {.messages = messages,
+                                                  .n_messages = n_messages,
+                                                  .tools = options->tools,
+                                                  .kwargs = options->chat_template_kwargs,
+                                                  .plane_frames = model->config.vision.temporal_patch_size,
+                                                  .continue_final_message = options->continue_final_message};
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
   enum omma_status status;
   OMMAI_TRY_GOTO(
-      ommai_chat_form_render(model->chat.variant->form, messages, n_messages, model->config.vision.temporal_patch_size,
-                             options->continue_final_message, &prompt, error),
+      ommai_conversation_render(&model->chat, model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY, &conversation, &prompt, error),
       done);
+  ommai_thought_rules_open(&request->thought, &prompt, &messages[n_messages - 1], options->continue_final_message);
   OMMAI_TRY_GOTO(make(request, &prompt, options, error), done);
   *out = request;
   request = NULL;
@@ -403,6 +438,7 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
   memcpy(request->tokens, source->tokens, source->n_tokens * sizeof *source->tokens);
   memcpy(request->page_keys, source->page_keys, source->n_page_keys * sizeof *source->page_keys);
   request->next_position = source->next_position;
+  request->thought.open = source->thought.open;
   OMMAI_TRY(allocate_pictures(request, source->n_pictures, error));
   for (size_t i = 0; i < source->n_pictures; i++) {
     request->pictures[i] = ommai_prepared_picture_share(&source->pictures[i]);
@@ -429,6 +465,7 @@ void omma_request_destroy(struct omma_request *request) {
   if (!request) return;
   struct omma_allocator allocator = request->allocator;
   for (size_t i = 0; request->pictures && i < request->n_pictures; i++) ommai_prepared_picture_free(&request->pictures[i]);
+  free_text_ids(request);
   omma_grammar_destroy(request->grammar);
   ommai_token_rules_free(&request->rules, &allocator);
   ommai_release(&allocator, request->keys, request->n_pictures, sizeof *request->keys);

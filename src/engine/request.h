@@ -7,6 +7,7 @@
 #include "engine/model.h"
 #include "engine/page_pool.h"
 #include "engine/picture.h"
+#include "engine/thought.h"
 #include "engine/token_rules.h"
 #include "language/sampler.h"
 
@@ -38,18 +39,25 @@ struct omma_request {
   size_t n_page_keys;
   int64_t priority;
 
-  struct omma_grammar *grammar; /* or NULL */
+  struct ommai_thought_rules thought;
+  struct omma_grammar *grammar; /* of what follows the thought; or NULL */
   struct ommai_sampler_settings sampler;
   struct ommai_token_rules rules;
   int64_t max_tokens, min_tokens; /* max_tokens 0: what the context leaves */
   bool ignore_eos, include_stop, keep_special_tokens, logprobs;
   int n_top_logprobs;
+  bool prompt_logprobs;
+  int n_prompt_logprobs;
   char *stop[OMMA_MAX_STOP_STRINGS];
   size_t stop_size[OMMA_MAX_STOP_STRINGS];
   size_t n_stop;
   int32_t stop_tokens[OMMAI_REQUEST_MAX_STOP_TOKENS];
   size_t n_stop_tokens;
   double preprocess_seconds;
+
+  /* While it is made: the ids of a text without pictures that was short enough to be encoded instead of counted. NULL: none. */
+  int32_t *text_ids; /* [n_text_ids], a capacity of text_room */
+  size_t n_text_ids, text_room;
 };
 
 #endif

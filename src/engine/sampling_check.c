@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "text/utf8.h"
 
@@ -22,6 +23,7 @@ static enum omma_status check_numbers(const struct omma_sampling *sampling, stru
   OMMAI_TRY(in_range("max_tokens", (double)sampling->max_tokens, 0, INT32_MAX, error));
   OMMAI_TRY(in_range("min_tokens", (double)sampling->min_tokens, 0, INT32_MAX, error));
   OMMAI_TRY(in_range("top_logprobs", sampling->n_top_logprobs, 0, OMMA_MAX_TOP_LOGPROBS, error));
+  OMMAI_TRY(in_range("prompt_logprobs", sampling->n_prompt_logprobs, 0, OMMA_MAX_TOP_LOGPROBS, error));
   OMMAI_TRY(in_range("stop", (double)sampling->n_stop, 0, OMMA_MAX_STOP_STRINGS, error));
   OMMAI_TRY(in_range("stop_token_ids", (double)sampling->n_stop_token_ids, 0, OMMAI_REQUEST_MAX_STOP_TOKENS, error));
   if ((sampling->n_stop && !sampling->stop) || (sampling->n_stop_token_ids && !sampling->stop_token_ids)) {
@@ -33,6 +35,14 @@ static enum omma_status check_numbers(const struct omma_sampling *sampling, stru
                             (long long)sampling->min_tokens);
   }
   return OMMA_OK;
+}
+
+static void set_logprobs(struct omma_request *request, const struct omma_sampling *sampling) {
+  int most = (int)ommai_min_i64(request->model->config.text.vocab_size, OMMA_MAX_TOP_LOGPROBS);
+  request->logprobs = sampling->logprobs;
+  request->n_top_logprobs = sampling->logprobs ? (int)ommai_min_i64(sampling->n_top_logprobs, most) : 0;
+  request->prompt_logprobs = sampling->prompt_logprobs;
+  request->n_prompt_logprobs = sampling->prompt_logprobs ? (int)ommai_min_i64(sampling->n_prompt_logprobs, most) : 0;
 }
 
 static enum omma_status copy_stop(struct omma_request *request, const struct omma_sampling *sampling,
@@ -81,15 +91,12 @@ enum omma_status ommai_request_set_sampling(struct omma_request *request, const 
   request->ignore_eos = sampling->ignore_eos;
   request->include_stop = sampling->include_stop;
   request->keep_special_tokens = sampling->keep_special_tokens;
-  request->logprobs = sampling->logprobs;
-  request->n_top_logprobs = sampling->logprobs ? sampling->n_top_logprobs : 0;
-  if (request->n_top_logprobs > request->model->config.text.vocab_size) {
-    request->n_top_logprobs = (int)request->model->config.text.vocab_size;
-  }
+  set_logprobs(request, sampling);
   if (sampling->grammar && sampling->grammar->model != request->model) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "grammar", "grammar: it was made for another model");
   }
   request->grammar = omma_grammar_share(sampling->grammar);
+  OMMAI_TRY(ommai_thought_rules_take(&request->thought, request->model, sampling, error));
   OMMAI_TRY(ommai_token_rules_take(&request->rules, request->model, sampling, error));
   return copy_stop(request, sampling, error);
 }

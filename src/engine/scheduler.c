@@ -114,7 +114,7 @@ static int64_t promised_pages(const struct ommai_scheduler *scheduler) {
 static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma_request *request, int64_t n_positions) {
   const struct ommai_resources *resources = scheduler->resources;
   int64_t found = 0, kept = 0;
-  if (resources->sizes.prefix_cache) {
+  if (resources->sizes.prefix_cache && !request->prompt_logprobs) {
     found = ommai_page_pool_find(resources->pool, request->page_keys, (int64_t)request->n_page_keys, &kept);
   }
   int64_t available = ommai_page_pool_available(resources->pool) - kept - promised_pages(scheduler);

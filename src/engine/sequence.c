@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/prompt_scores.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, AHEAD_TOKENS = 64 };
 
@@ -127,7 +128,7 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
     return status;
   }
   struct ommai_resources *resources = sequence->resources;
-  if (resources->sizes.prefix_cache && !sequence->was_preempted)
+  if (resources->sizes.prefix_cache && !sequence->was_preempted && !ommai_prompt_scores_wanted(sequence))
     resources->prefix_queries += (int64_t)sequence->request->n_tokens;
   if (!ommai_sequence_begin_prefill(sequence)) enter_stage(sequence, OMMA_STAGE_ENCODE);
   return OMMA_OK;
@@ -174,7 +175,7 @@ void ommai_sequence_match(struct ommai_sequence *sequence) {
   struct ommai_resources *resources = sequence->resources;
   const struct omma_request *request = sequence->request;
   int64_t n_keys = (int64_t)request->n_page_keys;
-  if (!resources->sizes.prefix_cache || sequence->n_pages >= n_keys) return;
+  if (!resources->sizes.prefix_cache || sequence->n_pages >= n_keys || ommai_prompt_scores_wanted(sequence)) return;
   int64_t found = ommai_page_pool_match(resources->pool, request->page_keys + sequence->n_pages, n_keys - sequence->n_pages,
                                         sequence->pages + sequence->n_pages);
   sequence->n_pages += found;
@@ -220,37 +221,52 @@ static bool is_stop_token(const struct ommai_sequence *sequence, int32_t token) 
   return false;
 }
 
-/* Before min_tokens no token may end the answer, unless its grammar or its allowed tokens have no other. */
+/* Whether the next token belongs to what the grammar is for. */
+static bool follows_grammar(const struct ommai_sequence *sequence) {
+  return sequence->structured.grammar && sequence->answer.thought.stage == OMMAI_THOUGHT_OVER;
+}
+
+/* No token may end the answer before min_tokens, unless its grammar or its allowed tokens have no other, nor in a thought that a grammar is
+ * to follow. */
 static size_t banned_ends(const struct ommai_sequence *sequence, int32_t *banned) {
   const struct omma_request *request = sequence->request;
   const struct ommai_generation_config *generation = &request->model->config.generation;
   size_t n = 0;
-  if (sequence->n_generated >= request->min_tokens) return 0;
+  bool must_go_on = sequence->structured.grammar && !follows_grammar(sequence);
+  if (sequence->n_generated >= request->min_tokens && !must_go_on) return 0;
   for (size_t i = 0; !request->ignore_eos && i < generation->n_stop_tokens; i++) banned[n++] = generation->stop_tokens[i];
   for (size_t i = 0; i < request->n_stop_tokens; i++) banned[n++] = request->stop_tokens[i];
   return n;
 }
 
-/* The tokens that the grammar and the list of allowed ones leave. */
-static void fill_mask(struct ommai_sequence *sequence, uint32_t *mask) {
+/* The tokens that the grammar and the list of allowed ones leave; the forced one alone, where there is one. */
+static void fill_mask(struct ommai_sequence *sequence, int32_t forced, uint32_t *mask) {
   const struct ommai_token_rules *rules = &sequence->request->rules;
-  if (!sequence->structured.grammar) {
+  if (forced >= 0) {
+    memset(mask, 0, (size_t)sequence->resources->sizes.mask_words * sizeof *mask);
+    ommai_mask_set(mask, forced);
+    return;
+  }
+  if (!follows_grammar(sequence)) {
     memcpy(mask, rules->allowed, rules->n_allowed_words * sizeof *mask);
     return;
   }
-  ommai_structured_answer_mask(&sequence->structured, sequence->generated, sequence->n_generated, sequence->request->ignore_eos,
-                               mask);
+  ommai_structured_answer_mask(&sequence->structured, sequence->generated + sequence->n_thought,
+                               sequence->n_generated - sequence->n_thought, sequence->request->ignore_eos, mask);
   for (size_t i = 0; i < rules->n_allowed_words; i++) mask[i] &= rules->allowed[i];
 }
 
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask) {
   const struct omma_request *request = sequence->request;
-  bool has_mask = sequence->structured.grammar || request->rules.allowed;
-  size_t n_banned = banned_ends(sequence, banned);
-  size_t n_words = ommai_token_rules_ban(&request->rules, sequence->generated, sequence->n_generated, banned + n_banned);
+  int32_t forced = ommai_thought_forced_token(&sequence->answer.thought, &request->thought);
+  bool has_mask = forced >= 0 || follows_grammar(sequence) || request->rules.allowed;
+  size_t n_banned = forced >= 0 ? 0 : banned_ends(sequence, banned), n_words = 0;
+  if (forced < 0) {
+    n_words = ommai_token_rules_ban(&request->rules, sequence->generated, sequence->n_generated, banned + n_banned);
+  }
   if (has_mask) {
-    fill_mask(sequence, mask);
+    fill_mask(sequence, forced, mask);
     for (size_t i = 0; i < n_words; i++) ommai_mask_clear(mask, banned[n_banned + i]);
     if (!ommai_structured_answer_leaves(mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
   } else {
@@ -292,11 +308,15 @@ static bool ends_answer(struct ommai_sequence *sequence, int32_t token) {
 
 static bool tell_client(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool done) {
   struct omma_top_logprob top[OMMA_MAX_TOP_LOGPROBS];
+  size_t n_reasoning = ommai_answer_text_reasoning(&sequence->answer);
   for (int i = 0; i < row->n_top; i++) top[i] = (struct omma_top_logprob){row->top[i].token, row->top[i].logprob};
   const struct omma_token_event event = {.index = sequence->n_generated - 1,
                                          .token = row->token,
-                                         .text = sequence->answer.held,
-                                         .text_size = sequence->answer.n_ready,
+                                         .reasoning = sequence->answer.held,
+                                         .reasoning_size = n_reasoning,
+                                         .in_thought = sequence->n_generated == sequence->n_thought,
+                                         .text = sequence->answer.held + n_reasoning,
+                                         .text_size = sequence->answer.n_ready - n_reasoning,
                                          .has_logprob = row->wants_logprob,
                                          .logprob = row->logprob,
                                          .top = row->n_top ? top : NULL,
@@ -306,13 +326,15 @@ static bool tell_client(struct ommai_sequence *sequence, const struct ommai_samp
   return !sequence->callbacks.on_token || sequence->callbacks.on_token(sequence->callbacks.context, &event);
 }
 
+enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error) {
+  return ommai_fail(error, OMMA_ERROR_FORMAT,
+                    "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
+                    sequence->resources->model->directory);
+}
+
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error) {
-  if (!row->finite) {
-    return ommai_fail(error, OMMA_ERROR_FORMAT,
-                      "the model computes NaN or infinity: look for such weights with `omma verify --model %s`",
-                      sequence->resources->model->directory);
-  }
+  if (!row->finite) return ommai_sequence_fail_not_finite(sequence, error);
   if (row->token < 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, sequence->request->rules.allowed ? "allowed_token_ids" : "bad_words",
                             "after %lld tokens of the answer, what it must look like, allowed_token_ids and bad_words leave no "
@@ -323,14 +345,17 @@ enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, cons
   sequence->generated[sequence->n_generated++] = row->token;
   sequence->result.n_completion_tokens = sequence->n_generated;
   bool stops = is_stop_token(sequence, row->token);
-  if (sequence->structured.grammar && !stops) {
-    OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated, sequence->n_generated, error));
+  if (follows_grammar(sequence) && !stops) {
+    OMMAI_TRY(ommai_structured_answer_take(&sequence->structured, sequence->generated + sequence->n_thought,
+                                           sequence->n_generated - sequence->n_thought, error));
   }
   if (stops && !sequence->request->include_stop) {
     ommai_answer_text_shown(&sequence->answer);
+    ommai_thought_count_token(&sequence->answer.thought, &sequence->request->thought);
   } else {
     ommai_answer_text_push(&sequence->answer, row->token, sequence->n_generated > sequence->request->min_tokens);
   }
+  sequence->n_thought = sequence->result.n_reasoning_tokens = sequence->answer.thought.n_tokens;
   *done = ends_answer(sequence, row->token);
   if (*done) ommai_answer_text_finish(&sequence->answer);
   if (!tell_client(sequence, row, *done) && !*done) {

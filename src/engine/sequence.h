@@ -28,6 +28,7 @@ struct ommai_sequence {
   int64_t n_pages, max_pages;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_decoded;   /* generated tokens likewise */
+  int64_t n_scored;    /* prompt tokens behind the first whose log-probabilities the client has */
   bool was_preempted;
 
   int32_t *generated; /* [max_generated] */
@@ -38,6 +39,7 @@ struct ommai_sequence {
   bool *in_prompt;
   struct ommai_answer_text answer;
   struct ommai_structured_answer structured;
+  int64_t n_thought; /* tokens of `generated` that stand before what the grammar is for */
   struct omma_result result;
 };
 
@@ -79,6 +81,9 @@ struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *seque
  * ARGUMENT (the grammar can go on with no token, or the request's rules leave none). */
 enum omma_status ommai_sequence_take_token(struct ommai_sequence *sequence, const struct ommai_sampler_row *row, bool *done,
                                            struct omma_error *error);
+
+/* FORMAT: the model computes what is no number. */
+enum omma_status ommai_sequence_fail_not_finite(const struct ommai_sequence *sequence, struct omma_error *error);
 
 /* Calls on_progress. */
 void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, int64_t total);

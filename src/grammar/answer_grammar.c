@@ -110,7 +110,11 @@ enum omma_status ommai_answer_grammar_create(enum ommai_answer_kind kind, const 
   ommai_builder_init(&builder, allocator);
   ommai_scratch_init(&scratch, allocator);
   enum omma_status status = adders[kind](&source, &builder, &scratch, &root, error);
-  if (status == OMMA_OK) status = ommai_grammar_create(&builder, root, grammar, error);
+  if (status == OMMA_OK) {
+    status = ommai_grammar_create(&builder, root, grammar, error);
+    bool whole = kind == OMMAI_ANSWER_JSON_SCHEMA && status != OMMA_OK && status != OMMA_ERROR_MEMORY;
+    if (whole) ommai_error_prefix(error, "#");
+  }
   ommai_builder_free(&builder);
   ommai_scratch_free(&scratch);
   return status;

@@ -6,6 +6,9 @@
 
 #include "text/utf8.h"
 
+/* States of an automaton that is looked at for its lengths. */
+enum { SHORT_STATES = 1024 };
+
 static int32_t add_state(struct ommai_scratch *scratch, struct ommai_char_dfa *dfa, bool accepts) {
   if (dfa->n_states == OMMAI_CHAR_DFA_MAX_STATES) scratch->exhausted = true;
   if (scratch->exhausted ||
@@ -371,6 +374,33 @@ static int32_t next_state(const struct ommai_char_dfa *dfa, int32_t state, uint3
     if (edges[i].low <= code && code <= edges[i].high) return edges[i].to;
   }
   return -1;
+}
+
+/* Marks the states that one more character leads to. */
+static size_t step_all(const struct ommai_char_dfa *dfa, const bool *from, bool *to) {
+  size_t n = 0;
+  memset(to, 0, SHORT_STATES * sizeof *to);
+  for (size_t i = 0; i < dfa->n_states; i++) {
+    for (size_t j = 0; from[i] && j < dfa->states[i].n_edges; j++) {
+      int32_t next = dfa->edges[dfa->states[i].first_edge + j].to;
+      n += !to[next];
+      to[next] = true;
+    }
+  }
+  return n;
+}
+
+bool ommai_dfa_is_within(const struct ommai_char_dfa *dfa, int64_t min, int64_t max) {
+  bool sets[2][SHORT_STATES] = {{true}};
+  if (dfa->n_states > SHORT_STATES) return false;
+  for (int64_t length = 0; length <= (int64_t)dfa->n_states; length++) { /* longer ones go round in a circle */
+    const bool *set = sets[length % 2];
+    for (size_t i = 0; i < dfa->n_states; i++) {
+      if (set[i] && dfa->states[i].accepts && (length < min || length > max)) return false;
+    }
+    if (step_all(dfa, set, sets[(length + 1) % 2]) == 0) return true;
+  }
+  return false;
 }
 
 bool ommai_dfa_accepts(const struct ommai_char_dfa *dfa, const char *text, size_t size) {

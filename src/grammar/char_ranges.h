@@ -4,7 +4,7 @@
 #define OMMAI_GRAMMAR_CHAR_RANGES_H
 
 #include "grammar/grammar_builder.h"
-#include "grammar/scratch.h"
+#include "base/scratch.h"
 
 #define OMMAI_MAX_CODE_POINT 0x10FFFFu
 

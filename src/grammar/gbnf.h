@@ -6,7 +6,7 @@
 #define OMMAI_GRAMMAR_GBNF_H
 
 #include "grammar/grammar_builder.h"
-#include "grammar/scratch.h"
+#include "base/scratch.h"
 
 /* Groups inside groups. */
 #define OMMAI_GBNF_MAX_DEPTH 64

@@ -32,9 +32,8 @@ static enum omma_status add_part(struct schema_context *context, struct schema_s
   return OMMA_OK;
 }
 
-/* The schema itself, without what it refers to. */
-static enum omma_status add_plain(struct schema_context *context, struct schema_set *set, const json_t *schema,
-                                  const struct schema_path *path) {
+enum omma_status ommai_schema_add_plain(struct schema_context *context, struct schema_set *set, const json_t *schema,
+                                        const struct schema_path *path) {
   if (!path) return ommai_schema_fail_scratch(context);
   if (json_is_boolean(schema)) {
     set->impossible = set->impossible || json_is_false(schema);
@@ -50,7 +49,7 @@ static enum omma_status add_all_of(struct schema_context *context, struct schema
   const struct schema_path *above = list ? ommai_schema_path(context, part->path, "allOf", 0) : NULL;
   for (size_t i = 0; i < json_array_size(list); i++) {
     if (!above) return ommai_schema_fail_scratch(context);
-    OMMAI_TRY(add_plain(context, set, json_array_get(list, i), ommai_schema_path(context, above, NULL, i)));
+    OMMAI_TRY(ommai_schema_add_plain(context, set, json_array_get(list, i), ommai_schema_path(context, above, NULL, i)));
   }
   return OMMA_OK;
 }
@@ -61,19 +60,20 @@ static enum omma_status add_reference(struct schema_context *context, struct sch
   const struct schema_path *path;
   if (!reference) return OMMA_OK;
   OMMAI_TRY(ommai_schema_resolve(context, part, reference, &schema, &path));
-  return add_plain(context, set, schema, path);
+  return ommai_schema_add_plain(context, set, schema, path);
 }
 
 enum omma_status ommai_schema_add(struct schema_context *context, struct schema_set *set, const json_t *schema,
                                   const struct schema_path *path) {
   if (!ommai_scratch_work(context->scratch, 1)) return ommai_schema_fail_scratch(context);
-  OMMAI_TRY(add_plain(context, set, schema, path));
+  OMMAI_TRY(ommai_schema_add_plain(context, set, schema, path));
   for (size_t i = 0; i < set->n; i++) {
     if (set->parts[i].done & SCHEMA_DONE_ALL_OF) continue;
     set->parts[i].done |= SCHEMA_DONE_ALL_OF;
     const struct schema_part part = set->parts[i];
     OMMAI_TRY(add_reference(context, set, &part));
     OMMAI_TRY(add_all_of(context, set, &part));
+    OMMAI_TRY(ommai_schema_add_conditions(context, set, &part));
   }
   return OMMA_OK;
 }
@@ -83,10 +83,10 @@ unsigned ommai_schema_set_types(const struct schema_set *set) {
   bool named = false;
   for (size_t i = 0; i < set->n; i++) {
     named = named || json_object_get(set->parts[i].schema, "type");
-    types &= ommai_schema_types(&set->parts[i]);
+    types &= ommai_schema_types(&set->parts[i]) & ommai_schema_types_left(&set->parts[i]);
     implied |= ommai_schema_implied_types(&set->parts[i]);
   }
-  return named || !implied ? types : implied;
+  return named || !implied ? types : types & implied;
 }
 
 /* ---- rules ---- */
@@ -141,26 +141,61 @@ static enum omma_status choose(struct schema_context *context, const struct sche
                           ommai_schema_path(context, above, NULL, index));
 }
 
+/* Demands that member `name` of `made` is there, or not, where that leaves something and excludes `valid`. */
+static enum omma_status try_demand(struct schema_context *context, struct schema_set *made, const struct schema_set *valid,
+                                   const char *name, bool there, const struct schema_path *path, bool *exclude) {
+  struct schema_set value = {.n = 0}, tried = *made;
+  bool required, allowed;
+  OMMAI_TRY(ommai_schema_member(context, made, name, &value, &required, &allowed));
+  if (there ? value.impossible || !allowed : required) return OMMA_OK;
+  OMMAI_TRY(ommai_schema_demand(context, &tried, name, there, path));
+  OMMAI_TRY(ommai_schema_exclude(context, &tried, valid, 0, exclude));
+  if (*exclude) *made = tried;
+  return OMMA_OK;
+}
+
+/* Demands something so that `made` excludes `valid`: a member that only the latter requires is left out, or one that both describe
+ * differently must be there. */
+static enum omma_status force_apart(struct schema_context *context, struct schema_set *made, const struct schema_set *valid,
+                                    const struct schema_path *path, bool *exclude) {
+  for (size_t i = 0; i < valid->n && !*exclude; i++) {
+    const json_t *required = json_object_get(valid->parts[i].schema, "required");
+    for (size_t j = 0; j < json_array_size(required) && !*exclude; j++) {
+      const char *name = json_string_value(json_array_get(required, j));
+      OMMAI_TRY(try_demand(context, made, valid, name, false, path, exclude));
+    }
+  }
+  const struct schema_set described = *made;
+  for (size_t i = 0; i < described.n; i++) {
+    const char *name;
+    json_t *schema;
+    json_object_foreach(json_object_get(described.parts[i].schema, "properties"), name, schema) {
+      if (*exclude) return OMMA_OK;
+      OMMAI_TRY(try_demand(context, made, valid, name, true, path, exclude));
+    }
+  }
+  return OMMA_OK;
+}
+
 /* Of oneOf only one may hold: what is made for one must not be valid for another. */
-static enum omma_status check_one_of(struct schema_context *context, const struct schema_set *set, size_t at) {
+static enum omma_status choose_one(struct schema_context *context, const struct schema_set *set, size_t at, size_t index,
+                                   struct schema_set *made) {
   const struct schema_part *part = &set->parts[at];
   const json_t *list = json_object_get(part->schema, "oneOf");
-  struct schema_set made, valid;
+  OMMAI_TRY(choose(context, set, at, "oneOf", index, made));
   for (size_t i = 0; i < json_array_size(list); i++) {
-    OMMAI_TRY(choose(context, set, at, "oneOf", i, &made));
-    for (size_t j = 0; j < json_array_size(list); j++) {
-      bool exclude = false;
-      valid = (struct schema_set){.n = 0};
-      if (i == j) continue;
-      OMMAI_TRY(ommai_schema_add(context, &valid, json_array_get(list, j), part->path));
-      OMMAI_TRY(ommai_schema_exclude(context, &made, &valid, 0, &exclude));
-      if (exclude) continue;
-      return ommai_schema_fail(
-          context, OMMA_ERROR_UNSUPPORTED, part->path, "oneOf",
-          "alternatives %zu and %zu may hold of the same value: write anyOf, or tell them apart by a required "
-          "property with const, or by type",
-          i < j ? i : j, i < j ? j : i);
-    }
+    struct schema_set valid = {.n = 0};
+    bool exclude = false;
+    if (i == index) continue;
+    OMMAI_TRY(ommai_schema_add(context, &valid, json_array_get(list, i), part->path));
+    OMMAI_TRY(ommai_schema_exclude(context, made, &valid, 0, &exclude));
+    if (!exclude) OMMAI_TRY(force_apart(context, made, &valid, part->path, &exclude));
+    if (exclude) continue;
+    return ommai_schema_fail(
+        context, OMMA_ERROR_UNSUPPORTED, part->path, "oneOf",
+        "alternatives %zu and %zu may hold of the same value: write anyOf, or tell them apart by a required "
+        "property with const, or by type",
+        i < index ? i : index, i < index ? index : i);
   }
   return OMMA_OK;
 }
@@ -168,11 +203,11 @@ static enum omma_status check_one_of(struct schema_context *context, const struc
 static enum omma_status build_alternatives(struct schema_context *context, const struct schema_set *set, size_t at,
                                            const char *key, struct ommai_grammar_rule ends) {
   size_t n = json_array_size(json_object_get(set->parts[at].schema, key));
-  if (!strcmp(key, "oneOf")) OMMAI_TRY(check_one_of(context, set, at));
+  bool one = !strcmp(key, "oneOf");
   for (size_t i = 0; i < n; i++) {
     struct schema_set chosen;
     int32_t rule;
-    OMMAI_TRY(choose(context, set, at, key, i, &chosen));
+    OMMAI_TRY(one ? choose_one(context, set, at, i, &chosen) : choose(context, set, at, key, i, &chosen));
     OMMAI_TRY(ommai_schema_rule(context, &chosen, &rule));
     ommai_builder_call(context->builder, ends.start, rule, ends.end);
   }
@@ -204,12 +239,22 @@ static enum omma_status build_values(struct schema_context *context, const json_
   return OMMA_OK;
 }
 
+/* A word's value, unless `not` forbids it. */
+static enum omma_status build_value(struct schema_context *context, const struct schema_set *set, json_t *value,
+                                    const char *word, struct ommai_grammar_rule ends) {
+  bool good;
+  OMMAI_TRY(ommai_schema_fits(context, set, value, &good));
+  if (good) build_word(context, ends, word);
+  return OMMA_OK;
+}
+
 static enum omma_status build_types(struct schema_context *context, const struct schema_set *set,
                                     struct ommai_grammar_rule ends) {
   unsigned types = ommai_schema_set_types(set);
-  if (types & SCHEMA_NULL) build_word(context, ends, "null");
-  if (types & SCHEMA_BOOLEAN) build_word(context, ends, "true");
-  if (types & SCHEMA_BOOLEAN) build_word(context, ends, "false");
+  OMMAI_TRY(ommai_schema_check_not_values(context, set, types));
+  if (types & SCHEMA_NULL) OMMAI_TRY(build_value(context, set, json_null(), "null", ends));
+  if (types & SCHEMA_BOOLEAN) OMMAI_TRY(build_value(context, set, json_true(), "true", ends));
+  if (types & SCHEMA_BOOLEAN) OMMAI_TRY(build_value(context, set, json_false(), "false", ends));
   if (types & SCHEMA_STRING) OMMAI_TRY(ommai_schema_string(context, set, ends.start, ends.end));
   if (types & SCHEMA_NUMBER) OMMAI_TRY(ommai_schema_number(context, set, types, ends.start, ends.end));
   if (types & SCHEMA_ARRAY) OMMAI_TRY(ommai_schema_array(context, set, ends.start, ends.end));
@@ -231,6 +276,22 @@ static enum omma_status build_rule(struct schema_context *context, const struct 
   return found ? build_values(context, values, n, ends) : build_types(context, &set, ends);
 }
 
+static enum omma_status build_rules(struct schema_context *context, int32_t *root) {
+  struct ommai_grammar_builder *builder = context->builder;
+  struct schema_set set = {.n = 0};
+  OMMAI_TRY(ommai_schema_add(context, &set, context->document, ommai_schema_path(context, NULL, NULL, 0)));
+  OMMAI_TRY(ommai_schema_rule(context, &set, root));
+  for (size_t i = 0; i < context->n_rules && !ommai_builder_failed(builder); i++) {
+    struct schema_rule rule = context->rules[i];
+    context->at = rule.n ? rule.parts[0].path : NULL;
+    OMMAI_TRY(build_rule(context, &rule));
+  }
+  if (!builder->too_large) return OMMA_OK;
+  return ommai_schema_fail(context, OMMA_ERROR_LIMIT, context->at, NULL,
+                           "the grammar is too large: at most %d nodes, %d edges and %d rules are allowed",
+                           OMMAI_GRAMMAR_MAX_NODES, OMMAI_GRAMMAR_MAX_EDGES, OMMAI_GRAMMAR_MAX_RULES);
+}
+
 enum omma_status ommai_schema_compile(const json_t *schema, const struct ommai_schema_options *options,
                                       struct ommai_grammar_builder *builder, struct ommai_scratch *scratch, int32_t *root,
                                       struct omma_error *error) {
@@ -240,21 +301,12 @@ enum omma_status ommai_schema_compile(const json_t *schema, const struct ommai_s
                                    .scratch = scratch,
                                    .json = {.builder = builder, .compact = options->compact},
                                    .error = error};
-  struct schema_set set = {.n = 0};
   context.buckets = ommai_scratch_take(scratch, N_BUCKETS, sizeof *context.buckets);
   if (!context.buckets) return ommai_scratch_fail(scratch, error);
   if (!json_is_object(schema) && !json_is_boolean(schema)) {
     return ommai_fail(error, OMMA_ERROR_FORMAT, "#: expected a schema, which is an object or true or false");
   }
-  OMMAI_TRY(ommai_schema_add(&context, &set, schema, ommai_schema_path(&context, NULL, NULL, 0)));
-  OMMAI_TRY(ommai_schema_rule(&context, &set, root));
-  for (size_t i = 0; i < context.n_rules && !ommai_builder_failed(builder); i++) {
-    struct schema_rule rule = context.rules[i];
-    context.at = rule.n ? rule.parts[0].path : NULL;
-    OMMAI_TRY(build_rule(&context, &rule));
-  }
-  if (!builder->too_large) return OMMA_OK;
-  return ommai_schema_fail(&context, OMMA_ERROR_LIMIT, context.at, NULL,
-                           "the grammar is too large: at most %d nodes, %d edges and %d rules are allowed",
-                           OMMAI_GRAMMAR_MAX_NODES, OMMAI_GRAMMAR_MAX_EDGES, OMMAI_GRAMMAR_MAX_RULES);
+  enum omma_status status = build_rules(&context, root);
+  json_decref(context.made);
+  return status;
 }

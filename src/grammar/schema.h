@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "grammar/grammar_builder.h"
-#include "grammar/scratch.h"
+#include "base/scratch.h"
 
 /* Schemas that hold of one value together ($ref, allOf). */
 #define OMMAI_SCHEMA_MAX_PARTS 64

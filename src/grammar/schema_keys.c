@@ -12,7 +12,6 @@ enum kind {
   NUMBER,
   TEXT,
   PATTERN,
-  FLAG,
   SCHEMA,
   SCHEMAS,
   LIST,
@@ -22,6 +21,7 @@ enum kind {
   TYPE,
   BOUND,
   ITEMS,
+  DEPENDENCIES,
   FALSE_ONLY
 };
 
@@ -49,17 +49,24 @@ static const struct known_key {
     {"contentMediaType", ANNOTATION, 0},
     {"$ref", TEXT, 0},
     {"type", TYPE, 0},
-    {"nullable", FLAG, 0},
+    {"nullable", ANNOTATION, 0},
     {"const", ANY, 0},
     {"enum", LIST, 0},
     {"anyOf", SCHEMAS, 0},
     {"oneOf", SCHEMAS, 0},
     {"allOf", SCHEMAS, 0},
+    {"not", SCHEMA, 0},
+    {"if", SCHEMA, 0},
+    {"then", SCHEMA, 0},
+    {"else", SCHEMA, 0},
     {"properties", OBJECT, SCHEMA_OBJECT},
     {"patternProperties", OBJECT, SCHEMA_OBJECT},
     {"additionalProperties", SCHEMA, SCHEMA_OBJECT},
     {"propertyNames", SCHEMA, SCHEMA_OBJECT},
     {"required", NAMES, SCHEMA_OBJECT},
+    {"dependencies", DEPENDENCIES, SCHEMA_OBJECT},
+    {"dependentRequired", DEPENDENCIES, SCHEMA_OBJECT},
+    {"dependentSchemas", DEPENDENCIES, SCHEMA_OBJECT},
     {"minProperties", COUNT, SCHEMA_OBJECT},
     {"maxProperties", COUNT, SCHEMA_OBJECT},
     {"items", ITEMS, SCHEMA_ARRAY},
@@ -80,23 +87,9 @@ static const struct known_key {
 };
 
 /* Keys of some version of JSON Schema that say what no grammar here says. Others are annotations, as JSON Schema has it. */
-static const char *const UNSUPPORTED[] = {"not",
-                                          "if",
-                                          "then",
-                                          "else",
-                                          "contains",
-                                          "minContains",
-                                          "maxContains",
-                                          "dependencies",
-                                          "dependentRequired",
-                                          "dependentSchemas",
-                                          "unevaluatedProperties",
-                                          "unevaluatedItems",
-                                          "$dynamicRef",
-                                          "$recursiveRef",
-                                          "extends",
-                                          "disallow",
-                                          "divisibleBy"};
+static const char *const UNSUPPORTED[] = {"contains",         "minContains", "maxContains",   "unevaluatedProperties",
+                                          "unevaluatedItems", "$dynamicRef", "$recursiveRef", "extends",
+                                          "disallow",         "divisibleBy"};
 
 static const struct {
   const char *name;
@@ -145,6 +138,11 @@ static bool is_count(const json_t *value) {
   return json_is_number(value) && number >= 0 && number == floor(number);
 }
 
+/* Members that are required beside another, or a schema. */
+static bool is_dependency(const json_t *value) {
+  return is_schema(value) || (json_is_array(value) && (!json_array_size(value) || all_members(value, is_text)));
+}
+
 /* What the value of a key of this kind must be, or NULL when it is. */
 static const char *complaint(enum kind kind, const json_t *value) {
   switch (kind) {
@@ -155,7 +153,6 @@ static const char *complaint(enum kind kind, const json_t *value) {
     case BOUND: return json_is_number(value) || json_is_boolean(value) ? NULL : "a number";
     case TEXT: return is_text(value) ? NULL : "a string without U+0000";
     case PATTERN: return json_is_string(value) ? NULL : "a string";
-    case FLAG:
     case FALSE_ONLY: return json_is_boolean(value) ? NULL : "true or false";
     case SCHEMA: return is_schema(value) ? NULL : "a schema";
     case ITEMS:
@@ -169,6 +166,8 @@ static const char *complaint(enum kind kind, const json_t *value) {
                  ? NULL
                  : "an array of strings without U+0000";
     case OBJECT: return json_is_object(value) && all_members(value, is_schema) ? NULL : "an object of schemas";
+    case DEPENDENCIES:
+      return json_is_object(value) && all_members(value, is_dependency) ? NULL : "an object of names or schemas";
     case TYPE:
       return is_type(value) || (json_is_array(value) && all_members(value, is_type)) ? NULL : "a type's name or several";
   }
@@ -273,7 +272,12 @@ unsigned ommai_schema_types(const struct schema_part *part) {
   unsigned types = type_named(type);
   if (!type) return SCHEMA_ALL_TYPES;
   for (size_t i = 0; i < json_array_size(type); i++) types |= type_named(json_array_get(type, i));
-  return json_is_true(json_object_get(part->schema, "nullable")) ? types | SCHEMA_NULL : types;
+  return types;
+}
+
+bool ommai_schema_is_constraint(const char *key) {
+  const struct known_key *known = find_key(key);
+  return known && known->kind != ANNOTATION;
 }
 
 unsigned ommai_schema_implied_types(const struct schema_part *part) {

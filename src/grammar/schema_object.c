@@ -119,6 +119,7 @@ enum omma_status ommai_schema_member(struct schema_context *context, const struc
   *required = false;
   for (size_t i = 0; i < set->n; i++) {
     OMMAI_TRY(add_member(context, &set->parts[i], name, value, &named));
+    value->impossible = value->impossible || ommai_schema_forbids(&set->parts[i], name);
     *required = *required || is_required(&set->parts[i], name);
   }
   OMMAI_TRY(key_dfa(context, set, &any, &keys));
@@ -179,6 +180,9 @@ static enum omma_status gather(struct schema_context *context, struct object *ob
     for (size_t j = 0; j < json_array_size(required); j++) {
       OMMAI_TRY(add_name(context, object, json_string_value(json_array_get(required, j))));
     }
+    const json_t *negated;
+    if (ommai_schema_negation(&set->parts[i], &negated) != SCHEMA_NOT_MEMBER) continue;
+    OMMAI_TRY(add_name(context, object, json_string_value(json_array_get(json_object_get(negated, "required"), 0))));
   }
   return OMMA_OK;
 }
@@ -294,9 +298,9 @@ static enum omma_status check_numbers(struct schema_context *context, const stru
   int64_t n_required = 0;
   for (size_t i = 0; i < object->n_names; i++) n_required += !optional[i];
   const struct schema_path *path = object->set->parts[0].path;
-  if (object->min > n_required) {
+  if (object->min > 1 && object->min > n_required) {
     return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, path, "minProperties",
-                             "more than the required properties is not supported where properties are named");
+                             "more than 1 and more than the required properties is not supported where properties are named");
   }
   if (object->max >= (int64_t)object->n_names && (object->other < 0 || object->max == OMMAI_GRAMMAR_NO_MAX)) return OMMA_OK;
   return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, path, "maxProperties",
@@ -341,7 +345,7 @@ static enum omma_status build_named(struct schema_context *context, const struct
     if (all_optional) add_close(context, true, behind[i], to);
     if (i <= n) all_optional = all_optional && optional[i - 1];
   }
-  if (all_optional) add_close(context, false, from, to);
+  if (all_optional && object->min == 0) add_close(context, false, from, to);
   return OMMA_OK;
 }
 

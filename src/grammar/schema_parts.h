@@ -54,6 +54,7 @@ struct schema_context {
   size_t n_rules, rules_capacity;
   int32_t *buckets;
   const struct schema_path *at; /* of the rule that is being built */
+  json_t *made;                 /* schemas that schema_not.c has made; NULL: none */
   struct omma_error *error;
 };
 
@@ -81,6 +82,8 @@ enum omma_status ommai_schema_check_keys(struct schema_context *context, const s
 bool ommai_schema_is_slip(const char *name, const char *known);
 /* The types that `type` allows, or all. */
 unsigned ommai_schema_types(const struct schema_part *part);
+/* Whether a known key says something about values. */
+bool ommai_schema_is_constraint(const char *key);
 /* The types that its keys speak of; 0: none in particular. */
 unsigned ommai_schema_implied_types(const struct schema_part *part);
 /* An integer key, or what it is without. */
@@ -91,6 +94,9 @@ int64_t ommai_schema_count(const struct schema_part *part, const char *key, int6
 /* Adds a schema with all that it refers to; booleans too. */
 enum omma_status ommai_schema_add(struct schema_context *context, struct schema_set *set, const json_t *schema,
                                   const struct schema_path *path);
+/* The schema itself, without what it refers to. */
+enum omma_status ommai_schema_add_plain(struct schema_context *context, struct schema_set *set, const json_t *schema,
+                                        const struct schema_path *path);
 /* The rule of a set. */
 enum omma_status ommai_schema_rule(struct schema_context *context, const struct schema_set *set, int32_t *rule);
 unsigned ommai_schema_set_types(const struct schema_set *set);
@@ -100,9 +106,31 @@ unsigned ommai_schema_set_types(const struct schema_set *set);
 /* Whether the set has const or enum; then *values are those that all of it allows. */
 enum omma_status ommai_schema_values(struct schema_context *context, const struct schema_set *set, bool *found,
                                      const json_t ***values, size_t *n);
+/* Whether a value is one that the set allows. */
+enum omma_status ommai_schema_fits(struct schema_context *context, const struct schema_set *set, const json_t *value,
+                                   bool *good);
+/* Refuses values below `not` that no grammar here leaves out: numbers, arrays and objects, where these types may be made. */
+enum omma_status ommai_schema_check_not_values(struct schema_context *context, const struct schema_set *set, unsigned types);
 /* Whether no text made for `made` can be valid for `valid`, as far as can be seen. */
 enum omma_status ommai_schema_exclude(struct schema_context *context, const struct schema_set *made,
                                       const struct schema_set *valid, int depth, bool *exclude);
+
+/* ---- schema_not.c ---- */
+
+/* What a part's `not` is about: the member that is required, the values of const or enum, types. OTHER: none of these, and the set has
+ * schemas that say the same; or there is none. *negated: what must not hold. */
+enum ommai_schema_negation { SCHEMA_NOT_OTHER, SCHEMA_NOT_MEMBER, SCHEMA_NOT_VALUES, SCHEMA_NOT_TYPES };
+enum ommai_schema_negation ommai_schema_negation(const struct schema_part *part, const json_t **negated);
+/* Whether it forbids member `name`. */
+bool ommai_schema_forbids(const struct schema_part *part, const char *name);
+/* The types that it leaves to be made. */
+unsigned ommai_schema_types_left(const struct schema_part *part);
+/* Adds what `not`, dependencies and `if` of a part come to. */
+enum omma_status ommai_schema_add_conditions(struct schema_context *context, struct schema_set *set,
+                                             const struct schema_part *part);
+/* Adds that member `name` is there, or not. */
+enum omma_status ommai_schema_demand(struct schema_context *context, struct schema_set *set, const char *name, bool there,
+                                     const struct schema_path *path);
 
 /* ---- one type each; edges from `from` to `to` ---- */
 

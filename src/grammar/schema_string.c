@@ -13,12 +13,14 @@
   "-02-29)"
 #define TIME "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
 #define LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-#define ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,32}"
-#define EMAIL ATOM "(\\." ATOM "){0,3}@" LABEL "(\\." LABEL "){1,4}"
+#define SHORT_LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,28}[A-Za-z0-9])?"
+#define ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}"
+#define EMAIL ATOM "(\\." ATOM "){0,3}@" SHORT_LABEL "(\\." SHORT_LABEL "){1,3}"
 #define HOST LABEL "(\\." LABEL "){0,3}"
 #define REST "(\\?[A-Za-z0-9._~=&-]*)?(#[A-Za-z0-9._~-]*)?"
 #define PATH "(/[A-Za-z0-9._~-]+)+/?" REST
-#define URI "https?://" LABEL "(\\." LABEL "){0,4}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*" REST
+#define WORDS "[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
+#define URI "https?://" WORDS "(\\." WORDS "){0,4}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*" REST
 #define POINTER "(/([^~/]|~[01])*)*"
 #define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 
@@ -69,7 +71,26 @@ struct strings {
   int64_t min, max;
   struct ommai_regex *patterns[2 * OMMAI_SCHEMA_MAX_PARTS];
   size_t n_patterns;
+  struct ommai_literal *excluded; /* [n_excluded] by `not` */
+  size_t n_excluded, excluded_capacity;
 };
+
+/* Strings among the values that a part's `not` forbids. */
+static bool exclude_texts(struct ommai_scratch *scratch, const struct schema_part *part, struct strings *strings) {
+  const json_t *negated;
+  if (ommai_schema_negation(part, &negated) != SCHEMA_NOT_VALUES) return true;
+  const json_t *constant = json_object_get(negated, "const"), *list = json_object_get(negated, "enum");
+  for (size_t i = 0; i < (constant ? 1 : json_array_size(list)); i++) {
+    const json_t *value = constant ? constant : json_array_get(list, i);
+    if (!json_is_string(value)) continue;
+    if (!ommai_scratch_grow(scratch, (void **)&strings->excluded, &strings->excluded_capacity, strings->n_excluded,
+                            sizeof *strings->excluded)) {
+      return false;
+    }
+    strings->excluded[strings->n_excluded++] = (struct ommai_literal){json_string_value(value), json_string_length(value)};
+  }
+  return true;
+}
 
 static enum omma_status add_pattern(struct schema_context *context, const struct schema_part *part, const char *key,
                                     const char *pattern, size_t size, bool search, struct strings *strings) {
@@ -87,6 +108,7 @@ static enum omma_status gather(struct schema_context *context, const struct sche
     int64_t min = ommai_schema_count(part, "minLength", 0), max = ommai_schema_count(part, "maxLength", OMMAI_GRAMMAR_NO_MAX);
     strings->min = min > strings->min ? min : strings->min;
     strings->max = max < strings->max ? max : strings->max;
+    if (!exclude_texts(context->scratch, part, strings)) return ommai_schema_fail_scratch(context);
     if (pattern) {
       OMMAI_TRY(add_pattern(context, part, "pattern", json_string_value(pattern), json_string_length(pattern), true, strings));
     }
@@ -109,12 +131,16 @@ static bool add_dfa(struct ommai_scratch *scratch, struct ommai_char_dfa *dfa, b
 }
 
 static bool intersect_all(struct ommai_scratch *scratch, const struct strings *strings, bool *any, struct ommai_char_dfa *dfa) {
-  struct ommai_char_dfa next;
+  struct ommai_char_dfa next, texts;
   *any = true;
   for (size_t i = 0; i < strings->n_patterns; i++) {
     if (!ommai_dfa_from_regex(scratch, strings->patterns[i], &next) || !add_dfa(scratch, dfa, any, next)) return false;
   }
-  if (!has_lengths(strings)) return true;
+  if (strings->n_excluded && (!ommai_dfa_from_texts(scratch, strings->excluded, strings->n_excluded, &texts) ||
+                              !ommai_dfa_complement(scratch, &texts, &next) || !add_dfa(scratch, dfa, any, next))) {
+    return false;
+  }
+  if (!has_lengths(strings) || (!*any && ommai_dfa_is_within(dfa, strings->min, strings->max))) return true;
   return ommai_dfa_from_length(scratch, strings->min, strings->max, &next) && add_dfa(scratch, dfa, any, next);
 }
 
@@ -129,17 +155,17 @@ enum omma_status ommai_schema_string(struct schema_context *context, const struc
   struct ommai_grammar_builder *builder = context->builder;
   struct strings strings;
   OMMAI_TRY(gather(context, set, &strings));
-  if (strings.n_patterns == 0 && !has_lengths(&strings)) {
+  if (strings.n_patterns + strings.n_excluded == 0 && !has_lengths(&strings)) {
     ommai_builder_call(builder, from, ommai_json_rule(&context->json, OMMAI_JSON_STRING), to);
     return OMMA_OK;
   }
   if (strings.min > strings.max) return OMMA_OK;
   int32_t open = ommai_builder_text(builder, from, "\""), close = ommai_builder_node(builder);
   ommai_builder_range(builder, close, '"', '"', to);
-  if (strings.n_patterns == 0) {
+  if (strings.n_patterns + strings.n_excluded == 0) {
     ommai_builder_repeat(builder, open, ommai_json_rule(&context->json, OMMAI_JSON_CHAR), (int32_t)strings.min,
                          (int32_t)strings.max, close);
-  } else if (strings.n_patterns == 1 && !has_lengths(&strings)) {
+  } else if (strings.n_patterns == 1 && strings.n_excluded == 0 && !has_lengths(&strings)) {
     ommai_builder_regex(builder, open, strings.patterns[0], OMMAI_CHARS_JSON, close);
   } else {
     struct ommai_char_dfa dfa;

@@ -30,6 +30,17 @@ static bool is_listed(const struct schema_part *part, const json_t *value) {
   return found && (!constant || equal(constant, value));
 }
 
+/* Whether the part's `not` forbids the value. */
+static bool is_negated(const struct schema_part *part, const json_t *value, unsigned type) {
+  const json_t *negated;
+  enum ommai_schema_negation negation = ommai_schema_negation(part, &negated);
+  const struct schema_part inner = {.schema = negated};
+  if (negation == SCHEMA_NOT_OTHER || !(ommai_schema_types(&inner) & type)) return false;
+  if (negation == SCHEMA_NOT_VALUES) return is_listed(&inner, value);
+  const char *name = json_string_value(json_array_get(json_object_get(negated, "required"), 0));
+  return negation == SCHEMA_NOT_TYPES || !json_is_object(value) || json_object_get(value, name);
+}
+
 static bool in_bounds(const struct schema_part *part, double value) {
   const json_t *low = json_object_get(part->schema, "minimum"), *high = json_object_get(part->schema, "maximum");
   const json_t *above = json_object_get(part->schema, "exclusiveMinimum"),
@@ -55,6 +66,7 @@ static enum omma_status fits(struct schema_context *context, const struct schema
   for (size_t i = 0; i < set->n && *good; i++) {
     const struct schema_part *part = &set->parts[i];
     *good = (ommai_schema_types(part) & type) && is_listed(part, value);
+    if (*good) *good = !is_negated(part, value, type);
     if (*good && json_is_number(value)) *good = in_bounds(part, json_number_value(value));
     if (*good && (type & (SCHEMA_OBJECT | SCHEMA_ARRAY)) && (ommai_schema_implied_types(part) & type)) {
       return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, NULL,
@@ -65,6 +77,28 @@ static enum omma_status fits(struct schema_context *context, const struct schema
   if (!strings->made) OMMAI_TRY(ommai_schema_string_dfa(context, set, &strings->any, &strings->dfa));
   strings->made = true;
   *good = strings->any || ommai_dfa_accepts(&strings->dfa, json_string_value(value), json_string_length(value));
+  return OMMA_OK;
+}
+
+enum omma_status ommai_schema_fits(struct schema_context *context, const struct schema_set *set, const json_t *value,
+                                   bool *good) {
+  struct string_check strings = {0};
+  return fits(context, set, value, &strings, good);
+}
+
+enum omma_status ommai_schema_check_not_values(struct schema_context *context, const struct schema_set *set, unsigned types) {
+  for (size_t i = 0; i < set->n; i++) {
+    const json_t *negated, *list;
+    if (ommai_schema_negation(&set->parts[i], &negated) != SCHEMA_NOT_VALUES) continue;
+    const json_t *constant = json_object_get(negated, "const");
+    list = json_object_get(negated, "enum");
+    for (size_t j = 0; j < (constant ? 1 : json_array_size(list)); j++) {
+      unsigned type = type_of(constant ? constant : json_array_get(list, j));
+      if (!(type & types & (SCHEMA_NUMBER | SCHEMA_ARRAY | SCHEMA_OBJECT))) continue;
+      return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, set->parts[i].path, "not",
+                               "numbers, arrays and objects are supported beside const or enum alone");
+    }
+  }
   return OMMA_OK;
 }
 
@@ -155,6 +189,28 @@ static enum omma_status objects_exclude(struct schema_context *context, const st
   return OMMA_OK;
 }
 
+/* Whether the set asks for a format: of these only some texts are known. */
+static bool has_format(const struct schema_set *set) {
+  bool found = false;
+  for (size_t i = 0; i < set->n; i++) found = found || json_object_get(set->parts[i].schema, "format");
+  return found;
+}
+
+/* By what both say about strings. */
+static enum omma_status strings_exclude(struct schema_context *context, const struct schema_set *made,
+                                        const struct schema_set *valid, bool *exclude) {
+  struct ommai_char_dfa left, right, both;
+  bool any_left, any_right;
+  if (has_format(valid)) return OMMA_OK;
+  OMMAI_TRY(ommai_schema_string_dfa(context, made, &any_left, &left));
+  OMMAI_TRY(ommai_schema_string_dfa(context, valid, &any_right, &right));
+  if (any_left || any_right) return OMMA_OK;
+  if (!ommai_dfa_intersect(context->scratch, &left, &right, &both)) return ommai_schema_fail_scratch(context);
+  *exclude = true;
+  for (size_t i = 0; i < both.n_states; i++) *exclude = *exclude && !both.states[i].accepts;
+  return OMMA_OK;
+}
+
 enum omma_status ommai_schema_exclude(struct schema_context *context, const struct schema_set *made,
                                       const struct schema_set *valid, int depth, bool *exclude) {
   unsigned types = ommai_schema_set_types(made);
@@ -167,5 +223,6 @@ enum omma_status ommai_schema_exclude(struct schema_context *context, const stru
   if (!(types & ~(unsigned)SCHEMA_NUMBER)) {
     *exclude = bound_of(made, false) < bound_of(valid, true) || bound_of(made, true) > bound_of(valid, false);
   }
+  if (types == SCHEMA_STRING) return strings_exclude(context, made, valid, exclude);
   return types == SCHEMA_OBJECT ? objects_exclude(context, made, valid, depth, exclude) : OMMA_OK;
 }

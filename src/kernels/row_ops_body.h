@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "kernels/dtype.h"
 #include "kernels/int8.h"
 #include "kernels/row_ops.h"
 
@@ -115,38 +116,97 @@ static inline float chosen(bool yes, float a, float b) {
   return ommai_f32_from_bits((ommai_bits_from_f32(a) & take) | (ommai_bits_from_f32(b) & ~take));
 }
 
-/* e^x for x <= 88 to 2 units in the last place, without branches: 2^n from the exponent bits times a polynomial for
+/* Values whose steps stand side by side in the functions below: one after the other they would wait for each other's results. The compiler
+ * keeps a group in registers. */
+enum { GROUP = 64 };
+
+/* n values, 1 to GROUP - 1, and the first again and again. */
+static inline const float *padded(const float *x, int64_t n, float *group) {
+  for (int i = 0; i < GROUP; i++) group[i] = x[i < n ? i : 0];
+  return group;
+}
+
+/* run for every group of x, in place; what is left at the end goes through a group of its own. */
+static inline __attribute__((always_inline)) void in_groups(float *x, int64_t d, void (*run)(float *restrict group)) {
+  int64_t at = 0;
+  for (; at + GROUP <= d; at += GROUP) run(x + at);
+  if (at == d) return;
+  float group[GROUP];
+  padded(x + at, d - at, group);
+  run(group);
+  memcpy(x + at, group, (size_t)(d - at) * sizeof *group);
+}
+
+/* e^x, in place, for x <= 88 to 2 units in the last place, without branches: 2^n from the exponent bits times a polynomial for
  * |r| <= ln(2)/2 (minimax coefficients as published in Cephes' expf). Below -87 the result is e^-87, near enough to 0. */
-static inline float exp_row(float x) {
-  x = chosen(x < -87.0f, -87.0f, x);
-  x = chosen(x > 88.0f, 88.0f, x);
-  float shifted = x * 1.44269504f + 12582912.0f; /* rounds to a whole number in the low bits */
-  float n = shifted - 12582912.0f;
-  float r = x - n * 0.693359375f;
-  r = r + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
-  return p * ommai_f32_from_bits((ommai_bits_from_f32(shifted) << 23) + (127u << 23)); /* n + 127, and no conversion of a NaN */
+static inline void exp_group(float *restrict x) {
+  float shifted[GROUP], r[GROUP], p[GROUP];
+  for (int i = 0; i < GROUP; i++) x[i] = chosen(x[i] < -87.0f, -87.0f, x[i]);
+  for (int i = 0; i < GROUP; i++) x[i] = chosen(x[i] > 88.0f, 88.0f, x[i]);
+  for (int i = 0; i < GROUP; i++) shifted[i] = x[i] * 1.44269504f + 12582912.0f; /* rounds to a whole number in the low bits */
+  for (int i = 0; i < GROUP; i++) p[i] = shifted[i] - 12582912.0f;
+  for (int i = 0; i < GROUP; i++) r[i] = x[i] - p[i] * 0.693359375f;
+  for (int i = 0; i < GROUP; i++) r[i] = r[i] + p[i] * 2.12194440e-4f;
+  for (int i = 0; i < GROUP; i++) p[i] = 1.9875691500e-4f * r[i] + 1.3981999507e-3f;
+  for (int i = 0; i < GROUP; i++) p[i] = p[i] * r[i] + 8.3334519073e-3f;
+  for (int i = 0; i < GROUP; i++) p[i] = p[i] * r[i] + 4.1665795894e-2f;
+  for (int i = 0; i < GROUP; i++) p[i] = p[i] * r[i] + 1.6666665459e-1f;
+  for (int i = 0; i < GROUP; i++) p[i] = p[i] * r[i] + 5.0000001201e-1f;
+  for (int i = 0; i < GROUP; i++) p[i] = p[i] * (r[i] * r[i]) + r[i] + 1.0f;
+  for (int i = 0; i < GROUP; i++) { /* n + 127, and no conversion of a NaN */
+    x[i] = p[i] * ommai_f32_from_bits((ommai_bits_from_f32(shifted[i]) << 23) + (127u << 23));
+  }
+}
+
+static inline void exp_scaled_group(const float *restrict x, float shift, float scale, void *restrict out,
+                                    enum omma_dtype type) {
+  float e[GROUP];
+  for (int i = 0; i < GROUP; i++) e[i] = (x[i] - shift) * scale;
+  exp_group(e);
+  for (int i = 0; i < GROUP; i++) store(e[i], out, i, type);
+}
+
+static inline __attribute__((always_inline)) void exp_scaled_type(const float *x, float shift, float scale, int64_t d,
+                                                                  void *out, enum omma_dtype type) {
+  int64_t at = 0;
+  for (; at + GROUP <= d; at += GROUP) exp_scaled_group(x + at, shift, scale, ommai_element(out, at, type), type);
+  if (at == d) return;
+  float group[GROUP], rest[GROUP];
+  exp_scaled_group(padded(x + at, d - at, group), shift, scale, rest, type);
+  memcpy(ommai_element(out, at, type), rest, (size_t)(d - at) * ommai_dtype_size(type));
 }
 
 static void exp_scaled(const float *x, float shift, float scale, int64_t d, void *out, enum omma_dtype out_type) {
   if (out_type == OMMA_F32) {
-    for (int64_t i = 0; i < d; i++) store(exp_row((x[i] - shift) * scale), out, i, OMMA_F32);
+    exp_scaled_type(x, shift, scale, d, out, OMMA_F32);
   } else {
-    for (int64_t i = 0; i < d; i++) store(exp_row((x[i] - shift) * scale), out, i, OMMA_BF16);
+    exp_scaled_type(x, shift, scale, d, out, OMMA_BF16);
   }
+}
+
+static inline void silu_mul_group(const float *restrict gate, const float *restrict up, void *restrict out,
+                                  enum omma_dtype type) {
+  float e[GROUP];
+  for (int i = 0; i < GROUP; i++) e[i] = -gate[i];
+  exp_group(e);
+  for (int i = 0; i < GROUP; i++) store(gate[i] / (1.0f + e[i]) * up[i], out, i, type);
+}
+
+static inline __attribute__((always_inline)) void silu_mul_type(const float *gate, const float *up, int64_t d, void *out,
+                                                                enum omma_dtype type) {
+  int64_t at = 0;
+  for (; at + GROUP <= d; at += GROUP) silu_mul_group(gate + at, up + at, ommai_element(out, at, type), type);
+  if (at == d) return;
+  float gates[GROUP], ups[GROUP], rest[GROUP];
+  silu_mul_group(padded(gate + at, d - at, gates), padded(up + at, d - at, ups), rest, type);
+  memcpy(ommai_element(out, at, type), rest, (size_t)(d - at) * ommai_dtype_size(type));
 }
 
 static void silu_mul(const float *gate, const float *up, int64_t d, void *out, enum omma_dtype out_type) {
   if (out_type == OMMA_F32) {
-    for (int64_t i = 0; i < d; i++) store(gate[i] / (1.0f + exp_row(-gate[i])) * up[i], out, i, OMMA_F32);
+    silu_mul_type(gate, up, d, out, OMMA_F32);
   } else {
-    for (int64_t i = 0; i < d; i++) store(gate[i] / (1.0f + exp_row(-gate[i])) * up[i], out, i, OMMA_BF16);
+    silu_mul_type(gate, up, d, out, OMMA_BF16);
   }
 }
 
@@ -178,34 +238,40 @@ static void add_weighted(float *y, const float *const *rows, const float *weight
   add_weighted_part(y, rows, weight, n, i, d - i);
 }
 
-static void gelu_tanh(float *x, int64_t d) {
-  for (int64_t i = 0; i < d; i++) {
-    float twice = 1.59576912f * (x[i] + 0.044715f * (x[i] * x[i] * x[i])); /* 1 + tanh(u) = 2 / (1 + e^-2u) */
-    x[i] = x[i] / (1.0f + exp_row(-twice));
-  }
+static inline void gelu_tanh_group(float *restrict x) {
+  float e[GROUP];
+  for (int i = 0; i < GROUP; i++) e[i] = -(1.59576912f * (x[i] + 0.044715f * (x[i] * x[i] * x[i]))); /* -2u */
+  exp_group(e);
+  for (int i = 0; i < GROUP; i++) x[i] = x[i] / (1.0f + e[i]); /* 1 + tanh(u) = 2 / (1 + e^-2u) */
 }
 
-/* Half of erfc(|x| / sqrt(2)) to 1e-7: Abramowitz and Stegun 7.1.26. */
-static inline float half_erfc(float x) {
-  float z = fabsf(x) * 0.707106781f, t = 1.0f / (1.0f + 0.3275911f * z);
-  float p = 1.061405429f;
-  p = p * t - 1.453152027f;
-  p = p * t + 1.421413741f;
-  p = p * t - 0.284496736f;
-  p = p * t + 0.254829592f;
-  return 0.5f * p * t * exp_row(-z * z);
+static void gelu_tanh(float *x, int64_t d) { in_groups(x, d, gelu_tanh_group); }
+
+/* With half of erfc(|x| / sqrt(2)) to 1e-7: Abramowitz and Stegun 7.1.26. */
+static inline void gelu_erf_group(float *restrict x) {
+  float t[GROUP], e[GROUP], tail[GROUP];
+  for (int i = 0; i < GROUP; i++) tail[i] = fabsf(x[i]) * 0.707106781f;
+  for (int i = 0; i < GROUP; i++) t[i] = 1.0f / (1.0f + 0.3275911f * tail[i]);
+  for (int i = 0; i < GROUP; i++) e[i] = -tail[i] * tail[i];
+  exp_group(e);
+  for (int i = 0; i < GROUP; i++) tail[i] = 1.061405429f * t[i] - 1.453152027f;
+  for (int i = 0; i < GROUP; i++) tail[i] = tail[i] * t[i] + 1.421413741f;
+  for (int i = 0; i < GROUP; i++) tail[i] = tail[i] * t[i] - 0.284496736f;
+  for (int i = 0; i < GROUP; i++) tail[i] = tail[i] * t[i] + 0.254829592f;
+  for (int i = 0; i < GROUP; i++) tail[i] = 0.5f * tail[i] * t[i] * e[i];
+  for (int i = 0; i < GROUP; i++) x[i] = x[i] * chosen(x[i] < 0.0f, tail[i], 1.0f - tail[i]);
 }
 
-static void gelu_erf(float *x, int64_t d) {
-  for (int64_t i = 0; i < d; i++) {
-    float tail = half_erfc(x[i]);
-    x[i] = x[i] * chosen(x[i] < 0.0f, tail, 1.0f - tail);
-  }
+static void gelu_erf(float *x, int64_t d) { in_groups(x, d, gelu_erf_group); }
+
+static inline void silu_group(float *restrict x) {
+  float e[GROUP];
+  for (int i = 0; i < GROUP; i++) e[i] = -x[i];
+  exp_group(e);
+  for (int i = 0; i < GROUP; i++) x[i] = x[i] / (1.0f + e[i]);
 }
 
-static void silu(float *x, int64_t d) {
-  for (int64_t i = 0; i < d; i++) x[i] = x[i] / (1.0f + exp_row(-x[i]));
-}
+static void silu(float *x, int64_t d) { in_groups(x, d, silu_group); }
 
 static inline float load(const void *x, int64_t i, enum omma_dtype type) {
   return type == OMMA_F32 ? ((const float *)x)[i] : ommai_bf16_to_f32(((const ommai_bf16 *)x)[i]);
@@ -364,10 +430,21 @@ static void find_range(const float *x, int64_t d, struct ommai_row_range *range)
   }
 }
 
+static inline void weigh_group(const float *restrict x, float shift, float scale, uint32_t *restrict out) {
+  float e[GROUP];
+  for (int i = 0; i < GROUP; i++) e[i] = (x[i] - shift) * scale;
+  exp_group(e);
+  for (int i = 0; i < GROUP; i++) out[i] = (uint32_t)(int32_t)(e[i] * (float)OMMAI_ROW_WEIGHT_ONE + 0.5f);
+}
+
 static void weigh(const float *x, float shift, float scale, int64_t d, uint32_t *out) {
-  for (int64_t i = 0; i < d; i++) {
-    out[i] = (uint32_t)(int32_t)(exp_row((x[i] - shift) * scale) * (float)OMMAI_ROW_WEIGHT_ONE + 0.5f);
-  }
+  int64_t at = 0;
+  for (; at + GROUP <= d; at += GROUP) weigh_group(x + at, shift, scale, out + at);
+  if (at == d) return;
+  float group[GROUP];
+  uint32_t rest[GROUP];
+  weigh_group(padded(x + at, d - at, group), shift, scale, rest);
+  memcpy(out + at, rest, (size_t)(d - at) * sizeof *rest);
 }
 
 /* Weights whose sums of a lane stay within 32 bits. */

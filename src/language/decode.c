@@ -352,15 +352,15 @@ enum omma_status ommai_decode_run(const struct ommai_decoder *decoder, const str
   return OMMA_OK;
 }
 
-enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, void *workspace,
-                                     size_t workspace_size, const struct omma_team *team, float *logits,
+enum omma_status ommai_decode_logits(const struct ommai_decoder *decoder, const float *residual, int64_t n_rows,
+                                     void *workspace, size_t workspace_size, const struct omma_team *team, float *logits,
                                      struct omma_error *error) {
-  struct step step = {.decoder = decoder, .n_rows = 1, .team = team};
+  struct step step = {.decoder = decoder, .n_rows = n_rows, .team = team};
   struct ommai_arena arena;
   ommai_arena_init(&arena, workspace, workspace_size);
-  place(decoder, 1, 1, &arena, &step);
+  place(decoder, n_rows, 1, &arena, &step);
   if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
-  memcpy(step.residual, residual, (size_t)decoder->config.hidden_size * sizeof(float));
+  memcpy(step.residual, residual, (size_t)(n_rows * decoder->config.hidden_size) * sizeof(float));
   project_logits(&step, logits);
   return OMMA_OK;
 }

@@ -25,6 +25,7 @@ struct part {
   uint64_t weight;                       /* of all its tokens; counted where none is cut off */
   int32_t top[OMMAI_SAMPLER_MAX_TOP];
   int n_top;
+  int64_t n_at_least; /* tokens with the given one's logit or a larger one */
 };
 
 /* What a row needs while it is drawn. */
@@ -182,6 +183,7 @@ static void join_scans(const struct ommai_sampler *sampler, struct ommai_sampler
     if (parts[i].logits.high > scratch->highest_logit) scratch->highest_logit = parts[i].logits.high;
   }
   scratch->highest = parts[best].values.high;
+  if (row->is_given) return;
   row->token = -1;
   if (scratch->highest == -INFINITY) return;
   row->token = (int32_t)(best * PART);
@@ -225,12 +227,21 @@ static uint64_t sum_weights(const struct ommai_sampler *sampler, const struct sc
   return share.weight;
 }
 
+static int64_t count_at_least(const float *x, float least, int64_t n) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; i++) count += x[i] >= least;
+  return count;
+}
+
 static void weigh_task(void *context, int64_t task, int worker) {
   (void)worker;
   struct ommai_sampler *sampler = context;
   const struct ommai_sampler_row *row = &sampler->rows[task / sampler->n_parts];
   struct scratch *scratch = &sampler->scratch[task / sampler->n_parts];
   int64_t index = task % sampler->n_parts, first = index * PART, n = ommai_min_i64(PART, sampler->vocab_size - first);
+  if (row->finite && row->is_given) {
+    scratch->parts[index].n_at_least = count_at_least(row->logits + first, row->logits[row->token], n);
+  }
   if (row->finite && row->wants_logprob) {
     scratch->parts[index].logit_sum = sum_exponentials(sampler, row->logits + first, scratch->highest_logit, n);
   }
@@ -324,8 +335,10 @@ static void set_logprobs(const struct ommai_sampler *sampler, struct ommai_sampl
   double sum = 0;
   int32_t top[OMMAI_SAMPLER_MAX_TOP];
   int n_top = 0;
+  row->rank = 0;
   for (int64_t i = 0; i < sampler->n_parts; i++) {
     sum += scratch->parts[i].logit_sum;
+    if (row->is_given) row->rank += scratch->parts[i].n_at_least;
     for (int j = 0; j < scratch->parts[i].n_top; j++) {
       keep_top(row->logits, scratch->parts[i].top[j], top, &n_top, row->n_top);
     }

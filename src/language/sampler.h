@@ -61,11 +61,13 @@ struct ommai_sampler_row {
   const uint32_t *allowed;               /* a bit for each token, in words of 32: the others are never chosen; NULL: all */
   const struct ommai_token_bias *biases; /* [n_biases] in rising order of tokens */
   size_t n_biases;
+  bool is_given; /* `token` is, nothing is chosen, and its rank is wanted */
   bool wants_logprob;
   int n_top; /* at most OMMAI_SAMPLER_MAX_TOP */
 
   bool finite;   /* false: NaN or infinity among the logits, and nothing else below is set */
   int32_t token; /* -1: none is left to choose, and nothing below is set */
+  int64_t rank;  /* of a given token: how many have its logit or a larger one */
   float logprob; /* of the token, natural logarithm */
   struct ommai_token_logprob top[OMMAI_SAMPLER_MAX_TOP]; /* [n_top], the likeliest first */
 };

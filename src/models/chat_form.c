@@ -9,14 +9,6 @@
 
 double ommai_video_fps(const struct omma_video *video) { return video->fps > 0 ? video->fps : OMMAI_DEFAULT_VIDEO_FPS; }
 
-/* One run of tokens between its markers. */
-static enum omma_status render_run(const struct ommai_chat_form *form, const struct omma_part *part, int64_t plane,
-                                   struct ommai_prompt_builder *builder, struct omma_error *error) {
-  OMMAI_TRY(ommai_prompt_string(builder, form->picture_begin, error));
-  OMMAI_TRY(ommai_prompt_picture(builder, part, plane, error));
-  return ommai_prompt_string(builder, form->picture_end, error);
-}
-
 /* "<1.5 seconds>", whatever the process's locale writes for the point. */
 static enum omma_status render_time(double seconds, struct ommai_prompt_builder *builder, struct omma_error *error) {
   char number[64], text[96];
@@ -30,13 +22,20 @@ static enum omma_status render_timed(const struct ommai_chat_form *form, const s
                                      struct ommai_prompt_builder *builder, struct omma_error *error) {
   int64_t last = (int64_t)part->video->n_frames - 1;
   double fps = ommai_video_fps(part->video);
-  OMMAI_TRY(ommai_prompt_string(builder, form->picture_begin, error));
   for (int64_t plane = 0, frame = 0; frame <= last; plane++, frame += plane_frames) {
     double begin = (double)frame / fps, end = (double)ommai_min_i64(frame + plane_frames - 1, last) / fps;
     OMMAI_TRY(render_time((begin + end) / 2, builder, error));
-    OMMAI_TRY(render_run(form, part, plane, builder, error));
+    OMMAI_TRY(ommai_prompt_string(builder, form->picture_begin, error));
+    OMMAI_TRY(ommai_prompt_picture(builder, part, plane, error));
+    OMMAI_TRY(ommai_prompt_string(builder, form->picture_end, error));
   }
-  return ommai_prompt_string(builder, form->picture_end, error);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_chat_form_media(const struct ommai_chat_form *form, const struct omma_part *part, int64_t plane_frames,
+                                       struct ommai_prompt_builder *builder, struct omma_error *error) {
+  if (part->video && form->video == OMMAI_VIDEO_TIMED) return render_timed(form, part, plane_frames, builder, error);
+  return ommai_prompt_picture(builder, part, OMMAI_ALL_PLANES, error);
 }
 
 /* Parts of a turn in order; a picture is its markers with nothing between. */
@@ -52,8 +51,9 @@ static enum omma_status render_parts(const struct ommai_chat_form *form, const s
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: only user%s messages can hold %s", index,
                               form->pictures_in[OMMA_ROLE_SYSTEM] ? " and system" : "", part->video ? "videos" : "pictures");
     }
-    OMMAI_TRY(part->video && form->video == OMMAI_VIDEO_TIMED ? render_timed(form, part, plane_frames, builder, error)
-                                                              : render_run(form, part, OMMAI_ALL_PLANES, builder, error));
+    OMMAI_TRY(ommai_prompt_string(builder, form->picture_begin, error));
+    OMMAI_TRY(ommai_chat_form_media(form, part, plane_frames, builder, error));
+    OMMAI_TRY(ommai_prompt_string(builder, form->picture_end, error));
   }
   return OMMA_OK;
 }

@@ -22,6 +22,7 @@ struct ommai_chat_form {
   const char *thought_begin, *thought_end;
   const char *turn_end;
   const char *picture_begin, *picture_end; /* around a picture's tokens */
+  const char *picture_token, *video_token; /* that a template writes between them; NULL: the family takes no videos */
   enum ommai_video_form video;
   const char *default_system; /* the first turn where the conversation does not begin with a system message; or NULL */
   bool late_system;           /* system messages may follow others */
@@ -30,6 +31,10 @@ struct ommai_chat_form {
 
 /* The frames a second of a video. */
 double ommai_video_fps(const struct omma_video *video);
+
+/* Writes what stands between the markers that a template puts around a picture or video. Errors: LIMIT, MEMORY. */
+enum omma_status ommai_chat_form_media(const struct ommai_chat_form *form, const struct omma_part *part, int64_t plane_frames,
+                                       struct ommai_prompt_builder *builder, struct omma_error *error);
 
 /* Writes the conversation in this form. plane_frames: frames that make a plane of a video. continue_final_message: the last message
  * stays open and no answer is asked for. Errors: ARGUMENT (a role or part where the form has no place for it, or a last message that it

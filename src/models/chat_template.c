@@ -57,6 +57,18 @@ static void describe(const char *where, const char *text, size_t size, const str
            where, long_tag ? "the tag that begins in " : "", line, nearest->name, *excerpt ? excerpt : "(a line end)");
 }
 
+/* Parses the template, to be rendered. One that cannot be is no error yet: another form may be taken in its place. */
+static enum omma_status prepare(const char *where, const char *text, size_t size, const struct omma_allocator *allocator,
+                                struct ommai_chat_choice *choice, struct omma_error *error) {
+  struct omma_error cause;
+  enum omma_status status = ommai_jinja_create(text, size, allocator, &choice->jinja, &cause);
+  if (status == OMMA_ERROR_MEMORY) return ommai_fail(error, status, "%s: %s", where, cause.message);
+  if (status != OMMA_OK && choice->difference[0]) {
+    snprintf(choice->difference, sizeof choice->difference, "%.400s: %.200s", where, cause.message);
+  }
+  return OMMA_OK;
+}
+
 enum omma_status ommai_chat_template_compare(const char *where, const char *text, size_t size,
                                              const struct omma_allocator *allocator, const struct ommai_family *family,
                                              struct ommai_chat_choice *choice, struct omma_error *error) {
@@ -78,7 +90,23 @@ enum omma_status ommai_chat_template_compare(const char *where, const char *text
   }
 done:
   ommai_template_pieces_free(&pieces);
-  return status;
+  return status == OMMA_OK ? prepare(where, text, size, allocator, choice, error) : status;
+}
+
+void ommai_chat_choice_free(struct ommai_chat_choice *choice) {
+  ommai_jinja_destroy(choice->jinja);
+  json_decref(choice->special_tokens);
+  choice->jinja = NULL;
+  choice->special_tokens = NULL;
+}
+
+bool ommai_chat_template_variable(const char *name, size_t size) {
+  static const char *const names[] = {"messages",  "tools",     "documents", "add_generation_prompt",
+                                      "bos_token", "eos_token", "pad_token", "unk_token"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0) return true;
+  }
+  return false;
 }
 
 /* ---- finding ---- */
@@ -136,21 +164,54 @@ static enum omma_status try_plain(const struct template_search *search, const ch
   return status;
 }
 
-enum omma_status ommai_chat_template_read(const struct ommai_documents *documents, const struct omma_allocator *allocator,
-                                          const struct ommai_family *family, struct ommai_chat_choice *choice,
-                                          struct omma_error *error) {
-  const struct template_search search = {documents, allocator, family, choice};
+/* A file that was named. */
+static enum omma_status take_file(const struct template_search *search, const char *path, struct omma_error *error) {
+  char *text;
+  size_t size;
+  OMMAI_TRY(ommai_file_read(path, OMMAI_DOCUMENT_MAX_BYTES, search->allocator, &text, &size, error));
+  enum omma_status status =
+      ommai_chat_template_compare(path, text, size, search->allocator, search->family, search->choice, error);
+  ommai_release(search->allocator, text, size + 1, 1);
+  return status;
+}
+
+static enum omma_status find_template(const struct template_search *search, struct omma_error *error) {
   bool found = false;
-  OMMAI_TRY(try_json(&search, "processor_config.json", false, &found, error));
-  if (!found) OMMAI_TRY(try_json(&search, "chat_template.json", true, &found, error));
-  if (!found) OMMAI_TRY(try_plain(&search, "chat_template.jinja", &found, error));
-  if (!found) OMMAI_TRY(try_json(&search, "tokenizer_config.json", false, &found, error));
+  OMMAI_TRY(try_json(search, "processor_config.json", false, &found, error));
+  if (!found) OMMAI_TRY(try_json(search, "chat_template.json", true, &found, error));
+  if (!found) OMMAI_TRY(try_plain(search, "chat_template.jinja", &found, error));
+  if (!found) OMMAI_TRY(try_json(search, "tokenizer_config.json", false, &found, error));
   if (found) return OMMA_OK;
-  *choice = (struct ommai_chat_choice){.variant = family->variants};
   snprintf(
-      choice->difference, sizeof choice->difference,
+      search->choice->difference, sizeof search->choice->difference,
       "%.400s: no chat template: neither chat_template.json nor chat_template.jinja is there, and tokenizer_config.json has "
       "none; a base model has none",
-      documents->directory);
+      search->documents->directory);
   return OMMA_OK;
+}
+
+/* A token there is a text, or an object with its "content". */
+static enum omma_status read_special_tokens(const struct template_search *search, struct omma_error *error) {
+  static const char *const names[] = {"bos_token", "eos_token", "pad_token", "unk_token"};
+  char path[OMMAI_DOCUMENT_PATH_SIZE];
+  json_t *root, *tokens = json_object();
+  bool failed = !tokens;
+  search->choice->special_tokens = tokens;
+  OMMAI_TRY(ommai_document_find(search->documents, "tokenizer_config.json", search->allocator, path, &root, error));
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    json_t *value = json_object_get(root, names[i]);
+    if (json_is_object(value)) value = json_object_get(value, "content");
+    if (json_is_string(value)) failed |= json_object_set(tokens, names[i], value) != 0;
+  }
+  json_decref(root);
+  return failed ? ommai_fail_memory(error, path, 1) : OMMA_OK;
+}
+
+enum omma_status ommai_chat_template_read(const struct ommai_documents *documents, const char *file,
+                                          const struct omma_allocator *allocator, const struct ommai_family *family,
+                                          struct ommai_chat_choice *choice, struct omma_error *error) {
+  const struct template_search search = {documents, allocator, family, choice};
+  *choice = (struct ommai_chat_choice){.variant = family->variants};
+  OMMAI_TRY(file ? take_file(&search, file, error) : find_template(&search, error));
+  return read_special_tokens(&search, error);
 }

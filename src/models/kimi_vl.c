@@ -120,6 +120,7 @@ static const struct ommai_chat_form chat_form = {
     .turn_end = "<|im_end|>",
     .picture_begin = "<|media_start|>image<|media_content|>",
     .picture_end = "<|media_end|>",
+    .picture_token = "<|media_pad|>",
     .default_system = "You are a helpful assistant",
     .late_system = true,
     .pictures_in = {true, true, true},

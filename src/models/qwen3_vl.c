@@ -167,6 +167,8 @@ static const struct ommai_chat_form instruct_form = {
     .turn_end = "<|im_end|>\n",
     .picture_begin = "<|vision_start|>",
     .picture_end = "<|vision_end|>",
+    .picture_token = "<|image_pad|>",
+    .video_token = "<|video_pad|>",
     .video = OMMAI_VIDEO_TIMED,
     .pictures_in = {[OMMA_ROLE_USER] = true},
 };
@@ -179,6 +181,8 @@ static const struct ommai_chat_form thinking_form = {
     .turn_end = "<|im_end|>\n",
     .picture_begin = "<|vision_start|>",
     .picture_end = "<|vision_end|>",
+    .picture_token = "<|image_pad|>",
+    .video_token = "<|video_pad|>",
     .video = OMMAI_VIDEO_TIMED,
     .late_system = true,
     .pictures_in = {[OMMA_ROLE_SYSTEM] = true, [OMMA_ROLE_USER] = true},

@@ -24,10 +24,12 @@ struct choice {
   bool begun;                          /* the event before its text is out */
   const struct ommai_text *prompt_ids; /* told once, with the first event; NULL: not asked for, or told */
   /* Not sent: the last token's of a stream, else everything. */
-  struct ommai_text text;
+  struct ommai_text text, reasoning;
+  bool in_thought;                /* so was the last token */
+  struct ommai_tool_parser tools; /* of a stream from its beginning, else when all of the text is there */
   struct ommai_logprobs logprobs;
   struct ommai_text token_ids;
-  int64_t n_tokens, n_cached_tokens;
+  int64_t n_tokens, n_cached_tokens, n_reasoning_tokens;
   int64_t first_token_ns, last_token_ns; /* since the request arrived */
   struct ommai_text stop_string;
   int32_t stop_token;
@@ -43,18 +45,22 @@ struct answer {
   char id[ID_PREFIX_SIZE + OMMAI_REQUEST_ID_SIZE];
   char *model;
   const struct ommai_reply_form *form;
+  bool has_tools;
   struct ommai_reply_head head;
-  bool stream, include_usage, continuous_usage, logprobs, token_ids;
+  struct ommai_reply_state reply_state; /* engine's thread */
+  struct ommai_text request_fields;
+  bool stream, include_usage, continuous_usage, logprobs, token_ids, prompt_logprobs, echo_logprobs, tells_reasoning;
   int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
   int n_choices, n_per_prompt;
+  int n_top; /* of log-probabilities in answers */
   int64_t n_pictures;
   double decode_image; /* seconds that its pictures took */
   struct ommai_own_wishes own;
-  struct ommai_own_progress progress;              /* of the first choice; engine's thread */
-  struct ommai_text images;                        /* as ommai_own_add_image writes them */
-  struct ommai_text prompt_ids[OMMAI_MAX_CHOICES]; /* of the prompts */
+  struct ommai_own_progress progress;                                                /* of the first choice; engine's thread */
+  struct ommai_text images;                                                          /* as ommai_own_add_image writes them */
+  struct ommai_text prompt_ids[OMMAI_MAX_CHOICES], prompt_scores[OMMAI_MAX_CHOICES]; /* of the prompts */
   struct choice choices[OMMAI_MAX_CHOICES];
 };
 
@@ -64,12 +70,17 @@ static void free_answer(struct answer *answer) {
     struct choice *choice = &answer->choices[i];
     omma_request_destroy(choice->request);
     ommai_text_free(&choice->text);
+    ommai_text_free(&choice->reasoning);
+    ommai_tool_parser_free(&choice->tools);
     ommai_text_free(&choice->token_ids);
     ommai_text_free(&answer->prompt_ids[i]);
+    ommai_text_free(&answer->prompt_scores[i]);
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_free(&choice->logprobs.lists[j]);
     ommai_text_free(&choice->stop_string);
   }
   ommai_text_free(&answer->images);
+  ommai_text_free(&answer->request_fields);
+  ommai_reply_state_free(&answer->reply_state);
   if (answer->model) ommai_release(answer->allocator, answer->model, strlen(answer->model) + 1, 1);
   ommai_exchange_release(answer->exchange);
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
@@ -91,45 +102,62 @@ static void fail_from(struct answer *answer, const char *what, const struct omma
   ommai_exchange_fail(answer->exchange, &error);
 }
 
+/* Those of a prompt, for all its answers. */
+static struct ommai_text *scores_of(const struct choice *choice) {
+  struct answer *answer = choice->answer;
+  return answer->prompt_logprobs ? &answer->prompt_scores[choice->index / answer->n_per_prompt] : NULL;
+}
+
 static struct ommai_reply_part part_of(const struct choice *choice) {
   return (struct ommai_reply_part){.index = choice->index,
                                    .text = choice->text.data,
                                    .text_size = choice->text.size,
+                                   .reasoning = choice->reasoning.data,
+                                   .reasoning_size = choice->reasoning.size,
+                                   .in_thought = choice->in_thought && choice->answer->tells_reasoning,
                                    .logprobs = choice->answer->logprobs ? &choice->logprobs : NULL,
+                                   .calls = choice->tools.calls,
+                                   .n_calls = choice->tools.n_calls,
                                    .token_ids = choice->answer->token_ids ? &choice->token_ids : NULL,
                                    .prompt_ids = choice->prompt_ids,
+                                   .prompt_logprobs = scores_of(choice),
                                    .stop_token = -1};
 }
 
 /* Like part_of, for a choice that has ended. */
 static struct ommai_reply_part last_part_of(const struct choice *choice) {
   struct ommai_reply_part part = part_of(choice);
-  part.finish_reason = ommai_finish_reason(choice->finish);
+  const struct ommai_tool_parser *tools = &choice->tools;
+  bool calls = choice->finish == OMMA_FINISH_STOP && tools->format != OMMAI_TOOLS_NAMED && ommai_tool_parser_called(tools);
+  part.finish_reason =
+      calls ? "tool_calls" : ommai_finish_reason(choice->finish); /* a named function ends with "stop", as in OpenAI's API */
   part.stop_token = choice->stop_token;
   part.stop_string = choice->stop_string.size ? choice->stop_string.data : NULL;
   return part;
 }
 
 static struct ommai_usage usage_of(const struct answer *answer) {
-  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens};
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .reasoning_tokens = answer->head.has_thoughts ? 0 : -1};
   for (int i = 0; i < answer->n_choices; i++) {
     usage.completion_tokens += answer->choices[i].n_tokens;
+    usage.reasoning_tokens += answer->choices[i].n_reasoning_tokens;
     /* A prompt counts once, though further answers to it find all of it. */
     if (i % answer->n_per_prompt == 0) usage.cached_tokens += answer->choices[i].n_cached_tokens;
   }
   return usage;
 }
 
-/* Sends what `out` holds as one event and frees it. */
+/* Sends what `out` holds, if anything, in one piece and frees it. */
 static bool push_event(struct answer *answer, struct ommai_text *out) {
-  bool pushed = !out->failed && ommai_exchange_push(answer->exchange, out->data, out->size);
+  bool pushed = !out->failed;
+  if (pushed && out->size) pushed = ommai_exchange_push(answer->exchange, out->data, out->size);
   ommai_text_free(out);
   return pushed;
 }
 
 static bool push_beginning(struct choice *choice) {
   struct answer *answer = choice->answer;
-  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .cached_tokens = -1};
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .cached_tokens = -1, .reasoning_tokens = -1};
   struct ommai_text out;
   if (choice->begun || !answer->form->begin) return true;
   choice->begun = true;
@@ -140,8 +168,10 @@ static bool push_beginning(struct choice *choice) {
 
 static bool push_delta(struct choice *choice, const struct ommai_reply_part *part) {
   struct answer *answer = choice->answer;
-  struct ommai_usage usage = {
-      .prompt_tokens = answer->n_prompt_tokens, .completion_tokens = choice->n_tokens, .cached_tokens = -1};
+  struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens,
+                              .completion_tokens = choice->n_tokens,
+                              .cached_tokens = -1,
+                              .reasoning_tokens = -1};
   struct ommai_text out;
   ommai_text_init(&out, answer->allocator);
   answer->form->delta(&out, &answer->head, part, answer->continuous_usage ? &usage : NULL);
@@ -149,9 +179,16 @@ static bool push_delta(struct choice *choice, const struct ommai_reply_part *par
 }
 
 static bool has_failed(const struct choice *choice) {
-  bool failed = choice->text.failed || choice->token_ids.failed;
+  const struct ommai_text *scores = scores_of(choice);
+  bool failed = choice->text.failed || choice->token_ids.failed || choice->reasoning.failed || choice->tools.failed ||
+                (scores && scores->failed);
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) failed |= choice->logprobs.lists[i].failed;
   return failed;
+}
+
+/* A token of a thought that is not to be told. */
+static bool is_hidden(const struct answer *answer, const struct omma_token_event *event) {
+  return event->in_thought && !answer->tells_reasoning;
 }
 
 static void add_id(struct ommai_text *list, int32_t id) { ommai_text_format(list, list->size ? ",%" PRId32 : "%" PRId32, id); }
@@ -159,16 +196,24 @@ static void add_id(struct ommai_text *list, int32_t id) { ommai_text_format(list
 /* Keeps a token's text, id and log-probabilities in the choice. */
 static bool gather(struct choice *choice, const struct omma_token_event *event) {
   struct answer *answer = choice->answer;
-  if (answer->token_ids) add_id(&choice->token_ids, event->token);
-  ommai_text_append(&choice->text, event->text, event->text_size);
-  if (answer->logprobs) answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
+  choice->in_thought = event->in_thought;
+  if (answer->token_ids && !is_hidden(answer, event)) add_id(&choice->token_ids, event->token);
+  if (answer->stream && answer->has_tools) {
+    ommai_tool_parser_feed(&choice->tools, event->text, event->text_size, &choice->text);
+  } else {
+    ommai_text_append(&choice->text, event->text, event->text_size);
+  }
+  if (answer->tells_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
+  bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->form->as_items && event->in_thought);
+  if (has_logprob) answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
   return !has_failed(choice);
 }
 
 /* The text that was kept is out. */
 static void forget(struct choice *choice) {
-  choice->text.size = choice->token_ids.size = 0;
+  choice->text.size = choice->reasoning.size = choice->token_ids.size = 0;
   choice->prompt_ids = NULL;
+  ommai_tool_parser_forget(&choice->tools);
   for (int i = 0; i < OMMAI_LOGPROB_LISTS; i++) choice->logprobs.lists[i].size = 0;
 }
 
@@ -204,6 +249,28 @@ static void push_images(struct answer *answer) {
   push_event(answer, &out);
 }
 
+/* Where the answers begin with their prompt, each has its own list; else one stands for all. */
+static void on_prompt_token(void *context, const struct omma_prompt_token_event *event) {
+  struct choice *choice = context;
+  struct answer *answer = choice->answer;
+  const struct omma_model *model = answer->exchange->server->model;
+  const struct omma_token_event as_answer = {.token = event->token,
+                                             .has_logprob = true,
+                                             .logprob = event->logprob,
+                                             .top = event->top,
+                                             .n_top = event->n_top < answer->n_top ? event->n_top : answer->n_top};
+  if (answer->echo_logprobs) answer->form->add_logprob(&choice->logprobs, model, &as_answer);
+  if (choice->index % answer->n_per_prompt == 0) ommai_reply_add_prompt_logprob(scores_of(choice), model, event);
+}
+
+/* Whether a token has nothing to be told yet: one of a thought that is not told, or of what may become a call. */
+static bool is_held_back(const struct choice *choice, const struct omma_token_event *event) {
+  const struct answer *answer = choice->answer;
+  if (choice->text.size) return false;
+  if (event->in_thought) return !answer->tells_reasoning;
+  return answer->has_tools && !choice->reasoning.size && !ommai_tool_parser_has_news(&choice->tools);
+}
+
 /* A stream sends each token as it comes, but for the last: its event carries the reasons of the end, known to on_finish alone. */
 static bool on_token(void *context, const struct omma_token_event *event) {
   struct choice *choice = context;
@@ -213,6 +280,7 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   if (!answer->stream) return gather(choice, event) && !ommai_exchange_is_gone(answer->exchange);
   if (!push_beginning(choice) || !gather(choice, event)) return false;
   if (event->last) return true;
+  if (is_held_back(choice, event)) return !ommai_exchange_is_gone(answer->exchange);
   struct ommai_reply_part part = part_of(choice);
   bool pushed = push_delta(choice, &part);
   forget(choice);
@@ -231,6 +299,7 @@ static void take_end(struct choice *choice, const struct omma_result *result) {
   choice->finish = result->finish;
   choice->n_tokens = result->n_completion_tokens;
   choice->n_cached_tokens = result->n_cached_tokens;
+  choice->n_reasoning_tokens = result->n_reasoning_tokens;
   choice->stop_token = stop_reason_token(choice->answer, result->stop_token);
   if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
 }
@@ -270,6 +339,7 @@ static void finish_whole(struct answer *answer) {
   for (int i = 0; i < answer->n_choices; i++) parts[i] = last_part_of(&answer->choices[i]);
   ommai_text_init(&out, answer->allocator);
   add_details(answer, &own, &usage);
+  answer->head.prompt_logprobs = scores_of(&answer->choices[0]);
   answer->form->whole(&out, &answer->head, parts, answer->n_choices, &usage);
   ommai_text_free(&own);
   ommai_exchange_reply(answer->exchange, 200, "application/json", &out);
@@ -293,12 +363,35 @@ static void measure_end(struct choice *choice, const struct omma_result *result)
                        (double)choice->first_token_ns * 1e-9);
 }
 
+/* An answer that is sent as a whole is text alone where a call in it is broken. */
+static bool find_calls(struct choice *choice) {
+  struct ommai_tool_parser *tools = &choice->tools;
+  struct ommai_text content;
+  ommai_text_init(&content, choice->answer->allocator);
+  bool good = ommai_tool_parser_feed(tools, choice->text.data, choice->text.size, &content) &&
+              ommai_tool_parser_finish(tools, &content);
+  if (ommai_tool_parser_called(tools)) {
+    struct ommai_text whole = choice->text;
+    choice->text = content;
+    content = whole;
+  } else {
+    ommai_tool_parser_free(tools);
+  }
+  ommai_text_free(&content);
+  return good;
+}
+
+static bool end_calls(struct choice *choice) {
+  if (!choice->answer->has_tools) return true;
+  return choice->answer->stream ? ommai_tool_parser_finish(&choice->tools, &choice->text) : find_calls(choice);
+}
+
 static void on_finish(void *context, const struct omma_result *result) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
   take_end(choice, result);
   measure_end(choice, result);
-  bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed;
+  bool good = ommai_finish_reason(result->finish) && !choice->stop_string.failed && end_calls(choice);
   if (good && answer->stream) {
     struct ommai_reply_part part = last_part_of(choice);
     good = push_beginning(choice) && push_delta(choice, &part);
@@ -339,6 +432,16 @@ static bool list_prompt(struct answer *answer, struct choice *choice, struct omm
   return !list->failed || ommai_api_fail_memory(error);
 }
 
+/* The prompt's first token has no log-probability; a prompt of no more has no others. */
+static bool begin_logprobs(const struct answer *answer, struct choice *choice, struct ommai_api_error *error) {
+  size_t n;
+  const int32_t *ids = omma_request_prompt(choice->request, &n);
+  struct ommai_text *scores = scores_of(choice);
+  if (scores && n == 1 && !scores->size) ommai_text_add(scores, "null");
+  if (answer->echo_logprobs) answer->form->add_unscored(&choice->logprobs, answer->exchange->server->model, ids[0]);
+  return !has_failed(choice) || ommai_api_fail_memory(error);
+}
+
 /* A prompt is made ready once: its further choices share it. */
 static bool make_request(struct answer *answer, const struct ommai_answer_source *source, struct choice *choice,
                          struct ommai_api_error *error) {
@@ -347,6 +450,7 @@ static bool make_request(struct answer *answer, const struct ommai_answer_source
   struct omma_error cause = {0};
   size_t n_tokens = 0;
   sampling.seed += (uint64_t)repeat;
+  sampling.prompt_logprobs &= repeat == 0 || answer->echo_logprobs;
   enum omma_status status = repeat ? omma_request_copy(choice[-repeat].request, &sampling, &choice->request, &cause)
                                    : source->make_request(source->context, prompt, &sampling, &choice->request, &cause);
   if (status != OMMA_OK) {
@@ -357,6 +461,7 @@ static bool make_request(struct answer *answer, const struct ommai_answer_source
   omma_request_prompt(choice->request, &n_tokens);
   if (repeat == 0) answer->n_prompt_tokens += (int64_t)n_tokens;
   return check_length(answer, source->fields, (int64_t)n_tokens, error) && list_prompt(answer, choice, error) &&
+         begin_logprobs(answer, choice, error) &&
          (!source->echo || source->echo(source->context, prompt, &choice->text, error));
 }
 
@@ -381,11 +486,13 @@ static void count_pictures(const struct ommai_answer_source *source, struct omma
 static void submit_all(struct answer *answer) {
   struct ommai_exchange *exchange = answer->exchange;
   bool progress = answer->stream && answer->own.progress;
+  answer->head.prompt_tokens = answer->n_prompt_tokens;
   if (progress) push_images(answer); /* before the first token; what fails from here on fails in the stream */
   for (int i = 0; i < answer->n_choices; i++) {
     struct omma_callbacks callbacks = {.context = &answer->choices[i], .on_token = on_token, .on_finish = on_finish};
     struct omma_error cause = {0};
     uint64_t id = 0;
+    if (answer->prompt_logprobs) callbacks.on_prompt_token = on_prompt_token;
     if (i == 0) callbacks.on_progress = on_progress;
     atomic_fetch_add(&answer->references, 1);
     if (omma_engine_submit(exchange->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
@@ -399,17 +506,23 @@ static void submit_all(struct answer *answer) {
   if (answer->stream) ommai_exchange_expect_stream(exchange);
 }
 
-static void init_choices(struct answer *answer) {
+static bool init_choices(struct answer *answer, const struct ommai_tool_request *tools) {
+  bool good = true;
   for (int i = 0; i < OMMAI_MAX_CHOICES; i++) {
     struct choice *choice = &answer->choices[i];
+    enum ommai_tool_format format = tools && i < answer->n_choices ? tools->format : OMMAI_TOOLS_NONE;
+    good &= ommai_tool_parser_init(&choice->tools, format, tools ? tools->name : NULL, answer->allocator);
     choice->answer = answer;
     choice->index = i;
     ommai_text_init(&choice->text, answer->allocator);
+    ommai_text_init(&choice->reasoning, answer->allocator);
     ommai_text_init(&choice->token_ids, answer->allocator);
     ommai_text_init(&answer->prompt_ids[i], answer->allocator);
+    ommai_text_init(&answer->prompt_scores[i], answer->allocator);
     for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_init(&choice->logprobs.lists[j], answer->allocator);
     ommai_text_init(&choice->stop_string, answer->allocator);
   }
+  return good;
 }
 
 /* Copies what is needed after the JSON is gone. */
@@ -432,19 +545,33 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   bool own_id = !exchange->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
   snprintf(answer->id, sizeof answer->id, "%s%s", source->form->id_prefix, own_id ? fields->request_id : exchange->request_id);
   answer->form = source->form;
-  answer->head = (struct ommai_reply_head){.id = answer->id, .created = (int64_t)time(NULL), .model = answer->model};
+  answer->head = (struct ommai_reply_head){.id = answer->id,
+                                           .created = (int64_t)time(NULL),
+                                           .model = answer->model,
+                                           .request_fields = &answer->request_fields,
+                                           .state = &answer->reply_state,
+                                           .has_thoughts = fields->sampling.reasoning != NULL};
   answer->stream = fields->stream;
-  answer->include_usage = fields->include_usage;
+  answer->include_usage = fields->include_usage || source->form->as_items;
   answer->continuous_usage = fields->include_usage && fields->continuous_usage;
   answer->logprobs = fields->sampling.logprobs;
+  answer->tells_reasoning = fields->tells_reasoning;
   answer->token_ids = fields->return_token_ids;
+  answer->prompt_logprobs = fields->sampling.prompt_logprobs;
+  answer->echo_logprobs = source->echo_logprobs;
+  answer->n_top = fields->sampling.n_top_logprobs;
   answer->own = fields->own;
   ommai_text_init(&answer->images, server->allocator);
+  ommai_text_init(&answer->request_fields, server->allocator);
+  ommai_reply_state_init(&answer->reply_state, server->allocator);
+  const struct ommai_text *repeated = source->request_fields;
+  if (repeated) ommai_text_append(&answer->request_fields, repeated->data, repeated->size);
   if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);
   answer->n_stop_token_ids = fields->sampling.n_stop_token_ids;
   memcpy(answer->stop_token_ids, fields->stop_token_ids, sizeof answer->stop_token_ids);
-  init_choices(answer);
-  if (answer->model) return answer;
+  answer->has_tools = source->tools && source->tools->format != OMMAI_TOOLS_NONE;
+  answer->head.has_tools = answer->has_tools;
+  if (init_choices(answer, source->tools) && answer->model && !answer->request_fields.failed) return answer;
   free_answer(answer);
   return NULL;
 }

@@ -5,18 +5,22 @@
 #include "server/answer_fields.h"
 #include "server/exchange.h"
 #include "server/reply_form.h"
+#include "server/tool_request.h"
 
 /* What an endpoint made of the JSON; read during the call alone. */
 struct ommai_answer_source {
   const struct ommai_answer_fields *fields;
   const struct ommai_reply_form *form;
-  int n_prompts;      /* each gets fields->n answers; at most OMMAI_MAX_CHOICES in all */
-  int64_t n_pictures; /* and videos, in the prompts */
+  const struct ommai_tool_request *tools;  /* how calls stand in the answers; NULL: there are none */
+  const struct ommai_text *request_fields; /* what the reply repeats of the request; NULL: nothing */
+  int n_prompts;                           /* each gets fields->n answers; at most OMMAI_MAX_CHOICES in all */
+  int64_t n_pictures;                      /* and videos, in the prompts */
   /* Makes a request of prompt `index`, once; its further answers come from copies. */
   enum omma_status (*make_request)(const void *context, int index, const struct omma_sampling *sampling,
                                    struct omma_request **request, struct omma_error *error);
   /* Appends the text that comes before the answers to prompt `index`. False with *error filled; NULL: there is none. */
   bool (*echo)(const void *context, int index, struct ommai_text *out, struct ommai_api_error *error);
+  bool echo_logprobs; /* log-probabilities of an answer begin with those of its prompt */
   /* Appends each image to a list (ommai_own_add_image); NULL: there are none. */
   void (*add_images)(const void *context, struct ommai_text *list);
   const void *context;

@@ -16,8 +16,7 @@ static bool is_neutral(const json_t *value) {
 
 /* Fields that mean nothing unless they are given. */
 static bool refuse_given(const json_t *root, struct ommai_api_error *error) {
-  static const char *const keys[] = {"prompt_logprobs", "logprob_token_ids",     "chat_template",
-                                     "documents",       "thinking_token_budget", "repetition_detection"};
+  static const char *const keys[] = {"logprob_token_ids", "chat_template", "documents", "repetition_detection"};
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     if (is_neutral(ommai_field_get(root, keys[i]))) continue;
     return ommai_api_fail(error, 400, keys[i], "%s is not supported.", keys[i]);
@@ -38,11 +37,6 @@ static bool refuse_unsupported(const json_t *root, struct ommai_api_error *error
     if (value != flags[i].standard) {
       return ommai_api_fail(error, 400, flags[i].key, "%s %s is not supported.", flags[i].key, value ? "true" : "false");
     }
-  }
-  const json_t *choice = ommai_field_get(root, "tool_choice");
-  bool tools_off = json_is_string(choice) && !strcmp(json_string_value(choice), "none");
-  if (json_array_size(ommai_field_get(root, "tools")) && !tools_off) {
-    return ommai_api_fail(error, 400, "tools", "tools are not supported.");
   }
   return refuse_given(root, error);
 }
@@ -169,6 +163,17 @@ static bool read_text_flags(const json_t *root, struct ommai_answer_fields *fiel
          ommai_field_boolean(root, "return_token_ids", &fields->return_token_ids, error);
 }
 
+/* Of the prompt, and so many of the likeliest tokens at each place. */
+static bool read_prompt_logprobs(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
+  static const char FIELD[] = "prompt_logprobs";
+  int64_t n_top = 0;
+  if (!ommai_field_integer(root, FIELD, 0, OMMA_MAX_TOP_LOGPROBS, &n_top, error)) return false;
+  fields->sampling.prompt_logprobs = ommai_field_get(root, FIELD) && !fields->stream;
+  fields->sampling.n_prompt_logprobs = (int)n_top;
+  return !fields->stream || n_top == 0 ||
+         ommai_api_fail(error, 400, FIELD, "`prompt_logprobs` are not available when `stream=True`.");
+}
+
 /* A prompt leaves room for the answer that is asked for, or one token. */
 static bool read_truncation(const struct ommai_server *server, const json_t *root, struct ommai_answer_fields *fields,
                             struct ommai_api_error *error) {
@@ -250,7 +255,7 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
          read_cache_salt(root, fields, error) && read_max_tokens(server, root, fields, error) &&
          read_seed(server, root, fields, error) && read_stop(root, fields, error) &&
          read_stop_tokens(server, root, fields, error) && read_text_flags(root, fields, error) &&
-         read_truncation(server, root, fields, error) &&
+         read_prompt_logprobs(root, fields, error) && read_truncation(server, root, fields, error) &&
          ommai_token_fields_read(server, root, &fields->tokens, sampling, error) && refuse_best_of(root, fields->n, error) &&
          ommai_structured_output_read(server, root, &sampling->grammar, error);
 }

@@ -50,10 +50,15 @@ void ommai_api_keys_free(struct ommai_api_keys *keys, const struct omma_allocato
 
 bool ommai_api_keys_match(const struct ommai_api_keys *keys, const char *authorization) {
   static const char SCHEME[] = "Bearer ";
-  unsigned char given[OMMAI_KEY_HASH_SIZE]; /* hashes, so that the comparison's time tells not even the length */
   if (!authorization || strncasecmp(authorization, SCHEME, sizeof SCHEME - 1)) return false;
-  hash_key(authorization + sizeof SCHEME - 1, given);
+  return ommai_api_keys_have(keys, authorization + sizeof SCHEME - 1);
+}
+
+bool ommai_api_keys_have(const struct ommai_api_keys *keys, const char *key) {
+  unsigned char given[OMMAI_KEY_HASH_SIZE]; /* hashes, so that the comparison's time tells not even the length */
   bool found = false;
+  if (!key) return false;
+  hash_key(key, given);
   for (size_t i = 0; i < keys->count; i++) found |= sodium_memcmp(given, keys->hashes[i], sizeof given) == 0;
   return found;
 }

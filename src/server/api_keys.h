@@ -27,5 +27,7 @@ void ommai_api_keys_free(struct ommai_api_keys *keys, const struct omma_allocato
 /* Whether the value of an Authorization header (may be NULL) is "Bearer KEY" with one of the keys. The time it takes depends neither
  * on which key matches nor on how much of one does. */
 bool ommai_api_keys_match(const struct ommai_api_keys *keys, const char *authorization);
+/* The same for the key itself, as an x-api-key header has it (may be NULL). */
+bool ommai_api_keys_have(const struct ommai_api_keys *keys, const char *key);
 
 #endif

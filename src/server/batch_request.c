@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "server/protocol.h"
 #include "server/request_json.h"
 #include "server/routes.h"
 #include "server/server_state.h"
@@ -31,14 +32,15 @@ static bool read_custom_id(struct ommai_batch_request *request, const json_t *ro
 }
 
 static bool read_route(struct ommai_batch_request *request, const json_t *root, struct ommai_api_error *error) {
-  static const char *const paths[] = {"/v1/chat/completions", "/v1/completions"};
+  static const char *const paths[] = {"/v1/chat/completions", "/v1/completions", "/v1/responses"};
   const char *method = NULL, *url = NULL;
   if (!ommai_field_string(root, "method", &method, error) || !ommai_field_string(root, "url", &url, error)) return false;
   if (!method || strcmp(method, "POST") != 0) return ommai_api_fail(error, 400, "method", "method must be \"POST\".");
   for (size_t i = 0; url && i < sizeof paths / sizeof *paths; i++) {
     if (strcmp(url, paths[i]) == 0) request->route = ommai_route_find(url);
   }
-  return request->route || ommai_api_fail(error, 400, "url", "url must be \"%s\" or \"%s\".", paths[0], paths[1]);
+  return request->route ||
+         ommai_api_fail(error, 400, "url", "url must be \"%s\", \"%s\" or \"%s\".", paths[0], paths[1], paths[2]);
 }
 
 /* The seeds of lines are as far apart as the choices of one may reach. */
@@ -108,6 +110,7 @@ bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_re
   ommai_exchange_make_id(exchange);
   ommai_text_add(&exchange->body, request->body);
   exchange->route = request->route;
+  exchange->protocol = ommai_protocol_of(request->route->path);
   exchange->on_reply = on_reply;
   exchange->on_reply_context = context;
   exchange->job.run = ommai_route_run;

@@ -1,6 +1,7 @@
 /* POST /v1/chat/completions. */
+#include "server/chat.h"
+
 #include "server/answer.h"
-#include "server/chat_job.h"
 #include "server/endpoints.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
@@ -17,6 +18,8 @@ static enum omma_status make_request(const void *context, int index, const struc
   const struct ommai_chat_request *source = conversation->request;
   struct omma_request_options options = {.sampling = *sampling,
                                          .continue_final_message = source->continue_final_message,
+                                         .tools = source->tools_text,
+                                         .chat_template_kwargs = source->template_text,
                                          .engine = conversation->server->engine,
                                          .priority = source->fields.priority,
                                          .cache_salt = source->fields.cache_salt,
@@ -38,10 +41,13 @@ static void add_images(const void *context, struct ommai_text *list) {
   }
 }
 
-static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *request) {
+void ommai_chat_answer(struct ommai_exchange *exchange, struct ommai_chat_request *request, const struct ommai_reply_form *form,
+                       const struct ommai_text *request_fields) {
   struct conversation conversation = {exchange->server, request};
   struct ommai_answer_source source = {.fields = &request->fields,
-                                       .form = &ommai_chat_form,
+                                       .form = form,
+                                       .tools = &request->tools,
+                                       .request_fields = request_fields,
                                        .n_prompts = 1,
                                        .n_pictures = request->n_images + request->n_videos,
                                        .make_request = make_request,
@@ -50,12 +56,27 @@ static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *r
   ommai_answer_begin(exchange, &source);
 }
 
+bool ommai_chat_count_tokens(const struct ommai_server *server, const struct ommai_chat_request *request, int64_t *n_tokens,
+                             struct ommai_api_error *error) {
+  struct omma_error cause = {0};
+  struct omma_request_options options = {.continue_final_message = request->continue_final_message,
+                                         .tools = request->tools_text,
+                                         .chat_template_kwargs = request->template_text};
+  return omma_count_prompt_tokens(server->model, request->messages, request->n_messages, &options, n_tokens, &cause) ==
+             OMMA_OK ||
+         ommai_api_fail_from(error, &cause);
+}
+
+static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *request) {
+  ommai_chat_answer(exchange, request, &ommai_chat_form, NULL);
+}
+
 void ommai_endpoint_chat(struct ommai_exchange *exchange) {
   struct ommai_api_error error;
   json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
   ommai_text_free(&exchange->body);
   if (root) {
-    ommai_chat_job_start(exchange, root, false, answer);
+    ommai_chat_job_start(exchange, &(struct ommai_chat_source){.root = root}, false, answer);
   } else {
     ommai_exchange_fail(exchange, &error);
   }

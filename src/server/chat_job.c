@@ -34,12 +34,13 @@ static void run(struct ommai_job *queued) {
   destroy(job);
 }
 
-void ommai_chat_job_start(struct ommai_exchange *exchange, json_t *root, bool messages_only, ommai_chat_handler handle) {
+void ommai_chat_job_start(struct ommai_exchange *exchange, const struct ommai_chat_source *source, bool messages_only,
+                          ommai_chat_handler handle) {
   struct ommai_server *server = exchange->server;
   struct ommai_api_error error;
   struct chat_job *job = ommai_allocate(exchange->allocator, 1, sizeof *job);
   if (!job) {
-    json_decref(root);
+    ommai_chat_source_free(source);
     ommai_api_fail_memory(&error);
     ommai_exchange_fail(exchange, &error);
     return;
@@ -50,7 +51,7 @@ void ommai_chat_job_start(struct ommai_exchange *exchange, json_t *root, bool me
   job->body_bytes = exchange->body_reserved;
   exchange->body_reserved = 0;
   ommai_exchange_retain(exchange);
-  if (!ommai_chat_request_read(server, root, messages_only, &job->request, &error)) {
+  if (!ommai_chat_request_read(server, source, messages_only, &job->request, &error)) {
     ommai_exchange_fail(exchange, &error);
     destroy(job);
   } else if (job->request.n_images + job->request.n_videos == 0) {

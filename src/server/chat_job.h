@@ -9,8 +9,9 @@
 typedef void (*ommai_chat_handler)(struct ommai_exchange *exchange, struct ommai_chat_request *request);
 
 /* Reads a chat request from the exchange's JSON and hands it to `handle`: at once, or, where it names images, from the queue of those that
- * do, so that requests without images never wait behind decoding. `root` is taken over; the body must be freed by now, and its share
+ * do, so that requests without images never wait behind decoding. `source` is taken over; the body must be freed by now, and its share
  * of the server's budget for bodies is kept until the request is destroyed. On a worker. messages_only: as ommai_chat_request_read. */
-void ommai_chat_job_start(struct ommai_exchange *exchange, json_t *root, bool messages_only, ommai_chat_handler handle);
+void ommai_chat_job_start(struct ommai_exchange *exchange, const struct ommai_chat_source *source, bool messages_only,
+                          ommai_chat_handler handle);
 
 #endif

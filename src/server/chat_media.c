@@ -41,7 +41,8 @@ static bool for_each_part(struct loading *loading, part_step step, struct ommai_
     for (size_t j = 0; j < request->messages[i].n_parts; j++, index++) {
       if (!request->media[index].url || ommai_exchange_is_gone(loading->exchange)) continue;
       if (!step(loading, &request->media[index], &request->parts[index], error)) {
-        return ommai_api_error_prefix(error, "messages[%zu].content[%zu]", i, j);
+        char place[OMMAI_CHAT_PLACE_SIZE];
+        return ommai_api_error_prefix(error, "%s.content[%zu]", ommai_chat_place(request, i, place), j);
       }
     }
   }
@@ -84,9 +85,12 @@ static bool read_files(struct loading *loading, struct ommai_media_part *media, 
                        struct ommai_api_error *error) {
   (void)part;
   if (media->is_video) return read_frames(loading, media, error);
-  return make_room(loading, media, 1, error) &&
-         ommai_media_read(loading->server, media->url, media->url_size, &loading->stop, &media->files[0], error) &&
-         count_file(loading, &media->files[0], error);
+  struct ommai_media_file *file;
+  if (!make_room(loading, media, 1, error)) return false;
+  file = &media->files[0];
+  bool read = media->is_base64 ? ommai_media_read_base64(loading->server, "data", media->url, media->url_size, file, error)
+                               : ommai_media_read(loading->server, media->url, media->url_size, &loading->stop, file, error);
+  return read && count_file(loading, file, error);
 }
 
 /* An image that was resized before needs neither pixels nor memory for them. Frames of a video are resized together and not kept. */

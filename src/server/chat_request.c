@@ -6,12 +6,29 @@
 #include "base/allocator.h"
 #include "base/json.h"
 #include "server/chat_media.h"
+#include "server/message_fields.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 
-/* "messages[3].content": where a message or part stands, for errors. */
-#define WHERE_SIZE 64
+/* "messages[3].content[0]": where a part stands, for errors. */
+#define WHERE_SIZE (OMMAI_CHAT_PLACE_SIZE + 32)
 #define DEFAULT_FPS 1.0
+
+void ommai_chat_source_free(const struct ommai_chat_source *source) {
+  json_decref(source->root);
+  json_decref(source->original);
+  json_decref(source->places);
+}
+
+const char *ommai_chat_place(const struct ommai_chat_request *request, size_t index, char place[OMMAI_CHAT_PLACE_SIZE]) {
+  const char *given = json_string_value(json_array_get(request->source.places, index));
+  if (given) {
+    snprintf(place, OMMAI_CHAT_PLACE_SIZE, "%s", given);
+  } else {
+    snprintf(place, OMMAI_CHAT_PLACE_SIZE, "messages[%zu]", index);
+  }
+  return place;
+}
 
 /* A picture may become as large as the operator allows, where that was said, and no larger. */
 static bool check_area(const struct ommai_server *server, const char *field, int64_t area, struct ommai_api_error *error) {
@@ -89,7 +106,8 @@ static bool read_role(const json_t *message, const char *where, enum omma_role *
   } roles[] = {{"system", OMMA_ROLE_SYSTEM},
                {"developer", OMMA_ROLE_SYSTEM},
                {"user", OMMA_ROLE_USER},
-               {"assistant", OMMA_ROLE_ASSISTANT}};
+               {"assistant", OMMA_ROLE_ASSISTANT},
+               {"tool", OMMA_ROLE_TOOL}};
   const char *name = NULL;
   if (!ommai_field_string(message, "role", &name, error)) return false;
   if (!name) return ommai_api_fail(error, 400, "messages", "%s has no role.", where);
@@ -99,8 +117,8 @@ static bool read_role(const json_t *message, const char *where, enum omma_role *
       return true;
     }
   }
-  return ommai_api_fail(error, 400, "messages", "%s: role must be system, developer, user or assistant, got \"%.80s\".", where,
-                        name);
+  return ommai_api_fail(error, 400, "messages", "%s: role must be system, developer, user, assistant or tool, got \"%.80s\".",
+                        where, name);
 }
 
 static struct omma_part *add_part(struct ommai_chat_request *request) { return &request->parts[request->n_parts_used++]; }
@@ -111,25 +129,43 @@ static void add_text(struct ommai_chat_request *request, const json_t *text) {
   part->text_size = json_string_length(text);
 }
 
-/* {"image_url": {"url", "detail"}} and {"image_url": "..."} are both in use; so with video_url. */
-static bool add_media(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
-                      bool is_video, const char *where, struct ommai_api_error *error) {
-  const char *kind = is_video ? "video" : "image";
-  int64_t *count = is_video ? &request->n_videos : &request->n_images,
-          limit = is_video ? server->limit_videos : server->limit_images;
-  const char *field = is_video ? "video_url" : "image_url";
-  const json_t *holder = ommai_field_get(source, field), *url = holder;
-  struct omma_image_options options = request->image_options;
-  if (json_is_object(holder)) {
-    url = ommai_field_get(holder, "url");
-    if (!read_pixels(server, holder, &options, error)) return false;
+/* Where a part has its picture or video: {"image_url": {"url", "detail"}} and {"image_url": "..."} are both in use; so with video_url. And
+ * Anthropic's {"source": {"type": "url", "url"}} and {"source": {"type": "base64", "media_type", "data"}}. */
+static bool find_media(const json_t *part, const char *type, const char *where, struct ommai_media_part *media,
+                       const json_t **options, struct ommai_api_error *error) {
+  bool is_source = !strcmp(type, "image");
+  const char *field = is_source ? "source" : media->is_video ? "video_url" : "image_url";
+  const json_t *holder = ommai_field_get(part, field), *url = holder;
+  *options = json_is_object(holder) ? holder : NULL;
+  if (is_source) {
+    const char *kind = json_string_value(json_object_get(holder, "type"));
+    media->is_base64 = kind && !strcmp(kind, "base64");
+    if (!media->is_base64 && (!kind || strcmp(kind, "url") != 0)) {
+      return ommai_api_fail(error, 400, field, "%s has no source of type base64 or url.", where);
+    }
   }
-  if (!json_is_string(url)) return ommai_api_fail(error, 400, field, "%s has no %s with a url.", where, field);
-  if (!read_pixels(server, source, &options, error)) return false;
-  const char *name = NULL;
-  if (!ommai_field_string(source, "uuid", &name, error)) return false;
-  request->media[request->n_parts_used] =
-      (struct ommai_media_part){.url = json_string_value(url), .url_size = json_string_length(url), .is_video = is_video};
+  if (json_is_object(holder)) url = ommai_field_get(holder, media->is_base64 ? "data" : "url");
+  if (!json_is_string(url)) {
+    return ommai_api_fail(error, 400, field, "%s has no %s with %s.", where, field, media->is_base64 ? "data" : "a url");
+  }
+  media->url = json_string_value(url);
+  media->url_size = json_string_length(url);
+  return true;
+}
+
+static bool add_media(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
+                      const char *type, const char *where, struct ommai_api_error *error) {
+  struct ommai_media_part media = {.is_video = !strcmp(type, "video_url")};
+  const char *kind = media.is_video ? "video" : "image", *name = NULL;
+  int64_t *count = media.is_video ? &request->n_videos : &request->n_images,
+          limit = media.is_video ? server->limit_videos : server->limit_images;
+  struct omma_image_options options = request->image_options;
+  const json_t *holder;
+  if (!find_media(source, type, where, &media, &holder, error) || (holder && !read_pixels(server, holder, &options, error)) ||
+      !read_pixels(server, source, &options, error) || !ommai_field_string(source, "uuid", &name, error)) {
+    return false;
+  }
+  request->media[request->n_parts_used] = media;
   struct omma_part *part = add_part(request);
   part->image_options = options;
   part->image_name = name;
@@ -138,18 +174,24 @@ static bool add_media(const struct ommai_server *server, struct ommai_chat_reque
          ommai_api_fail(error, 400, kind, "At most %" PRId64 " %s(s) may be provided in one prompt.", limit, kind);
 }
 
+/* Whether a word is one of a list that ends in NULL. */
+static bool is_one_of(const char *word, const char *const *list) {
+  while (*list && strcmp(*list, word) != 0) list++;
+  return *list != NULL;
+}
+
 static bool add_content_part(const struct ommai_server *server, struct ommai_chat_request *request, const json_t *source,
                              const char *where, struct ommai_api_error *error) {
+  static const char *const media_types[] = {"image_url", "input_image", "video_url", "image", NULL};
+  static const char *const text_types[] = {"text", "input_text", "output_text", NULL};
   const char *type = NULL;
   if (!json_is_object(source)) {
     return ommai_api_fail(error, 400, "messages", "%s must be an object, got %s.", where, ommai_json_kind(source));
   }
   if (!ommai_field_string(source, "type", &type, error)) return false;
   if (!type) return ommai_api_fail(error, 400, "messages", "%s has no type.", where);
-  if (!strcmp(type, "image_url") || !strcmp(type, "input_image"))
-    return add_media(server, request, source, false, where, error);
-  if (!strcmp(type, "video_url")) return add_media(server, request, source, true, where, error);
-  if (strcmp(type, "text") && strcmp(type, "input_text")) {
+  if (is_one_of(type, media_types)) return add_media(server, request, source, type, where, error);
+  if (!is_one_of(type, text_types)) {
     return ommai_api_fail(error, 400, "messages",
                           "%s: unknown part type \"%.80s\"; known are text, input_text, image_url, input_image and video_url.",
                           where, type);
@@ -164,8 +206,8 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
                          struct ommai_api_error *error) {
   const json_t *source = json_array_get(ommai_field_get(request->root, "messages"), index);
   struct omma_message *message = &request->messages[index];
-  char where[WHERE_SIZE];
-  snprintf(where, sizeof where, "messages[%zu]", index);
+  char place[OMMAI_CHAT_PLACE_SIZE], where[WHERE_SIZE];
+  snprintf(where, sizeof where, "%s", ommai_chat_place(request, index, place));
   if (!json_is_object(source)) {
     return ommai_api_fail(error, 400, "messages", "%s must be an object, got %s.", where, ommai_json_kind(source));
   }
@@ -176,7 +218,7 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
     add_text(request, content);
   } else if (json_is_array(content)) {
     for (size_t i = 0; i < json_array_size(content); i++) {
-      snprintf(where, sizeof where, "messages[%zu].content[%zu]", index, i);
+      snprintf(where, sizeof where, "%s.content[%zu]", place, i);
       if (!add_content_part(server, request, json_array_get(content, i), where, error)) return false;
     }
   } else if (content || message->role != OMMA_ROLE_ASSISTANT) {
@@ -185,7 +227,7 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
   }
   message->parts = request->parts + first;
   message->n_parts = request->n_parts_used - first;
-  return true;
+  return ommai_message_fields_read(source, place, message->role, request->texts, &message->fields, error);
 }
 
 static size_t count_parts(const json_t *messages) {
@@ -259,19 +301,47 @@ static bool refuse_echo(const json_t *root, struct ommai_api_error *error) {
   return !echo || ommai_api_fail(error, 400, "echo", "echo true is not supported.");
 }
 
-bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool messages_only, struct ommai_chat_request *request,
-                             struct ommai_api_error *error) {
-  *request = (struct ommai_chat_request){
-      .allocator = server->allocator, .server = server, .root = root, .image_options = server->image_options};
+/* Tools, and what the chat template gets besides. */
+static bool read_template_fields(struct ommai_chat_request *request, bool messages_only, struct ommai_api_error *error) {
+  static const char FIELD[] = "chat_template_kwargs";
+  const json_t *kwargs = ommai_field_get(request->root, FIELD);
+  struct omma_grammar **grammar = &request->fields.sampling.grammar;
+  if (kwargs && !json_is_object(kwargs)) {
+    return ommai_api_fail(error, 400, FIELD, "%s must be an object, got %s.", FIELD, ommai_json_kind(kwargs));
+  }
+  if (messages_only) {
+    request->tools.tools = ommai_field_get(request->root, "tools");
+  } else if (!ommai_tool_request_read(request->server, request->root, &request->tools, grammar, error)) {
+    return false;
+  }
+  /* The marks around calls may be special tokens. */
+  bool marks = request->tools.format == OMMAI_TOOLS_OBJECTS || request->tools.format == OMMAI_TOOLS_SECTIONS;
+  if (marks) request->fields.sampling.keep_special_tokens = true;
+  return ommai_json_text_keep(request->tools.tools, request->texts, &request->tools_text, error) &&
+         ommai_json_text_keep(json_object_size(kwargs) ? kwargs : NULL, request->texts, &request->template_text, error);
+}
+
+bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_chat_source *source, bool messages_only,
+                             struct ommai_chat_request *request, struct ommai_api_error *error) {
+  const json_t *root = source->root;
   struct ommai_answer_fields *fields = &request->fields;
+  *request = (struct ommai_chat_request){.allocator = server->allocator,
+                                         .server = server,
+                                         .source = *source,
+                                         .root = root,
+                                         .image_options = server->image_options,
+                                         .texts = json_array()};
   if (!read_processor_options(server, root, &request->image_options, error) ||
       !read_media_options(root, &request->video, error) || !read_messages(server, request, error) ||
       !read_prompt_end(request, error)) {
     return false;
   }
-  if (messages_only) return ommai_model_read(server, root, &fields->model, error);
+  if (messages_only) {
+    return ommai_model_read(server, root, &fields->model, error) && read_template_fields(request, true, error);
+  }
   return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) &&
-         read_logprobs(root, &fields->sampling, error);
+         ommai_reasoning_read(server, root, &fields->sampling, &fields->tells_reasoning, error) &&
+         read_logprobs(root, &fields->sampling, error) && read_template_fields(request, false, error);
 }
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request) {
@@ -280,6 +350,7 @@ void ommai_chat_request_destroy(struct ommai_chat_request *request) {
   ommai_release(request->allocator, request->media, request->n_parts, sizeof *request->media);
   ommai_release(request->allocator, request->parts, request->n_parts, sizeof *request->parts);
   ommai_release(request->allocator, request->messages, request->n_messages, sizeof *request->messages);
-  json_decref(request->root);
+  ommai_chat_source_free(&request->source);
+  json_decref(request->texts);
   *request = (struct ommai_chat_request){.allocator = request->allocator, .server = request->server};
 }

@@ -7,15 +7,25 @@
 #include <stdbool.h>
 
 #include "server/answer_fields.h"
+#include "server/tool_request.h"
 
 struct ommai_exchange;
 struct ommai_media_file;
 struct ommai_server;
 
+/* A chat as its endpoint brings it, with a reference to each. */
+struct ommai_chat_source {
+  json_t *root;     /* in the form of /v1/chat/completions */
+  json_t *original; /* what came, where that had another form, else NULL */
+  json_t *places;   /* where each message stands in `original`, as texts for errors; NULL: "messages[i]" */
+};
+void ommai_chat_source_free(const struct ommai_chat_source *source);
+
 /* What a part of a message names by a URL: a picture or a video. url is NULL for text. */
 struct ommai_media_part {
-  const char *url;
+  const char *url; /* or an image's base64 by itself */
   size_t url_size;
+  bool is_base64;
   bool is_video;
   struct ommai_media_file *files; /* [n_images]: the image or the frames, as they were sent, until decoded */
   struct omma_image **images;     /* [n_images], NULL until decoded */
@@ -32,7 +42,8 @@ struct ommai_video_fields {
 /* Strings belong to the JSON document, which is kept as long. */
 struct ommai_chat_request {
   const struct omma_allocator *allocator;
-  json_t *root;
+  struct ommai_chat_source source;
+  const json_t *root; /* of the source */
   struct omma_message *messages;
   size_t n_messages;
   struct omma_part *parts;        /* of all messages, one after the other */
@@ -45,13 +56,20 @@ struct ommai_chat_request {
   int64_t media_bytes; /* taken of the server's budget for its images */
   struct omma_image_options image_options;
   bool continue_final_message;
+  struct ommai_tool_request tools;
+  json_t *texts;                          /* an array of strings: JSON that prompts are made with */
+  const char *tools_text, *template_text; /* `tools` and chat_template_kwargs among them; NULL: none */
   struct ommai_answer_fields fields;
 };
 
-/* Reads and checks everything but the pictures and videos. `root` is taken over, also by a failing call. With messages_only, fields that
+/* Reads and checks everything but the pictures and videos. `source` is taken over, also by a failing call. With messages_only, fields that
  * concern the answer are not read. False with *error filled; destroy in any case. */
-bool ommai_chat_request_read(struct ommai_server *server, json_t *root, bool messages_only, struct ommai_chat_request *request,
-                             struct ommai_api_error *error);
+bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_chat_source *source, bool messages_only,
+                             struct ommai_chat_request *request, struct ommai_api_error *error);
+
+#define OMMAI_CHAT_PLACE_SIZE 64
+/* Where a message of the request stands in what the client sent, for errors: "messages[3]". Returns `place`. */
+const char *ommai_chat_place(const struct ommai_chat_request *request, size_t index, char place[OMMAI_CHAT_PLACE_SIZE]);
 
 void ommai_chat_request_destroy(struct ommai_chat_request *request);
 

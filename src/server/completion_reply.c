@@ -55,7 +55,7 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
     ommai_text_add(out, i ? "," : ",\"choices\":[");
     add_choice(out, &parts[i]);
     ommai_reply_add_list(out, "token_ids", parts[i].token_ids);
-    ommai_text_add(out, ",\"prompt_logprobs\":null");
+    ommai_reply_add_list(out, "prompt_logprobs", parts[i].prompt_logprobs);
     ommai_reply_add_list(out, "prompt_token_ids", parts[i].prompt_ids);
     ommai_text_add(out, ",\"routed_experts\":null}");
   }
@@ -115,5 +115,20 @@ static void add_logprob(struct ommai_logprobs *logprobs, const struct omma_model
   logprobs->n_characters += count_characters(texts.text[0], texts.size[0]);
 }
 
-const struct ommai_reply_form ommai_completion_form = {
-    .id_prefix = "cmpl-", .delta = delta, .usage = usage_event, .whole = whole, .add_logprob = add_logprob};
+static void add_unscored(struct ommai_logprobs *logprobs, const struct omma_model *model, int32_t token) {
+  struct ommai_text *lists = logprobs->lists;
+  char text[OMMAI_TOKEN_TEXT_SIZE];
+  size_t size = ommai_reply_token_text(model, token, text);
+  ommai_text_add(&lists[OFFSETS], "0");
+  ommai_text_add(&lists[LOGPROBS], "null");
+  ommai_text_json(&lists[TOKENS], text, size);
+  ommai_text_add(&lists[TOP_LOGPROBS], "null");
+  logprobs->n_characters = count_characters(text, size);
+}
+
+const struct ommai_reply_form ommai_completion_form = {.id_prefix = "cmpl-",
+                                                       .delta = delta,
+                                                       .usage = usage_event,
+                                                       .whole = whole,
+                                                       .add_logprob = add_logprob,
+                                                       .add_unscored = add_unscored};

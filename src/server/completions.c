@@ -32,14 +32,23 @@ static bool refuse_suffix(const json_t *root, struct ommai_api_error *error) {
   return !suffix || !suffix[0] || ommai_api_fail(error, 400, "suffix", "suffix is not supported.");
 }
 
+static bool refuse_budget(const json_t *root, struct ommai_api_error *error) {
+  int64_t budget = -1;
+  if (!ommai_field_integer(root, "thinking_token_budget", -1, INT32_MAX, &budget, error)) return false;
+  return budget < 0 || ommai_api_fail(error, 400, "thinking_token_budget",
+                                      "thinking_token_budget is supported by /v1/chat/completions, which knows of thoughts.");
+}
+
 /* A number of likeliest tokens, where the chat has two fields. */
 static bool read_logprobs(const json_t *root, bool echo, struct omma_sampling *sampling, struct ommai_api_error *error) {
   int64_t n_top = 0;
   if (!ommai_field_integer(root, "logprobs", 0, OMMA_MAX_TOP_LOGPROBS, &n_top, error)) return false;
   sampling->logprobs = ommai_field_get(root, "logprobs") != NULL;
   sampling->n_top_logprobs = (int)n_top;
-  if (!sampling->logprobs || !echo) return true;
-  return ommai_api_fail(error, 400, "logprobs", "logprobs with echo, those of the prompt, are not supported.");
+  if (!sampling->logprobs || !echo || sampling->prompt_logprobs) return true;
+  sampling->prompt_logprobs = true; /* as vLLM: those of the prompt come with those of the answer */
+  sampling->n_prompt_logprobs = (int)n_top;
+  return true;
 }
 
 static struct prompt *next_prompt(struct completion *completion, struct ommai_api_error *error) {
@@ -95,7 +104,7 @@ static bool read_prompts(struct completion *completion, const json_t *root, stru
 static bool read_completion(struct completion *completion, const json_t *root, struct ommai_api_error *error) {
   struct ommai_answer_fields *fields = &completion->fields;
   return ommai_answer_fields_read(completion->server, root, DEFAULT_MAX_TOKENS, fields, error) && refuse_suffix(root, error) &&
-         ommai_field_boolean(root, "echo", &completion->echo, error) &&
+         refuse_budget(root, error) && ommai_field_boolean(root, "echo", &completion->echo, error) &&
          read_logprobs(root, completion->echo, &fields->sampling, error) && read_prompts(completion, root, error);
 }
 
@@ -129,6 +138,7 @@ void ommai_endpoint_completions(struct ommai_exchange *exchange) {
                                          .n_prompts = completion.n_prompts,
                                          .make_request = make_request,
                                          .echo = echoes_text ? add_prompt_text : NULL,
+                                         .echo_logprobs = completion.echo && completion.fields.sampling.logprobs,
                                          .context = &completion};
     ommai_answer_begin(exchange, &source);
   } else {

@@ -15,6 +15,10 @@ void ommai_endpoint_page(struct ommai_exchange *exchange);
 /* On a worker. */
 void ommai_endpoint_chat(struct ommai_exchange *exchange);
 void ommai_endpoint_completions(struct ommai_exchange *exchange);
+void ommai_endpoint_responses(struct ommai_exchange *exchange);
+void ommai_endpoint_messages(struct ommai_exchange *exchange);
+void ommai_endpoint_count_tokens(struct ommai_exchange *exchange);
+void ommai_endpoint_embeddings(struct ommai_exchange *exchange);
 void ommai_endpoint_tokenize(struct ommai_exchange *exchange);
 void ommai_endpoint_detokenize(struct ommai_exchange *exchange);
 

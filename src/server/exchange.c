@@ -6,16 +6,15 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "server/protocol.h"
 #include "server/server_state.h"
-
-static const char DONE[] = "data: [DONE]\n\n";
-static const char KEEP_ALIVE[] = ": keep-alive\n\n";
 
 struct ommai_exchange *ommai_exchange_create(struct ommai_server *server) {
   struct ommai_exchange *exchange = ommai_allocate(server->allocator, 1, sizeof *exchange);
   if (!exchange) return NULL;
   exchange->server = server;
   exchange->allocator = server->allocator;
+  exchange->protocol = &ommai_protocol_openai;
   exchange->created_ns = exchange->last_event_ns = ommai_clock_ns();
   atomic_init(&exchange->references, 1);
   atomic_init(&exchange->body_complete, false);
@@ -120,16 +119,18 @@ bool ommai_exchange_push(struct ommai_exchange *exchange, const char *data, size
   return accepted;
 }
 
-/* Ends the stream with `last` (when an error is to be told) and [DONE]. A stream whose end does not fit into memory is broken off,
+/* Ends the stream with `last` (when an error is to be told) and the protocol's end. A stream whose end does not fit into memory is broken off,
  * so that nobody takes it for complete. */
 static void end_stream(struct ommai_exchange *exchange, struct ommai_event *last, bool complete) {
-  struct ommai_event *done = complete ? make_event(exchange, DONE, sizeof DONE - 1) : NULL;
+  const char *end = exchange->protocol->done;
+  struct ommai_event *done = complete && *end ? make_event(exchange, end, strlen(end)) : NULL;
+  complete &= done || !*end;
   pthread_mutex_lock(&exchange->lock);
   bool open = !exchange->ended && !exchange->gone;
-  bool kept = open && done;
+  bool kept = open && complete;
   if (kept && last) append_event(exchange, last);
-  if (kept) append_event(exchange, done);
-  if (open && !done) exchange->gone = true;
+  if (kept && done) append_event(exchange, done);
+  if (open && !complete) exchange->gone = true;
   exchange->ended = true;
   exchange->waiting = false;
   resume(exchange);
@@ -152,13 +153,13 @@ static bool has_stream(struct ommai_exchange *exchange) {
  * comment in between, in which case ommai_exchange_reply leaves things as they are and the error goes into the stream. */
 void ommai_exchange_fail(struct ommai_exchange *exchange, const struct ommai_api_error *error) {
   struct ommai_text text;
+  struct ommai_api_error told = *error;
+  ommai_protocol_rename(exchange->protocol, &told);
   ommai_text_init(&text, exchange->allocator);
-  ommai_api_error_write(error, &text);
+  exchange->protocol->write_error(&told, exchange->request_id, &text);
   ommai_exchange_reply(exchange, error->status, "application/json", &text);
   if (!has_stream(exchange)) return;
-  ommai_text_add(&text, "data: ");
-  ommai_api_error_write(error, &text);
-  ommai_text_add(&text, "\n\n");
+  exchange->protocol->write_error_event(&told, exchange->request_id, &text);
   struct ommai_event *last = text.failed ? NULL : make_event(exchange, text.data, text.size);
   end_stream(exchange, last, last != NULL);
   ommai_text_free(&text);
@@ -175,7 +176,7 @@ void ommai_exchange_keep_alive(struct ommai_exchange *exchange, int64_t before_n
   pthread_mutex_lock(&exchange->lock);
   bool due = exchange->waiting && !exchange->head && exchange->last_event_ns < before_ns;
   pthread_mutex_unlock(&exchange->lock);
-  if (due) ommai_exchange_push(exchange, KEEP_ALIVE, sizeof KEEP_ALIVE - 1);
+  if (due) ommai_exchange_push(exchange, exchange->protocol->keep_alive, strlen(exchange->protocol->keep_alive));
 }
 
 void ommai_exchange_add_engine_id(struct ommai_exchange *exchange, uint64_t id) {

@@ -17,6 +17,7 @@
 
 struct MHD_Connection;
 struct ommai_connection_clock;
+struct ommai_protocol;
 struct ommai_route;
 struct ommai_server;
 
@@ -40,6 +41,7 @@ struct ommai_exchange {
   struct ommai_server *server;
   const struct omma_allocator *allocator;
   const struct ommai_route *route;
+  const struct ommai_protocol *protocol; /* of its path */
   atomic_int references;
   uint64_t number;                      /* never used twice, rising */
   struct ommai_connection_clock *clock; /* of its connection; valid while the exchange is listed */
@@ -102,7 +104,7 @@ void ommai_exchange_fail(struct ommai_exchange *exchange, const struct ommai_api
  * has ended, it is too far behind, or memory is out. */
 bool ommai_exchange_push(struct ommai_exchange *exchange, const char *data, size_t size);
 
-/* Appends `data: [DONE]` and ends the stream. */
+/* Appends the last event of streams of this protocol and ends the stream. */
 void ommai_exchange_end(struct ommai_exchange *exchange);
 
 /* Frees an event that was taken out of the queue; NULL is allowed. */

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "server/http_head.h"
+#include "server/protocol.h"
 #include "server/routes.h"
 #include "server/server_state.h"
 
@@ -64,13 +65,19 @@ static bool refuse_now(struct ommai_exchange *exchange) {
   return false;
 }
 
+/* In the header of OpenAI's clients or of Anthropic's. */
+static bool has_key(const struct ommai_server *server, struct MHD_Connection *connection) {
+  return ommai_api_keys_match(&server->api_keys, header(connection, MHD_HTTP_HEADER_AUTHORIZATION)) ||
+         ommai_api_keys_have(&server->api_keys, header(connection, "x-api-key"));
+}
+
 /* Who asks, and whether there is room for more than a health check. */
 static bool check_access(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path,
                          struct ommai_api_error *error) {
   struct ommai_server *server = exchange->server;
   if (server->api_keys.count && ommai_route_needs_key(path, server->metrics_without_key, server->page != NULL) &&
-      !ommai_api_keys_match(&server->api_keys, header(connection, MHD_HTTP_HEADER_AUTHORIZATION))) {
-    ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY).");
+      !has_key(server, connection)) {
+    ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY, or x-api-key: KEY).");
     return body_bytes(connection) ? refuse_now(exchange) : false;
   }
   exchange->route = ommai_route_find(path);
@@ -190,6 +197,7 @@ static enum MHD_Result respond(struct ommai_exchange *exchange, struct MHD_Conne
   struct MHD_Response *response = streaming ? make_stream_response(exchange) : make_reply_response(exchange);
   if (!response) return MHD_NO;
   add_header(response, "x-request-id", exchange->request_id);
+  if (exchange->protocol == &ommai_protocol_messages) add_header(response, "request-id", exchange->request_id);
   ommai_cross_origin_add(&exchange->server->cross_origin, connection, exchange->preflight, response);
   exchange->responded = true;
   enum MHD_Result result = MHD_queue_response(connection, streaming ? MHD_HTTP_OK : (unsigned)exchange->reply.status, response);
@@ -286,6 +294,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   if (!exchange) return MHD_NO;
   const char *path = ommai_http_head_below(ommai_http_head_path(target), server->root_path);
   exchange->connection = connection;
+  exchange->protocol = ommai_protocol_of(path);
   exchange->clock = clock;
   ommai_connection_clock_head(server, clock);
   ommai_access_begin(exchange, connection, path, method, version);

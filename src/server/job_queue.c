@@ -72,6 +72,7 @@ static void end_media(struct ommai_job_queue *queue) {
 }
 
 static void *work(void *context) {
+  pthread_setname_np(pthread_self(), "omma-worker");
   struct ommai_job *job;
   bool media;
   while ((job = wait_for_job(context, &media))) {

@@ -67,7 +67,7 @@ bool ommai_media_read_base64(const struct ommai_server *server, const char *fiel
   if (!file->bytes) return ommai_api_fail_memory(error);
   if (sodium_base642bin((unsigned char *)file->bytes, file->capacity, text, text_size, IGNORED_IN_BASE64, &file->size, NULL,
                         sodium_base64_VARIANT_ORIGINAL) != 0) {
-    return ommai_api_fail(error, 400, field, "The data URL is not valid base64 (wrong character, length or padding).");
+    return ommai_api_fail(error, 400, field, "The data is not valid base64 (wrong character, length or padding).");
   }
   return probe(server, file, error);
 }

@@ -10,6 +10,10 @@
 static const struct ommai_route routes[] = {
     {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat},
     {"/v1/completions", OMMAI_METHOD_POST, true, ommai_endpoint_completions},
+    {"/v1/responses", OMMAI_METHOD_POST, true, ommai_endpoint_responses},
+    {"/v1/messages", OMMAI_METHOD_POST, true, ommai_endpoint_messages},
+    {"/v1/messages/count_tokens", OMMAI_METHOD_POST, true, ommai_endpoint_count_tokens},
+    {"/v1/embeddings", OMMAI_METHOD_POST, true, ommai_endpoint_embeddings},
     {"/v1/models", OMMAI_METHOD_GET, false, ommai_endpoint_models},
     {"/tokenize", OMMAI_METHOD_POST, true, ommai_endpoint_tokenize},
     {"/detokenize", OMMAI_METHOD_POST, true, ommai_endpoint_detokenize},

@@ -267,6 +267,20 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->created = (int64_t)time(NULL);
 }
 
+static enum omma_status take_tools(struct ommai_server *server, const struct omma_server_options *options,
+                                   struct omma_error *error) {
+  server->exclude_unused_tools = options->exclude_tools_when_tool_choice_none;
+  enum omma_tool_form form = OMMA_TOOLS_OBJECTS;
+  if (options->tool_call_parser) OMMAI_TRY(omma_tool_parser_find(options->tool_call_parser, &form, error));
+  if (options->enable_auto_tool_choice && !options->tool_call_parser) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tool_call_parser", "tool call parser: auto tool choice needs one");
+  }
+  if (options->enable_auto_tool_choice) {
+    server->auto_tools = form == OMMA_TOOLS_OBJECTS ? OMMAI_TOOLS_OBJECTS : OMMAI_TOOLS_SECTIONS;
+  }
+  return OMMA_OK;
+}
+
 /* Slashes at its end are taken off. */
 static enum omma_status take_root_path(struct ommai_server *server, const char *path, struct omma_error *error) {
   size_t length = path ? strlen(path) : 0;
@@ -298,6 +312,8 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
   OMMAI_TRY(ommai_api_keys_take(options->api_keys, options->n_api_keys, server->allocator, &server->api_keys, error));
   OMMAI_TRY(ommai_cross_origin_take(&options->cross_origin, server->allocator, &server->cross_origin, error));
   OMMAI_TRY(take_root_path(server, options->root_path, error));
+  OMMAI_TRY(ommai_reasoning_take(options->reasoning_parser, options->reasoning_config, &server->reasoning, error));
+  OMMAI_TRY(take_tools(server, options, error));
   if (!options->no_page && !options->offline) OMMAI_TRY(ommai_page_create(server->allocator, &server->page, error));
   if (options->allowed_local_media_path) {
     OMMAI_TRY(ommai_media_root_open(options->allowed_local_media_path, &server->media_root, error));
@@ -359,6 +375,11 @@ failed:
 
 enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error) {
   return ommai_api_keys_check(keys, n_keys, error);
+}
+
+enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error) {
+  struct ommai_reasoning reasoning;
+  return ommai_reasoning_take(parser, config, &reasoning, error);
 }
 
 enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error) {

@@ -66,6 +66,14 @@ struct omma_server_options {
   uint64_t seed;
   bool
       compact_json; /* structured answers in JSON have no blanks and line breaks between tokens, where the request does not say */
+  /* Answers begin with a thought between the marks that this parser looks for (omma_reasoning_find), which is told apart; NULL: they are
+   * one text. The configuration is vLLM's JSON object: {"reasoning_end_str": TEXT} says what ends a thought whose budget is used up. */
+  const char *reasoning_parser, *reasoning_config;
+  /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls, a name of omma_tool_parser_find. Both or none;
+   * other choices need neither. */
+  bool enable_auto_tool_choice;
+  const char *tool_call_parser;             /* NULL: none */
+  bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
   const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
   const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
   size_t n_allowed_media_domains;
@@ -115,6 +123,10 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
 
 /* Whether create would take these keys, for those who want to know before a model is loaded. Errors: ARGUMENT (field "api_key"). */
 enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error);
+
+/* The same of a reasoning parser and its configuration, each of which may be NULL. Errors: ARGUMENT (field "reasoning_parser" or
+ * "reasoning_config"), MEMORY. */
+enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error);
 
 /* Whether create would take these files, likewise. Errors: ARGUMENT, FORMAT, IO, UNSUPPORTED (a build without TLS), MEMORY. */
 enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error);

@@ -17,8 +17,10 @@
 #include "server/media_fetch.h"
 #include "server/media_root.h"
 #include "server/metrics.h"
+#include "server/reasoning.h"
 #include "server/server.h"
 #include "server/tls.h"
+#include "server/tool_calls.h"
 
 struct MHD_Daemon;
 struct ommai_page;
@@ -57,6 +59,10 @@ struct ommai_server {
   bool seeded;
   uint64_t seed;
   bool compact_json; /* answers in JSON have no blanks, where the request does not say */
+  struct ommai_reasoning reasoning;
+  enum ommai_tool_format
+      auto_tools;            /* how models write the calls that they choose themselves; NONE: requests may not ask for it */
+  bool exclude_unused_tools; /* tool_choice "none" leaves the tools out of the prompt */
   struct ommai_grammar_cache grammars;
   int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, leave_ns, drain_ns;
   int64_t min_body_rate, body_rate_window_ns; /* 0: any rate */

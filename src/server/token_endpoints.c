@@ -1,4 +1,4 @@
-/* POST /tokenize and /detokenize. */
+/* POST /tokenize and /detokenize, and the refusal of /v1/embeddings. */
 #include <inttypes.h>
 
 #include "base/allocator.h"
@@ -42,7 +42,9 @@ static bool write_message_tokens(const struct ommai_server *server, const struct
                                  struct ommai_text *out, struct ommai_api_error *error) {
   struct omma_request *request;
   struct omma_error cause = {0};
-  struct omma_request_options options = {.continue_final_message = source->continue_final_message};
+  struct omma_request_options options = {.continue_final_message = source->continue_final_message,
+                                         .tools = source->tools_text,
+                                         .chat_template_kwargs = source->template_text};
   bool with_texts = false;
   if (!ommai_field_boolean(source->root, "return_token_strs", &with_texts, error)) return false;
   if (omma_request_create(server->model, source->messages, source->n_messages, &options, &request, &cause) != OMMA_OK) {
@@ -147,11 +149,18 @@ static json_t *parse(struct ommai_exchange *exchange, struct ommai_api_error *er
   return root;
 }
 
+/* The models that there are generate text; none has embeddings of texts or images that were trained to be compared. */
+void ommai_endpoint_embeddings(struct ommai_exchange *exchange) {
+  struct ommai_api_error error;
+  ommai_api_fail(&error, 400, "model", "The model does not support Embeddings API: it generates text.");
+  ommai_exchange_fail(exchange, &error);
+}
+
 void ommai_endpoint_tokenize(struct ommai_exchange *exchange) {
   struct ommai_api_error error;
   json_t *root = parse(exchange, &error);
   if (root && ommai_field_get(root, "messages")) {
-    ommai_chat_job_start(exchange, root, true, tokenize_messages);
+    ommai_chat_job_start(exchange, &(struct ommai_chat_source){.root = root}, true, tokenize_messages);
   } else {
     reply(exchange, root, tokenize, &error);
   }

@@ -43,6 +43,7 @@ static void hang_up(struct ommai_server *server, uint64_t number) {
 }
 
 static void *watch(void *context) {
+  pthread_setname_np(pthread_self(), "omma-watcher");
   struct ommai_watcher *watcher = context;
   struct epoll_event events[EVENTS_PER_WAIT];
   int64_t tick_ns = watcher->server->keep_alive_ns / 2 < TICK_NS ? watcher->server->keep_alive_ns / 2 : TICK_NS;

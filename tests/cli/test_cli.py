@@ -984,6 +984,11 @@ def test_another_chat_template(omma, model, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(model, folder)
     (folder / "chat_template.jinja").write_text("{% for m in messages %}\n{{ m.content }}\x1b[2J{% endfor %}")
+    found = omma.json("info", "--model", folder, "--json")["model"]
+    assert found["chat_template"] == "its own" and found["chat_template_difference"] is None
+    done = omma("chat", "--model", folder, "--prompt", "x", "--max-tokens", "1", "--threads", "1")
+    assert done.returncode == 0 and b"warning" not in done.stderr
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}\n{% include '\x1b[2J' %}{% endfor %}")
     words = ["chat", "--model", folder, "--prompt", "x", "--max-tokens", "1", "--threads", "1"]
     refused(omma(*words), 1, "chat_template.jinja: line ", "--trust-family-chat-template")
     done = omma(*words, "--trust-family-chat-template")

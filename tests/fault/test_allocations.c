@@ -202,7 +202,7 @@ static void creating_a_request_without_memory(void **state) {
   const struct omma_image *const frames[] = {image, image, image};
   const struct omma_video video = {.frames = frames, .n_frames = 3};
   const struct omma_part parts[] = {{.image = image}, {.text = "hello", .text_size = 5}, {.image = image}, {.video = &video}};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, 4};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 4};
   const struct omma_request_options options = {.sampling = {.stop = stops, .n_stop = 2}};
   test_allocator_init(&allocator);
   assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);

@@ -66,7 +66,7 @@ static void note_end(void *context, const struct omma_result *result) {
 /* As many requests as the engine takes at once, each with its own resize of the picture; all are answered. */
 static bool ask_at_once(const struct omma_model *model, struct omma_engine *engine, const struct omma_image *image, int n) {
   const struct omma_part parts[] = {{.image = image}, {.text = "What is this?", .text_size = 13}};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, 2};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 2};
   const struct omma_request_options asked = {.sampling = {.max_tokens = 64, .ignore_eos = true, .logprobs = true}};
   struct omma_request *requests[MAX_SEQUENCES] = {NULL};
   bool answered[MAX_SEQUENCES] = {false}, all = true;

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "engine/picture.h"
-#include "vision/vision_run.h"
 #include "engine/model.h"
+#include "engine/picture.h"
 #include "engine/request.h"
 #include "image/patches.h"
 #include "language/decode.h"
 #include "language/prefill.h"
 #include "support/golden.h"
 #include "support/test.h"
+#include "vision/vision_run.h"
 
 static const double BOUND = 1e-4;       /* relative L2 of the worst row */
 static const float PIXEL_BOUND = 2e-6f; /* the ways to normalise a pixel differ by their rounding */
@@ -305,7 +305,7 @@ static void check_decoder(const struct omma_model *model, const struct omma_requ
   ommai_prefill_set_tap(prefill, tap_layer, &tap);
   while (!ommai_prefill_done(prefill)) assert_ok(ommai_prefill_advance(prefill, 5, &error), &error);
   assert_int_equal(tap.n_checked, golden_count_stages(c, NULL, "language.layer"));
-  assert_ok(ommai_decode_logits(&model->decoder, ommai_prefill_residual(prefill, n - 1), decode_workspace, decode_size, NULL,
+  assert_ok(ommai_decode_logits(&model->decoder, ommai_prefill_residual(prefill, n - 1), 1, decode_workspace, decode_size, NULL,
                                 logits, &error),
             &error);
   golden_expect(c, "language.logits", logits, 1, model->config.text.vocab_size, BOUND);

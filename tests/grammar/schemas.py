@@ -105,6 +105,32 @@ class Maker:
                                    "required": ["value"], "additionalProperties": False}},
                 "$ref": "#/$defs/tree", "title": "A tree", "description": "of leaves"}
 
+    def nots(self, depth):
+        return self.random.choice([
+            {"type": ["string", "boolean", "null"], "not": {"enum": ["a", "red", True]}},
+            {"type": "object", "properties": {"a": self.any(depth - 1), "b": self.any(depth - 1)}, "not": {"required": ["a", "b"]}},
+            {"type": "object", "additionalProperties": {"type": "integer"}, "not": {"anyOf": [{"required": ["x"]}, {"required": ["id"]}]}},
+            {"not": {"type": ["object", "array", "number"]}}])
+
+    def conditions(self, depth):
+        names = self.words(3, 3)
+        schema = {"type": "object", "properties": {name: self.any(depth - 1) for name in names}}
+        kind = self.random.randrange(3)
+        if kind == 0:
+            schema[self.random.choice(["dependencies", "dependentRequired"])] = {names[0]: names[1:2], names[2]: names[:1]}
+        if kind == 1:
+            schema["dependentSchemas"] = {names[1]: {"required": names[2:]}}
+        if kind == 2:
+            schema["properties"][names[0]] = {"enum": ["a", "b", "c"]}
+            schema |= {"if": {"properties": {names[0]: {"const": "a"}}, "required": names[:1]}, "then": {"required": names[1:2]},
+                       "else": {"required": names[2:]}}
+        return schema
+
+    def apart(self, depth):
+        return {"type": "object", "properties": {"p": self.any(depth - 1), "q": self.any(depth - 1)},
+                "oneOf": self.random.choice([[{"required": ["p"]}, {"required": ["q"]}],
+                                             [{"properties": {"k": {"const": 1}}}, {"properties": {"k": {"enum": [2, 3]}}}]])}
+
     def types(self):
         names = self.random.sample(["null", "boolean", "string", "integer", "number", "array", "object"], self.random.randint(1, 3))
         return {"type": names if len(names) > 1 else names[0]}
@@ -119,7 +145,7 @@ class Maker:
         return make() if kind in ("string", "number", "values", "types") else make(depth)
 
 
-KINDS = ["string", "number", "array", "object", "map", "values", "any_of", "one_of", "all_of", "types"]
+KINDS = ["string", "number", "array", "object", "map", "values", "any_of", "one_of", "all_of", "types", "nots", "conditions", "apart"]
 
 
 def make(seed):
@@ -131,11 +157,8 @@ def make(seed):
 
 
 REFUSED = [
-    ({"not": {"type": "string"}}, "#/not"),
-    ({"if": {}, "then": {}}, "#/if"),
-    ({"type": "object", "properties": {"a": {"dependentRequired": {"b": ["c"]}}}}, "#/properties/a/dependentRequired"),
-    ({"type": "object", "dependentSchemas": {"b": {}}}, "#/dependentSchemas"),
-    ({"type": "object", "dependencies": {"b": ["c"]}}, "#/dependencies"),
+    ({"not": {"minLength": 3}}, "#/not"),
+    ({"if": {"maximum": 3}, "then": {"type": "integer"}}, "#/if/anyOf/1/allOf/0/not"),
     ({"type": "object", "unevaluatedProperties": False}, "#/unevaluatedProperties"),
     ({"type": "array", "unevaluatedItems": False}, "#/unevaluatedItems"),
     ({"type": "array", "contains": {}}, "#/contains"),
@@ -152,7 +175,7 @@ REFUSED = [
     ({"oneOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]}, "#/oneOf"),
     ({"$ref": "other.json"}, "#/$ref"),
     ({"$dynamicRef": "#x"}, "#/$dynamicRef"),
-    ({"$anchor": "x"}, "#/$anchor"),
-    ({"properties": {"a": {"$id": "x"}}}, "#/properties/a/$id"),
+    ({"properties": {"a": {"$id": "x", "items": {"$ref": "#"}}}}, "#/properties/a/$id"),
     ({"allOf": [{"typ": "string"}]}, "#/allOf/0/typ"),
+    ({"type": "string", "format": "datetime"}, "#/format"),
 ]

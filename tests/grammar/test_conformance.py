@@ -10,6 +10,7 @@ import pytest
 import schemas
 
 N_SCHEMAS, N_TEXTS = 440, 4
+BY_NAME = ("properties", "patternProperties", "$defs", "dependencies", "dependentRequired", "dependentSchemas")
 
 
 def keys_of(schema):
@@ -20,7 +21,7 @@ def keys_of(schema):
             found.add(f"format {value}" if key == "format" else key)
             if key in ("const", "enum", "required"):
                 continue
-            inner = value.values() if key in ("properties", "patternProperties", "$defs") else value if isinstance(value, list) else [value]
+            inner = value.values() if key in BY_NAME else value if isinstance(value, list) else [value]
             for each in inner:
                 found |= keys_of(each)
     return found

@@ -87,9 +87,9 @@ def test_max_completion_tokens_wins(server):
 def test_accepted(server):
     """What clients send that must not matter."""
     for fields in ({"unknown": {"deep": [1, 2]}}, {"user": "me"}, {"stop": None}, {"temperature": None}, {"top_k": -1}, {"top_k": 0},
-                   {"max_tokens": 2.0}, {"response_format": {"type": "text"}}, {"tools": []}, {"logit_bias": {}}, {"priority": 3},
-                   {"tools": [{}], "tool_choice": "none"}, {"seed": -5}, {"seed": 1 << 62}, {"stream": None}, {"n": 1},
-                   {"best_of": 1}, {"chat_template_kwargs": {"enable_thinking": False}}, {"model": "test-model"}, {"add_generation_prompt": True}):
+                   {"max_tokens": 2.0}, {"response_format": {"type": "text"}}, {"logit_bias": {}}, {"priority": 3},
+                   {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none"}, {"tool_choice": "none"}, {"seed": -5}, {"seed": 1 << 62}, {"stream": None}, {"n": 1},
+                   {"best_of": 1}, {"chat_template_kwargs": {}}, {"model": "test-model"}, {"add_generation_prompt": True}):
         assert server.chat(**{"max_tokens": 1, **fields}).status == 200, fields
 
 

@@ -179,7 +179,7 @@ def test_prompt_too_long(server):
     ({"structured_outputs": {"json": {}, "choice": ["a"]}}, "structured_outputs", ["structured_outputs.json already"]),
     ({"structured_outputs": {"regex": ["a"]}}, "structured_outputs.regex", ["must be a string"]),
     ({"guided_whitespace_pattern": " "}, "guided_whitespace_pattern", ["not supported"]),
-    ({"tools": [{"type": "function"}]}, "tools", ["not supported"]),
+    ({"tools": [{"type": "function"}]}, "tools", ["tools[0]: function"]),
     ({"mm_processor_kwargs": {"size": 3}}, "mm_processor_kwargs", ["size"]),
     ({"mm_processor_kwargs": {"min_pixels": 0}}, "min_pixels", ["0"]),
     ({"mm_processor_kwargs": {"min_pixels": 9, "max_pixels": 8}}, "min_pixels", ["9", "8"]),
@@ -190,7 +190,7 @@ def test_prompt_too_long(server):
     ({"messages": "hi"}, "messages", ["a string"]),
     ({"messages": [5]}, "messages", ["messages[0]"]),
     ({"messages": [{"content": "x"}]}, "messages", ["role"]),
-    ({"messages": [{"role": "tool", "content": "x"}]}, "messages", ["tool"]),
+    ({"messages": [{"role": "function", "content": "x"}]}, "messages", ["function"]),
     ({"messages": [{"role": "user"}]}, "messages", ["content"]),
     ({"messages": [{"role": "user", "content": [{"type": "audio_url"}]}]}, "messages", ["audio_url"]),
     ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages", ["messages[0].content[0]"]),
@@ -204,8 +204,8 @@ def test_wrong_fields(server, fields, param, parts):
 
 
 UNSUPPORTED = {
-    "prompt_logprobs": [0, 1], "logprob_token_ids": [[1]], "chat_template": ["{{ messages }}", ""],
-    "documents": [[{"text": "a"}]], "thinking_token_budget": [0, 5], "repetition_detection": [{"max_pattern_size": 4}],
+    "logprob_token_ids": [[1]], "chat_template": ["{{ messages }}", ""],
+    "documents": [[{"text": "a"}]], "repetition_detection": [{"max_pattern_size": 4}],
     "return_tokens_as_token_ids": [True], "use_beam_search": [True],
 }
 

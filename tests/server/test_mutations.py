@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from pictures import JPEG, image_part, text_part, video_part
+from pictures import JPEG, data_url, image_part, text_part, video_part
 
 SEED = 20240607
 N_MUTATIONS = 500
@@ -50,4 +50,28 @@ def test_mutations(server, server_can):
         assert reply.status in (200, 400, 404), (SEED, number, reply.status, reply.body)
         seen.add(reply.status)
     assert {200, 400} <= seen
+    assert server.get("/health").status == 200
+
+
+RESPONSES = {"instructions": "be short", "input": [
+    {"role": "user", "content": [{"type": "input_text", "text": "what é is this?"}, {"type": "input_image", "image_url": data_url(JPEG)}]},
+    {"type": "reasoning", "summary": []}, {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]},
+    {"role": "user", "content": "why"}], "max_output_tokens": 2, "reasoning": {"effort": "low"}, "include": ["message.output_text.logprobs"],
+    "top_logprobs": 2, "text": {"format": {"type": "text"}}, "tool_choice": "none", "tools": [], "metadata": {"a": "b"}}
+MESSAGES = {"system": [{"type": "text", "text": "be short"}], "messages": [
+    {"role": "user", "content": [{"type": "text", "text": "what é is this?"}, {"type": "image", "source": {
+        "type": "base64", "media_type": "image/jpeg", "data": data_url(JPEG).split(",")[1]}}]},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": ""}, {"type": "text", "text": "a"}]},
+    {"role": "user", "content": "why"}], "max_tokens": 2, "stop_sequences": ["x"], "thinking": {"type": "enabled", "budget_tokens": 5},
+    "output_config": {"effort": "low"}, "tool_choice": {"type": "auto"}, "tools": [], "metadata": {"user_id": "b"}}
+
+
+@pytest.mark.real_too
+@pytest.mark.parametrize("path, body", [("/v1/responses", RESPONSES), ("/v1/messages", MESSAGES), ("/v1/messages/count_tokens", MESSAGES)])
+def test_mutations_of_other_interfaces(server, path, body):
+    source = random.Random(SEED)
+    assert server.post(path, body).status == 200
+    for number in range(N_MUTATIONS // 4):
+        reply = server.post(path, mutate(json.dumps(body).encode(), source), timeout=60)
+        assert reply.status in (200, 400, 404), (SEED, number, reply.status, reply.body)
     assert server.get("/health").status == 200

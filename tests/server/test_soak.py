@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real_only
 SEED = 20261122
 CONCURRENCY = 16
 FEW, MANY = 50, 500  # requests of a half
-SLACK = 2 << 20      # bytes; or one per cent, which is less with a small model
+SLACK = 2 << 20      # bytes, which the few may take more than one per cent
 
 
 def resident(server):
@@ -69,7 +69,7 @@ def storm(server, requests, answers):
 
 
 def test_mixed_requests_leave_nothing_behind(start, request, omma, model_can):
-    n = MANY if request.config.getoption("--full") else FEW
+    n, slack = (MANY, 0) if request.config.getoption("--full") else (FEW, SLACK)
     server = start()
     mix = list(enumerate(make_mix(SEED, n, model_can.videos)))
     answers = {}
@@ -93,4 +93,5 @@ def test_mixed_requests_leave_nothing_behind(start, request, omma, model_can):
     assert pages == 0 and n_threads_then == n_threads
     assert len(answers) == sum(r.fate == "answered" for _, r in mix)
     if not is_sanitized(omma):
-        assert second - first <= max(SLACK, first // 100), f"{first} bytes, and after the same requests again {second}"
+        print(f"resident: {first} bytes after the first half, {second} after the second")
+        assert second - first <= max(slack, first // 100), f"{first} bytes, and after the same requests again {second}"

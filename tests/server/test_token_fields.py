@@ -138,6 +138,10 @@ def test_prompts_are_cut(server):
     ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens", ["got 0"]),
     ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens", ["-2"]),
     ({"truncate_prompt_tokens": 1 << 40}, "truncate_prompt_tokens", [str(1 << 40)]),
+    ({"prompt_logprobs": -1}, "prompt_logprobs", ["-1"]),
+    ({"prompt_logprobs": 21}, "prompt_logprobs", ["20", "21"]),
+    ({"prompt_logprobs": "all"}, "prompt_logprobs", ["all"]),
+    ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs", ["stream=True"]),
     ({"truncation_side": "middle"}, "truncation_side", ["middle"]),
     ({"include_stop_str_in_output": 1}, "include_stop_str_in_output", ["true or false"]),
     ({"skip_special_tokens": "no"}, "skip_special_tokens", ["true or false"]),
@@ -147,3 +151,47 @@ def test_wrong_values_are_named(server, fields, param, parts):
     for reply in (server.chat("hello", **fields), server.post("/v1/completions", {"prompt": "hello", **fields})):
         assert reply.status == 400 and reply.error["param"] == param, reply.body
         assert all(part in reply.error["message"] for part in parts), reply.error["message"]
+
+
+def test_prompt_logprobs(server):
+    ids = server.post("/tokenize", {"prompt": "one two three four"}).json["tokens"]
+    choice = complete(server, ids, prompt_logprobs=3)["choices"][0]
+    entries = choice["prompt_logprobs"]
+    assert len(entries) == len(ids) and entries[0] is None
+    for token, entry in zip(ids[1:], entries[1:]):
+        assert list(entry)[0] == str(token) and len(entry) in (3, 4)
+        assert all(list(value) == ["logprob", "rank", "decoded_token"] and value["logprob"] < 0 for value in entry.values())
+        assert sorted(value["rank"] for value in entry.values())[:3] == [1, 2, 3]
+        likeliest = max(entry.values(), key=lambda value: value["logprob"])
+        assert likeliest["rank"] == 1
+        decoded = server.post("/detokenize", {"tokens": [token]}).json["prompt"]
+        assert entry[str(token)]["decoded_token"] == decoded
+    assert complete(server, ids, prompt_logprobs=0)["choices"][0]["prompt_logprobs"][1].keys() == {str(ids[1])}
+    again = complete(server, ids, prompt_logprobs=3)  # the prompt is kept from before, and computed all the same
+    assert again["choices"][0]["prompt_logprobs"] == entries and again["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    assert complete(server, ids)["choices"][0]["prompt_logprobs"] is None
+    body = chat(server, prompt_logprobs=1, n=2, temperature=1)
+    assert len(body["prompt_logprobs"]) == body["usage"]["prompt_tokens"] and len(body["choices"]) == 2
+    assert complete(server, [ids[0]], prompt_logprobs=1)["choices"][0]["prompt_logprobs"] == [None]
+    two = complete(server, [ids, ids[:2]], n=2, temperature=1, prompt_logprobs=1)["choices"]
+    assert [len(choice["prompt_logprobs"]) for choice in two] == [len(ids), len(ids), 2, 2]
+
+
+def test_echoed_prompts_have_their_logprobs(server):
+    """What evaluation harnesses ask for: the likelihood of a text."""
+    prompt = "one two three four"
+    ids = server.post("/tokenize", {"prompt": prompt}).json["tokens"]
+    choice = complete(server, prompt, echo=True, logprobs=2, max_tokens=1)["choices"][0]
+    logprobs = choice["logprobs"]
+    assert len(logprobs["tokens"]) == len(ids) + 1 and "".join(logprobs["tokens"][:-1]) == prompt
+    assert logprobs["token_logprobs"][0] is None and logprobs["top_logprobs"][0] is None
+    scored = complete(server, ids, prompt_logprobs=2)["choices"][0]["prompt_logprobs"]
+    assert logprobs["token_logprobs"][1:-1] == [entry[str(token)]["logprob"] for token, entry in zip(ids[1:], scored[1:])]
+    assert all(len(entry) in (2, 3) for entry in logprobs["top_logprobs"][1:])
+    assert logprobs["text_offset"] == [len("".join(logprobs["tokens"][:i])) for i in range(len(ids) + 1)]
+    assert logprobs["token_logprobs"][-1] == complete(server, prompt, logprobs=2, max_tokens=1)["choices"][0]["logprobs"]["token_logprobs"][0]
+    fields = {"prompt": prompt, "echo": True, "logprobs": 2, "max_tokens": 1}
+    events = stream(server, "/v1/completions", fields)
+    assert events[0]["choices"][0]["logprobs"] == logprobs and events[0]["choices"][0]["text"] == choice["text"]
+    both = complete(server, prompt, echo=True, logprobs=0, n=2, temperature=1, seed=1)["choices"]
+    assert both[0]["logprobs"]["token_logprobs"][:len(ids)] == both[1]["logprobs"]["token_logprobs"][:len(ids)]

@@ -54,21 +54,21 @@ def test_the_checkpoints_length(omma, model, word):
     assert limits[0] == limits[1] >= 256
 
 
-def test_an_unknown_chat_template(omma, model, tmp_path):
+def test_a_chat_template_that_cannot_be_rendered(omma, model, tmp_path):
     folder = tmp_path / "other"
     shutil.copytree(model, folder)
-    (folder / "chat_template.jinja").write_text("{{- 'You are a pirate.' }}{{ messages[0].content }}")
+    (folder / "chat_template.jinja").write_text("{{- 'You are a pirate.' }}{% include 'pirate' %}")
     command = [omma, "serve", str(folder), "--host", "127.0.0.1", "--port", "0", "--max-model-len", "256"]
     done = subprocess.run(command, capture_output=True, timeout=120, check=False)
     assert done.returncode == 1 and done.stderr.count(b"\n") == 1
-    for part in (b"chat_template.jinja: line 1 differs", b"You are a pirate.", b"--trust-family-chat-template"):
+    for part in (b"chat_template.jinja: line 1: this statement is not supported at include", b"--chat-template FILE", b"--trust-family-chat-template"):
         assert part in done.stderr, done.stderr
     process = ServerProcess([*command, "--trust-family-chat-template"])
     told = process.get("/v1/models").json["data"][0]["chat_template"]
     assert told["checkpoint_has_it"] is False and told["rendered_as"]
     assert process.chat(messages=messages(), max_tokens=1).status == 200
     process.stop()
-    assert "warning: " in process.output.decode() and "line 1 differs" in process.output.decode()
+    assert "warning: " in process.output.decode() and "line 1: this statement" in process.output.decode()
     process.output = process.output.replace(b"warning: ", b"")
     check_output(process)
 

@@ -50,7 +50,7 @@ struct omma_request *fixture_request(const struct omma_model *model, const struc
   assert_true(n_images < GOLDEN_MAX_PARTS);
   for (size_t i = 0; i < n_images; i++) parts[i].image = images[i];
   parts[n_images] = (struct omma_part){.text = text, .text_size = strlen(text)};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, n_images + 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = n_images + 1};
   assert_ok(omma_request_create(model, &message, 1, &options, &request, &error), &error);
   return request;
 }

@@ -1,4 +1,5 @@
-/* The growing text of an answer: random tokens and stop strings against looking for the stop strings in the whole text. */
+/* The growing text of an answer: random tokens and stop strings against looking for the stop strings in the whole text; thoughts and their
+ * marks. */
 #include "engine/answer_text.h"
 
 #include "base/allocator.h"
@@ -59,14 +60,23 @@ static size_t byte_ids(const struct fixture *fixture, const char *text, int32_t 
 struct shown {
   char text[MAX_TEXT];
   size_t size;
+  char reasoning[MAX_TEXT];
+  size_t reasoning_size;
+  int64_t n_thought;
   int stop_index;
   size_t n_tokens; /* pushed until a stop string was met, or all */
 };
 
 static void show(struct shown *shown, const struct ommai_answer_text *answer) {
-  assert_true(answer->n_ready <= answer->n_held && shown->size + answer->n_ready <= MAX_TEXT);
-  memcpy(shown->text + shown->size, answer->held, answer->n_ready);
-  shown->size += answer->n_ready;
+  size_t reasoning = ommai_answer_text_reasoning(answer), rest = answer->n_ready - reasoning;
+  assert_true(answer->n_ready <= answer->n_held && answer->n_held <= OMMAI_ANSWER_CAPACITY);
+  assert_true(shown->size + rest <= MAX_TEXT && shown->reasoning_size + reasoning <= MAX_TEXT);
+  assert_true(reasoning == 0 || shown->size == 0); /* the thought goes first */
+  memcpy(shown->reasoning + shown->reasoning_size, answer->held, reasoning);
+  memcpy(shown->text + shown->size, answer->held + reasoning, rest);
+  shown->reasoning_size += reasoning;
+  shown->size += rest;
+  shown->n_thought = answer->thought.n_tokens;
 }
 
 /* Runs ids as the engine does: show after each push; the last one is finished first. */
@@ -257,11 +267,183 @@ static void the_longest_stop_string_is_held_back(void **state) {
   tear_down(&fixture);
 }
 
+/* ---- thoughts ---- */
+
+static void set_thought(struct fixture *fixture, const char *begin, const char *end) {
+  const struct omma_reasoning reasoning = {begin, end, NULL};
+  const struct omma_sampling sampling = {.reasoning = &reasoning};
+  struct omma_error error;
+  assert_ok(ommai_thought_rules_take(&fixture->request.thought, &fixture->model, &sampling, &error), &error);
+  fixture->request.thought.open = true;
+}
+
+static void expect_reasoning(const struct shown *shown, const char *reasoning) {
+  if (shown->reasoning_size != strlen(reasoning) || memcmp(shown->reasoning, reasoning, shown->reasoning_size) != 0) {
+    fail_msg("reasoning \"%.*s\", expected \"%s\"", (int)shown->reasoning_size, shown->reasoning, reasoning);
+  }
+}
+
+static const struct {
+  const char *text, *stop, *reasoning, *rest;
+  int stop_index;
+} thoughts[] = {
+    {"two</t>Two.", NULL, "two", "Two.", -1},
+    {"<t>two</t>Two.", NULL, "two", "Two.", -1},
+    {" \n<t>two</t>Two.", NULL, "two", "Two.", -1},
+    {"  two</t>Two.", NULL, "  two", "Two.", -1},
+    {"</t>Two.", NULL, "", "Two.", -1},
+    {"<t></t>", NULL, "", "", -1},
+    {"<t>never ends", NULL, "never ends", "", -1},
+    {"never ends</", NULL, "never ends</", "", -1},
+    {"<", NULL, "<", "", -1},
+    {"a<t>b</t>c</t>d<t>", NULL, "a<t>b", "c</t>d<t>", -1},
+    {"</</t>a", NULL, "</", "a", -1},
+    {"ab</t>cd", "bc", "ab", "cd", -1}, /* a stop string does not reach over the mark */
+    {"ab</t>cd", "</t>", "ab", "", 0},
+    {"ab</t>cd", "b</", "a", "", 0},
+    {"ab</t>cd", "t>c", "ab", "cd", -1}, /* nor out of it */
+    {"ab</t>cd", "d", "ab", "c", 0},
+    {"<t>ab</t>cd", "<t>", "", "", 0},
+};
+
+static void thoughts_are_told_apart(void **state) {
+  (void)state;
+  struct fixture fixture;
+  struct shown shown;
+  int32_t ids[MAX_IDS];
+  set_up(&fixture);
+  set_thought(&fixture, "<t>", "</t>");
+  for (size_t i = 0; i < sizeof thoughts / sizeof *thoughts; i++) {
+    set_stops(&fixture, (const char *const[]){thoughts[i].stop, NULL});
+    run(&fixture, ids, byte_ids(&fixture, thoughts[i].text, ids), 0, &shown);
+    expect_shown(&shown, thoughts[i].rest, thoughts[i].stop_index);
+    expect_reasoning(&shown, thoughts[i].reasoning);
+    if (thoughts[i].stop) continue;
+    run(&fixture, ids, ids_of(&fixture, thoughts[i].text, ids), 0, &shown); /* several bytes a token */
+    expect_shown(&shown, thoughts[i].rest, -1);
+    expect_reasoning(&shown, thoughts[i].reasoning);
+  }
+  tear_down(&fixture);
+}
+
+static void marks_may_be_longer_than_a_character(void **state) {
+  (void)state;
+  struct fixture fixture;
+  struct shown shown;
+  int32_t ids[MAX_IDS];
+  set_up(&fixture);
+  set_thought(&fixture, "\xe2\x97\x81t\xe2\x96\xb7", "\xe2\x97\x81/t\xe2\x96\xb7");
+  run(&fixture, ids,
+      ids_of(&fixture,
+             "\xe2\x97\x81t\xe2\x96\xb7"
+             "a \xe2\x97\x81"
+             "b\xe2\x97\x81/t\xe2\x96\xb7"
+             "c",
+             ids),
+      0, &shown);
+  expect_shown(&shown, "c", -1);
+  expect_reasoning(&shown,
+                   "a \xe2\x97\x81"
+                   "b");
+  tear_down(&fixture);
+}
+
+/* With a grammar the answer begins behind the token that completes the mark. */
+static void a_grammar_begins_behind_the_marks_token(void **state) {
+  (void)state;
+  struct fixture fixture;
+  struct ommai_answer_text answer;
+  static struct omma_grammar grammar;
+  int32_t ids[MAX_IDS];
+  set_up(&fixture);
+  set_thought(&fixture, "<t>", "a");
+  size_t n = ids_of(&fixture, "are", ids);
+  for (size_t i = 0; i < 2; i++) {
+    fixture.request.grammar = i ? &grammar : NULL;
+    ommai_answer_text_init(&answer, &fixture.request);
+    for (size_t j = 0; j < n; j++) {
+      ommai_answer_text_push(&answer, ids[j], true);
+      if (j == 0) assert_int_equal(answer.thought.stage, OMMAI_THOUGHT_OVER);
+      if (j == 0 && n == 1) assert_int_equal(answer.n_ready, i ? 0 : 2);
+    }
+    assert_int_equal(answer.thought.n_tokens, 1);
+  }
+  tear_down(&fixture);
+}
+
+static void a_thought_is_ended_when_its_budget_is_used_up(void **state) {
+  (void)state;
+  struct fixture fixture;
+  struct ommai_answer_text answer;
+  const struct omma_reasoning reasoning = {"<t>", "</t>", " Enough.</t>"};
+  struct omma_error error;
+  int32_t ids[MAX_IDS];
+  set_up(&fixture);
+  size_t n = byte_ids(&fixture, "<t>abcdef", ids);
+  for (int64_t budget = 0; budget <= 4; budget++) {
+    const struct omma_sampling sampling = {.reasoning = &reasoning, .limits_thinking = true, .max_thinking_tokens = budget};
+    struct shown shown = {.stop_index = -1};
+    assert_ok(ommai_thought_rules_take(&fixture.request.thought, &fixture.model, &sampling, &error), &error);
+    fixture.request.thought.open = true;
+    ommai_answer_text_init(&answer, &fixture.request);
+    for (size_t i = 0; answer.thought.stage != OMMAI_THOUGHT_OVER;) {
+      int32_t forced = ommai_thought_forced_token(&answer.thought, &fixture.request.thought);
+      assert_true(forced >= 0 || i < n);
+      ommai_answer_text_push(&answer, forced >= 0 ? forced : ids[i++], true);
+      show(&shown, &answer);
+    }
+    /* The mark's own tokens count until it is complete, and not behind it. */
+    char expected[64];
+    snprintf(expected, sizeof expected, "%.*s Enough.", (int)budget, budget < 3 ? "<t>" : "abcd");
+    expect_reasoning(&shown, expected);
+    assert_int_equal(shown.n_thought, (budget < 3 ? budget : budget + 3) + (int64_t)fixture.request.thought.n_forced);
+  }
+  tear_down(&fixture);
+}
+
+static void bad_rules_are_refused(void **state) {
+  (void)state;
+  static char long_mark[OMMA_MAX_MARK_BYTES + 2];
+  struct fixture fixture;
+  struct omma_error error;
+  set_up(&fixture);
+  memset(long_mark, 'x', OMMA_MAX_MARK_BYTES + 1);
+  const struct {
+    struct omma_reasoning reasoning;
+    int64_t budget;
+    const char *part;
+  } cases[] = {{{"", "b", NULL}, 1, "begin"},
+               {{"a", NULL, NULL}, 1, "end"},
+               {{long_mark, "b", NULL}, 1, "found 65"},
+               {{"a", "b", "stop"}, 1, "with the mark b"},
+               {{"a", "b",
+                 "\xff"
+                 "b"},
+                1,
+                "UTF-8"},
+               {{"a", "b", NULL}, -2, "thinking_token_budget"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct omma_sampling sampling = {
+        .reasoning = &cases[i].reasoning, .limits_thinking = true, .max_thinking_tokens = cases[i].budget};
+    enum omma_status status = ommai_thought_rules_take(&fixture.request.thought, &fixture.model, &sampling, &error);
+    assert_int_not_equal(status, OMMA_OK);
+    assert_non_null(strstr(error.message, cases[i].part));
+  }
+  tear_down(&fixture);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(stop_strings_cut_across_tokens),       cmocka_unit_test(no_stop_before_min_tokens),
-      cmocka_unit_test(random_streams_equal_the_whole_text),  cmocka_unit_test(characters_are_never_split),
+      cmocka_unit_test(stop_strings_cut_across_tokens),
+      cmocka_unit_test(no_stop_before_min_tokens),
+      cmocka_unit_test(random_streams_equal_the_whole_text),
+      cmocka_unit_test(characters_are_never_split),
       cmocka_unit_test(the_longest_stop_string_is_held_back),
+      cmocka_unit_test(thoughts_are_told_apart),
+      cmocka_unit_test(marks_may_be_longer_than_a_character),
+      cmocka_unit_test(a_grammar_begins_behind_the_marks_token),
+      cmocka_unit_test(a_thought_is_ended_when_its_budget_is_used_up),
+      cmocka_unit_test(bad_rules_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "models/family.h"
 #include "models/template_pieces.h"
+#include "models/template_prompt.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -93,27 +94,45 @@ static void cutting_survives_failed_allocations(void **state) {
 static const struct omma_image *const picture = (const struct omma_image *)"only its address is used";
 static const struct omma_video video = {.n_frames = 2, .fps = 2};
 
-enum { MAX_MESSAGES = 8, MAX_PARTS = 8, MAX_PROMPT = 4096 };
+enum { MAX_MESSAGES = 8, MAX_PARTS = 8, MAX_PROMPT = 8192 };
 
+/* Strings of JSON are freed with the conversation. */
 struct conversation {
   struct omma_message messages[MAX_MESSAGES];
   struct omma_part parts[MAX_MESSAGES][MAX_PARTS];
   size_t n_messages;
+  char *fields[MAX_MESSAGES], *tools, *kwargs;
 };
 
 static enum omma_role role_of(const json_t *message) {
   const char *role = json_string_value(json_object_get(message, "role"));
+  if (strcmp(role, "tool") == 0) return OMMA_ROLE_TOOL;
   return strcmp(role, "system") == 0 ? OMMA_ROLE_SYSTEM : strcmp(role, "user") == 0 ? OMMA_ROLE_USER : OMMA_ROLE_ASSISTANT;
 }
 
-static void read_conversation(const json_t *list, struct conversation *out) {
+/* What a message has besides its role and content; NULL: nothing. */
+static char *fields_of(const json_t *message) {
+  json_t *copy = json_copy((json_t *)(uintptr_t)message);
+  json_object_del(copy, "role");
+  json_object_del(copy, "content");
+  char *text = json_object_size(copy) ? json_dumps(copy, 0) : NULL;
+  json_decref(copy);
+  return text;
+}
+
+static char *text_of(const json_t *value) { return value ? json_dumps(value, 0) : NULL; }
+
+static void read_conversation(const json_t *this_case, struct conversation *out) {
+  const json_t *list = json_object_get(this_case, "messages"), *message, *part;
   size_t i, j;
-  const json_t *message, *part;
   *out = (struct conversation){.n_messages = json_array_size(list)};
+  out->tools = text_of(json_object_get(this_case, "tools"));
+  out->kwargs = text_of(json_object_get(this_case, "kwargs"));
   assert_true(out->n_messages <= MAX_MESSAGES);
   json_array_foreach(list, i, message) {
     const json_t *content = json_object_get(message, "content");
-    out->messages[i] = (struct omma_message){role_of(message), out->parts[i], json_array_size(content)};
+    out->fields[i] = fields_of(message);
+    out->messages[i] = (struct omma_message){role_of(message), out->parts[i], json_array_size(content), out->fields[i]};
     assert_true(json_array_size(content) <= MAX_PARTS);
     json_array_foreach(content, j, part) {
       const char *type = json_string_value(json_object_get(part, "type"));
@@ -128,6 +147,12 @@ static void read_conversation(const json_t *list, struct conversation *out) {
       }
     }
   }
+}
+
+static void free_conversation(struct conversation *talk) {
+  for (size_t i = 0; i < talk->n_messages; i++) free(talk->fields[i]);
+  free(talk->tools);
+  free(talk->kwargs);
 }
 
 /* The prompt with one marker where pictures and videos stand, as templates write it. */
@@ -146,43 +171,87 @@ static void prompt_text(const struct ommai_prompt_builder *builder, const char *
   out[n] = '\0';
 }
 
-static void expect_prompt(const json_t *this_case, const char *key, const struct ommai_chat_form *form, const char *image_pad) {
+/* A released template. */
+struct released {
+  const char *name;
+  const struct ommai_family *family;
+  int variant;
+  struct ommai_chat_choice choice;
+};
+
+static void read_released(struct released *released) {
+  static char text[16384];
+  char path[1024];
+  struct omma_error error;
+  snprintf(path, sizeof path, "%s/data/chat/templates/%s.jinja", OMMA_TEST_DATA, released->name);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  size_t size = fread(text, 1, sizeof text, file);
+  fclose(file);
+  assert_ok(
+      ommai_chat_template_compare(path, text, size, &ommai_default_allocator, released->family, &released->choice, &error),
+      &error);
+  assert_string_equal(released->choice.difference, "");
+  assert_ptr_equal(released->choice.variant, &released->family->variants[released->variant]);
+}
+
+static void compare_prompt(const json_t *this_case, const struct released *released, const char *expected,
+                           const struct ommai_chat_choice *choice) {
   const char *name = json_string_value(json_object_get(this_case, "name"));
-  const char *expected = json_string_value(json_object_get(json_object_get(this_case, "prompts"), key));
   struct conversation talk;
   struct ommai_prompt_builder builder;
   struct omma_error error;
   char text[MAX_PROMPT];
-  read_conversation(json_object_get(this_case, "messages"), &talk);
+  read_conversation(this_case, &talk);
   ommai_prompt_builder_init(&builder, &ommai_default_allocator);
-  enum omma_status status =
-      ommai_chat_form_render(form, talk.messages, talk.n_messages, 2,
-                             json_is_true(json_object_get(this_case, "continue_final_message")), &builder, &error);
-  if (expected && status != OMMA_OK) fail_msg("%s: %s: %s", key, name, error.message);
-  if (!expected && status != OMMA_ERROR_ARGUMENT) fail_msg("%s: %s: rendered", key, name);
+  const struct ommai_conversation conversation = {
+      .messages = talk.messages,
+      .n_messages = talk.n_messages,
+      .tools = talk.tools,
+      .kwargs = talk.kwargs,
+      .plane_frames = 2,
+      .continue_final_message = json_is_true(json_object_get(this_case, "continue_final_message"))};
+  enum omma_status status = ommai_conversation_render(choice, false, &conversation, &builder, &error);
+  if (expected && status != OMMA_OK) fail_msg("%s: %s: %s", released->name, name, error.message);
+  if (!expected && status != OMMA_ERROR_ARGUMENT && status != OMMA_ERROR_UNSUPPORTED)
+    fail_msg("%s: %s: rendered", released->name, name);
   if (expected) {
-    prompt_text(&builder, image_pad, text);
-    if (strcmp(text, expected) != 0) fail_msg("%s: %s: expected\n%s\nfound\n%s", key, name, expected, text);
+    prompt_text(&builder, released->choice.variant->form->picture_token, text);
+    if (strcmp(text, expected) != 0) fail_msg("%s: %s: expected\n%s\nfound\n%s", released->name, name, expected, text);
   }
   ommai_prompt_builder_free(&builder);
+  free_conversation(&talk);
 }
 
-static void forms_render_as_the_templates_do(void **state) {
+/* By the chat form where it has a place for everything; and by the template itself, which may leave out what the form refuses. */
+static void expect_prompt(const json_t *this_case, const struct released *released) {
+  const char *expected = json_string_value(json_object_get(json_object_get(this_case, "prompts"), released->name));
+  struct ommai_chat_choice own = released->choice;
+  strcpy(own.difference, "taken for an unknown one");
+  compare_prompt(this_case, released, expected, &released->choice);
+  if (expected) compare_prompt(this_case, released, expected, &own);
+}
+
+static void prompts_are_those_of_transformers(void **state) {
   (void)state;
+  struct released all[] = {{"qwen2_5_vl", &ommai_family_qwen2_5_vl, 0, {0}},
+                           {"qwen3_vl_instruct", &ommai_family_qwen3_vl, 0, {0}},
+                           {"qwen3_vl_thinking", &ommai_family_qwen3_vl, 1, {0}},
+                           {"kimi_vl", &ommai_family_kimi_vl, 0, {0}}};
   json_t *root = load_data("cases.json"), *this_case;
   size_t i;
-  json_array_foreach(json_object_get(root, "cases"), i, this_case) {
-    const json_t *messages = json_object_get(this_case, "messages");
-    const char *printed = json_dumps(messages, JSON_COMPACT);
-    bool videos = strstr(printed, "\"video\"") != NULL;
-    free((char *)printed);
-    expect_prompt(this_case, "qwen2_5_vl", ommai_family_qwen2_5_vl.variants[0].form, "<|image_pad|>");
-    expect_prompt(this_case, "qwen3_vl_instruct", ommai_family_qwen3_vl.variants[0].form, "<|image_pad|>");
-    expect_prompt(this_case, "qwen3_vl_thinking", ommai_family_qwen3_vl.variants[1].form, "<|image_pad|>");
-    /* Videos never come to a form that has none. */
-    if (!videos) expect_prompt(this_case, "kimi_vl", ommai_family_kimi_vl.variants[0].form, "<|media_pad|>");
+  for (size_t t = 0; t < sizeof all / sizeof *all; t++) {
+    read_released(&all[t]);
+    json_array_foreach(json_object_get(root, "cases"), i, this_case) {
+      char *printed = json_dumps(json_object_get(this_case, "messages"), JSON_COMPACT);
+      bool videos = strstr(printed, "\"video\"") != NULL;
+      free(printed);
+      /* Videos never come to a form that has none. */
+      if (!videos || all[t].choice.variant->form->video_token) expect_prompt(this_case, &all[t]);
+    }
+    ommai_chat_choice_free(&all[t].choice);
   }
-  assert_true(i > 30);
+  assert_true(i > 40);
   json_decref(root);
 }
 
@@ -190,7 +259,8 @@ static enum omma_status render_with(const struct omma_allocator *allocator, stru
   static const char thought[] = "<think>\nIt may be two.\n</think>\n\nTwo.";
   const struct omma_part question = {.text = "How many?", .text_size = 9};
   const struct omma_part answer = {.text = thought, .text_size = sizeof thought - 1};
-  const struct omma_message talk[] = {{OMMA_ROLE_USER, &question, 1}, {OMMA_ROLE_ASSISTANT, &answer, 1}};
+  const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &question, .n_parts = 1},
+                                      {.role = OMMA_ROLE_ASSISTANT, .parts = &answer, .n_parts = 1}};
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, allocator);
   enum omma_status status = ommai_chat_form_render(ommai_family_qwen3_vl.variants[1].form, talk, 2, 2, true, &builder, error);
@@ -198,9 +268,34 @@ static enum omma_status render_with(const struct omma_allocator *allocator, stru
   return status;
 }
 
+/* The template itself, with a tool. */
+static enum omma_status run_template_with(const struct omma_allocator *allocator, struct omma_error *error) {
+  static const char text[] =
+      "{%- macro say(m) %}{{ '<' + m.role + '>' + m.content|trim }}{% endmacro %}{{ tools|tojson }}"
+      "{% for m in messages[::-1] %}{{ say(m) }}{% endfor %}";
+  const struct omma_part part = {.text = " How many <|image_pad|>?", .text_size = 24};
+  const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1}};
+  const struct ommai_conversation conversation = {
+      .messages = talk, .n_messages = 1, .tools = "[{\"a\": \"<|video_pad|>\"}]", .plane_frames = 2};
+  struct ommai_chat_choice choice;
+  struct ommai_prompt_builder builder;
+  ommai_prompt_builder_init(&builder, allocator);
+  enum omma_status status =
+      ommai_chat_template_compare("t", text, sizeof text - 1, allocator, &ommai_family_qwen3_vl, &choice, error);
+  if (status == OMMA_OK) status = ommai_conversation_render(&choice, false, &conversation, &builder, error);
+  if (status == OMMA_OK) {
+    assert_int_equal(builder.n_pictures, 0);
+    assert_memory_equal(builder.text, "[{\"a\": \"<|video_pad|>\"}]<user>How many <|image_pad|>?", 53);
+  }
+  ommai_prompt_builder_free(&builder);
+  ommai_chat_choice_free(&choice);
+  return status;
+}
+
 static void rendering_survives_failed_allocations(void **state) {
   (void)state;
   test_fail_every_allocation(render_with, 50);
+  test_fail_every_allocation(run_template_with, 100);
 }
 
 /* ---- a checkpoint's template ---- */
@@ -230,6 +325,7 @@ static struct ommai_chat_choice compare(const char *text) {
   assert_ok(ommai_chat_template_compare("file.jinja", text, strlen(text), &ommai_default_allocator, &ommai_family_qwen3_vl,
                                         &choice, &error),
             &error);
+  ommai_chat_choice_free(&choice);
   return choice;
 }
 
@@ -246,7 +342,7 @@ static void only_what_renders_alike_is_known(void **state) {
        "file.jinja: line 21 differs from the nearest known chat template, that of this project's test checkpoints: {{- 'You "
        "are a "
        "pirate.' }}"},
-      {"is string", "is  'string'", "file.jinja: line 2 differs from"},
+      {"is string", "is  'string'", "file.jinja: line 2: unexpected"},
       {"{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}", "", "file.jinja: ends at line 28"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -282,6 +378,7 @@ static struct ommai_chat_choice compare_with(const char *original, const char *c
   assert_ok(ommai_chat_template_compare("f", changed, strlen(changed), &ommai_default_allocator, &family, &choice, &error),
             &error);
   ommai_template_pieces_free(&pieces);
+  ommai_chat_choice_free(&choice);
   return choice;
 }
 
@@ -323,9 +420,10 @@ static void write_template(const char *folder, const char *name, const char *tex
 static struct ommai_chat_choice read_folder(const char *folder) {
   struct ommai_chat_choice choice;
   struct omma_error error;
-  assert_ok(ommai_chat_template_read(&(struct ommai_documents){.directory = folder}, &ommai_default_allocator,
+  assert_ok(ommai_chat_template_read(&(struct ommai_documents){.directory = folder}, NULL, &ommai_default_allocator,
                                      &ommai_family_qwen3_vl, &choice, &error),
             &error);
+  ommai_chat_choice_free(&choice);
   return choice;
 }
 
@@ -361,61 +459,122 @@ static void what_is_no_file_is_not_missing(void **state) {
       if (kind == 0) assert_int_equal(mkdir(path, 0700), 0);
       if (kind == 1) assert_int_equal(mkfifo(path, 0600), 0);
       if (kind == 2) assert_int_equal(symlink("nowhere", path), 0);
-      assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, &ommai_default_allocator,
-                                            &ommai_family_qwen3_vl, &choice, &test->error),
+      assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, NULL,
+                                            &ommai_default_allocator, &ommai_family_qwen3_vl, &choice, &test->error),
                    OMMA_ERROR_IO, names[i], &test->error);
+      ommai_chat_choice_free(&choice);
       if (kind == 0) assert_int_equal(rmdir(path), 0);
       if (kind > 0) assert_int_equal(unlink(path), 0);
     }
   }
   write_template(test->folder, "chat_template.json", "{}");
-  assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, &ommai_default_allocator,
+  assert_fails(ommai_chat_template_read(&(struct ommai_documents){.directory = test->folder}, NULL, &ommai_default_allocator,
                                         &ommai_family_qwen3_vl, &choice, &test->error),
                OMMA_ERROR_FORMAT, "key \"chat_template\" is missing", &test->error);
+  ommai_chat_choice_free(&choice);
 }
 
 /* ---- opening a model ---- */
 
-static void an_unknown_template_is_refused_unless_asked_for(void **state) {
-  (void)state;
-  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
-  struct omma_model *model;
+/* A model of the test checkpoint with this chat template. */
+static enum omma_status open_with(const char *folder, const char *text, struct omma_model_options options,
+                                  struct omma_model **model, struct omma_error *error) {
+  char path[TEST_PATH_SIZE];
+  options.n_threads = 1;
+  options.max_model_len = 256;
+  if (text) test_write_file(test_path(path, folder, "chat_template.jinja"), text, strlen(text));
+  return omma_model_open(folder, &options, model, error);
+}
+
+static void expect_info(struct omma_model *model, const char *name, const char *difference) {
   struct omma_model_info info;
+  omma_model_get_info(model, &info);
+  assert_string_equal(info.chat_template, name);
+  if (difference) assert_non_null(strstr(info.chat_template_difference, difference));
+  if (!difference) assert_null(info.chat_template_difference);
+}
+
+static void a_template_that_cannot_be_rendered_is_refused_unless_asked_for(void **state) {
+  (void)state;
+  static const char strange[] = "{{ messages[0].content }}\n{% include 'x' %}",
+                    why[] = "chat_template.jinja: line 2: this statement";
+  char folder[TEST_PATH_SIZE];
+  struct omma_model *model;
   struct omma_error error;
   struct omma_request *request;
   const struct omma_part part = {.text = "Hi", .text_size = 2};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
-  struct omma_model_options options = {.n_threads = 1, .max_model_len = 256, .config_only = true};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   fixture_copy_checkpoint("qwen3_vl_tied", folder);
-  assert_ok(omma_model_open(folder, &options, &model, &error), &error);
-  omma_model_get_info(model, &info);
-  assert_string_equal(info.chat_template, "this project's test checkpoints");
-  assert_null(info.chat_template_difference);
-  omma_model_close(model);
-  char *text = changed_template("role == 'user'", "role == 'pirate'");
-  test_write_file(test_path(path, folder, "chat_template.jinja"), text, strlen(text));
-  free(text);
-  options.config_only = false;
-  assert_fails(omma_model_open(folder, &options, &model, &error), OMMA_ERROR_UNSUPPORTED,
-               "chat_template.jinja: line 23 differs", &error);
+  assert_fails(open_with(folder, strange, (struct omma_model_options){0}, &model, &error), OMMA_ERROR_UNSUPPORTED, why, &error);
   assert_string_equal(error.field, "chat_template");
-  for (enum omma_chat_template_use use = OMMA_CHAT_TEMPLATE_KNOWN; use <= OMMA_CHAT_TEMPLATE_UNUSED; use++) {
-    options.chat_template = use;
-    options.config_only = use == OMMA_CHAT_TEMPLATE_KNOWN;
-    assert_ok(omma_model_open(folder, &options, &model, &error), &error);
-    omma_model_get_info(model, &info);
-    assert_non_null(strstr(info.chat_template_difference, "line 23 differs"));
+  for (enum omma_chat_template_use use = OMMA_CHAT_TEMPLATE_OWN; use <= OMMA_CHAT_TEMPLATE_UNUSED; use++) {
+    const struct omma_model_options options = {.chat_template = use, .config_only = use == OMMA_CHAT_TEMPLATE_OWN};
+    assert_ok(open_with(folder, NULL, options, &model, &error), &error);
+    expect_info(model, "Qwen3-VL Instruct", why);
     if (use == OMMA_CHAT_TEMPLATE_FAMILY) {
       assert_ok(omma_request_create(model, &message, 1, NULL, &request, &error), &error);
       omma_request_destroy(request);
     } else {
-      assert_fails(omma_request_create(model, &message, 1, NULL, &request, &error), OMMA_ERROR_UNSUPPORTED, "line 23 differs",
-                   &error);
+      assert_fails(omma_request_create(model, &message, 1, NULL, &request, &error), OMMA_ERROR_UNSUPPORTED, why, &error);
     }
     omma_model_close(model);
   }
-  options.chat_template = 3;
-  assert_fails(omma_model_open(folder, &options, &model, &error), OMMA_ERROR_ARGUMENT, "no such use: 3", &error);
+  assert_fails(open_with(folder, NULL, (struct omma_model_options){.chat_template = 3}, &model, &error), OMMA_ERROR_ARGUMENT,
+               "no such use: 3", &error);
+  test_folder_remove(folder);
+}
+
+/* The prompt's text, as the tokenizer gives it back. */
+static void expect_request(struct omma_model *model, const struct omma_message *message,
+                           const struct omma_request_options *options, const char *expected) {
+  struct omma_request *request;
+  struct omma_error error;
+  char text[512];
+  size_t n, size = 0;
+  assert_ok(omma_request_create(model, message, 1, options, &request, &error), &error);
+  const int32_t *ids = omma_request_prompt(request, &n);
+  assert_ok(omma_detokenize(model, ids, n, false, text, sizeof text - 1, &size, &error), &error);
+  text[size] = '\0';
+  assert_string_equal(text, expected);
+  omma_request_destroy(request);
+}
+
+static void another_template_is_rendered(void **state) {
+  (void)state;
+  static const char pirate[] =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\nArr. {{ m.content }}<|im_end|>{% endfor %}{{ mood }}{% if tools %}{{ "
+      "tools|tojson }}{% endif %}";
+  char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+  struct omma_model *model;
+  struct omma_error error;
+  struct omma_request *request;
+  const struct omma_part part = {.text = "Hi <|image_pad|>", .text_size = 16};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
+  fixture_copy_checkpoint("qwen3_vl_tied", folder);
+  assert_ok(open_with(folder, pirate, (struct omma_model_options){0}, &model, &error), &error);
+  expect_info(model, "its own", NULL);
+  expect_request(model, &message, NULL, "<|im_start|>user\nArr. Hi <|image_pad|><|im_end|>");
+  struct omma_request_options options = {.chat_template_kwargs = "{\"mood\": \"!\"}", .tools = "[{\"a\":1}]"};
+  expect_request(model, &message, &options, "<|im_start|>user\nArr. Hi <|image_pad|><|im_end|>![{\"a\": 1}]");
+  options = (struct omma_request_options){.chat_template_kwargs = "{\"enable_thinking\": false}"};
+  assert_fails(omma_request_create(model, &message, 1, &options, &request, &error), OMMA_ERROR_ARGUMENT,
+               "\"enable_thinking\" is nothing that this model's chat template reads; it reads: mood", &error);
+  assert_string_equal(error.field, "chat_template_kwargs");
+  options.chat_template_kwargs = "{\"messages\": []}";
+  assert_fails(omma_request_create(model, &message, 1, &options, &request, &error), OMMA_ERROR_ARGUMENT, "\"messages\"",
+               &error);
+  options = (struct omma_request_options){.continue_final_message = true};
+  expect_request(model, &message, &options, "<|im_start|>user\nArr. Hi <|image_pad|>");
+  omma_model_close(model);
+  /* A file in place of the checkpoint's. */
+  test_write_file(test_path(path, folder, "other.jinja"), "only {{ messages[0].content }}", 30);
+  assert_ok(open_with(folder, NULL, (struct omma_model_options){.chat_template_file = path}, &model, &error), &error);
+  expect_request(model, &message, NULL, "only Hi <|image_pad|>");
+  options = (struct omma_request_options){.tools = "[{}]"};
+  assert_fails(omma_request_create(model, &message, 1, &options, &request, &error), OMMA_ERROR_UNSUPPORTED,
+               "this model's chat template has no tools", &error);
+  assert_string_equal(error.field, "tools");
+  omma_model_close(model);
   test_folder_remove(folder);
 }
 
@@ -425,13 +584,14 @@ int main(void) {
       cmocka_unit_test(any_bytes_are_cut),
       cmocka_unit_test(endless_templates_are_refused),
       cmocka_unit_test(cutting_survives_failed_allocations),
-      cmocka_unit_test(forms_render_as_the_templates_do),
+      cmocka_unit_test(prompts_are_those_of_transformers),
       cmocka_unit_test(rendering_survives_failed_allocations),
       cmocka_unit_test(only_what_renders_alike_is_known),
       cmocka_unit_test(the_line_that_differs_is_named),
       cmocka_unit_test_setup_teardown(files_go_before_each_other_as_in_transformers, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(what_is_no_file_is_not_missing, test_folder_setup, test_folder_teardown),
-      cmocka_unit_test(an_unknown_template_is_refused_unless_asked_for),
+      cmocka_unit_test(a_template_that_cannot_be_rendered_is_refused_unless_asked_for),
+      cmocka_unit_test(another_template_is_rendered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,7 +191,7 @@ static void what_a_plan_lacks_is_named(void **state) {
   struct omma_error error;
   struct omma_request *request;
   const struct omma_part part = {.text = "x", .text_size = 1};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   struct omma_image *image = fixture_picture("tile_64x64.png");
   make_folder("qwen3-vl-2b", folder);
   struct omma_model *model = open_folder(folder);

@@ -54,7 +54,8 @@ static void logits_match_double_precision(void **state) {
       struct omma_error error;
       int64_t n = lengths[i];
       decoder_bench_prefill(&bench, pages, prompt, n, n == 65 ? 64 : 320, 5, last);
-      assert_ok(ommai_decode_logits(bench.decoder, last, bench.workspace, bench.size, bench.interface, logits, &error), &error);
+      assert_ok(ommai_decode_logits(bench.decoder, last, 1, bench.workspace, bench.size, bench.interface, logits, &error),
+                &error);
       decoder_fixture_oracle(&fixtures[2 * kind], prompt, n, expected);
       assert_true(distance(logits, expected) < 1e-5);
       const struct ommai_decode_row row = decoder_bench_row(prompt[n], (int32_t)n, pages);

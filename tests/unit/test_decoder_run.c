@@ -48,7 +48,7 @@ static void decode_continues_what_prefill_began(void **state) {
   float last[HIDDEN], whole[VOCAB], step[VOCAB];
   struct omma_error error;
   decoder_bench_prefill(&bench, pages, prompt, N_TOKENS, N_TOKENS, 100, last);
-  assert_ok(ommai_decode_logits(bench.decoder, last, bench.workspace, bench.size, NULL, whole, &error), &error);
+  assert_ok(ommai_decode_logits(bench.decoder, last, 1, bench.workspace, bench.size, NULL, whole, &error), &error);
   decoder_bench_prefill(&bench, other, prompt, N_TOKENS - 1, N_TOKENS, 100, last);
   const struct ommai_decode_row row = decoder_bench_row(prompt[N_TOKENS - 1], N_TOKENS - 1, other);
   decoder_bench_decode(&bench, &row, 1, step);
@@ -72,7 +72,7 @@ static void small_workspaces_are_refused(void **state) {
     enum omma_status status[3];
     status[0] = ommai_prefill_start(bench.decoder, bench.cache, pages, 0, rows, N_TOKENS, workspace, size, NULL, &run, &error);
     status[1] = ommai_decode_run(bench.decoder, bench.cache, &row, 1, workspace, size, NULL, logits, &error);
-    status[2] = ommai_decode_logits(bench.decoder, last, workspace, size, NULL, logits, &error);
+    status[2] = ommai_decode_logits(bench.decoder, last, 1, workspace, size, NULL, logits, &error);
     for (int i = 0; i < 3; i++) {
       assert_true(status[i] == OMMA_OK || status[i] == OMMA_ERROR_MEMORY);
       n_refused[i] += status[i] != OMMA_OK;

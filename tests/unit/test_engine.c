@@ -272,7 +272,7 @@ static void counters_count(void **state) {
   const struct omma_part parts[] = {{.image = images[0], .image_name = "counted 1"},
                                     {.image = images[1], .image_name = "counted 2"},
                                     {.text = "hello", .text_size = 5}};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, 3};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 3};
   const struct omma_request_options options = {.sampling = {.max_tokens = 5}};
   struct omma_request *request = NULL;
   assert_ok(omma_request_create(model, &message, 1, &options, &request, &error), &error);

@@ -88,6 +88,12 @@ static struct omma_sampling random_sampling(struct test_random *random, struct o
     sampling.stop_token_ids = stop_tokens;
     sampling.n_stop_token_ids = 3;
   }
+  if (test_random_range(random, 0, 2) == 0) {
+    static const struct omma_reasoning reasoning = {"<t>", "e", " so e"};
+    sampling.reasoning = &reasoning;
+    sampling.limits_thinking = test_random_range(random, 0, 3) > 0;
+    sampling.max_thinking_tokens = test_random_range(random, 0, MAX_ANSWER / 2);
+  }
   if (test_random_range(random, 0, 2) == 0) sampling.grammar = grammars[test_random_range(random, 0, N_GRAMMARS - 1)];
   return sampling;
 }
@@ -107,7 +113,7 @@ static struct omma_request *random_request(const struct omma_model *model, struc
     }
     if (videos && test_random_range(random, 0, 5) == 0) parts[n++].video = &video;
     if (!text_first) parts[n++] = (struct omma_part){.text = text, .text_size = size};
-    const struct omma_message message = {OMMA_ROLE_USER, parts, n};
+    const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = n};
     const struct omma_request_options options = {.sampling = random_sampling(random, grammars)};
     struct omma_request *request;
     struct omma_error error;

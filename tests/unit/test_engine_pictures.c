@@ -30,7 +30,7 @@ static struct omma_request *ask_with_name(int picture, int64_t max_pixels, const
                                      .image_name_suffices = suffices,
                                      .image_options = {.max_pixels = max_pixels}},
                                     {.text = "hello", .text_size = 5}};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, 2};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 2};
   const struct omma_request_options options = {.sampling = {.max_tokens = 6, .ignore_eos = true, .logprobs = true}};
   struct omma_request *request = NULL;
   struct omma_error error;

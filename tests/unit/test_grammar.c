@@ -165,24 +165,88 @@ static void schemas_are_joined(void **state) {
   EXPECT(JSON_SCHEMA, "true", TEXTS("1", "{}", "\"\"", "[null]"), TEXTS("", "x"));
 }
 
+static void what_does_not_hold_is_left_out(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA, "{\"type\":[\"string\",\"null\",\"boolean\"],\"not\":{\"enum\":[\"a\",null,true]}}",
+         TEXTS("\"b\"", "\"aa\"", "false"), TEXTS("\"a\"", "null", "true"));
+  EXPECT(JSON_SCHEMA, "{\"not\":{\"type\":[\"object\",\"array\"]}}", TEXTS("1", "\"a\"", "null"), TEXTS("{}", "[]"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"not\":{\"required\":[\"a\",\"b\"]}}",
+         TEXTS("{}", "{\"a\":1}", "{\"b\":1}"), TEXTS("{\"a\":1,\"b\":1}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"$defs\":{\"x\":{\"required\":[\"x\"]}},\"type\":\"object\",\"additionalProperties\":true,\"not\":{\"anyOf\":[{\"$"
+         "ref\":\"#/$defs/x\"},"
+         "{\"not\":{\"required\":[\"y\"]}}]}}",
+         TEXTS("{\"y\":1}", "{\"y\":1,\"z\":1}"), TEXTS("{}", "{\"y\":1,\"x\":1}", "{\"x\":1}"));
+  EXPECT(JSON_SCHEMA, "{\"anyOf\":[{\"not\":{}},{\"not\":true},{\"const\":1}]}", TEXTS("1"), TEXTS("2", "null"));
+}
+
+static void members_may_depend_on_others(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA,
+         "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{\"type\":\"integer\"},\"c\":{}},\"dependentRequired\":{\"a\":["
+         "\"b\",\"c\"]},"
+         "\"dependencies\":{\"c\":{\"properties\":{\"b\":{\"minimum\":5}}}}}",
+         TEXTS("{}", "{\"b\":1}", "{\"a\":1,\"b\":5,\"c\":1}"),
+         TEXTS("{\"a\":1}", "{\"a\":1,\"b\":1,\"c\":1}", "{\"b\":1,\"c\":1}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"type\":\"object\",\"properties\":{\"k\":{\"enum\":[\"x\",\"y\"]},\"v\":{}},\"required\":[\"k\"],"
+         "\"if\":{\"properties\":{\"k\":{\"const\":\"x\"}},\"required\":[\"k\"]},\"then\":{\"required\":[\"v\"]},"
+         "\"else\":{\"properties\":{\"v\":{\"type\":\"null\"}}}}",
+         TEXTS("{\"k\":\"x\",\"v\":1}", "{\"k\":\"y\"}", "{\"k\":\"y\",\"v\":null}"),
+         TEXTS("{\"k\":\"x\"}", "{\"k\":\"y\",\"v\":1}"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"minProperties\":1}",
+         TEXTS("{\"a\":1}", "{\"b\":1}"), TEXTS("{}"));
+}
+
+static void alternatives_of_one_of_are_kept_apart(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA, "{\"oneOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}],\"properties\":{\"a\":{},\"b\":{}}}",
+         TEXTS("{\"a\":1}", "{\"b\":1}"), TEXTS("{}", "{\"a\":1,\"b\":1}"));
+  EXPECT(JSON_SCHEMA,
+         "{\"type\":\"object\",\"oneOf\":[{\"properties\":{\"t\":{\"const\":1},\"v\":{}}},{\"properties\":{\"t\":{\"const\":2}}"
+         "}]}",
+         TEXTS("{\"t\":1}", "{\"t\":1,\"v\":0}", "{\"t\":2}"), TEXTS("{}", "{\"v\":0}"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"string\",\"oneOf\":[{\"pattern\":\"^a\"},{\"pattern\":\"^[b-d]\"}]}",
+         TEXTS("\"ax\"", "\"c\""), TEXTS("\"x\""));
+}
+
+static void other_keys_are_annotations(void **state) {
+  (void)state;
+  EXPECT(JSON_SCHEMA,
+         "{\"id\":\"http://x.org/"
+         "s\",\"type\":\"integer\",\"markdownDescription\":\"x\",\"_format\":1,\"nullable\":true,\"format\":\"int32\","
+         "\"multipleOf\":1.0,\"maximum\":9223372036854775807}",
+         TEXTS("5"), TEXTS("null", "1.5"));
+  EXPECT(JSON_SCHEMA,
+         "{\"items\":{\"$ref\":\"http://x.org/s#/definitions/a\"},\"$id\":\"http://x.org/"
+         "s\",\"definitions\":{\"a\":{\"const\":1}}}",
+         TEXTS("[1,1]"), TEXTS("[2]"));
+  EXPECT(JSON_SCHEMA, "{\"type\":\"string\",\"pattern\":\"^[^\\u0000]$\",\"format\":\"path\"}", TEXTS("\"a\""), TEXTS("\"\""));
+}
+
 static void unsupported_keys_are_named(void **state) {
   (void)state;
   static const struct {
     const char *schema, *part;
   } cases[] = {
-      {"{\"properties\":{\"a\":{\"not\":{}}}}", "#/properties/a/not: this key is not supported"},
-      {"{\"anyOf\":[{\"if\":true}]}", "#/anyOf/0/if"},
+      {"{\"properties\":{\"a\":{\"not\":{\"minimum\":3}}}}", "#/properties/a/not: only what is not required"},
+      {"{\"type\":\"integer\",\"not\":{\"const\":5}}", "#/not: numbers, arrays and objects"},
       {"{\"type\":\"array\",\"uniqueItems\":true}", "#/uniqueItems"},
       {"{\"items\":{\"contains\":{}}}", "#/items/contains"},
-      {"{\"format\":\"color\"}", "#/format: the format \"color\" is not supported"},
+      {"{\"format\":\"regex\"}", "#/format: the format \"regex\" is not supported"},
+      {"{\"format\":\"datetime\"}", "#/format: the format \"datetime\" is not known: is \"date-time\" meant?"},
       {"{\"$defs\":{\"a\":{\"pattern\":\"(?!a)b\"}},\"$ref\":\"#/$defs/a\"}",
        "#/$defs/a/pattern: the pattern's byte 2: lookahead"},
       {"{\"type\":\"number\",\"multipleOf\":0.1}", "#/multipleOf"},
       {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "#/oneOf: alternatives 0 and 1"},
-      {"{\"oneOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}],\"properties\":{\"a\":{},\"b\":{}}}", "#/oneOf"},
+      {"{\"oneOf\":[{\"type\":\"string\",\"format\":\"uri\"},{\"type\":\"string\",\"pattern\":\"^x\"}]}", "#/oneOf"},
       {"{\"$ref\":\"http://x.org/y\"}", "#/$ref"},
+      {"{\"items\":{\"$id\":\"http://x.org/y\",\"items\":{\"$ref\":\"#\"}}}", "#/items/$id"},
       {"{\"type\":\"object\",\"minProperties\":2}", "#/minProperties"},
       {"{\"unevaluatedProperties\":false}", "#/unevaluatedProperties"},
+      {"{\"minLegth\":3}", "#/minLegth: this key is not known: is \"minLength\" meant?"},
+      {"{\"max_items\":3}", "#/max_items: this key is not known: is \"maxItems\" meant?"},
+      {"{\"items\":{\"Enum\":[1]}}", "#/items/Enum"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     expect_refusal(OMMAI_ANSWER_JSON_SCHEMA, cases[i].schema, OMMA_ERROR_UNSUPPORTED, cases[i].part);
@@ -424,6 +488,10 @@ int main(void) {
       cmocka_unit_test(strings_have_lengths_patterns_and_formats),
       cmocka_unit_test(numbers_have_bounds),
       cmocka_unit_test(schemas_are_joined),
+      cmocka_unit_test(what_does_not_hold_is_left_out),
+      cmocka_unit_test(members_may_depend_on_others),
+      cmocka_unit_test(alternatives_of_one_of_are_kept_apart),
+      cmocka_unit_test(other_keys_are_annotations),
       cmocka_unit_test(unsupported_keys_are_named),
       cmocka_unit_test(wrong_schemas_are_refused),
       cmocka_unit_test(gbnf_allows_its_texts),

@@ -87,7 +87,7 @@ struct check {
 static enum omma_status check_model(void *context, const struct omma_model *opening, struct omma_error *error) {
   struct check *check = context;
   const struct omma_part part = {.text = "hello", .text_size = 5};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   struct omma_memory_plan plan;
   check->n_calls++;
   assert_ok(omma_count_prompt_tokens(opening, &message, 1, NULL, &check->n_tokens, error), error);

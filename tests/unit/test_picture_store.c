@@ -39,7 +39,7 @@ static struct omma_image *recalled(const struct omma_model *model, int64_t max_p
 static enum omma_status try_request(const struct omma_model *model, const struct omma_image *image, int64_t max_pixels,
                                     struct omma_request **request, struct omma_error *error) {
   const struct omma_part part = {.image = image, .image_options.max_pixels = max_pixels};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   return omma_request_create(model, &message, 1, NULL, request, error);
 }
 
@@ -101,7 +101,7 @@ static void other_bytes_sizes_and_models_are_other_pictures(void **state) {
   const struct omma_image *frames[2] = {known, known};
   const struct omma_video video = {.frames = frames, .n_frames = 2};
   const struct omma_part part = {.video = &video};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   assert_fails(omma_request_create(model, &message, 1, NULL, &request, &error), OMMA_ERROR_ARGUMENT, "has no pixels", &error);
   omma_image_destroy(known);
   make_known(model, 8000);

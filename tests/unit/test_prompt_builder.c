@@ -105,10 +105,10 @@ static void turns_are_written_as_the_template_does(void **state) {
   struct omma_error error;
   const struct omma_part system = TEXT("Be short."), question = TEXT("Why?"), answer = TEXT("Because"), none = TEXT("");
   const struct omma_part mixed[] = {TEXT("A "), {.image = picture}, TEXT(" B "), {.image = picture}};
-  const struct omma_message talk[] = {{OMMA_ROLE_SYSTEM, &system, 1},
-                                      {OMMA_ROLE_USER, &question, 1},
-                                      {OMMA_ROLE_ASSISTANT, &answer, 1},
-                                      {OMMA_ROLE_USER, mixed, 4}};
+  const struct omma_message talk[] = {{.role = OMMA_ROLE_SYSTEM, .parts = &system, .n_parts = 1},
+                                      {.role = OMMA_ROLE_USER, .parts = &question, .n_parts = 1},
+                                      {.role = OMMA_ROLE_ASSISTANT, .parts = &answer, .n_parts = 1},
+                                      {.role = OMMA_ROLE_USER, .parts = mixed, .n_parts = 4}};
   assert_ok(render(talk, 4, false,
                    "<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n"
                    "<|im_start|>assistant\nBecause<|im_end|>\n<|im_start|>user\nA <|vision_start|><|vision_end|> B "
@@ -116,7 +116,8 @@ static void turns_are_written_as_the_template_does(void **state) {
                    &error),
             &error);
   assert_ok(render(talk + 1, 2, true, "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\nBecause", &error), &error);
-  const struct omma_message empty[] = {{OMMA_ROLE_USER, &none, 1}, {OMMA_ROLE_USER, NULL, 0}};
+  const struct omma_message empty[] = {{.role = OMMA_ROLE_USER, .parts = &none, .n_parts = 1},
+                                       {.role = OMMA_ROLE_USER, .parts = NULL, .n_parts = 0}};
   assert_ok(
       render(empty, 2, false, "<|im_start|>user\n<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n", &error),
       &error);
@@ -133,8 +134,9 @@ static void forms_differ_in_what_they_allow(void **state) {
                                               .late_system = true,
                                               .pictures_in = {true, true, true}};
   const struct omma_part text = TEXT("x"), image = {.image = picture};
-  const struct omma_message talk[] = {
-      {OMMA_ROLE_USER, &text, 1}, {OMMA_ROLE_SYSTEM, &image, 1}, {OMMA_ROLE_ASSISTANT, &image, 1}};
+  const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
+                                      {.role = OMMA_ROLE_SYSTEM, .parts = &image, .n_parts = 1},
+                                      {.role = OMMA_ROLE_ASSISTANT, .parts = &image, .n_parts = 1}};
   assert_ok(render_form(&form, talk, 3, false,
                         "[system]Help.[end][user]x[end][system][see][seen][end][assistant][see][seen][end][assistant]", &error),
             &error);
@@ -147,7 +149,8 @@ static void videos_stand_whole_or_plane_by_plane(void **state) {
   struct omma_error error;
   const struct omma_video three = {.n_frames = 3, .fps = 0.3}, one = {.n_frames = 1};
   const struct omma_part parts[] = {TEXT("a"), {.video = &three}, TEXT("b"), {.video = &one}};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, 4}, told = {OMMA_ROLE_SYSTEM, parts + 1, 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 4},
+                            told = {.role = OMMA_ROLE_SYSTEM, .parts = parts + 1, .n_parts = 1};
   struct ommai_chat_form form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
                                  .turn_end = "[end]",
                                  .picture_begin = "[see]",
@@ -169,9 +172,11 @@ static void what_the_form_has_no_place_for_is_refused(void **state) {
   (void)state;
   struct omma_error error;
   const struct omma_part text = TEXT("x"), image = {.image = picture};
-  const struct omma_message late[] = {{OMMA_ROLE_USER, &text, 1}, {OMMA_ROLE_SYSTEM, &text, 1}};
-  const struct omma_message seen[] = {{OMMA_ROLE_USER, &text, 1}, {OMMA_ROLE_ASSISTANT, &image, 1}};
-  const struct omma_message told[] = {{OMMA_ROLE_SYSTEM, &image, 1}};
+  const struct omma_message late[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
+                                      {.role = OMMA_ROLE_SYSTEM, .parts = &text, .n_parts = 1}};
+  const struct omma_message seen[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
+                                      {.role = OMMA_ROLE_ASSISTANT, .parts = &image, .n_parts = 1}};
+  const struct omma_message told[] = {{.role = OMMA_ROLE_SYSTEM, .parts = &image, .n_parts = 1}};
   assert_fails(render(late, 2, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[1]: a system message", &error);
   assert_fails(render(seen, 2, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[1]: only user messages", &error);
   assert_fails(render(told, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT, "messages[0]: only user messages", &error);

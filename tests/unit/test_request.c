@@ -26,7 +26,7 @@ static int close_model(void **state) {
 
 static enum omma_status create(const struct omma_sampling *sampling, struct omma_request **request, struct omma_error *error) {
   const struct omma_part part = {.text = "hello", .text_size = 5};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   const struct omma_request_options options = {.sampling = *sampling};
   return omma_request_create(model, &message, 1, &options, request, error);
 }
@@ -201,8 +201,10 @@ static void wrong_messages_are_named(void **state) {
   struct omma_request *request = NULL;
   const struct omma_part text = {.text = "x", .text_size = 1}, none = {.text_size = 3},
                          broken = {.text = "ab\xff", .text_size = 3};
-  const struct omma_message fine = {OMMA_ROLE_USER, &text, 1}, strange = {(enum omma_role)7, &text, 1},
-                            hollow = {OMMA_ROLE_USER, &none, 1}, bytes = {OMMA_ROLE_USER, &broken, 1};
+  const struct omma_message fine = {.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
+                            strange = {.role = (enum omma_role)7, .parts = &text, .n_parts = 1},
+                            hollow = {.role = OMMA_ROLE_USER, .parts = &none, .n_parts = 1},
+                            bytes = {.role = OMMA_ROLE_USER, .parts = &broken, .n_parts = 1};
   const struct omma_message second[] = {fine, strange};
   assert_fails(ask(NULL, 0, &request, &error), OMMA_ERROR_ARGUMENT, "at least one", &error);
   assert_fails(ask(second, 2, &request, &error), OMMA_ERROR_ARGUMENT, "messages[1]: unknown role 7", &error);
@@ -222,7 +224,7 @@ static void prompts_leave_room_for_an_answer(void **state) {
     memset(text, '~', size);
     for (size_t i = 1; i < size; i += 2) text[i] = '@'; /* no merges: about a token each */
     const struct omma_part part = {.text = text, .text_size = size};
-    const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+    const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
     enum omma_status status = ask(&message, 1, &request, &error);
     if (status == OMMA_OK) {
       omma_request_prompt(request, &n);
@@ -247,7 +249,7 @@ static void pictures_over_the_context_are_refused(void **state) {
   assert_ok(omma_image_from_rgb(400, 400, rgb, &image, &error), &error);
   struct omma_part parts[6];
   for (int i = 0; i < 6; i++) parts[i] = (struct omma_part){.image = image};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, 6};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 6};
   assert_fails(ask(&message, 1, &request, &error), OMMA_ERROR_LIMIT, "at least 216 input tokens", &error);
   parts[2].image_options.min_pixels = 500;
   parts[2].image_options.max_pixels = 400;
@@ -264,7 +266,7 @@ static void resized_pixels_of_a_request_are_bounded(void **state) {
   struct omma_image *image = fixture_picture("meadow_163x97.jpg");
   struct omma_part parts[4];
   for (int i = 0; i < 4; i++) parts[i] = (struct omma_part){.image = image, .image_options.min_pixels = 178000000};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, 4};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 4};
   assert_fails(ask(&message, 1, &request, &error), OMMA_ERROR_LIMIT, "at most 536870912 pixels together after the resize",
                &error);
   assert_string_equal(error.field, "image");
@@ -284,7 +286,7 @@ static void resized_pictures_of_all_requests_are_bounded(void **state) {
   options.max_resized_bytes = (int64_t)plan.resized_width * plan.resized_height * 3 * 3 / 2;
   struct omma_model *tight = fixture_model("qwen3_vl_tied", &options);
   const struct omma_part part = {.image = image};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   assert_ok(omma_request_create(tight, &message, 1, NULL, &first, &error), &error);
   assert_fails(omma_request_create(tight, &message, 1, NULL, &second, &error), OMMA_ERROR_MEMORY, "resized pictures", &error);
   assert_null(second);
@@ -305,7 +307,7 @@ static void tokens_are_counted_from_sizes(void **state) {
   struct omma_model *counting = fixture_model("qwen3_vl_tied", &bare), *whole = fixture_model("qwen3_vl_tied", NULL);
   struct omma_image *image = fixture_picture("meadow_163x97.jpg");
   const struct omma_part parts[] = {{.image = image}, {.text = "What is this?", .text_size = 13}, {.image = image}};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, 3};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 3};
   struct omma_request *request;
   struct omma_error error;
   int64_t counted = 0;
@@ -316,7 +318,7 @@ static void tokens_are_counted_from_sizes(void **state) {
   assert_int_equal(counted, n_tokens);
   omma_request_destroy(request);
   const struct omma_part large = {.image = image, .image_options.min_pixels = 2000000};
-  const struct omma_message too_long = {OMMA_ROLE_USER, &large, 1};
+  const struct omma_message too_long = {.role = OMMA_ROLE_USER, .parts = &large, .n_parts = 1};
   counted = -1;
   assert_fails(omma_count_prompt_tokens(counting, &too_long, 1, NULL, &counted, &error), OMMA_ERROR_LIMIT,
                "maximum context length is 1024 tokens", &error);
@@ -337,7 +339,7 @@ static void an_engine_refuses_before_pictures_are_resized(void **state) {
       fixture_engine(tight, &(struct omma_engine_options){.kv_cache_bytes = fixture_kv_bytes(tight, 1)});
   struct omma_image *image = fixture_picture("meadow_163x97.jpg");
   const struct omma_part part = {.image = image, .image_options.min_pixels = 500000};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   struct omma_request_options with = {.engine = engine};
   assert_fails(omma_request_create(tight, &message, 1, &with, &request, &error), OMMA_ERROR_LIMIT,
                "as many as the memory for keys and values holds", &error);

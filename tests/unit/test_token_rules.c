@@ -310,7 +310,7 @@ static void a_long_prompt_is_cut_to_its_end_or_beginning(void **state) {
   memset(text, 'x', sizeof text);
   for (size_t i = 0; i < LONG; i += 3) text[i] = ' ';
   struct omma_part part = {.text = text, .text_size = 600};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {OMMA_ROLE_USER, &part, 1, NULL};
   assert_ok(omma_request_create(model, &message, 1, NULL, &whole, &error), &error);
   const int32_t *ids = omma_request_prompt(whole, &n);
   for (int first = 0; first < 2; first++) {
@@ -343,7 +343,7 @@ static void a_prompt_with_pictures_is_not_cut(void **state) {
   struct omma_request *request = NULL;
   struct omma_image *image = fixture_picture("meadow_163x97.jpg");
   const struct omma_part part = {.image = image};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {OMMA_ROLE_USER, &part, 1, NULL};
   struct omma_request_options options = {.truncation = {.n_tokens = 10}};
   assert_fails(omma_request_create(model, &message, 1, &options, &request, &error), OMMA_ERROR_ARGUMENT, "is not cut", &error);
   assert_string_equal(error.field, "truncate_prompt_tokens");

@@ -39,7 +39,7 @@ static int tear_down(void **state) {
 static enum omma_status ask(const struct omma_model *model, const struct omma_part *part, struct omma_request **request,
                             struct omma_error *error) {
   const struct omma_part parts[] = {*part, {.text = "x", .text_size = 1}};
-  const struct omma_message message = {OMMA_ROLE_USER, parts, 2};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 2};
   *request = NULL;
   return omma_request_create(model, &message, 1, NULL, request, error);
 }
@@ -201,7 +201,7 @@ static void videos_are_encoded_once(void **state) {
   const struct omma_image *frames[] = {frame, frame, frame};
   const struct omma_video video = {.frames = frames, .n_frames = 3};
   const struct omma_part part = {.video = &video};
-  const struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   const struct omma_request_options options = {.sampling = {.max_tokens = 4, .ignore_eos = true, .logprobs = true}};
   struct omma_request *request;
   struct omma_error error;

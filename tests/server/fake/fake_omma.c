@@ -6,7 +6,8 @@
  *   [[size=N]]       bytes per token           [[error_at=N]]  internal failure instead of token N
  *   [[die=1]]        the engine fails for good [[refuse=S]]    omma_request_create fails with status S
  *   [[progress=N]]   N steps of encoding are told before the first token, 10 ms from one to the next
- *   [[show=1]]       answer with the sampling fields and pictures that arrived */
+ *   [[show=1]]       answer with the sampling fields and pictures that arrived
+ *   [[think=N]]      the first N tokens are a thought, where thoughts are told apart; no more of them than the budget allows */
 #include <inttypes.h>
 #include <omma/omma.h>
 #include <pthread.h>
@@ -43,7 +44,7 @@ struct omma_request {
   struct omma_sampling sampling;
   char *stop[OMMA_MAX_STOP_STRINGS];
   int32_t stop_tokens[256];
-  int64_t n_tokens, pace_ms, first_ms, size, error_at, die, show, progress;
+  int64_t n_tokens, pace_ms, first_ms, size, error_at, die, show, progress, think;
 };
 
 struct job {
@@ -85,7 +86,8 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
                                    .max_model_len = CONTEXT,
                                    .vocab_size = VOCABULARY,
                                    .recommended_temperature = -1,
-                                   .chat_template = "the fake"};
+                                   .chat_template = "the fake",
+                                   .chat_template_has_tools = true};
 }
 
 /* ---- pictures: the header alone ---- */
@@ -211,6 +213,15 @@ enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *
 
 /* ---- requests ---- */
 
+enum omma_status omma_reasoning_find(const char *parser, struct omma_reasoning *reasoning, struct omma_error *error) {
+  if (strcmp(parser, "angles") != 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "reasoning_parser", "no reasoning parser \"%s\"; there is angles",
+                            parser);
+  }
+  *reasoning = (struct omma_reasoning){"<<", ">>", NULL};
+  return OMMA_OK;
+}
+
 static int64_t directive(const char *text, const char *name, int64_t standard) {
   char key[40];
   snprintf(key, sizeof key, "[[%s=", name);
@@ -231,6 +242,12 @@ static void describe(struct omma_request *request) {
            "t=%g p=%g m=%g k=%" PRId64 " seed=%" PRIu64 " r=%g pp=%g fp=%g min=%" PRId64 " eos=%d%s", s->temperature, s->top_p,
            s->min_p, s->top_k, s->seed, s->repetition_penalty, s->presence_penalty, s->frequency_penalty, s->min_tokens,
            s->ignore_eos, request->shown);
+  size_t used = strlen(request->text);
+  if (s->reasoning) {
+    snprintf(request->text + used, sizeof request->text - used, " end=%s budget=%" PRId64,
+             s->reasoning->forced_end ? s->reasoning->forced_end : s->reasoning->end,
+             s->limits_thinking ? s->max_thinking_tokens : -1);
+  }
 }
 
 static void describe_prompt(struct omma_request *request, const struct omma_message *messages, size_t n_messages,
@@ -251,6 +268,9 @@ static void describe_prompt(struct omma_request *request, const struct omma_mess
         used += (size_t)snprintf(request->shown + used, 200, "text(%zu)", part->text_size);
       }
     }
+    if (messages[i].fields && used < 4096) {
+      used += (size_t)snprintf(request->shown + used, 1000, " role%d+%.900s", (int)messages[i].role, messages[i].fields);
+    }
   }
 }
 
@@ -262,6 +282,7 @@ static void read_directives(struct omma_request *request, const char *all) {
   request->error_at = directive(all, "error_at", -1);
   request->die = directive(all, "die", 0);
   request->show = directive(all, "show", 0);
+  request->think = directive(all, "think", 0);
   request->progress = directive(all, "progress", 0);
 }
 
@@ -294,8 +315,15 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
   }
   read_directives(made, all);
   copy_sampling(made, &options->sampling);
+  if (!made->sampling.reasoning) {
+    made->think = 0;
+  } else if (made->sampling.limits_thinking && made->think > made->sampling.max_thinking_tokens) {
+    made->think = made->sampling.max_thinking_tokens;
+  }
   if (made->show) {
     describe_prompt(made, messages, n_messages, options->continue_final_message);
+    size_t shown = strlen(made->shown);
+    if (options->tools) snprintf(made->shown + shown, 1000, " tools=%.900s", options->tools);
     describe(made);
   }
   made->n_prompt = n_prompt;
@@ -308,6 +336,17 @@ enum omma_status omma_request_create(const struct omma_model *model, const struc
     omma_request_destroy(made);
   }
   return status;
+}
+
+enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
+                                          size_t n_messages, const struct omma_request_options *options, int64_t *n_tokens,
+                                          struct omma_error *error) {
+  struct omma_request *request;
+  enum omma_status status = omma_request_create(model, messages, n_messages, options, &request, error);
+  if (status != OMMA_OK) return status;
+  *n_tokens = (int64_t)request->n_prompt;
+  omma_request_destroy(request);
+  return OMMA_OK;
 }
 
 enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
@@ -334,7 +373,7 @@ enum omma_status omma_request_create_tokens(const struct omma_model *model, cons
   if (n_tokens == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
   char *text = calloc(n_tokens, 1);
   struct omma_part part = {.text = text, .text_size = n_tokens};
-  struct omma_message message = {OMMA_ROLE_USER, &part, 1};
+  struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   for (size_t i = 0; i < n_tokens; i++) text[i] = (char)tokens[i];
   enum omma_status status = omma_request_create(model, &message, 1, options, request, error);
   free(text);
@@ -377,6 +416,7 @@ static void finish(struct omma_engine *engine, struct job *job, enum omma_finish
   struct omma_result result = {.finish = how,
                                .n_prompt_tokens = (int64_t)job->request->n_prompt,
                                .n_completion_tokens = job->index,
+                               .n_reasoning_tokens = job->index < job->request->think ? job->index : job->request->think,
                                .stop_token = stop_token,
                                .stop_string = stop};
   if (how == OMMA_FINISH_ERROR) ommai_fail(&result.error, OMMA_ERROR_INTERNAL, "%s: scripted failure", SECRET);
@@ -434,7 +474,11 @@ static void step(struct omma_engine *engine, struct job *job) {
   struct job look = {.request = request, .index = job->index + 1, .offset = job->offset};
   bool over = !next_text(&look, ahead, &ignored);
   bool full = request->sampling.max_tokens && job->index + 1 >= request->sampling.max_tokens;
-  struct omma_token_event event = {.index = job->index, .token = token, .text = text, .text_size = size, .has_logprob = true};
+  bool think = job->index < request->think;
+  struct omma_token_event event = {.index = job->index, .token = token, .has_logprob = true, .in_thought = think};
+  event.text = event.reasoning = text;
+  event.text_size = think ? 0 : size;
+  event.reasoning_size = think ? size : 0;
   event.logprob = -0.5f;
   event.top = top;
   event.n_top = request->sampling.n_top_logprobs;

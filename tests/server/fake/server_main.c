@@ -73,7 +73,11 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (set_cross_origin(s, key, value)) return true;
   if (!strcmp(key, "--api-key")) return s->keys[s->server.n_api_keys++] = value, true;
   if (!strcmp(key, "--metrics-without-key")) return s->server.metrics_without_key = number, true;
+  if (!strcmp(key, "--reasoning-parser")) return s->server.reasoning_parser = value, true;
+  if (!strcmp(key, "--reasoning-config")) return s->server.reasoning_config = value, true;
   if (!strcmp(key, "--no-page")) return s->server.no_page = number, true;
+  if (!strcmp(key, "--enable-auto-tool-choice")) return s->server.enable_auto_tool_choice = number, true;
+  if (!strcmp(key, "--tool-call-parser")) return s->server.tool_call_parser = value, true;
   if (!strcmp(key, "--root-path")) return s->server.root_path = value, true;
   if (!strcmp(key, "--trust-media-uuids")) return s->server.trust_media_uuids = number, true;
   if (!strcmp(key, "--served-model-name")) return s->names[s->server.n_served_model_names++] = value, true;

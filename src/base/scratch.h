@@ -1,7 +1,7 @@
 /* Memory of one compilation: taken piece by piece, given back all at once, and bounded, as is the work, so that a hostile schema or pattern
  * ends with a message. Not thread-safe. */
-#ifndef OMMAI_GRAMMAR_SCRATCH_H
-#define OMMAI_GRAMMAR_SCRATCH_H
+#ifndef OMMAI_BASE_SCRATCH_H
+#define OMMAI_BASE_SCRATCH_H
 
 #include <omma/host.h>
 #include <omma/status.h>

@@ -1,4 +1,4 @@
-#include "grammar/scratch.h"
+#include "base/scratch.h"
 
 #include <string.h>
 

@@ -1,0 +1,16 @@
+/* A chat request that is ready to be answered, in the form of any endpoint that is for chats. */
+#ifndef OMMAI_SERVER_CHAT_H
+#define OMMAI_SERVER_CHAT_H
+
+#include "server/chat_job.h"
+#include "server/reply_form.h"
+
+/* Begins to answer. request_fields: what the reply repeats of the request, copied; NULL: nothing. */
+void ommai_chat_answer(struct ommai_exchange *exchange, struct ommai_chat_request *request, const struct ommai_reply_form *form,
+                       const struct ommai_text *request_fields);
+
+/* The tokens of the prompt that the request makes. False with *error filled. */
+bool ommai_chat_count_tokens(const struct ommai_server *server, const struct ommai_chat_request *request, int64_t *n_tokens,
+                             struct ommai_api_error *error);
+
+#endif

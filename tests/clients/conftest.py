@@ -1,0 +1,55 @@
+"""`--omma PATH`: the program whose server real clients talk to, with the demo model. Their versions are those of tests/requirements-clients.txt."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "tests" / "server"))
+from server_process import ServerProcess, check_output  # noqa: E402
+
+# Clients that would ask other machines for prices or tell them of their use.
+os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LANGCHAIN_TRACING_V2="false", LITELLM_TELEMETRY="False")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--omma", required=True, help="the program to test")
+
+
+@pytest.fixture(scope="session")
+def server(request):
+    process = ServerProcess([request.config.getoption("--omma"), "serve", str(REPOSITORY / "models" / "demo"), "--host", "127.0.0.1", "--port", "0",
+                             "--served-model-name", "demo"])
+    yield process
+    process.stop()
+    check_output(process)
+
+
+@pytest.fixture(scope="session")
+def base_url(server):
+    return f"http://127.0.0.1:{server.port}/v1"
+
+
+@pytest.fixture(scope="session")
+def picture():
+    """A file on which the demo model sees an orange cross."""
+    return REPOSITORY / "models" / "demo" / "pictures" / "cross.png"
+
+
+@pytest.fixture(scope="session")
+def question(picture):
+    """The content of a message about it, in OpenAI's form."""
+    from pictures import image_part, text_part
+    return [image_part(picture.read_bytes()), text_part("Where is the orange cross?")]
+
+
+@pytest.fixture(scope="session")
+def answer(server, question):
+    """What the server answers without any client library."""
+    reply = server.chat(question, temperature=0, max_tokens=100)
+    assert reply.status == 200, reply.body
+    text = reply.json["choices"][0]["message"]["content"]
+    assert text
+    return text

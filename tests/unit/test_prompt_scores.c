@@ -1,0 +1,269 @@
+/* Log-probabilities of prompts: those of the official code, whatever the chunks, the company, the cache and preemptions. */
+#include "engine/prompt_scores.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "support/golden.h"
+#include "support/model_fixture.h"
+#include "support/test.h"
+
+enum { MAX_PROMPT = 1024, N_TOP = 5 };
+
+struct scores {
+  int32_t tokens[MAX_PROMPT];
+  float logprobs[MAX_PROMPT];
+  int64_t ranks[MAX_PROMPT];
+  struct omma_top_logprob top[MAX_PROMPT][OMMA_MAX_TOP_LOGPROBS];
+  int64_t n; /* the first one is at 1 */
+  int n_generated;
+};
+
+static void take_prompt_token(void *context, const struct omma_prompt_token_event *event) {
+  struct scores *scores = context;
+  assert_int_equal(event->index, scores->n + 1);
+  assert_int_equal(scores->n_generated, 0);
+  scores->n = event->index;
+  scores->tokens[event->index] = event->token;
+  scores->logprobs[event->index] = event->logprob;
+  scores->ranks[event->index] = event->rank;
+  for (int i = 0; i < event->n_top; i++) scores->top[event->index][i] = event->top[i];
+}
+
+static struct fixture_gate finished;
+
+static void take_end(void *context, const struct omma_result *result) {
+  (void)context, (void)result;
+  fixture_gate_pass(&finished);
+}
+
+static bool take_token(void *context, const struct omma_token_event *event) {
+  (void)event;
+  ((struct scores *)context)->n_generated++;
+  return true;
+}
+
+/* Asks for a prompt's log-probabilities and one token. */
+static struct omma_result score(struct omma_engine *engine, const struct omma_model *model, const int32_t *ids, size_t n,
+                                int n_top, struct scores *scores) {
+  struct omma_request *request;
+  struct omma_result result;
+  struct omma_error error;
+  const struct omma_request_options options = {
+      .sampling = {.max_tokens = 1, .prompt_logprobs = true, .n_prompt_logprobs = n_top}};
+  const struct omma_callbacks callbacks = {.context = scores, .on_token = take_token, .on_prompt_token = take_prompt_token};
+  memset(scores, 0, sizeof *scores);
+  assert_ok(omma_request_create_tokens(model, ids, n, &options, &request, &error), &error);
+  assert_ok(omma_generate(engine, request, &callbacks, &result, &error), &error);
+  omma_request_destroy(request);
+  assert_int_equal(scores->n, n - 1);
+  for (size_t i = 1; i < n; i++) assert_int_equal(scores->tokens[i], ids[i]);
+  return result;
+}
+
+static void expect_same(const struct scores *a, const struct scores *b) {
+  assert_int_equal(a->n, b->n);
+  assert_memory_equal(a->logprobs, b->logprobs, sizeof a->logprobs);
+  assert_memory_equal(a->ranks, b->ranks, sizeof a->ranks);
+  assert_memory_equal(a->top, b->top, sizeof a->top);
+}
+
+static size_t make_prompt(int32_t *ids, size_t n) {
+  struct test_random random = {17};
+  for (size_t i = 0; i < n; i++) ids[i] = (int32_t)(test_random_u32(&random) % 500);
+  return n;
+}
+
+/* ---- against the official code ---- */
+
+/* Prompt and generated tokens as one prompt: the last ones are as likely as the official code found them when it generated them. */
+static int64_t check_case(struct omma_engine *engine, const struct omma_model *model, const struct golden_case *c,
+                          struct scores *scores) {
+  int32_t ids[MAX_PROMPT];
+  int64_t n_prompt, n_tokens, count;
+  if (!golden_has(c, "generate.logprobs") || c->n_pictures) return 0;
+  int64_t *prompt = golden_i64(c, "language.input_ids", &n_prompt), *tokens = golden_i64(c, "generate.tokens", &n_tokens);
+  int64_t *top_ids = golden_i64(c, "generate.top_ids", &count);
+  float *logprobs = golden_f32(c, "generate.logprobs", &count), *top = golden_f32(c, "generate.top_logprobs", &count);
+  assert_true(n_prompt + n_tokens <= MAX_PROMPT);
+  for (int64_t i = 0; i < n_prompt; i++) ids[i] = (int32_t)prompt[i];
+  for (int64_t i = 0; i < n_tokens; i++) ids[n_prompt + i] = (int32_t)tokens[i];
+  score(engine, model, ids, (size_t)(n_prompt + n_tokens), N_TOP, scores);
+  for (int64_t i = 0; i < n_tokens; i++) {
+    int64_t at = n_prompt + i;
+    assert_true(fabsf(scores->logprobs[at] - logprobs[i]) < 2e-4f);
+    assert_int_equal(scores->ranks[at], 1); /* they were the likeliest */
+    for (int j = 0; j < N_TOP; j++) {
+      assert_true(fabsf(scores->top[at][j].logprob - top[i * N_TOP + j]) < 2e-4f);
+      bool tied = j + 1 < N_TOP && top[i * N_TOP + j] - top[i * N_TOP + j + 1] < 1e-3f;
+      if (j == 0 && !tied) assert_int_equal(scores->top[at][j].token, top_ids[i * N_TOP + j]);
+    }
+  }
+  free(prompt);
+  free(tokens);
+  free(top_ids);
+  free(logprobs);
+  free(top);
+  return n_tokens;
+}
+
+static void they_are_those_of_the_official_code(void **state) {
+  (void)state;
+  static struct scores scores;
+  int64_t n_checked = 0;
+  for (size_t m = 0; golden_models[m]; m++) {
+    struct omma_model *model = fixture_model(golden_models[m], NULL);
+    struct omma_engine *engine = fixture_engine(model, NULL);
+    json_t *manifest = golden_manifest(golden_models[m]);
+    struct golden_case c;
+    for (size_t i = 0; golden_case_open(golden_models[m], manifest, i, &c); i++) {
+      n_checked += check_case(engine, model, &c, &scores);
+      golden_case_close(&c);
+    }
+    json_decref(manifest);
+    omma_engine_destroy(engine);
+    omma_model_close(model);
+  }
+  assert_true(n_checked > 100);
+}
+
+/* ---- exactness ---- */
+
+static void they_do_not_depend_on_chunks_or_groups(void **state) {
+  (void)state;
+  static struct scores whole, other;
+  static const struct omma_engine_options ways[] = {{.prefill_chunk = 64},
+                                                    {.max_sequences = 1},
+                                                    {.max_sequences = 3, .slice_ms = 1},
+                                                    {.no_prefix_cache = true, .prefill_chunk = 128}};
+  int32_t ids[300];
+  struct omma_model *model = fixture_model("qwen3_vl_moe", NULL);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  size_t n = make_prompt(ids, 300);
+  score(engine, model, ids, n, 20, &whole);
+  omma_engine_destroy(engine);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    engine = fixture_engine(model, &ways[i]);
+    score(engine, model, ids, n, 20, &other);
+    expect_same(&whole, &other);
+    omma_engine_destroy(engine);
+  }
+  omma_model_close(model);
+}
+
+static void ranks_count_the_likelier_ones(void **state) {
+  (void)state;
+  static struct scores scores;
+  int32_t ids[200];
+  struct omma_model *model = fixture_model("qwen3_vl_tied", NULL);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  size_t n = make_prompt(ids, 200);
+  int n_listed = 0;
+  score(engine, model, ids, n, 20, &scores);
+  for (size_t i = 1; i < n; i++) {
+    assert_true(scores.ranks[i] >= 1 && scores.ranks[i] <= 544);
+    for (int j = 0; j < 20; j++) {
+      if (scores.top[i][j].token != ids[i]) continue;
+      assert_true(scores.top[i][j].logprob == scores.logprobs[i]);
+      assert_int_equal(scores.ranks[i], j + 1);
+      n_listed++;
+    }
+    bool likelier = scores.logprobs[i] > scores.top[i][19].logprob;
+    assert_true(!likelier || scores.ranks[i] < 20);
+    if (scores.logprobs[i] < scores.top[i][19].logprob) assert_true(scores.ranks[i] > 20);
+  }
+  assert_true(n_listed > 0);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+}
+
+/* What earlier prompts have left is not used, since their rows are gone; later ones may use what this one leaves. */
+static void cached_prompts_are_scored_whole(void **state) {
+  (void)state;
+  static struct scores first, again;
+  int32_t ids[300];
+  struct fixture_answer answer;
+  struct omma_error error;
+  struct omma_request *request;
+  struct omma_engine_stats stats;
+  struct omma_model *model = fixture_model("qwen3_vl_tied", NULL);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  size_t n = make_prompt(ids, 300);
+  assert_int_equal(score(engine, model, ids, n, 3, &first).n_cached_tokens, 0);
+  assert_int_equal(score(engine, model, ids, n, 3, &again).n_cached_tokens, 0);
+  expect_same(&first, &again);
+  omma_engine_get_stats(engine, &stats);
+  assert_int_equal(stats.prefix_cache_queries, 0);
+  const struct omma_request_options options = {.sampling = {.max_tokens = 1}};
+  assert_ok(omma_request_create_tokens(model, ids, n, &options, &request, &error), &error);
+  assert_int_equal(fixture_ask(engine, request, &answer).n_cached_tokens, 256);
+  omma_request_destroy(request);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+}
+
+/* Requests that share few pages: the younger ones give theirs up in the middle of their prompts, and are told nothing twice. */
+static void preempted_prompts_are_told_once(void **state) {
+  (void)state;
+  enum { N = 4 };
+  static struct scores alone[N], together[N];
+  struct omma_error error;
+  struct omma_engine_stats stats;
+  static int32_t ids[N][300];
+  struct omma_model *model = fixture_model("qwen3_vl_tied", NULL);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  make_prompt(ids[0], 300);
+  for (int i = 1; i < N; i++) memcpy(ids[i], ids[0], sizeof ids[0]);
+  for (int i = 0; i < N; i++) {
+    ids[i][0] = 100 + i;
+    score(engine, model, ids[i], 300, 2, &alone[i]);
+  }
+  omma_engine_destroy(engine);
+  const struct omma_engine_options options = {
+      .kv_cache_bytes = fixture_kv_bytes(model, 16), .prefill_chunk = 64, .reserve_tokens = -1, .slice_ms = 1};
+  engine = fixture_engine(model, &options);
+  struct omma_request *requests[N];
+  fixture_gate_init(&finished, true);
+  uint64_t ids_of[N];
+  const struct omma_request_options settings = {
+      .sampling = {.max_tokens = 90, .ignore_eos = true, .prompt_logprobs = true, .n_prompt_logprobs = 2}};
+  memset(together, 0, sizeof together);
+  for (int i = 0; i < N; i++) {
+    const struct omma_callbacks callbacks = {
+        .context = &together[i], .on_token = take_token, .on_finish = take_end, .on_prompt_token = take_prompt_token};
+    assert_ok(omma_request_create_tokens(model, ids[i], 300, &settings, &requests[i], &error), &error);
+    assert_ok(omma_engine_submit(engine, requests[i], &callbacks, &ids_of[i], &error), &error);
+  }
+  fixture_gate_await(&finished, N);
+  omma_engine_get_stats(engine, &stats);
+  omma_engine_destroy(engine);
+  assert_true(stats.n_preemptions > 0);
+  for (int i = 0; i < N; i++) {
+    expect_same(&alone[i], &together[i]);
+    assert_int_equal(together[i].n_generated, 90);
+    omma_request_destroy(requests[i]);
+  }
+  fixture_gate_destroy(&finished);
+  omma_model_close(model);
+}
+
+static void a_prompt_of_one_token_has_none(void **state) {
+  (void)state;
+  static struct scores scores;
+  const int32_t id = 7;
+  struct omma_model *model = fixture_model("qwen3_vl_tied", NULL);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  score(engine, model, &id, 1, 3, &scores);
+  assert_int_equal(scores.n_generated, 1);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(they_are_those_of_the_official_code), cmocka_unit_test(they_do_not_depend_on_chunks_or_groups),
+      cmocka_unit_test(ranks_count_the_likelier_ones),       cmocka_unit_test(cached_prompts_are_scored_whole),
+      cmocka_unit_test(preempted_prompts_are_told_once),     cmocka_unit_test(a_prompt_of_one_token_has_none),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

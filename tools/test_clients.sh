@@ -1,0 +1,13 @@
+#!/bin/sh
+# Real clients (openai, litellm, langchain-openai, llm, prometheus_client) against the server with the demo model. They come from PyPI into
+# build/venv-clients, in the versions of tests/requirements-clients.txt; arguments go to pytest.
+set -u
+cd "$(dirname "$0")/.." || exit
+environment=build/venv-clients
+wanted=tests/requirements-clients.txt
+if ! cmp -s "$wanted" "$environment/installed.txt"; then
+  rm -rf "$environment"
+  python3 -m venv "$environment" && "$environment/bin/pip" install -q --disable-pip-version-check -r "$wanted" &&
+    cp "$wanted" "$environment/installed.txt" || exit 1
+fi
+exec "$environment/bin/python" -m pytest -q -p no:cacheprovider tests/clients --omma build/release/omma "$@"
