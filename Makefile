@@ -55,7 +55,7 @@ bench-kernels: packages test-packages release ## time every kernel of every CPU 
 	@build/release/tests/test_kernels --bench --rounds 1
 
 .PHONY: test-clients
-test-clients: release ## real clients (openai, litellm, langchain-openai, llm, prometheus_client), from PyPI into build/venv-clients
+test-clients: release ## real clients (openai, anthropic, litellm, langchain-openai, llm, prometheus_client), from PyPI into build/venv-clients
 	@tools/test_clients.sh
 
 .PHONY: test-vllm

@@ -1,4 +1,4 @@
-"""The openai package: chats, streams, structured answers, embeddings' refusal, at once and asynchronously."""
+"""The openai package: chats, streams, structured answers and completions; responses are in test_responses.py."""
 
 import asyncio
 import json
