@@ -386,18 +386,14 @@ struct omma_sampling {
   bool keep_special_tokens; /* special tokens have their text in the answer's; the one that ends it only with include_stop */
   bool logprobs;            /* report the chosen token's log-probability */
   int n_top_logprobs;       /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
-  /* Report each prompt token's log-probability behind those before it, and so many of the likeliest tokens' there (on_prompt_token). Every row of
-   * the prompt is computed then, whatever earlier prompts have left, and goes through the output layer. */
-  bool prompt_logprobs;
+  bool prompt_logprobs;     /* report those of the prompt (on_prompt_token), whose rows are all computed then, kept or not */
   int n_prompt_logprobs;
-  /* Added to tokens' logits before penalties and temperature; each is brought to [-100, 100], and of several for one token the last counts. */
-  const struct omma_logit_bias *logit_bias;
-  size_t n_logit_bias;              /* at most OMMA_MAX_LOGIT_BIAS */
-  const int32_t *allowed_token_ids; /* no other token is ever chosen; NULL: all */
+  const struct omma_logit_bias *logit_bias; /* added before penalties, within [-100, 100]; of several for a token the last */
+  size_t n_logit_bias;                      /* at most OMMA_MAX_LOGIT_BIAS */
+  const int32_t *allowed_token_ids;         /* no other token is ever chosen; NULL: all */
   size_t n_allowed_token_ids;
-  /* Texts that no answer holds, as vLLM means it: a word's tokens, as at the beginning of a text, and as behind a blank where that makes as many
-   * tokens and another first one; the last of them is not chosen where those before it have just been. At most OMMA_MAX_BAD_WORDS of such
-   * sequences, 1,024 bytes each. */
+  /* A word's tokens, and those behind a blank where they are as many with another first one: the last of them is not chosen behind the others.
+   * At most OMMA_MAX_BAD_WORDS of such sequences, 1,024 bytes each. */
   const char *const *bad_words;
   size_t n_bad_words;
   /* NULL: any text. The request keeps it. An answer that is complete and cannot go on ends, whatever min_tokens and ignore_eos say; one that
@@ -413,13 +409,11 @@ struct omma_sampling {
 
 struct omma_engine;
 
-/* What becomes of a prompt that is longer. Zero-initialised: it stays as it is. */
 struct omma_truncation {
-  int64_t n_tokens; /* that stay of it; 0: all */
+  int64_t n_tokens; /* that stay of a longer prompt; 0: all */
   bool keep_first;  /* the first ones stay; else the last ones */
 };
-/* A prompt that is cut may have so many tokens. */
-#define OMMA_MAX_TRUNCATED_TOKENS (INT64_C(1) << 20)
+#define OMMA_MAX_TRUNCATED_TOKENS (INT64_C(1) << 20) /* of a prompt that is cut */
 
 struct omma_request_options {
   struct omma_sampling sampling;
@@ -553,12 +547,10 @@ struct omma_token_event {
   enum omma_finish finish; /* with last */
 };
 
-/* A prompt token from the second one on, given those before it. Pointers live during the callback. */
-struct omma_prompt_token_event {
-  int64_t index; /* in the prompt, from 1 */
+struct omma_prompt_token_event { /* of a prompt token from the second one on; pointers live during the callback */
+  int64_t index, rank;           /* in the prompt, from 1; how many tokens are as likely as it or likelier, itself included */
   int32_t token;
   float logprob; /* natural logarithm */
-  int64_t rank;  /* how many tokens are as likely as it or likelier, itself included */
   const struct omma_top_logprob *top;
   int n_top;
 };
@@ -588,8 +580,7 @@ struct omma_callbacks {
   void (*on_progress)(void *context, enum omma_stage stage, int64_t done, int64_t total);
   bool (*on_token)(void *context, const struct omma_token_event *event);
   void (*on_finish)(void *context, const struct omma_result *result);
-  /* Each token of the prompt but the first, in order, before the first on_token; where the sampling asks for prompt_logprobs. */
-  void (*on_prompt_token)(void *context, const struct omma_prompt_token_event *event);
+  void (*on_prompt_token)(void *context, const struct omma_prompt_token_event *event); /* in order, before the first on_token */
 };
 
 /* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: BUSY (queue

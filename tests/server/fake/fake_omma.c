@@ -463,8 +463,8 @@ static void step(struct omma_engine *engine, struct job *job) {
     finish(engine, job, OMMA_FINISH_ERROR, NULL, -1);
     return;
   }
-  for (int64_t i = 0; job->index == 0 && i <= request->progress && job->callbacks.on_progress; i++) {
-    if (request->progress) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  for (int64_t i = 0; job->index == 0 && request->progress && i <= request->progress && job->callbacks.on_progress; i++) {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     job->callbacks.on_progress(job->callbacks.context, OMMA_STAGE_ENCODE, i, request->progress);
   }
   if (!next_text(job, text, &size)) size = 0;
