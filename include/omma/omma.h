@@ -15,6 +15,7 @@
 #define OMMA_OMMA_H
 
 #include <omma/attention.h>
+#include <omma/encoding_store.h>
 #include <omma/host.h>
 #include <omma/status.h>
 #include <stdbool.h>
@@ -477,22 +478,6 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 #define OMMA_DEFAULT_PATCH_BUDGET 16384
 #define OMMA_DEFAULT_MAX_SEQUENCES 8
 
-/* Names the tower's output for an image: the same image, checkpoint, settings, CPU level and version of this library, the same name. */
-struct omma_encoding_key {
-  uint8_t bytes[32];
-};
-
-/* A place that several engines share for outputs of the tower, so that each image is encoded once: a second level of the encoder's cache.
- * All of them must run the same build of this library, as bits may differ between builds. */
-struct omma_encoding_store {
-  void *context;
-  /* Fills values [n_values] and returns true where it has them, complete and as they were kept. Called by threads that submit requests, by
-   * several at once, before the request waits for the engine: it may wait for a network, a little. */
-  bool (*find)(void *context, const struct omma_encoding_key *key, float *values, size_t n_values);
-  /* Gets values [n_values] that were just computed, which live during the call. Called by the engine's thread: it must be quick. */
-  void (*keep)(void *context, const struct omma_encoding_key *key, const float *values, size_t n_values);
-};
-
 struct omma_engine_options {
   /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
    * at that moment beside the rest and a reserve. Pages take memory when they are first written. */
@@ -596,9 +581,9 @@ struct omma_result {
   enum omma_finish finish;
   int64_t n_prompt_tokens, n_completion_tokens;
   int64_t n_reasoning_tokens; /* of the completion's, up to the thought's end mark */
-  int64_t n_cached_tokens; /* of the prompt's, whose keys and values an earlier prompt had left */
-  int32_t stop_token;      /* the id that ended it, or -1 */
-  const char *stop_string; /* the string that ended it, or NULL */
+  int64_t n_cached_tokens;    /* of the prompt's, whose keys and values an earlier prompt had left */
+  int32_t stop_token;         /* the id that ended it, or -1 */
+  const char *stop_string;    /* the string that ended it, or NULL */
   struct omma_timings timings;
   struct omma_error error; /* with OMMA_FINISH_ERROR */
 };
