@@ -48,9 +48,9 @@ enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV
 /* Progress of long work: `done` of `total` units. Called from the thread that works; must be quick. */
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
-/* What becomes of a checkpoint that has no chat template, or one that cannot be rendered. OWN: it is refused (UNSUPPORTED, field
- * "chat_template") when it is opened, with config_only when a chat is made ready. FAMILY: chats go on in the form of the nearest known
- * template, also where the checkpoint's own is none of the known ones but could be rendered. UNUSED: it is opened, and chats are refused. */
+/* What becomes of a checkpoint that has no chat template, or one that cannot be rendered. OWN: it is refused (UNSUPPORTED, field "chat_template") when
+ * it is opened, with config_only when a chat is made ready. FAMILY: chats have the form of the nearest known template, also where the checkpoint's own
+ * is not known but could be rendered. UNUSED: it is opened, and chats are refused. */
 enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
 struct omma_model_options {
@@ -114,11 +114,10 @@ struct omma_model_info {
   const char *vision_weights; /* likewise of the tower, or "int8" */
   /* How the language model's matrices are kept: "bf16", or "f32" where the checkpoint has other types; "int8" or "int4" by quantization. */
   const char *kept_weights;
-  int64_t kept_group; /* of "int4": inputs that share a scale; else 0 */
-  const char *
-      quantization; /* how the checkpoint is quantised, "awq: 4-bit integers in groups of 128", "gguf: 120 Q4_K, 29 Q6_K"; NULL where it is not */
-  const char *kv_cache; /* how keys and values are kept, "f32" or "bf16" */
-  const char *linear;   /* which library and layout serve the linear layers */
+  int64_t kept_group;       /* of "int4": inputs that share a scale; else 0 */
+  const char *quantization; /* of the checkpoint: "gguf: 120 Q4_K, 29 Q6_K"; NULL: none */
+  const char *kv_cache;     /* how keys and values are kept, "f32" or "bf16" */
+  const char *linear;       /* which library and layout serve the linear layers */
   int n_threads;
   int64_t n_parameters, n_vision_parameters;
   int64_t weight_bytes; /* packed, in memory; what it would be for config_only */
@@ -128,8 +127,7 @@ struct omma_model_info {
   int64_t patch_size, merge_size, patch_dim, n_deepstack;
   int64_t min_pixels, max_pixels;
   const char *published_values; /* what stands for a missing preprocessor_config.json, as "X's published values"; else NULL */
-  /* Whose chat template prompts are rendered by: that of the known ones that the checkpoint has, "its own" where it is none of them, else the
-   * nearest known one. */
+  /* Whose chat template renders prompts: a known one that the checkpoint has, else "its own", else the nearest known one. */
   const char *chat_template;
   const char *chat_template_difference; /* why it is not the checkpoint's own, one line with file and line; NULL: it is */
   bool chat_template_has_tools;         /* omma_request_options.tools may be given */
@@ -288,8 +286,7 @@ OMMA_API enum omma_status omma_model_plan_text(const struct omma_model *model, i
 
 /* ---- requests --------------------------------------------------------------------------------------------------------- */
 
-/* TOOL: what a tool gave that an answer has called. */
-enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2, OMMA_ROLE_TOOL = 3 };
+enum omma_role { OMMA_ROLE_SYSTEM = 0, OMMA_ROLE_USER = 1, OMMA_ROLE_ASSISTANT = 2, OMMA_ROLE_TOOL = 3 /* what a tool gave */ };
 
 /* A video as the frames that the model shall see, in order and all of one size. Nothing is sampled: every frame counts. */
 struct omma_video {
@@ -315,16 +312,12 @@ struct omma_message {
   enum omma_role role;
   const struct omma_part *parts;
   size_t n_parts;
-  /* A JSON object of what else the chat template may read of the message, such as {"tool_calls": [...]}, {"tool_call_id": ...},
-   * {"reasoning_content": ...}; NULL: nothing. */
-  const char *fields;
+  const char *fields; /* a JSON object of what else a chat template reads, such as "tool_calls"; NULL: nothing */
 };
 
-/* How a model writes the tools that it calls. OBJECTS: <tool_call>{"name": ..., "arguments": {...}}</tool_call>. SECTIONS:
- * <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>. */
+/* How a model writes calls, <tool_call>{"name": ..., "arguments": {...}}</tool_call> or <|tool_calls_section_begin|> and so on, by the name of vLLM's
+ * tool parser for it. Errors: ARGUMENT (field "tool_call_parser"; the message lists the names). */
 enum omma_tool_form { OMMA_TOOLS_OBJECTS = 0, OMMA_TOOLS_SECTIONS = 1 };
-/* The form that the tool parser of this name, one of vLLM's, looks for. Errors: ARGUMENT (field "tool_call_parser"; the message lists the
- * names). */
 OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_form *form, struct omma_error *error);
 
 #define OMMA_MAX_STOP_STRINGS 16
@@ -437,11 +430,8 @@ struct omma_request_options {
   /* Prompts with different salts share no keys and values, so that nobody can tell from the time of an answer what others asked; NULL:
    * none. */
   const char *cache_salt;
-  /* A JSON array of the tools that the chat template tells the model of, each as OpenAI's interface has them; NULL: none. Where the template has
-   * none: UNSUPPORTED. */
-  const char *tools;
-  /* A JSON object of variables for the chat template, such as {"enable_thinking": false}; one that it does not read is refused. NULL: none. */
-  const char *chat_template_kwargs;
+  const char *tools; /* a JSON array of tools for the chat template (UNSUPPORTED where it has none); NULL: none */
+  const char *chat_template_kwargs; /* a JSON object of its variables; unread ones are refused; NULL: none */
   /* Prompts with pictures are not cut: where one is longer, that is an ARGUMENT error (field "truncate_prompt_tokens"). */
   struct omma_truncation truncation;
 };

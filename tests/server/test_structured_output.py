@@ -69,7 +69,8 @@ def test_ends(server):
     """Neither min_tokens nor ignore_eos makes an answer go on that cannot, a stop string cuts it off, and so does max_tokens."""
     for fields in ({"min_tokens": 100}, {"ignore_eos": True}, {"stop_token_ids": list(range(100)), "min_tokens": 50}):
         reply = server.chat("What is it?", max_tokens=120, structured_outputs={"regex": "[a-z]{3}"}, **fields)
-        assert re.fullmatch("[a-z]{3}", contents(reply)[0])
+        # A token that ends an answer and is the only one left does end it, before its text.
+        assert re.fullmatch("[a-z]{2,3}" if "stop_token_ids" in fields else "[a-z]{3}", contents(reply)[0])
         assert reply.json["choices"][0]["finish_reason"] == "stop"
     reply = server.chat("What is it?", max_tokens=120, stop=["c"], structured_outputs={"regex": "abcd"})
     assert contents(reply) == ["ab"] and reply.json["choices"][0]["finish_reason"] == "stop"
@@ -93,8 +94,8 @@ def test_many_at_once_are_each_the_one_alone(server):
 
 
 @pytest.mark.parametrize("fields, param, part", [
-    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {}}}}}}}, "response_format",
-     "response_format.json_schema.schema: #/properties/a/not: this key is not supported"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"contains": {}}}}}}}, "response_format",
+     "response_format.json_schema.schema: #/properties/a/contains: this key is not supported"),
     ({"structured_outputs": {"json": '{"type": "objekt"}'}}, "structured_outputs", "structured_outputs.json: #/type: expected"),
     ({"structured_outputs": {"json": "{"}}, "structured_outputs", "invalid JSON"),
     ({"guided_regex": "(?=a)b"}, "guided_regex", "guided_regex: the pattern's byte 2: lookahead"),
