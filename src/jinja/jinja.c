@@ -5,6 +5,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "jinja/jinja_render.h"
+#include "text/utf8.h"
 
 struct ommai_jinja {
   struct omma_allocator allocator;
@@ -14,10 +15,22 @@ struct ommai_jinja {
   size_t size;
 };
 
+/* From 1. */
+static size_t line_of(const char *text, size_t offset) {
+  size_t line = 1;
+  for (size_t i = 0; i < offset; i++) line += text[i] == '\n';
+  return line;
+}
+
 enum omma_status ommai_jinja_create(const char *text, size_t size, const struct omma_allocator *allocator,
                                     struct ommai_jinja **jinja, struct omma_error *error) {
   if (size > OMMAI_JINJA_MAX_BYTES) {
     return ommai_fail(error, OMMA_ERROR_LIMIT, "at most %zu bytes are allowed, found %zu", OMMAI_JINJA_MAX_BYTES, size);
+  }
+  size_t wrong;
+  if (!ommai_utf8_valid(text, size, &wrong)) {
+    return ommai_fail(error, OMMA_ERROR_FORMAT, "line %zu: expected UTF-8, found byte 0x%02x", line_of(text, wrong),
+                      (unsigned char)text[wrong]);
   }
   struct ommai_jinja *made = ommai_allocate(allocator, 1, sizeof *made);
   if (!made) return ommai_fail_memory(error, "chat template", sizeof *made);

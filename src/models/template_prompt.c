@@ -221,13 +221,27 @@ static bool stands_at(const char *text, const char *end, const char *word) {
   return word && (size_t)(end - text) >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
 }
 
+/* What the mark at *text stands for; *text moves behind it. Nothing, where the template took it apart, or wrote the last text more than once. */
+static enum omma_status write_mark(const struct rendering *rendering, const char **text, const char *end) {
+  char kind = end - *text > 1 ? (*text)[1] : '\0';
+  const char *token = NULL;
+  if (kind == MARK_IMAGE) token = rendering->form->picture_token;
+  if (kind == MARK_VIDEO) token = rendering->form->video_token;
+  if (stands_at(*text, end, end_mark)) {
+    *text += sizeof end_mark - 1;
+  } else {
+    *text += token || kind == MARK_END ? 2 : 1;
+  }
+  return token ? ommai_prompt_string(rendering->builder, token, rendering->error) : OMMA_OK;
+}
+
 /* Copies [text, end) with images and videos in place of their tokens, and what marks stand for. */
 static enum omma_status write_prompt(const struct rendering *rendering, const char *text, const char *end) {
   const struct ommai_chat_form *form = rendering->form;
   struct places places = {{0}, {0}};
   const char *plain = text;
   while (text < end) {
-    bool mark = *text == MARK && end - text > 1, image = stands_at(text, end, form->picture_token),
+    bool mark = *text == MARK, image = stands_at(text, end, form->picture_token),
          video = !image && stands_at(text, end, form->video_token);
     if (!mark && !image && !video) {
       text++;
@@ -235,12 +249,11 @@ static enum omma_status write_prompt(const struct rendering *rendering, const ch
     }
     OMMAI_TRY(ommai_prompt_text(rendering->builder, plain, (size_t)(text - plain), rendering->error));
     if (mark) {
-      OMMAI_TRY(ommai_prompt_string(rendering->builder, text[1] == MARK_IMAGE ? form->picture_token : form->video_token,
-                                    rendering->error));
+      OMMAI_TRY(write_mark(rendering, &text, end));
     } else {
       OMMAI_TRY(place_media(rendering, &places, video));
+      text += strlen(image ? form->picture_token : form->video_token);
     }
-    text += mark ? 2 : strlen(image ? form->picture_token : form->video_token);
     plain = text;
   }
   OMMAI_TRY(ommai_prompt_text(rendering->builder, plain, (size_t)(text - plain), rendering->error));

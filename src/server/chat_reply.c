@@ -64,7 +64,8 @@ static void add_call_deltas(struct ommai_text *out, const struct ommai_reply_par
     } else {
       add_function(out, call);
     }
-    ommai_text_json(out, call->arguments.data + call->arguments_used, call->arguments.size - call->arguments_used);
+    const char *arguments = call->arguments.size ? call->arguments.data + call->arguments_used : NULL;
+    ommai_text_json(out, arguments, call->arguments.size - call->arguments_used);
     ommai_text_add(out, "}}");
   }
   if (any) ommai_text_add(out, part->text_size ? "]," : "]");

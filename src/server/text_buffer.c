@@ -102,7 +102,7 @@ void ommai_text_json(struct ommai_text *text, const char *data, size_t size) {
     }
     plain = ++i;
   }
-  ommai_text_append(text, data + plain, size - plain);
+  if (size) ommai_text_append(text, data + plain, size - plain); /* else `data` may be NULL */
   ommai_text_add(text, "\"");
 }
 

@@ -292,6 +292,36 @@ static enum omma_status run_template_with(const struct omma_allocator *allocator
   return status;
 }
 
+/* Renders what asks twice for "a<|media_pad|>b", whose second part may go on, with Kimi-VL's form, which has no videos. */
+static void expect_rendered(const char *template, bool go_on, const char *expected) {
+  const struct omma_part part = {.text = "a<|media_pad|>b", .text_size = 15};
+  const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1},
+                                      {.role = OMMA_ROLE_ASSISTANT, .parts = &part, .n_parts = 1}};
+  const struct ommai_conversation conversation = {
+      .messages = talk, .n_messages = 2, .plane_frames = 1, .continue_final_message = go_on};
+  struct ommai_chat_choice choice;
+  struct ommai_prompt_builder builder;
+  struct omma_error error;
+  ommai_prompt_builder_init(&builder, &ommai_default_allocator);
+  assert_ok(ommai_chat_template_compare("t", template, strlen(template), &ommai_default_allocator, &ommai_family_kimi_vl,
+                                        &choice, &error),
+            &error);
+  assert_ok(ommai_conversation_render(&choice, false, &conversation, &builder, &error), &error);
+  assert_int_equal(builder.size, strlen(expected));
+  assert_memory_equal(builder.text, expected, builder.size);
+  ommai_prompt_builder_free(&builder);
+  ommai_chat_choice_free(&choice);
+}
+
+static void what_spells_a_token_may_be_cut_and_repeated(void **state) {
+  (void)state;
+  expect_rendered("{{ messages[0].content[:2] }}{{ messages[0].content[3:] }}", false, "ab");
+  expect_rendered("{{ messages[0].content[:2] }}", false, "a");
+  expect_rendered("{{ messages[0].content[:2] }}1", false, "a1");
+  expect_rendered("{{ messages[1].content }}|{{ messages[1].content }}|", true, "a<|media_pad|>b|a<|media_pad|>b");
+  expect_rendered("{{ messages[1].content|trim }}|{{ messages[1].content }}|", true, "a<|media_pad|>b|a<|media_pad|>b");
+}
+
 static void rendering_survives_failed_allocations(void **state) {
   (void)state;
   test_fail_every_allocation(render_with, 50);
@@ -343,6 +373,7 @@ static void only_what_renders_alike_is_known(void **state) {
        "are a "
        "pirate.' }}"},
       {"is string", "is  'string'", "file.jinja: line 2: unexpected"},
+      {"<|im_start|>assistant", "\xff\x30", "file.jinja: line 27: expected UTF-8, found byte 0xff"},
       {"{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}", "", "file.jinja: ends at line 28"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -585,6 +616,7 @@ int main(void) {
       cmocka_unit_test(endless_templates_are_refused),
       cmocka_unit_test(cutting_survives_failed_allocations),
       cmocka_unit_test(prompts_are_those_of_transformers),
+      cmocka_unit_test(what_spells_a_token_may_be_cut_and_repeated),
       cmocka_unit_test(rendering_survives_failed_allocations),
       cmocka_unit_test(only_what_renders_alike_is_known),
       cmocka_unit_test(the_line_that_differs_is_named),
