@@ -370,12 +370,12 @@ static bool find_calls(struct choice *choice) {
   ommai_text_init(&content, choice->answer->allocator);
   bool good = ommai_tool_parser_feed(tools, choice->text.data, choice->text.size, &content) &&
               ommai_tool_parser_finish(tools, &content);
-  if (ommai_tool_parser_called(tools)) {
+  if (ommai_tool_parser_is_text(tools)) {
+    ommai_tool_parser_free(tools);
+  } else {
     struct ommai_text whole = choice->text;
     choice->text = content;
     content = whole;
-  } else {
-    ommai_tool_parser_free(tools);
   }
   ommai_text_free(&content);
   return good;

@@ -67,8 +67,9 @@ static void tell_end(struct ommai_text *out, const struct ommai_reply_head *head
 static void add_block(struct ommai_text *out, const struct ommai_reply_head *head) {
   const struct ommai_reply_state *state = head->state;
   bool thinking = state->open == OMMAI_ITEM_REASONING;
-  if (state->open == OMMAI_ITEM_CALL) {
-    add_call(out, head, state->text.data, state->text.size);
+  if (state->open == OMMAI_ITEM_CALL) { /* half an object is none */
+    bool whole = state->call->complete;
+    add_call(out, head, whole ? state->text.data : "{}", whole ? state->text.size : 2);
     return;
   }
   ommai_text_add(out, thinking ? "{\"type\":\"thinking\",\"thinking\":" : "{\"type\":\"text\",\"text\":");

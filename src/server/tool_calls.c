@@ -13,7 +13,7 @@ enum {
   TEXT,         /* before the first call */
   OBJECT,       /* in the object of a call */
   HEAD,         /* between the mark of a call and that of its arguments */
-  ARGUMENTS,    /* NAMED: all of the text */
+  ARGUMENTS,    /* NAMED: all of the text from the first that is no blank */
   BETWEEN,      /* behind a call: nothing is shown */
   LIST_OPEN,    /* before the bracket */
   LIST_BETWEEN, /* behind a member of it */
@@ -178,11 +178,18 @@ static void take_head(struct ommai_tool_parser *parser, char byte, struct ommai_
   }
 }
 
+static void take_named(struct ommai_tool_parser *parser, char byte) {
+  if (!parser->visible && (is_blank(byte) || !add_call(parser, parser->name.data, parser->name.size))) return;
+  ommai_text_append(&last_call(parser)->arguments, &byte, 1);
+}
+
 static void take_arguments(struct ommai_tool_parser *parser, char byte, struct ommai_text *content) {
-  struct ommai_text *arguments = &last_call(parser)->arguments;
   if (parser->format == OMMAI_TOOLS_NAMED) {
-    ommai_text_append(arguments, &byte, 1);
-  } else if ((arguments->size || parser->held.size || !is_blank(byte)) && seek(parser, byte, CALL_END, arguments)) {
+    take_named(parser, byte);
+    return;
+  }
+  struct ommai_text *arguments = &last_call(parser)->arguments;
+  if ((arguments->size || parser->held.size || !is_blank(byte)) && seek(parser, byte, CALL_END, arguments)) {
     end_call(parser, content);
   }
 }
@@ -236,7 +243,7 @@ bool ommai_tool_parser_init(struct ommai_tool_parser *parser, enum ommai_tool_fo
   if (format == OMMAI_TOOLS_LIST) parser->state = LIST_OPEN;
   if (format == OMMAI_TOOLS_NAMED) {
     parser->state = ARGUMENTS;
-    add_call(parser, name, strlen(name));
+    ommai_text_add(&parser->name, name);
   }
   return is_sound(parser, NULL);
 }
@@ -253,11 +260,10 @@ bool ommai_tool_parser_feed(struct ommai_tool_parser *parser, const char *text, 
 bool ommai_tool_parser_finish(struct ommai_tool_parser *parser, struct ommai_text *content) {
   if (parser->state == TEXT) ommai_text_append(content, parser->held.data, parser->held.size);
   if (parser->format == OMMAI_TOOLS_NAMED) {
-    last_call(parser)->complete = is_json(&last_call(parser)->arguments);
-  } else if (parser->state == OBJECT || parser->state == HEAD || parser->state == ARGUMENTS || parser->state == LIST_OPEN) {
+    if (parser->visible) last_call(parser)->complete = is_json(&last_call(parser)->arguments);
+  } else if (parser->format != OMMAI_TOOLS_LIST &&
+             (parser->state == OBJECT || parser->state == HEAD || parser->state == ARGUMENTS)) {
     give_up(parser, content);
-  } else if (parser->state == LIST_BETWEEN) {
-    parser->broken = true;
   }
   parser->held.size = 0;
   parser->state = PLAIN;
@@ -279,6 +285,11 @@ void ommai_tool_parser_forget(struct ommai_tool_parser *parser) {
 }
 
 bool ommai_tool_parser_called(const struct ommai_tool_parser *parser) { return parser->n_calls && !parser->broken; }
+
+bool ommai_tool_parser_is_text(const struct ommai_tool_parser *parser) {
+  bool must_call = parser->format == OMMAI_TOOLS_LIST || parser->format == OMMAI_TOOLS_NAMED;
+  return parser->broken || (!parser->n_calls && !must_call);
+}
 
 void ommai_tool_parser_free(struct ommai_tool_parser *parser) {
   for (size_t i = 0; i < parser->n_calls; i++) {

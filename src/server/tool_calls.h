@@ -32,7 +32,7 @@ struct ommai_tool_call {
   char id[OMMAI_TOOL_ID_SIZE]; /* "chatcmpl-tool-..."; of SECTIONS what the model wrote */
   struct ommai_text name;      /* UTF-8; complete when the call is visible */
   struct ommai_text arguments; /* JSON, as the model wrote it; grows */
-  bool complete;               /* its end was there */
+  bool complete;               /* its end was there, and its arguments are JSON */
   bool name_used;              /* before the last ommai_tool_parser_forget */
   size_t arguments_used;       /* bytes of them that were there then */
 };
@@ -41,7 +41,7 @@ struct ommai_tool_parser {
   enum ommai_tool_format format;
   struct ommai_tool_call *calls; /* [n_calls] those that are visible: their name is known */
   size_t n_calls;
-  /* No call, or a broken one: what a whole reply shows as text alone. True also of a call that was cut off. */
+  /* What began as a call is none. True also of one that was cut off, but where calls are a grammar's: LIST and NAMED. */
   bool broken;
 
   /* The parser's own. */
@@ -63,7 +63,8 @@ bool ommai_tool_parser_init(struct ommai_tool_parser *parser, enum ommai_tool_fo
 /* Takes the next piece of the answer and appends what of it is content to `content`. A call is visible (is in `calls`) from the moment its name
  * is known and its arguments begin. False when memory is out. */
 bool ommai_tool_parser_feed(struct ommai_tool_parser *parser, const char *text, size_t size, struct ommai_text *content);
-/* The answer is over: what was held back is content, a call without an end makes the parser `broken`. */
+/* The answer is over: what was held back is content, and a call without an end makes the parser `broken`. Of LIST and NAMED nothing is content:
+ * the call stays, as far as it came. */
 bool ommai_tool_parser_finish(struct ommai_tool_parser *parser, struct ommai_text *content);
 
 /* True when a call has a name or arguments that came after the last ommai_tool_parser_forget: what a stream sends next. */
@@ -71,8 +72,10 @@ bool ommai_tool_parser_has_news(const struct ommai_tool_parser *parser);
 /* Marks all that is there as used. */
 void ommai_tool_parser_forget(struct ommai_tool_parser *parser);
 
-/* True when the answer is one or more whole calls. */
+/* True when the answer is one or more calls, none of them broken. */
 bool ommai_tool_parser_called(const struct ommai_tool_parser *parser);
+/* True when a whole reply shows all of the answer's text as it is, and no calls. */
+bool ommai_tool_parser_is_text(const struct ommai_tool_parser *parser);
 
 void ommai_tool_parser_free(struct ommai_tool_parser *parser);
 

@@ -47,11 +47,16 @@ static const struct expected cases[] = {
      "|f({)!?"},
     {OMMAI_TOOLS_LIST, "[{\"name\": \"f\", \"parameters\": {}}, {\"name\":\"g\",\"parameters\":{\"a\":[]}}]",
      "|f({})|g({\"a\":[]})"},
-    {OMMAI_TOOLS_LIST, " [ {\"name\": \"f\", \"parameters\": {}} ,", "|f({})?"},
-    {OMMAI_TOOLS_LIST, "[{\"na", "{\"na?"},
+    {OMMAI_TOOLS_LIST, " [ {\"name\": \"f\", \"parameters\": {}} ,", "|f({})"},
+    {OMMAI_TOOLS_LIST, "[{\"name\": \"f\", \"parameters\": {}}, {\"name\": \"g\"", "|f({})"},
+    {OMMAI_TOOLS_LIST, "[{\"name\": \"f\", \"parameters\": {\"a\": \"b", "|f({\"a\": \"b)!"},
+    {OMMAI_TOOLS_LIST, "[{\"na", ""},
+    {OMMAI_TOOLS_LIST, "", ""},
     {OMMAI_TOOLS_LIST, "none", "none?"},
     {OMMAI_TOOLS_NAMED, "{\"a\": 1}", "|only({\"a\": 1})"},
     {OMMAI_TOOLS_NAMED, "{\"a\"", "|only({\"a\")!"},
+    {OMMAI_TOOLS_NAMED, " \n{}\n", "|only({}\n)"},
+    {OMMAI_TOOLS_NAMED, "\n ", ""},
 };
 
 static void show(const struct ommai_tool_parser *parser, struct ommai_text *out) {
@@ -85,6 +90,8 @@ static void check(const struct expected *expected, size_t first, size_t rest) {
   assert_true(ommai_tool_parser_finish(&parser, &out));
   assert_int_equal(parser.n_calls > 0, n_news > 0);
   assert_int_equal(ommai_tool_parser_called(&parser), parser.n_calls > 0 && !strchr(expected->shown, '?'));
+  bool must_call = expected->format == OMMAI_TOOLS_LIST || expected->format == OMMAI_TOOLS_NAMED;
+  assert_int_equal(ommai_tool_parser_is_text(&parser), parser.broken || !(parser.n_calls || must_call));
   show(&parser, &out);
   ommai_text_append(&out, "", 1);
   assert_string_equal(out.data, expected->shown);

@@ -157,6 +157,18 @@ def test_messages_must_call(messages, choice):
     assert messages.count_tokens(model="test-model", messages=fields["messages"], tools=TOOLS).input_tokens > plain
 
 
+@pytest.mark.real_only
+def test_a_call_that_is_cut_off(messages, responses):
+    """A message has no place for half an object."""
+    schema = {"type": "object", "properties": {"text": {"type": "string", "minLength": 500}}, "required": ["text"]}
+    whole = messages.create(model="test-model", max_tokens=60, messages=[{"role": "user", "content": "Hi"}], extra_body={"temperature": 0},
+                            tools=[{"name": "write", "input_schema": schema}], tool_choice={"type": "tool", "name": "write"})
+    assert [(block.type, block.name, block.input) for block in whole.content] == [("tool_use", "write", {})] and whole.stop_reason == "max_tokens"
+    response = responses.create(model="test-model", input="Hi", max_output_tokens=60, tools=[{"type": "function", "name": "write", "parameters": schema}],
+                                tool_choice={"type": "function", "name": "write"})
+    assert response.status == "incomplete" and [(item.type, item.status) for item in response.output] == [("function_call", "incomplete")]
+
+
 @pytest.mark.parametrize("path, fields, part", [
     ("/v1/responses", {"input": "x", "tools": FUNCTIONS, "tool_choice": {"type": "allowed_tools"}}, 'tool_choice: type "allowed_tools"'),
     ("/v1/responses", {"input": "x", "tools": FUNCTIONS, "tool_choice": {"type": "function"}}, "tool_choice has no name"),

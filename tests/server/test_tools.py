@@ -146,6 +146,20 @@ def test_named(client):
 
 
 @pytest.mark.real_only
+@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
+def test_an_enforced_call_that_is_cut_off(client, choice):
+    """It is there as far as it came, whole as in streams, and never content."""
+    wanted = {"tools": [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {
+        "text": {"type": "string", "minLength": 500}}, "required": ["text"]}}}], "tool_choice": choice, "temperature": 0}
+    for max_tokens in (1, 4, 60):
+        whole, streamed = ask(client, **wanted, max_tokens=max_tokens).choices[0], gather(ask(client, **wanted, max_tokens=max_tokens, stream=True))[0]
+        calls = [[call.function.name, call.function.arguments] for call in whole.message.tool_calls or []]
+        assert whole.finish_reason == streamed["reason"] == "length" and not whole.message.content and streamed["content"] == ""
+        assert [call[1:] for call in streamed["calls"]] == calls
+    assert calls[0][0] == "weather" and re.match(r'\{\s*"text"\s*:\s*"', calls[0][1])
+
+
+@pytest.mark.real_only
 def test_a_conversation_with_tools(client, tool_server):
     """The answer goes back with what the tool gave; the prompt is the checkpoint's template's."""
     called = ask(client, tool_choice=NAMED).choices[0].message
