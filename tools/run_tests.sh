@@ -159,11 +159,13 @@ run_beside() {
 
 servers() {
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
-  # What depends on the model, on the families that the demo model is not of; connections, load and failing calls are the same with any.
+  # What depends on the model, on the families that the demo model is not of; the files named here are the same with any.
+  ignored=
+  for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls; do
+    ignored="$ignored --ignore tests/server/test_$name.py"
+  done
   for model in qwen2_5_vl_tied kimi_vl; do
-    run_pytest "server on $model" tests/server --omma build/release/omma --model tests/golden/$model \
-      --ignore tests/server/test_connections.py --ignore tests/server/test_load.py --ignore tests/server/test_http_conformance.py \
-      --ignore tests/server/test_failed_calls.py --ignore tests/server/test_image_flood.py --ignore tests/server/test_descriptors.py
+    run_pytest "server on $model" tests/server --omma build/release/omma --model tests/golden/$model $ignored
   done
 }
 
@@ -191,7 +193,10 @@ sanitized_server() {
 sanitized_programs() {
   run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
   run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
-  run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
+  # The longest, whose parts have C tests under sanitizers, in the full tier alone.
+  left_out="--deselect tests/cli/test_cli.py::test_bench_decode --deselect tests/cli/test_quantized.py::test_quantised_checkpoints_answer_as_their_values"
+  if [ $full = yes ]; then left_out=; fi
+  run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma $left_out
 }
 
 # The page at / in a browser, with a Python environment of its own: where there is Chromium, and in the full tier in any case.

@@ -129,7 +129,7 @@ struct subsets {
   int32_t mark;
   int32_t *collected; /* [n_nodes] */
   size_t n_collected;
-  int32_t end;
+  int32_t end, rest; /* the pattern's end; a node behind which any text may follow, or -1 */
 };
 
 enum { N_SLOTS = OMMAI_SCRATCH_SLOTS }; /* more than MAX_STATES, so that one is always free */
@@ -149,6 +149,33 @@ static void close_set(struct subsets *subsets) {
   }
 }
 
+/* Any text to the pattern's end: a loop of any character from which the end is reached without one. */
+static void find_rest(struct subsets *subsets) {
+  const struct nfa *nfa = subsets->nfa;
+  subsets->rest = -1;
+  for (size_t node = 0; node < nfa->n_nodes && subsets->rest < 0; node++) {
+    for (int32_t at = nfa->first[node]; at >= 0; at = nfa->edges[at].next) {
+      const struct nfa_edge *edge = &nfa->edges[at], *back = &nfa->edges[nfa->first[edge->to] < 0 ? at : nfa->first[edge->to]];
+      if (edge->empty || edge->low != 0 || edge->high != OMMAI_MAX_CODE_POINT) continue;
+      if (!back->empty || back->to != (int32_t)node) continue;
+      subsets->mark++;
+      subsets->n_collected = 0;
+      collect(subsets, (int32_t)node);
+      close_set(subsets);
+      if (subsets->marks[subsets->end] == subsets->mark) subsets->rest = (int32_t)node;
+    }
+  }
+}
+
+/* Where any text may follow, nothing else matters: a pattern that was found is not looked for again. */
+static void leave_rest(struct subsets *subsets) {
+  if (subsets->rest < 0 || subsets->marks[subsets->rest] != subsets->mark) return;
+  subsets->mark++;
+  subsets->n_collected = 0;
+  collect(subsets, subsets->rest);
+  close_set(subsets);
+}
+
 static int compare_ids(const void *left, const void *right) {
   int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
   return (a > b) - (a < b);
@@ -157,6 +184,7 @@ static int compare_ids(const void *left, const void *right) {
 /* The state of the nodes collected, new or not; -1: the scratch has failed. */
 static int32_t intern_set(struct subsets *subsets) {
   struct ommai_scratch *scratch = subsets->nfa->scratch;
+  leave_rest(subsets);
   size_t n = subsets->n_collected, bytes = n * sizeof *subsets->collected;
   qsort(subsets->collected, n, sizeof *subsets->collected, compare_ids);
   if (!ommai_scratch_work(scratch, (int64_t)n)) return -1;
@@ -231,6 +259,12 @@ static bool expand(struct subsets *subsets, int32_t state) {
 }
 
 bool ommai_dfa_from_regex(struct ommai_scratch *scratch, const struct ommai_regex *regex, struct ommai_char_dfa *dfa) {
+  bool whole;
+  return ommai_dfa_try_regex(scratch, regex, OMMAI_CHAR_DFA_MAX_STATES, dfa, &whole);
+}
+
+bool ommai_dfa_try_regex(struct ommai_scratch *scratch, const struct ommai_regex *regex, size_t most,
+                         struct ommai_char_dfa *dfa, bool *whole) {
   struct nfa nfa = {.scratch = scratch};
   struct subsets subsets = {.nfa = &nfa, .dfa = dfa};
   *dfa = (struct ommai_char_dfa){0};
@@ -240,13 +274,17 @@ bool ommai_dfa_from_regex(struct ommai_scratch *scratch, const struct ommai_rege
   subsets.marks = ommai_scratch_take(scratch, nfa.n_nodes, sizeof *subsets.marks);
   subsets.collected = ommai_scratch_take(scratch, nfa.n_nodes, sizeof *subsets.collected);
   if (!subsets.slots || !subsets.marks || !subsets.collected || !ommai_scratch_work(scratch, 0)) return false;
-  subsets.mark = 1;
+  find_rest(&subsets);
+  subsets.mark++;
+  subsets.n_collected = 0;
   collect(&subsets, start);
   close_set(&subsets);
   if (intern_set(&subsets) < 0) return false;
-  for (size_t i = 0; i < dfa->n_states; i++) {
+  size_t i = 0;
+  for (; i < dfa->n_states && dfa->n_states <= most; i++) {
     if (!expand(&subsets, (int32_t)i)) return false;
   }
+  *whole = i == dfa->n_states;
   return true;
 }
 

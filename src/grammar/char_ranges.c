@@ -61,6 +61,25 @@ static bool all_are(const char *bytes, int n, unsigned char value) {
   return true;
 }
 
+static void add_sequences(struct ommai_grammar_builder *builder, int32_t from, const char *low, const char *high, int n,
+                          int32_t to);
+
+/* A node that the sequences of n bytes from low to high lead from to `to`. One that was made lately is taken again: characters of several nodes
+ * that lead to the same one have their last bytes in common, so that a walk meets fewer states. */
+static int32_t add_tail(struct ommai_grammar_builder *builder, const char *low, const char *high, int n, int32_t to) {
+  struct ommai_grammar_tail tail = {.to = to, .n = (uint8_t)n};
+  memcpy(tail.low, low, (size_t)n);
+  memcpy(tail.high, high, (size_t)n);
+  uint32_t hash = (uint32_t)to * 31u + (uint32_t)n * 7u + (unsigned char)low[0] + 3u * (unsigned char)high[0];
+  struct ommai_grammar_tail *kept = &builder->tails[hash % OMMAI_GRAMMAR_TAILS];
+  tail.node = kept->node;
+  if (kept->n && !memcmp(kept, &tail, sizeof tail)) return kept->node;
+  tail.node = ommai_builder_node(builder);
+  add_sequences(builder, tail.node, low, high, n, to);
+  *kept = tail;
+  return tail.node;
+}
+
 /* All sequences of n bytes from low to high, in the order of UTF-8 of one length. */
 static void add_sequences(struct ommai_grammar_builder *builder, int32_t from, const char *low, const char *high, int n,
                           int32_t to) {
@@ -71,21 +90,18 @@ static void add_sequences(struct ommai_grammar_builder *builder, int32_t from, c
     return;
   }
   if (first == last) {
-    add_sequences(builder, ommai_builder_bytes(builder, from, low, 1), low + 1, high + 1, n - 1, to);
+    ommai_builder_range(builder, from, first, first, add_tail(builder, low + 1, high + 1, n - 1, to));
     return;
   }
   if (!all_are(low + 1, n - 1, 0x80)) {
-    add_sequences(builder, ommai_builder_bytes(builder, from, low, 1), low + 1, highest, n - 1, to);
+    ommai_builder_range(builder, from, first, first, add_tail(builder, low + 1, highest, n - 1, to));
     first++;
   }
   if (!all_are(high + 1, n - 1, 0xbf)) {
-    add_sequences(builder, ommai_builder_bytes(builder, from, high, 1), lowest, high + 1, n - 1, to);
+    ommai_builder_range(builder, from, last, last, add_tail(builder, lowest, high + 1, n - 1, to));
     last--;
   }
-  if (first > last) return;
-  int32_t node = ommai_builder_node(builder);
-  ommai_builder_range(builder, from, first, last, node);
-  add_sequences(builder, node, lowest, highest, n - 1, to);
+  if (first <= last) ommai_builder_range(builder, from, first, last, add_tail(builder, lowest, highest, n - 1, to));
 }
 
 static void add_utf8(struct ommai_grammar_builder *builder, int32_t from, uint32_t low, uint32_t high, int32_t to) {

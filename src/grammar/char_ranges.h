@@ -3,8 +3,8 @@
 #ifndef OMMAI_GRAMMAR_CHAR_RANGES_H
 #define OMMAI_GRAMMAR_CHAR_RANGES_H
 
-#include "grammar/grammar_builder.h"
 #include "base/scratch.h"
+#include "grammar/grammar_builder.h"
 
 #define OMMAI_MAX_CODE_POINT 0x10FFFFu
 

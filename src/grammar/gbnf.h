@@ -5,8 +5,8 @@
 #ifndef OMMAI_GRAMMAR_GBNF_H
 #define OMMAI_GRAMMAR_GBNF_H
 
-#include "grammar/grammar_builder.h"
 #include "base/scratch.h"
+#include "grammar/grammar_builder.h"
 
 /* Groups inside groups. */
 #define OMMAI_GBNF_MAX_DEPTH 64

@@ -15,6 +15,8 @@
 #define OMMAI_GRAMMAR_MAX_NODES (1 << 18)
 #define OMMAI_GRAMMAR_MAX_EDGES (1 << 19)
 #define OMMAI_GRAMMAR_MAX_RULES (1 << 16)
+/* Nodes of a character's last bytes that are remembered. */
+#define OMMAI_GRAMMAR_TAILS 256
 /* As a call's `max`: any number of times. */
 #define OMMAI_GRAMMAR_NO_MAX INT32_MAX
 
@@ -31,6 +33,13 @@ struct ommai_grammar_rule {
   int32_t start, end;
 };
 
+/* A node from which n bytes lead to `to`. */
+struct ommai_grammar_tail {
+  int32_t to, node;
+  uint8_t n; /* 0: none */
+  char low[3], high[3], unused;
+};
+
 struct ommai_grammar_builder {
   const struct omma_allocator *allocator;
   struct ommai_grammar_edge *edges; /* [n_edges] */
@@ -39,6 +48,7 @@ struct ommai_grammar_builder {
   size_t n_rules, rules_capacity;
   int32_t n_nodes;
   bool no_memory, too_large;
+  struct ommai_grammar_tail tails[OMMAI_GRAMMAR_TAILS]; /* char_ranges.c's: made lately */
 };
 
 void ommai_builder_init(struct ommai_grammar_builder *builder, const struct omma_allocator *allocator);

@@ -8,8 +8,8 @@
 
 #include <jansson.h>
 
-#include "grammar/grammar_builder.h"
 #include "base/scratch.h"
+#include "grammar/grammar_builder.h"
 
 /* Schemas that hold of one value together ($ref, allOf). */
 #define OMMAI_SCHEMA_MAX_PARTS 64

@@ -307,7 +307,7 @@ static enum omma_status check_numbers(struct schema_context *context, const stru
                            "fewer than there may be is not supported where properties are named");
 }
 
-/* Member `index` between the nodes c_i and b_i+1. */
+/* Member `index` between the nodes k_i, which its opening quotation mark leads to, and b_i+1. */
 static enum omma_status build_member(struct schema_context *context, const struct object *object, size_t index, int32_t from,
                                      int32_t to, bool *optional) {
   struct schema_set value = {.n = 0};
@@ -318,25 +318,30 @@ static enum omma_status build_member(struct schema_context *context, const struc
   OMMAI_TRY(ommai_json_quote(context->scratch, object->names[index].bytes, object->names[index].size, &key, context->error));
   OMMAI_TRY(ommai_schema_rule(context, &value, &rule));
   *optional = !required;
-  int32_t behind = ommai_builder_bytes(context->builder, from, key.bytes, key.size);
+  int32_t behind = ommai_builder_bytes(context->builder, from, key.bytes + 1, key.size - 1);
   ommai_builder_call(context->builder, ommai_json_spaced(&context->json, behind, false, ":", true), rule, to);
   return OMMA_OK;
 }
 
+/* c_i are before the opening quotation mark of any member from i on, k_i behind it, b_i behind member i - 1. The optional members are passed over
+ * from k_i to k_i+1, not before the mark, so that a place before it is one place, whatever the number of members. */
 static enum omma_status build_named(struct schema_context *context, const struct object *object, int32_t from, int32_t to) {
   struct ommai_grammar_builder *builder = context->builder;
   size_t n = object->n_names;
   int32_t *before = ommai_scratch_take(context->scratch, n + 1, sizeof *before); /* c_i */
+  int32_t *keys = ommai_scratch_take(context->scratch, n + 1, sizeof *keys);     /* k_i */
   int32_t *behind = ommai_scratch_take(context->scratch, n + 2, sizeof *behind); /* b_i */
   bool *optional = ommai_scratch_take(context->scratch, n + 1, sizeof *optional), all_optional = true;
-  if (!before || !behind || !optional) return ommai_schema_fail_scratch(context);
+  if (!before || !keys || !behind || !optional) return ommai_schema_fail_scratch(context);
   for (size_t i = 0; i <= n; i++) {
     before[i] = i ? ommai_builder_node(builder) : from;
+    keys[i] = ommai_builder_node(builder);
     behind[i + 1] = ommai_builder_node(builder);
   }
   for (size_t i = 0; i < n; i++) {
-    OMMAI_TRY(build_member(context, object, i, before[i], behind[i + 1], &optional[i]));
-    if (optional[i]) ommai_builder_empty(builder, before[i], before[i + 1]);
+    OMMAI_TRY(build_member(context, object, i, keys[i], behind[i + 1], &optional[i]));
+    ommai_builder_range(builder, before[i], '"', '"', keys[i]);
+    if (optional[i] && i + 1 < n) ommai_builder_empty(builder, keys[i], keys[i + 1]);
   }
   OMMAI_TRY(check_numbers(context, object, optional));
   if (object->other >= 0) ommai_builder_call(builder, before[n], object->other, behind[n + 1]);
@@ -344,6 +349,7 @@ static enum omma_status build_named(struct schema_context *context, const struct
     ommai_builder_empty(builder, ommai_json_spaced(&context->json, behind[i], true, ",", true), before[i < n ? i : n]);
     if (all_optional) add_close(context, true, behind[i], to);
     if (i <= n) all_optional = all_optional && optional[i - 1];
+    if (i <= n && all_optional) ommai_builder_empty(builder, before[i - 1], before[n]);
   }
   if (all_optional && object->min == 0) add_close(context, false, from, to);
   return OMMA_OK;

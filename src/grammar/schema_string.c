@@ -24,6 +24,9 @@
 #define POINTER "(/([^~/]|~[01])*)*"
 #define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 
+/* Of a pattern that is looked for anywhere. */
+enum { MAX_SEARCH_STATES = 300 };
+
 static const struct {
   const char *name, *pattern;
 } FORMATS[] = {
@@ -151,6 +154,31 @@ enum omma_status ommai_schema_string_dfa(struct schema_context *context, const s
   return intersect_all(context->scratch, &strings, any, dfa) ? OMMA_OK : ommai_schema_fail_scratch(context);
 }
 
+/* Whether the pattern begins with any text: as a graph, all places where it may have begun would be walked through at once. */
+static bool begins_anywhere(const struct ommai_regex *regex) {
+  if (regex->kind == OMMAI_REGEX_SEQUENCE) return regex->first && begins_anywhere(regex->first);
+  for (const struct ommai_regex *child = regex->first; child && regex->kind == OMMAI_REGEX_CHOICE; child = child->next) {
+    if (begins_anywhere(child)) return true;
+  }
+  return regex->kind == OMMAI_REGEX_REPEAT && regex->max == OMMAI_GRAMMAR_NO_MAX && regex->first->kind == OMMAI_REGEX_CHARS;
+}
+
+/* The one pattern of a string, from behind its opening quotation mark to before the closing one. */
+static enum omma_status build_pattern(struct schema_context *context, const struct ommai_regex *regex, int32_t from,
+                                      int32_t to) {
+  struct ommai_char_dfa dfa;
+  bool whole = false;
+  if (begins_anywhere(regex) && !ommai_dfa_try_regex(context->scratch, regex, MAX_SEARCH_STATES, &dfa, &whole)) {
+    return ommai_schema_fail_scratch(context);
+  }
+  if (whole) {
+    ommai_builder_dfa(context->builder, from, &dfa, OMMAI_CHARS_JSON, to);
+  } else {
+    ommai_builder_regex(context->builder, from, regex, OMMAI_CHARS_JSON, to);
+  }
+  return OMMA_OK;
+}
+
 enum omma_status ommai_schema_string(struct schema_context *context, const struct schema_set *set, int32_t from, int32_t to) {
   struct ommai_grammar_builder *builder = context->builder;
   struct strings strings;
@@ -166,7 +194,7 @@ enum omma_status ommai_schema_string(struct schema_context *context, const struc
     ommai_builder_repeat(builder, open, ommai_json_rule(&context->json, OMMAI_JSON_CHAR), (int32_t)strings.min,
                          (int32_t)strings.max, close);
   } else if (strings.n_patterns == 1 && strings.n_excluded == 0 && !has_lengths(&strings)) {
-    ommai_builder_regex(builder, open, strings.patterns[0], OMMAI_CHARS_JSON, close);
+    return build_pattern(context, strings.patterns[0], open, close);
   } else {
     struct ommai_char_dfa dfa;
     bool any;

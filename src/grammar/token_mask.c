@@ -77,6 +77,8 @@ bool ommai_token_masks_goes_on(const struct ommai_token_masks *masks, const stru
   return masks->recogniser->states[position->state].n_items > 0;
 }
 
+int64_t ommai_token_masks_n_states(const struct ommai_token_masks *masks) { return masks->recogniser->n_states; }
+
 size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct ommai_mask_position *position, char *bytes,
                                 size_t capacity) {
   int32_t state = position->state;
@@ -189,50 +191,126 @@ static bool look_at_classes(struct ommai_recogniser *recogniser, int32_t index) 
 /* Classes that a shortcut is worth the while for. */
 #define MANY_TOKENS (LETTERS_AND_DIGITS | UINT64_C(1) << OMMAI_CLASS_2_BYTES | UINT64_C(1) << OMMAI_CLASS_3_BYTES)
 /* States that a cycle may go through. */
-enum { MAX_REACHED = 40, ANY_NUMBER = OMMAI_TRIE_MAX_CHARS + 1 };
+enum { MAX_REACHED = 160, ANY_NUMBER = OMMAI_TRIE_MAX_CHARS + 1 };
 
 /* What is known about tokens of some classes without a walk. */
 struct shortcut {
   uint64_t classes;
   int32_t n_chars; /* allowed where they have at most so many characters; or ANY_NUMBER */
   bool final;      /* longer ones are not */
+  uint32_t rest;   /* where it is not final: as bits of trie->lengths, the longer ones that may be */
 };
 
-/* Adds a state to those reached; false: it is none, or there are too many. */
-static bool add_reached(int32_t state, int32_t reached[MAX_REACHED], int *n) {
+/* The states that characters of some classes lead to from one state, in the order in which they are met. */
+struct reach {
+  int32_t states[MAX_REACHED];
+  int n, level; /* [0, level) were reached with fewer characters */
+  bool again;   /* one of these was met again */
+};
+
+/* False: it is no state, or there are too many. */
+static bool add_reached(struct reach *reach, int32_t state) {
   int at = 0;
   if (state < 0) return false;
-  while (at < *n && reached[at] != state) at++;
+  while (at < reach->n && reach->states[at] != state) at++;
   if (at == MAX_REACHED) return false;
-  reached[at] = state;
-  *n += at == *n;
+  reach->again |= at < reach->level;
+  reach->states[at] = state;
+  reach->n += at == reach->n;
   return true;
 }
 
-static bool reach_all(struct ommai_recogniser *recogniser, int32_t index, const struct form *form, int32_t reached[MAX_REACHED],
-                      int *n) {
-  for (int byte = form->low[0]; byte <= form->high[0]; byte++) {
-    if (!add_reached(ommai_recogniser_next(recogniser, index, (unsigned char)byte), reached, n)) return false;
+static bool reach_all(struct ommai_recogniser *recogniser, int32_t index, const struct form *form, struct reach *reach) {
+  const struct ommai_grammar *grammar = recogniser->grammar;
+  int first = grammar->class_of[form->low[0]], last = grammar->class_of[form->high[0]];
+  for (int class = first; class <= last; class ++) {
+    unsigned char byte = class == first ? form->low[0] : grammar->byte_of[class];
+    if (!add_reached(reach, ommai_recogniser_next(recogniser, index, byte))) return false;
   }
   return true;
+}
+
+/* The classes among `wanted` of which every character leads on from the state; the states behind them are reached. */
+static uint64_t reach_classes(struct ommai_recogniser *recogniser, int32_t index, uint64_t wanted, struct reach *reach) {
+  if (!look_at_classes(recogniser, index)) return 0;
+  const struct ommai_recogniser_state state = recogniser->states[index];
+  uint64_t live = state.to_after & wanted;
+  if (live && !add_reached(reach, state.after)) live = 0;
+  for (int i = 0; i < OMMAI_CLASS_MARKS; i++) { /* letters and digits, which come first in the table */
+    if ((wanted & ~live) >> i & 1 && reach_all(recogniser, index, &FORMS[i], reach)) live |= UINT64_C(1) << i;
+  }
+  return live;
 }
 
 /* Classes that lead from the state to few states again and again, though not to one: where a pattern looks for something anywhere in a
  * string. 0: there are none. */
 static uint64_t find_cycle(struct ommai_recogniser *recogniser, int32_t index) {
-  int32_t reached[MAX_REACHED] = {index};
+  struct reach reach = {.states = {index}, .n = 1};
   uint64_t classes = ~UINT64_C(0);
-  int n = 1;
-  for (int i = 0; i < n && classes; i++) {
-    if (!look_at_classes(recogniser, reached[i])) return 0;
-    const struct ommai_recogniser_state state = recogniser->states[reached[i]];
-    uint64_t live = add_reached(state.after, reached, &n) ? state.to_after : 0;
-    for (int j = 0; j < OMMAI_CLASS_MARKS; j++) { /* letters and digits, which come first in the table */
-      if (!(live >> j & 1) && reach_all(recogniser, reached[i], &FORMS[j], reached, &n)) live |= UINT64_C(1) << j;
-    }
-    classes &= live;
-  }
+  for (int i = 0; i < reach.n && classes; i++) classes &= reach_classes(recogniser, reach.states[i], ~UINT64_C(0), &reach);
   return classes;
+}
+
+/* The states behind any character of the classes that leads on. False where that cannot be told. */
+static bool reach_any(struct ommai_recogniser *recogniser, int32_t index, uint64_t classes, struct reach *reach) {
+  const struct ommai_grammar *grammar = recogniser->grammar;
+  if (!look_at_classes(recogniser, index)) return false;
+  const struct ommai_recogniser_state state = recogniser->states[index];
+  uint64_t left = classes & ~state.to_after & ~state.dead;
+  if (left & ~LETTERS_AND_DIGITS) return false;
+  if (classes & state.to_after && !add_reached(reach, state.after)) return false;
+  for (int i = 0; i < OMMAI_CLASS_MARKS; i++) {
+    if (!(left >> i & 1)) continue;
+    for (int class = grammar->class_of[FORMS[i].low[0]]; class <= grammar->class_of[FORMS[i].high[0]]; class ++) {
+      unsigned char byte = grammar->byte_of[class] < FORMS[i].low[0] ? FORMS[i].low[0] : grammar->byte_of[class];
+      int32_t next = ommai_recogniser_next(recogniser, index, byte);
+      if (next != OMMAI_STATE_DEAD && !add_reached(reach, next)) return false;
+    }
+  }
+  return true;
+}
+
+/* Which lengths above n_chars tokens may have that the states from `first` on are the last but one to allow, as bits. */
+static uint32_t find_rest(struct ommai_recogniser *recogniser, const struct shortcut *shortcut, int first,
+                          struct reach *reach) {
+  uint32_t rest = 0;
+  for (int n_chars = shortcut->n_chars + 1; first < reach->n; n_chars++) {
+    int end = reach->n;
+    bool live = false;
+    for (int i = first; i < end; i++) {
+      if (n_chars >= OMMAI_TRIE_MAX_CHARS || !reach_any(recogniser, reach->states[i], shortcut->classes, reach))
+        return ~UINT32_C(0);
+      live = live || shortcut->classes & ~recogniser->states[reach->states[i]].dead;
+    }
+    if (live) rest |= UINT32_C(1) << n_chars;
+    first = end;
+  }
+  return rest;
+}
+
+/* The same for a string that ends: the classes that lead on from the state, and how often they do from all states that they lead to. */
+static struct shortcut find_layers(struct ommai_recogniser *recogniser, int32_t index) {
+  struct reach reach = {.states = {index}, .n = 1, .level = 1};
+  struct shortcut shortcut = {
+      .classes = reach_classes(recogniser, index, ~UINT64_C(0), &reach), .n_chars = 1, .rest = ~UINT32_C(0)};
+  for (int first = 1; shortcut.n_chars < OMMAI_TRIE_MAX_CHARS && first < reach.n; shortcut.n_chars++) {
+    int end = reach.n;
+    bool dead = !reach.again;
+    for (int i = first; i < end && dead; i++) {
+      dead = look_at_classes(recogniser, reach.states[i]) && !(shortcut.classes & ~recogniser->states[reach.states[i]].dead);
+    }
+    shortcut.final = dead;
+    reach.again = false;
+    reach.level = end;
+    for (int i = first; i < end; i++) {
+      if (reach_classes(recogniser, reach.states[i], shortcut.classes, &reach) == shortcut.classes) continue;
+      if (!reach.again && !shortcut.final) shortcut.rest = find_rest(recogniser, &shortcut, first, &reach);
+      return shortcut;
+    }
+    first = end;
+  }
+  shortcut.final = false;
+  return shortcut;
 }
 
 /* As long as the classes that lead on from the first state do so from the next ones. False: the recogniser is full. */
@@ -241,13 +319,13 @@ static bool find_chain(struct ommai_recogniser *recogniser, int32_t index, struc
     if (!look_at_classes(recogniser, index)) return false;
     const struct ommai_recogniser_state *state = &recogniser->states[index];
     if (shortcut->n_chars == 0) shortcut->classes = state->to_after;
-    if (!(shortcut->classes & MANY_TOKENS)) return *shortcut = (struct shortcut){0}, true;
+    if (!(shortcut->classes & MANY_TOKENS)) return *shortcut = (struct shortcut){.rest = ~UINT32_C(0)}, true;
     if (state->after < 0 || shortcut->classes & ~state->to_after) {
       shortcut->final = shortcut->n_chars && !(shortcut->classes & ~state->dead);
       return true;
     }
     if (state->after == index) {
-      *shortcut = (struct shortcut){shortcut->classes, ANY_NUMBER, true};
+      *shortcut = (struct shortcut){.classes = shortcut->classes, .n_chars = ANY_NUMBER, .final = true};
       return true;
     }
     index = state->after;
@@ -256,11 +334,14 @@ static bool find_chain(struct ommai_recogniser *recogniser, int32_t index, struc
 }
 
 static bool find_shortcut(struct ommai_recogniser *recogniser, int32_t index, struct shortcut *shortcut) {
-  *shortcut = (struct shortcut){0};
+  *shortcut = (struct shortcut){.rest = ~UINT32_C(0)};
   if (!find_chain(recogniser, index, shortcut)) return false;
   uint64_t left = LETTERS_AND_DIGITS & ~shortcut->classes & ~recogniser->states[index].dead;
   uint64_t cycle = left ? find_cycle(recogniser, index) : 0;
-  if (cycle & left) *shortcut = (struct shortcut){cycle, ANY_NUMBER, true};
+  if (cycle & left) *shortcut = (struct shortcut){.classes = cycle, .n_chars = ANY_NUMBER, .final = true};
+  if (!left || cycle & left) return true;
+  struct shortcut layers = find_layers(recogniser, index);
+  if (layers.classes & left) *shortcut = layers;
   return true;
 }
 
@@ -274,8 +355,9 @@ static void allow_shortcut(const struct ommai_token_trie *trie, const struct sho
   }
 }
 
-static inline bool is_known(const struct ommai_trie_node *node, const struct shortcut *shortcut) {
-  return !(node->classes & ~shortcut->classes) && (shortcut->final || node->max_chars <= shortcut->n_chars);
+static inline bool is_known(const struct ommai_trie_node *node, const uint32_t *lengths, const struct shortcut *shortcut) {
+  if (node->classes & ~shortcut->classes) return false;
+  return shortcut->final || node->max_chars <= shortcut->n_chars || !(*lengths & shortcut->rest);
 }
 
 static void find_run(struct ommai_recogniser *recogniser, int32_t index) {
@@ -306,8 +388,9 @@ static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, cons
   int32_t *states = masks->states;
   for (size_t i = first; i < end;) {
     const struct ommai_trie_node *node = &nodes[i];
-    int32_t next =
-        is_known(node, shortcut) ? OMMAI_STATE_DEAD : ommai_recogniser_next(recogniser, states[node->depth], node->byte);
+    int32_t next = is_known(node, &masks->trie->lengths[i], shortcut)
+                       ? OMMAI_STATE_DEAD
+                       : ommai_recogniser_next(recogniser, states[node->depth], node->byte);
     if (next == OMMAI_STATE_FULL) return false;
     if (next < 0) {
       i = node->end;
@@ -327,13 +410,14 @@ static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, cons
 
 static bool make_mask(struct ommai_token_masks *masks, int32_t state, uint32_t *mask) {
   const struct ommai_trie_node *groups = masks->trie->groups;
+  const uint32_t all = ~UINT32_C(0);
   struct shortcut shortcut;
-  if (!find_shortcut(masks->recogniser, state, &shortcut)) shortcut = (struct shortcut){0};
+  if (!find_shortcut(masks->recogniser, state, &shortcut)) shortcut = (struct shortcut){.rest = all};
   allow_shortcut(masks->trie, &shortcut, mask);
   masks->states[0] = state;
   for (int i = 0; i < OMMAI_N_GROUPS; i++) {
     size_t first = i ? groups[i - 1].end : 0;
-    if (!is_known(&groups[i], &shortcut) && !walk(masks, first, groups[i].end, &shortcut, mask)) return false;
+    if (!is_known(&groups[i], &all, &shortcut) && !walk(masks, first, groups[i].end, &shortcut, mask)) return false;
   }
   return true;
 }
@@ -386,8 +470,9 @@ const uint32_t *ommai_token_masks_get(struct ommai_token_masks *masks, struct om
   return masks->words + index * masks->trie->n_words;
 }
 
-/* Touches the tables that every mask needs and makes the first one, so that no answer waits for them. */
+/* Touches the tables that every mask needs and makes the first one, so that no answer waits for them or their pages. */
 static void make_first(struct ommai_token_masks *masks) {
+  memset(masks->words, 0, OMMAI_TOKEN_MASK_KEPT * (size_t)masks->trie->n_words * sizeof *masks->words);
   struct ommai_mask_position position = ommai_token_masks_start(masks);
   bool ends, goes_on;
   if (position.state >= 0) (void)ommai_token_masks_get(masks, &position, &ends, &goes_on);

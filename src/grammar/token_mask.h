@@ -38,6 +38,8 @@ bool ommai_token_masks_ends(const struct ommai_token_masks *masks, const struct 
 bool ommai_token_masks_goes_on(const struct ommai_token_masks *masks, const struct ommai_mask_position *position);
 /* Whether its mask is remembered. */
 bool ommai_token_masks_remember(const struct ommai_token_masks *masks, const struct ommai_mask_position *position);
+/* States that the tables hold. */
+int64_t ommai_token_masks_n_states(const struct ommai_token_masks *masks);
 /* The bytes that must follow a known position, whatever is written: as far as there is one way and the text cannot end, at most `capacity`. Returns
  * how many. */
 size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct ommai_mask_position *position, char *bytes,

@@ -111,6 +111,7 @@ static void close_nodes(struct ommai_token_trie *trie, const uint32_t *path, uin
     struct ommai_trie_node *parent = &trie->nodes[path[i - 2]];
     if (node->max_chars > parent->max_chars) parent->max_chars = node->max_chars;
     parent->classes |= node->classes;
+    trie->lengths[path[i - 2]] |= trie->lengths[path[i - 1]];
   }
 }
 
@@ -142,6 +143,7 @@ static void fill_nodes(struct ommai_token_trie *trie, const struct entry *entrie
           .first = (uint32_t)i, .token = -1, .depth = (uint16_t)open, .byte = (uint8_t)entries[i].bytes[open]};
     }
     add_token(trie, &trie->nodes[path[open - 1]], &entries[i]);
+    trie->lengths[path[open - 1]] = UINT32_C(1) << (entries[i].n_chars < OMMAI_TRIE_MAX_CHARS ? entries[i].n_chars : 0);
     for (int group = entries[i].group; group < OMMAI_N_GROUPS; group++) trie->groups[group].end = n_nodes;
   }
   close_nodes(trie, path, open, 0, n_nodes);
@@ -157,7 +159,8 @@ static enum omma_status fill(struct ommai_token_trie *trie, const struct ommai_t
   qsort(entries, n, sizeof *entries, compare_entries);
   for (size_t i = 0; i < n; i++) trie->n_nodes += entries[i].size - shared(entries, i);
   trie->nodes = ommai_allocate(&trie->allocator, trie->n_nodes + 1, sizeof *trie->nodes);
-  if (!trie->nodes) return ommai_fail_memory(error, "token tree", trie->n_nodes * sizeof *trie->nodes);
+  trie->lengths = ommai_allocate(&trie->allocator, trie->n_nodes + 1, sizeof *trie->lengths);
+  if (!trie->nodes || !trie->lengths) return ommai_fail_memory(error, "token tree", trie->n_nodes * sizeof *trie->nodes);
   fill_nodes(trie, entries, n);
   return OMMA_OK;
 }
@@ -206,6 +209,7 @@ void ommai_token_trie_destroy(struct ommai_token_trie *trie) {
   struct omma_allocator allocator = trie->allocator;
   size_t n_words = (size_t)trie->n_words;
   ommai_release(&allocator, trie->nodes, trie->n_nodes + 1, sizeof *trie->nodes);
+  ommai_release(&allocator, trie->lengths, trie->n_nodes + 1, sizeof *trie->lengths);
   ommai_release(&allocator, trie->shorter, (OMMAI_TRIE_MAX_CHARS + 2) * n_words, sizeof *trie->shorter);
   ommai_release(&allocator, trie->having, OMMAI_N_CLASSES * n_words, sizeof *trie->having);
   ommai_release(&allocator, trie->order, (size_t)trie->vocab_size, sizeof *trie->order);

@@ -59,6 +59,8 @@ struct ommai_token_trie {
   struct ommai_trie_node
       *nodes; /* [n_nodes + 1], children behind their parent, in the order of bytes; the last one ends the tokens */
   size_t n_nodes;
+  uint32_t
+      *lengths; /* [n_nodes + 1] bits: the numbers of characters of the tokens in the subtree, bit 0 for MAX_CHARS and more */
   struct ommai_trie_node groups[OMMAI_N_GROUPS]; /* as roots: `classes`, `end` and `max_chars` of all */
   int32_t *order;                                /* [n_tokens] in the order of the tree */
   size_t n_tokens;

@@ -4,18 +4,27 @@
  *
  * MODEL is a directory with tokenizer.json. Each line of standard input is a JSON object {"kind", "text", "compact", "walks", "seed", "tokens"}, or with
  * "prefix" instead of walks; each line of output the answer to it: {"error"}, {"texts", "unfinished"}, or {"allowed", "ends"}: the tokens that may
- * follow the prefix. With "instances", a list of texts, the answer has "accepted" too, which of them the grammar allows. With --time, percentiles of the processor time that a mask takes, and a compilation, are written to standard error. */
+ * follow the prefix. With "instances", a list of texts, the answer has "accepted" too, which of them the grammar allows. With
+ * --time, percentiles of the processor time that a mask takes, and a compilation, are written to standard error, and the slowest masks: the line of
+ * their request, the text before them, how many states were made and pages touched for the first time. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "grammar/answer_grammar.h"
 #include "grammar/token_mask.h"
 
-enum { MAX_LINE = 1 << 22, MAX_TEXT = 1 << 20, MAX_TIMES = 1 << 20 };
+enum { MAX_LINE = 1 << 22, MAX_TEXT = 1 << 20, MAX_TIMES = 1 << 20, N_SLOWEST = 20, MAX_END = 40 };
+
+struct slow_mask {
+  double us, wall_us;
+  int64_t line, n_states, n_faults;
+  char end[MAX_END + 1]; /* of the text before it */
+};
 
 struct program {
   struct ommai_tokenizer *tokenizer;
@@ -25,6 +34,8 @@ struct program {
   size_t size;
   double mask_us[MAX_TIMES], compile_us[MAX_TIMES];
   size_t n_masks, n_compiled;
+  int64_t n_lines;
+  struct slow_mask slowest[N_SLOWEST]; /* by time, the slowest first */
 };
 
 static uint64_t draw(struct program *program) {
@@ -36,11 +47,31 @@ static void keep_time(double *times, size_t *n, int64_t start) {
   if (*n < MAX_TIMES) times[(*n)++] = (double)(ommai_clock_thread_ns() - start) * 1e-3;
 }
 
+static int64_t count_faults(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_SELF, &usage) ? 0 : usage.ru_minflt;
+}
+
+static void keep_slowest(struct program *program, struct slow_mask mask) {
+  size_t n_end = program->size < MAX_END ? program->size : MAX_END;
+  int at = N_SLOWEST - 1;
+  if (mask.us <= program->slowest[at].us) return;
+  memcpy(mask.end, program->text + program->size - n_end, n_end);
+  for (; at > 0 && program->slowest[at - 1].us < mask.us; at--) program->slowest[at] = program->slowest[at - 1];
+  program->slowest[at] = mask;
+}
+
 static const uint32_t *get_mask(struct program *program, struct ommai_token_masks *masks, struct ommai_mask_position *position,
                                 bool *ends, bool *goes_on) {
-  int64_t start = ommai_clock_thread_ns();
+  int64_t n_states = ommai_token_masks_n_states(masks), n_faults = count_faults();
+  int64_t wall = ommai_clock_ns(), start = ommai_clock_thread_ns();
   const uint32_t *mask = ommai_token_masks_get(masks, position, ends, goes_on);
   keep_time(program->mask_us, &program->n_masks, start);
+  keep_slowest(program, (struct slow_mask){.us = (double)(ommai_clock_thread_ns() - start) * 1e-3,
+                                           .wall_us = (double)(ommai_clock_ns() - wall) * 1e-3,
+                                           .line = program->n_lines,
+                                           .n_states = ommai_token_masks_n_states(masks) - n_states,
+                                           .n_faults = count_faults() - n_faults});
   return mask;
 }
 
@@ -178,6 +209,18 @@ static void report(const char *what, double *times, size_t n) {
   fprintf(stderr, "\n");
 }
 
+static void report_slowest(const struct program *program) {
+  for (int i = 0; i < N_SLOWEST && program->slowest[i].us > 0; i++) {
+    const struct slow_mask *mask = &program->slowest[i];
+    json_t *end = json_stringn_nocheck(mask->end, strlen(mask->end));
+    char *quoted = json_dumps(end, JSON_ENCODE_ANY);
+    fprintf(stderr, "line %lld: %.1f us (wall %.1f), %lld states, %lld pages, behind %s\n", (long long)mask->line, mask->us,
+            mask->wall_us, (long long)mask->n_states, (long long)mask->n_faults, quoted ? quoted : "other bytes");
+    free(quoted);
+    json_decref(end);
+  }
+}
+
 static bool load(struct program *program, const char *directory) {
   struct omma_error error;
   int32_t end[2];
@@ -204,6 +247,8 @@ int main(int argc, char **argv) {
   while (fgets(line, sizeof line, stdin)) {
     json_t *request = json_loads(line, 0, NULL);
     if (!request) return 1;
+    program.n_lines++;
+    program.size = 0;
     json_t *reply = answer(&program, request);
     if (!reply) return 1;
     json_dumpf(reply, stdout, JSON_COMPACT);
@@ -215,6 +260,7 @@ int main(int argc, char **argv) {
   if (argc > 2 && !strcmp(argv[2], "--time")) {
     report("compilations", program.compile_us, program.n_compiled);
     report("masks", program.mask_us, program.n_masks);
+    report_slowest(&program);
   }
   ommai_token_trie_destroy(program.trie);
   ommai_tokenizer_destroy(program.tokenizer);
