@@ -31,6 +31,9 @@ static void start_server(void) {
   const struct omma_engine_options engine_options = {.queue_limit = 0};
   const struct omma_server_options options = {.max_body_bytes = 1 << 20,
                                               .image_limits = {.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16},
+                                              .reasoning_parser = "angles",
+                                              .enable_auto_tool_choice = true,
+                                              .tool_call_parser = "hermes",
                                               .drain_ms = -1};
   FUZZ_CHECK(omma_model_open("m", NULL, &model, NULL) == OMMA_OK);
   FUZZ_CHECK(omma_engine_create(model, &engine_options, &engine, NULL) == OMMA_OK);

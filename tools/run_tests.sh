@@ -193,7 +193,10 @@ sanitized_server() {
 sanitized_programs() {
   run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
   run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
-  run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma
+  # The longest, whose parts have C tests under sanitizers, in the full tier alone.
+  left_out="--deselect tests/cli/test_cli.py::test_bench_decode --deselect tests/cli/test_quantized.py::test_quantised_checkpoints_answer_as_their_values"
+  if [ $full = yes ]; then left_out=; fi
+  run_pytest "command line under sanitizers" tests/cli --omma build/asan/omma $left_out
 }
 
 # The page at / in a browser, with a Python environment of its own: where there is Chromium, and in the full tier in any case.

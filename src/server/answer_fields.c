@@ -195,9 +195,10 @@ static void set_defaults(const struct omma_model_info *info, struct omma_samplin
 }
 
 /* The message names those there are, as far as it has room. */
-static bool fail_unknown_model(const struct ommai_server *server, const char *model, struct ommai_api_error *error) {
+bool ommai_model_check(const struct ommai_server *server, const char *name, struct ommai_api_error *error) {
   char names[400] = "";
   size_t used = 0;
+  if (ommai_server_has_model(server, name)) return true;
   for (size_t i = 0; i < server->n_model_names; i++) {
     int added = snprintf(names + used, sizeof names - used, "%s`%s`", i ? ", " : "", server->model_names[i]);
     if (added < 0 || (size_t)added >= sizeof names - used) {
@@ -206,16 +207,14 @@ static bool fail_unknown_model(const struct ommai_server *server, const char *mo
     }
     used += (size_t)added;
   }
-  return ommai_api_fail(error, 404, "model", "The model `%.200s` does not exist. Served here: %s.", model,
+  return ommai_api_fail(error, 404, "model", "The model `%.200s` does not exist. Served here: %s.", name,
                         used ? names : "see /v1/models");
 }
 
 bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error) {
   const char *model = NULL;
   if (!ommai_field_string(root, "model", &model, error)) return false;
-  if (model && !ommai_server_has_model(server, model)) {
-    return fail_unknown_model(server, model, error);
-  }
+  if (model && !ommai_model_check(server, model, error)) return false;
   *name = model;
   return true;
 }

@@ -43,7 +43,9 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
 /* Gives back what reading took, also when it failed; zeroes are allowed. */
 void ommai_answer_fields_free(const struct ommai_server *server, struct ommai_answer_fields *fields);
 
-/* Checks that the model named in root (if any) is served; *name may be NULL. */
+/* Checks that a model of this name is served. */
+bool ommai_model_check(const struct ommai_server *server, const char *name, struct ommai_api_error *error);
+/* The same of the one named in root, if any; *name may be NULL. */
 bool ommai_model_read(const struct ommai_server *server, const json_t *root, const char **name, struct ommai_api_error *error);
 
 #endif

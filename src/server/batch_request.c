@@ -33,11 +33,11 @@ static bool read_custom_id(struct ommai_batch_request *request, const json_t *ro
 
 static bool read_route(struct ommai_batch_request *request, const json_t *root, struct ommai_api_error *error) {
   static const char *const paths[] = {"/v1/chat/completions", "/v1/completions", "/v1/responses"};
-  const char *method = NULL, *url = NULL;
+  const char *method = NULL, *url = NULL, *rest;
   if (!ommai_field_string(root, "method", &method, error) || !ommai_field_string(root, "url", &url, error)) return false;
   if (!method || strcmp(method, "POST") != 0) return ommai_api_fail(error, 400, "method", "method must be \"POST\".");
   for (size_t i = 0; url && i < sizeof paths / sizeof *paths; i++) {
-    if (strcmp(url, paths[i]) == 0) request->route = ommai_route_find(url);
+    if (strcmp(url, paths[i]) == 0) request->route = ommai_route_find(url, &rest);
   }
   return request->route ||
          ommai_api_fail(error, 400, "url", "url must be \"%s\", \"%s\" or \"%s\".", paths[0], paths[1], paths[2]);

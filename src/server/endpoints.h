@@ -10,6 +10,7 @@ void ommai_endpoint_version(struct ommai_exchange *exchange);
 void ommai_endpoint_load(struct ommai_exchange *exchange);
 void ommai_endpoint_metrics(struct ommai_exchange *exchange);
 void ommai_endpoint_models(struct ommai_exchange *exchange);
+void ommai_endpoint_model(struct ommai_exchange *exchange);
 void ommai_endpoint_page(struct ommai_exchange *exchange);
 
 /* On a worker. */

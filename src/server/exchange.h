@@ -41,6 +41,7 @@ struct ommai_exchange {
   struct ommai_server *server;
   const struct omma_allocator *allocator;
   const struct ommai_route *route;
+  const char *path_rest;                 /* ommai_route_find; libmicrohttpd's, until the reply is out */
   const struct ommai_protocol *protocol; /* of its path */
   atomic_int references;
   uint64_t number;                      /* never used twice, rising */

@@ -80,7 +80,7 @@ static bool check_access(struct ommai_exchange *exchange, struct MHD_Connection 
     ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY, or x-api-key: KEY).");
     return body_bytes(connection) ? refuse_now(exchange) : false;
   }
-  exchange->route = ommai_route_find(path);
+  exchange->route = ommai_route_find(path, &exchange->path_rest);
   if (exchange->route && !server->page && ommai_route_is_page(exchange->route)) exchange->route = NULL;
   bool costs = !exchange->route || !ommai_route_is_for_checks(exchange->route);
   if (costs && atomic_load(&server->stopping)) {

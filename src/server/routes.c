@@ -15,6 +15,7 @@ static const struct ommai_route routes[] = {
     {"/v1/messages/count_tokens", OMMAI_METHOD_POST, true, ommai_endpoint_count_tokens},
     {"/v1/embeddings", OMMAI_METHOD_POST, true, ommai_endpoint_embeddings},
     {"/v1/models", OMMAI_METHOD_GET, false, ommai_endpoint_models},
+    {"/v1/models/{model}", OMMAI_METHOD_GET, false, ommai_endpoint_model},
     {"/tokenize", OMMAI_METHOD_POST, true, ommai_endpoint_tokenize},
     {"/detokenize", OMMAI_METHOD_POST, true, ommai_endpoint_detokenize},
     {"/health", OMMAI_METHOD_GET, false, ommai_endpoint_health},
@@ -25,9 +26,12 @@ static const struct ommai_route routes[] = {
     {PAGE, OMMAI_METHOD_GET, false, ommai_endpoint_page},
 };
 
-const struct ommai_route *ommai_route_find(const char *path) {
+const struct ommai_route *ommai_route_find(const char *path, const char **rest) {
   for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-    if (!strcmp(routes[i].path, path)) return &routes[i];
+    size_t fixed = strcspn(routes[i].path, "{");
+    if (strncmp(routes[i].path, path, fixed) != 0 || !routes[i].path[fixed] != !path[fixed]) continue;
+    *rest = path + fixed;
+    return &routes[i];
   }
   return NULL;
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "server/answer_fields.h"
 #include "server/endpoints.h"
 #include "server/process_metrics.h"
 #include "server/server_state.h"
@@ -55,7 +56,7 @@ static void add_chat_template(struct ommai_text *body, const struct omma_model_i
 /* `root` is the name again: the real directory is nobody's business. */
 static void add_model(struct ommai_text *body, const struct ommai_server *server, size_t index) {
   const char *name = server->model_names[index];
-  ommai_text_add(body, index ? ",{\"id\":" : "{\"id\":");
+  ommai_text_add(body, "{\"id\":");
   ommai_text_json_string(body, name);
   ommai_text_format(body,
                     ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"ommatidia\",\"root\":", server->created);
@@ -76,7 +77,26 @@ void ommai_endpoint_models(struct ommai_exchange *exchange) {
   struct ommai_text body;
   ommai_text_init(&body, exchange->allocator);
   ommai_text_add(&body, "{\"object\":\"list\",\"data\":[");
-  for (size_t i = 0; i < exchange->server->n_model_names; i++) add_model(&body, exchange->server, i);
+  for (size_t i = 0; i < exchange->server->n_model_names; i++) {
+    if (i) ommai_text_add(&body, ",");
+    add_model(&body, exchange->server, i);
+  }
   ommai_text_add(&body, "]}");
+  reply_json(exchange, &body);
+}
+
+/* The model's path, where that is a name too, is the first one's. */
+void ommai_endpoint_model(struct ommai_exchange *exchange) {
+  const struct ommai_server *server = exchange->server;
+  struct ommai_api_error error;
+  struct ommai_text body;
+  size_t index = server->n_model_names - 1;
+  if (!ommai_model_check(server, exchange->path_rest, &error)) {
+    ommai_exchange_fail(exchange, &error);
+    return;
+  }
+  while (index && strcmp(server->model_names[index], exchange->path_rest) != 0) index--;
+  ommai_text_init(&body, exchange->allocator);
+  add_model(&body, server, index);
   reply_json(exchange, &body);
 }

@@ -18,18 +18,57 @@ def pytest_addoption(parser):
     parser.addoption("--omma", required=True, help="the program to test")
 
 
-@pytest.fixture(scope="session")
-def server(request):
-    process = ServerProcess([request.config.getoption("--omma"), "serve", str(REPOSITORY / "models" / "demo"), "--host", "127.0.0.1", "--port", "0",
-                             "--served-model-name", "demo"])
+def serve(config, *options):
+    process = ServerProcess([config.getoption("--omma"), "serve", str(REPOSITORY / "models" / "demo"), "--host", "127.0.0.1", "--port", "0",
+                             "--served-model-name", "demo", "org/demo", *map(str, options)])
     yield process
     process.stop()
     check_output(process)
 
 
 @pytest.fixture(scope="session")
+def server(request):
+    yield from serve(request.config)
+
+
+@pytest.fixture(scope="session")
+def tool_server(request):
+    """With a chat template that has tools."""
+    yield from serve(request.config, "--chat-template", REPOSITORY / "tests/data/chat/templates/qwen3_vl_instruct.jinja", "--enable-auto-tool-choice",
+                     "--tool-call-parser", "hermes")
+
+
+@pytest.fixture(scope="session")
 def base_url(server):
     return f"http://127.0.0.1:{server.port}/v1"
+
+
+@pytest.fixture(scope="session")
+def tool_base_url(tool_server):
+    return f"http://127.0.0.1:{tool_server.port}/v1"
+
+
+@pytest.fixture(scope="session")
+def place_schema():
+    """Of a tool's arguments. Nothing in it is without bounds, so that a model that was not trained for tools comes to an end."""
+    return {"type": "object", "properties": {"colour": {"type": "string", "enum": ["orange", "blue"]}, "note": {"type": "string", "maxLength": 8},
+                                             "x": {"type": "integer", "minimum": 0, "maximum": 999}},
+            "required": ["colour", "note", "x"], "additionalProperties": False}
+
+
+@pytest.fixture(scope="session")
+def check_place(place_schema):
+    def check(arguments):
+        assert sorted(arguments) == sorted(place_schema["required"])
+        assert arguments["colour"] in ("orange", "blue") and len(arguments["note"]) <= 8 and 0 <= arguments["x"] <= 999
+    return check
+
+
+@pytest.fixture(scope="session")
+def tools(place_schema):
+    """In OpenAI's form."""
+    return [{"type": "function", "function": {"name": "place", "description": "Where something is.", "parameters": place_schema}},
+            {"type": "function", "function": {"name": "time", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}}]
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,24 @@ def test_stream(client, words, answer):
         assert stream.get_final_message().content[0].text == answer
 
 
+@pytest.mark.parametrize("choice", [{"type": "any", "disable_parallel_tool_use": True}, {"type": "tool", "name": "place"}], ids=["any", "named"])
+def test_tools(tool_server, words, place_schema, check_place, choice):
+    fields = {**words, "max_tokens": 300, "tools": [{"name": "place", "description": "Where something is.", "input_schema": place_schema}],
+              "tool_choice": choice, "extra_body": {"temperature": 0}}
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{tool_server.port}", api_key="none", max_retries=0) as client:
+        reply = client.messages.create(**fields)
+        [call] = reply.content
+        assert (call.type, call.name, reply.stop_reason) == ("tool_use", "place", "tool_use")
+        check_place(call.input)
+        with client.messages.stream(**fields) as stream:
+            [streamed] = stream.get_final_message().content
+        assert (streamed.name, streamed.input) == (call.name, call.input)
+        result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "found"}]}
+        after = client.messages.create(**{**fields, "messages": [*words["messages"], {"role": "assistant", "content": reply.content}, result],
+                                          "tool_choice": {"type": "auto"}, "max_tokens": 5})
+        assert after.usage.output_tokens > 0
+
+
 def test_errors(client, words):
     with pytest.raises(anthropic.BadRequestError, match="max_tokens"):
         client.messages.create(**words, max_tokens=0)

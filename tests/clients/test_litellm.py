@@ -1,6 +1,7 @@
 """litellm, which turns many interfaces into OpenAI's."""
 
 import asyncio
+import json
 
 import litellm
 import pytest
@@ -33,6 +34,19 @@ def test_as_vllm(words, answer):
     """The name of the provider that users of vLLM give."""
     reply = litellm.completion(**{**words, "model": "hosted_vllm/demo"})
     assert reply.choices[0].message.content == answer
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "place"}}], ids=["required", "named"])
+def test_tools(words, tool_base_url, tools, check_place, choice):
+    """litellm 1.106.2 would want the package mcp as soon as there are tools, whether or not one of them is an MCP server's."""
+    fields = {**words, "_skip_mcp_handler": True, "model": "hosted_vllm/demo", "api_base": tool_base_url, "tools": tools[:1], "tool_choice": choice, "parallel_tool_calls": False,
+              "max_tokens": 300}
+    [call] = litellm.completion(**fields).choices[0].message.tool_calls
+    assert call.function.name == "place"
+    check_place(json.loads(call.function.arguments))
+    chunks = list(litellm.completion(**fields, stream=True))
+    [streamed] = litellm.stream_chunk_builder(chunks).choices[0].message.tool_calls
+    assert (streamed.function.name, streamed.function.arguments) == (call.function.name, call.function.arguments)
 
 
 def test_errors(words):

@@ -377,7 +377,22 @@ def test_tokenize_messages_counts_what_chat_counts(server):
 
 
 def test_several_names(start):
-    server = start(**{"served-model-name": "second"})
-    assert [m["id"] for m in server.get("/v1/models").json["data"]] == ["test-model", "second"]
-    assert server.chat(model="second").json["model"] == "second"
+    server = start(**{"served-model-name": "org/second"})
+    assert [m["id"] for m in server.get("/v1/models").json["data"]] == ["test-model", "org/second"]
+    assert server.chat(model="org/second").json["model"] == "org/second"
     assert server.chat().json["model"] == "test-model"
+
+
+def test_one_model(start):
+    server = start(**{"served-model-name": "org/second"})
+    listed = server.get("/v1/models").json["data"]
+    for path, index in (("test-model", 0), ("org/second", 1), ("org%2Fsecond", 1), ("org%2fsecond?x=1", 1)):
+        assert server.get("/v1/models/" + path).json["id"] == listed[index]["id"]
+    assert server.get("/v1/models/org/second").json.keys() == listed[1].keys()
+    for path, name in (("second", "second"), ("org", "org"), ("org/second/", "org/second/"), ("%ff%22", "\ufffd\""), ("x" * 3000, "x" * 200)):
+        reply = server.get("/v1/models/" + path)
+        assert reply.status == 404 and reply.error["param"] == "model" and reply.error["type"] == "NotFoundError" and reply.error["code"] == 404
+        assert reply.error["message"] == f"The model `{name}` does not exist. Served here: `test-model`, `org/second`."
+    assert server.get("/v1/models/").error["type"] == "Not Found"
+    assert server.post("/v1/models/test-model", {}).status == 405 and server.request("HEAD", "/v1/models/test-model").status == 200
+    assert 'handler="/v1/models/{model}"' in server.get("/metrics").body.decode()
