@@ -293,6 +293,12 @@ static struct jinja_node *parse_subscript(struct parser *parser, struct jinja_no
   return node;
 }
 
+static struct jinja_node *parse_call(struct parser *parser, struct jinja_node *of) {
+  struct jinja_name *name = of->kind == JINJA_NODE_NAME ? &parser->tree->names[of->name] : NULL;
+  if (name && !name->called) name->called = of->line;
+  return add_pair(parser, JINJA_NODE_CALL, 0, of, parse_arguments(parser));
+}
+
 static struct jinja_node *parse_postfix(struct parser *parser, struct jinja_node *node) {
   while (node && parser->status == OMMA_OK) {
     if (take_mark(parser, ".")) {
@@ -303,7 +309,7 @@ static struct jinja_node *parse_postfix(struct parser *parser, struct jinja_node
     } else if (take_mark(parser, "[")) {
       node = parse_subscript(parser, node);
     } else if (take_mark(parser, "(")) {
-      node = add_pair(parser, JINJA_NODE_CALL, 0, node, parse_arguments(parser));
+      node = parse_call(parser, node);
     } else {
       break;
     }
@@ -334,6 +340,17 @@ static bool begins_argument(const struct parser *parser) {
          is_mark(parser, "{");
 }
 
+/* A template that asks first may call what there is not. */
+static void note_question(const struct parser *parser, const struct jinja_node *test) {
+  static const char *const words[] = {"defined", "undefined", "callable"};
+  if (test->a->kind != JINJA_NODE_NAME) return;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (test->size == strlen(words[i]) && !memcmp(test->text, words[i], test->size)) {
+      parser->tree->names[test->a->name].asked = true;
+    }
+  }
+}
+
 static struct jinja_node *parse_test(struct parser *parser, struct jinja_node *of) {
   bool negated = take_word(parser, "not");
   if (parser->token->kind != JINJA_NAME) return unexpected(parser);
@@ -343,6 +360,7 @@ static struct jinja_node *parse_test(struct parser *parser, struct jinja_node *o
   if (!node) return NULL;
   node->target = target;
   node->a = of;
+  note_question(parser, node);
   if (take_mark(parser, "(")) {
     node->b = parse_arguments(parser);
   } else if (begins_argument(parser)) {
@@ -368,7 +386,7 @@ static struct jinja_node *parse_unary(struct parser *parser, bool with_filter) {
     } else if (take_word(parser, "is")) {
       node = parse_test(parser, node);
     } else if (take_mark(parser, "(")) {
-      node = add_pair(parser, JINJA_NODE_CALL, 0, node, parse_arguments(parser));
+      node = parse_call(parser, node);
     } else {
       break;
     }
@@ -660,6 +678,17 @@ static const struct jinja_node *parse_body(struct parser *parser) {
   return first;
 }
 
+/* No value from outside is a function, so that calls of what the template does not define itself can only fail. */
+static enum omma_status check_calls(const struct jinja_tree *tree, struct omma_error *error) {
+  for (size_t i = 0; i < tree->n_names; i++) {
+    const struct jinja_name *name = &tree->names[i];
+    if (!name->called || name->set || name->asked || ommai_jinja_find_global(name->text, name->size)) continue;
+    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "line %d: there is no function %.*s here", name->called,
+                      name->size > 40 ? 40 : (int)name->size, name->text);
+  }
+  return OMMA_OK;
+}
+
 enum omma_status ommai_jinja_parse(const char *text, size_t size, struct ommai_scratch *scratch, struct jinja_tree *tree,
                                    struct omma_error *error) {
   struct jinja_token *tokens;
@@ -671,5 +700,5 @@ enum omma_status ommai_jinja_parse(const char *text, size_t size, struct ommai_s
   intern(&parser, "loop", 4);
   tree->body = parse_body(&parser);
   if (parser.status == OMMA_OK && parser.token->kind != JINJA_END) unexpected(&parser);
-  return parser.status;
+  return parser.status == OMMA_OK ? check_calls(tree, error) : parser.status;
 }
