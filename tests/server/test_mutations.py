@@ -57,13 +57,13 @@ RESPONSES = {"instructions": "be short", "input": [
     {"role": "user", "content": [{"type": "input_text", "text": "what é is this?"}, {"type": "input_image", "image_url": data_url(JPEG)}]},
     {"type": "reasoning", "summary": []}, {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]},
     {"role": "user", "content": "why"}], "max_output_tokens": 2, "reasoning": {"effort": "low"}, "include": ["message.output_text.logprobs"],
-    "top_logprobs": 2, "text": {"format": {"type": "text"}}, "tool_choice": "none", "tools": [], "metadata": {"a": "b"}}
+    "top_logprobs": 2, "text": {"format": {"type": "text"}}, "tool_choice": "none", "tools": [{"type": "function", "name": "f"}], "metadata": {"a": "b"}}
 MESSAGES = {"system": [{"type": "text", "text": "be short"}], "messages": [
     {"role": "user", "content": [{"type": "text", "text": "what é is this?"}, {"type": "image", "source": {
         "type": "base64", "media_type": "image/jpeg", "data": data_url(JPEG).split(",")[1]}}]},
     {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": ""}, {"type": "text", "text": "a"}]},
     {"role": "user", "content": "why"}], "max_tokens": 2, "stop_sequences": ["x"], "thinking": {"type": "enabled", "budget_tokens": 5},
-    "output_config": {"effort": "low"}, "tool_choice": {"type": "auto"}, "tools": [], "metadata": {"user_id": "b"}}
+    "output_config": {"effort": "low"}, "tool_choice": {"type": "none"}, "metadata": {"user_id": "b"}}
 
 
 @pytest.mark.real_too
