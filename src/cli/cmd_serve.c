@@ -136,6 +136,7 @@ static void tell_configuration(const struct values *values, const struct omma_se
   ommai_serve_note_memory(&opened->plan);
   ommai_serve_note_access(options);
   tell_sampling(&values->serving.common, opened->model);
+  ommai_serve_warn_of_tools(opened->model, options);
 }
 
 static void beat(void) { ommai_service_notify("WATCHDOG=1"); }

@@ -1,6 +1,7 @@
 #include "jinja/jinja_parser.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -493,11 +494,18 @@ static bool take_block(struct parser *parser, const char *word) {
   return found;
 }
 
-static void expect_block(struct parser *parser, const char *word) {
-  if (take_block(parser, word)) {
+/* The end of a block, {% endfor %} of `for`; the block begins in `line`. */
+static void expect_end(struct parser *parser, const char *word, int line) {
+  char end[32];
+  snprintf(end, sizeof end, "end%s", word);
+  if (take_block(parser, end)) {
     expect_kind(parser, JINJA_BLOCK_END);
-  } else {
+  } else if (at_block(parser, "else") || at_block(parser, "elif")) {
     unexpected(parser);
+  } else if (parser->status == OMMA_OK) {
+    parser->status = ommai_fail(parser->error, OMMA_ERROR_FORMAT, "line %d: {%% %s %%} is not closed: {%% %s %%} is missing",
+                                line, word, end);
+    parser->token = &end_token;
   }
 }
 
@@ -517,7 +525,7 @@ static struct jinja_node *parse_targets(struct parser *parser) {
   return first;
 }
 
-static struct jinja_node *parse_set(struct parser *parser) {
+static struct jinja_node *parse_set(struct parser *parser, int line) {
   if (is_text(parser->token + 1, JINJA_OPERATOR, ".")) {
     struct jinja_node *of = take_name(parser, JINJA_NODE_NAME);
     parser->token++;
@@ -539,32 +547,32 @@ static struct jinja_node *parse_set(struct parser *parser) {
     node->kind = JINJA_NODE_CAPTURE;
     expect_kind(parser, JINJA_BLOCK_END);
     node->b = parse_body(parser);
-    expect_block(parser, "endset");
+    expect_end(parser, "set", line);
   }
   return node;
 }
 
-/* Behind `if` or `elif`. */
-static struct jinja_node *parse_if(struct parser *parser) {
+/* Behind `if` or `elif`; `line` is that of the `if`. */
+static struct jinja_node *parse_if(struct parser *parser, int line) {
   if (!enter(parser)) return NULL;
   struct jinja_node *node = add_pair(parser, JINJA_NODE_IF, 0, parse_expression(parser), NULL);
   if (!node) return NULL;
   expect_kind(parser, JINJA_BLOCK_END);
   node->b = parse_body(parser);
   if (take_block(parser, "elif")) {
-    node->c = parse_if(parser);
+    node->c = parse_if(parser, line);
   } else {
     if (take_block(parser, "else")) {
       expect_kind(parser, JINJA_BLOCK_END);
       node->c = parse_body(parser);
     }
-    expect_block(parser, "endif");
+    expect_end(parser, "if", line);
   }
   parser->depth--;
   return node;
 }
 
-static struct jinja_node *parse_for(struct parser *parser) {
+static struct jinja_node *parse_for(struct parser *parser, int line) {
   struct jinja_node *node = add_pair(parser, JINJA_NODE_FOR, 0, parse_targets(parser), NULL);
   if (!node) return NULL;
   if (!take_word(parser, "in")) return unexpected(parser);
@@ -579,11 +587,11 @@ static struct jinja_node *parse_for(struct parser *parser) {
     expect_kind(parser, JINJA_BLOCK_END);
     node->other = parse_body(parser);
   }
-  expect_block(parser, "endfor");
+  expect_end(parser, "for", line);
   return node;
 }
 
-static struct jinja_node *parse_macro(struct parser *parser) {
+static struct jinja_node *parse_macro(struct parser *parser, int line) {
   struct jinja_node *macro = take_name(parser, JINJA_NODE_MACRO);
   const struct jinja_node **link = macro ? &macro->a : NULL;
   int loops = parser->loops, n = 0;
@@ -604,7 +612,7 @@ static struct jinja_node *parse_macro(struct parser *parser) {
   parser->loops = 0;
   macro->b = parse_body(parser);
   parser->loops = loops;
-  expect_block(parser, "endmacro");
+  expect_end(parser, "macro", line);
   return macro;
 }
 
@@ -616,25 +624,26 @@ static struct jinja_node *parse_jump(struct parser *parser, enum jinja_node_kind
 }
 
 /* transformers marks what the assistant says so; it prints its body. */
-static struct jinja_node *parse_generation(struct parser *parser) {
+static struct jinja_node *parse_generation(struct parser *parser, int line) {
   struct jinja_node *truth = add_pair(parser, JINJA_NODE_CONSTANT, 't', NULL, NULL),
                     *node = add_pair(parser, JINJA_NODE_IF, 0, truth, NULL);
   expect_kind(parser, JINJA_BLOCK_END);
   if (!node) return NULL;
   node->b = parse_body(parser);
-  expect_block(parser, "endgeneration");
+  expect_end(parser, "generation", line);
   return node;
 }
 
 /* Behind the opening of a block. */
 static struct jinja_node *parse_block(struct parser *parser) {
-  if (take_word(parser, "set")) return parse_set(parser);
-  if (take_word(parser, "if")) return parse_if(parser);
-  if (take_word(parser, "for")) return parse_for(parser);
-  if (take_word(parser, "macro")) return parse_macro(parser);
+  int line = parser->token->line;
+  if (take_word(parser, "set")) return parse_set(parser, line);
+  if (take_word(parser, "if")) return parse_if(parser, line);
+  if (take_word(parser, "for")) return parse_for(parser, line);
+  if (take_word(parser, "macro")) return parse_macro(parser, line);
   if (take_word(parser, "break")) return parse_jump(parser, JINJA_NODE_BREAK);
   if (take_word(parser, "continue")) return parse_jump(parser, JINJA_NODE_CONTINUE);
-  if (take_word(parser, "generation")) return parse_generation(parser);
+  if (take_word(parser, "generation")) return parse_generation(parser, line);
   return refuse(parser, OMMA_ERROR_UNSUPPORTED, "this statement is not supported");
 }
 
