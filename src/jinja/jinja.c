@@ -22,6 +22,17 @@ static size_t line_of(const char *text, size_t offset) {
   return line;
 }
 
+/* No value from outside is a function, so that calls of what the template does not define itself can only fail. */
+static enum omma_status check_calls(const struct jinja_tree *tree, struct omma_error *error) {
+  for (size_t i = 0; i < tree->n_names; i++) {
+    const struct jinja_name *name = &tree->names[i];
+    if (!name->called || name->set || name->asked || ommai_jinja_find_global(name->text, name->size)) continue;
+    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "line %d: there is no function %.*s here", name->called,
+                      name->size > 40 ? 40 : (int)name->size, name->text);
+  }
+  return OMMA_OK;
+}
+
 enum omma_status ommai_jinja_create(const char *text, size_t size, const struct omma_allocator *allocator,
                                     struct ommai_jinja **jinja, struct omma_error *error) {
   if (size > OMMAI_JINJA_MAX_BYTES) {
@@ -40,6 +51,7 @@ enum omma_status ommai_jinja_create(const char *text, size_t size, const struct 
   made->size = size;
   enum omma_status status = made->text ? ommai_jinja_parse(text, size, &made->scratch, &made->tree, error)
                                        : ommai_fail_memory(error, "chat template", size);
+  if (status == OMMA_OK) status = check_calls(&made->tree, error);
   if (status == OMMA_OK) {
     *jinja = made;
   } else {

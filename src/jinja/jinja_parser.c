@@ -678,17 +678,6 @@ static const struct jinja_node *parse_body(struct parser *parser) {
   return first;
 }
 
-/* No value from outside is a function, so that calls of what the template does not define itself can only fail. */
-static enum omma_status check_calls(const struct jinja_tree *tree, struct omma_error *error) {
-  for (size_t i = 0; i < tree->n_names; i++) {
-    const struct jinja_name *name = &tree->names[i];
-    if (!name->called || name->set || name->asked || ommai_jinja_find_global(name->text, name->size)) continue;
-    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "line %d: there is no function %.*s here", name->called,
-                      name->size > 40 ? 40 : (int)name->size, name->text);
-  }
-  return OMMA_OK;
-}
-
 enum omma_status ommai_jinja_parse(const char *text, size_t size, struct ommai_scratch *scratch, struct jinja_tree *tree,
                                    struct omma_error *error) {
   struct jinja_token *tokens;
@@ -700,5 +689,5 @@ enum omma_status ommai_jinja_parse(const char *text, size_t size, struct ommai_s
   intern(&parser, "loop", 4);
   tree->body = parse_body(&parser);
   if (parser.status == OMMA_OK && parser.token->kind != JINJA_END) unexpected(&parser);
-  return parser.status == OMMA_OK ? check_calls(tree, error) : parser.status;
+  return parser.status;
 }

@@ -108,7 +108,7 @@ static void log_access(struct ommai_exchange *exchange) {
   ommai_log_line_string(&line, "version", access.version);
   ommai_log_line_integer(&line, "status", access.status);
   ommai_log_line_string(&line, "request_id", exchange->request_id);
-  if (access.aborted) ommai_log_line_string(&line, "end", "client_left");
+  ommai_log_line_string(&line, "end", access.cause);
   add_timings(&line, &access);
   ommai_log_line_seconds(&line, "total", access.seconds);
   write_line(server, &line);
@@ -123,7 +123,9 @@ static int status_of(const struct ommai_exchange *exchange) {
 void ommai_access_end(struct ommai_exchange *exchange, bool complete) {
   struct ommai_access *access = &exchange->access;
   pthread_mutex_lock(&exchange->lock);
-  access->aborted = !complete || !exchange->ended;
+  bool left = !complete || !exchange->ended;
+  if (left && !access->cause) access->cause = "client_left";
+  access->aborted = access->cause != NULL;
   access->status = status_of(exchange);
   access->seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
   pthread_mutex_unlock(&exchange->lock);

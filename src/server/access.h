@@ -21,6 +21,7 @@ struct ommai_access {
   /* Of the end. */
   int status; /* 0: not over */
   bool aborted;
+  const char *cause; /* what cut it off, a constant word; NULL: nothing so far */
   double seconds;
   /* What was told of its work so far; engine's thread. */
   enum omma_stage told_stage;

@@ -104,12 +104,24 @@ static void append_event(struct ommai_exchange *exchange, struct ommai_event *ev
   resume(exchange);
 }
 
+/* Under the lock. */
+static void note_cause(struct ommai_exchange *exchange, const char *cause) {
+  if (!exchange->access.cause) exchange->access.cause = cause;
+}
+
+void ommai_exchange_cut(struct ommai_exchange *exchange, const char *cause) {
+  pthread_mutex_lock(&exchange->lock);
+  if (!exchange->ended && !exchange->gone) note_cause(exchange, cause);
+  pthread_mutex_unlock(&exchange->lock);
+}
+
 bool ommai_exchange_push(struct ommai_exchange *exchange, const char *data, size_t size) {
   struct ommai_event *event = make_event(exchange, data, size);
   pthread_mutex_lock(&exchange->lock);
   bool accepted = event && !exchange->gone && !exchange->ended;
   if (accepted && exchange->pending_bytes + size > exchange->server->max_pending_bytes) {
     exchange->gone = true; /* a reader this slow is not waited for */
+    note_cause(exchange, "client_slow");
     accepted = false;
     resume(exchange);
   }

@@ -98,6 +98,9 @@ void ommai_exchange_release(struct ommai_exchange *exchange);
  * content_type is a constant string. */
 void ommai_exchange_reply(struct ommai_exchange *exchange, int status, const char *content_type, struct ommai_text *body);
 
+/* Notes why a request is cut off that has no end yet: "shutdown", "client_slow". The first cause is the one that is logged. */
+void ommai_exchange_cut(struct ommai_exchange *exchange, const char *cause);
+
 /* Gives an error: as the reply, or where a stream has begun as its last event. */
 void ommai_exchange_fail(struct ommai_exchange *exchange, const struct ommai_api_error *error);
 

@@ -423,6 +423,7 @@ static void wait_for_zero(struct ommai_server *server, const int64_t *count, int
 static void abort_exchange(struct ommai_exchange *exchange) {
   struct ommai_api_error error;
   ommai_api_fail(&error, 503, NULL, "The server is shutting down.");
+  ommai_exchange_cut(exchange, "shutdown");
   ommai_exchange_fail(exchange, &error);
   ommai_exchange_cancel_engine(exchange);
 }

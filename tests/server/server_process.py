@@ -45,7 +45,7 @@ class ServerProcess:
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def read_output(self):
-        piece = self.process.stdout.read()
+        piece = b"" if self.process.stdout.closed else self.process.stdout.read()
         self.output += piece or b""
         return self.output.decode(errors="replace")
 

@@ -8,8 +8,8 @@ import socket
 import pytest
 
 from pictures import data_url, png
-from server_process import read_until
-from waiting import wait_for, wait_for_load
+from server_process import read_all, read_until
+from waiting import cancelled, wait_for, wait_for_load
 
 TEXT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (INFO|ERROR) (access|request|failure|progress) (.*)$")
 VALUE = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
@@ -210,6 +210,31 @@ def test_a_client_that_leaves(start):
         connection.shutdown(socket.SHUT_RDWR)
     wait_for(lambda: lines_of(server, "access", 1)[-1]["status"] == "499", "a line of a client that left")
     assert counts(server)["/v1/chat/completions", "POST", "4xx"] == 1
+
+
+def test_a_client_that_does_not_read(start):
+    server = start(log_access=True, unlogged_paths="/load,/metrics", max_pending_bytes=200000)
+    fields = {"messages": [{"role": "user", "content": "[[tokens=100000]] [[size=20000]]"}], "stream": True}
+    connection = server.send_post("/v1/chat/completions", fields, receive_buffer=4096)
+    wait_for(lambda: cancelled(server) == 1, "the end of the work")
+    read_all(connection)
+    line = lines_of(server, "access", 1)[0]
+    assert line["status"] == "200" and line["end"] == "client_slow" and 0 < int(line["completion_tokens"]) < 100000
+    connection.close()
+
+
+def test_requests_that_the_end_of_the_server_cuts_off(start):
+    server = start(log_access=True, unlogged_paths="/load,/metrics", drain_ms=-1)
+    with server.open_stream("[[tokens=100000]] [[pace_ms=30]]") as stream, \
+         server.open_stream("[[tokens=100000]] [[pace_ms=30]]", stream=False):
+        read_until(stream, b"w1")
+        wait_for_load(server, 2)
+        assert server.stop() == 0
+        lines = {line["status"]: line for line in lines_of(server, "access", 2)}
+    for status in ("200", "503"):
+        assert lines[status]["end"] == "shutdown" and 0 <= int(lines[status]["completion_tokens"]) < 100000
+        assert "decode" in lines[status]
+    assert int(lines["200"]["completion_tokens"]) > 1
 
 
 def test_failures_are_lines_too(start):
