@@ -161,7 +161,7 @@ servers() {
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
   # What depends on the model, on the families that the demo model is not of; the files named here are the same with any.
   ignored=
-  for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls; do
+  for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes; do
     ignored="$ignored --ignore tests/server/test_$name.py"
   done
   for model in qwen2_5_vl_tied kimi_vl; do

@@ -136,6 +136,7 @@ static void tell_configuration(const struct values *values, const struct omma_se
   ommai_serve_note_memory(&opened->plan);
   ommai_serve_note_access(options);
   tell_sampling(&values->serving.common, opened->model);
+  ommai_serve_warn_of_tools(opened->model, options);
 }
 
 static void beat(void) { ommai_service_notify("WATCHDOG=1"); }
@@ -297,7 +298,7 @@ static const struct ommai_option access_table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(api_key_file),
      .value = "FILE",
-     .help = "file with such keys, one a line"},
+     .help = "file with such keys, one a line; lines that begin with # are comments"},
     {.name = "metrics-without-key",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(metrics_without_key),

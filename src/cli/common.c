@@ -227,12 +227,11 @@ static const char *model_directory(const struct ommai_common *common, char *demo
   return ommai_check_model_path(common) == OMMAI_EXIT_DONE ? common->model : NULL;
 }
 
-static int refused(const struct omma_error *error) {
+static int refused(const struct ommai_common *common, const struct omma_error *error) {
   bool unknown = error->status == OMMA_ERROR_UNSUPPORTED && strcmp(error->field, "chat_template") == 0;
   if (!unknown) return ommai_room_failed(error, NULL);
-  return ommai_failed(
-      "%s; --chat-template FILE gives another one, --trust-family-chat-template goes on with the nearest known form",
-      error->message);
+  return ommai_failed("%s; %s--trust-family-chat-template goes on with the nearest known form", error->message,
+                      common->chat_template ? "" : "--chat-template FILE gives another one, ");
 }
 
 /* What the opened model is, where it matters to whoever asked for it. */
@@ -311,7 +310,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
   ommai_progress_begin(&listeners.line, "loading the model");
   enum omma_status status = omma_model_open(directory, &options, model, &error);
   ommai_progress_end(&listeners.line);
-  if (status != OMMA_OK) return refused(&error);
+  if (status != OMMA_OK) return refused(common, &error);
   tell(common, *model, config_only, ommai_clock_seconds() - start);
   return OMMAI_EXIT_DONE;
 }

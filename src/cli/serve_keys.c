@@ -50,7 +50,7 @@ static int take_file(const char *path, struct ommai_serve_keys *keys) {
   char *rest = keys->file;
   for (char *line; (line = strsep(&rest, "\n"));) {
     line[strcspn(line, "\r")] = '\0';
-    if (!*line) continue;
+    if (!*line || *line == '#') continue;
     if (keys->keys.count == MAX_KEYS) return ommai_failed("serve: --api-key-file: %s: more than %zu keys", path, MAX_KEYS);
     keys->keys.items[keys->keys.count++] = line;
   }

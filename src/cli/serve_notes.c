@@ -58,3 +58,13 @@ void ommai_serve_note_access(const struct omma_server_options *options) {
              options->allowed_local_media_path ? options->allowed_local_media_path : "none",
              show_words(options->allowed_media_domains, options->n_allowed_media_domains, hosts, sizeof hosts));
 }
+
+void ommai_serve_warn_of_tools(const struct omma_model *model, const struct omma_server_options *options) {
+  struct omma_model_info info;
+  omma_model_get_info(model, &info);
+  if (!options->enable_auto_tool_choice || info.chat_template_has_tools) return;
+  ommai_warn(
+      "serve: --enable-auto-tool-choice: this model's chat template has no tools, so every request that may call one is "
+      "refused; "
+      "--chat-template gives the model another one");
+}

@@ -15,4 +15,7 @@ void ommai_serve_note_memory(const struct omma_memory_plan *plan);
 /* Who may use it, and what is fetched and read for clients. */
 void ommai_serve_note_access(const struct omma_server_options *options);
 
+/* Warns where tools are to be called, but the model's chat template has none. */
+void ommai_serve_warn_of_tools(const struct omma_model *model, const struct omma_server_options *options);
+
 #endif

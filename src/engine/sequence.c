@@ -256,6 +256,13 @@ static void fill_mask(struct ommai_sequence *sequence, int32_t forced, uint32_t 
   for (size_t i = 0; i < rules->n_allowed_words; i++) mask[i] &= rules->allowed[i];
 }
 
+/* An answer that is complete by its grammar may end, whatever else is forbidden: nothing may be left but the end. */
+static void allow_end(const struct ommai_sequence *sequence, uint32_t *mask) {
+  const struct ommai_generation_config *generation = &sequence->request->model->config.generation;
+  if (!follows_grammar(sequence) || !sequence->structured.ends || sequence->request->ignore_eos) return;
+  for (size_t i = 0; i < generation->n_stop_tokens; i++) ommai_mask_set(mask, generation->stop_tokens[i]);
+}
+
 struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *sequence, const float *logits, int32_t *banned,
                                                     uint32_t *mask) {
   const struct omma_request *request = sequence->request;
@@ -268,6 +275,7 @@ struct ommai_sampler_row ommai_sequence_sampler_row(struct ommai_sequence *seque
   if (has_mask) {
     fill_mask(sequence, forced, mask);
     for (size_t i = 0; i < n_words; i++) ommai_mask_clear(mask, banned[n_banned + i]);
+    allow_end(sequence, mask);
     if (!ommai_structured_answer_leaves(mask, sequence->resources->sizes.mask_words, banned, n_banned)) n_banned = 0;
   } else {
     n_banned += n_words;

@@ -198,7 +198,7 @@ struct shortcut {
   uint64_t classes;
   int32_t n_chars; /* allowed where they have at most so many characters; or ANY_NUMBER */
   bool final;      /* longer ones are not */
-  uint32_t rest;   /* where it is not final: as bits of trie->lengths, the longer ones that may be */
+  uint32_t rest;   /* but for those of so many characters, as bits, which may be: they are looked at one by one */
 };
 
 /* The states that characters of some classes lead to from one state, in the order in which they are met. */
@@ -270,7 +270,8 @@ static bool reach_any(struct ommai_recogniser *recogniser, int32_t index, uint64
   return true;
 }
 
-/* Which lengths above n_chars tokens may have that the states from `first` on are the last but one to allow, as bits. */
+/* Which numbers of characters above n_chars tokens may have that lead through the states from `first` on, as bits; all bits where that cannot be
+ * told. */
 static uint32_t find_rest(struct ommai_recogniser *recogniser, const struct shortcut *shortcut, int first,
                           struct reach *reach) {
   uint32_t rest = 0;
@@ -291,8 +292,7 @@ static uint32_t find_rest(struct ommai_recogniser *recogniser, const struct shor
 /* The same for a string that ends: the classes that lead on from the state, and how often they do from all states that they lead to. */
 static struct shortcut find_layers(struct ommai_recogniser *recogniser, int32_t index) {
   struct reach reach = {.states = {index}, .n = 1, .level = 1};
-  struct shortcut shortcut = {
-      .classes = reach_classes(recogniser, index, ~UINT64_C(0), &reach), .n_chars = 1, .rest = ~UINT32_C(0)};
+  struct shortcut shortcut = {.classes = reach_classes(recogniser, index, ~UINT64_C(0), &reach), .n_chars = 1};
   for (int first = 1; shortcut.n_chars < OMMAI_TRIE_MAX_CHARS && first < reach.n; shortcut.n_chars++) {
     int end = reach.n;
     bool dead = !reach.again;
@@ -304,7 +304,11 @@ static struct shortcut find_layers(struct ommai_recogniser *recogniser, int32_t 
     reach.level = end;
     for (int i = first; i < end; i++) {
       if (reach_classes(recogniser, reach.states[i], shortcut.classes, &reach) == shortcut.classes) continue;
-      if (!reach.again && !shortcut.final) shortcut.rest = find_rest(recogniser, &shortcut, first, &reach);
+      uint32_t rest = reach.again || shortcut.final ? 0 : find_rest(recogniser, &shortcut, first, &reach);
+      if (__builtin_popcount(rest) == 1) {
+        shortcut.final = true;
+        shortcut.rest = rest;
+      }
       return shortcut;
     }
     first = end;
@@ -319,7 +323,7 @@ static bool find_chain(struct ommai_recogniser *recogniser, int32_t index, struc
     if (!look_at_classes(recogniser, index)) return false;
     const struct ommai_recogniser_state *state = &recogniser->states[index];
     if (shortcut->n_chars == 0) shortcut->classes = state->to_after;
-    if (!(shortcut->classes & MANY_TOKENS)) return *shortcut = (struct shortcut){.rest = ~UINT32_C(0)}, true;
+    if (!(shortcut->classes & MANY_TOKENS)) return *shortcut = (struct shortcut){0}, true;
     if (state->after < 0 || shortcut->classes & ~state->to_after) {
       shortcut->final = shortcut->n_chars && !(shortcut->classes & ~state->dead);
       return true;
@@ -334,7 +338,7 @@ static bool find_chain(struct ommai_recogniser *recogniser, int32_t index, struc
 }
 
 static bool find_shortcut(struct ommai_recogniser *recogniser, int32_t index, struct shortcut *shortcut) {
-  *shortcut = (struct shortcut){.rest = ~UINT32_C(0)};
+  *shortcut = (struct shortcut){0};
   if (!find_chain(recogniser, index, shortcut)) return false;
   uint64_t left = LETTERS_AND_DIGITS & ~shortcut->classes & ~recogniser->states[index].dead;
   uint64_t cycle = left ? find_cycle(recogniser, index) : 0;
@@ -355,9 +359,8 @@ static void allow_shortcut(const struct ommai_token_trie *trie, const struct sho
   }
 }
 
-static inline bool is_known(const struct ommai_trie_node *node, const uint32_t *lengths, const struct shortcut *shortcut) {
-  if (node->classes & ~shortcut->classes) return false;
-  return shortcut->final || node->max_chars <= shortcut->n_chars || !(*lengths & shortcut->rest);
+static inline bool is_known(const struct ommai_trie_node *node, const struct shortcut *shortcut) {
+  return !(node->classes & ~shortcut->classes) && (shortcut->final || node->max_chars <= shortcut->n_chars);
 }
 
 static void find_run(struct ommai_recogniser *recogniser, int32_t index) {
@@ -388,9 +391,8 @@ static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, cons
   int32_t *states = masks->states;
   for (size_t i = first; i < end;) {
     const struct ommai_trie_node *node = &nodes[i];
-    int32_t next = is_known(node, &masks->trie->lengths[i], shortcut)
-                       ? OMMAI_STATE_DEAD
-                       : ommai_recogniser_next(recogniser, states[node->depth], node->byte);
+    int32_t next =
+        is_known(node, shortcut) ? OMMAI_STATE_DEAD : ommai_recogniser_next(recogniser, states[node->depth], node->byte);
     if (next == OMMAI_STATE_FULL) return false;
     if (next < 0) {
       i = node->end;
@@ -408,16 +410,35 @@ static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, cons
   return true;
 }
 
+/* Adds the whole tokens of so many characters that the grammar allows. False when the recogniser is full. */
+static bool walk_list(struct ommai_token_masks *masks, int n_chars, uint32_t *mask) {
+  const struct ommai_token_trie *trie = masks->trie;
+  int live = 0; /* bytes of the token before that led on */
+  for (size_t i = trie->lists[n_chars]; i < trie->lists[n_chars + 1]; i++) {
+    const struct ommai_listed_token *token = &trie->listed[i];
+    if (token->shared > live) continue;
+    for (live = token->shared; live < token->size; live++) {
+      unsigned char byte = (unsigned char)trie->texts[token->bytes + (uint32_t)live];
+      int32_t next = ommai_recogniser_next(masks->recogniser, masks->states[live], byte);
+      if (next == OMMAI_STATE_FULL) return false;
+      if (next < 0) break;
+      masks->states[live + 1] = next;
+    }
+    if (live == token->size) ommai_mask_set(mask, token->token);
+  }
+  return true;
+}
+
 static bool make_mask(struct ommai_token_masks *masks, int32_t state, uint32_t *mask) {
   const struct ommai_trie_node *groups = masks->trie->groups;
-  const uint32_t all = ~UINT32_C(0);
   struct shortcut shortcut;
-  if (!find_shortcut(masks->recogniser, state, &shortcut)) shortcut = (struct shortcut){.rest = all};
+  if (!find_shortcut(masks->recogniser, state, &shortcut)) shortcut = (struct shortcut){0};
   allow_shortcut(masks->trie, &shortcut, mask);
   masks->states[0] = state;
+  if (shortcut.rest && !walk_list(masks, __builtin_ctz(shortcut.rest), mask)) return false;
   for (int i = 0; i < OMMAI_N_GROUPS; i++) {
     size_t first = i ? groups[i - 1].end : 0;
-    if (!is_known(&groups[i], &all, &shortcut) && !walk(masks, first, groups[i].end, &shortcut, mask)) return false;
+    if (!is_known(&groups[i], &shortcut) && !walk(masks, first, groups[i].end, &shortcut, mask)) return false;
   }
   return true;
 }

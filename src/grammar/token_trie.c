@@ -111,7 +111,6 @@ static void close_nodes(struct ommai_token_trie *trie, const uint32_t *path, uin
     struct ommai_trie_node *parent = &trie->nodes[path[i - 2]];
     if (node->max_chars > parent->max_chars) parent->max_chars = node->max_chars;
     parent->classes |= node->classes;
-    trie->lengths[path[i - 2]] |= trie->lengths[path[i - 1]];
   }
 }
 
@@ -143,7 +142,6 @@ static void fill_nodes(struct ommai_token_trie *trie, const struct entry *entrie
           .first = (uint32_t)i, .token = -1, .depth = (uint16_t)open, .byte = (uint8_t)entries[i].bytes[open]};
     }
     add_token(trie, &trie->nodes[path[open - 1]], &entries[i]);
-    trie->lengths[path[open - 1]] = UINT32_C(1) << (entries[i].n_chars < OMMAI_TRIE_MAX_CHARS ? entries[i].n_chars : 0);
     for (int group = entries[i].group; group < OMMAI_N_GROUPS; group++) trie->groups[group].end = n_nodes;
   }
   close_nodes(trie, path, open, 0, n_nodes);
@@ -153,15 +151,43 @@ static void fill_nodes(struct ommai_token_trie *trie, const struct entry *entrie
   trie->nodes[n_nodes] = (struct ommai_trie_node){.first = (uint32_t)n, .token = -1};
 }
 
+static void list_tokens(struct ommai_token_trie *trie, const struct entry *entries, size_t n) {
+  size_t n_listed = 0;
+  uint32_t at = 0;
+  for (int n_chars = 0; n_chars <= OMMAI_TRIE_MAX_CHARS; n_chars++) {
+    trie->lists[n_chars] = n_listed;
+    for (size_t i = 0; i < n; i++) {
+      const struct entry *entry = &entries[i];
+      if (entry->n_chars != n_chars) continue;
+      struct ommai_listed_token *listed = &trie->listed[n_listed++];
+      *listed = (struct ommai_listed_token){.token = entry->token, .bytes = at, .size = (uint16_t)entry->size};
+      memcpy(trie->texts + at, entry->bytes, entry->size);
+      at += entry->size;
+      if (n_listed - 1 == trie->lists[n_chars]) continue;
+      const char *before = trie->texts + listed[-1].bytes;
+      while (listed->shared < entry->size && listed->shared < listed[-1].size &&
+             entry->bytes[listed->shared] == before[listed->shared]) {
+        listed->shared++;
+      }
+    }
+  }
+  trie->lists[OMMAI_TRIE_MAX_CHARS + 1] = n_listed;
+}
+
 static enum omma_status fill(struct ommai_token_trie *trie, const struct ommai_tokenizer *tokenizer, struct entry *entries,
                              struct omma_error *error) {
   size_t n = collect(tokenizer, trie->vocab_size, entries);
   qsort(entries, n, sizeof *entries, compare_entries);
-  for (size_t i = 0; i < n; i++) trie->n_nodes += entries[i].size - shared(entries, i);
+  for (size_t i = 0; i < n; i++) {
+    trie->n_nodes += entries[i].size - shared(entries, i);
+    trie->n_text_bytes += entries[i].size;
+  }
+  trie->texts = ommai_allocate_uninitialised(&trie->allocator, trie->n_text_bytes, 1);
+  if (!trie->texts) return ommai_fail_memory(error, "token tree", trie->n_text_bytes);
   trie->nodes = ommai_allocate(&trie->allocator, trie->n_nodes + 1, sizeof *trie->nodes);
-  trie->lengths = ommai_allocate(&trie->allocator, trie->n_nodes + 1, sizeof *trie->lengths);
-  if (!trie->nodes || !trie->lengths) return ommai_fail_memory(error, "token tree", trie->n_nodes * sizeof *trie->nodes);
+  if (!trie->nodes) return ommai_fail_memory(error, "token tree", trie->n_nodes * sizeof *trie->nodes);
   fill_nodes(trie, entries, n);
+  list_tokens(trie, entries, n);
   return OMMA_OK;
 }
 
@@ -171,9 +197,10 @@ static enum omma_status allocate_tables(struct ommai_token_trie *trie, struct om
   size_t n_words = (size_t)trie->n_words;
   trie->shorter = ommai_allocate(allocator, (OMMAI_TRIE_MAX_CHARS + 2) * n_words, sizeof *trie->shorter);
   trie->having = ommai_allocate(allocator, OMMAI_N_CLASSES * n_words, sizeof *trie->having);
+  trie->listed = ommai_allocate(allocator, (size_t)trie->vocab_size, sizeof *trie->listed);
   trie->order = ommai_allocate(allocator, (size_t)trie->vocab_size, sizeof *trie->order);
   trie->end_tokens = ommai_allocate(allocator, trie->n_end_tokens, sizeof *trie->end_tokens);
-  if (trie->shorter && trie->having && trie->order && trie->end_tokens) return OMMA_OK;
+  if (trie->shorter && trie->having && trie->listed && trie->order && trie->end_tokens) return OMMA_OK;
   return ommai_fail_memory(error, "token tree", (OMMAI_TRIE_MAX_CHARS + 2 + OMMAI_N_CLASSES) * n_words * sizeof(uint32_t));
 }
 
@@ -209,7 +236,8 @@ void ommai_token_trie_destroy(struct ommai_token_trie *trie) {
   struct omma_allocator allocator = trie->allocator;
   size_t n_words = (size_t)trie->n_words;
   ommai_release(&allocator, trie->nodes, trie->n_nodes + 1, sizeof *trie->nodes);
-  ommai_release(&allocator, trie->lengths, trie->n_nodes + 1, sizeof *trie->lengths);
+  ommai_release(&allocator, trie->listed, (size_t)trie->vocab_size, sizeof *trie->listed);
+  ommai_release(&allocator, trie->texts, trie->n_text_bytes, 1);
   ommai_release(&allocator, trie->shorter, (OMMAI_TRIE_MAX_CHARS + 2) * n_words, sizeof *trie->shorter);
   ommai_release(&allocator, trie->having, OMMAI_N_CLASSES * n_words, sizeof *trie->having);
   ommai_release(&allocator, trie->order, (size_t)trie->vocab_size, sizeof *trie->order);

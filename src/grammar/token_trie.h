@@ -45,6 +45,13 @@ struct ommai_trie_node {
   uint8_t max_chars; /* of the tokens in the subtree: the most characters */
 };
 
+/* A token in a list. */
+struct ommai_listed_token {
+  int32_t token;
+  uint32_t bytes;        /* index in `texts` */
+  uint16_t size, shared; /* bytes; how many of the first ones are those of the token before it */
+};
+
 enum ommai_token_group {
   OMMAI_GROUP_WORDS,    /* small letters, digits, blanks, underscores */
   OMMAI_GROUP_CAPITALS, /* these and capitals */
@@ -64,6 +71,11 @@ struct ommai_token_trie {
   struct ommai_trie_node groups[OMMAI_N_GROUPS]; /* as roots: `classes`, `end` and `max_chars` of all */
   int32_t *order;                                /* [n_tokens] in the order of the tree */
   size_t n_tokens;
+  /* Whole tokens by their number of characters: those of n are [lists[n], lists[n + 1]), in the order of the tree; for a pass over few of them. */
+  struct ommai_listed_token *listed; /* [n_tokens] */
+  char *texts;                       /* [n_text_bytes] theirs */
+  size_t n_text_bytes;
+  size_t lists[OMMAI_TRIE_MAX_CHARS + 2];
   int64_t vocab_size, n_words;
   uint32_t *shorter;   /* [MAX_CHARS + 2, n_words]: whole tokens of at most so many characters; the last: all whole ones */
   uint32_t *having;    /* [N_CLASSES, n_words]: tokens with a character of the class */

@@ -65,7 +65,7 @@ const char *ommai_jinja_next_read(const struct ommai_jinja *jinja, size_t *at, s
   while (*at < jinja->tree.n_names) {
     const struct jinja_name *name = &jinja->tree.names[(*at)++];
     *size = name->size;
-    if (name->read && !is_own(name)) return name->text;
+    if (name->read && !name->called && !is_own(name)) return name->text;
   }
   return NULL;
 }
@@ -73,7 +73,7 @@ const char *ommai_jinja_next_read(const struct ommai_jinja *jinja, size_t *at, s
 bool ommai_jinja_reads(const struct ommai_jinja *jinja, const char *name) {
   for (size_t i = 0; i < jinja->tree.n_names; i++) {
     const struct jinja_name *known = &jinja->tree.names[i];
-    if (known->size == strlen(name) && !memcmp(known->text, name, known->size)) return known->read;
+    if (known->size == strlen(name) && !memcmp(known->text, name, known->size)) return known->read && !known->called;
   }
   return false;
 }

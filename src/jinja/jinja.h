@@ -18,12 +18,13 @@ struct ommai_jinja;
 /* Macros that call macros, loops inside loops, operators: while it is rendered. */
 #define OMMAI_JINJA_MAX_DEPTH 400
 
-/* Immutable afterwards, for any thread. Errors: FORMAT and UNSUPPORTED ("line N: ..."), LIMIT, MEMORY. */
+/* Immutable afterwards, for any thread. A call of a function that there is not is UNSUPPORTED, unless the template asks whether it is
+ * defined. Errors: FORMAT and UNSUPPORTED ("line N: ..."), LIMIT, MEMORY. */
 enum omma_status ommai_jinja_create(const char *text, size_t size, const struct omma_allocator *allocator,
                                     struct ommai_jinja **jinja, struct omma_error *error);
 void ommai_jinja_destroy(struct ommai_jinja *jinja);
 
-/* True when the template asks for a variable of this name that it does not set itself everywhere. */
+/* True when the template asks for a variable of this name that it does not set itself everywhere, and does not call it. */
 bool ommai_jinja_reads(const struct ommai_jinja *jinja, const char *name);
 /* The next such name, from index *at on, which moves; NULL: no more. */
 const char *ommai_jinja_next_read(const struct ommai_jinja *jinja, size_t *at, size_t *size);

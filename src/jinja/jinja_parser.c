@@ -1,6 +1,7 @@
 #include "jinja/jinja_parser.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -292,6 +293,12 @@ static struct jinja_node *parse_subscript(struct parser *parser, struct jinja_no
   return node;
 }
 
+static struct jinja_node *parse_call(struct parser *parser, struct jinja_node *of) {
+  struct jinja_name *name = of->kind == JINJA_NODE_NAME ? &parser->tree->names[of->name] : NULL;
+  if (name && !name->called) name->called = of->line;
+  return add_pair(parser, JINJA_NODE_CALL, 0, of, parse_arguments(parser));
+}
+
 static struct jinja_node *parse_postfix(struct parser *parser, struct jinja_node *node) {
   while (node && parser->status == OMMA_OK) {
     if (take_mark(parser, ".")) {
@@ -302,7 +309,7 @@ static struct jinja_node *parse_postfix(struct parser *parser, struct jinja_node
     } else if (take_mark(parser, "[")) {
       node = parse_subscript(parser, node);
     } else if (take_mark(parser, "(")) {
-      node = add_pair(parser, JINJA_NODE_CALL, 0, node, parse_arguments(parser));
+      node = parse_call(parser, node);
     } else {
       break;
     }
@@ -333,6 +340,17 @@ static bool begins_argument(const struct parser *parser) {
          is_mark(parser, "{");
 }
 
+/* A template that asks first may call what there is not. */
+static void note_question(const struct parser *parser, const struct jinja_node *test) {
+  static const char *const words[] = {"defined", "undefined", "callable"};
+  if (test->a->kind != JINJA_NODE_NAME) return;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (test->size == strlen(words[i]) && !memcmp(test->text, words[i], test->size)) {
+      parser->tree->names[test->a->name].asked = true;
+    }
+  }
+}
+
 static struct jinja_node *parse_test(struct parser *parser, struct jinja_node *of) {
   bool negated = take_word(parser, "not");
   if (parser->token->kind != JINJA_NAME) return unexpected(parser);
@@ -342,6 +360,7 @@ static struct jinja_node *parse_test(struct parser *parser, struct jinja_node *o
   if (!node) return NULL;
   node->target = target;
   node->a = of;
+  note_question(parser, node);
   if (take_mark(parser, "(")) {
     node->b = parse_arguments(parser);
   } else if (begins_argument(parser)) {
@@ -367,7 +386,7 @@ static struct jinja_node *parse_unary(struct parser *parser, bool with_filter) {
     } else if (take_word(parser, "is")) {
       node = parse_test(parser, node);
     } else if (take_mark(parser, "(")) {
-      node = add_pair(parser, JINJA_NODE_CALL, 0, node, parse_arguments(parser));
+      node = parse_call(parser, node);
     } else {
       break;
     }
@@ -475,11 +494,18 @@ static bool take_block(struct parser *parser, const char *word) {
   return found;
 }
 
-static void expect_block(struct parser *parser, const char *word) {
-  if (take_block(parser, word)) {
+/* The end of a block, {% endfor %} of `for`; the block begins in `line`. */
+static void expect_end(struct parser *parser, const char *word, int line) {
+  char end[32];
+  snprintf(end, sizeof end, "end%s", word);
+  if (take_block(parser, end)) {
     expect_kind(parser, JINJA_BLOCK_END);
-  } else {
+  } else if (at_block(parser, "else") || at_block(parser, "elif")) {
     unexpected(parser);
+  } else if (parser->status == OMMA_OK) {
+    parser->status = ommai_fail(parser->error, OMMA_ERROR_FORMAT, "line %d: {%% %s %%} is not closed: {%% %s %%} is missing",
+                                line, word, end);
+    parser->token = &end_token;
   }
 }
 
@@ -499,7 +525,7 @@ static struct jinja_node *parse_targets(struct parser *parser) {
   return first;
 }
 
-static struct jinja_node *parse_set(struct parser *parser) {
+static struct jinja_node *parse_set(struct parser *parser, int line) {
   if (is_text(parser->token + 1, JINJA_OPERATOR, ".")) {
     struct jinja_node *of = take_name(parser, JINJA_NODE_NAME);
     parser->token++;
@@ -521,32 +547,32 @@ static struct jinja_node *parse_set(struct parser *parser) {
     node->kind = JINJA_NODE_CAPTURE;
     expect_kind(parser, JINJA_BLOCK_END);
     node->b = parse_body(parser);
-    expect_block(parser, "endset");
+    expect_end(parser, "set", line);
   }
   return node;
 }
 
-/* Behind `if` or `elif`. */
-static struct jinja_node *parse_if(struct parser *parser) {
+/* Behind `if` or `elif`; `line` is that of the `if`. */
+static struct jinja_node *parse_if(struct parser *parser, int line) {
   if (!enter(parser)) return NULL;
   struct jinja_node *node = add_pair(parser, JINJA_NODE_IF, 0, parse_expression(parser), NULL);
   if (!node) return NULL;
   expect_kind(parser, JINJA_BLOCK_END);
   node->b = parse_body(parser);
   if (take_block(parser, "elif")) {
-    node->c = parse_if(parser);
+    node->c = parse_if(parser, line);
   } else {
     if (take_block(parser, "else")) {
       expect_kind(parser, JINJA_BLOCK_END);
       node->c = parse_body(parser);
     }
-    expect_block(parser, "endif");
+    expect_end(parser, "if", line);
   }
   parser->depth--;
   return node;
 }
 
-static struct jinja_node *parse_for(struct parser *parser) {
+static struct jinja_node *parse_for(struct parser *parser, int line) {
   struct jinja_node *node = add_pair(parser, JINJA_NODE_FOR, 0, parse_targets(parser), NULL);
   if (!node) return NULL;
   if (!take_word(parser, "in")) return unexpected(parser);
@@ -561,11 +587,11 @@ static struct jinja_node *parse_for(struct parser *parser) {
     expect_kind(parser, JINJA_BLOCK_END);
     node->other = parse_body(parser);
   }
-  expect_block(parser, "endfor");
+  expect_end(parser, "for", line);
   return node;
 }
 
-static struct jinja_node *parse_macro(struct parser *parser) {
+static struct jinja_node *parse_macro(struct parser *parser, int line) {
   struct jinja_node *macro = take_name(parser, JINJA_NODE_MACRO);
   const struct jinja_node **link = macro ? &macro->a : NULL;
   int loops = parser->loops, n = 0;
@@ -586,7 +612,7 @@ static struct jinja_node *parse_macro(struct parser *parser) {
   parser->loops = 0;
   macro->b = parse_body(parser);
   parser->loops = loops;
-  expect_block(parser, "endmacro");
+  expect_end(parser, "macro", line);
   return macro;
 }
 
@@ -598,25 +624,26 @@ static struct jinja_node *parse_jump(struct parser *parser, enum jinja_node_kind
 }
 
 /* transformers marks what the assistant says so; it prints its body. */
-static struct jinja_node *parse_generation(struct parser *parser) {
+static struct jinja_node *parse_generation(struct parser *parser, int line) {
   struct jinja_node *truth = add_pair(parser, JINJA_NODE_CONSTANT, 't', NULL, NULL),
                     *node = add_pair(parser, JINJA_NODE_IF, 0, truth, NULL);
   expect_kind(parser, JINJA_BLOCK_END);
   if (!node) return NULL;
   node->b = parse_body(parser);
-  expect_block(parser, "endgeneration");
+  expect_end(parser, "generation", line);
   return node;
 }
 
 /* Behind the opening of a block. */
 static struct jinja_node *parse_block(struct parser *parser) {
-  if (take_word(parser, "set")) return parse_set(parser);
-  if (take_word(parser, "if")) return parse_if(parser);
-  if (take_word(parser, "for")) return parse_for(parser);
-  if (take_word(parser, "macro")) return parse_macro(parser);
+  int line = parser->token->line;
+  if (take_word(parser, "set")) return parse_set(parser, line);
+  if (take_word(parser, "if")) return parse_if(parser, line);
+  if (take_word(parser, "for")) return parse_for(parser, line);
+  if (take_word(parser, "macro")) return parse_macro(parser, line);
   if (take_word(parser, "break")) return parse_jump(parser, JINJA_NODE_BREAK);
   if (take_word(parser, "continue")) return parse_jump(parser, JINJA_NODE_CONTINUE);
-  if (take_word(parser, "generation")) return parse_generation(parser);
+  if (take_word(parser, "generation")) return parse_generation(parser, line);
   return refuse(parser, OMMA_ERROR_UNSUPPORTED, "this statement is not supported");
 }
 
@@ -651,6 +678,17 @@ static const struct jinja_node *parse_body(struct parser *parser) {
   return first;
 }
 
+/* No value from outside is a function, so that calls of what the template does not define itself can only fail. */
+static enum omma_status check_calls(const struct jinja_tree *tree, struct omma_error *error) {
+  for (size_t i = 0; i < tree->n_names; i++) {
+    const struct jinja_name *name = &tree->names[i];
+    if (!name->called || name->set || name->asked || ommai_jinja_find_global(name->text, name->size)) continue;
+    return ommai_fail(error, OMMA_ERROR_UNSUPPORTED, "line %d: there is no function %.*s here", name->called,
+                      name->size > 40 ? 40 : (int)name->size, name->text);
+  }
+  return OMMA_OK;
+}
+
 enum omma_status ommai_jinja_parse(const char *text, size_t size, struct ommai_scratch *scratch, struct jinja_tree *tree,
                                    struct omma_error *error) {
   struct jinja_token *tokens;
@@ -662,5 +700,5 @@ enum omma_status ommai_jinja_parse(const char *text, size_t size, struct ommai_s
   intern(&parser, "loop", 4);
   tree->body = parse_body(&parser);
   if (parser.status == OMMA_OK && parser.token->kind != JINJA_END) unexpected(&parser);
-  return parser.status;
+  return parser.status == OMMA_OK ? check_calls(tree, error) : parser.status;
 }

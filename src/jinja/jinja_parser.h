@@ -62,8 +62,10 @@ struct jinja_node {
 struct jinja_name {
   const char *text;
   size_t size;
-  bool read; /* its value is asked for somewhere */
-  bool set;  /* the template gives it a value somewhere */
+  bool read;  /* its value is asked for somewhere */
+  bool set;   /* the template gives it a value somewhere */
+  bool asked; /* whether it is defined is asked somewhere */
+  int called; /* the first line that calls it; 0: none */
 };
 
 struct jinja_tree {

@@ -295,6 +295,30 @@ static bool read_logprobs(const json_t *root, struct omma_sampling *sampling, st
   return true;
 }
 
+/* Fields of OpenAI's chats that would change the answer: tools as they were called before, and answers that are no text. */
+static bool refuse_fields(const json_t *root, struct ommai_api_error *error) {
+  static const char *const keys[] = {"functions", "function_call"};
+  const json_t *modalities = ommai_field_get(root, "modalities"), *modality;
+  size_t index;
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    const json_t *value = ommai_field_get(root, keys[i]);
+    const char *word = json_string_value(value);
+    bool neutral = !value || (json_is_array(value) && json_array_size(value) == 0) || (word && !strcmp(word, "none"));
+    if (neutral) continue;
+    return ommai_api_fail(error, 400, keys[i], "%s is not supported: use tools and tool_choice.", keys[i]);
+  }
+  if (modalities && !json_is_array(modalities)) {
+    return ommai_api_fail(error, 400, "modalities", "modalities must be an array, got %s.", ommai_json_kind(modalities));
+  }
+  json_array_foreach(modalities, index, modality) {
+    const char *word = json_string_value(modality);
+    if (word && !strcmp(word, "text")) continue;
+    return ommai_api_fail(error, 400, "modalities", "modalities[%zu]: \"%.40s\" is not supported; \"text\" is.", index,
+                          word ? word : ommai_json_kind(modality));
+  }
+  return true;
+}
+
 static bool refuse_echo(const json_t *root, struct ommai_api_error *error) {
   bool echo = false;
   if (!ommai_field_boolean(root, "echo", &echo, error)) return false;
@@ -339,7 +363,7 @@ bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_cha
   if (messages_only) {
     return ommai_model_read(server, root, &fields->model, error) && read_template_fields(request, true, error);
   }
-  return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) &&
+  return ommai_answer_fields_read(server, root, 0, fields, error) && refuse_echo(root, error) && refuse_fields(root, error) &&
          ommai_reasoning_read(server, root, &fields->sampling, &fields->tells_reasoning, error) &&
          read_logprobs(root, &fields->sampling, error) && read_template_fields(request, false, error);
 }

@@ -214,7 +214,10 @@ static bool read_thinking(const struct ommai_server *server, struct ommai_chat_d
     if (!ommai_field_integer(thinking, "budget_tokens", 1, INT32_MAX, &budget, error)) {
       return ommai_api_error_prefix(error, "thinking");
     }
-    if (budget > 0 && server->reasoning.on) ommai_chat_draft_set(draft, "thinking_token_budget", json_integer(budget));
+    if (budget < 0) {
+      return ommai_api_fail(error, 400, "thinking", "thinking: budget_tokens is required with type \"enabled\".");
+    }
+    if (server->reasoning.on) ommai_chat_draft_set(draft, "thinking_token_budget", json_integer(budget));
   } else if (!is_word(type, "adaptive") && !is_word(type, "between_tools")) {
     return ommai_api_fail(error, 400, "thinking", "thinking: type must be enabled, adaptive or disabled, got \"%.40s\".",
                           type ? type : "");
@@ -255,8 +258,8 @@ static bool read_tools(struct ommai_chat_draft *draft, struct ommai_api_error *e
   if (tools && !json_is_array(tools)) {
     return ommai_api_fail(error, 400, "tools", "tools must be an array, got %s.", ommai_json_kind(tools));
   }
-  if (json_array_size(tools) == 0) return true;
-  json_t *list = json_array();
+  if (!tools) return true;
+  json_t *list = json_array(); /* an empty one is refused with the chat */
   for (size_t i = 0; i < json_array_size(tools); i++) {
     const json_t *tool = json_array_get(tools, i);
     const char *type = json_string_value(json_object_get(tool, "type"));
@@ -275,7 +278,7 @@ static bool read_tool_choice(struct ommai_chat_draft *draft, struct ommai_api_er
   const json_t *choice = ommai_field_get(draft->original, "tool_choice");
   const char *type = json_string_value(json_object_get(choice, "type")), *name = NULL;
   bool alone = false;
-  if (!choice || !json_object_get(draft->chat, "tools")) return true;
+  if (!choice) return true;
   if (!ommai_field_boolean(choice, "disable_parallel_tool_use", &alone, error) ||
       !ommai_field_string(choice, "name", &name, error)) {
     return ommai_api_error_prefix(error, "tool_choice");

@@ -172,8 +172,8 @@ static bool read_tools(struct ommai_chat_draft *draft, struct ommai_api_error *e
   if (tools && !json_is_array(tools)) {
     return ommai_api_fail(error, 400, "tools", "tools must be an array, got %s.", ommai_json_kind(tools));
   }
-  if (json_array_size(tools) == 0) return true;
-  json_t *list = json_array();
+  if (!tools) return true;
+  json_t *list = json_array(); /* an empty one is refused with the chat */
   for (size_t i = 0; i < json_array_size(tools); i++) {
     const json_t *tool = json_array_get(tools, i);
     const char *type = json_string_value(json_object_get(tool, "type"));
@@ -191,7 +191,7 @@ static bool read_tools(struct ommai_chat_draft *draft, struct ommai_api_error *e
 static bool read_tool_choice(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
   json_t *choice = ommai_field_get(draft->original, "tool_choice");
   const char *type = json_string_value(json_object_get(choice, "type")), *name = NULL;
-  if (!choice || !json_object_get(draft->chat, "tools")) return true;
+  if (!choice) return true;
   if (!json_is_object(choice)) {
     ommai_chat_draft_set(draft, "tool_choice", json_incref(choice));
     return true;

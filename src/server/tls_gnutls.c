@@ -1,4 +1,6 @@
+#include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <microhttpd.h>
 #include <string.h>
 
@@ -37,20 +39,54 @@ static enum omma_status check_options(const struct omma_tls_options *options, st
 
 static gnutls_datum_t datum(char *text, size_t size) { return (gnutls_datum_t){(unsigned char *)text, (unsigned)size}; }
 
+static enum omma_status check_certificate(const struct ommai_tls *tls, const char *path, struct omma_error *error) {
+  const gnutls_datum_t text = datum(tls->certificate, tls->certificate_size);
+  gnutls_x509_crt_t *certificates = NULL;
+  unsigned n = 0;
+  int result = gnutls_x509_crt_list_import2(&certificates, &n, &text, GNUTLS_X509_FMT_PEM, 0);
+  for (unsigned i = 0; result >= 0 && i < n; i++) gnutls_x509_crt_deinit(certificates[i]);
+  if (result >= 0) gnutls_free(certificates);
+  if (result >= 0) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "ssl_certfile", "ssl_certfile: %s: expected a certificate in PEM: %s", path,
+                          gnutls_strerror(result));
+}
+
+static enum omma_status check_key(const struct ommai_tls *tls, const char *path, bool own_file, struct omma_error *error) {
+  const gnutls_datum_t text = datum(tls->key, tls->key_size);
+  gnutls_privkey_t key;
+  if (!strstr(tls->key, "PRIVATE KEY-----") && !own_file) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "ssl_keyfile",
+                            "ssl_keyfile: %s has a certificate, but not its key: --ssl-keyfile FILE gives it", path);
+  }
+  if (strstr(tls->key, "ENCRYPTED")) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "ssl_keyfile",
+                            "ssl_keyfile: %s: the key is encrypted: `openssl pkey` writes it without a password", path);
+  }
+  if (gnutls_privkey_init(&key) < 0) return ommai_fail_memory(error, "TLS", 1);
+  int result = gnutls_privkey_import_x509_raw(key, &text, GNUTLS_X509_FMT_PEM, NULL, 0);
+  gnutls_privkey_deinit(key);
+  if (result >= 0) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "ssl_keyfile", "ssl_keyfile: %s: expected a private key in PEM: %s", path,
+                          gnutls_strerror(result));
+}
+
 /* Gives the texts to GnuTLS as libmicrohttpd will, which says nothing about what is wrong with them. */
-static enum omma_status check_texts(const struct ommai_tls *tls, gnutls_certificate_credentials_t credentials,
-                                    struct omma_error *error) {
+static enum omma_status check_texts(const struct ommai_tls *tls, const struct omma_tls_options *options,
+                                    gnutls_certificate_credentials_t credentials, struct omma_error *error) {
   const gnutls_datum_t certificate = datum(tls->certificate, tls->certificate_size);
   const gnutls_datum_t key = datum(tls->key, tls->key_size), authorities = datum(tls->authorities, tls->authorities_size);
+  const char *key_file = options->key_file ? options->key_file : options->certificate_file;
+  OMMAI_TRY(check_certificate(tls, options->certificate_file, error));
+  OMMAI_TRY(check_key(tls, key_file, options->key_file != NULL, error));
   int result = gnutls_certificate_set_x509_key_mem(credentials, &certificate, &key, GNUTLS_X509_FMT_PEM);
   if (result < 0) {
-    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "ssl_certfile", "ssl_certfile, ssl_keyfile: certificate and key: %s",
-                            gnutls_strerror(result));
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "ssl_certfile", "ssl_certfile, ssl_keyfile: %s and %s: %s",
+                            options->certificate_file, key_file, gnutls_strerror(result));
   }
   if (!tls->authorities) return OMMA_OK;
   result = gnutls_certificate_set_x509_trust_mem(credentials, &authorities, GNUTLS_X509_FMT_PEM);
   if (result > 0) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "ssl_ca_certs", "ssl_ca_certs: %s",
+  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "ssl_ca_certs", "ssl_ca_certs: %s: %s", options->authorities_file,
                           result ? gnutls_strerror(result) : "holds no certificate");
 }
 
@@ -67,7 +103,7 @@ enum omma_status ommai_tls_load(const struct omma_tls_options *options, const st
   }
   gnutls_certificate_credentials_t credentials;
   if (gnutls_certificate_allocate_credentials(&credentials) < 0) return ommai_fail_memory(error, "TLS", 1);
-  enum omma_status status = check_texts(tls, credentials, error);
+  enum omma_status status = check_texts(tls, options, credentials, error);
   gnutls_certificate_free_credentials(credentials);
   return status;
 }

@@ -172,6 +172,18 @@ def test_released_templates(render, path):
                 assert check(render, path.read_text(), {"messages": messages, "add_generation_prompt": opened, **more})
 
 
+@pytest.mark.parametrize("template, message", [
+    ("{% for m in x %}a", "line 1: {% for %} is not closed: {% endfor %} is missing"),
+    ("a\n{% if a %}\n{% elif b %}\n{% else %}\n", "line 2: {% if %} is not closed: {% endif %} is missing"),
+    ("{% if a %}\n{% for m in\nx %}{% endif %}", "line 2: {% for %} is not closed: {% endfor %} is missing"),
+    ("{% set a %}b", "line 1: {% set %} is not closed: {% endset %} is missing"),
+    ("{% macro a() %}b", "line 1: {% macro %} is not closed: {% endmacro %} is missing"),
+    ("{% generation %}b", "line 1: {% generation %} is not closed: {% endgeneration %} is missing"),
+])
+def test_blocks_that_are_not_closed(render, template, message):
+    assert render(template, VARIABLES)["error"] == message and expected(template, VARIABLES) is None
+
+
 def test_limits(render):
     """Templates and conversations that would not end, or take all memory, end with an error."""
     for template in ("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "{{ " + "(" * 5000 + "a" + ")" * 5000 + " }}", "{% if t %}" * 5000 + "{% endif %}" * 5000,

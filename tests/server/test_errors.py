@@ -180,6 +180,11 @@ def test_prompt_too_long(server):
     ({"structured_outputs": {"regex": ["a"]}}, "structured_outputs.regex", ["must be a string"]),
     ({"guided_whitespace_pattern": " "}, "guided_whitespace_pattern", ["not supported"]),
     ({"tools": [{"type": "function"}]}, "tools", ["tools[0]: function"]),
+    ({"functions": [{"name": "f", "parameters": {}}]}, "functions", ["not supported: use tools"]),
+    ({"function_call": "auto"}, "function_call", ["not supported: use tools"]),
+    ({"function_call": {"name": "f"}}, "function_call", ["not supported: use tools"]),
+    ({"modalities": ["text", "audio"]}, "modalities", ['modalities[1]: "audio" is not supported']),
+    ({"modalities": "text"}, "modalities", ["must be an array, got a string"]),
     ({"mm_processor_kwargs": {"size": 3}}, "mm_processor_kwargs", ["size"]),
     ({"mm_processor_kwargs": {"min_pixels": 0}}, "min_pixels", ["0"]),
     ({"mm_processor_kwargs": {"min_pixels": 9, "max_pixels": 8}}, "min_pixels", ["9", "8"]),
@@ -201,6 +206,11 @@ def test_prompt_too_long(server):
 ])
 def test_wrong_fields(server, fields, param, parts):
     check(server.chat(**{"messages": HELLO, **fields}), 400, "BadRequestError", param, *parts)
+
+
+@pytest.mark.parametrize("fields", [{"functions": []}, {"functions": None, "function_call": "none"}, {"modalities": ["text"]}], ids=str)
+def test_what_asks_for_nothing_else_is_taken(server, fields):
+    assert server.chat(messages=HELLO, max_tokens=1, **fields).status == 200
 
 
 UNSUPPORTED = {

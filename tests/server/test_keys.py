@@ -99,7 +99,7 @@ def test_what_is_no_key_never_means_an_open_server(omma, words, environment, mes
     assert SECRET not in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("content, message", [(b"", "holds no key"), (b"\n\r\n\n", "holds no key"), (b"a\0b\n", "holds a NUL"), (None, "cannot open")])
+@pytest.mark.parametrize("content, message", [(b"", "holds no key"), (b"\n\r\n\n", "holds no key"), (b"# keys\n#two\n", "holds no key"), (b"a\0b\n", "holds a NUL"), (None, "cannot open")])
 def test_files_without_keys_are_refused(omma, tmp_path, content, message):
     if content is not None:
         (tmp_path / "keys").write_bytes(content)
@@ -132,9 +132,9 @@ def accepted(server, keys):
 
 
 def test_keys_come_from_words_files_and_the_environment(serve, tmp_path):
-    (tmp_path / "keys").write_text("two\r\n\nthree")
+    (tmp_path / "keys").write_text("# of the team\ntwo\r\n\nthree\n#four")
     environment = {"VLLM_API_KEY": "four", "OMMA_API_KEY": "five"}
-    all_keys = ["one", "two", "three", "four", "five", ""]
+    all_keys = ["one", "two", "three", "four", "five", "# of the team", "#four", ""]
     server = serve(["--api-key", "one", "six", "--api-key-file", str(tmp_path / "keys")], environment)
     assert accepted(server, all_keys + ["six"]) == ["one", "two", "three", "six"]
     server = serve([], environment)

@@ -198,6 +198,11 @@ def test_an_error_in_mid_stream(server):
     ({"input": "x", "tools": {}}, "tools", "an array"),
     ({"input": "x", "tools": [{"type": "web_search"}]}, "tools", 'tools[0]: type "web_search"'),
     ({"input": "x", "tools": [5]}, "tools", "tools[0]"),
+    ({"input": "x", "tools": []}, "tools", "must not be empty"),
+    ({"input": "x", "tool_choice": "required"}, "tool_choice", "When using `tool_choice`, `tools` must be set"),
+    ({"input": "x", "tool_choice": "bogus"}, "tool_choice", "When using `tool_choice`, `tools` must be set"),
+    ({"input": "x", "tool_choice": {"type": "function", "name": "f"}}, "tool_choice", "When using `tool_choice`, `tools` must be set"),
+    ({"input": "x", "tool_choice": {"type": "bogus"}}, "tool_choice", 'type "bogus" is not supported'),
     ({"input": "x", "stream": "yes"}, "stream", "true or false"),
 ])
 def test_wrong_requests(server, fields, param, part):

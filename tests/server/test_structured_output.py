@@ -78,6 +78,15 @@ def test_ends(server):
     assert reply.json["choices"][0]["finish_reason"] == "length"
 
 
+def test_allowed_tokens_and_bad_words_leave_the_end(server):
+    """A complete answer ends, though neither list has room for its end."""
+    digits = [server.post("/tokenize", {"prompt": digit, "add_special_tokens": False}).json["tokens"][0] for digit in "123"]
+    for fields in ({}, {"min_tokens": 20}, {"bad_words": ["<|im_end|>"]}):
+        reply = server.chat("hello", max_tokens=20, structured_outputs={"regex": "[0-9]{4}"}, allowed_token_ids=digits, **fields)
+        assert re.fullmatch("[1-3]{4}", contents(reply)[0])
+        assert reply.json["choices"][0]["finish_reason"] == "stop"
+
+
 def test_log_probabilities_are_the_models_own(server):
     reply = server.chat("What is it?", max_tokens=50, logprobs=True, top_logprobs=3, structured_outputs={"choice": ["zebra"]})
     entries = reply.json["choices"][0]["logprobs"]["content"]

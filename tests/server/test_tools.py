@@ -228,3 +228,20 @@ def test_without_flags(server):
     for messages in (QUESTION, [*QUESTION, {"role": "tool", "content": "x"}]):
         reply = server.post("/v1/chat/completions", {"messages": messages, "tools": TOOLS, "tool_choice": "required"})
         assert reply.status == 400 and "this model's chat template has no tools" in reply.error["message"]
+
+
+@pytest.mark.real_only
+def test_a_template_without_tools(start):
+    """A warning at the start; tools that must not be called are left out."""
+    server = start(enable_auto_tool_choice=True, tool_call_parser="hermes", threads=1)
+    assert "warning: serve: --enable-auto-tool-choice: this model's chat template has no tools" in server.read_output()
+    asked = {"messages": QUESTION, "max_tokens": 2}
+    reply = server.post("/v1/chat/completions", {**asked, "tools": TOOLS})
+    assert reply.status == 400 and "--chat-template gives the model another one" in reply.error["message"]
+    reply = server.post("/v1/chat/completions", {**asked, "tools": TOOLS, "tool_choice": "none"})
+    assert reply.status == 200 and reply.json["usage"]["prompt_tokens"] == server.chat(**asked).json["usage"]["prompt_tokens"]
+
+
+@pytest.mark.real_only
+def test_a_template_with_tools_has_no_warning(tool_server):
+    assert "has no tools" not in tool_server.read_output()

@@ -555,6 +555,38 @@ static void a_template_that_cannot_be_rendered_is_refused_unless_asked_for(void 
   test_folder_remove(folder);
 }
 
+/* A call that can only fail is told before a request meets it; not where the template asks first, or has such a macro. */
+static void unknown_functions_are_refused(void **state) {
+  (void)state;
+  static const char *const refused[] = {
+      "a\n{{ strftime_now('%Y') }}", "a\n{% if tools %}{{ (strftime_now)('%Y') }}{% endif %}",
+      "a\n{% set day = strftime_now('%Y')|trim %}{% if day is defined %}{{ day }}{% endif %}"};
+  static const char *const rendered[] = {"{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}a{% endif %}",
+                                         "{{ 'a' if strftime_now is not defined else strftime_now('%Y') }}",
+                                         "{{ strftime_now('%Y') if strftime_now is callable else 'a' }}",
+                                         "{% macro strftime_now(format) %}a{% endmacro %}{{ strftime_now('%Y') }}"};
+  struct ommai_jinja *jinja;
+  struct omma_error error;
+  char *text;
+  size_t size, at;
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    assert_fails(ommai_jinja_create(refused[i], strlen(refused[i]), &ommai_default_allocator, &jinja, &error),
+                 OMMA_ERROR_UNSUPPORTED, "line 2: there is no function strftime_now here", &error);
+  }
+  json_t *variables = json_object();
+  for (size_t i = 0; i < sizeof rendered / sizeof *rendered; i++) {
+    assert_ok(ommai_jinja_create(rendered[i], strlen(rendered[i]), &ommai_default_allocator, &jinja, &error), &error);
+    assert_ok(ommai_jinja_render(jinja, variables, 100, &text, &size, &error), &error);
+    assert_string_equal(text, "a");
+    assert_false(ommai_jinja_reads(jinja, "strftime_now")); /* no switch */
+    at = 0;
+    assert_null(ommai_jinja_next_read(jinja, &at, &size));
+    ommai_release(&ommai_default_allocator, text, strlen(text) + 1, 1);
+    ommai_jinja_destroy(jinja);
+  }
+  json_decref(variables);
+}
+
 /* The prompt's text, as the tokenizer gives it back. */
 static void expect_request(struct omma_model *model, const struct omma_message *message,
                            const struct omma_request_options *options, const char *expected) {
@@ -623,6 +655,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(files_go_before_each_other_as_in_transformers, test_folder_setup, test_folder_teardown),
       cmocka_unit_test_setup_teardown(what_is_no_file_is_not_missing, test_folder_setup, test_folder_teardown),
       cmocka_unit_test(a_template_that_cannot_be_rendered_is_refused_unless_asked_for),
+      cmocka_unit_test(unknown_functions_are_refused),
       cmocka_unit_test(another_template_is_rendered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

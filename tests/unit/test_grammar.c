@@ -405,6 +405,9 @@ static void masks_are_what_the_bytes_allow(void **state) {
   } cases[] = {
       {OMMAI_ANSWER_JSON_OBJECT, ""},
       {OMMAI_ANSWER_JSON_SCHEMA, "{\"type\":\"string\",\"maxLength\":9}"},
+      {OMMAI_ANSWER_JSON_SCHEMA, "{\"pattern\":\"[w-z]\",\"maxLength\":4}"},
+      {OMMAI_ANSWER_JSON_SCHEMA, "{\"pattern\":\"[0-9a-f]{3}\"}"},
+      {OMMAI_ANSWER_JSON_SCHEMA, "{\"pattern\":\"^x|[a-c]{2}$|é\"}"},
       {OMMAI_ANSWER_JSON_SCHEMA,
        "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[a-z ]*$\",\"maxLength\":7}}"},
       {OMMAI_ANSWER_REGEX, ".{0,40}x|[ -~]{3}"},
