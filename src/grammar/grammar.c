@@ -66,10 +66,11 @@ static int32_t start_of(const struct ommai_grammar *grammar, const struct ommai_
   return grammar->rules[edge->rule].start;
 }
 
-/* Whether a walk may pass the edge without a byte. */
+/* Whether a walk may pass the edge without a byte; COUNTED: from the rule's start, where the count is 0. */
 static bool passes_empty(const struct compilation *compilation, const struct ommai_grammar_edge *edge) {
   if (edge->kind == OMMAI_EDGE_BYTES) return false;
-  return edge->kind == OMMAI_EDGE_EMPTY || edge->min == 0 || compilation->empties[start_of(compilation->grammar, edge)];
+  if (edge->kind == OMMAI_EDGE_EMPTY || edge->kind == OMMAI_EDGE_COUNT || edge->min == 0) return true;
+  return edge->kind == OMMAI_EDGE_CALL && compilation->empties[start_of(compilation->grammar, edge)];
 }
 
 static bool node_empties(const struct compilation *compilation, size_t index) {

@@ -77,6 +77,14 @@ void ommai_builder_call(struct ommai_grammar_builder *builder, int32_t from, int
   ommai_builder_repeat(builder, from, rule, 1, 1, to);
 }
 
+void ommai_builder_count(struct ommai_grammar_builder *builder, int32_t from, int32_t min, int32_t max, int32_t to) {
+  add_edge(builder, (struct ommai_grammar_edge){.from = from, .to = to, .kind = OMMAI_EDGE_COUNT, .min = min, .max = max});
+}
+
+void ommai_builder_counted(struct ommai_grammar_builder *builder, int32_t from, int32_t min, int32_t max, int32_t to) {
+  add_edge(builder, (struct ommai_grammar_edge){.from = from, .to = to, .kind = OMMAI_EDGE_COUNTED, .min = min, .max = max});
+}
+
 int32_t ommai_builder_bytes(struct ommai_grammar_builder *builder, int32_t from, const char *bytes, size_t size) {
   for (size_t i = 0; i < size && !ommai_builder_failed(builder); i++) {
     int32_t next = ommai_builder_node(builder);

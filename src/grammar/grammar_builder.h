@@ -1,5 +1,6 @@
 /* A grammar while it is being written down: rules that are graphs. A rule is entered at its start node and left at its end node; edges take a
- * range of bytes, take nothing, or call a rule a number of times. Any node may have any number of edges.
+ * range of bytes, take nothing, or call a rule a number of times. Any node may have any number of edges. A call that is asked for once has a count
+ * beside it, at first 0, which edges inside its rule raise and look at.
  *
  * A builder remembers the first thing that went wrong and then ignores what follows, so that calls need no checks; ommai_grammar_create
  * reports it. Not thread-safe. */
@@ -20,11 +21,11 @@
 /* As a call's `max`: any number of times. */
 #define OMMAI_GRAMMAR_NO_MAX INT32_MAX
 
-enum ommai_edge_kind { OMMAI_EDGE_BYTES, OMMAI_EDGE_EMPTY, OMMAI_EDGE_CALL };
+enum ommai_edge_kind { OMMAI_EDGE_BYTES, OMMAI_EDGE_EMPTY, OMMAI_EDGE_CALL, OMMAI_EDGE_COUNT, OMMAI_EDGE_COUNTED };
 
 struct ommai_grammar_edge {
   int32_t from, to;
-  int32_t rule, min, max; /* CALL */
+  int32_t rule, min, max; /* CALL; min and max of COUNT and COUNTED */
   uint8_t kind;
   uint8_t low, high; /* BYTES */
 };
@@ -69,6 +70,10 @@ void ommai_builder_empty(struct ommai_grammar_builder *builder, int32_t from, in
 void ommai_builder_repeat(struct ommai_grammar_builder *builder, int32_t from, int32_t rule, int32_t min, int32_t max,
                           int32_t to);
 void ommai_builder_call(struct ommai_grammar_builder *builder, int32_t from, int32_t rule, int32_t to);
+/* Without a byte: raises the count of the call under way by one, where it is from min to max then. */
+void ommai_builder_count(struct ommai_grammar_builder *builder, int32_t from, int32_t min, int32_t max, int32_t to);
+/* Without a byte, to the end of a rule that counts: passes where the count is from min to max. */
+void ommai_builder_counted(struct ommai_grammar_builder *builder, int32_t from, int32_t min, int32_t max, int32_t to);
 
 /* These bytes; returns the node behind them. */
 int32_t ommai_builder_bytes(struct ommai_grammar_builder *builder, int32_t from, const char *bytes, size_t size);

@@ -1,6 +1,6 @@
 /* A step: every place of the state that takes the byte moves on; from there all calls and empty edges are followed (a worklist); the places
- * that wait for bytes, sorted, are the new state. Stacks are shared: a frame is a call under way, how often its rule has been through, and the
- * frame below. Equal frames and equal states have equal numbers. */
+ * that wait for bytes, sorted, are the new state. Stacks are shared: a frame is a call under way, how often its rule has been through (or what it counts), and
+ * the frame below. Equal frames and equal states have equal numbers. */
 #include "grammar/recogniser.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum {
 };
 
 struct frame {
-  int32_t edge, count, below; /* the call, times its rule is through, EMPTY_STACK or a frame */
+  int32_t edge, count, below; /* the call, times its rule is through or what it counts, EMPTY_STACK or a frame */
   int32_t depth;              /* frames, this one included */
 };
 
@@ -183,18 +183,37 @@ static void leave_rule(struct ommai_recogniser *recogniser, int32_t stack) {
   call(recogniser, frame.edge, enough ? edge->min : count, frame.below);
 }
 
+/* The count of the topmost call goes up, or is through and 0 again. */
+static void follow_count(struct ommai_recogniser *recogniser, const struct ommai_grammar_edge *edge, int32_t stack) {
+  struct ommai_recogniser_tables *tables = recogniser->tables;
+  const struct frame frame = tables->frames[stack];
+  int32_t value = frame.count + (edge->kind == OMMAI_EDGE_COUNT);
+  if (value < edge->min || value > edge->max) return;
+  int32_t next = intern_frame(tables, frame.edge, edge->kind == OMMAI_EDGE_COUNT ? value : 0, frame.below);
+  if (!tables->full) add_work(recogniser, edge->to, next);
+}
+
+static void follow_edge(struct ommai_recogniser *recogniser, int32_t index, int32_t stack) {
+  const struct ommai_grammar_edge *edge = &recogniser->grammar->edges[index];
+  switch (edge->kind) {
+    case OMMAI_EDGE_CALL:
+      call(recogniser, index, 0, stack);
+      if (edge->min == 0) add_work(recogniser, edge->to, stack);
+      break;
+    case OMMAI_EDGE_EMPTY: add_work(recogniser, edge->to, stack); break;
+    case OMMAI_EDGE_COUNT:
+    case OMMAI_EDGE_COUNTED: follow_count(recogniser, edge, stack); break;
+    default: break; /* a byte is the next step's */
+  }
+}
+
 static void follow(struct ommai_recogniser *recogniser, item place) {
   const struct ommai_grammar *grammar = recogniser->grammar;
   struct ommai_recogniser_tables *tables = recogniser->tables;
   const struct ommai_grammar_node *node = &grammar->nodes[node_of(place)];
   int32_t stack = stack_of(place);
   if (node->has_bytes && tables->n_found < OMMAI_RECOGNISER_MAX_ITEMS) tables->found[tables->n_found++] = place;
-  for (int32_t i = node->first_edge; i < node->first_edge + node->n_edges; i++) {
-    const struct ommai_grammar_edge *edge = &grammar->edges[i];
-    if (edge->kind == OMMAI_EDGE_BYTES) continue;
-    if (edge->kind == OMMAI_EDGE_CALL) call(recogniser, i, 0, stack);
-    if (edge->kind == OMMAI_EDGE_EMPTY || edge->min == 0) add_work(recogniser, edge->to, stack);
-  }
+  for (int32_t i = node->first_edge; i < node->first_edge + node->n_edges; i++) follow_edge(recogniser, i, stack);
   if (node->ends) leave_rule(recogniser, stack);
 }
 

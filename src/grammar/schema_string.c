@@ -1,8 +1,10 @@
 /* Strings: lengths, patterns, formats. One pattern alone, or lengths alone, go into the grammar as they are; what must hold together is worked out
  * as an automaton first. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "grammar/counted_dfa.h"
 #include "grammar/schema_parts.h"
 
 #define YEAR "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
@@ -133,7 +135,9 @@ static bool add_dfa(struct ommai_scratch *scratch, struct ommai_char_dfa *dfa, b
   return true;
 }
 
-static bool intersect_all(struct ommai_scratch *scratch, const struct strings *strings, bool *any, struct ommai_char_dfa *dfa) {
+/* All but the lengths. */
+static bool intersect_patterns(struct ommai_scratch *scratch, const struct strings *strings, bool *any,
+                               struct ommai_char_dfa *dfa) {
   struct ommai_char_dfa next, texts;
   *any = true;
   for (size_t i = 0; i < strings->n_patterns; i++) {
@@ -143,15 +147,41 @@ static bool intersect_all(struct ommai_scratch *scratch, const struct strings *s
                               !ommai_dfa_complement(scratch, &texts, &next) || !add_dfa(scratch, dfa, any, next))) {
     return false;
   }
+  return true;
+}
+
+static bool intersect_all(struct ommai_scratch *scratch, const struct strings *strings, bool *any, struct ommai_char_dfa *dfa) {
+  struct ommai_char_dfa next;
+  if (!intersect_patterns(scratch, strings, any, dfa)) return false;
   if (!has_lengths(strings) || (!*any && ommai_dfa_is_within(dfa, strings->min, strings->max))) return true;
   return ommai_dfa_from_length(scratch, strings->min, strings->max, &next) && add_dfa(scratch, dfa, any, next);
+}
+
+/* Names the keys that made it too much. */
+static enum omma_status fail_string(struct schema_context *context, const struct schema_set *set) {
+  static const char *const keys[] = {"pattern", "format", "maxLength", "minLength", "not"};
+  char list[80] = "";
+  const struct schema_path *path = NULL;
+  if (context->scratch->no_memory) return ommai_schema_fail_scratch(context);
+  for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+    bool found = false;
+    for (size_t i = 0; i < set->n; i++) {
+      if (!json_object_get(set->parts[i].schema, keys[k])) continue;
+      if (!path) path = set->parts[i].path;
+      found = true;
+    }
+    size_t size = strlen(list);
+    if (found) (void)snprintf(list + size, sizeof list - size, "%s%s", size ? ", " : "", keys[k]);
+  }
+  return ommai_schema_fail(context, OMMA_ERROR_LIMIT, path ? path : context->at, NULL,
+                           "a string with %s takes too much work to compile: use smaller bounds, a simpler pattern", list);
 }
 
 enum omma_status ommai_schema_string_dfa(struct schema_context *context, const struct schema_set *set, bool *any,
                                          struct ommai_char_dfa *dfa) {
   struct strings strings;
   OMMAI_TRY(gather(context, set, &strings));
-  return intersect_all(context->scratch, &strings, any, dfa) ? OMMA_OK : ommai_schema_fail_scratch(context);
+  return intersect_all(context->scratch, &strings, any, dfa) ? OMMA_OK : fail_string(context, set);
 }
 
 /* Whether the pattern begins with any text: as a graph, all places where it may have begun would be walked through at once. */
@@ -179,6 +209,21 @@ static enum omma_status build_pattern(struct schema_context *context, const stru
   return OMMA_OK;
 }
 
+/* All that must hold together. Where there is a longest length, characters are counted; else lengths become part of the automaton. */
+static enum omma_status build_all(struct schema_context *context, const struct schema_set *set, const struct strings *strings,
+                                  int32_t from, int32_t to) {
+  bool count = strings->max != OMMAI_GRAMMAR_NO_MAX, any, good;
+  struct ommai_char_dfa dfa;
+  good = (count ? intersect_patterns : intersect_all)(context->scratch, strings, &any, &dfa);
+  if (good && (!count || ommai_dfa_is_within(&dfa, strings->min, strings->max))) {
+    ommai_builder_dfa(context->builder, from, &dfa, OMMAI_CHARS_JSON, to);
+  } else if (good) {
+    good = ommai_builder_counted_dfa(context->scratch, context->builder, from, &dfa, strings->min, strings->max,
+                                     OMMAI_CHARS_JSON, to);
+  }
+  return good ? OMMA_OK : fail_string(context, set);
+}
+
 enum omma_status ommai_schema_string(struct schema_context *context, const struct schema_set *set, int32_t from, int32_t to) {
   struct ommai_grammar_builder *builder = context->builder;
   struct strings strings;
@@ -196,10 +241,7 @@ enum omma_status ommai_schema_string(struct schema_context *context, const struc
   } else if (strings.n_patterns == 1 && strings.n_excluded == 0 && !has_lengths(&strings)) {
     return build_pattern(context, strings.patterns[0], open, close);
   } else {
-    struct ommai_char_dfa dfa;
-    bool any;
-    if (!intersect_all(context->scratch, &strings, &any, &dfa)) return ommai_schema_fail_scratch(context);
-    ommai_builder_dfa(builder, open, &dfa, OMMAI_CHARS_JSON, close);
+    return build_all(context, set, &strings, open, close);
   }
   return OMMA_OK;
 }

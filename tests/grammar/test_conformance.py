@@ -62,6 +62,38 @@ def test_texts_of_patterns_match(walk):
         assert answer["texts"], pattern
 
 
+def bounded(key, rule, low, high):
+    return {"type": "string", key: rule, "minLength": low, "maxLength": high}
+
+
+# pydantic's HttpUrl is the first of them.
+LONG = [bounded("format", "uri", 1, 2083), bounded("format", "uri-reference", 1, 2083), bounded("format", "email", 3, 254),
+        bounded("pattern", r"^\S+$", 1, 10000), bounded("pattern", "^[a-z]+(-[a-z]+)*$", 0, 2**31 - 2),
+        bounded("pattern", "^(ab)*$", 1001, 1002), bounded("format", "uri", 290, 300), bounded("pattern", "^x*[0-9]{3}$", 200, 201)]
+
+
+@pytest.mark.parametrize("schema", LONG, ids=[schema.get("format", schema.get("pattern")) for schema in LONG])
+def test_long_strings_are_counted(walk, schema):
+    answer, = walk([{"kind": "json", "text": json.dumps({"properties": {"s": schema}, "required": ["s"]}), "walks": 8, "seed": 5,
+                     "tokens": 2000}])
+    assert answer["texts"] and answer["unfinished"] == 0
+    for text in answer["texts"]:
+        jsonschema.validate(json.loads(text), {"properties": {"s": schema}, "required": ["s"]})
+
+
+def test_counts_end_where_the_bounds_are(walk):
+    texts = {length: '"http://a.b/' + "c" * (length - 11) + '"' for length in (11, 12, 2082, 2083, 2084)}
+    answer, = walk([{"kind": "json", "text": json.dumps(bounded("format", "uri", 12, 2083)), "walks": 0, "seed": 1,
+                     "instances": list(texts.values())}])
+    assert answer["accepted"] == [False, True, True, True, False]
+
+
+def test_what_takes_too_much_work_is_named(walk):
+    schema = {"properties": {"u": {"type": "string", "format": "uri", "minLength": 50000}}}
+    answer, = walk([{"kind": "json", "text": json.dumps(schema), "walks": 0, "seed": 1}])
+    assert answer["error"].startswith("#/properties/u: a string with format, minLength takes too much work")
+
+
 def test_choices_all_come(walk):
     choices = ["yes", "yesterday", "no", "größe", "a b", '"']
     answer, = walk([{"kind": "choice", "text": json.dumps(choices), "walks": 200, "seed": 1}])
