@@ -258,8 +258,8 @@ static bool read_tools(struct ommai_chat_draft *draft, struct ommai_api_error *e
   if (tools && !json_is_array(tools)) {
     return ommai_api_fail(error, 400, "tools", "tools must be an array, got %s.", ommai_json_kind(tools));
   }
-  if (!tools) return true;
-  json_t *list = json_array(); /* an empty one is refused with the chat */
+  if (json_array_size(tools) == 0) return true; /* none, as in Anthropic's API */
+  json_t *list = json_array();
   for (size_t i = 0; i < json_array_size(tools); i++) {
     const json_t *tool = json_array_get(tools, i);
     const char *type = json_string_value(json_object_get(tool, "type"));

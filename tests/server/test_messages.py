@@ -193,7 +193,6 @@ def check(reply, status, kind, *parts):
     ({"output_config": {"format": {"type": "json_schema", "schema": "!x"}}}, "output_config.format.schema: #/x"),
     ({"container": "c"}, "container is not supported"),
     ({"tools": {}}, "tools must be an array"),
-    ({"tools": []}, "tools must not be empty"),
     ({"tool_choice": {"type": "any"}}, "When using `tool_choice`, `tools` must be set"),
     ({"tool_choice": {"type": "tool", "name": "f"}}, "When using `tool_choice`, `tools` must be set"),
     ({"tool_choice": {"type": "bogus"}}, 'tool_choice: type must be auto, any, none or tool with a name, got "bogus"'),

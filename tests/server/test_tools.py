@@ -156,7 +156,9 @@ def test_an_enforced_call_that_is_cut_off(client, choice):
         calls = [[call.function.name, call.function.arguments] for call in whole.message.tool_calls or []]
         assert whole.finish_reason == streamed["reason"] == "length" and not whole.message.content and streamed["content"] == ""
         assert [call[1:] for call in streamed["calls"]] == calls
-    assert calls[0][0] == "weather" and re.match(r'\{\s*"text"\s*:\s*"', calls[0][1])
+    # A model that knows no JSON may fill the list's beginning with blanks; a named call has nothing before its arguments.
+    assert calls or choice == "required"
+    assert all(name == "weather" and re.match(r'\{\s*("|$)', arguments) for name, arguments in calls)
 
 
 @pytest.mark.real_only
