@@ -214,8 +214,9 @@ def test_a_client_that_leaves(start):
 
 def test_a_client_that_does_not_read(start):
     server = start(log_access=True, unlogged_paths="/load,/metrics", max_pending_bytes=200000)
-    fields = {"messages": [{"role": "user", "content": "[[tokens=100000]] [[size=20000]]"}], "stream": True}
+    fields = {"messages": [{"role": "user", "content": "[[tokens=100000]] [[size=20000]] [[pace_ms=2]]"}], "stream": True}
     connection = server.send_post("/v1/chat/completions", fields, receive_buffer=4096)
+    read_until(connection, b"w0")  # else the work may end before the reply begins, which is a status of its own
     wait_for(lambda: cancelled(server) == 1, "the end of the work")
     read_all(connection)
     line = lines_of(server, "access", 1)[0]
