@@ -51,6 +51,15 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if can_run(item)]
 
 
+@pytest.fixture(scope="module")
+def thinking(request, kind):
+    """A server that tells thoughts apart."""
+    process = ServerProcess(make_command(request.config, kind, {"reasoning_parser": {"fake": "angles", "real": "qwen3"}[kind]}))
+    yield process
+    process.stop()
+    check_output(process)
+
+
 @pytest.fixture(scope="session")
 def omma(request):
     """The real program's path."""

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from pictures import data_url, image_part, png
-from server_process import ServerProcess, check_output, make_command, read_until, split_chunks
+from server_process import read_until, split_chunks
 from typed_events import typed_events
 
 anthropic = pytest.importorskip("anthropic")
@@ -17,14 +17,6 @@ PATH = "/v1/messages"
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png(64, 48)).decode()}}
 IMAGE_URL = {"type": "image", "source": {"type": "url", "url": data_url(png(32, 24))}}
 SCHEMA = {"type": "object", "properties": {"color": {"enum": ["red", "blue"]}}, "required": ["color"], "additionalProperties": False}
-
-
-@pytest.fixture(scope="module")
-def thinking(request, kind):
-    process = ServerProcess(make_command(request.config, kind, {"reasoning_parser": {"fake": "angles", "real": "qwen3"}[kind]}))
-    yield process
-    process.stop()
-    check_output(process)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from pictures import data_url, image_part, png
-from server_process import ServerProcess, check_output, make_command, parse_events, read_until, split_chunks
+from server_process import parse_events, read_until, split_chunks
 from typed_events import typed_events
 
 openai = pytest.importorskip("openai")
@@ -16,14 +16,6 @@ PATH = "/v1/responses"
 IMAGE = {"type": "input_image", "image_url": data_url(png(64, 48)), "detail": "auto"}
 SCHEMA = {"type": "object", "properties": {"color": {"enum": ["red", "blue"]}, "count": {"type": "integer", "minimum": 0, "maximum": 99}},
           "required": ["color", "count"], "additionalProperties": False}
-
-
-@pytest.fixture(scope="module")
-def thinking(request, kind):
-    process = ServerProcess(make_command(request.config, kind, {"reasoning_parser": {"fake": "angles", "real": "qwen3"}[kind]}))
-    yield process
-    process.stop()
-    check_output(process)
 
 
 @pytest.fixture
