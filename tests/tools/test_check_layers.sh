@@ -84,7 +84,7 @@ plant src/language/d.c '#include "vision/block.h"\n' '1: include: language must 
 plant src/weights/e.c '#include "image/png.h"\n' '1: include: weights must not include image/png.h'
 plant src/text/f.c '#include "kernels/cpu.h"\n' '1: include: text must not include kernels/cpu.h'
 plant src/attention/g.c '#include "linear/linear.h"\n' '1: include: attention must not include linear/linear.h'
-plant src/families/h.c '#include "engine/session.h"\n' '1: include: models must not include engine/session.h'
+plant src/families/h.c '#include "engine/session.h"\n' '1: include: families must not include engine/session.h'
 plant src/engine/i.c '#include "server/server.h"\n' '1: include: engine must not include server/server.h'
 plant src/server/j.c '#include "engine/session.h"\n#include "cli/main.h"\n' \
   '1: include: server must not include engine/session.h' '2: include: server must not include cli/main.h'
