@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "cli/common.h"
+#include "cli/model_options.h"
 #include "server/server.h"
 
 struct ommai_encoder_node_values {

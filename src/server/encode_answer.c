@@ -11,14 +11,14 @@
 #include "base/clock.h"
 #include "server/encoding_body.h"
 #include "server/encoding_key.h"
-#include "server/reply_form.h"
+#include "server/reply_format.h"
 #include "server/server_state.h"
 
 #define ID_SIZE (OMMAI_REQUEST_ID_SIZE + 16)
 
 struct encode_answer {
   struct ommai_job job; /* first */
-  struct ommai_exchange *exchange;
+  struct ommai_http_call *call;
   const struct omma_allocator *allocator;
   struct omma_request *request;
   char (*keys)[OMMAI_ENCODING_KEY_SIZE]; /* [n_images] */
@@ -33,21 +33,21 @@ static void free_answer(struct encode_answer *answer) {
   omma_request_destroy(answer->request);
   ommai_release(answer->allocator, answer->keys, answer->n_images, sizeof *answer->keys);
   if (answer->model) ommai_release(answer->allocator, answer->model, strlen(answer->model) + 1, 1);
-  ommai_exchange_release(answer->exchange);
+  ommai_http_call_release(answer->call);
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
 }
 
 static void fail_from(struct encode_answer *answer, const char *what, const struct omma_error *cause) {
   struct ommai_api_error error;
   ommai_api_fail_from(&error, cause);
-  if (error.status == 500) ommai_server_log(answer->exchange->server, what, cause);
-  ommai_exchange_fail(answer->exchange, &error);
+  if (error.status == 500) ommai_server_log(answer->call->server, what, cause);
+  ommai_http_call_fail(answer->call, &error);
 }
 
 /* ---- the outcome ---- */
 
 static bool publish_image(struct encode_answer *answer, size_t index, struct omma_error *error) {
-  struct ommai_server *server = answer->exchange->server;
+  struct ommai_server *server = answer->call->server;
   struct ommai_text body;
   ommai_text_init(&body, answer->allocator);
   bool good = ommai_encoding_body_write(&server->info, server->model_names[0], answer->embeddings, index, &body);
@@ -98,7 +98,7 @@ static void write_params(const struct encode_answer *answer, struct ommai_text *
 static void reply(struct encode_answer *answer) {
   char id[ID_SIZE];
   struct ommai_text out, params;
-  snprintf(id, sizeof id, "%s%s", ommai_chat_form.id_prefix, answer->exchange->request_id);
+  snprintf(id, sizeof id, "%s%s", ommai_chat_reply_format.id_prefix, answer->call->request_id);
   ommai_text_init(&out, answer->allocator);
   ommai_text_init(&params, answer->allocator);
   write_params(answer, &params);
@@ -107,9 +107,9 @@ static void reply(struct encode_answer *answer) {
   const struct ommai_reply_part part = {.text = "", .finish_reason = "stop", .stop_token = -1};
   const struct ommai_usage usage = {
       .prompt_tokens = answer->result.n_prompt_tokens, .cached_tokens = 0, .reasoning_tokens = -1};
-  ommai_chat_form.whole(&out, &head, &part, 1, &usage);
+  ommai_chat_reply_format.whole(&out, &head, &part, 1, &usage);
   out.failed |= params.failed;
-  ommai_exchange_reply(answer->exchange, 200, "application/json", &out);
+  ommai_http_call_reply(answer->call, 200, "application/json", &out);
   ommai_text_free(&params);
 }
 
@@ -129,7 +129,7 @@ static void end_answer(struct ommai_job *job) {
 
 static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
   struct encode_answer *answer = context;
-  ommai_access_log_progress(answer->exchange, stage, done, total, (int64_t)answer->n_images);
+  ommai_access_log_progress(answer->call, stage, done, total, (int64_t)answer->n_images);
 }
 
 static void on_embeddings(void *context, struct omma_embeddings *embeddings) {
@@ -139,13 +139,13 @@ static void on_embeddings(void *context, struct omma_embeddings *embeddings) {
 
 static void on_finish(void *context, const struct omma_result *result) {
   struct encode_answer *answer = context;
-  struct ommai_exchange *exchange = answer->exchange;
-  double seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
+  struct ommai_http_call *call = answer->call;
+  double seconds = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
   answer->result = *result;
-  ommai_access_add(exchange, result, result->n_prompt_tokens);
-  ommai_metrics_finish(&exchange->server->metrics, result, exchange->access.decode_image, seconds, 0);
+  ommai_access_add(call, result, result->n_prompt_tokens);
+  ommai_metrics_finish(&call->server->metrics, result, call->access.decode_image, seconds, 0);
   answer->job.run = end_answer;
-  ommai_job_queue_push_urgent(exchange->server->jobs, &answer->job);
+  ommai_job_queue_push_urgent(call->server->jobs, &answer->job);
 }
 
 /* ---- the request ---- */
@@ -195,7 +195,7 @@ static bool take_keys(struct encode_answer *answer, const struct ommai_chat_requ
 
 static bool make_request(struct encode_answer *answer, const struct ommai_chat_request *source, struct ommai_api_error *error) {
   struct omma_error cause = {0};
-  const struct ommai_server *server = answer->exchange->server;
+  const struct ommai_server *server = answer->call->server;
   const struct omma_request_options options = {.tools = source->tools_text,
                                                .chat_template_kwargs = source->template_text,
                                                .engine = server->engine,
@@ -204,53 +204,53 @@ static bool make_request(struct encode_answer *answer, const struct ommai_chat_r
     return true;
   }
   ommai_api_fail_from(error, &cause);
-  if (error->status == 500) ommai_server_log(answer->exchange->server, "preparing a request", &cause);
+  if (error->status == 500) ommai_server_log(answer->call->server, "preparing a request", &cause);
   return false;
 }
 
 /* The engine has it from here on, or it is over. */
 static void submit(struct encode_answer *answer) {
-  struct ommai_exchange *exchange = answer->exchange;
+  struct ommai_http_call *call = answer->call;
   const struct omma_callbacks callbacks = {
       .context = answer, .on_progress = on_progress, .on_embeddings = on_embeddings, .on_finish = on_finish};
   struct omma_error cause = {0};
   uint64_t id = 0;
-  ommai_exchange_retain(exchange); /* the answer may be gone when submit returns */
-  if (omma_engine_submit(exchange->server->engine, answer->request, &callbacks, &id, &cause) == OMMA_OK) {
-    ommai_exchange_add_engine_id(exchange, id);
+  ommai_http_call_retain(call); /* the answer may be gone when submit returns */
+  if (omma_engine_submit(call->server->engine, answer->request, &callbacks, &id, &cause) == OMMA_OK) {
+    ommai_http_call_add_engine_id(call, id);
   } else {
     fail_from(answer, "submitting a request", &cause);
     free_answer(answer);
   }
-  ommai_exchange_release(exchange);
+  ommai_http_call_release(call);
 }
 
-static struct encode_answer *make_answer(struct ommai_exchange *exchange, const struct ommai_chat_request *request) {
-  struct encode_answer *answer = ommai_allocate(exchange->allocator, 1, sizeof *answer);
-  const char *model = request->fields.model ? request->fields.model : exchange->server->model_names[0];
+static struct encode_answer *make_answer(struct ommai_http_call *call, const struct ommai_chat_request *request) {
+  struct encode_answer *answer = ommai_allocate(call->allocator, 1, sizeof *answer);
+  const char *model = request->fields.model ? request->fields.model : call->server->model_names[0];
   if (!answer) return NULL;
-  ommai_exchange_retain(exchange);
-  answer->exchange = exchange;
-  answer->allocator = exchange->allocator;
-  answer->model = ommai_duplicate(exchange->allocator, model, strlen(model));
+  ommai_http_call_retain(call);
+  answer->call = call;
+  answer->allocator = call->allocator;
+  answer->model = ommai_duplicate(call->allocator, model, strlen(model));
   if (answer->model) return answer;
   free_answer(answer);
   return NULL;
 }
 
-void ommai_encode_answer(struct ommai_exchange *exchange, struct ommai_chat_request *request) {
+void ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
   struct ommai_api_error error;
-  struct encode_answer *answer = make_answer(exchange, request);
+  struct encode_answer *answer = make_answer(call, request);
   if (!answer) {
     ommai_api_fail_memory(&error);
-    ommai_exchange_fail(exchange, &error);
+    ommai_http_call_fail(call, &error);
     return;
   }
-  ommai_access_log_request(exchange, &request->fields, request->n_images);
+  ommai_access_log_request(call, &request->fields, request->n_images);
   if (check_request(request, &error) && take_keys(answer, request, &error) && make_request(answer, request, &error)) {
     submit(answer);
     return;
   }
-  ommai_exchange_fail(exchange, &error);
+  ommai_http_call_fail(call, &error);
   free_answer(answer);
 }

@@ -4,9 +4,9 @@
 #define OMMAI_SERVER_ENCODE_ANSWER_H
 
 #include "server/chat_request.h"
-#include "server/exchange.h"
+#include "server/http_call.h"
 
-/* Gives the exchange its reply, at once or later. The request's images are loaded; it may go when this returns. On a worker. */
-void ommai_encode_answer(struct ommai_exchange *exchange, struct ommai_chat_request *request);
+/* Gives the call its reply, at once or later. The request's images are loaded; it may go when this returns. On a worker. */
+void ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request);
 
 #endif

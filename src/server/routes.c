@@ -44,18 +44,18 @@ static bool generates(const struct ommai_route *route) {
 }
 
 void ommai_route_run(struct ommai_job *job) {
-  struct ommai_exchange *exchange = (struct ommai_exchange *)job;
-  if (exchange->server->info.encoder_only && generates(exchange->route)) {
+  struct ommai_http_call *call = (struct ommai_http_call *)job;
+  if (call->server->info.encoder_only && generates(call->route)) {
     struct ommai_api_error error;
     ommai_api_fail(
         &error, 400, NULL,
         "This server only encodes images (--mm-encoder-only) and generates no text: send them to /v1/chat/completions.");
-    ommai_exchange_fail(exchange, &error);
-  } else if (!ommai_exchange_is_gone(exchange)) {
-    exchange->route->handle(exchange);
+    ommai_http_call_fail(call, &error);
+  } else if (!ommai_http_call_is_gone(call)) {
+    call->route->handle(call);
   }
-  ommai_server_release_body(exchange);
-  ommai_exchange_release(exchange);
+  ommai_server_release_body(call);
+  ommai_http_call_release(call);
 }
 
 size_t ommai_route_index(const struct ommai_route *route) { return (size_t)(route - routes); }

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from pictures import image_part, png, text_part
+from images import image_part, png, text_part
 from server_process import ServerProcess, check_output, make_command
 from test_metrics import read
 

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from pictures import data_url, image_part, png, text_part
+from images import data_url, image_part, png, text_part
 from server_process import ServerProcess, check_output, make_command
 
 pytestmark = pytest.mark.real_only

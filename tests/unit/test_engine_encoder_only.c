@@ -11,8 +11,8 @@ static struct omma_image *images[N_IMAGES];
 
 static int set_up(void **state) {
   (void)state;
-  images[0] = fixture_picture("meadow_163x97.jpg");
-  images[1] = fixture_picture("tower_33x200.png");
+  images[0] = fixture_image("meadow_163x97.jpg");
+  images[1] = fixture_image("tower_33x200.png");
   return 0;
 }
 

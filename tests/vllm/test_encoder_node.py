@@ -19,12 +19,12 @@ from checkpoints import weights_only, write_qwen2_5_vl
 from encoder_node import EncoderNode, example_connector, own_connector
 from safetensors.torch import load_file, save_file
 
-PICTURES = (
+IMAGES = (
     "meadow_163x97.jpg", "harbour_301x211.jpg", "tower_33x200.png", "tile_64x64.png", "banner_150x40.png", "clip_0_118x54.jpg",
     "clip_1_118x54.jpg", "clip_2_118x54.jpg", "clip_3_118x54.jpg", "clip_4_118x54.jpg",
 )
 PROMPT = (
-    "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>What is in this picture?<|im_end|>\n<|im_start|>assistant\n"
+    "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>What is in this image?<|im_end|>\n<|im_start|>assistant\n"
 )
 FAMILIES = ("qwen3_vl", "qwen2_5_vl")
 
@@ -53,15 +53,15 @@ class Models:
         self.whole = {"qwen3_vl": weights_only(golden / "qwen3_vl_tied", folder / "qwen3_vl"), "qwen2_5_vl": folder / "qwen2_5_vl"}
         self.poisoned = {name: without_tower(path, folder / f"{name}_poisoned") for name, path in self.whole.items()}
 
-    def cases(self, names: tuple[str, ...] = PICTURES, uuids: bool = True) -> list[dict[str, Any]]:
+    def cases(self, names: tuple[str, ...] = IMAGES, uuids: bool = True) -> list[dict[str, Any]]:
         return [
-            {"prompt": PROMPT, "pictures": [str(self.golden / "pictures" / name)]} | ({"uuids": [uuid_of(name)]} if uuids else {})
+            {"prompt": PROMPT, "images": [str(self.golden / "images" / name)]} | ({"uuids": [uuid_of(name)]} if uuids else {})
             for name in names
         ]
 
     def encode_all(self, node: EncoderNode) -> None:
-        for name in PICTURES:
-            node.encode(self.golden / "pictures" / name, uuid_of(name))
+        for name in IMAGES:
+            node.encode(self.golden / "images" / name, uuid_of(name))
 
 
 def generate(tasks: list[dict[str, Any]], folder: Path) -> tuple[list[list[list[int]]], str]:
@@ -97,7 +97,7 @@ def family(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_images_make_a_difference(own_tower: dict[str, list[list[int]]], family: str) -> None:
-    assert len({tuple(tokens) for tokens in own_tower[family]}) > len(PICTURES) // 2
+    assert len({tuple(tokens) for tokens in own_tower[family]}) > len(IMAGES) // 2
 
 
 def test_same_tokens_over_http(models: Models, own_tower: dict[str, list[list[int]]], family: str, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def edit_metadata(file: Path, old: bytes, new: bytes) -> None:
 
 def test_what_is_refused_is_encoded_by_vllm(models: Models, own_tower: dict[str, list[list[int]]], tmp_path: Path) -> None:
     files, checkpoint = tmp_path / "files", models.whole["qwen3_vl"]
-    missing, truncated, foreign, stale, reused, fine = PICTURES[:6]
+    missing, truncated, foreign, stale, reused, fine = IMAGES[:6]
     with EncoderNode(checkpoint, files=files) as node:
         models.encode_all(node)
     shutil.rmtree(encoding_file(files, missing).parent)
@@ -144,7 +144,7 @@ def test_what_is_refused_is_encoded_by_vllm(models: Models, own_tower: dict[str,
     shutil.copy(encoding_file(files, fine), encoding_file(files, reused))
     dead = "http://127.0.0.1:1"
     config = own_connector(encoder_urls=[dead], shared_storage_path=str(files))
-    task = {"model": str(checkpoint), "cases": models.cases(PICTURES[:6]), "ec_transfer_config": config}
+    task = {"model": str(checkpoint), "cases": models.cases(IMAGES[:6]), "ec_transfer_config": config}
     (answers,), said = generate([task], tmp_path / "run")
     assert answers == own_tower["qwen3_vl"][:6]
     lines = [line for line in said.splitlines() if "refused" in line]
