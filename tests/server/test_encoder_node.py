@@ -139,7 +139,7 @@ def test_no_encodings_without_the_option(server):
 def test_a_full_disk_is_an_error_of_the_request(request, kind, tmp_path):
     command = make_command(request.config, kind, {"ec_transfer_config": connector(tmp_path), "dtype": "f32"})
     # A file that may not grow fails as a full disk does. Its signal is ignored, as a server started by systemd may have it.
-    wrapped = ["sh", "-c", 'trap "" XFSZ; ulimit -f 4; exec "$@" 2>&1 | cat', "sh", *command]
+    wrapped = ["sh", "-c", 'trap "" XFSZ; ulimit -f 4; exec "$@"', "sh", *command]
     process = ServerProcess(wrapped)
     try:
         assert ask(process, image_part(png(128, 128), uuid="big")).status == 500
@@ -150,6 +150,7 @@ def test_a_full_disk_is_an_error_of_the_request(request, kind, tmp_path):
         assert process.read_output().count("the embeddings of big cannot be written") == 2
     finally:
         process.stop()
+    check_output(process)
 
 
 @pytest.mark.parametrize("changes, reason", [

@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 import pytest
 import torch
 from checkpoints import weights_only, write_qwen2_5_vl
-from encoder_node import EncoderNode, example_connector, own_connector
+from encoder_node import EncoderNode, example_connector, image_part, own_connector, proxy, whole_server
 from safetensors.torch import load_file, save_file
+from vllm_server import serve
 
 IMAGES = (
     "meadow_163x97.jpg", "harbour_301x211.jpg", "tower_33x200.png", "tile_64x64.png", "banner_150x40.png", "clip_0_118x54.jpg",
@@ -153,3 +155,29 @@ def test_what_is_refused_is_encoded_by_vllm(models: Models, own_tower: dict[str,
     for name, reason in reasons.items():
         (line,) = [line for line in lines if uuid_of(name) in line]
         assert reason in line and "vLLM encodes the image itself" in line
+
+
+def ask(url: str, image: Path) -> str:
+    part = image_part(image, "any")
+    del part["uuid"]
+    content = [part, {"type": "text", "text": "What is in this image?"}]
+    body = {"model": "tiny", "temperature": 0, "max_tokens": 12, "messages": [{"role": "user", "content": content}]}
+    request = urllib.request.Request(f"{url}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=300) as reply:
+        return str(json.load(reply)["choices"][0]["message"]["content"])
+
+
+def test_a_server_behind_the_proxy(models: Models, tmp_path: Path) -> None:
+    """vLLM gets neither pixels nor a tower that works, and answers as this tree's own server with the whole model does."""
+    checkpoint, images = models.whole["qwen3_vl"], [models.golden / "images" / name for name in IMAGES[:2]]
+    with whole_server(checkpoint) as whole:
+        expected = [ask(whole.url, image) for image in images]
+    assert expected[0] != expected[1]
+    with EncoderNode(checkpoint) as node:
+        config = own_connector(encoder_urls=[node.url], fingerprint=node.fingerprint)
+        options = ("--dtype", "float32", "--ec-transfer-config", json.dumps(config))
+        with serve(models.poisoned["qwen3_vl"], tmp_path, *options) as server:
+            with proxy(node.url, f"http://127.0.0.1:{server.port}") as front:
+                assert [ask(front.url, image) for image in images] == expected
+            assert "the images go to vLLM" not in front.said
+        assert "refused" not in server.log.read_text()
