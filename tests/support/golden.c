@@ -10,12 +10,12 @@ const char *const golden_models[] = {"qwen3_vl_tied",
                                      "qwen3_vl_untied",
                                      "qwen3_vl_wide",
                                      "qwen3_vl_heads",
-                                     "qwen2_vl_untied",
-                                     "qwen2_vl_tied",
                                      "qwen2_5_vl_untied",
                                      "qwen2_5_vl_tied",
                                      "qwen3_vl_moe",
                                      "kimi_vl",
+                                     "qwen2_vl_untied",
+                                     "qwen2_vl_tied",
                                      NULL};
 
 void golden_path(const char *model, const char *file, char *out, size_t size) {
