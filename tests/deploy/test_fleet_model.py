@@ -72,5 +72,11 @@ def test_the_image_decides_the_replica_while_it_has_room():
     assert hits("hash") == 7 and hits("robin") == 4
 
 
+def test_idle_replicas_take_turns():
+    requests = [Request(2.0 * i, i, 2) for i in range(6)]
+    simulate(SERVICE, requests, n_replicas=3, routing="least")
+    assert [request.replica for request in requests] == [0, 1, 2] * 2
+
+
 def test_percentile_is_linear_between_neighbours():
     assert percentile([4.0, 1.0, 3.0, 2.0], 50) == 2.5 and percentile([1.0], 99) == 1.0
