@@ -20,7 +20,7 @@ import threading
 import time
 
 from fleet_model import Request, Service, make_requests, percentile, simulate
-from same_picture import Server, base_url, make_picture, positive, size_of
+from same_image import Server, base_url, make_image, positive, size_of
 
 QUESTION = "What is in this picture?"
 N_DRAWS = 50
@@ -34,9 +34,9 @@ def gaps(values: list) -> list:
 class Client(Server):
     """A server's requests with all their times."""
 
-    def ask(self, question: str, picture: str | None, n_tokens: int, digest: str = "", enough=lambda tokens: False) -> dict:
+    def ask(self, question: str, image: str | None, n_tokens: int, digest: str = "", enough=lambda tokens: False) -> dict:
         """{"start", "tokens": [when each came], "end", "timings": the server's own}; a stream that has `enough` is closed."""
-        parts = [{"type": "image_url", "image_url": {"url": picture}}] if picture else []
+        parts = [{"type": "image_url", "image_url": {"url": image}}] if image else []
         body = {"model": self.model, "messages": [{"role": "user", "content": parts + [{"type": "text", "text": question}]}],
                 "stream": True, "stream_options": {"include_usage": True}, "max_tokens": n_tokens, "ignore_eos": True,
                 "temperature": 0, "return_token_ids": True, "ommatidia": {"details": True}}
@@ -80,7 +80,7 @@ def busy(arguments):
     def ask(url: str) -> None:
         client = Client(argparse.Namespace(**{**vars(arguments), "base_url": url}))
         while not done.is_set():
-            client.ask(QUESTION, make_picture(*arguments.size), 2 * arguments.steps)
+            client.ask(QUESTION, make_image(*arguments.size), 2 * arguments.steps)
 
     with concurrent.futures.ThreadPoolExecutor(max(1, len(arguments.busy))) as pool:
         asking = [pool.submit(ask, url) for url in arguments.busy]
@@ -104,12 +104,12 @@ def measure(arguments) -> None:
 
 def measured_service(arguments) -> Service:
     client = Client(arguments)
-    client.ask("Warm-up?", make_picture(*arguments.size), 2)
+    client.ask("Warm-up?", make_image(*arguments.size), 2)
     new, known = [], []
     for i in range(arguments.rounds):
-        picture = make_picture(*arguments.size)
-        new.append(client.ask(QUESTION, picture, 2)["timings"])
-        known.append(client.ask(f"Which colours, and how many? {i}", picture, 2)["timings"])
+        image = make_image(*arguments.size)
+        new.append(client.ask(QUESTION, image, 2)["timings"])
+        known.append(client.ask(f"Which colours, and how many? {i}", image, 2)["timings"])
     middle = {key: statistics.median(t[key] for t in new) for key in ("decode_image", "preprocess", "encode", "prefill")}
     return Service(prepare=middle["decode_image"] + middle["preprocess"], encode=middle["encode"], prefill=middle["prefill"],
                    prefill_known=statistics.median(t["encode"] + t["prefill"] for t in known),
@@ -155,13 +155,13 @@ def predict(arguments) -> None:
 def play(arguments, requests: list) -> list:
     """The real times of the same requests."""
     client = Client(arguments)
-    pictures = {image: make_picture(*arguments.service[1]) for image in {r.image for r in requests}}
+    images = {image: make_image(*arguments.service[1]) for image in {r.image for r in requests}}
     start = time.monotonic() + 0.5
 
     def ask(request: Request) -> dict:
         time.sleep(max(0.0, start + request.arrival - time.monotonic()))
         digest = str(request.image) if arguments.routing == "hash" else ""
-        return client.ask(QUESTION, pictures[request.image], request.n_tokens, digest)
+        return client.ask(QUESTION, images[request.image], request.n_tokens, digest)
 
     with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
         return list(pool.map(ask, requests))

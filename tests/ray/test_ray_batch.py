@@ -39,7 +39,7 @@ def question(image):
 class Batch:
     def __init__(self, folder, omma):
         self.input, self.output, self.omma = folder / "in.jsonl", folder / "out.jsonl", omma
-        images = sorted((MODEL / "pictures").glob("*.png"))[:3]
+        images = sorted((MODEL / "images").glob("*.png"))[:3]
         self.lines = [line(f"image {i}", question(image)) for i, image in enumerate(images)] + ["no JSON"]
         self.lines += [line(f"text {i}", f"Hello {i}") for i in range(N_TEXTS)] + [line("field", "Hello", temperature=9)]
         self.write(self.lines)
