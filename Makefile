@@ -125,6 +125,7 @@ format: ## bring the C sources into the common form
 check: ## the rules that a script can check: layers, names, banned functions, headers
 	tools/check_layers.sh
 	tools/check_fuzz.sh
+	tools/check_readmes.sh
 
 .PHONY: clean
 clean: ## remove all builds
