@@ -1,5 +1,4 @@
-/* A model family as data: how its towers and language models differ from others'. The registry is the one list of families;
- * ommai_family_parse and the loaders work by this table, with a function only for keys that no other family has. */
+/* A model family as data: how its towers and language models differ from others'. ommai_family_parse and the loaders work by this table, with a function only for keys that no other family has. */
 #ifndef OMMAI_FAMILIES_FAMILY_H
 #define OMMAI_FAMILIES_FAMILY_H
 
@@ -42,10 +41,17 @@ enum omma_status ommai_family_parse(const struct ommai_family *family, const jso
 const struct ommai_family *ommai_family_find(const char *model_type);
 const char *ommai_family_list(void);
 
-extern const struct ommai_family ommai_family_qwen2_vl;
-extern const struct ommai_family ommai_family_qwen2_5_vl;
-extern const struct ommai_family ommai_family_qwen3_vl;
-extern const struct ommai_family ommai_family_qwen3_vl_moe;
-extern const struct ommai_family ommai_family_kimi_vl;
+/* X(model_type, words): the one list of families. words: what the families and their parts are called, which tools/check_layers.sh
+ * keeps out of all other folders. */
+#define OMMAI_FAMILIES(X) \
+  X(qwen2_vl, "qwen")     \
+  X(qwen2_5_vl, "qwen")   \
+  X(qwen3_vl, "qwen")     \
+  X(qwen3_vl_moe, "qwen") \
+  X(kimi_vl, "kimi moonvit deepseek")
+
+#define OMMAI_FAMILY_DECLARATION(name, words) extern const struct ommai_family ommai_family_##name;
+OMMAI_FAMILIES(OMMAI_FAMILY_DECLARATION)
+#undef OMMAI_FAMILY_DECLARATION
 
 #endif
