@@ -45,9 +45,9 @@ static struct ommai_weight_loader make_loader(const struct omma_model *model, en
 static enum omma_status load(const struct omma_model *model, struct ommai_weight_loader *loader,
                              struct ommai_vision_tower *tower, struct ommai_decoder *decoder, int64_t *n_vision_parameters,
                              struct omma_error *error) {
-  OMMAI_TRY(model->family->load_vision(loader, tower, error));
+  OMMAI_TRY(ommai_tower_load(loader, model->family->tower_names, tower, error));
   if (n_vision_parameters) *n_vision_parameters = loader->n_parameters;
-  return model->encoder_only ? OMMA_OK : model->family->load_text(loader, decoder, error);
+  return model->encoder_only ? OMMA_OK : model->family->text->load(model->family->text, loader, decoder, error);
 }
 
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
