@@ -10,10 +10,15 @@
 #include "base/arena.h"
 #include "vision/vision_tower.h"
 
-/* One picture or video: 8-bit RGB after the resize, and where its tokens go. */
+/* One picture or video: 8-bit RGB after the resize, or its patches; and where its tokens go. */
 struct ommai_vision_input {
   const uint8_t *pixels; /* [n_frames, grid_rows * patch_size, grid_columns * patch_size, 3] */
-  int64_t n_frames;      /* 1 for a picture. temporal_patch_size frames make a plane, short of some the last one again */
+  /* In place of pixels: normalised patches [n_planes * grid_rows * grid_columns, patch_dim], f32 or of the tower's type, in each plane by blocks from
+   * left to right and top to bottom, or row by row. */
+  const void *patches;
+  enum omma_dtype patch_type;
+  bool raster_patches;
+  int64_t n_frames; /* 1 for a picture. temporal_patch_size frames make a plane, short of some the last one again */
   int64_t grid_rows, grid_columns;
   float *output; /* [1 + n_deepstack, n_planes * tokens of a plane, out_hidden_size]: merged tokens in raster order, then the
                     deepstack outputs */
