@@ -63,7 +63,8 @@ class OmmatidiaEncoderAttention(MMEncoderAttention):
         super().__init__(*args, **named)
         # vLLM 0.32 itself refuses fp8 on CPUs; one that does not is not to get another type's result without a word.
         self._unsupported = "fp8 attention is asked for" if getattr(self, "fp8_enabled", False) else None
-        if self._unsupported is None:
+        # On the meta device it is built for its shapes alone.
+        if self._unsupported is None and torch.get_default_device().type != "meta":
             _announce(torch.get_default_dtype(), self.head_size)
 
     @classmethod
