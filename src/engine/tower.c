@@ -7,9 +7,9 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "families/family.h"
 #include "kernels/cpu.h"
 #include "kernels/dtype.h"
-#include "models/family.h"
 #include "vision/vision_run.h"
 
 struct omma_tower {
@@ -218,7 +218,7 @@ static enum omma_status to_input(const struct omma_tower *tower, const struct om
   }
   *input = (struct ommai_vision_input){.patches = given->patches,
                                        .patch_type = given->type,
-                                       .raster_patches = tower->config.picture.raster_patches,
+                                       .raster_patches = tower->config.image.raster_patches,
                                        .n_frames = grid[0] * temporal,
                                        .grid_rows = grid[1],
                                        .grid_columns = grid[2],
@@ -279,7 +279,7 @@ static enum omma_status encode(const struct omma_tower *tower, const struct omma
   OMMAI_TRY(omma_tower_workspace_size(tower, inputs, n_inputs, team ? team->n_workers : 1, &needed, error));
   if (!workspace || workspace_size < needed) return ommai_fail_memory(error, "tower workspace", needed);
   for (size_t i = 0; i < n_inputs; i++) OMMAI_TRY(to_input(tower, &inputs[i], &own[i], error));
-  OMMAI_TRY(ommai_vision_run_start(&tower->tower, own, (int64_t)n_inputs, &tower->config.picture.patches,
+  OMMAI_TRY(ommai_vision_run_start(&tower->tower, own, (int64_t)n_inputs, &tower->config.image.patches,
                                    (unsigned char *)workspace + first, workspace_size - first, team, &run, error));
   while (!ommai_vision_run_done(run)) OMMAI_TRY(ommai_vision_run_advance(run, INT64_MAX, error));
   return OMMA_OK;

@@ -18,7 +18,7 @@ static const struct omma_team *team;
 static int set_up(void **state) {
   (void)state;
   struct omma_error error;
-  for (int i = 0; i < N_IMAGES; i++) images[i] = fixture_picture(names[i]);
+  for (int i = 0; i < N_IMAGES; i++) images[i] = fixture_image(names[i]);
   return omma_team_create(N_WORKERS, false, NULL, &team, &error) == OMMA_OK ? 0 : -1;
 }
 
@@ -131,10 +131,10 @@ static void every_family_gives_the_engine_s_bits(void **state) {
   }
 }
 
-/* A video whose planes all show the same image has its embeddings in each. */
-static void planes_of_a_video_are_images(void **state) {
+/* A video whose temporal patches all show the same image has its embeddings in each. */
+static void temporal_patches_of_a_video_are_images(void **state) {
   (void)state;
-  enum { N_PLANES = 3 };
+  enum { N_TEMPORAL = 3 };
   static const char *const models[] = {"qwen3_vl_tied", "qwen2_5_vl_tied"};
   for (int m = 0; m < 2; m++) {
     struct sample sample = make_sample(models[m], OMMA_WEIGHTS_F32);
@@ -145,18 +145,18 @@ static void planes_of_a_video_are_images(void **state) {
     struct omma_tower_input video = sample.inputs[0];
     size_t n_patch_values = (size_t)(video.grid_thw[1] * video.grid_thw[2] * info.patch_dim);
     size_t n_merged = sample.n_values[0] / (size_t)(1 + info.n_deepstack);
-    float *patches = malloc(N_PLANES * n_patch_values * sizeof *patches);
-    for (int plane = 0; plane < N_PLANES; plane++) {
-      memcpy(patches + plane * n_patch_values, video.patches, n_patch_values * sizeof *patches);
+    float *patches = malloc(N_TEMPORAL * n_patch_values * sizeof *patches);
+    for (int t = 0; t < N_TEMPORAL; t++) {
+      memcpy(patches + t * n_patch_values, video.patches, n_patch_values * sizeof *patches);
     }
     video.patches = patches;
-    video.grid_thw[0] = N_PLANES;
-    video.output = malloc(N_PLANES * sample.n_values[0] * sizeof *video.output);
+    video.grid_thw[0] = N_TEMPORAL;
+    video.output = malloc(N_TEMPORAL * sample.n_values[0] * sizeof *video.output);
     assert_ok(encode(tower, &video, 1, NULL, &error), &error);
     assert_ok(encode(tower, sample.inputs, 1, NULL, &error), &error);
     for (int64_t slot = 0; slot <= info.n_deepstack; slot++) {
-      for (int64_t plane = 0; plane < N_PLANES; plane++) {
-        assert_memory_equal(video.output + (size_t)(slot * N_PLANES + plane) * n_merged,
+      for (int64_t t = 0; t < N_TEMPORAL; t++) {
+        assert_memory_equal(video.output + (size_t)(slot * N_TEMPORAL + t) * n_merged,
                             sample.inputs[0].output + (size_t)slot * n_merged, n_merged * sizeof(float));
       }
     }
@@ -294,7 +294,7 @@ static void a_configuration_is_enough_to_know_a_tower(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_family_gives_the_engine_s_bits),
-      cmocka_unit_test(planes_of_a_video_are_images),
+      cmocka_unit_test(temporal_patches_of_a_video_are_images),
       cmocka_unit_test(tensors_in_memory_are_as_good_as_files),
       cmocka_unit_test(bad_tensors_are_refused),
       cmocka_unit_test(bad_inputs_are_refused),
