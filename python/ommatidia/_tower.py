@@ -19,6 +19,7 @@ from ._library import F32, Error, bind, check
 from ._tensors import TensorT, empty_f32, is_tensor, view_of
 
 LIBRARY_PATH = Path(__file__).with_name("libomma.so")
+LIBRARY_NAME = "libomma.so.0"  # where an installed one is found
 
 _WEIGHTS = {"auto": 0, "float32": 1, "bfloat16": 2, "int8": 3}
 
@@ -79,7 +80,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 def _library() -> ctypes.CDLL:
     """libomma beside this package, or where the system's loader finds it. ImportError where there is none."""
     try:
-        return bind(LIBRARY_PATH if LIBRARY_PATH.exists() else Path("libomma.so.0"), _PROTOTYPES)
+        return bind(LIBRARY_PATH if LIBRARY_PATH.exists() else Path(LIBRARY_NAME), _PROTOTYPES)
     except ImportError as error:
         raise ImportError(
             f"{error}. Towers need libomma, the whole library: `make python` puts it into its tree, python/README.md says how pip "
