@@ -23,7 +23,7 @@ help: ## this list
 
 .PHONY: demo
 demo: TARGETS := omma
-demo: packages release ## install what is missing, build, ask the demo model about three pictures
+demo: packages release ## install what is missing, build, ask the demo model about three images
 	@tools/run_demo.sh build/release/omma
 
 .PHONY: test
@@ -59,7 +59,7 @@ test-clients: release ## real clients (openai, anthropic, litellm, langchain-ope
 	@tools/test_clients.sh
 
 .PHONY: test-vllm
-test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
+test-vllm: release ## the plugin for vLLM and the encoder node beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm.sh
 
 .PHONY: test-vllm-bench
@@ -67,8 +67,12 @@ test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI 
 	@tools/test_vllm_bench.sh
 
 .PHONY: test-deploy
-test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd) and Kubernetes' schemas
+test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd nginx-light caddy) and Kubernetes' schemas
 	@tools/test_deploy.sh
+
+.PHONY: test-ray
+test-ray: release ## examples/ray_batch.py with two workers of Ray on this machine, from PyPI into build/venv-ray (0.6 GB)
+	@tools/test_ray.sh
 
 .PHONY: packages
 packages:
@@ -106,12 +110,12 @@ fixtures: ## make the test fixtures anew (needs Python with torch, transformers,
 	python3 tools/make_weights_fixtures.py
 	python3 tools/make_config_fixtures.py
 
-.PHONY: readme-pictures
-readme-pictures: release ## make the pictures of README.md anew: a recorded terminal, boxes that the demo model finds, the page at / (needs Chromium)
+.PHONY: readme-images
+readme-images: release ## make the images of README.md anew: a recorded terminal, boxes that the demo model finds, the page at / (needs Chromium)
 	@tools/record_terminal.py
-	@build/release/omma chat --image models/demo/pictures/cross.png --prompt "Where is the orange cross?" --boxes docs/images/boxes.png
+	@build/release/omma chat --image models/demo/images/cross.png --prompt "Where is the orange cross?" --boxes docs/images/boxes.png
 	@[ -x build/venv-page/bin/python ] || { python3 -m venv build/venv-page && build/venv-page/bin/pip install -q -r tests/page/requirements.txt; }
-	@build/venv-page/bin/python tools/picture_page.py
+	@build/venv-page/bin/python tools/image_page.py
 
 .PHONY: format
 format: ## bring the C sources into the common form
@@ -121,6 +125,7 @@ format: ## bring the C sources into the common form
 check: ## the rules that a script can check: layers, names, banned functions, headers
 	tools/check_layers.sh
 	tools/check_fuzz.sh
+	tools/check_readmes.sh
 
 .PHONY: clean
 clean: ## remove all builds

@@ -11,7 +11,7 @@
 
 /* What the engine takes as a chunk at most. */
 #define MAX_BATCHED_TOKENS 65536
-/* Resized pictures of all requests that are made ready or wait. */
+/* Resized images of all requests that are made ready or wait. */
 #define MAX_RESIZED_BYTES ((int64_t)4 << 30)
 #define GIB ((double)(1 << 30))
 
@@ -242,6 +242,7 @@ struct opening {
   const struct omma_image_options *image_options;
   struct omma_engine_options engine;
   struct omma_memory_plan *plan;
+  bool encoder_only;
 };
 
 /* Says what fits before time goes into packing weights; the engine gets that much. */
@@ -249,6 +250,10 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   struct opening *opening = context;
   struct omma_memory_plan *plan = opening->plan;
   OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, plan, error));
+  if (opening->encoder_only) {
+    ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_ENCODING);
+    return OMMA_OK;
+  }
   opening->engine.kv_cache_bytes = plan->kv_cache_bytes;
   ommai_room_note(model, plan);
   ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
@@ -273,7 +278,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   struct ommai_common common = serving->common;
   struct omma_error error;
   struct omma_encoding_store store;
-  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan};
+  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan, serving->common.encoder_only};
   struct ommai_check check = {check_room, &opening, progress, progress_context};
   *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;
@@ -408,7 +413,7 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(limit_mm_per_prompt),
      .value = "JSON",
-     .help = "pictures and videos per prompt, such as {\"image\": 4, \"video\": 1}",
+     .help = "images and videos per prompt, such as {\"image\": 4, \"video\": 1}",
      .otherwise = "64 of each"},
     {.name = "mm-processor-kwargs",
      .type = OMMAI_OPTION_STRING,
@@ -436,7 +441,7 @@ static const struct ommai_option table[] = {
      .unset = -1,
      .low = 0,
      .high = INT64_MAX,
-     .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
+     .help = "memory for encoded images, so that one seen before needs no encoder; 0 keeps none",
      .otherwise = "512 MiB"},
     {.name = "encoder-cache-url",
      .type = OMMAI_OPTION_STRING,
@@ -452,13 +457,13 @@ static const struct ommai_option table[] = {
      .value = "GIB",
      .minimum = 0,
      .maximum = 1024,
-     .help = "memory for resized pictures, so that a file seen before is neither decoded nor resized; 0 keeps none",
+     .help = "memory for resized images, so that a file seen before is neither decoded nor resized; 0 keeps none",
      .initial = "0.0625"},
     {.name = "allowed-media-domains",
      .type = OMMAI_OPTION_WORDS,
      .offset = AT(media_domains),
      .value = "HOST",
-     .help = "hosts, by exact names, whose pictures requests may name as http(s) URLs",
+     .help = "hosts, by exact names, whose images requests may name as http(s) URLs",
      .otherwise = "nothing is fetched"},
     {.name = "allow-private-media-addresses",
      .type = OMMAI_OPTION_FLAG,
@@ -476,7 +481,7 @@ static const struct ommai_option table[] = {
      .value = "SIZE",
      .low = 1024,
      .high = (int64_t)1 << 40,
-     .help = "largest request body, pictures included",
+     .help = "largest request body, images included",
      .otherwise = "64 MiB"},
     {.name = "max-image-pixels",
      .type = OMMAI_OPTION_SIZE,

@@ -2,7 +2,7 @@
 #ifndef OMMAI_CLI_SERVING_H
 #define OMMAI_CLI_SERVING_H
 
-#include "cli/common.h"
+#include "cli/model_options.h"
 #include "server/encoding_store.h"
 #include "server/server.h"
 
@@ -17,7 +17,7 @@ struct ommai_serving {
   const char *reasoning_parser, *reasoning_config;
   bool auto_tool_choice, exclude_unused_tools;
   const char *tool_call_parser;
-  int64_t seed;         /* -1: not given */
+  int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
   const char *encoder_cache_url;

@@ -15,7 +15,7 @@
 #define CONFIG "the model is what its directory says"
 #define WEIGHTS "weights are used as --dtype and --vision-dtype say"
 #define SPEC "no draft model guesses tokens"
-#define MEDIA "prompts are text, and pictures and videos as data or URLs"
+#define MEDIA "prompts are text, and images and videos as data or URLs"
 #define REPLY "a reply has the fields of OpenAI's interface and no others"
 #define DISAGG "encoder and language model run in one process"
 #define ENDPOINT "there is no such endpoint here"
@@ -304,9 +304,7 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"reasoning-parser-plugin", VALUE, NULL, PYTHON, NULL},
     {"language-model-only", SWITCH, NULL, "--limit-mm-per-prompt '{\"image\": 0, \"video\": 0}' does this", NULL},
     {"media-io-kwargs", VALUE, NULL, "videos come as the frames that a request wants seen", NULL},
-    {"mm-encoder-only", SWITCH, NULL, DISAGG, NULL},
     {"kv-transfer-config", VALUE, NULL, DISAGG, NULL},
-    {"ec-transfer-config", VALUE, NULL, DISAGG, NULL},
     {"video-pruning-rate", VALUE, NULL, "every token of a video is seen", "0 0.0"},
     {"custom-histogram-buckets", VALUE, NULL, "the buckets of /metrics are fixed", NULL},
     {"speculative-config", VALUE, "sc", "it is one JSON value here, --speculative-config '{\"method\": \"ngram\", ...}'", NULL},

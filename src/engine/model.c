@@ -8,11 +8,11 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "families/generation_config.h"
+#include "families/gguf_files.h"
 #include "kernels/dtype.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
-#include "models/generation_config.h"
-#include "models/gguf_files.h"
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
@@ -41,13 +41,13 @@ static struct ommai_weight_loader make_loader(const struct omma_model *model, en
                                       .stored_type = model->config.stored_type};
 }
 
-/* Runs the family's lists over a tower and a decoder. */
+/* Runs the family's lists over a tower and, where there is to be one, a decoder. */
 static enum omma_status load(const struct omma_model *model, struct ommai_weight_loader *loader,
                              struct ommai_vision_tower *tower, struct ommai_decoder *decoder, int64_t *n_vision_parameters,
                              struct omma_error *error) {
-  OMMAI_TRY(model->family->load_vision(loader, tower, error));
+  OMMAI_TRY(ommai_tower_load(loader, model->family->tower_names, tower, error));
   if (n_vision_parameters) *n_vision_parameters = loader->n_parameters;
-  return model->family->load_text(loader, decoder, error);
+  return model->encoder_only ? OMMA_OK : model->family->text->load(model->family->text, loader, decoder, error);
 }
 
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
@@ -74,12 +74,12 @@ static struct ommai_linear_spec most_kept(const struct ommai_weight_loader *load
 }
 
 /* The bytes of the language model's matrices that a generated token goes through: of an MoE layer the experts that it is sent to; of a head of
- * latent attention two products that have the elements of its expansion. */
+ * MLA the two products that have the elements of its expansion. */
 static int64_t step_weight_bytes(const struct omma_model *model, const struct ommai_weight_loader *loader) {
   static const enum ommai_weight_role whole[] = {OMMAI_ROLE_TEXT_QKV, OMMAI_ROLE_TEXT_O, OMMAI_ROLE_GATE_UP,
                                                  OMMAI_ROLE_DOWN,     OMMAI_ROLE_ROUTER, OMMAI_ROLE_LM_HEAD};
   const struct ommai_router_config *router = &model->config.text.experts.router;
-  int64_t bytes = loader->role_bytes[OMMAI_ROLE_LATENT] / 2;
+  int64_t bytes = loader->role_bytes[OMMAI_ROLE_MLA] / 2;
   if (router->n_experts) bytes += loader->role_bytes[OMMAI_ROLE_EXPERT] / router->n_experts * router->n_chosen;
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) bytes += loader->role_bytes[whole[i]];
   return bytes;
@@ -91,7 +91,8 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
   struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE, model->checkpoint);
   OMMAI_TRY(load(model, &loader, &tower, &decoder, &model->n_vision_parameters, error));
   model->n_parameters = loader.n_parameters;
-  if (model->config.text.tied_embeddings) model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
+  if (model->config.text.tied_embeddings && !model->encoder_only)
+    model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
   model->step_weight_bytes = step_weight_bytes(model, &loader);
   model->most_kept = most_kept(&loader);
@@ -124,18 +125,18 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
   if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);
-  OMMAI_TRY(ommai_decoder_allocate(&model->decoder, &model->allocator, error));
+  if (!model->encoder_only) OMMAI_TRY(ommai_decoder_allocate(&model->decoder, &model->allocator, error));
   loader = make_loader(model, OMMAI_LOADER_PACK, model->checkpoint);
   loader.progress = options->progress;
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
-  const struct omma_team *team = ommai_picture_team_borrow(model->picture_team); /* no pictures yet */
+  const struct omma_team *team = ommai_image_team_borrow(model->image_team); /* no images yet */
   ommai_linear_engine_pack_on(model->linear_engine, team);
   enum omma_status status = load(model, &loader, &model->tower, &model->decoder, NULL, error);
   ommai_linear_engine_pack_on(model->linear_engine, NULL);
-  ommai_picture_team_return(model->picture_team, team);
+  ommai_image_team_return(model->image_team, team);
   if (status != OMMA_OK) return status;
-  model->config.stored_type = model->decoder.embedding_type;
+  if (!model->encoder_only) model->config.stored_type = model->decoder.embedding_type;
   /* Tensors that are only mapped, or that the model has no use for, were not counted. */
   if (loader.progress) loader.progress(loader.progress_context, loader.bytes_total, loader.bytes_total);
   return OMMA_OK;
@@ -210,6 +211,7 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   }
   model->pin_threads = !options->no_pinning;
   model->config_only = options->config_only;
+  model->encoder_only = options->encoder_only;
   return OMMA_OK;
 }
 
@@ -284,12 +286,12 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(read_chat_template(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
   OMMAI_TRY(choose_generation(model, options, error));
-  OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
+  OMMAI_TRY(ommai_image_team_create(model->n_threads, &model->allocator, &model->image_team, error));
   model->trie = ommai_allocate(&model->allocator, 1, sizeof *model->trie);
   if (!model->trie) return ommai_fail_memory(error, "model", sizeof *model->trie);
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
-  int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_PICTURE_STORE_BYTES;
-  OMMAI_TRY(ommai_picture_store_create(ommai_max_i64(store, 0), &model->allocator, &model->picture_store, error));
+  int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_IMAGE_STORE_BYTES;
+  OMMAI_TRY(ommai_image_store_create(ommai_max_i64(store, 0), &model->allocator, &model->image_store, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->large_allocator, &model->linear_engine, error));
@@ -298,6 +300,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
   if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
   model->weights_packed = !model->config_only;
+  model->bf16_embeddings = model->config.stored_type == OMMA_BF16 && options->weights != OMMA_WEIGHTS_F32;
+  if (model->checkpoint) ommai_checkpoint_fingerprint(model->checkpoint, model->fingerprint);
   ommai_linear_engine_describe(model->linear_engine, model->linear_description, sizeof model->linear_description);
   return OMMA_OK;
 }
@@ -309,7 +313,7 @@ enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, s
 }
 
 enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error) {
-  if (!model->config.picture.published) return OMMA_OK;
+  if (!model->config.image.published) return OMMA_OK;
   return ommai_fail(error, OMMA_ERROR_IO,
                     "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only plans are made without it",
                     model->directory);
@@ -366,9 +370,9 @@ void omma_model_close(struct omma_model *model) {
   ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
   ommai_chat_choice_free(&model->chat);
-  ommai_picture_store_destroy(model->picture_store);
+  ommai_image_store_destroy(model->image_store);
   ommai_pixel_budget_destroy(model->pixel_budget);
-  ommai_picture_team_destroy(model->picture_team);
+  ommai_image_team_destroy(model->image_team);
   struct omma_allocator allocator = model->allocator;
   ommai_release(&allocator, model->directory, model->directory_size + 1, 1);
   ommai_release(&allocator, model, 1, sizeof *model);
@@ -398,6 +402,9 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,
+      .encoder_only = model->encoder_only,
+      .bf16_embeddings = model->bf16_embeddings,
+      .fingerprint = model->fingerprint,
       .n_parameters = model->n_parameters,
       .n_vision_parameters = model->n_vision_parameters,
       .weight_bytes = model->weight_bytes,
@@ -416,9 +423,9 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .merge_size = vision->merge_size,
       .patch_dim = ommai_vision_patch_dim(vision),
       .n_deepstack = vision->n_deepstack,
-      .min_pixels = model->config.picture.min_pixels,
-      .max_pixels = model->config.picture.max_pixels,
-      .published_values = model->config.picture.published ? model->family->published->name : NULL,
+      .min_pixels = model->config.image.min_pixels,
+      .max_pixels = model->config.image.max_pixels,
+      .published_values = model->config.image.published ? model->family->published->name : NULL,
       .chat_template = rendered_as_its_own(model) ? "its own" : model->chat.variant->name,
       .chat_template_difference = model->chat.difference[0] && !rendered_as_its_own(model) ? model->chat.difference : NULL,
       .chat_template_has_tools = has_tools(model),

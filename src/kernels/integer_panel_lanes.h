@@ -127,7 +127,7 @@ OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_comi
   for (int v = 0; v < PANEL_VECTORS; v += n_vectors) columns_s8(block, &pairs, v * LANES, stream, n_rows, n_vectors);
 }
 
-static void few_rows_s8(const struct integer_block *block) {
+static void gemv_s8(const struct integer_block *block) {
   const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
   struct integer_coming stream = integer_stream(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
@@ -230,11 +230,13 @@ static void block_u4(const struct integer_block *block) {
 
 /* ---- panels ----------------------------------------------------------------------------------------------------------- */
 
-static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+/* many_rows: many_rows_s8, or what a level has in its place. */
+OMMAI_INLINE void run_s8_with(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums,
+                              void (*many_rows)(const struct integer_block *block)) {
   if (rows->n_rows < WIDE_FROM_ROWS) {
-    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, few_rows_s8);
+    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, gemv_s8);
   } else {
-    integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, many_rows_s8);
+    integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, many_rows);
   }
 }
 

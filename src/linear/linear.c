@@ -81,7 +81,7 @@ static size_t layout_element_bytes(enum ommai_weight_layout layout) {
 }
 
 static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma_error *error) {
-  struct ommai_few_rows_weights *packed = &linear->packed;
+  struct ommai_gemv_weights *packed = &linear->packed;
   size_t elements;
   if (!ommai_linear_packed_elements(packed->layout, packed->n_out, packed->n_in, &elements) ||
       !ommai_mul_size(elements, layout_element_bytes(packed->layout), &linear->weight_bytes)) {
@@ -154,23 +154,19 @@ int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
   return ommai_div_up(linear->spec.n_out, OMMAI_PANEL_COLUMNS);
 }
 
-/* A task is at least so many bytes of weights, so that handing it out costs little beside reading them, and twice as many in layers
- * that make enough such tasks: where one begins the memory has to be found anew. */
+/* A task is so many bytes of weights: handing it out then costs little beside reading them, and all workers end soon after each other. */
 int64_t ommai_linear_task_panels(const struct ommai_linear *linear) {
-  enum { LEAST_BYTES = 256 * 1024, USUAL_BYTES = 512 * 1024, ENOUGH_TASKS = 32 };
-  int64_t n_panels = ommai_linear_n_panels(linear);
-  int64_t panel_bytes = ommai_max_i64((int64_t)ommai_linear_bytes(linear) / n_panels, 1);
-  int64_t usual = ommai_min_i64(ommai_div_up(USUAL_BYTES, panel_bytes), n_panels / ENOUGH_TASKS);
-  return ommai_max_i64(ommai_div_up(LEAST_BYTES, panel_bytes), usual);
+  enum { TASK_BYTES = 256 * 1024 };
+  int64_t panel_bytes = ommai_max_i64((int64_t)ommai_linear_bytes(linear) / ommai_linear_n_panels(linear), 1);
+  return ommai_div_up(TASK_BYTES, panel_bytes);
 }
 
-void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
-                           int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  linear->format->few_rows(linear, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                       int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
+  linear->format->gemv(linear, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
 }
 
-void ommai_linear_dense_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
-                                 int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  ommai_few_rows_run(&linear->engine->few_rows, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel,
-                     n_panels);
+void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                             int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
+  ommai_gemv_run(&linear->engine->gemv, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
 }

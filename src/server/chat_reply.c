@@ -1,7 +1,7 @@
 /* The form of /v1/chat/completions. */
 #include <math.h>
 
-#include "server/reply_form.h"
+#include "server/reply_format.h"
 
 static const char CHUNK[] = "chat.completion.chunk";
 
@@ -139,9 +139,13 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   ommai_reply_add_whole_usage(out, usage);
   ommai_reply_add_list(out, "prompt_logprobs", head->prompt_logprobs);
   ommai_reply_add_list(out, "prompt_token_ids", head->prompt_ids);
-  ommai_text_add(out,
-                 ",\"prompt_text\":null,\"kv_transfer_params\":null,"
-                 "\"ec_transfer_params\":null,\"metrics\":null}");
+  ommai_text_add(out, ",\"prompt_text\":null,\"kv_transfer_params\":null,\"ec_transfer_params\":");
+  if (head->ec_transfer_params) {
+    ommai_text_append(out, head->ec_transfer_params->data, head->ec_transfer_params->size);
+  } else {
+    ommai_text_add(out, "null");
+  }
+  ommai_text_add(out, ",\"metrics\":null}");
 }
 
 static void add_token(struct ommai_text *out, const struct omma_model *model, int32_t token, float logprob) {
@@ -168,9 +172,9 @@ void ommai_reply_add_chat_logprob(struct ommai_logprobs *logprobs, const struct 
   ommai_text_add(out, "]}");
 }
 
-const struct ommai_reply_form ommai_chat_form = {.id_prefix = "chatcmpl-",
-                                                 .begin = begin,
-                                                 .delta = delta,
-                                                 .usage = usage_event,
-                                                 .whole = whole,
-                                                 .add_logprob = ommai_reply_add_chat_logprob};
+const struct ommai_reply_format ommai_chat_reply_format = {.id_prefix = "chatcmpl-",
+                                                           .begin = begin,
+                                                           .delta = delta,
+                                                           .usage = usage_event,
+                                                           .whole = whole,
+                                                           .add_logprob = ommai_reply_add_chat_logprob};

@@ -1,0 +1,118 @@
+/* Kimi-VL: config keys, tensor names, chat form. docs/models/kimi_vl.md describes the model.
+ * Source: vLLM's moonvit.py and kimi_vl.py, transformers' Kimi-K2.5, and the released checkpoints' files. */
+#include "base/error.h"
+#include "families/family.h"
+
+/* ---- config.json ---- */
+
+/* The released files say every size. */
+static const struct ommai_vision_config tower = {
+    .temporal_patch_size = 1,
+    .in_channels = 3,
+    .norm = OMMAI_VISION_LAYER_NORM,
+    .norm_eps = 1e-5f,
+    .merger_norm_eps = 1e-5f,
+    .final_norm = true,
+    .activation = OMMAI_ACTIVATION_GELU_TANH,
+    .positions = OMMAI_POSITIONS_BICUBIC,
+    .rope = OMMAI_ROPE_PAIRS,
+    .rope_theta = 10000.0,
+};
+
+static const struct ommai_tower_keys tower_keys = {
+    .depth = "num_hidden_layers",
+    .hidden_size = "hidden_size",
+    .n_heads = "num_attention_heads",
+    .intermediate_size = "intermediate_size",
+    .expected = {"model_type", "moonvit"},
+    .required = true,
+};
+
+static enum omma_status parse_merge(const json_t *vision, const char *where, struct ommai_vision_config *config,
+                                    struct omma_error *error) {
+  int64_t kernel[2];
+  size_t count = 0;
+  OMMAI_TRY(ommai_json_integers(vision, where, "merge_kernel_size", true, 1, 8, kernel, 2, &count, error));
+  if (count != 2 || kernel[0] != kernel[1]) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "merge_kernel_size",
+                            "%s: key \"merge_kernel_size\": expected two equal sides", where);
+  }
+  config->merge_size = kernel[0];
+  return OMMA_OK;
+}
+
+static enum omma_status parse_own(const json_t *vision, const char *where, struct ommai_model_config *config,
+                                  struct omma_error *error) {
+  struct ommai_vision_config *tower_config = &config->vision;
+  OMMAI_TRY(ommai_json_integer(vision, where, "init_pos_emb_height", true, 1, 4096, &tower_config->position_rows, error));
+  OMMAI_TRY(ommai_json_integer(vision, where, "init_pos_emb_width", true, 1, 4096, &tower_config->position_columns, error));
+  return parse_merge(vision, where, tower_config, error);
+}
+
+/* ---- released processor files ---- */
+
+/* Nothing in config.json tells Thinking-2506 from Instruct. */
+static const struct ommai_default_processor published = {
+    .name = "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)",
+    .image =
+        "{\"in_token_limit\": 4096, \"pad_input\": true,"
+        " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
+};
+
+static const struct ommai_processor_defaults defaults = {.mean = {0.5f, 0.5f, 0.5f}, .std = {0.5f, 0.5f, 0.5f}};
+
+/* ---- tensors ---- */
+
+static const struct ommai_tower_names tower_names = {
+    .prefixes = {""},
+    .patch_embed = "vision_tower.patch_embed.proj",
+    .patch_embed_dims = 4,
+    .patch_embed_bias = true,
+    .position_table = "vision_tower.patch_embed.pos_emb",
+    .position_dims = 3,
+    .block = "vision_tower.encoder.blocks",
+    .norm1 = "norm0",
+    .norm2 = "norm1",
+    .qkv = "wqkv",
+    .proj = "wo",
+    .fc1 = "mlp.fc0",
+    .fc2 = "mlp.fc1",
+    .apart = {"wq", "wk", "wv"},
+    .final_norm = "vision_tower.encoder.final_layernorm",
+    .merger = {"multi_modal_projector.pre_norm", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"},
+};
+
+/* ---- chat form ---- */
+
+static const struct ommai_builtin_template builtin_template = {
+    .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_system|>system<|im_middle|>",
+                   [OMMA_ROLE_USER] = "<|im_user|>user<|im_middle|>",
+                   [OMMA_ROLE_ASSISTANT] = "<|im_assistant|>assistant<|im_middle|>"},
+    .turn_end = "<|im_end|>",
+    .image_begin = "<|media_start|>image<|media_content|>",
+    .image_end = "<|media_end|>",
+    .image_token = "<|media_pad|>",
+    .default_system = "You are a helpful assistant",
+    .allow_system_anywhere = true,
+    .images_in = {true, true, true},
+};
+
+static const struct ommai_chat_variant variants[] = {
+    {"Kimi-VL", &ommai_template_kimi_vl, &builtin_template},
+    {"this project's test checkpoints", &ommai_template_own_kimi_vl, &builtin_template},
+    {NULL, NULL, NULL},
+};
+
+const struct ommai_family ommai_family_kimi_vl = {
+    .model_type = "kimi_vl",
+    .tower = &tower,
+    .tower_keys = &tower_keys,
+    .tower_names = &tower_names,
+    .parse_own = parse_own,
+    .text = &ommai_text_deepseek,
+    .image = {.sizing = OMMAI_SIZING_PATCHES, .resize_rule = OMMAI_RESIZE_PRECISE22, .raster_patches = true},
+    .image_token_key = "media_placeholder_token_id",
+    .published = &published,
+    .defaults = &defaults,
+    .variants = variants,
+};

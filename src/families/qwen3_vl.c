@@ -1,0 +1,199 @@
+/* Qwen3-VL, dense and with experts: config keys, tensor names, chat form. docs/models/qwen3-vl.md describes the model.
+ * Source: transformers' modeling_qwen3_vl.py and the released checkpoints' files. */
+#include <math.h>
+
+#include "base/error.h"
+#include "families/config_keys.h"
+#include "families/family.h"
+
+/* ---- config.json ---- */
+
+static const struct ommai_vision_config tower = {
+    .depth = 27,
+    .hidden_size = 1152,
+    .n_heads = 16,
+    .intermediate_size = 4304,
+    .patch_size = 16,
+    .temporal_patch_size = 2,
+    .merge_size = 2,
+    .in_channels = 3,
+    .out_hidden_size = 3584,
+    .norm = OMMAI_VISION_LAYER_NORM,
+    .norm_eps = 1e-6f,
+    .merger_norm_eps = 1e-6f,
+    .activation = OMMAI_ACTIVATION_GELU_TANH,
+    .positions = OMMAI_POSITIONS_BILINEAR,
+    .rope = OMMAI_ROPE_HALF,
+    .rope_theta = 10000.0,
+};
+
+static const struct ommai_tower_keys tower_keys = {
+    OMMAI_QWEN_TOWER_KEYS,
+    .hidden_size = "hidden_size",
+    .intermediate_size = "intermediate_size",
+    .out_hidden_size = "out_hidden_size",
+    .expected = {"hidden_act", "gelu_pytorch_tanh"},
+};
+
+/* Sorts the blocks, each with the number of its first mention, and drops the others of the same block. */
+static void sort_deepstack(const int64_t *blocks, size_t count, struct ommai_vision_config *config) {
+  for (int64_t block = 0; block < config->depth; block++) {
+    for (size_t i = 0; i < count; i++) {
+      if (blocks[i] != block) continue;
+      config->deepstack_layers[config->n_deepstack] = block;
+      config->deepstack_mergers[config->n_deepstack++] = (int64_t)i;
+      break;
+    }
+  }
+}
+
+/* Outputs come in the order of blocks; the list's order is that of the mergers. The class's default beyond the depth has no block. */
+static enum omma_status parse_deepstack(const json_t *vision, const char *where, struct ommai_vision_config *config,
+                                        struct omma_error *error) {
+  int64_t blocks[OMMAI_VISION_MAX_DEEPSTACK] = {8, 16, 24};
+  size_t count = 3;
+  OMMAI_TRY(ommai_json_integers(vision, where, "deepstack_visual_indexes", false, 0, config->depth - 1, blocks,
+                                OMMAI_VISION_MAX_DEEPSTACK, &count, error));
+  config->n_deepstack = 0;
+  sort_deepstack(blocks, count, config);
+  return OMMA_OK;
+}
+
+/* Learned positions: a square table. */
+static enum omma_status parse_positions(const json_t *vision, const char *where, struct ommai_vision_config *config,
+                                        struct omma_error *error) {
+  int64_t count = 2304;
+  OMMAI_TRY(ommai_json_integer(vision, where, "num_position_embeddings", false, 1, OMMAI_CONFIG_MAX_WIDTH, &count, error));
+  int64_t side = (int64_t)lround(sqrt((double)count));
+  if (side * side != count) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "num_position_embeddings",
+                            "%s: key \"num_position_embeddings\": expected a square, found %lld", where, (long long)count);
+  }
+  config->position_rows = config->position_columns = side;
+  return OMMA_OK;
+}
+
+static enum omma_status parse_own(const json_t *vision, const char *where, struct ommai_model_config *config,
+                                  struct omma_error *error) {
+  OMMAI_TRY(parse_positions(vision, where, &config->vision, error));
+  return parse_deepstack(vision, where, &config->vision, error);
+}
+
+/* ---- released processor files ---- */
+
+static const struct ommai_default_processor published = {
+    .name = "Qwen3-VL's published values",
+    .image =
+        "{\"size\": {\"shortest_edge\": 65536, \"longest_edge\": 16777216},"
+        " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
+    .video =
+        "{\"size\": {\"shortest_edge\": 4096, \"longest_edge\": 25165824},"
+        " \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5]}",
+};
+
+static const struct ommai_processor_defaults defaults = {
+    .min_pixels = 56 * 56,
+    .max_pixels = 28 * 28 * 1280,
+    .mean = {0.48145466f, 0.4578275f, 0.40821073f},
+    .std = {0.26862954f, 0.26130258f, 0.27577711f},
+    .video_mean = {0.5f, 0.5f, 0.5f},
+    .video_std = {0.5f, 0.5f, 0.5f},
+};
+
+/* ---- tensors ---- */
+
+static const struct ommai_tower_names tower_names = {
+    .prefixes = {"model.visual."},
+    .patch_embed = "patch_embed.proj",
+    .patch_embed_dims = 5,
+    .patch_embed_bias = true,
+    .position_table = "pos_embed",
+    .position_dims = 2,
+    .block = "blocks",
+    .norm1 = "norm1",
+    .norm2 = "norm2",
+    .qkv = "attn.qkv",
+    .proj = "attn.proj",
+    .fc1 = "mlp.linear_fc1",
+    .fc2 = "mlp.linear_fc2",
+    .apart = {"attn.q", "attn.k", "attn.v"},
+    .merger = {"merger.norm", "merger.linear_fc1", "merger.linear_fc2"},
+    .deepstack = "deepstack_merger_list",
+    .deepstack_merger = {"norm", "linear_fc1", "linear_fc2"},
+};
+
+/* ---- chat form ---- */
+
+#define TURNS                                                                             \
+  {                                                                                       \
+    [OMMA_ROLE_SYSTEM] = "<|im_start|>system\n", [OMMA_ROLE_USER] = "<|im_start|>user\n", \
+    [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"                                     \
+  }
+
+static const struct ommai_builtin_template instruct_form = {
+    .turn_begin = TURNS,
+    .turn_end = "<|im_end|>\n",
+    .image_begin = "<|vision_start|>",
+    .image_end = "<|vision_end|>",
+    .image_token = "<|image_pad|>",
+    .video_token = "<|video_pad|>",
+    .video = OMMAI_VIDEO_TIMED,
+    .images_in = {[OMMA_ROLE_USER] = true},
+};
+
+/* The template renders images in answers too, and would drop those of thoughts. */
+static const struct ommai_builtin_template thinking_form = {
+    .turn_begin = TURNS,
+    .thought_begin = "<think>",
+    .thought_end = "</think>",
+    .turn_end = "<|im_end|>\n",
+    .image_begin = "<|vision_start|>",
+    .image_end = "<|vision_end|>",
+    .image_token = "<|image_pad|>",
+    .video_token = "<|video_pad|>",
+    .video = OMMAI_VIDEO_TIMED,
+    .allow_system_anywhere = true,
+    .images_in = {[OMMA_ROLE_SYSTEM] = true, [OMMA_ROLE_USER] = true},
+};
+
+static const struct ommai_chat_variant variants[] = {
+    {"Qwen3-VL Instruct", &ommai_template_qwen3_vl_instruct, &instruct_form},
+    {"Qwen3-VL Thinking", &ommai_template_qwen3_vl_thinking, &thinking_form},
+    {"this project's test checkpoints", &ommai_template_own_qwen3_vl, &instruct_form},
+    {"this project's demo model", &ommai_template_own_demo, &instruct_form},
+    {NULL, NULL, NULL},
+};
+
+const struct ommai_family ommai_family_qwen3_vl = {
+    .model_type = "qwen3_vl",
+    .tower = &tower,
+    .tower_keys = &tower_keys,
+    .tower_names = &tower_names,
+    .parse_own = parse_own,
+    .text = &ommai_text_qwen3,
+    .image = {.resize_rule = OMMAI_RESIZE_INT16},
+    .video = {.area_of_all_frames = true},
+    .image_token_key = "image_token_id",
+    .video_token_key = "video_token_id",
+    .published = &published,
+    .defaults = &defaults,
+    .variants = variants,
+    .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
+};
+
+const struct ommai_family ommai_family_qwen3_vl_moe = {
+    .model_type = "qwen3_vl_moe",
+    .tower = &tower,
+    .tower_keys = &tower_keys,
+    .tower_names = &tower_names,
+    .parse_own = parse_own,
+    .text = &ommai_text_qwen3_moe,
+    .image = {.resize_rule = OMMAI_RESIZE_INT16},
+    .video = {.area_of_all_frames = true},
+    .image_token_key = "image_token_id",
+    .video_token_key = "video_token_id",
+    .published = &published,
+    .defaults = &defaults,
+    .variants = variants,
+    .box_unit = OMMA_BOX_UNIT_THOUSANDTHS,
+};

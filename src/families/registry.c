@@ -1,0 +1,17 @@
+#include <string.h>
+
+#include "families/family.h"
+
+#define FAMILY_POINTER(name, words) &ommai_family_##name,
+#define FAMILY_NAME(name, words) " " #name
+
+static const struct ommai_family *const families[] = {OMMAI_FAMILIES(FAMILY_POINTER)};
+
+const struct ommai_family *ommai_family_find(const char *model_type) {
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+    if (strcmp(families[i]->model_type, model_type) == 0) return families[i];
+  }
+  return NULL;
+}
+
+const char *ommai_family_list(void) { return &OMMAI_FAMILIES(FAMILY_NAME)[1]; }
