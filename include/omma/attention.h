@@ -117,7 +117,7 @@ struct omma_attention_spec {
   bool bf16_kv;
 
   /* ENCODER: scores may be products of 8-bit integers, made of q row by row and of k, less its mean over the segment, in blocks of 64
-   * keys, where that is faster: in bf16 on CPUs with VNNI, for segments of more than 64 keys. Elsewhere nothing changes. */
+   * keys, where that is faster: in bf16 on CPUs with AVX512-BF16 and VNNI, for segments of more than 64 keys. Elsewhere nothing changes. */
   bool int8_scores;
 };
 
