@@ -15,7 +15,7 @@ if(NOT OMMA_ATTENTION_ONLY)
   install(TARGETS omma_static omma_shared
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES include/omma/encoding_store.h include/omma/omma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+  install(FILES include/omma/encoding_store.h include/omma/kv_events.h include/omma/omma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
   install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   # The program looks for it at ../share/ommatidia/demo, seen from its own folder.
   install(DIRECTORY models/demo/ DESTINATION share/ommatidia/demo OPTIONAL)

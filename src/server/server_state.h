@@ -82,6 +82,7 @@ struct ommai_server {
   struct ommai_metrics metrics;
   struct ommai_http_metrics http_metrics;
   struct ommai_media_budget media_budget;
+  const struct ommai_kv_publisher *kv_publisher; /* NULL: none */
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */
   atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */
