@@ -23,7 +23,7 @@ help: ## this list
 
 .PHONY: demo
 demo: TARGETS := omma
-demo: packages release ## install what is missing, build, ask the demo model about three pictures
+demo: packages release ## install what is missing, build, ask the demo model about three images
 	@tools/run_demo.sh build/release/omma
 
 .PHONY: test
@@ -106,12 +106,12 @@ fixtures: ## make the test fixtures anew (needs Python with torch, transformers,
 	python3 tools/make_weights_fixtures.py
 	python3 tools/make_config_fixtures.py
 
-.PHONY: readme-pictures
-readme-pictures: release ## make the pictures of README.md anew: a recorded terminal, boxes that the demo model finds, the page at / (needs Chromium)
+.PHONY: readme-images
+readme-images: release ## make the images of README.md anew: a recorded terminal, boxes that the demo model finds, the page at / (needs Chromium)
 	@tools/record_terminal.py
-	@build/release/omma chat --image models/demo/pictures/cross.png --prompt "Where is the orange cross?" --boxes docs/images/boxes.png
+	@build/release/omma chat --image models/demo/images/cross.png --prompt "Where is the orange cross?" --boxes docs/images/boxes.png
 	@[ -x build/venv-page/bin/python ] || { python3 -m venv build/venv-page && build/venv-page/bin/pip install -q -r tests/page/requirements.txt; }
-	@build/venv-page/bin/python tools/picture_page.py
+	@build/venv-page/bin/python tools/image_page.py
 
 .PHONY: format
 format: ## bring the C sources into the common form

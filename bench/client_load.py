@@ -23,7 +23,7 @@ except ModuleNotFoundError:
     sys.exit("client_load.py: this Python has no NumPy: pip install numpy")
 from omma_program import add_omma_option
 
-STUB = pathlib.Path(__file__).resolve().parent.parent / "tests/loadtest/stub_server.py"
+STUB = pathlib.Path(__file__).resolve().parent.parent / "tests/bench_client/stub_server.py"
 
 
 def run(arguments, streams: int, events: int, gap: float, first: float = 0.0) -> tuple[float, dict]:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from omma_program import add_omma_option
-from same_picture import positive
+from same_image import positive
 from tower_peers import existing
 
 PREFILL, CONTEXT = 512, 1024

@@ -3,10 +3,10 @@
 
     bench/make_random_model.py qwen3-vl-8b --tower-only
     bench/encoder_accuracy.py --model build/models/qwen3-vl-8b-tower --image-size 512x512
-    bench/encoder_accuracy.py --model models/demo --image models/demo/pictures/*.png
+    bench/encoder_accuracy.py --model models/demo --image models/demo/images/*.png
 
-Runs `omma encode` once for each type of weights on the same pictures, noise if no files are given, and prints the cosine between a
-token and the one in f32, in the mean and for the worst token of all pictures: of the embeddings, and of every vector of deepstack.
+Runs `omma encode` once for each type of weights on the same images, noise if no files are given, and prints the cosine between a
+token and the one in f32, in the mean and for the worst token of all images: of the embeddings, and of every vector of deepstack.
 
 Needs NumPy.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from omma_program import add_omma_option
-from same_picture import names_of, positive, size_of
+from same_image import names_of, positive, size_of
 from tower_peers import existing, write_noise_png
 
 try:
@@ -35,9 +35,9 @@ except ModuleNotFoundError:
 DTYPES = ("bf16", "int8")
 
 
-def encode(arguments: argparse.Namespace, pictures: list[str], dtype: str, output: Path) -> dict[str, Any]:
-    """The tokens of all pictures, [n_tokens, width] in double precision, by the name of the tower's output."""
-    command = [arguments.omma, "encode", *pictures, "--model", arguments.model, "--vision-dtype", dtype, "--threads",
+def encode(arguments: argparse.Namespace, images: list[str], dtype: str, output: Path) -> dict[str, Any]:
+    """The tokens of all images, [n_tokens, width] in double precision, by the name of the tower's output."""
+    command = [arguments.omma, "encode", *images, "--model", arguments.model, "--vision-dtype", dtype, "--threads",
                str(arguments.threads), "--pack", "separate", "--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -55,7 +55,7 @@ def read_tokens(file: Path) -> dict[str, Any]:
             begin, end = (8 + size + offset for offset in header[name]["data_offsets"])
             values = np.frombuffer(data[begin:end], dtype="<f4").reshape(header[name]["shape"])
             parts.setdefault(found[1], []).append(values.astype(np.float64))
-    return {output: np.concatenate(pictures) for output, pictures in parts.items()}
+    return {output: np.concatenate(images) for output, images in parts.items()}
 
 
 def nearness(tokens: Any, exact: Any) -> dict[str, float]:
@@ -69,21 +69,21 @@ def output_place(name: str) -> int:
 
 
 def compare(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    pictures = arguments.image
-    if not pictures:
-        pictures = [str(folder / "noise.png")]
-        write_noise_png(Path(pictures[0]), *arguments.image_size)
+    images = arguments.image
+    if not images:
+        images = [str(folder / "noise.png")]
+        write_noise_png(Path(images[0]), *arguments.image_size)
     output = folder / "tokens.safetensors"
-    exact = encode(arguments, pictures, "f32", output)
+    exact = encode(arguments, images, "f32", output)
     cosines = {}
     for dtype in arguments.dtypes:
-        tokens = encode(arguments, pictures, dtype, output)
+        tokens = encode(arguments, images, dtype, output)
         cosines[dtype] = {name: nearness(tokens[name], exact[name]) for name in sorted(exact, key=output_place)}
-    return {"n_pictures": len(pictures), "n_tokens": len(exact["embeddings"]), "cosines": cosines}
+    return {"n_images": len(images), "n_tokens": len(exact["embeddings"]), "cosines": cosines}
 
 
 def report(result: dict[str, Any]) -> None:
-    print(f"pictures: {result['n_pictures']}, tokens: {result['n_tokens']}, cosine to those in f32\n"
+    print(f"images: {result['n_images']}, tokens: {result['n_tokens']}, cosine to those in f32\n"
           f"  {'':6}{'':14}{'mean':>10}{'worst':>10}")
     for dtype, outputs in result["cosines"].items():
         for name, cosine in outputs.items():
@@ -96,7 +96,7 @@ def main() -> int:
     add_omma_option(parser)
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--image-size", type=size_of, default="512x512", metavar="WxH", help="of the noise (default: %(default)s)")
-    source.add_argument("--image", type=existing, nargs="+", metavar="FILE", help="pictures in place of noise")
+    source.add_argument("--image", type=existing, nargs="+", metavar="FILE", help="images in place of noise")
     parser.add_argument("--dtypes", type=names_of(DTYPES), default=",".join(DTYPES), help="with commas between them (default: %(default)s)")
     parser.add_argument("--threads", type=positive, default=2)
     parser.add_argument("--json", help="also write the figures to this file")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that a tower's memory is what was planned, whatever waits: a queue of 303,548 patches, and one picture of 62,500.
+"""Shows that a tower's memory is what was planned, whatever waits: a queue of 303,548 patches, and one image of 62,500.
 
     bench/encoder_bounds.py --omma build/release/omma
 
@@ -20,7 +20,7 @@ from omma_program import add_omma_option
 
 PATCH = 14
 TOLERANCE = 1.02
-# (rows, columns) of patches: a load of document questions, 36 pictures in one queue.
+# (rows, columns) of patches: a load of document questions, 36 images in one queue.
 QUEUE = [(148, 232), *[(74, 112)] * 30, (72, 74), (56, 74), *[(50, 74)] * 3]
 QUEUE_PATCHES = 303_548
 LARGE = [(250, 250)]
@@ -63,7 +63,7 @@ def check(arguments: argparse.Namespace, model: Path, name: str, grids: list[tup
     peak, planned = result["peak_bytes"], result["planned_bytes"]
     good = 0 <= peak <= TOLERANCE * planned and planned <= arguments.budget * 2**30
     good &= result["n_patches"] == sum(rows * columns for rows, columns in grids)
-    print(f"{name}: {result['n_pictures']} pictures, {result['n_patches']:,} patches, {result['ms_min'] / 1e3:.1f} s, "
+    print(f"{name}: {result['n_images']} images, {result['n_patches']:,} patches, {result['ms_min'] / 1e3:.1f} s, "
           f"{peak / 2**20:,.1f} MiB beside the weights, planned {planned / 2**20:,.1f} ({peak / planned:.3f}), "
           f"budget {arguments.budget * 1024:,.0f}: {'within' if good else 'OVER'}", flush=True)
     return good
@@ -80,7 +80,7 @@ def main() -> int:
     model = arguments.model or random_model("kimi-vl-a3b", 1)
     good = arguments.model is not None or check_workspace(arguments, model)
     good &= check(arguments, model, "queue", QUEUE)
-    good &= check(arguments, model, "one picture", LARGE)
+    good &= check(arguments, model, "one image", LARGE)
     return 0 if good else 1
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times decoding and preprocessing of JPEG pictures: Ommatidia beside the official fast processor, in turns.
+"""Times decoding and preprocessing of JPEG images: Ommatidia beside the official fast processor, in turns.
 
     bench/preprocess_peers.py --omma build/release/omma --model DIR
 
-The peer is transformers' Qwen2VLImageProcessor over torchvision, on a picture that torchvision decoded: resize, normalise, cut into
+The peer is transformers' Qwen2VLImageProcessor over torchvision, on an image that torchvision decoded: resize, normalise, cut into
 patches. Ours is `omma preprocess`: the same patches in f32. Both use the same number of threads. Rounds alternate; the best counts,
 the median is printed beside it. Exit status 1 when ours is not GOAL times as fast from 2048x2048 on.
 
@@ -37,7 +37,7 @@ GOAL_FROM = 2048
 RUNS_PER_ROUND = 3
 
 
-def write_picture(path: Path, side: int) -> None:
+def write_image(path: Path, side: int) -> None:
     """Something smooth with some noise, as photographs have it."""
     random = np.random.default_rng(side)
     coarse = random.integers(0, 256, (side // 64, side // 64, 3), dtype=np.uint8)
@@ -49,9 +49,9 @@ def write_picture(path: Path, side: int) -> None:
 def official(processor: Any, file: Path) -> tuple[float, float, int]:
     """Milliseconds of decoding and of the rest, and the number of patches."""
     start = time.perf_counter()
-    picture = torchvision.io.decode_image(torchvision.io.read_file(str(file)))
+    image = torchvision.io.decode_image(torchvision.io.read_file(str(file)))
     decoded = time.perf_counter()
-    patches = processor(images=[picture], return_tensors="pt")["pixel_values"]
+    patches = processor(images=[image], return_tensors="pt")["pixel_values"]
     return (decoded - start) * 1e3, (time.perf_counter() - decoded) * 1e3, patches.shape[0]
 
 
@@ -63,7 +63,7 @@ def ours(arguments: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
 
 def compare(arguments: argparse.Namespace, processor: Any, folder: Path, side: int) -> dict[str, Any]:
     file = folder / f"{side}.jpg"
-    write_picture(file, side)
+    write_image(file, side)
     times: dict[str, list[tuple[float, float]]] = {"Ommatidia": [], "official": []}
     patches = set()
     for _ in range(arguments.rounds):

@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 
-from same_picture import base_url, positive
+from same_image import base_url, positive
 
 WORDS = "river stone apple window garden letter yellow table morning paper silver bridge forest candle music summer".split()
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from omma_program import add_omma_option, program
-from same_picture import names_of, positive
+from same_image import names_of, positive
 from tower_peers import existing
 
 HERE = Path(__file__).resolve().parent
@@ -93,9 +93,9 @@ def serving(arguments: argparse.Namespace, options: list[str]) -> Iterator[str]:
         server.wait()
 
 
-def picture_part(picture: Any) -> dict[str, Any]:
+def image_part(image: Any) -> dict[str, Any]:
     data = io.BytesIO()
-    picture.save(data, "PNG")
+    image.save(data, "PNG")
     return {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(data.getvalue()).decode()}}
 
 
@@ -104,7 +104,7 @@ def make_questions(n: int, seed: int) -> list[Question]:
     import eval_demo
 
     asked = eval_demo.make_questions(seed, n)
-    return [Question([*map(picture_part, a.pictures), {"type": "text", "text": a.question}], a.answer) for a in asked]
+    return [Question([*map(image_part, a.images), {"type": "text", "text": a.question}], a.answer) for a in asked]
 
 
 def complete(url: str, question: Question, beginning: str | None, n_tokens: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Serves one checkpoint with omma and with vLLM's CPU build, one after the other, and sends both the same pictures and questions, one at a
-# time or --concurrency at once: prints both tables per picture size, then the ratios, and writes everything to a JSON file.
+# Serves one checkpoint with omma and with vLLM's CPU build, one after the other, and sends both the same images and questions, one at a
+# time or --concurrency at once: prints both tables per image size, then the ratios, and writes everything to a JSON file.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,7 @@ MODEL is a checkpoint directory, by default build/models/qwen3-vl-2b (bench/make
   --omma PATH           the program (build/release/omma)
   --vllm-python PATH    Python with vllm ($VLLM_PYTHON, else build/vllm-venv/bin/python); none: ours alone
   --plugin yes|no       let vLLM load its plugins, vllm-ommatidia among them where installed (no)
-  --sizes LIST          sides of the square pictures (256,1024)
+  --sizes LIST          sides of the square images (256,1024)
   --prompts N           requests per size (4)
   --concurrency N       requests at once, and --max-num-seqs of both servers (1)
   --max-model-len N     context of both servers (2048)
@@ -64,7 +64,7 @@ wait_until_healthy() {
   done
 }
 
-# SIDE SEED PROMPTS ARGUMENT...: one run of the client. Pictures of another seed are others, so that no cache knows them.
+# SIDE SEED PROMPTS ARGUMENT...: one run of the client. Images of another seed are others, so that no cache knows them.
 client() {
   side=$1
   seed=$2
@@ -94,7 +94,7 @@ measure omma
 
 if [ -x "$vllm_python" ]; then
   [ "$plugin" = yes ] || export VLLM_PLUGINS=
-  # Bound to cores, vLLM would leave one of them to its scheduler. To profile, its start would encode the largest picture that the model
+  # Bound to cores, vLLM would leave one of them to its scheduler. To profile, its start would encode the largest image that the model
   # takes, which lasts most of an hour. It refuses to start unless 0.92 of the machine's memory is free, which the last option lowers
   # (it is the CPU's, whatever its name).
   VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=$threads "$vllm_python" -m vllm.entrypoints.cli.main serve "$model" \

@@ -18,7 +18,7 @@ import sys
 import time
 
 from fleet_model import Request, Service, make_requests, percentile, simulate
-from same_picture import Server, base_url, make_picture, positive, size_of
+from same_image import Server, base_url, make_image, positive, size_of
 
 QUESTION = "What is in this picture?"
 
@@ -26,9 +26,9 @@ QUESTION = "What is in this picture?"
 class Client(Server):
     """A server's requests with all their times."""
 
-    def ask(self, question: str, picture: str | None, n_tokens: int, digest: str = "") -> dict:
+    def ask(self, question: str, image: str | None, n_tokens: int, digest: str = "") -> dict:
         """{"first", "end": seconds from before the request was sent, "timings": the server's own}"""
-        parts = [{"type": "image_url", "image_url": {"url": picture}}] if picture else []
+        parts = [{"type": "image_url", "image_url": {"url": image}}] if image else []
         body = {"model": self.model, "messages": [{"role": "user", "content": parts + [{"type": "text", "text": question}]}],
                 "stream": True, "stream_options": {"include_usage": True}, "max_tokens": n_tokens, "ignore_eos": True,
                 "temperature": 0, "ommatidia": {"details": True}}
@@ -58,12 +58,12 @@ class Client(Server):
 
 def measure(arguments) -> None:
     client = Client(arguments)
-    client.ask("Warm-up?", make_picture(*arguments.size), 2)
+    client.ask("Warm-up?", make_image(*arguments.size), 2)
     new, known = [], []
     for i in range(arguments.rounds):
-        picture = make_picture(*arguments.size)
-        new.append(client.ask(QUESTION, picture, 2)["timings"])
-        known.append(client.ask(f"Which colours, and how many? {i}", picture, 2)["timings"])
+        image = make_image(*arguments.size)
+        new.append(client.ask(QUESTION, image, 2)["timings"])
+        known.append(client.ask(f"Which colours, and how many? {i}", image, 2)["timings"])
     middle = {key: statistics.median(t[key] for t in new) for key in ("decode_image", "preprocess", "encode", "prefill")}
     service = Service(prepare=middle["decode_image"] + middle["preprocess"], encode=middle["encode"], prefill=middle["prefill"],
                       prefill_known=statistics.median(t["encode"] + t["prefill"] for t in known),
@@ -113,12 +113,12 @@ def predict(arguments) -> None:
 def play(arguments, requests: list) -> list:
     """The real times of the same requests."""
     client = Client(arguments)
-    pictures = {image: make_picture(*arguments.service[1]) for image in {r.image for r in requests}}
+    images = {image: make_image(*arguments.service[1]) for image in {r.image for r in requests}}
     start = time.monotonic() + 0.5
 
     def ask(request: Request) -> dict:
         time.sleep(max(0.0, start + request.arrival - time.monotonic()))
-        return client.ask(QUESTION, pictures[request.image], request.n_tokens, str(request.image))
+        return client.ask(QUESTION, images[request.image], request.n_tokens, str(request.image))
 
     with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
         return list(pool.map(ask, requests))

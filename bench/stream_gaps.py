@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What a running stream notices when another client sends a picture.
+"""What a running stream notices when another client sends an image.
 
-A text stream runs; after a while another request with a new picture comes. Prints the gaps between the stream's tokens while it is alone
-and while the picture is encoded and its prompt computed (until the other request's first token), and the other's time to first token.
+A text stream runs; after a while another request with a new image comes. Prints the gaps between the stream's tokens while it is alone
+and while the image is encoded and its prompt computed (until the other request's first token), and the other's time to first token.
 
     omma serve DIR &
     bench/stream_gaps.py --size 1024x1024
@@ -19,7 +19,7 @@ import time
 import urllib.error
 import urllib.request
 
-from same_picture import base_url, make_picture, positive, size_of
+from same_image import base_url, make_image, positive, size_of
 
 
 def stream(url: str, model: str, content, max_tokens: int, on_token) -> None:
@@ -44,8 +44,8 @@ def show(name: str, values: list[float]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--base-url", type=base_url, default="http://127.0.0.1:8000", help="the server (default: %(default)s)")
-    parser.add_argument("--size", type=size_of, default=(1024, 1024), help="of the picture (default: 1024x1024)")
-    parser.add_argument("--alone", type=positive, default=40, help="tokens of the stream before the picture comes (default: %(default)s)")
+    parser.add_argument("--size", type=size_of, default=(1024, 1024), help="of the image (default: 1024x1024)")
+    parser.add_argument("--alone", type=positive, default=40, help="tokens of the stream before the image comes (default: %(default)s)")
     parser.add_argument("--tokens", type=positive, default=600, help="tokens of the stream at most (default: %(default)s)")
     arguments = parser.parse_args()
     with urllib.request.urlopen(arguments.base_url + "/v1/models", timeout=60) as reply:
@@ -53,13 +53,13 @@ def main() -> int:
     times: list[float] = []
     sent: list[float] = []
     first: list[float] = []
-    picture = [{"type": "image_url", "image_url": {"url": make_picture(*arguments.size)}}, {"type": "text", "text": "What is this?"}]
+    image = [{"type": "image_url", "image_url": {"url": make_image(*arguments.size)}}, {"type": "text", "text": "What is this?"}]
 
-    def ask_about_picture() -> None:
+    def ask_about_image() -> None:
         sent.append(time.perf_counter())
-        stream(arguments.base_url, model, picture, 2, first.append)
+        stream(arguments.base_url, model, image, 2, first.append)
 
-    other = threading.Thread(target=ask_about_picture)
+    other = threading.Thread(target=ask_about_image)
 
     class Done(Exception):
         pass
@@ -78,9 +78,9 @@ def main() -> int:
     other.join()
     alone, shared = gaps(times, times[1], sent[0]), gaps(times, sent[0], first[0])
     show("alone", alone)
-    show("while the picture is done", shared)
+    show("while the image is done", shared)
     median, largest = statistics.median(shared) / statistics.median(alone), max(shared) / statistics.median(alone)
-    print(f"  median {median:.2f} and largest {largest:.2f} times the median alone; first token of the picture after "
+    print(f"  median {median:.2f} and largest {largest:.2f} times the median alone; first token of the image after "
           f"{first[0] - sent[0]:.2f} s")
     return 0
 

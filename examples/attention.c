@@ -1,4 +1,4 @@
-/* Three pictures of different size in one call of the operator. Build against an installed library:
+/* Three images of different size in one call of the operator. Build against an installed library:
  *   cc -std=c11 attention.c $(pkg-config --cflags --libs libomma-attention) -o attention */
 #include <omma/attention.h>
 #include <omma/team.h>

@@ -44,7 +44,7 @@ static void check_refusal(const struct ommai_api_error *error) {
 static void check_fields(const struct ommai_answer_fields *fields) {
   FUZZ_CHECK(fields->n >= 1 && fields->n <= 1 << 20);
   FUZZ_CHECK(fields->sampling.n_stop <= OMMA_MAX_STOP_STRINGS);
-  FUZZ_CHECK(fields->sampling.n_stop_token_ids <= OMMAI_MAX_STOP_TOKENS);
+  FUZZ_CHECK(fields->sampling.n_stop_token_ids <= OMMAI_FIELD_MAX_STOP_TOKENS);
   FUZZ_CHECK(fields->sampling.temperature >= 0 && fields->sampling.temperature <= 2);
   FUZZ_CHECK(fields->sampling.n_top_logprobs >= 0 && fields->sampling.n_top_logprobs <= OMMA_MAX_TOP_LOGPROBS);
 }

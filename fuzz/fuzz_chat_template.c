@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "families/family.h"
+#include "families/template_pieces.h"
+#include "families/template_prompt.h"
 #include "fuzz_input.h"
-#include "models/family.h"
-#include "models/template_pieces.h"
-#include "models/template_prompt.h"
 
 /* A call, a response, an image, a text that spells an image's token, and a last message that goes on. */
 static void render(struct ommai_chat_choice *choice) {
@@ -24,13 +24,13 @@ static void render(struct ommai_chat_choice *choice) {
     const struct ommai_conversation conversation = {.messages = messages,
                                                     .n_messages = n,
                                                     .tools = n == 5 ? "[{\"type\": \"function\"}]" : NULL,
-                                                    .plane_frames = 2,
+                                                    .temporal_patch_size = 2,
                                                     .continue_final_message = n == 5};
     struct ommai_prompt_builder builder;
     struct omma_error error = {0};
     ommai_prompt_builder_init(&builder, &ommai_default_allocator);
     enum omma_status status = ommai_conversation_render(choice, false, &conversation, &builder, &error);
-    FUZZ_CHECK(status == OMMA_OK ? builder.n_pictures == 1 : error.message[0] && status != OMMA_ERROR_INTERNAL);
+    FUZZ_CHECK(status == OMMA_OK ? builder.n_images == 1 : error.message[0] && status != OMMA_ERROR_INTERNAL);
     ommai_prompt_builder_free(&builder);
   }
 }

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
+#include "families/gguf_model.h"
+#include "families/model_config.h"
 #include "fuzz_input.h"
-#include "models/gguf_model.h"
-#include "models/model_config.h"
 
 /* Keeps the reads. */
 static volatile double sink;
@@ -36,7 +36,7 @@ static void read_config(const struct ommai_gguf_model *model) {
     return;
   }
   FUZZ_CHECK(family && config.text.vocab_size > 0 && config.image_token >= 0 && config.image_token < config.text.vocab_size);
-  FUZZ_CHECK(config.picture.max_pixels > 0 && config.generation.n_stop_tokens <= OMMAI_MAX_STOP_TOKENS);
+  FUZZ_CHECK(config.image.max_pixels > 0 && config.generation.n_stop_tokens <= OMMAI_MAX_STOP_TOKENS);
 }
 
 static void read_tokens(const struct ommai_gguf_model *model) {

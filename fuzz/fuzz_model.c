@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "families/model_config.h"
 #include "fuzz_folder.h"
 #include "fuzz_input.h"
-#include "models/model_config.h"
 #include "weights/checkpoint.h"
 
 static void check_failure(enum omma_status status, const struct omma_error *error) {
@@ -25,7 +25,7 @@ static void read_config(bool may_assume) {
   }
   FUZZ_CHECK(family && memchr(config.model_type, 0, sizeof config.model_type));
   FUZZ_CHECK(config.text.vocab_size > 0 && config.image_token >= 0 && config.image_token < config.text.vocab_size);
-  FUZZ_CHECK(config.picture.max_pixels > 0 && config.picture.min_pixels >= 0);
+  FUZZ_CHECK(config.image.max_pixels > 0 && config.image.min_pixels >= 0);
   FUZZ_CHECK(config.generation.n_stop_tokens <= OMMAI_MAX_STOP_TOKENS);
 }
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "families/quantization.h"
 #include "fuzz_folder.h"
 #include "fuzz_input.h"
-#include "models/quantization.h"
 
 /* Keeps the reads. */
 static volatile float sink;

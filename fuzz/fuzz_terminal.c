@@ -6,14 +6,14 @@
 #include "fuzz_input.h"
 
 static void try_boxes(const char *text, size_t size) {
-  static const struct ommai_box_picture pictures[] = {{100, 50, 0.1, 0.05}, {7, 9000, 1, 1}};
+  static const struct ommai_box_image images[] = {{100, 50, 0.1, 0.05}, {7, 9000, 1, 1}};
   struct ommai_boxes boxes;
-  FUZZ_CHECK(ommai_boxes_find(text, size, pictures, 2, &boxes) && boxes.count <= OMMAI_MAX_BOXES);
+  FUZZ_CHECK(ommai_boxes_find(text, size, images, 2, &boxes) && boxes.count <= OMMAI_MAX_BOXES);
   for (size_t i = 0; i < boxes.count; i++) {
     const struct ommai_box *box = &boxes.items[i];
-    FUZZ_CHECK(box->picture < 2 && box->label);
-    FUZZ_CHECK(box->x1 >= 0 && box->x1 < box->x2 && box->x2 <= pictures[box->picture].width);
-    FUZZ_CHECK(box->y1 >= 0 && box->y1 < box->y2 && box->y2 <= pictures[box->picture].height);
+    FUZZ_CHECK(box->image < 2 && box->label);
+    FUZZ_CHECK(box->x1 >= 0 && box->x1 < box->x2 && box->x2 <= images[box->image].width);
+    FUZZ_CHECK(box->y1 >= 0 && box->y1 < box->y2 && box->y2 <= images[box->image].height);
   }
   json_t *list = ommai_boxes_json(&boxes);
   FUZZ_CHECK(list && json_array_size(list) == boxes.count);
@@ -32,7 +32,7 @@ static void try_line(const char *line) {
     FUZZ_CHECK(memchr(path, 0, sizeof path) && at > before);
   }
   if (ommai_last_word(line, path, sizeof path, &open)) FUZZ_CHECK(memchr(path, 0, sizeof path));
-  (void)ommai_pasted_pictures(line);
+  (void)ommai_pasted_images(line);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {

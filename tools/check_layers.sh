@@ -22,7 +22,7 @@ Environment: CC and CXX compile the public headers (default cc and c++).
 Rules:
   include       folders of src/ include one way only, by "folder/file.h" or <omma/file.h>; oneDNN only in src/linear
   intrinsics    intrinsics headers only in src/kernels
-  family        a model family's name only in src/models, never in the rest of src/ or in include/
+  family        a model family's name only in src/families, never in the rest of src/ or in include/
   symbol        global symbols start with omma_ or ommai_, exported ones with omma_; no writable static data
                 (but what jansson's hooks, which have no argument, need: base/json_parse.c)
   header        each public header compiles alone as C11 and C++17
@@ -89,17 +89,17 @@ BEGIN {
   allowed["text"] = "base text"
   allowed["grammar"] = "base text grammar"
   allowed["jinja"] = "base text jinja"
-  allowed["models"] = "base kernels attention linear vision language image weights text jinja models"
-  allowed["engine"] = allowed["models"] " grammar engine"
-  allowed["loadtest"] = "base image text loadtest"
+  allowed["families"] = "base kernels attention linear vision language image weights text jinja families"
+  allowed["engine"] = allowed["families"] " grammar engine"
+  allowed["bench_client"] = "base image text bench_client"
   allowed["server"] = "base server"
-  allowed["cli"] = "base cli loadtest"
+  allowed["cli"] = "base cli bench_client"
   for (folder in allowed) {
     count = split(allowed[folder], list, " ")
     for (i = 1; i <= count; i++) may_include[folder, list[i]] = 1
   }
   for (folder in allowed) library[folder] = 1
-  delete library["server"]; delete library["cli"]; delete library["loadtest"]
+  delete library["server"]; delete library["cli"]; delete library["bench_client"]
   unsafe = "strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|atof|alloca|system|popen|rand|srand"
   quiet = "abort|exit|_exit|quick_exit|assert|printf|vprintf|puts|putchar|perror"
   heap = "malloc|calloc|realloc|free"
@@ -223,9 +223,9 @@ check_last_newline() {
 
 check_family_names() {
   pattern='qwen|kimi|moonvit|deepseek'
-  in_files "src include" ! -path 'src/models/*' -exec grep -HnoiE -I "$pattern" {} + |
-    sed -E 's/^([^:]*:[0-9]+):(.*)$/\1: family: "\2" outside src\/models/'
-  in_files "src include" ! -path 'src/models/*' -print | grep -iE "$pattern" | sed 's/$/:1: family: a family in the file name/'
+  in_files "src include" ! -path 'src/families/*' -exec grep -HnoiE -I "$pattern" {} + |
+    sed -E 's/^([^:]*:[0-9]+):(.*)$/\1: family: "\2" outside src\/families/'
+  in_files "src include" ! -path 'src/families/*' -print | grep -iE "$pattern" | sed 's/$/:1: family: a family in the file name/'
 }
 
 check_mentions() {

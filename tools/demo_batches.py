@@ -1,6 +1,6 @@
-"""Batches for training the demo model: pictures, what each patch of them shows, and branches of questions.
+"""Batches for training the demo model: images, what each patch of them shows, and branches of questions.
 
-All pictures of a batch have one size. A worker process of lower priority draws ahead of the training.
+All images of a batch have one size. A worker process of lower priority draws ahead of the training.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ UNIT = PATCH * MERGE  # pixels covered by one image token, each way
 IGNORE = -100
 # Classes of the map: shape (with bars), colour, "the centre is here", character, its place in the word.
 MAP_CLASSES = (len(demo_data.SHAPES) + 2, len(demo_data.COLOURS) + 1, 2, len(demo_text.CHARACTERS) + 1, 8)
-MAP_NUMBERS = 4  # the box of what covers the patch, in parts of the picture
+MAP_NUMBERS = 4  # the box of what covers the patch, in parts of the image
 
 
 @dataclass
 class Batch:
-    pixels: torch.Tensor | None  # [n_images * n_patches, 3 * 16 * 16], None for a batch without pictures
+    pixels: torch.Tensor | None  # [n_images * n_patches, 3 * 16 * 16], None for a batch without images
     grid: torch.Tensor | None  # [n_images, 3]
     classes: torch.Tensor | None  # [n_images * n_patches, 5], see drawing_map
     boxes: torch.Tensor | None  # [n_images * n_patches, 4]
@@ -49,7 +49,7 @@ class Batch:
 
 
 def patches(images: list[Image.Image]) -> np.ndarray:
-    """[n_images * n_patches, 768]: the official processor's patches of equally large pictures, one time slice
+    """[n_images * n_patches, 768]: the official processor's patches of equally large images, one time slice
     only, as bytes."""
     pixels = np.stack([np.asarray(image) for image in images])  # [n, height, width, 3]
     n, height, width, _ = pixels.shape
@@ -203,7 +203,7 @@ class BatchMaker:
     def draw(
         self, rng: np.random.Generator, rows: int, columns: int, progress: float
     ) -> tuple[demo_data.Scene, Image.Image]:
-        """A picture that the processor would bring to rows x columns tokens, brought there as it would do it."""
+        """An image that the processor would bring to rows x columns tokens, brought there as it would do it."""
         height, width = rows * UNIT, columns * UNIT
         odd = rng.random() < 0.3
         if odd:
@@ -232,42 +232,42 @@ class BatchMaker:
 
     def make(self, rng: np.random.Generator, progress: float) -> dict:
         if rng.random() < 0.015:
-            return self.without_pictures(rng)
+            return self.without_images(rng)
         rows, columns = self.grid(rng, progress)
         small = rows * columns <= 20
-        n_pictures = int(rng.choice([1, 2, 3], p=[0.8, 0.14, 0.06])) if small else 1
-        n_rows = int(np.clip(self.patch_budget // (rows * columns * MERGE * MERGE * n_pictures), 2, 32))
+        n_images = int(rng.choice([1, 2, 3], p=[0.8, 0.14, 0.06])) if small else 1
+        n_rows = int(np.clip(self.patch_budget // (rows * columns * MERGE * MERGE * n_images), 2, 32))
         layout = rng.random()
         sequences, drawn, spans = [], [], []
         for index in range(n_rows):
-            shown = [self.draw(rng, rows, columns, progress) for _ in range(n_pictures)]
+            shown = [self.draw(rng, rows, columns, progress) for _ in range(n_images)]
             drawn += shown
             scenes = [scene for scene, _ in shown]
             row = Row()
             row.add(self.encode("<|im_start|>user\n"), 0)
-            if layout < 0.05:  # the question before the pictures
+            if layout < 0.05:  # the question before the images
                 question = demo_questions.ask(rng, scenes, 1)[0]
                 row.add(self.encode(demo_questions.careless(rng, question.text)), 0)
-                self.pictures(row, n_pictures, rows, columns)
+                self.images(row, n_images, rows, columns)
                 self.answer(row, question, 0, index, spans)
             elif layout < 0.15:  # a conversation
-                self.pictures(row, n_pictures, rows, columns)
+                self.images(row, n_images, rows, columns)
                 for turn, question in enumerate(demo_questions.ask(rng, scenes, 3)):
                     if turn:
                         row.add(self.encode("\n<|im_start|>user\n"), 0)
                     row.add(self.encode(demo_questions.careless(rng, question.text)), 0)
                     self.answer(row, question, 0, index, spans)
             else:
-                self.pictures(row, n_pictures, rows, columns)
-                after_pictures = row.counter
+                self.images(row, n_images, rows, columns)
+                after_images = row.counter
                 for branch, question in enumerate(demo_questions.ask(rng, scenes, self.questions), start=1):
-                    row.counter = after_pictures
+                    row.counter = after_images
                     row.add(self.encode(demo_questions.careless(rng, question.text)), branch)
                     self.answer(row, question, branch, index, spans)
             sequences.append(row)
         return self.collate(sequences, spans) | self.seen(drawn, rows, columns)
 
-    def without_pictures(self, rng: np.random.Generator) -> dict:
+    def without_images(self, rng: np.random.Generator) -> dict:
         sequences, spans = [], []
         for index in range(24):
             if rng.random() < 0.5:
@@ -276,14 +276,14 @@ class BatchMaker:
             else:
                 scene = demo_data.random_scene(rng, 128, 128)
                 question = demo_questions.ask(rng, [scene], 1)[0]
-                text, answer = demo_questions.careless(rng, question.text), demo_questions.NO_PICTURE
+                text, answer = demo_questions.careless(rng, question.text), demo_questions.NO_IMAGE
             row = Row()
             row.add(self.encode("<|im_start|>user\n" + text), 0)
             self.answer(row, demo_questions.Question("", text, answer), 0, index, spans)
             sequences.append(row)
         return self.collate(sequences, spans)
 
-    def pictures(self, row: Row, n: int, rows: int, columns: int) -> None:
+    def images(self, row: Row, n: int, rows: int, columns: int) -> None:
         for _ in range(n):
             row.add(self.encode("<|vision_start|>"), 0)
             row.add_image(self.image_token, rows, columns, 0)

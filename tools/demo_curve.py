@@ -10,7 +10,7 @@ import argparse
 import csv
 from pathlib import Path
 
-# name in the picture -> columns of the log, whose mean is drawn
+# name in the image -> columns of the log, whose mean is drawn
 LINES = {
     "shapes per patch": ("map_shape",),
     "characters per patch": ("map_character",),
@@ -64,10 +64,10 @@ def curve(rows: list[dict]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("log", type=Path, help="training_log.csv")
-    parser.add_argument("picture", type=Path, help="the SVG file to write")
+    parser.add_argument("image", type=Path, help="the SVG file to write")
     args = parser.parse_args()
     with args.log.open(newline="") as file:
-        args.picture.write_text(curve(list(csv.DictReader(file))))
+        args.image.write_text(curve(list(csv.DictReader(file))))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Pictures for the demo model: simple drawings, made on the fly from a seed.
+"""Images for the demo model: simple drawings, made on the fly from a seed.
 
 A scene is its description: flat shapes, words and numbers, shapes with labels, or a bar chart, on a plain, patterned
 or noisy background. demo_questions.py reads questions and answers off it, so that they can never disagree with the
-picture.
+image.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BACKGROUNDS = {
 }
 
 MAX_OBJECTS = 6
-TEXT_SIZES = (22, 46)  # of fonts, in pixels of the picture as the model sees it
+TEXT_SIZES = (22, 46)  # of fonts, in pixels of the image as the model sees it
 TEXT_CONTRAST = 80  # least difference of brightness, out of 255
 STYLES = ("even", "noise", "fall", "stripes", "blotches")
 UNSEEN_STYLES = ("checks", "waves")
@@ -118,7 +118,7 @@ def random_scene(rng: np.random.Generator, width: int, height: int, max_objects:
 
     wanted = int(rng.integers(1, min(max_objects, width * height // 1024) + 1))
     side = min(width, height)
-    # All objects together may cover about half of the picture, but stay large enough to be told apart.
+    # All objects together may cover about half of the image, but stay large enough to be told apart.
     largest = min(0.44 * side, math.sqrt(0.5 * width * height / (math.pi * wanted)))
     smallest = min(max(8.0, 0.45 * largest), largest)
     things: list[Thing] = []

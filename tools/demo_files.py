@@ -97,7 +97,7 @@ def _corpus() -> Iterator[str]:
         yield question
         yield answer
     for _ in range(20):
-        yield demo_questions.NO_PICTURE
+        yield demo_questions.NO_IMAGE
         yield ENGLISH
     for name in DOCUMENTED:
         module = importlib.import_module(name)

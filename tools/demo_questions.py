@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Questions and answers about the demo model's pictures, and the shipped pictures.
+"""Questions and answers about the demo model's images, and the shipped images.
 
 Everything that is asked about a scene is read off its description.
 
-    tools/demo_questions.py --pictures models/demo/pictures    the shipped pictures and questions.json
+    tools/demo_questions.py --images models/demo/images    the shipped images and questions.json
     tools/demo_questions.py --show 5 --out /tmp/scenes         a few random scenes, with their questions on stdout
 """
 
@@ -231,7 +231,7 @@ BOX_STEP = 20  # thousandths: the last digit of a coordinate would be a guess, a
 
 
 def thousandths(scene: Scene, box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """A box in pixels as parts of the picture, inside of it."""
+    """A box in pixels as parts of the image, inside of it."""
     x0, y0, x1, y1 = box
     ends = (x0 / scene.width, y0 / scene.height, x1 / scene.width, y1 / scene.height)
     return tuple(1000 * min(max(v, 0.0), 1.0) for v in ends)
@@ -351,8 +351,8 @@ def question(rng: np.random.Generator, scene: Scene, kind: str | None = None) ->
     return None
 
 
-def pictures_question(rng: np.random.Generator, scenes: list[Scene]) -> Question | None:
-    """A question about one of several pictures, or which of them shows something, or how many there are."""
+def images_question(rng: np.random.Generator, scenes: list[Scene]) -> Question | None:
+    """A question about one of several images, or which of them shows something, or how many there are."""
     n, chance = len(scenes), rng.random()
     i = int(rng.integers(n))
     if chance < 0.08:
@@ -371,10 +371,10 @@ def pictures_question(rng: np.random.Generator, scenes: list[Scene]) -> Question
 
 
 def ask(rng: np.random.Generator, scenes: list[Scene], n: int) -> list[Question]:
-    """n questions about one or several pictures, different ones while there are such."""
+    """n questions about one or several images, different ones while there are such."""
     asked: list[Question] = []
     for attempt in range(20 * n):
-        new = question(rng, scenes[0]) if len(scenes) == 1 else pictures_question(rng, scenes)
+        new = question(rng, scenes[0]) if len(scenes) == 1 else images_question(rng, scenes)
         again = any(new and (new.answer == old.answer or new.kind == old.kind == "where") for old in asked)
         if new and (not again or attempt > 3 * n):
             asked.append(new)
@@ -405,10 +405,10 @@ SMALL_TALK = (
     ("Thank you!", "You are welcome."),
     ("Thanks", "You are welcome."),
 )
-NO_PICTURE = "I see no picture. Please show me one."
+NO_IMAGE = "I see no picture. Please show me one."
 
 
-# --- the shipped pictures -------------------------------------------------------------------------------------------
+# --- the shipped images -------------------------------------------------------------------------------------------
 
 SHIPPED: tuple[tuple[str, Scene, tuple[tuple[str, str], ...]], ...] = (
     (
@@ -460,26 +460,26 @@ SHIPPED: tuple[tuple[str, Scene, tuple[tuple[str, str], ...]], ...] = (
 )
 
 
-def write_pictures(folder: Path) -> None:
-    """Write the shipped pictures and questions.json; the same bytes every time for one version of Pillow."""
+def write_images(folder: Path) -> None:
+    """Write the shipped images and questions.json; the same bytes every time for one version of Pillow."""
     folder.mkdir(parents=True, exist_ok=True)
     entries = []
     for name, scene, questions in SHIPPED:
         image = draw(scene, np.random.default_rng(0), plain=True)
         image.save(folder / name, **({"quality": 92} if name.endswith(".jpg") else {"optimize": True}))
-        entries += [{"picture": name, "question": q, "answer": answer} for q, answer in questions]
+        entries += [{"image": name, "question": q, "answer": answer} for q, answer in questions]
     (folder / "questions.json").write_text(json.dumps(entries, indent=2) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=Path, metavar="DIR", help="write the shipped pictures and questions there")
+    parser.add_argument("--images", type=Path, metavar="DIR", help="write the shipped images and questions there")
     parser.add_argument("--show", type=int, default=0, metavar="N", help="draw N random scenes and print questions")
-    parser.add_argument("--out", type=Path, default=Path("."), metavar="DIR", help="where --show puts its pictures")
+    parser.add_argument("--out", type=Path, default=Path("."), metavar="DIR", help="where --show puts its images")
     parser.add_argument("--seed", type=int, default=1, help="seed of --show (default 1)")
     args = parser.parse_args()
-    if args.pictures:
-        write_pictures(args.pictures)
+    if args.images:
+        write_images(args.images)
     rng = np.random.default_rng(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
     for i in range(args.show):

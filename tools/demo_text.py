@@ -1,4 +1,4 @@
-"""Words, numbers and fonts for the demo model's pictures.
+"""Words, numbers and fonts for the demo model's images.
 
 Fonts come from Debian packages with free licences and are not shipped: fonts-dejavu-core, fonts-liberation,
 fonts-freefont-ttf, fonts-roboto-unhinted, fonts-open-sans, fonts-lato, fonts-crosextra-carlito; for the fonts that

@@ -4,7 +4,7 @@
     tools/eval_demo.py models/demo                    600 questions, a table
     tools/eval_demo.py models/demo --json FILE        the same, with every question and answer in FILE
     tools/eval_demo.py models/demo --compare 50       also 32 greedy tokens of 50 questions against transformers, in f32
-    tools/eval_demo.py models/demo --shipped          only the shipped pictures; fails unless every answer is right
+    tools/eval_demo.py models/demo --shipped          only the shipped images; fails unless every answer is right
 
 An answer is right when the whole sentence is the expected one. Boxes count by their intersection over union, 0 for an
 answer that is not a box. Words are ones that training did not show or chance letters; the part "unseen" has fonts and
@@ -45,7 +45,7 @@ ASKED = (
     ("chart", 10, 0),
     ("several", 10, 0),
 )
-LARGEST_SIDE = 512  # of a square picture; the processor shrinks larger ones
+LARGEST_SIDE = 512  # of a square image; the processor shrinks larger ones
 MAKERS = {"word": "text", "number": "text", "letter": "text", "label": "label", "chart": "chart"}
 GOALS = {"colour": 95, "shape": 95, "count": 95, "relation": 95, "word": (90, 75), "number": (90, 75), "where": 75}
 
@@ -56,14 +56,14 @@ class Asked:
     part: str
     question: str
     answer: str
-    pictures: list[Image.Image] = field(repr=False)
+    images: list[Image.Image] = field(repr=False)
     box: tuple[float, float, float, float] | None = None
     got: str = ""
     score: float = 0.0
 
 
 def random_size(rng: np.random.Generator, wide: bool) -> tuple[int, int]:
-    """Width and height: mostly 64 to 320 pixels a side, one in ten up to 640; words stand in wide pictures."""
+    """Width and height: mostly 64 to 320 pixels a side, one in ten up to 640; words stand in wide images."""
     if rng.random() < 0.1:
         return tuple(int(v) for v in rng.integers(256, 641, 2))
     if wide:
@@ -93,15 +93,15 @@ def make_question(rng: np.random.Generator, kind: str, unseen: bool) -> Asked:
     styles = demo_data.UNSEEN_STYLES if unseen else demo_data.STYLES
     while True:
         what = MAKERS.get(kind, "text" if kind == "where" and rng.random() < 0.3 else "shapes")
-        n_pictures = int(rng.integers(2, 4)) if kind == "several" else 1
-        scenes = [make_scene(rng, what, fonts) for _ in range(n_pictures)]
+        n_images = int(rng.integers(2, 4)) if kind == "several" else 1
+        scenes = [make_scene(rng, what, fonts) for _ in range(n_images)]
         if kind == "several":
-            asked = demo_questions.pictures_question(rng, scenes)
+            asked = demo_questions.images_question(rng, scenes)
         else:
             asked = demo_questions.question(rng, scenes[0], kind)
         if asked:
-            pictures = [demo_data.draw(scene, rng, styles=styles) for scene in scenes]
-            return Asked(kind, "unseen" if unseen else "seen", asked.text, asked.answer, pictures, asked.box)
+            images = [demo_data.draw(scene, rng, styles=styles) for scene in scenes]
+            return Asked(kind, "unseen" if unseen else "seen", asked.text, asked.answer, images, asked.box)
 
 
 def make_questions(seed: int, n_questions: int) -> list[Asked]:
@@ -121,17 +121,17 @@ class Omma:
         self.command = [str(program), "chat", "--json", "--model", str(model)]
         self.command += ["--dtype", dtype, "--vision-dtype", dtype]
 
-    def __call__(self, pictures: list[Path], question: str, *options: str) -> dict:
-        images = [part for picture in pictures for part in ("--image", str(picture))]
+    def __call__(self, images: list[Path], question: str, *options: str) -> dict:
+        images = [part for image in images for part in ("--image", str(image))]
         command = [*self.command, *images, "--prompt", question, *options]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 
 
-def save_pictures(asked: Asked, folder: Path) -> list[Path]:
-    paths = [folder / f"{i}.png" for i in range(len(asked.pictures))]
-    for path, picture in zip(paths, asked.pictures):
-        picture.save(path)
+def save_images(asked: Asked, folder: Path) -> list[Path]:
+    paths = [folder / f"{i}.png" for i in range(len(asked.images))]
+    for path, image in zip(paths, asked.images):
+        image.save(path)
     return paths
 
 
@@ -150,8 +150,8 @@ def intersection_over_union(ours: tuple[float, float, float, float], got: str) -
 def ask_all(questions: list[Asked], omma: Omma) -> None:
     with tempfile.TemporaryDirectory() as name:
         for asked in questions:
-            pictures = save_pictures(asked, Path(name))
-            asked.got = omma(pictures, asked.question, "--max-tokens", "96")["text"]
+            images = save_images(asked, Path(name))
+            asked.got = omma(images, asked.question, "--max-tokens", "96")["text"]
             if asked.kind == "where":
                 asked.score = intersection_over_union(asked.box, asked.got)
             else:
@@ -187,11 +187,11 @@ def compare(questions: list[Asked], omma: Omma, model: Path, n: int) -> int:
     with tempfile.TemporaryDirectory() as name:
         for i in range(n):
             asked = questions[i * len(questions) // n]
-            paths = save_pictures(asked, Path(name))
+            paths = save_images(asked, Path(name))
             ours = omma(paths, asked.question, "--max-tokens", "32", "--ignore-eos")["token_ids"]
             content = [{"type": "image"}] * len(paths) + [{"type": "text", "text": asked.question}]
             text = processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
-            inputs = processor(text=text, images=asked.pictures, return_tensors="pt")
+            inputs = processor(text=text, images=asked.images, return_tensors="pt")
             with torch.no_grad():
                 ids = official.generate(**inputs, max_new_tokens=32, do_sample=False)
             theirs = ids[0, inputs["input_ids"].shape[1] :].tolist()
@@ -205,9 +205,9 @@ def compare(questions: list[Asked], omma: Omma, model: Path, n: int) -> int:
 def check_shipped(omma: Omma, folder: Path) -> bool:
     good = True
     for entry in json.loads((folder / "questions.json").read_text()):
-        got = omma([folder / entry["picture"]], entry["question"], "--max-tokens", "64")["text"]
+        got = omma([folder / entry["image"]], entry["question"], "--max-tokens", "64")["text"]
         good &= got == entry["answer"]
-        print(f"{'ok  ' if got == entry['answer'] else 'BAD '} {entry['picture']}  {entry['question']}  ->  {got}")
+        print(f"{'ok  ' if got == entry['answer'] else 'BAD '} {entry['image']}  {entry['question']}  ->  {got}")
     return good
 
 
@@ -227,12 +227,12 @@ def main() -> None:
     args = parser.parse_args()
     omma = Omma(args.omma, args.folder, args.dtype)
     if args.shipped:
-        sys.exit(0 if check_shipped(omma, args.folder / "pictures") else 1)
+        sys.exit(0 if check_shipped(omma, args.folder / "images") else 1)
     questions = make_questions(args.seed, args.questions)
     ask_all(questions, omma)
     for kind, _, _ in ASKED:
         for asked in [a for a in questions if a.kind == kind and a.score < 0.5][: args.show]:
-            sizes = " ".join(f"{p.width}x{p.height}" for p in asked.pictures)
+            sizes = " ".join(f"{p.width}x{p.height}" for p in asked.images)
             print(f"{kind} {sizes} {asked.question}\n    wanted {asked.answer}\n    got    {asked.got}")
     result = {"table": report(questions)}
     if args.compare:

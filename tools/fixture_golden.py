@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from fixture_kimi import KimiOfficial
-from fixture_models import ModelSpec, PictureForm, write_json
-from fixture_pictures import CLIP, PICTURES
+from fixture_models import ModelSpec, ImageForm, write_json
+from fixture_images import CLIP, IMAGES
 from fixture_qwen import QwenOfficial
 from fixture_stages import ROW_STRIDE, Tensors, router_margins
 
@@ -24,7 +24,7 @@ MIN_DISTINCT = 8  # different tokens in an answer of full length
 MIN_MARGIN = 1e-3  # between the two best logits of every greedy step, so that rounding cannot change a token
 MIN_ROUTER_MARGIN = 2e-5  # between the last chosen and the first unchosen expert of every token
 FULL_PIXEL_VALUES = ("stamp_20x10.png",)  # the others follow exactly from their 8-bit pixels
-PICTURE_FOLDER = "pictures"
+IMAGE_FOLDER = "images"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Case:
     continued: bool = False
 
     @property
-    def pictures(self) -> list[str]:
+    def images(self) -> list[str]:
         parts = (part for message in self.messages for part in message["content"] if isinstance(part, dict))
         return [part["image"] for part in parts if part["type"] == "image"]
 
@@ -69,7 +69,7 @@ def assistant(value: str) -> dict[str, Any]:
 
 
 def make_cases(spec: ModelSpec) -> list[Case]:
-    """The requests that a model answers; pictures of unlike sizes, text before, between and after them."""
+    """The requests that a model answers; images of unlike sizes, text before, between and after them."""
     cases = [
         Case("one_image", [user(image("meadow_163x97.jpg"), text("What is in this picture?"))], full=True),
         Case(
@@ -135,11 +135,11 @@ def make_video_cases(spec: ModelSpec) -> list[Case]:
     ]
 
 
-def write_preprocessed(official: Official, pictures: Path, files: list[str], out: Path) -> None:
-    """Stores the preprocessing of some pictures in a file."""
+def write_preprocessed(official: Official, images: Path, files: list[str], out: Path) -> None:
+    """Stores the preprocessing of some images in a file."""
     tensors: Tensors = {}
     for file in files:
-        for key, value in official.stored_preprocess(pictures / file).items():
+        for key, value in official.stored_preprocess(images / file).items():
             if key != "pixel_values" or file in FULL_PIXEL_VALUES:
                 tensors[f"image.{file}.{key}"] = value
     save_file(tensors, out)
@@ -215,7 +215,7 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
         "name": case.name,
         "tensors_file": f"{case.name}.safetensors",
         "messages": case.messages,
-        "pictures": case.pictures,
+        "images": case.images,
         "prompt_text": official.prompt_text(case),
         "prompt_ids": input_ids.tolist(),
         "greedy_tokens": tokens,
@@ -232,31 +232,31 @@ def run_case(official: Official, case: Case, folder: Path) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def check_pictures_matter(official: Official) -> None:
-    """Raises unless every picture gets an answer of its own to the same question."""
+def check_images_matter(official: Official) -> None:
+    """Raises unless every image gets an answer of its own to the same question."""
     answers = set()
-    for picture in PICTURES:
-        case = Case("probe", [user(image(picture.file), text("What is in this picture?"))])
+    for drawn in IMAGES:
+        case = Case("probe", [user(image(drawn.file), text("What is in this picture?"))])
         answer, _ = generate(official, official.inputs(case))
         answers.add(tuple(answer["generate.tokens"].tolist()))
-    if len(answers) != len(PICTURES):
-        raise RuntimeError(f"only {len(answers)} answers for {len(PICTURES)} pictures; choose another seed")
+    if len(answers) != len(IMAGES):
+        raise RuntimeError(f"only {len(answers)} answers for {len(IMAGES)} images; choose another seed")
 
 
-def picture_tensors_name(form: PictureForm) -> str:
-    """The file in the picture folder with the official preprocessing of one form."""
+def image_tensors_name(form: ImageForm) -> str:
+    """The file in the image folder with the official preprocessing of one form."""
     return f"preprocessed_{form.name}.safetensors"
 
 
-def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[str, str]) -> None:
-    """Writes golden.json, one safetensors file per case and, if not there yet, the preprocessing of their pictures."""
-    official = OFFICIAL.get(spec.family, QwenOfficial)(spec, folder, pictures)
-    check_pictures_matter(official)
+def write_golden(spec: ModelSpec, folder: Path, images: Path, versions: dict[str, str]) -> None:
+    """Writes golden.json, one safetensors file per case and, if not there yet, the preprocessing of their images."""
+    official = OFFICIAL.get(spec.family, QwenOfficial)(spec, folder, images)
+    check_images_matter(official)
     cases = make_cases(spec)
-    picture_tensors = pictures / picture_tensors_name(spec.form)
-    if not picture_tensors.exists():
-        files = sorted({file for case in cases for file in case.pictures})
-        write_preprocessed(official, pictures, files, picture_tensors)
+    image_tensors = images / image_tensors_name(spec.form)
+    if not image_tensors.exists():
+        files = sorted({file for case in cases for file in case.images})
+        write_preprocessed(official, images, files, image_tensors)
     manifest = {
         "model": spec.name,
         "made_with": versions,
@@ -264,8 +264,8 @@ def write_golden(spec: ModelSpec, folder: Path, pictures: Path, versions: dict[s
         "compute_dtype": "float32",
         "attention": "eager",
         "image_processor": official.image_processor,
-        "picture_folder": f"../{PICTURE_FOLDER}",
-        "picture_tensors_file": f"../{PICTURE_FOLDER}/{picture_tensors.name}",
+        "image_folder": f"../{IMAGE_FOLDER}",
+        "image_tensors_file": f"../{IMAGE_FOLDER}/{image_tensors.name}",
         "max_new_tokens": NEW_TOKENS,
         "row_stride": ROW_STRIDE,
         "cases": [run_case(official, case, folder) for case in cases],

@@ -239,7 +239,7 @@ def load_reference(spec: ModelSpec, folder: Path) -> Kimi_K25ForConditionalGener
 
 
 def block_order(rows: torch.Tensor, grids: torch.Tensor, merge: int) -> torch.Tensor:
-    """Brings the patches of pictures laid end to end from raster order to merge-block order."""
+    """Brings the patches of images laid end to end from raster order to merge-block order."""
     parts, start = [], 0
     for _, height, width in grids.tolist():
         part = rows[start : start + height * width]
@@ -255,22 +255,22 @@ class KimiOfficial:
     image_processor = "KimiVLImageProcessor, written again"
     forbidden = range(N_RANKS, VOCAB_SIZE)  # ids of special tokens, of which only a stop token may be generated
 
-    def __init__(self, spec: ModelSpec, folder: Path, pictures: Path) -> None:
-        self.spec, self.pictures = spec, pictures
+    def __init__(self, spec: ModelSpec, folder: Path, images: Path) -> None:
+        self.spec, self.images = spec, images
         self.model = load_reference(spec, folder)
         self.stops = [json.loads((folder / "generation_config.json").read_text())["eos_token_id"]]
         self.model.generation_config.eos_token_id = self.stops
         self.model.generation_config.pad_token_id = SPECIAL_IDS["[PAD]"]
 
-    def resize(self, picture: Image.Image) -> np.ndarray:
+    def resize(self, image: Image.Image) -> np.ndarray:
         """Shrinks to the limit of patches, never enlarges, and pads with black at the right and the bottom."""
         form = self.spec.form
-        width, height = picture.size
+        width, height = image.size
         n_patches = (width // form.patch_size) * (height // form.patch_size)
         if n_patches > form.patch_limit:
             scale = math.sqrt(form.patch_limit / n_patches)
-            picture = picture.resize((int(width * scale), int(height * scale)), resample=Image.Resampling.BICUBIC)
-        pixels = np.asarray(picture.convert("RGB"))
+            image = image.resize((int(width * scale), int(height * scale)), resample=Image.Resampling.BICUBIC)
+        pixels = np.asarray(image.convert("RGB"))
         factor = form.patch_size * form.merge_size
         return np.pad(pixels, ((0, -pixels.shape[0] % factor), (0, -pixels.shape[1] % factor), (0, 0)))
 
@@ -286,12 +286,12 @@ class KimiOfficial:
     def stored_preprocess(self, file: Path) -> Tensors:
         """As preprocess, with a sample of the patches; raises unless Kimi-K2.5's agrees.
 
-        It resizes with torchvision, so only pictures within the limit can be compared.
+        It resizes with torchvision, so only images within the limit can be compared.
         """
         result = self.preprocess(file)
-        picture = load_image(str(file))
-        if (picture.width // 14) * (picture.height // 14) <= self.spec.form.patch_limit:
-            other = Kimi_K25ImageProcessor()(picture, return_tensors="pt")["pixel_values"]
+        image = load_image(str(file))
+        if (image.width // 14) * (image.height // 14) <= self.spec.form.patch_limit:
+            other = Kimi_K25ImageProcessor()(image, return_tensors="pt")["pixel_values"]
             if (other - result["pixel_values"]).abs().max() > 1e-6:
                 raise RuntimeError(f"{file.name}: Kimi-K2.5's image processor gives other patches")
         return result | {"pixel_values": sample_rows(result["pixel_values"].flatten(1))}
@@ -300,15 +300,15 @@ class KimiOfficial:
         return render_prompt(case.messages)
 
     def inputs(self, case: Any) -> dict[str, torch.Tensor]:
-        pictures = [self.preprocess(self.pictures / file) for file in case.pictures]
-        counts = iter(int(picture["grid_thw"].prod()) // self.spec.form.merge_size**2 for picture in pictures)
+        images = [self.preprocess(self.images / file) for file in case.images]
+        counts = iter(int(image["grid_thw"].prod()) // self.spec.form.merge_size**2 for image in images)
         ids: list[int] = []
         for token in encode(self.prompt_text(case)):
             ids += [token] * (next(counts) if token == SPECIAL_IDS["<|media_pad|>"] else 1)
         inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.long)}
-        if pictures:
-            inputs["pixel_values"] = torch.cat([picture["pixel_values"] for picture in pictures])
-            inputs["image_grid_thw"] = torch.stack([picture["grid_thw"] for picture in pictures])
+        if images:
+            inputs["pixel_values"] = torch.cat([image["pixel_values"] for image in images])
+            inputs["image_grid_thw"] = torch.stack([image["grid_thw"] for image in images])
         return inputs
 
     def continued(self, inputs: dict[str, torch.Tensor], tokens: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -36,8 +36,8 @@ PROCESSOR_CLASSES = {
 
 
 @dataclass(frozen=True)
-class PictureForm:
-    """How a model's pictures become patches. Qwen's limits are the edges, which are areas in pixels despite the names;
+class ImageForm:
+    """How a model's images become patches. Qwen's limits are the edges, which are areas in pixels despite the names;
     Kimi's is patch_limit."""
 
     name: str
@@ -50,12 +50,12 @@ class PictureForm:
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
 
 
-WIDE_FORM = PictureForm("patch16", patch_size=16, merge_size=2, shortest_edge=4096, longest_edge=40_000)
-SMALL_FORM = PictureForm("patch8", patch_size=8, merge_size=1, shortest_edge=1024, longest_edge=3072)
-CLIP_FORM = PictureForm("patch14", patch_size=14, merge_size=2, shortest_edge=3136, longest_edge=20_000,
+WIDE_FORM = ImageForm("patch16", patch_size=16, merge_size=2, shortest_edge=4096, longest_edge=40_000)
+SMALL_FORM = ImageForm("patch8", patch_size=8, merge_size=1, shortest_edge=1024, longest_edge=3072)
+CLIP_FORM = ImageForm("patch14", patch_size=14, merge_size=2, shortest_edge=3136, longest_edge=20_000,
                         mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
-# The limit shrinks the largest picture.
-PADDED_FORM = PictureForm("padded14", patch_size=14, merge_size=2, patch_limit=96)
+# The limit shrinks the largest image.
+PADDED_FORM = ImageForm("padded14", patch_size=14, merge_size=2, patch_limit=96)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ModelSpec:
     released: bool = False
     module_names: bool = False  # tensors named as the modules of transformers, not as in the released files
     shard_bytes: int | None = None
-    form: PictureForm = WIDE_FORM
+    form: ImageForm = WIDE_FORM
     n_positions: int = 64
     video: bool = False
     case_names: tuple[str, ...] = ()  # the cases to make; empty: all
@@ -182,7 +182,7 @@ MODELS = (
         released=True,
         shard_bytes=300_000,
     ),
-    # 8 x 8 positions, fewer and more than the pictures' grids have.
+    # 8 x 8 positions, fewer and more than the images' grids have.
     ModelSpec(
         name="kimi_vl",
         seed=51,
@@ -200,7 +200,7 @@ MODELS = (
 
 
 def randomise(model: torch.nn.Module, spec: ModelSpec) -> None:
-    """Fills every parameter so that signals neither die nor explode, and so that the picture matters."""
+    """Fills every parameter so that signals neither die nor explode, and so that the image matters."""
     generator = torch.Generator().manual_seed(spec.seed)
     vocabulary_std = 0.25 if spec.tied else 0.5  # a tied model with large embeddings only repeats its last token
     for name, parameter in sorted(model.named_parameters()):

@@ -51,13 +51,13 @@ def check(folder: Path) -> bool:
     tower = load(MoonVitPretrainedModel(config.vision_config), tensors, "vision_tower.")
     projector = load(KimiVLMultiModalProjector(config), tensors, "multi_modal_projector.")
     manifest = json.loads((folder / "golden.json").read_text())
-    pictures = load_file(folder / manifest["picture_tensors_file"])
+    images = load_file(folder / manifest["image_tensors_file"])
     good = True
     for case in manifest["cases"]:
-        if not case["pictures"]:
+        if not case["images"]:
             continue
-        pixels = [pictures[f"image.{name}.pixels_u8"] for name in case["pictures"]]
-        grids = torch.stack([pictures[f"image.{name}.grid_thw"][1:] for name in case["pictures"]])
+        pixels = [images[f"image.{name}.pixels_u8"] for name in case["images"]]
+        grids = torch.stack([images[f"image.{name}.grid_thw"][1:] for name in case["images"]])
         patches = torch.cat([patches_of(one, config.vision_config.patch_size) for one in pixels])
         merged = projector(torch.cat(tower(patches, grids)))
         rows = list(range(0, len(merged), manifest["row_stride"]))

@@ -29,8 +29,8 @@ def window_order(visual: torch.nn.Module, grid_thw: torch.Tensor) -> tuple[torch
 class QwenOfficial:
     """The official model in float32 and its processor, loaded from a checkpoint directory."""
 
-    def __init__(self, spec: ModelSpec, folder: Path, pictures: Path) -> None:
-        self.pictures = pictures
+    def __init__(self, spec: ModelSpec, folder: Path, images: Path) -> None:
+        self.images = images
         self.processor = AutoProcessor.from_pretrained(folder)
         self.model, loading = MODEL_CLASSES[spec.family].from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
@@ -50,8 +50,8 @@ class QwenOfficial:
 
     def inputs(self, case: Any, prompt: str | None = None) -> dict[str, torch.Tensor]:
         options: dict[str, Any] = {}
-        if case.pictures:
-            options["images"] = [load_image(str(self.pictures / file)) for file in case.pictures]
+        if case.images:
+            options["images"] = [load_image(str(self.images / file)) for file in case.images]
         if case.videos:
             options["videos"] = [self.frames(part["video"]) for part in case.videos]
             options["video_metadata"] = [self.metadata(part) for part in case.videos]
@@ -65,7 +65,7 @@ class QwenOfficial:
         return self.inputs(case, prompt)["input_ids"][0].tolist()
 
     def frames(self, files: list[str]) -> torch.Tensor:
-        frames = [np.asarray(load_image(str(self.pictures / file))) for file in files]
+        frames = [np.asarray(load_image(str(self.images / file))) for file in files]
         return torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2)
 
     @staticmethod
@@ -110,9 +110,9 @@ class QwenOfficial:
     def stored_preprocess(self, file: Path) -> Tensors:
         """8-bit pixels after the official resize, a sample of the patches, grid; raises unless one gives the other."""
         official = self.processor.image_processor
-        picture = load_image(str(file))
-        result = official(picture, return_tensors="pt")
-        source = official.process_image(picture, do_convert_rgb=True)
+        image = load_image(str(file))
+        result = official(image, return_tensors="pt")
+        source = official.process_image(image, do_convert_rgb=True)
         factor = official.patch_size * official.merge_size
         pixels = official.resize(source[None], size=official.size, resample=official.resample, factor=factor)
         if pixels.dtype != torch.uint8:
@@ -140,7 +140,7 @@ class QwenOfficial:
         def keep_rows(name: str) -> Callable[[torch.Tensor], None]:
             return lambda rows: recorder.keep(name)(unpermute(rows))
 
-        # Pictures and videos go through the tower one after the other; of the two passes neither is kept.
+        # Images and videos go through the tower one after the other; of the two passes neither is kept.
         mixed = "image_grid_thw" in inputs and "video_grid_thw" in inputs
         grid_thw = None if mixed else inputs.get("image_grid_thw", inputs.get("video_grid_thw"))
         unpermute: Callable[[torch.Tensor], torch.Tensor] = lambda rows: rows

@@ -52,7 +52,7 @@ SPLIT = "|".join(
         r"\s+",
     )
 )
-PICTURE = "<|media_start|>image<|media_content|><|media_pad|><|media_end|>"
+IMAGE = "<|media_start|>image<|media_content|><|media_pad|><|media_end|>"
 CHAT_TEMPLATE = """\
 {%- macro turn(role, body) -%}{{ '<|im_' + role + '|>' + role + '<|im_middle|>' + body + '<|im_end|>' }}{%- endmacro -%}
 {%- macro body(content) -%}

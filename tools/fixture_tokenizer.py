@@ -24,7 +24,7 @@ SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-# Only a first system message counts; pictures are rendered in user messages only. DEFAULT_SYSTEM comes first in the
+# Only a first system message counts; images are rendered in user messages only. DEFAULT_SYSTEM comes first in the
 # template of a family that has a default system message.
 DEFAULT_SYSTEM = """\
 {%- if messages[0].role != 'system' -%}

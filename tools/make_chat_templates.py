@@ -8,7 +8,7 @@ tests/data/chat/templates holds the texts of the released templates as NAME.jinj
 says where each comes from.
 
 Output
-    src/models/known_templates.c   per known template the digests of its pieces, as src/models/template_pieces.h defines them
+    src/families/known_templates.c   per known template the digests of its pieces, as src/families/template_pieces.h defines them
     tests/data/chat/pieces.json    texts for the test of that cutting, with the digests that jinja2's own lexer leads to
     tests/data/chat/cases.json     conversations, and per known template the prompt that transformers renders
 
@@ -57,12 +57,12 @@ KNOWN = (
     Known(
         "qwen3_vl_instruct",
         "3636d0f0bd6bef02654cdffdc447b79cb2cef8ab02cc75267345946291a489e4",
-        lacks=("late system", "picture outside user"),
+        lacks=("late system", "image outside user"),
     ),
     Known(
         "qwen3_vl_thinking",
         "36e042fe45641f067b1f2381fcc8955d10d956a3ed333ecdf7f7eb0916f68956",
-        lacks=("picture in assistant",),
+        lacks=("image in assistant",),
     ),
     Known("kimi_vl", lacks=("video", "tools", "kwargs")),
     Known("own_qwen2_5_vl", path="tests/golden/qwen2_5_vl_tied/chat_template.jinja"),
@@ -132,7 +132,7 @@ def known_source(folder: Path) -> str:
     lines = [
         "/* The digests of the known chat templates. Made by tools/make_chat_templates.py; docs/models/chat-templates.md says where each",
         " * text comes from. */",
-        '#include "models/known_templates.h"',
+        '#include "families/known_templates.h"',
         "",
         "/* clang-format off */",
     ]
@@ -199,12 +199,12 @@ CASES = (
     case("one question", QUESTION),
     case("a system message", said("system", "Be short."), QUESTION),
     case("line ends and blanks stay", said("system", " Be short.\n\n"), said("user", "\n  How many?\t\n")),
-    case("a picture", said("user", IMAGE, "What is this?")),
-    case("pictures between texts", said("user", "First ", IMAGE, " or ", IMAGE, "?")),
+    case("an image", said("user", IMAGE, "What is this?")),
+    case("images between texts", said("user", "First ", IMAGE, " or ", IMAGE, "?")),
     case("a video", said("user", VIDEO, "What happens?"), holds=("video",)),
-    case("a video and a picture", said("system", "See."), said("user", IMAGE, VIDEO, "Same?"), holds=("video",)),
+    case("a video and an image", said("system", "See."), said("user", IMAGE, VIDEO, "Same?"), holds=("video",)),
     case("turns", QUESTION, said("assistant", "Two."), said("user", "Sure?")),
-    case("turns with pictures", said("user", IMAGE, "A?"), said("assistant", "Yes."), said("user", "B?", IMAGE), said("assistant", "No.")),
+    case("turns with images", said("user", IMAGE, "A?"), said("assistant", "Yes."), said("user", "B?", IMAGE), said("assistant", "No.")),
     case("the answer stands last", QUESTION, said("assistant", "Two.")),
     case("an empty answer stands last", QUESTION, said("assistant", "")),
     case("two questions in a row", QUESTION, said("user", "And why?")),
@@ -212,13 +212,13 @@ CASES = (
     case("an answer first", said("assistant", "Hello."), QUESTION),
     case("no question", said("system", "Talk."), said("assistant", "Hello.")),
     case("a late system message", QUESTION, said("system", "Be long."), said("user", "Well?"), holds=("late system",)),
-    case("a picture for the system", said("system", "Like ", IMAGE), QUESTION, holds=("picture outside user",)),
+    case("an image for the system", said("system", "Like ", IMAGE), QUESTION, holds=("image outside user",)),
     case(
-        "a picture in an answer",
+        "an image in an answer",
         QUESTION,
         said("assistant", "So: ", IMAGE),
         QUESTION,
-        holds=("picture outside user", "picture in assistant"),
+        holds=("image outside user", "image in assistant"),
     ),
     case("a thought of earlier", QUESTION, said("assistant", THOUGHT), said("user", "Sure?")),
     case("a thought without its beginning", QUESTION, said("assistant", "It may be two.\n</think>\n\nTwo."), said("user", "Sure?")),
@@ -253,11 +253,11 @@ CASES = (
     ),
     case("a call after a thought", QUESTION, said("assistant", THOUGHT) | calls({"a": [1, None, True]}), said("tool", "x"), holds=("tools",)),
     case("a thought apart", QUESTION, said("assistant", "Two.") | {"reasoning_content": "\nhm\n"}, said("tool", "x"), holds=("tools",)),
-    case("pictures with numbers", said("user", IMAGE, "A", IMAGE), said("assistant", "B"), said("user", IMAGE), kwargs={"add_vision_id": True}),
+    case("images with numbers", said("user", IMAGE, "A", IMAGE), said("assistant", "B"), said("user", IMAGE), kwargs={"add_vision_id": True}),
     case("go on without a question", said("assistant", "<think>\nIt may.\n</think>\n\nTw"), goes_on=True),
 )
 
-# What the processors put in a video's place where it is one plane of two frames at 2 a second.
+# What the processors put in a video's place where it is one temporal patch of two frames at 2 a second.
 TIMED = "<|vision_start|><0.2 seconds><|vision_start|><|video_pad|><|vision_end|><|vision_end|>"
 
 
@@ -305,7 +305,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     arguments = parser.parse_args()
     files = {
-        "src/models/known_templates.c": known_source(arguments.templates),
+        "src/families/known_templates.c": known_source(arguments.templates),
         "tests/data/chat/pieces.json": pieces_text(),
         "tests/data/chat/cases.json": cases_text(arguments.templates),
     }

@@ -8,8 +8,8 @@ Needs torch, torchvision, transformers, tokenizers, tiktoken, jinja2, safetensor
 The run is deterministic: fixed seeds, one thread, float32, eager attention.
 
 Output
-    pictures/<picture>                     drawn pictures, shared by all models
-    pictures/preprocessed_<form>.safetensors   what the official image processor makes of them, for each way of cutting
+    images/<image>                     drawn images, shared by all models
+    images/preprocessed_<form>.safetensors   what the official image processor makes of them, for each way of cutting
     <model>/                               a loadable checkpoint directory
     <model>/golden.json                    versions and the list of cases: messages, prompt, tokens, tensors
     <model>/<case>.safetensors             the tensors of one case
@@ -44,9 +44,9 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file
 
-from fixture_golden import PICTURE_FOLDER, write_golden
+from fixture_golden import IMAGE_FOLDER, write_golden
 from fixture_models import MODELS, ModelSpec, write_checkpoint
-from fixture_pictures import write_pictures
+from fixture_images import write_images
 from fixture_tiktoken import write_converted
 
 CONVERTED_FOLDER = "kimi_vl_tokenizer"
@@ -61,7 +61,7 @@ def library_versions() -> dict[str, str]:
 
 def owned_folders(out: Path) -> list[Path]:
     """The folders that this script writes, and the only ones that it replaces."""
-    return [out / PICTURE_FOLDER, out / CONVERTED_FOLDER, *(out / spec.name for spec in MODELS)]
+    return [out / IMAGE_FOLDER, out / CONVERTED_FOLDER, *(out / spec.name for spec in MODELS)]
 
 
 def owned_files(out: Path) -> list[Path]:
@@ -70,17 +70,17 @@ def owned_files(out: Path) -> list[Path]:
 
 
 def make_model(spec: ModelSpec, out: Path) -> None:
-    """Writes one model's checkpoint and its golden tensors anew; the pictures must be there."""
+    """Writes one model's checkpoint and its golden tensors anew; the images must be there."""
     shutil.rmtree(out / spec.name, ignore_errors=True)
     write_checkpoint(spec, out / spec.name)
-    write_golden(spec, out / spec.name, out / PICTURE_FOLDER, library_versions())
+    write_golden(spec, out / spec.name, out / IMAGE_FOLDER, library_versions())
     print(f"{spec.name}: done")
 
 
 def make_all(out: Path) -> None:
-    """Writes the pictures and every model anew."""
-    shutil.rmtree(out / PICTURE_FOLDER, ignore_errors=True)
-    write_pictures(out / PICTURE_FOLDER)
+    """Writes the images and every model anew."""
+    shutil.rmtree(out / IMAGE_FOLDER, ignore_errors=True)
+    write_images(out / IMAGE_FOLDER)
     write_converted(out / CONVERTED_FOLDER)
     for spec in MODELS:
         make_model(spec, out)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draws the test pictures of tests/data/image and writes what the official Python code makes of them.
+"""Draws the test images of tests/data/image and writes what the official Python code makes of them.
 
     python tools/make_image_fixtures.py            (needs numpy, Pillow 13, torch, torchvision, transformers)
 
-Written, next to the pictures:
+Written, next to the images:
   manifest.txt      file width height hash        RGB pixels after decoding (upright, transparency on white)
   resize.txt        rule sw sh dw dh seed hash    bicubic; rule int16 = torchvision, precise22 = Pillow 13; input by noise()
   smart_resize.txt  height width factor min max   new height, new width
@@ -52,7 +52,7 @@ def noise(width, height, seed):
 
 
 def drawing(width, height, channels=3):
-    """A smooth picture with edges: waves, a disc and a bar."""
+    """A smooth image with edges: waves, a disc and a bar."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float64)
     planes = []
     for c in range(channels):
@@ -66,9 +66,9 @@ def drawing(width, height, channels=3):
 # ---- JPEG ---------------------------------------------------------------------------------------------------------------
 
 
-def jpeg(picture, mode, **options):
+def jpeg(image, mode, **options):
     out = io.BytesIO()
-    Image.fromarray(picture if picture.shape[-1] != 1 else picture[..., 0], mode).save(out, "JPEG", **options)
+    Image.fromarray(image if image.shape[-1] != 1 else image[..., 0], mode).save(out, "JPEG", **options)
     return out.getvalue()
 
 

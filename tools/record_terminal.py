@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Records a terminal in which the demo model is asked, as an SVG picture that plays by itself.
+"""Records a terminal in which the demo model is asked, as an SVG image that plays by itself.
 
     tools/record_terminal.py [--omma build/release/omma] [--output docs/images/demo.svg]
 
-The commands below are really run, each on a pseudo-terminal; what they write, and when, is what the picture shows. Only
-waiting is shortened. The picture needs no script: lines appear by CSS animation, and all of them stand there where
+The commands below are really run, each on a pseudo-terminal; what they write, and when, is what the image shows. Only
+waiting is shortened. The image needs no script: lines appear by CSS animation, and all of them stand there where
 animations are not played.
 """
 
@@ -67,7 +67,7 @@ class Recording:
 
 
 def plain(text):
-    """Output without what terminals do and a picture cannot: progress lines and control sequences."""
+    """Output without what terminals do and an image cannot: progress lines and control sequences."""
     text = re.sub(r"\r[^\n\r]*\x1b\[K", "", text.replace("\r\n", "\n"))
     return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", "")
 
@@ -163,13 +163,13 @@ def render(recording):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--omma", type=pathlib.Path, default=ROOT / "build/release/omma", help="the program (%(default)s)")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/images/demo.svg", help="the picture (%(default)s)")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/images/demo.svg", help="the image (%(default)s)")
     options = parser.parse_args()
     if not options.omma.is_file():
         parser.error(f"{options.omma}: no such program: build it first")
     recording = Recording()
     for command, lines in COMMANDS:
-        run(recording, options.omma.resolve(), command, lines, ROOT / "models/demo/pictures")
+        run(recording, options.omma.resolve(), command, lines, ROOT / "models/demo/images")
     while not recording.lines[-1]:
         recording.lines.pop()
     check(recording)

@@ -1,23 +1,23 @@
 #!/bin/sh
-# Asks the demo model about the shipped pictures: tools/run_demo.sh [PATH_OF_OMMA]
+# Asks the demo model about the shipped images: tools/run_demo.sh [PATH_OF_OMMA]
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 case "${1:-}" in
   --help | -h) echo "usage: tools/run_demo.sh [PATH_OF_OMMA]"; exit 0 ;;
 esac
 omma=${1:-$here/build/release/omma}
-pictures=$here/models/demo/pictures
+images=$here/models/demo/images
 tab=$(printf '\t')
 
 # questions.json holds one key a line.
-awk -F'"' '/"picture":/ {p = $4} /"question":/ {q = $4} /"answer":/ {print p "\t" q}' "$pictures/questions.json" |
-  while IFS="$tab" read -r picture question; do
+awk -F'"' '/"image":/ {p = $4} /"question":/ {q = $4} /"answer":/ {print p "\t" q}' "$images/questions.json" |
+  while IFS="$tab" read -r image question; do
     echo
-    echo "picture   models/demo/pictures/$picture"
+    echo "image   models/demo/images/$image"
     echo "question  $question"
     printf 'answer    '
-    "$omma" chat --model "$here/models/demo" --image "$pictures/$picture" --prompt "$question" --max-tokens 64 < /dev/null
+    "$omma" chat --model "$here/models/demo" --image "$images/$image" --prompt "$question" --max-tokens 64 < /dev/null
   done
 
 echo
-echo "Ask your own: $omma chat --image PICTURE --prompt QUESTION"
+echo "Ask your own: $omma chat --image IMAGE --prompt QUESTION"

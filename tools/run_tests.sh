@@ -172,7 +172,7 @@ servers() {
 programs() {
   run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
   run_pytest "chat templates" tests/jinja --render build/release/tests/jinja_render $more
-  run_pytest "serving benchmark" tests/loadtest --omma build/release/omma
+  run_pytest "serving benchmark" tests/bench_client --omma build/release/omma
   run_pytest "deployment files" tests/deploy --omma build/release/omma
   run_pytest "command line" tests/cli --omma build/release/omma $more
 }
@@ -187,7 +187,7 @@ run_python() {
 
 sanitized_server() {
   run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
-  run_pytest "serving benchmark under sanitizers" tests/loadtest --omma build/asan/omma
+  run_pytest "serving benchmark under sanitizers" tests/bench_client --omma build/asan/omma
 }
 
 sanitized_programs() {

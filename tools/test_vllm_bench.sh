@@ -13,5 +13,5 @@ case "${1:-}" in
 esac
 
 "$venv/bin/python" -c 'import pytest' 2> /dev/null || "$venv/bin/pip" install -q --disable-pip-version-check pytest
-"$venv/bin/python" -m pytest -q -p no:cacheprovider --disable-warnings --junitxml build/junit-vllm-bench.xml tests/loadtest/compare_vllm.py \
+"$venv/bin/python" -m pytest -q -p no:cacheprovider --disable-warnings --junitxml build/junit-vllm-bench.xml tests/bench_client/compare_vllm.py \
   --omma build/release/omma

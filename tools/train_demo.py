@@ -10,11 +10,11 @@ The model is built from the official transformers classes and saved by save_pret
 definition the published architecture. Small models spend their time in overhead, hence three shortcuts while
 training, none of which changes the mathematics (--check compares them with the official code):
 
-- all pictures of a batch have one size, so vision attention is one batched call instead of one call per picture;
-- a still picture fills both time slices of a patch with the same pixels, so the patch embedding multiplies one slice
+- all images of a batch have one size, so vision attention is one batched call instead of one call per image;
+- a still image fills both time slices of a patch with the same pixels, so the patch embedding multiplies one slice
   by the sum of the two weights;
-- several questions share one picture: each is a branch that sees the picture and itself but not the other branches,
-  with positions that start right after the picture, exactly as if it had been asked alone.
+- several questions share one image: each is a branch that sees the image and itself but not the other branches,
+  with positions that start right after the image, exactly as if it had been asked alone.
 
 Learning to see by answering questions alone is slow: colours come at once, shapes do not come for a long time. So
 the first part of the time (--vision-part) trains the tower alone, on a map of the drawing: every image token tells,
@@ -24,7 +24,7 @@ is for the tower alone.
 
 Matrices are multiplied in bf16 where the CPU can (--float32 turns that off); weights, norms, attention and losses stay
 in float32. The learning rate follows warm-up and cosine over --minutes or --steps, whichever is nearer its end; time
-spent before an interruption counts. Pictures are drawn from (seed, step) and the progress made.
+spent before an interruption counts. Images are drawn from (seed, step) and the progress made.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from demo_batches import (
 )
 
 LOG_FIELDS = (
-    "step", "seconds", "pictures", "learning_rate", "map_loss", "map_shape", "map_character", "loss",
+    "step", "seconds", "images", "learning_rate", "map_loss", "map_shape", "map_character", "loss",
     *demo_questions.KINDS,
 )  # fmt: skip
 
@@ -128,7 +128,7 @@ def _same_size_attention(
     position_embeddings: tuple[torch.Tensor, torch.Tensor],
     **_: object,
 ) -> torch.Tensor:
-    """Qwen3VLVisionAttention.forward for pictures of one size. hidden_states: [n_images * n_patches, hidden]."""
+    """Qwen3VLVisionAttention.forward for images of one size. hidden_states: [n_images * n_patches, hidden]."""
     n_images = cu_seqlens.numel() - 1
     n_patches = hidden_states.shape[0] // n_images
     qkv = self.qkv(hidden_states).view(n_images, n_patches, 3, self.num_heads, self.head_dim)
@@ -171,13 +171,13 @@ class Shortcuts:
 
 def hidden_states(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tensor:
     """[n_images, length, hidden]: the language model's output, before the head."""
-    pictures = {} if batch.pixels is None else {"pixel_values": batch.pixels, "image_grid_thw": batch.grid}
+    images = {} if batch.pixels is None else {"pixel_values": batch.pixels, "image_grid_thw": batch.grid}
     return model.model(
         input_ids=batch.ids,
         attention_mask=batch.mask(),
         position_ids=batch.positions,
         use_cache=False,
-        **pictures,
+        **images,
     ).last_hidden_state
 
 
@@ -304,7 +304,7 @@ def condense_log(source: Path, target: Path, n_lines: int = 60) -> None:
             for name in LOG_FIELDS:
                 values = [float(row[name]) for row in some if row[name]]
                 line[name] = f"{np.mean(values):.4g}" if values else ""
-            line |= {name: some[-1][name] for name in ("step", "seconds", "pictures")}
+            line |= {name: some[-1][name] for name in ("step", "seconds", "images")}
             writer.writerow(line)
 
 
@@ -336,7 +336,7 @@ def train(args: argparse.Namespace) -> None:
         shutil.copy(args.weights / "tokenizer.json", args.model)
     tokenizer = demo_files.write_files(args.model)
     saved = torch.load(checkpoint_path, weights_only=True) if args.resume else None
-    state = {"step": 0, "seconds": 0.0, "pictures": 0, "seeing_only": True, "warm_from": 0}
+    state = {"step": 0, "seconds": 0.0, "images": 0, "seeing_only": True, "warm_from": 0}
     if saved:
         state = saved["state"]
     maker = BatchMaker(tokenizer, args.questions, args.patch_budget)
@@ -400,14 +400,14 @@ def train(args: argparse.Namespace) -> None:
             map_loss, rates = head(image_tokens[0].float(), batch.classes, batch.boxes)
             meter.add(map_loss=map_loss.item(), **rates)
             loss = loss + (1.0 if batch.ids is None else args.map_weight) * map_loss
-            state["pictures"] += len(batch.grid)
+            state["images"] += len(batch.grid)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(both.parameters(), args.clip)
         optimiser.step(lr)
         state |= {"step": step + 1, "seconds": seconds}
 
         if (step + 1) % args.log_every == 0:
-            line = {"step": step + 1, "seconds": f"{seconds:.0f}", "pictures": state["pictures"]}
+            line = {"step": step + 1, "seconds": f"{seconds:.0f}", "images": state["images"]}
             line |= {"learning_rate": f"{lr:.2e}", **meter.line()}
             with log_path.open("a", newline="") as file:
                 csv.DictWriter(file, LOG_FIELDS).writerow(line)
@@ -423,7 +423,7 @@ def train(args: argparse.Namespace) -> None:
     save_checkpoint(checkpoint_path, both, optimiser, state)
     export(model, args.model)
     condense_log(log_path, args.model / "training_log.csv")
-    print(f"done: {state['step']} steps, {state['pictures']} pictures, {state['seconds'] / 3600:.2f} hours", flush=True)
+    print(f"done: {state['step']} steps, {state['images']} images, {state['seconds'] / 3600:.2f} hours", flush=True)
 
 
 # --- check ----------------------------------------------------------------------------------------------------------
@@ -451,7 +451,7 @@ def check(args: argparse.Namespace) -> None:
         questions = demo_questions.ask(rng, [scene], 3)
         row, spans = Row(), []
         row.add(maker.encode("<|im_start|>user\n"), 0)
-        maker.pictures(row, 1, rows, columns)
+        maker.images(row, 1, rows, columns)
         start = row.counter
         for branch, question in enumerate(questions, start=1):
             row.counter = start
@@ -491,15 +491,15 @@ def main() -> None:
     add("--steps", type=int, default=1_000_000, help="stop after this many steps, earlier runs included")
     add("--vision-part", type=float, default=0.22, help="part of the time that trains the tower alone (default 0.22)")
     add("--map-weight", type=float, default=0.5, help="weight of the map's loss beside answers (default 0.5)")
-    add("--seed", type=int, default=1, help="seed of weights and pictures (default 1)")
+    add("--seed", type=int, default=1, help="seed of weights and images (default 1)")
     add("--threads", type=int, default=1, help="threads of torch (default 1)")
     add("--float32", action="store_true", help="multiply matrices in float32; default: in bf16, weights in float32")
     add("--lr", type=float, default=1.5e-3, help="peak learning rate (default 1.5e-3)")
     add("--warmup", type=int, default=120, help="steps of warm-up (default 120)")
     add("--weight-decay", type=float, default=0.03, help="decay of matrices (default 0.03)")
     add("--clip", type=float, default=1.0, help="limit of the gradient's norm (default 1)")
-    add("--questions", type=int, default=3, help="questions per picture (default 3)")
-    add("--patch-budget", type=int, default=1200, help="patches per batch, which sets its pictures (default 1200)")
+    add("--questions", type=int, default=3, help="questions per image (default 3)")
+    add("--patch-budget", type=int, default=1200, help="patches per batch, which sets its images (default 1200)")
     add("--log-every", type=int, default=50, help="steps between lines of the log (default 50)")
     add("--checkpoint-minutes", type=float, default=5, help="minutes between checkpoints (default 5)")
     add("--export-minutes", type=float, default=15, help="minutes between exports to --model (default 15)")

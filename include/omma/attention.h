@@ -1,8 +1,8 @@
-/* Packed multi-picture attention on CPUs: the operator of Ommatidia, on its own.
+/* Packed multi-image attention on CPUs: the operator of Ommatidia, on its own.
  *
  *   out[i] = softmax(scale * q[i] . K[seg(i)]^T) V[seg(i)]
  *
- * The tokens of many pictures (or windows, or sequences) lie end to end; `cu_seqlens` marks the borders; each segment
+ * The tokens of many images (or windows, or sequences) lie end to end; `cu_seqlens` marks the borders; each segment
  * attends only to itself. There is no mask, no padding visible to the caller, no allocation while running, and the result of
  * a segment does not depend by one bit on its neighbours, its place, the strides, or the number of threads.
  *

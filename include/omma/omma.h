@@ -61,7 +61,7 @@ struct omma_model_options {
   /* What the language model's matrices are packed as, vLLM's --quantization. NULL or "none": as the checkpoint has them. "int8": 8 bits with
    * a scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of so
    * many. Inputs are brought to 8 bits row by row, sums are whole numbers, activations and the KV cache stay as `weights` says. The output
-   * layer and the heads of latent attention have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. What a
+   * layer and the heads of MLA have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. What a
    * checkpoint is already ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named, which changes nothing; any other is refused.
    * Layers that it stores as integers are kept as such unless `weights` is F32. */
   const char *quantization;
@@ -70,8 +70,8 @@ struct omma_model_options {
   bool no_pinning;           /* leave the threads to the scheduler instead of binding each to a CPU */
   bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
   int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
-  int64_t max_resized_bytes; /* of resized pictures of all requests together, more gives MEMORY; 0: no limit */
-  int64_t known_image_bytes; /* of resized pictures kept for omma_image_recall; 0: 64 MiB, below 0: none */
+  int64_t max_resized_bytes; /* of resized images of all requests together, more gives MEMORY; 0: no limit */
+  int64_t known_image_bytes; /* of resized images kept for omma_image_recall; 0: 64 MiB, below 0: none */
   enum omma_chat_template_use chat_template;
   const char *chat_template_file; /* a template in place of the checkpoint's; NULL: none */
   /* Whose generation_config.json says what omma_model_info recommends. NULL or "auto": the checkpoint's; "vllm": nobody's, the
@@ -103,7 +103,7 @@ OMMA_API enum omma_status omma_model_open(const char *directory, const struct om
 OMMA_API void omma_model_close(struct omma_model *model);
 
 /* What the corners x1, y1, x2, y2 of a box count in an answer that locates something: nothing known (the family has no such form),
- * thousandths of the picture's width and height, or pixels of the resized picture (omma_image_plan). */
+ * thousandths of the image's width and height, or pixels of the resized image (omma_image_plan). */
 enum omma_box_unit { OMMA_BOX_UNIT_NONE = 0, OMMA_BOX_UNIT_THOUSANDTHS = 1, OMMA_BOX_UNIT_RESIZED_PIXELS = 2 };
 
 /* Facts about an open model. Strings live as long as the model. */
@@ -172,7 +172,7 @@ OMMA_API enum omma_status omma_measure_machine(const char *isa, int n_threads, s
  * is more (in huge pages where the system gives them), in about a tenth of a second. n_threads 0: all. Errors: ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error);
 
-/* ---- pictures --------------------------------------------------------------------------------------------------------- */
+/* ---- images --------------------------------------------------------------------------------------------------------- */
 
 struct omma_image;
 
@@ -184,7 +184,7 @@ struct omma_image_limits {
   int64_t max_cpu_ms; /* processor time that decoding may take, looked at between rows; default 30,000 */
 };
 
-/* What decoding a picture would give, and the memory it takes at its worst moment: the pixels, and what grows with them inside the codec. */
+/* What decoding an image would give, and the memory it takes at its worst moment: the pixels, and what grows with them inside the codec. */
 struct omma_image_header {
   int32_t width, height; /* after EXIF orientation */
   int64_t decode_bytes;
@@ -193,15 +193,15 @@ struct omma_image_header {
 OMMA_API enum omma_status omma_image_probe(const void *bytes, size_t size, const struct omma_image_limits *limits,
                                            struct omma_image_header *header, struct omma_error *error);
 
-/* Decodes a picture (JPEG, PNG, WebP, BMP, the first frame of a GIF; HEIC, AVIF and TIFF where their libraries are; told by content) to 8-bit RGB: EXIF orientation applied, alpha
- * painted on white, 16 bits cut to the high byte, colour profiles ignored. The bytes are not kept. Errors: FORMAT (not a picture,
+/* Decodes an image (JPEG, PNG, WebP, BMP, the first frame of a GIF; HEIC, AVIF and TIFF where their libraries are; told by content) to 8-bit RGB: EXIF orientation applied, alpha
+ * painted on white, 16 bits cut to the high byte, colour profiles ignored. The bytes are not kept. Errors: FORMAT (not an image,
  * broken, truncated), UNSUPPORTED (a format this build lacks), LIMIT, MEMORY. */
 OMMA_API enum omma_status omma_image_decode(const void *bytes, size_t size, const struct omma_image_limits *limits,
                                             struct omma_image **image, struct omma_error *error);
 /* The same from a file; also IO. */
 OMMA_API enum omma_status omma_image_load(const char *path, const struct omma_image_limits *limits, struct omma_image **image,
                                           struct omma_error *error);
-/* Makes a picture from 8-bit RGB rows, width * 3 bytes each, which are copied. */
+/* Makes an image from 8-bit RGB rows, width * 3 bytes each, which are copied. */
 OMMA_API enum omma_status omma_image_from_rgb(int32_t width, int32_t height, const uint8_t *rgb, struct omma_image **image,
                                               struct omma_error *error);
 OMMA_API int32_t omma_image_width(const struct omma_image *image);
@@ -210,20 +210,20 @@ OMMA_API int32_t omma_image_height(const struct omma_image *image);
 OMMA_API const uint8_t *omma_image_pixels(const struct omma_image *image);
 OMMA_API void omma_image_destroy(struct omma_image *image);
 
-/* Limits of the resized picture's area, in pixels. 0: the model's. */
+/* Limits of the resized image's area, in pixels. 0: the model's. */
 struct omma_image_options {
   int64_t min_pixels, max_pixels;
 };
 
-/* What a picture becomes. The same plan makes patches, tokens and positions. */
+/* What an image becomes. The same plan makes patches, tokens and positions. */
 struct omma_image_plan {
   int32_t width, height;                 /* of the source, after EXIF orientation */
   int32_t resized_width, resized_height; /* what the tower sees */
   int64_t grid_thw[3];                   /* patches: time, rows, columns */
   int64_t n_patches, n_tokens;
-  int64_t n_segments;   /* stretches of patches that see each other: one per picture, or per temporal patch of a video */
+  int64_t n_segments;   /* stretches of patches that see each other: one per image, or per temporal patch of a video */
   int64_t n_windows;    /* stretches in the tower's windowed layers; 0: it has none */
-  double flops;         /* of the vision tower for this picture alone */
+  double flops;         /* of the vision tower for this image alone */
   int64_t resize_bytes; /* taken beside the pixels while it, or one frame, is resized */
 };
 /* Errors: LIMIT (aspect ratio, size), ARGUMENT (sizes or options below 1). */
@@ -241,7 +241,7 @@ OMMA_API enum omma_status omma_model_plan_video(const struct omma_model *model, 
                                                 const struct omma_image_options *options, struct omma_image_plan *plan,
                                                 struct omma_error *error);
 
-/* The picture of a file whose bytes were decoded and resized for this model and the same sizes before, as far as that was kept
+/* The image of a file whose bytes were decoded and resized for this model and the same sizes before, as far as that was kept
  * (omma_model_options.known_image_bytes), without doing it again: it has a size but no pixels, and is for requests and calls with this
  * model and these options, which give ARGUMENT otherwise; videos do not take it. *image is NULL where the file is not known: decode
  * it, then the request that resizes it keeps it. Thread-safe. Errors: as omma_image_probe and omma_model_plan_image; MEMORY. */
@@ -251,7 +251,7 @@ OMMA_API enum omma_status omma_image_recall(const struct omma_model *model, cons
 
 /* Resizes, normalises and cuts into patches: pixel_values [n_patches, patch_dim] f32, `capacity` in floats.
  * Values and the order of patches are the official processor's: by the blocks that become tokens, row by row inside a block, or, where
- * the model's processor has that, row by row over the picture. */
+ * the model's processor has that, row by row over the image. */
 OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const struct omma_image *image,
                                           const struct omma_image_options *options, float *pixel_values, size_t capacity,
                                           struct omma_error *error);
@@ -296,14 +296,14 @@ struct omma_video {
   double fps;      /* frames a second, OMMA_MIN_VIDEO_FPS to OMMA_MAX_VIDEO_FPS: what times are told to the model. 0: 2 */
 };
 
-/* A part of a message: a picture where `image` is set, a video where `video` is, else a text. */
+/* A part of a message: an image where `image` is set, a video where `video` is, else a text. */
 struct omma_part {
   const char *text;
   size_t text_size;
   const struct omma_image *image;
-  struct omma_image_options image_options; /* of the picture, or of the video's frames: see omma_model_plan_video */
-  /* A name of the picture or video, NULL: none. What is kept of it is found again by its pixels and this name together, or by the name
-   * alone where `image_name_suffices`: the caller then answers for the name never meaning two pictures. */
+  struct omma_image_options image_options; /* of the image, or of the video's frames: see omma_model_plan_video */
+  /* A name of the image or video, NULL: none. What is kept of it is found again by its pixels and this name together, or by the name
+   * alone where `image_name_suffices`: the caller then answers for the name never meaning two images. */
   const char *image_name;
   bool image_name_suffices;
   const struct omma_video *video;
@@ -419,7 +419,7 @@ struct omma_truncation {
 struct omma_request_options {
   struct omma_sampling sampling;
   bool continue_final_message; /* the last message is the beginning of the answer: not closed, no new turn opened */
-  /* A prompt that would never fit into its KV cache is refused (LIMIT "input_tokens") before pictures are resized; may be NULL. */
+  /* A prompt that would never fit into its KV cache is refused (LIMIT "input_tokens") before images are resized; may be NULL. */
   const struct omma_engine *engine;
   int64_t priority; /* lower goes first, in an engine that goes by priority; elsewhere it means nothing */
   /* Prompts with different salts share no keys and values, so that nobody can tell from the time of an answer what others asked; NULL:
@@ -427,35 +427,35 @@ struct omma_request_options {
   const char *cache_salt;
   const char *tools; /* a JSON array of tools for the chat template (UNSUPPORTED where it has none); NULL: none */
   const char *chat_template_kwargs; /* a JSON object of its variables; unread ones are refused; NULL: none */
-  /* Prompts with pictures are not cut: where one is longer, that is an ARGUMENT error (field "truncate_prompt_tokens"). */
+  /* Prompts with images are not cut: where one is longer, that is an ARGUMENT error (field "truncate_prompt_tokens"). */
   struct omma_truncation truncation;
 };
 
 struct omma_request;
 
-/* Makes a request ready: chat form, tokens, resized pictures as patches, positions. Thread-safe and lock-free beside the engine;
+/* Makes a request ready: chat form, tokens, resized images as patches, positions. Thread-safe and lock-free beside the engine;
  * copies what it needs. Errors: ARGUMENT with `field` ("messages", "temperature", ...), LIMIT ("input_tokens": prompt and one
- * answer token do not fit into the context; "image": a picture, or the pixels of all after the resize), FORMAT, UNSUPPORTED, MEMORY. */
+ * answer token do not fit into the context; "image": an image, or the pixels of all after the resize), FORMAT, UNSUPPORTED, MEMORY. */
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
                                               size_t n_messages, const struct omma_request_options *options,
                                               struct omma_request **request, struct omma_error *error);
-/* Counts the tokens of the prompt that omma_request_create would make, from texts and the sizes of pictures: resizes none, and works for
+/* Counts the tokens of the prompt that omma_request_create would make, from texts and the sizes of images: resizes none, and works for
  * config_only models. Errors: as there. */
 OMMA_API enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
                                                    size_t n_messages, const struct omma_request_options *options,
                                                    int64_t *n_tokens, struct omma_error *error);
-/* The same from a prompt's ids (of omma_tokenize, say), without chat form and pictures: of the options, the sampling counts. Errors:
+/* The same from a prompt's ids (of omma_tokenize, say), without chat form and images: of the options, the sampling counts. Errors:
  * ARGUMENT with `field` ("prompt": no id, or one out of range, with its index; or as above), LIMIT ("input_tokens"), MEMORY. */
 OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                                      const struct omma_request_options *options, struct omma_request **request,
                                                      struct omma_error *error);
-/* The same prompt and priority with another sampling (NULL: the defaults): resized pictures are shared, and either may be destroyed first.
+/* The same prompt and priority with another sampling (NULL: the defaults): resized images are shared, and either may be destroyed first.
  * Thread-safe. Errors: ARGUMENT with `field`, MEMORY. */
 OMMA_API enum omma_status omma_request_copy(const struct omma_request *source, const struct omma_sampling *sampling,
                                             struct omma_request **request, struct omma_error *error);
 /* Must not be called between a submit and its on_finish. */
 OMMA_API void omma_request_destroy(struct omma_request *request);
-/* The prompt's ids, picture tokens included; owned by the request. */
+/* The prompt's ids, image tokens included; owned by the request. */
 OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, size_t *n_tokens);
 
 /* ---- engine ----------------------------------------------------------------------------------------------------------- */
@@ -467,10 +467,10 @@ struct omma_engine_options {
   /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
    * at that moment beside the rest and a reserve. Pages take memory when they are first written. */
   int64_t kv_cache_bytes;
-  int64_t patch_budget;  /* patches the tower takes at once (a bigger picture still runs, alone); 0: the default above */
+  int64_t patch_budget;  /* patches the tower takes at once (a bigger image still runs, alone); 0: the default above */
   int64_t prefill_chunk; /* prompt tokens per step, rounded up to whole pages; 0: 512 */
   int64_t queue_limit;   /* requests that may wait; 0: 256 */
-  /* Pictures once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
+  /* Images once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
   const struct omma_encoding_store *encoding_store; /* copied; its context must live as long as the engine. NULL: none */
   const struct omma_kv_events *kv_events;           /* likewise */
@@ -501,17 +501,17 @@ struct omma_memory_plan {
   int64_t kv_cache_bytes;
   int64_t kv_cache_tokens;
   int64_t max_model_len;            /* prompt and answer of one request: the model's, or what the KV cache holds of it */
-  int64_t vision_workspace_bytes;   /* for the patch budget; enlarged once for a picture that is over it */
+  int64_t vision_workspace_bytes;   /* for the patch budget; enlarged once for an image that is over it */
   int64_t language_workspace_bytes; /* for prompts and for generated tokens */
   int64_t linear_scratch_bytes;     /* the linear layers' own, of all threads */
   int64_t table_bytes;              /* logits, sampler and penalty tables of all sequences, the scheduler's and the pages' */
-  int64_t encoder_cache_bytes;      /* the most that kept pictures may take; grows in use and is not in total_bytes */
-  int64_t known_image_bytes;        /* the same of resized pictures, for omma_image_recall */
-  int64_t request_bytes;            /* of a request with one picture of n_patches: resized pixels and the tower's output */
+  int64_t encoder_cache_bytes;      /* the most that kept images may take; grows in use and is not in total_bytes */
+  int64_t known_image_bytes;        /* the same of resized images, for omma_image_recall */
+  int64_t request_bytes;            /* of a request with one image of n_patches: resized pixels and the tower's output */
   int64_t max_sequences;            /* such requests at the same time, which total_bytes has */
   int64_t total_bytes;
 };
-/* n_patches: the largest picture expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
+/* n_patches: the largest image expected, 0: the patch budget. Works for config_only models. Errors: ARGUMENT, LIMIT. */
 OMMA_API enum omma_status omma_plan_memory(const struct omma_model *model, const struct omma_engine_options *options,
                                            int64_t n_patches, struct omma_memory_plan *plan, struct omma_error *error);
 
@@ -603,7 +603,7 @@ struct omma_engine_stats {
   int64_t n_waiting, n_running; /* waiting: those too that lost their pages to older ones and will go on */
   int64_t n_finished[4];        /* by enum omma_finish */
   int64_t prompt_tokens, generation_tokens;
-  int64_t images, patches, encoder_passes; /* through the tower; a pass takes several pictures */
+  int64_t images, patches, encoder_passes; /* through the tower; a pass takes several images */
   int64_t encoder_cache_bytes, encoder_cache_hits, encoder_cache_misses, encoder_cache_evictions;
   int64_t encoding_store_hits, encoding_store_misses; /* images looked for in omma_engine_options.encoding_store */
   int64_t kv_pages, kv_pages_used;                    /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
@@ -625,7 +625,7 @@ OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omm
 
 struct omma_embeddings;
 
-/* One picture's output of the tower: merged [n_tokens, width] f32, and n_deepstack tensors of the same shape. Owned by the embeddings. */
+/* One image's output of the tower: merged [n_tokens, width] f32, and n_deepstack tensors of the same shape. Owned by the embeddings. */
 struct omma_image_embeddings {
   int64_t grid_thw[3];
   int64_t n_tokens, width;
@@ -634,8 +634,8 @@ struct omma_image_embeddings {
   const float *const *deepstack;
 };
 
-/* Encodes pictures on the engine and waits. With `together`, they run as one packed batch (in several, each within the patch budget);
- * the results are bit-identical either way. Errors: as omma_engine_submit, and the pictures'. */
+/* Encodes images on the engine and waits. With `together`, they run as one packed batch (in several, each within the patch budget);
+ * the results are bit-identical either way. Errors: as omma_engine_submit, and the images'. */
 OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n_images,
                                       const struct omma_image_options *options, bool together, omma_progress progress,
                                       void *progress_context, struct omma_embeddings **embeddings, struct omma_error *error);

@@ -22,9 +22,9 @@ enum omma_status {
   OMMA_ERROR_ARGUMENT,    /* a value the caller passed is wrong; `field` names it where there is one */
   OMMA_ERROR_MEMORY,      /* an allocation failed, or a stated budget is too small */
   OMMA_ERROR_IO,          /* a file cannot be opened, read or written */
-  OMMA_ERROR_FORMAT,      /* bytes from outside (file, picture, JSON) are broken or do not fit together */
+  OMMA_ERROR_FORMAT,      /* bytes from outside (file, image, JSON) are broken or do not fit together */
   OMMA_ERROR_UNSUPPORTED, /* well-formed, but this build, machine or model cannot do it */
-  OMMA_ERROR_LIMIT,       /* a named limit is exceeded (context length, picture size, ...) */
+  OMMA_ERROR_LIMIT,       /* a named limit is exceeded (context length, image size, ...) */
   OMMA_ERROR_BUSY,        /* a bounded queue is full; the same call may succeed later */
   OMMA_ERROR_CANCELLED,   /* stopped on request */
   OMMA_ERROR_INTERNAL     /* a bug of ours, or of a library below us */

@@ -1,8 +1,8 @@
-"""Packed multi-picture attention on CPUs: the operator of Ommatidia for NumPy and PyTorch.
+"""Packed multi-image attention on CPUs: the operator of Ommatidia for NumPy and PyTorch.
 
     out = ommatidia.attention(q, k, v, cu_seqlens)
 
-The tokens of many pictures lie end to end, each picture attends only to itself, and its result does not depend by one bit on
+The tokens of many images lie end to end, each image attends only to itself, and its result does not depend by one bit on
 its neighbours, its place, the strides or the number of threads."""
 
 from ._attention import attention

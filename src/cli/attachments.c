@@ -9,7 +9,7 @@
 
 #include "base/allocator.h"
 #include "cli/diagnostics.h"
-#include "cli/inputs.h"
+#include "cli/image_sources.h"
 #include "cli/paths.h"
 
 /* A video with room for its frames. */

@@ -1,4 +1,4 @@
-/* What goes with a question: pictures and videos, as parts of a message. */
+/* What goes with a question: images and videos, as parts of a message. */
 #ifndef OMMAI_CLI_ATTACHMENTS_H
 #define OMMAI_CLI_ATTACHMENTS_H
 
@@ -10,10 +10,10 @@ struct ommai_attachment_options {
   double fps; /* of videos */
 };
 
-/* Loads the picture that `source` names, as ommai_load_image does. Both return an exit code; what was wrong has been said. */
+/* Loads the image that `source` names, as ommai_load_image does. Both return an exit code; what was wrong has been said. */
 int ommai_attach_image(const char *source, const struct ommai_attachment_options *options, struct omma_part *part);
 
-/* Loads the video whose frames `source` names: a folder of picture files, taken in the order of their names with numbers counted as
+/* Loads the video whose frames `source` names: a folder of image files, taken in the order of their names with numbers counted as
  * numbers, or files with commas between. */
 int ommai_attach_video(const char *source, const struct ommai_attachment_options *options, struct omma_part *part);
 

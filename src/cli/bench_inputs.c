@@ -136,13 +136,13 @@ void ommai_attention_inputs_release(struct ommai_attention_inputs *inputs) {
   *inputs = (struct ommai_attention_inputs){0};
 }
 
-int ommai_noise_picture(int32_t width, int32_t height, uint64_t seed, struct omma_image **image) {
+int ommai_noise_image(int32_t width, int32_t height, uint64_t seed, struct omma_image **image) {
   size_t count;
   if (!ommai_mul_size((size_t)width, (size_t)height, &count) || !ommai_mul_size(count, 3, &count)) {
-    return ommai_failed("bench: a picture of %d x %d is too large", (int)width, (int)height);
+    return ommai_failed("bench: an image of %d x %d is too large", (int)width, (int)height);
   }
   uint8_t *pixels = ommai_allocate(&ommai_default_allocator, count, 1);
-  if (!pixels) return ommai_failed("bench: out of memory: a picture of %zu bytes", count);
+  if (!pixels) return ommai_failed("bench: out of memory: an image of %zu bytes", count);
   for (size_t i = 0; i < count; i++) pixels[i] = (uint8_t)(next_random(&seed) >> 56);
   struct omma_error error;
   enum omma_status status = omma_image_from_rgb(width, height, pixels, image, &error);

@@ -1,4 +1,4 @@
-/* What benchmarks run on: segmentations from the command line, random tensors, pictures of noise, random tokens. */
+/* What benchmarks run on: segmentations from the command line, random tensors, images of noise, random tokens. */
 #ifndef OMMAI_CLI_BENCH_INPUTS_H
 #define OMMAI_CLI_BENCH_INPUTS_H
 
@@ -29,8 +29,8 @@ int ommai_attention_inputs_create(int64_t n_tokens, int64_t heads, int64_t kv_he
                                   uint64_t seed, struct ommai_attention_inputs *inputs);
 void ommai_attention_inputs_release(struct ommai_attention_inputs *inputs);
 
-/* A picture of noise, the same for the same seed. Returns an exit code. */
-int ommai_noise_picture(int32_t width, int32_t height, uint64_t seed, struct omma_image **image);
+/* An image of noise, the same for the same seed. Returns an exit code. */
+int ommai_noise_image(int32_t width, int32_t height, uint64_t seed, struct omma_image **image);
 
 /* n token ids drawn from those that have a text and are no markers, the same for the same seed. Returns an exit code. */
 int ommai_random_tokens(const struct omma_model *model, uint64_t seed, int32_t *tokens, size_t n);

@@ -4,9 +4,9 @@
 
 #include <jansson.h>
 
+#include "bench_client/bench_report.h"
+#include "bench_client/bench_run.h"
 #include "cli/options.h"
-#include "loadtest/load_report.h"
-#include "loadtest/load_run.h"
 
 /* Values as given; numbers are NAN, strings NULL and integers -1 where they were not given. */
 struct ommai_bench_serve_values {
@@ -18,12 +18,12 @@ struct ommai_bench_serve_values {
   int data;
   const char *path;
   int64_t n_prompts, seed, input_len, output_len;
-  bool keep_order, no_oversample, inline_pictures;
+  bool keep_order, no_oversample, inline_images;
   int64_t custom_output_len, sharegpt_output_len, hf_output_len;
   int64_t random_input_len, random_output_len, prefix_len;
-  const char *range_ratio, *buckets, *picture_limit;
-  int64_t pictures;
-  double pictures_ratio;
+  const char *range_ratio, *buckets, *image_limit;
+  int64_t images;
+  double images_ratio;
   double rate, burstiness;
   int ramp;
   int64_t ramp_start, ramp_end, max_parallel;
@@ -71,7 +71,7 @@ int ommai_bench_serve_check_files(const struct ommai_bench_serve_values *values)
 
 /* Writes the result and the drawing where they are asked for. Returns an exit code; what went wrong has been said. */
 int ommai_bench_serve_write_files(const struct ommai_bench_serve_values *values,
-                                  const struct ommai_bench_serve_settings *settings, const struct ommai_load_report *report,
+                                  const struct ommai_bench_serve_settings *settings, const struct ommai_bench_report *report,
                                   const struct omma_allocator *allocator);
 
 #endif

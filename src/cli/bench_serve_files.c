@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "bench_client/bench_plot.h"
 #include "cli/bench_serve.h"
 #include "cli/diagnostics.h"
 #include "cli/paths.h"
-#include "loadtest/load_plot.h"
 
 static int cannot_write(const char *path) { return ommai_failed("bench serve: %s: cannot write: %s", path, strerror(errno)); }
 
@@ -70,7 +70,7 @@ int ommai_bench_serve_check_files(const struct ommai_bench_serve_values *values)
   return code == OMMAI_EXIT_DONE && values->plot ? check_file(values->plot) : code;
 }
 
-static int write_result(const struct ommai_bench_serve_values *values, const struct ommai_load_report *report) {
+static int write_result(const struct ommai_bench_serve_values *values, const struct ommai_bench_report *report) {
   char name[OMMAI_MAX_PATH], path[OMMAI_MAX_PATH];
   ommai_report_file_name(report, name, sizeof name);
   int code = find_result(values, values->result_file ? values->result_file : name, path);
@@ -90,13 +90,13 @@ static int write_result(const struct ommai_bench_serve_values *values, const str
   return failed ? cannot_write(path) : OMMAI_EXIT_DONE;
 }
 
-static int write_plot(const char *path, bool as_png, const struct ommai_load_report *report,
+static int write_plot(const char *path, bool as_png, const struct ommai_bench_report *report,
                       const struct omma_allocator *allocator) {
   struct omma_error error;
   FILE *file = fopen(path, "w");
   if (!file) return cannot_write(path);
   enum omma_status status =
-      as_png ? ommai_load_plot_png(report, allocator, file, &error) : ommai_load_plot(report, allocator, file, &error);
+      as_png ? ommai_bench_plot_png(report, allocator, file, &error) : ommai_bench_plot(report, allocator, file, &error);
   int failed = ferror(file);
   failed |= fclose(file);
   if (status != OMMA_OK) return ommai_failed_call(&error);
@@ -104,7 +104,7 @@ static int write_plot(const char *path, bool as_png, const struct ommai_load_rep
 }
 
 int ommai_bench_serve_write_files(const struct ommai_bench_serve_values *values,
-                                  const struct ommai_bench_serve_settings *settings, const struct ommai_load_report *report,
+                                  const struct ommai_bench_serve_settings *settings, const struct ommai_bench_report *report,
                                   const struct omma_allocator *allocator) {
   int written = has_result(values) ? write_result(values, report) : OMMAI_EXIT_DONE;
   int drawn = values->plot ? write_plot(values->plot, settings->plot_is_png, report, allocator) : OMMAI_EXIT_DONE;

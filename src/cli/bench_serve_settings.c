@@ -7,9 +7,9 @@
 
 #include "base/allocator.h"
 #include "base/file.h"
+#include "bench_client/bench_plot.h"
 #include "cli/bench_serve.h"
 #include "cli/diagnostics.h"
-#include "loadtest/load_plot.h"
 
 static int wrong(const char *option, const char *value, const char *why) {
   return ommai_wrong_use("bench serve: --%s '%s': %s", option, value, why);
@@ -129,11 +129,10 @@ static int read_buckets(const char *text, struct ommai_data_settings *data) {
       if (!(size[i] >= 1 && size[i] <= 65500 && size[i] == floor(size[i]))) return wrong("random-mm-bucket-config", text, form);
     }
     if (weight > 0 && size[2] != 1) return wrong("random-mm-bucket-config", text, "videos are not made: frames must be 1");
-    if (weight > 0 && data->n_buckets == OMMAI_MAX_PICTURE_BUCKETS) {
+    if (weight > 0 && data->n_buckets == OMMAI_MAX_IMAGE_BUCKETS) {
       return wrong("random-mm-bucket-config", text, "too many sizes");
     }
-    if (weight > 0)
-      data->buckets[data->n_buckets++] = (struct ommai_picture_bucket){(int32_t)size[0], (int32_t)size[1], weight};
+    if (weight > 0) data->buckets[data->n_buckets++] = (struct ommai_image_bucket){(int32_t)size[0], (int32_t)size[1], weight};
     skip_mark(&at, ',');
   }
   while (isspace((unsigned char)*at)) at++;
@@ -141,11 +140,11 @@ static int read_buckets(const char *text, struct ommai_data_settings *data) {
   return OMMAI_EXIT_DONE;
 }
 
-static int read_picture_limit(const char *text, struct ommai_data_settings *data) {
+static int read_image_limit(const char *text, struct ommai_data_settings *data) {
   json_t *object = json_loads(text, 0, NULL);
   const json_t *image = json_object_get(object, "image");
-  data->picture_limit = json_integer_value(image);
-  bool valid = json_is_integer(image) && data->picture_limit >= 0;
+  data->image_limit = json_integer_value(image);
+  bool valid = json_is_integer(image) && data->image_limit >= 0;
   json_decref(object);
   return valid ? OMMAI_EXIT_DONE : wrong("random-mm-limit-mm-per-prompt", text, "must be JSON such as {\"image\": 3}");
 }
@@ -164,12 +163,12 @@ static int64_t file_output_len(const struct ommai_bench_serve_values *values) {
 
 static int check_data(const struct ommai_bench_serve_values *values, bool chat) {
   bool random = values->data == OMMAI_DATA_RANDOM || values->data == OMMAI_DATA_RANDOM_MM;
-  bool pictures =
+  bool images =
       values->data == OMMAI_DATA_RANDOM_MM || values->data == OMMAI_DATA_CUSTOM_IMAGE || values->data == OMMAI_DATA_HF;
   if (random && values->path)
     return wrong("dataset-path", values->path, "random data needs none: name the kind with --dataset-name");
   if (!random && !values->path) return ommai_wrong_use("bench serve: --dataset-path is missing: where is the data set?");
-  if (pictures && !chat) return ommai_wrong_use("bench serve: pictures need --backend openai-chat");
+  if (images && !chat) return ommai_wrong_use("bench serve: images need --backend openai-chat");
   if (values->n_prompts == 0 && values->data != OMMAI_DATA_CUSTOM_IMAGE) return wrong("num-prompts", "0", "must be 1 or more");
   if (random && values->skip_tokenizer) {
     return ommai_wrong_use("bench serve: --skip-tokenizer-init: random prompts need a tokenizer");
@@ -188,18 +187,18 @@ static int make_data(const struct ommai_bench_serve_values *values, struct ommai
       .seed = (uint32_t)values->seed,
       .keep_order = values->keep_order,
       .no_oversample = values->no_oversample,
-      .inline_pictures = values->inline_pictures,
+      .inline_images = values->inline_images,
       .output_len = file_output_len(values),
       .input.mean = values->input_len >= 0 ? values->input_len : values->random_input_len,
       .output.mean = values->output_len >= 0 ? values->output_len : values->random_output_len,
       .prefix_len = values->prefix_len,
-      .pictures = values->pictures,
-      .pictures_ratio = values->pictures_ratio,
+      .images = values->images,
+      .images_ratio = values->images_ratio,
   };
   settings->ignore_eos = values->ignore_eos || data->kind == OMMAI_DATA_RANDOM || data->kind == OMMAI_DATA_RANDOM_MM;
   code = read_range_ratio(values->range_ratio, data);
   if (code == OMMAI_EXIT_DONE) code = read_buckets(values->buckets, data);
-  return code == OMMAI_EXIT_DONE ? read_picture_limit(values->picture_limit, data) : code;
+  return code == OMMAI_EXIT_DONE ? read_image_limit(values->image_limit, data) : code;
 }
 
 static int make_arrivals(const struct ommai_bench_serve_values *values, struct ommai_arrivals *arrivals) {
@@ -315,7 +314,7 @@ static bool has_ending(const char *path, const char *ending) {
 
 static int check_plot(const char *path, bool *is_png) {
   *is_png = has_ending(path, ".png");
-  if (*is_png && !ommai_load_plot_has_png()) {
+  if (*is_png && !ommai_bench_plot_has_png()) {
     return wrong("plot", path, "there is no librsvg here: use a name that ends in .svg");
   }
   return *is_png || has_ending(path, ".svg") ? OMMAI_EXIT_DONE : wrong("plot", path, "the name must end in .svg or .png");

@@ -28,7 +28,7 @@ static int32_t within(int64_t value, int32_t low, int32_t high) {
   return value < low ? low : value > high ? high : (int32_t)value;
 }
 
-/* Fills columns x1 to x2 - 1 of rows y1 to y2 - 1, as far as they are on the picture. */
+/* Fills columns x1 to x2 - 1 of rows y1 to y2 - 1, as far as they are on the image. */
 static void fill(const struct canvas *canvas, int64_t x1, int64_t y1, int64_t x2, int64_t y2, struct colour colour) {
   int32_t left = within(x1, 0, canvas->width), right = within(x2, 0, canvas->width);
   int32_t top = within(y1, 0, canvas->height), bottom = within(y2, 0, canvas->height);

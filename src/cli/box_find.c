@@ -8,8 +8,8 @@
 #include "cli/json_out.h"
 
 struct search {
-  const struct ommai_box_picture *pictures;
-  size_t n_pictures;
+  const struct ommai_box_image *images;
+  size_t n_images;
   struct ommai_boxes *boxes;
 };
 
@@ -35,22 +35,22 @@ static bool read_corners(const json_t *value, double corners[4]) {
   return true;
 }
 
-static bool read_picture(const json_t *object, size_t n_pictures, size_t *picture) {
+static bool read_image(const json_t *object, size_t n_images, size_t *image) {
   const json_t *value = json_object_get(object, "image");
-  *picture = 0;
-  if (!json_is_integer(value)) return n_pictures > 0;
+  *image = 0;
+  if (!json_is_integer(value)) return n_images > 0;
   json_int_t number = json_integer_value(value);
-  if (number < 1 || (uint64_t)number > n_pictures) return false;
-  *picture = (size_t)number - 1;
+  if (number < 1 || (uint64_t)number > n_images) return false;
+  *image = (size_t)number - 1;
   return true;
 }
 
 static bool read_box(const struct search *search, const json_t *object, const json_t *value, struct ommai_box *box) {
   double corners[4];
-  if (!read_corners(value, corners) || !read_picture(object, search->n_pictures, &box->picture)) return false;
-  const struct ommai_box_picture *picture = &search->pictures[box->picture];
-  if (!fit(corners[0], corners[2], picture->unit_x, picture->width, &box->x1, &box->x2)) return false;
-  if (!fit(corners[1], corners[3], picture->unit_y, picture->height, &box->y1, &box->y2)) return false;
+  if (!read_corners(value, corners) || !read_image(object, search->n_images, &box->image)) return false;
+  const struct ommai_box_image *image = &search->images[box->image];
+  if (!fit(corners[0], corners[2], image->unit_x, image->width, &box->x1, &box->x2)) return false;
+  if (!fit(corners[1], corners[3], image->unit_y, image->height, &box->y1, &box->y2)) return false;
   const char *label = json_string_value(json_object_get(object, "label"));
   if (!label) label = json_string_value(json_object_get(object, "text_content"));
   box->label = label ? label : "";
@@ -73,9 +73,9 @@ static void collect(const struct search *search, const json_t *value) {
   json_array_foreach(value, i, inner) collect(search, inner);
 }
 
-bool ommai_boxes_find(const char *text, size_t size, const struct ommai_box_picture *pictures, size_t n_pictures,
+bool ommai_boxes_find(const char *text, size_t size, const struct ommai_box_image *images, size_t n_images,
                       struct ommai_boxes *boxes) {
-  struct search search = {pictures, n_pictures, boxes};
+  struct search search = {images, n_images, boxes};
   *boxes = (struct ommai_boxes){.values = json_array(),
                                 .items = ommai_allocate(&ommai_default_allocator, OMMAI_MAX_BOXES, sizeof *boxes->items)};
   if (!boxes->items || !boxes->values) return false;
@@ -107,8 +107,8 @@ json_t *ommai_boxes_json(const struct ommai_boxes *boxes) {
   json_t *list = json_array();
   for (size_t i = 0; i < boxes->count; i++) {
     const struct ommai_box *box = &boxes->items[i];
-    ommai_json_append(&list, json_pack("{s:I, s:s, s:[i, i, i, i]}", "picture", (json_int_t)box->picture + 1, "label",
-                                       box->label, "box", box->x1, box->y1, box->x2, box->y2));
+    ommai_json_append(&list, json_pack("{s:I, s:s, s:[i, i, i, i]}", "image", (json_int_t)box->image + 1, "label", box->label,
+                                       "box", box->x1, box->y1, box->x2, box->y2));
   }
   return list;
 }

@@ -29,7 +29,7 @@ struct ommai_answer {
 int ommai_answer(struct omma_model *model, struct omma_engine *engine, const struct ommai_conversation *conversation,
                  const struct ommai_answer_options *options, struct ommai_answer *answer);
 
-/* Notes what an answer took: tokens and seconds. decode_image: seconds that reading and decoding its pictures took before. */
+/* Notes what an answer took: tokens and seconds. decode_image: seconds that reading and decoding its images took before. */
 void ommai_answer_note(const struct ommai_answer *answer, double decode_image);
 
 void ommai_answer_release(struct ommai_answer *answer);

@@ -30,7 +30,7 @@ struct session {
   struct ommai_line_editor *editor; /* NULL: lines are read as they come */
   size_t n_kept;                    /* messages that /reset leaves */
   struct omma_part pending[MAX_PENDING];
-  size_t n_pending;    /* pictures and videos for the next question */
+  size_t n_pending;    /* images and videos for the next question */
   double decode_image; /* seconds that they took to be read and decoded */
   bool taken_back;     /* they belong to a question that did not fit, and wait for it to be asked anew */
   int code;            /* exit code at the end */
@@ -50,7 +50,7 @@ static bool can_attach(const struct session *session, const char *kind, const ch
     return false;
   }
   if (session->n_pending < MAX_PENDING) return true;
-  ommai_note("%s: %s: at most %d pictures and videos go with one question", kind, source, MAX_PENDING);
+  ommai_note("%s: %s: at most %d images and videos go with one question", kind, source, MAX_PENDING);
   return false;
 }
 
@@ -79,7 +79,7 @@ static void add_video(struct session *session, const char *line) {
   printf("(%zu frames, go with the next question)\n", part->video->n_frames);
 }
 
-/* The pictures of a line; one path may also stand there with its blanks as they are. */
+/* The images of a line; one path may also stand there with its blanks as they are. */
 static void add_images(struct session *session, const char *line) {
   char path[OMMAI_MAX_PATH];
   enum ommai_word word;
@@ -96,10 +96,10 @@ static void reset(struct session *session) {
   ommai_conversation_truncate(session->conversation, session->n_kept);
   if (!wait) drop_pending(session);
   session->taken_back = false;
-  puts(wait ? "(a new conversation; the pictures of the last question wait for the next)" : "(a new conversation)");
+  puts(wait ? "(a new conversation; the images of the last question wait for the next)" : "(a new conversation)");
 }
 
-/* A conversation begins with its system message: setting one begins a new conversation. Pictures that wait are kept. */
+/* A conversation begins with its system message: setting one begins a new conversation. Images that wait are kept. */
 static void set_system(struct session *session, const char *text) {
   ommai_conversation_truncate(session->conversation, 0);
   session->n_kept = 0;
@@ -114,7 +114,7 @@ static void set_system(struct session *session, const char *text) {
 
 static void print_help(bool edits) {
   puts(
-      "/image PATH...  pictures for the next question; paths alone on a line, typed, pasted or dropped, do the same\n"
+      "/image PATH...  images for the next question; paths alone on a line, typed, pasted or dropped, do the same\n"
       "/video PATH     a video for the next question: a folder of frames, or their files with commas between\n"
       "/system TEXT    begin a new conversation with this system message; without TEXT, with none\n"
       "/reset          begin a new conversation\n"
@@ -146,7 +146,7 @@ static int64_t count_tokens(const struct session *session) {
   return n_tokens;
 }
 
-/* A question that does not fit behind those before it: its pictures wait again, and what helps is said. */
+/* A question that does not fit behind those before it: its images wait again, and what helps is said. */
 static void take_back(struct session *session, const struct omma_error *refusal) {
   const struct ommai_conversation *conversation = session->conversation;
   const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
@@ -165,10 +165,10 @@ static void take_back(struct session *session, const struct omma_error *refusal)
   session->taken_back = true;
   ommai_failed_call(refusal);
   ommai_note(
-      "the question was taken back: the conversation so far fills %lld of %lld tokens, pictures included. /reset begins a "
+      "the question was taken back: the conversation so far fills %lld of %lld tokens, images included. /reset begins a "
       "new one, in which the question can be asked again%s",
       (long long)count_tokens(session), (long long)omma_engine_max_model_len(session->engine),
-      session->n_pending ? "; its pictures wait" : "");
+      session->n_pending ? "; its images wait" : "");
 }
 
 static void ask(struct session *session, const char *question) {
@@ -217,7 +217,7 @@ static bool handle_line(struct session *session, const char *line) {
     reset(session);
   } else if (command_argument(line, "/help")) {
     print_help(session->editor != NULL);
-  } else if (ommai_pasted_pictures(line) || (strpbrk(line, "/.") && ommai_file_exists(line))) {
+  } else if (ommai_pasted_images(line) || (strpbrk(line, "/.") && ommai_file_exists(line))) {
     add_images(session, line);
   } else if (line[0] == '/' && line[1] && !strpbrk(line + 1, " /")) {
     ommai_note("%s: no such command: /help lists them", line);
@@ -234,7 +234,7 @@ static bool handle(struct session *session, const struct ommai_question *questio
   if (ommai_text_is_blank(text, strlen(text))) return true;
   if (argument) {
     set_system(session, argument);
-  } else if (several_lines && !ommai_pasted_pictures(text)) {
+  } else if (several_lines && !ommai_pasted_images(text)) {
     ask(session, text);
   } else {
     return handle_line(session, text);
@@ -335,7 +335,7 @@ int ommai_chat_session(struct omma_model *model, struct omma_engine *engine, con
       ommai_attachment_release(&attachments[i]);
     }
   }
-  if (n_attachments > MAX_PENDING) ommai_warn("only the first %d pictures and videos go with the first question", MAX_PENDING);
+  if (n_attachments > MAX_PENDING) ommai_warn("only the first %d images and videos go with the first question", MAX_PENDING);
   bool keep = options->history && ommai_history_path(history, sizeof history);
   session.editor = ommai_line_editor_create(keep ? history : NULL);
   converse(&session);

@@ -7,7 +7,7 @@
 
 struct ommai_session_options {
   struct ommai_answer_options answering;
-  struct ommai_attachment_options attaching; /* of pictures and videos that questions add */
+  struct ommai_attachment_options attaching; /* of images and videos that questions add */
   int64_t kv_cache_bytes;                    /* of the engine, as asked for */
   double decode_image;                       /* seconds that the attachments given took to be read and decoded */
   bool verbose;                              /* note after each answer what it took */

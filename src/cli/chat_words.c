@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "cli/diagnostics.h"
 #include "cli/gguf_path.h"
-#include "cli/inputs.h"
+#include "cli/image_sources.h"
 #include "cli/pasted_paths.h"
 #include "cli/paths.h"
 
@@ -32,7 +32,7 @@ static int take_directory(const char *command, const char *word, struct ommai_ch
 
 /* One word with a slash in it, or with the ending of an image's name. */
 static bool looks_like_path(const char *word) {
-  return !strpbrk(word, " \t\r\n") && (strchr(word, '/') || ommai_ends_as_picture(word));
+  return !strpbrk(word, " \t\r\n") && (strchr(word, '/') || ommai_ends_as_image(word));
 }
 
 static int take_prompt(const char *command, const char *word, struct ommai_chat_words *sorted) {

@@ -171,7 +171,7 @@ const struct ommai_command ommai_command_batch = {
         "1 at "
         "the end. DIR is the model, as --model. Flags of `vllm run-batch` are taken or passed over.",
     .example = "omma batch models/my-model -i in.jsonl -o out.jsonl",
-    .groups = {&options, &ommai_serving_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options,
+    .groups = {&options, &ommai_serving_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
                &ommai_engine_options, &ommai_template_options, &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .also_ignored = ignored,

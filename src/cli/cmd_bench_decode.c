@@ -12,11 +12,11 @@
 #include "cli/bench_inputs.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
+#include "cli/format.h"
 #include "cli/json_out.h"
+#include "cli/model_options.h"
 #include "cli/progress.h"
-#include "cli/show.h"
 
 #define MAX_CONTEXTS 64
 #define MAX_CONTEXT (1 << 24)
@@ -357,42 +357,42 @@ static void print_context(const struct bench *bench, const struct context *conte
   int64_t batch = bench->values->batch;
   snprintf(prompt, sizeof prompt, "prompt of %lld", (long long)context->n_tokens);
   if (batch == 1) {
-    ommai_show_fact(stdout, prompt, "%.1f ms at best, %.1f ms median, %.1f tokens a second", context->prefill[0] * 1e3,
-                    median(bench, context->prefill) * 1e3, (double)context->n_tokens / context->prefill[0]);
-    ommai_show_fact(stdout, "  against the peak", "%.2f times the time of %.4g GFLOP at the peak, a share of %.2f",
-                    times_peak(bench, context), context->flops * 1e-9, 1 / times_peak(bench, context));
+    ommai_print_fact(stdout, prompt, "%.1f ms at best, %.1f ms median, %.1f tokens a second", context->prefill[0] * 1e3,
+                     median(bench, context->prefill) * 1e3, (double)context->n_tokens / context->prefill[0]);
+    ommai_print_fact(stdout, "  against the peak", "%.2f times the time of %.4g GFLOP at the peak, a share of %.2f",
+                     times_peak(bench, context), context->flops * 1e-9, 1 / times_peak(bench, context));
   } else {
-    ommai_show_fact(stdout, prompt, "%lld answers at once", (long long)batch);
+    ommai_print_fact(stdout, prompt, "%lld answers at once", (long long)batch);
   }
-  ommai_show_fact(stdout, batch == 1 ? "  a token behind it" : "  a token of each",
-                  "%.2f ms in the best run, %.2f ms median, %.1f tokens a second; %.2f ms the fastest step",
-                  context->step[0] * 1e3, median(bench, context->step) * 1e3, step_rate(bench, context),
-                  context->fastest * 1e3);
-  ommai_show_fact(stdout, "  against the memory", "%.4g MB read, %.1f GB/s, a share of %.2f; the fastest step's %.2f",
-                  context->step_bytes * 1e-6, step_gbps(context), fraction_of_bandwidth(bench, context),
-                  fastest_fraction(bench, context));
+  ommai_print_fact(stdout, batch == 1 ? "  a token behind it" : "  a token of each",
+                   "%.2f ms in the best run, %.2f ms median, %.1f tokens a second; %.2f ms the fastest step",
+                   context->step[0] * 1e3, median(bench, context->step) * 1e3, step_rate(bench, context),
+                   context->fastest * 1e3);
+  ommai_print_fact(stdout, "  against the memory", "%.4g MB read, %.1f GB/s, a share of %.2f; the fastest step's %.2f",
+                   context->step_bytes * 1e-6, step_gbps(context), fraction_of_bandwidth(bench, context),
+                   fastest_fraction(bench, context));
 }
 
 /* One figure of the machine, or two where it was not steady. */
 static void print_machine(const char *name, double before, double after, const char *unit) {
   double best = fmax(before, after);
   if (before + after - best >= (1 - STEADY) * best) {
-    ommai_show_fact(stdout, name, "%.1f %s", best, unit);
+    ommai_print_fact(stdout, name, "%.1f %s", best, unit);
   } else {
-    ommai_show_fact(stdout, name, "%.1f %s; %.1f before, %.1f after: this machine is not steady", best, unit, before, after);
+    ommai_print_fact(stdout, name, "%.1f %s; %.1f before, %.1f after: this machine is not steady", best, unit, before, after);
   }
 }
 
 static int print_table(const struct bench *bench) {
-  ommai_show_fact(stdout, "language model", "%s in %s, keys and values in %s, on %d thread%s, %s", bench->info.model_type,
-                  bench->info.weights, bench->info.kv_cache, bench->info.n_threads, ommai_show_plural(bench->info.n_threads),
-                  bench->info.isa);
-  ommai_show_fact(stdout, "work", "%lld run%s, %lld tokens behind each prompt", (long long)bench->values->repeat,
-                  ommai_show_plural(bench->values->repeat), (long long)bench->values->tokens);
+  ommai_print_fact(stdout, "language model", "%s in %s, keys and values in %s, on %d thread%s, %s", bench->info.model_type,
+                   bench->info.weights, bench->info.kv_cache, bench->info.n_threads, ommai_format_plural(bench->info.n_threads),
+                   bench->info.isa);
+  ommai_print_fact(stdout, "work", "%lld run%s, %lld tokens behind each prompt", (long long)bench->values->repeat,
+                   ommai_format_plural(bench->values->repeat), (long long)bench->values->tokens);
   print_machine("peak", peak_gflops(bench, 0), peak_gflops(bench, 1), "GFLOP/s");
   print_machine("memory, read", bench->reads[0], bench->reads[1], "GB/s");
   for (size_t i = 0; i < bench->n_contexts; i++) print_context(bench, &bench->contexts[i]);
-  ommai_show_fact(stdout, "drawing and scheduling", "%.2f %% of the steps' time", 100 * other_share(bench));
+  ommai_print_fact(stdout, "drawing and scheduling", "%.2f %% of the steps' time", 100 * other_share(bench));
   return ommai_finish_output();
 }
 

@@ -1,5 +1,5 @@
-/* omma bench encoder: pictures through a model's vision tower, beside the peak of the same threads in the same run, with what the
- * parts take, the memory beside what was planned, and packed passes beside one picture after another. */
+/* omma bench encoder: images through a model's vision tower, beside the peak of the same threads in the same run, with what the
+ * parts take, the memory beside what was planned, and packed passes beside one image after another. */
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +10,12 @@
 #include "cli/bench_inputs.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
+#include "cli/format.h"
 #include "cli/json_out.h"
 #include "cli/memory_use.h"
+#include "cli/model_options.h"
 #include "cli/progress.h"
-#include "cli/show.h"
 
 #define MAX_SIZES 256
 #define MAX_BATCH 4096
@@ -30,16 +30,16 @@ struct values {
   bool json;
 };
 
-/* The ways of running the pictures: in passes of several, or each in a pass of its own. */
+/* The ways of running the images: in passes of several, or each in a pass of its own. */
 enum way { PACKED, SEPARATE, N_WAYS };
 
-/* What one run of the command owns. A picture of each size stands `batch` times in `pictures`. */
+/* What one run of the command owns. An image of each size stands `batch` times in `images`. */
 struct bench {
   const struct values *values;
   struct omma_image *sizes[MAX_SIZES];
   struct omma_image_plan plans[MAX_SIZES];
-  size_t n_sizes, n_pictures;
-  const struct omma_image **pictures; /* [n_pictures] */
+  size_t n_sizes, n_images;
+  const struct omma_image **images; /* [n_images] */
   struct omma_model *model;
   struct omma_model_info info;
   struct omma_engine *engine;
@@ -65,7 +65,7 @@ static const char *peak_doubt(const struct bench *bench) {
 
 static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ? N_WAYS : 1; }
 
-/* ---- pictures --------------------------------------------------------------------------------------------------------- */
+/* ---- images --------------------------------------------------------------------------------------------------------- */
 
 /* The sizes of the command line, into `plans`. */
 static int parse_sizes(struct bench *bench) {
@@ -74,7 +74,7 @@ static int parse_sizes(struct bench *bench) {
     size_t length = strcspn(text, ",");
     struct omma_image_plan *plan = &bench->plans[bench->n_sizes];
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
-    if (!ommai_parse_picture_size(entry, &plan->width, &plan->height) || plan->width < 1 || plan->height < 1) {
+    if (!ommai_parse_image_size(entry, &plan->width, &plan->height) || plan->width < 1 || plan->height < 1) {
       return ommai_wrong_use("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
     }
     bench->n_sizes++;
@@ -93,21 +93,21 @@ static int make_size(struct bench *bench, size_t index) {
     ommai_error_prefix(&error, "%dx%d", (int)width, (int)height);
     return ommai_failed_call(&error);
   }
-  return ommai_noise_picture(width, height, (uint64_t)bench->values->seed + index, &bench->sizes[index]);
+  return ommai_noise_image(width, height, (uint64_t)bench->values->seed + index, &bench->sizes[index]);
 }
 
-static int make_pictures(struct bench *bench) {
+static int make_images(struct bench *bench) {
   for (size_t i = 0; i < bench->n_sizes; i++) {
     int code = make_size(bench, i);
     if (code != OMMAI_EXIT_DONE) return code;
   }
   size_t batch = (size_t)bench->values->batch;
-  bench->n_pictures = bench->n_sizes * batch;
-  bench->pictures = ommai_allocate(&ommai_default_allocator, bench->n_pictures, sizeof(struct omma_image *));
-  if (!bench->pictures) return ommai_failed("bench encoder: out of memory: a list of %zu pictures", bench->n_pictures);
-  for (size_t i = 0; i < bench->n_pictures; i++) {
+  bench->n_images = bench->n_sizes * batch;
+  bench->images = ommai_allocate(&ommai_default_allocator, bench->n_images, sizeof(struct omma_image *));
+  if (!bench->images) return ommai_failed("bench encoder: out of memory: a list of %zu images", bench->n_images);
+  for (size_t i = 0; i < bench->n_images; i++) {
     const struct omma_image_plan *plan = &bench->plans[i % bench->n_sizes];
-    bench->pictures[i] = bench->sizes[i % bench->n_sizes];
+    bench->images[i] = bench->sizes[i % bench->n_sizes];
     bench->n_patches += plan->n_patches;
     bench->n_tokens += plan->n_tokens;
     bench->flops += plan->flops;
@@ -117,7 +117,7 @@ static int make_pictures(struct bench *bench) {
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
 
-/* The workspace of the largest pass, that of the resize that takes most, and every picture's pixels and embeddings: all are kept until
+/* The workspace of the largest pass, that of the resize that takes most, and every image's pixels and embeddings: all are kept until
  * the end. */
 static int plan_memory(struct bench *bench) {
   struct omma_memory_plan plan;
@@ -144,7 +144,7 @@ static int run_once(struct bench *bench, enum way way, struct omma_encode_timing
   struct omma_image_options limits = ommai_common_image_options(&bench->values->common);
   struct ommai_progress progress;
   ommai_progress_begin(&progress, way == PACKED ? "encoding together" : "encoding one by one");
-  enum omma_status status = omma_encode(bench->engine, bench->pictures, bench->n_pictures, &limits, way == PACKED,
+  enum omma_status status = omma_encode(bench->engine, bench->images, bench->n_images, &limits, way == PACKED,
                                         ommai_progress_update, &progress, &embeddings, &error);
   ommai_progress_end(&progress);
   if (status != OMMA_OK) return ommai_failed_call(&error);
@@ -213,13 +213,13 @@ static double median(const struct bench *bench, enum way way) {
   return ommai_times_median(bench->times[way], (size_t)bench->values->repeat);
 }
 
-static double rate(const struct bench *bench, enum way way) { return (double)bench->n_pictures / bench->times[way][0]; }
+static double rate(const struct bench *bench, enum way way) { return (double)bench->n_images / bench->times[way][0]; }
 
-/* The other way of running the same pictures; null for a single one. */
+/* The other way of running the same images; null for a single one. */
 static json_t *separate_json(const struct bench *bench) {
   if (n_ways(bench) == 1) return json_null();
   return json_pack("{s:f, s:f, s:f, s:o, s:f}", "ms_min", bench->times[SEPARATE][0] * 1e3, "ms_median",
-                   median(bench, SEPARATE) * 1e3, "pictures_per_s", rate(bench, SEPARATE), "parts",
+                   median(bench, SEPARATE) * 1e3, "images_per_s", rate(bench, SEPARATE), "parts",
                    parts_json(&bench->best[SEPARATE]), "packed_is_faster_by", rate(bench, PACKED) / rate(bench, SEPARATE));
 }
 
@@ -231,7 +231,7 @@ static int print_json(const struct bench *bench) {
       ommai_peaks_best(&bench->peaks), "peaks", ommai_json_numbers(bench->peaks.gflops, bench->peaks.n), "peak_note",
       peak_doubt(bench), "times_peak", times_peak(bench), "planned_bytes", (json_int_t)bench->planned_bytes, "peak_bytes",
       (json_int_t)bench->peak_bytes, "code_bytes", (json_int_t)bench->code_bytes, "separate", separate_json(bench),
-      "pictures_per_s", rate(bench, PACKED), "n_pictures", (int)bench->n_pictures, "n_patches", (json_int_t)bench->n_patches,
+      "images_per_s", rate(bench, PACKED), "n_images", (int)bench->n_images, "n_patches", (json_int_t)bench->n_patches,
       "n_tokens", (json_int_t)bench->n_tokens, "threads", bench->info.n_threads, "isa", bench->info.isa, "vision_weights",
       bench->info.vision_weights, "runs", (int)bench->values->repeat, "weight_bytes", (json_int_t)bench->info.weight_bytes));
 }
@@ -251,37 +251,37 @@ static void print_parts(const struct omma_encode_timings *timings) {
 
 static void print_memory(const struct bench *bench) {
   char planned[32], peak[32], code[32];
-  ommai_show_bytes(bench->planned_bytes, planned, sizeof planned);
+  ommai_format_bytes(bench->planned_bytes, planned, sizeof planned);
   if (bench->peak_bytes < 0) {
-    ommai_show_fact(stdout, "memory beside weights", "unknown, planned %s", planned);
+    ommai_print_fact(stdout, "memory beside weights", "unknown, planned %s", planned);
     return;
   }
-  ommai_show_fact(stdout, "memory beside weights", "%s, planned %s", ommai_show_bytes(bench->peak_bytes, peak, sizeof peak),
-                  planned);
-  ommai_show_fact(stdout, "code, not planned", "%s of libraries, and made by oneDNN",
-                  ommai_show_bytes(bench->code_bytes, code, sizeof code));
+  ommai_print_fact(stdout, "memory beside weights", "%s, planned %s", ommai_format_bytes(bench->peak_bytes, peak, sizeof peak),
+                   planned);
+  ommai_print_fact(stdout, "code, not planned", "%s of libraries, and made by oneDNN",
+                   ommai_format_bytes(bench->code_bytes, code, sizeof code));
 }
 
 static int print_table(const struct bench *bench) {
   double best = bench->times[PACKED][0];
   const char *doubt = peak_doubt(bench);
-  ommai_show_fact(stdout, "tower", "%s in %s on %d thread%s, %s", bench->info.model_type, bench->info.vision_weights,
-                  bench->info.n_threads, ommai_show_plural(bench->info.n_threads), bench->info.isa);
-  ommai_show_fact(stdout, "work", "%zu picture%s, %lld patches, %lld token%s, %.4g GFLOP", bench->n_pictures,
-                  ommai_show_plural((int64_t)bench->n_pictures), (long long)bench->n_patches, (long long)bench->n_tokens,
-                  ommai_show_plural(bench->n_tokens), bench->flops * 1e-9);
-  ommai_show_fact(stdout, "time", "%.1f ms at best, %.1f ms median of %lld run%s", best * 1e3, median(bench, PACKED) * 1e3,
-                  (long long)bench->values->repeat, ommai_show_plural(bench->values->repeat));
+  ommai_print_fact(stdout, "tower", "%s in %s on %d thread%s, %s", bench->info.model_type, bench->info.vision_weights,
+                   bench->info.n_threads, ommai_format_plural(bench->info.n_threads), bench->info.isa);
+  ommai_print_fact(stdout, "work", "%zu image%s, %lld patches, %lld token%s, %.4g GFLOP", bench->n_images,
+                   ommai_format_plural((int64_t)bench->n_images), (long long)bench->n_patches, (long long)bench->n_tokens,
+                   ommai_format_plural(bench->n_tokens), bench->flops * 1e-9);
+  ommai_print_fact(stdout, "time", "%.1f ms at best, %.1f ms median of %lld run%s", best * 1e3, median(bench, PACKED) * 1e3,
+                   (long long)bench->values->repeat, ommai_format_plural(bench->values->repeat));
   print_parts(&bench->best[PACKED]);
-  ommai_show_fact(stdout, "against the peak", "%.2f times the time at %.1f GFLOP/s, reached %.1f", times_peak(bench),
-                  ommai_peaks_best(&bench->peaks), bench->flops / best * 1e-9);
+  ommai_print_fact(stdout, "against the peak", "%.2f times the time at %.1f GFLOP/s, reached %.1f", times_peak(bench),
+                   ommai_peaks_best(&bench->peaks), bench->flops / best * 1e-9);
   if (doubt) {
-    ommai_show_fact(stdout, "readings of the peak", "%zu, from %.1f to %.1f GFLOP/s: %s", bench->peaks.n,
-                    ommai_peaks_lowest(&bench->peaks), ommai_peaks_best(&bench->peaks), doubt);
+    ommai_print_fact(stdout, "readings of the peak", "%zu, from %.1f to %.1f GFLOP/s: %s", bench->peaks.n,
+                     ommai_peaks_lowest(&bench->peaks), ommai_peaks_best(&bench->peaks), doubt);
   }
   if (n_ways(bench) > 1) {
-    ommai_show_fact(stdout, "pictures a second", "%.2f packed, %.2f one by one: %.2f times", rate(bench, PACKED),
-                    rate(bench, SEPARATE), rate(bench, PACKED) / rate(bench, SEPARATE));
+    ommai_print_fact(stdout, "images a second", "%.2f packed, %.2f one by one: %.2f times", rate(bench, PACKED),
+                     rate(bench, SEPARATE), rate(bench, PACKED) / rate(bench, SEPARATE));
   }
   print_memory(bench);
   return ommai_finish_output();
@@ -293,7 +293,7 @@ static void release(struct bench *bench) {
   omma_engine_destroy(bench->engine);
   omma_model_close(bench->model);
   for (size_t i = 0; i < bench->n_sizes; i++) omma_image_destroy(bench->sizes[i]);
-  ommai_release(&ommai_default_allocator, bench->pictures, bench->n_pictures, sizeof(struct omma_image *));
+  ommai_release(&ommai_default_allocator, bench->images, bench->n_images, sizeof(struct omma_image *));
   ommai_release(&ommai_default_allocator, bench, 1, sizeof *bench);
 }
 
@@ -311,7 +311,7 @@ static int run_bench_encoder(const void *given, const struct ommai_strings *argu
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &bench->model);
   if (code == OMMAI_EXIT_DONE) {
     omma_model_get_info(bench->model, &bench->info);
-    code = make_pictures(bench);
+    code = make_images(bench);
   }
   if (code == OMMAI_EXIT_DONE) code = plan_memory(bench);
   if (code == OMMAI_EXIT_DONE) code = measure(bench);
@@ -328,7 +328,7 @@ static const struct ommai_option table[] = {
      .offset = AT(sizes),
      .value = "WxH,...",
      .initial = "1024x1024",
-     .help = "sizes of the pictures, before the model's own resizing"},
+     .help = "sizes of the images, before the model's own resizing"},
     {.name = "batch",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(batch),
@@ -336,7 +336,7 @@ static const struct ommai_option table[] = {
      .low = 1,
      .high = MAX_BATCH,
      .initial = "1",
-     .help = "pictures of each size; with several all are also run one by one, to compare"},
+     .help = "images of each size; with several all are also run one by one, to compare"},
     {.name = "repeat",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(repeat),
@@ -360,7 +360,7 @@ static const struct ommai_option table[] = {
      .low = 0,
      .high = INT64_MAX,
      .initial = "0",
-     .help = "of the noise in the pictures"},
+     .help = "of the noise in the images"},
     {.name = "slice-ms",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(slice_ms),
@@ -378,14 +378,14 @@ const struct ommai_command ommai_command_bench_encoder = {
     .summary = "speed and memory of a model's vision tower beside this machine's peak",
     .arguments = "--model DIR [--image-size WxH,...] [--batch N]",
     .details =
-        "Runs pictures of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
+        "Runs images of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
         "that of the same floating-point operations at the peak that the same threads reach out of registers in the same run. "
         "Says "
         "what the parts of the best run took, and the most memory taken beside the weights, with what was planned; the code of "
-        "libraries and that which oneDNN makes for the shapes of layers is not planned and told by itself. Several pictures "
+        "libraries and that which oneDNN makes for the shapes of layers is not planned and told by itself. Several images "
         "are run in packed passes and one by one, in turns.",
     .example = "omma bench encoder --model models/my-model --image-size 256x256 --batch 64",
-    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
+    .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .run = run_bench_encoder,
 };

@@ -7,15 +7,15 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "bench_client/server_queries.h"
 #include "cli/bench_serve.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
+#include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/json_out.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
-#include "cli/show.h"
-#include "loadtest/server_queries.h"
 
 #define RETRY_SECONDS 5.0
 /* With less than this left the server is not asked once more whether it is ready. */
@@ -147,7 +147,7 @@ static int make_requests(struct bench *bench) {
   return OMMAI_EXIT_DONE;
 }
 
-static void show_progress(void *context, const struct ommai_load_progress *progress) {
+static void show_progress(void *context, const struct ommai_bench_progress *progress) {
   struct bench *bench = context;
   double seconds = progress->seconds > 0 ? progress->seconds : 1;
   snprintf(bench->progress.details, sizeof bench->progress.details, "%zu running, %zu failed, %.2f req/s, %.1f tok/s",
@@ -160,8 +160,8 @@ static bool was_interrupted(void *context) {
   return ommai_interrupted();
 }
 
-static struct ommai_load_batch make_batch(struct bench *bench, size_t n) {
-  return (struct ommai_load_batch){
+static struct ommai_bench_batch make_batch(struct bench *bench, size_t n) {
+  return (struct ommai_bench_batch){
       .target = {.url = bench->settings.url, .headers = bench->settings.headers, .chat = bench->settings.chat},
       .set = &bench->set,
       .n_requests = n,
@@ -173,11 +173,11 @@ static struct ommai_load_batch make_batch(struct bench *bench, size_t n) {
 }
 
 /* Runs a batch under a line of progress. */
-static int run_batch(struct bench *bench, const struct ommai_load_batch *batch, const char *stage, struct ommai_reply *replies,
+static int run_batch(struct bench *bench, const struct ommai_bench_batch *batch, const char *stage, struct ommai_reply *replies,
                      double *seconds) {
   struct omma_error error;
   ommai_progress_begin(&bench->progress, stage);
-  enum omma_status status = ommai_load_run(bench->http, batch, bench->allocator, replies, seconds, &error);
+  enum omma_status status = ommai_bench_run(bench->http, batch, bench->allocator, replies, seconds, &error);
   ommai_progress_end(&bench->progress);
   return status == OMMA_OK ? OMMAI_EXIT_DONE : ommai_failed_call(&error);
 }
@@ -185,7 +185,7 @@ static int run_batch(struct bench *bench, const struct ommai_load_batch *batch, 
 /* One request that is not measured and ends by `until`, when time is up; *ready tells whether it succeeded. */
 static int try_server(struct bench *bench, double until, bool *ready) {
   struct ommai_reply reply;
-  struct ommai_load_batch batch = make_batch(bench, 1);
+  struct ommai_bench_batch batch = make_batch(bench, 1);
   double seconds;
   batch.request_seconds = fmin(fmax(until - ommai_clock_seconds(), 1e-3), (double)bench->values->timeout);
   int code = run_batch(bench, &batch, "waiting for the server", &reply, &seconds);
@@ -230,7 +230,7 @@ static int warm_up(struct bench *bench) {
   if (n == 0) return OMMAI_EXIT_DONE;
   struct ommai_reply *replies = ommai_allocate(bench->allocator, n, sizeof *replies);
   if (!replies) return out_of_memory("replies");
-  struct ommai_load_batch batch = make_batch(bench, n);
+  struct ommai_bench_batch batch = make_batch(bench, n);
   double seconds;
   int code = run_batch(bench, &batch, "warming up", replies, &seconds);
   size_t n_failed = 0;
@@ -245,7 +245,7 @@ static int warm_up(struct bench *bench) {
 
 /* The measured run. */
 static int measure(struct bench *bench) {
-  struct ommai_load_batch batch = make_batch(bench, bench->n);
+  struct ommai_bench_batch batch = make_batch(bench, bench->n);
   double seconds;
   batch.picks = bench->set.picks;
   batch.delays = bench->delays;
@@ -287,7 +287,7 @@ static void tell_failures(const struct bench *bench) {
     while (!same_reason(bench, first, i)) first++;
     if (first < i) continue;
     for (size_t k = i; k < bench->n; k++) n += same_reason(bench, k, i);
-    ommai_note("%zu of %zu request%s failed: %s", n, bench->n, ommai_show_plural((int64_t)bench->n), bench->replies[i].error);
+    ommai_note("%zu of %zu request%s failed: %s", n, bench->n, ommai_format_plural((int64_t)bench->n), bench->replies[i].error);
     n_told++;
     n_left -= n;
   }
@@ -304,31 +304,31 @@ static void tell_uncounted(const struct bench *bench) {
       n, n == 1 ? "y" : "ies");
 }
 
-static struct ommai_load_report make_report(const struct bench *bench) {
+static struct ommai_bench_report make_report(const struct bench *bench) {
   const struct ommai_bench_serve_values *values = bench->values;
   const struct ommai_bench_serve_settings *settings = &bench->settings;
-  struct ommai_load_report report = {.backend = ommai_bench_serve_backends[values->backend],
-                                     .label = values->label,
-                                     .model = bench->model,
-                                     .tokenizer = bench->tokenizer_id,
-                                     .n_prompts = values->n_prompts,
-                                     .metadata = values->metadata.items,
-                                     .n_metadata = values->metadata.count,
-                                     .arrivals = settings->arrivals,
-                                     .max_parallel = values->max_parallel,
-                                     .percentiles = settings->percentiles,
-                                     .n_percentiles = settings->n_percentiles,
-                                     .goodput = values->goodput.count > 0,
-                                     .metrics = &bench->metrics,
-                                     .replies = bench->replies,
-                                     .accuracy = &bench->accuracy};
+  struct ommai_bench_report report = {.backend = ommai_bench_serve_backends[values->backend],
+                                      .label = values->label,
+                                      .model = bench->model,
+                                      .tokenizer = bench->tokenizer_id,
+                                      .n_prompts = values->n_prompts,
+                                      .metadata = values->metadata.items,
+                                      .n_metadata = values->metadata.count,
+                                      .arrivals = settings->arrivals,
+                                      .max_parallel = values->max_parallel,
+                                      .percentiles = settings->percentiles,
+                                      .n_percentiles = settings->n_percentiles,
+                                      .goodput = values->goodput.count > 0,
+                                      .metrics = &bench->metrics,
+                                      .replies = bench->replies,
+                                      .accuracy = &bench->accuracy};
   memcpy(report.selected, settings->selected, sizeof report.selected);
   ommai_report_date(report.date);
   return report;
 }
 
 static int tell(const struct bench *bench) {
-  struct ommai_load_report report = make_report(bench);
+  struct ommai_bench_report report = make_report(bench);
   int code = OMMAI_EXIT_DONE;
   tell_failures(bench);
   tell_uncounted(bench);

@@ -1,4 +1,4 @@
-/* omma chat: asks a model about pictures, videos and texts. */
+/* omma chat: asks a model about images, videos and texts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@
 #include "cli/chat_session.h"
 #include "cli/chat_words.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
-#include "cli/inputs.h"
+#include "cli/image_sources.h"
 #include "cli/interrupt.h"
 #include "cli/json_out.h"
+#include "cli/model_options.h"
 #include "cli/room.h"
 #include "cli/text_lines.h"
 
@@ -52,7 +52,7 @@ struct chat {
   const char *prompt;
   size_t prompt_size;
   bool interactive;
-  struct omma_part *attachments; /* [n_attachments], pictures and then videos; taken over by the conversation */
+  struct omma_part *attachments; /* [n_attachments], images and then videos; taken over by the conversation */
   size_t n_attachments;
   double decode_image; /* seconds for reading and decoding them */
   bool given;          /* to the conversation: only their list is left */
@@ -71,7 +71,7 @@ static int check(const struct chat *chat) {
                            OMMA_MAX_STOP_STRINGS);
   }
   if (values->boxes && !values->images.count)
-    return ommai_wrong_use("%s: --boxes: needs --image, a picture to draw on", chat->command);
+    return ommai_wrong_use("%s: --boxes: needs --image, an image to draw on", chat->command);
   if (values->logprobs >= 0 && !values->json)
     return ommai_wrong_use("%s: --logprobs: needs --json, which prints them", chat->command);
   for (size_t i = 0; i < values->stop.count; i++) {
@@ -228,7 +228,7 @@ static int load_attachments(struct chat *chat) {
   size_t n = count_attachments(values);
   double start = ommai_clock_seconds();
   chat->attachments = ommai_allocate(&ommai_default_allocator, n, sizeof *chat->attachments);
-  if (!chat->attachments) return ommai_failed("chat: out of memory: a list of %zu pictures and videos", n);
+  if (!chat->attachments) return ommai_failed("chat: out of memory: a list of %zu images and videos", n);
   for (; chat->n_attachments < n; chat->n_attachments++) {
     size_t i = chat->n_attachments, n_images = values->images.count;
     int code = i < n_images ? ommai_attach_image(values->images.items[i], &options, &chat->attachments[i])
@@ -253,11 +253,11 @@ static int begin_conversation(struct chat *chat) {
                                 chat->prompt_size);
 }
 
-/* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question that does not fit, or pictures of the
+/* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question that does not fit, or images of the
  * first. The engine gets the memory that was planned. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct chat *chat = context;
-  const struct omma_message pictures = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};
+  const struct omma_message images = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};
   struct omma_memory_plan plan;
   struct omma_grammar *grammar;
   OMMAI_TRY(ommai_answer_form_compile(&chat->form, model, &grammar, error));
@@ -267,7 +267,7 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   if (!chat->interactive) {
     OMMAI_TRY(ommai_room_check_prompt(model, &plan, chat->conversation.messages, chat->conversation.count, error));
   } else if (chat->n_attachments) {
-    OMMAI_TRY(ommai_room_check_prompt(model, &plan, &pictures, 1, error));
+    OMMAI_TRY(ommai_room_check_prompt(model, &plan, &images, 1, error));
   }
   if (chat->values->common.verbose) ommai_room_note(model, &plan);
   return OMMA_OK;
@@ -357,8 +357,7 @@ static const struct ommai_option question_table[] = {
      .type = OMMAI_OPTION_STRINGS,
      .offset = AT(videos),
      .value = "FRAMES",
-     .help =
-         "a video: a folder of picture files in the order of their names, or files with commas between; behind the pictures"},
+     .help = "a video: a folder of image files in the order of their names, or files with commas between; behind the images"},
     {.name = "fps",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(fps),
@@ -379,12 +378,12 @@ static const struct ommai_option question_table[] = {
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(json),
      .help = "print one JSON object at the end: ids, text, finish_reason, usage, timings in seconds, boxes in pixels of the "
-             "pictures"},
+             "images"},
     {.name = "boxes",
      .type = OMMAI_OPTION_STRING,
      .offset = AT(boxes),
      .value = "FILE.png",
-     .help = "draw the boxes of the answer on the first picture; those on picture N go to FILE-N.png"},
+     .help = "draw the boxes of the answer on the first image; those on image N go to FILE-N.png"},
     {.name = "logprobs",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(logprobs),
@@ -510,10 +509,10 @@ static const struct ommai_option sampling_table[] = {
 static const struct ommai_option_group sampling_options = {"Answer", sampling_table,
                                                            sizeof sampling_table / sizeof *sampling_table};
 
-#define QUESTION_GROUPS                                                                                        \
-  {                                                                                                            \
-    &question_options, &sampling_options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, \
-        &ommai_engine_options, &ommai_template_options, &ommai_machine_options                                 \
+#define QUESTION_GROUPS                                                                                      \
+  {                                                                                                          \
+    &question_options, &sampling_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, \
+        &ommai_engine_options, &ommai_template_options, &ommai_machine_options                               \
   }
 
 const struct ommai_command ommai_command_chat = {

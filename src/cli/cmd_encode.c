@@ -1,12 +1,12 @@
-/* omma encode: pictures -> the vision tower's output as tensors. */
+/* omma encode: images -> the vision tower's output as tensors. */
 #include <stdio.h>
 
 #include "base/allocator.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
-#include "cli/inputs.h"
+#include "cli/image_sources.h"
 #include "cli/json_out.h"
+#include "cli/model_options.h"
 #include "cli/plain_text.h"
 #include "cli/progress.h"
 #include "cli/tensor_list.h"
@@ -21,7 +21,7 @@ struct values {
 enum { PACK_TOGETHER, PACK_SEPARATE };
 static const char *const pack_names[] = {"together", "separate", NULL};
 
-/* The pictures' results, in the order of the arguments. */
+/* The images' results, in the order of the arguments. */
 struct results {
   const struct ommai_strings *sources;
   struct omma_embeddings *embeddings;
@@ -129,7 +129,7 @@ static const struct ommai_option table[] = {
      .value = "HOW",
      .choices = pack_names,
      .initial = "together",
-     .help = "all pictures as one packed batch, or one after the other; the results have the same bits"},
+     .help = "all images as one packed batch, or one after the other; the results have the same bits"},
     {.name = "json",
      .type = OMMAI_OPTION_FLAG,
      .offset = offsetof(struct values, json),
@@ -139,13 +139,13 @@ static const struct ommai_option_group options = {"Output", table, sizeof table 
 
 const struct ommai_command ommai_command_encode = {
     .name = "encode",
-    .summary = "embeddings of pictures, as a safetensors file",
+    .summary = "embeddings of images, as a safetensors file",
     .arguments = "IMAGE... --output OUT.safetensors",
     .details =
-        "Runs pictures through the vision tower. Per picture i the file holds image.i.embeddings [n_tokens, width], "
+        "Runs images through the vision tower. Per image i the file holds image.i.embeddings [n_tokens, width], "
         "image.i.deepstack.j of the same shape where the model has such outputs, and image.i.grid_thw.",
     .example = "omma encode photo.jpg scan.png --output embeddings.safetensors",
-    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
+    .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

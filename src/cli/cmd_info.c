@@ -7,11 +7,11 @@
 
 #include "base/team.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
-#include "cli/findings.h"
+#include "cli/format.h"
 #include "cli/json_out.h"
-#include "cli/show.h"
+#include "cli/model_options.h"
+#include "cli/report_lines.h"
 
 struct values {
   struct ommai_common common;
@@ -27,7 +27,7 @@ struct facts {
   const char *levels[MAX_LEVELS]; /* that this machine can run */
   size_t n_levels;
   struct omma_machine machine;
-  struct ommai_findings kernels;
+  struct ommai_report_lines kernels;
   bool has_model;
   struct omma_model_info model;
   struct omma_memory_plan memory;
@@ -66,7 +66,7 @@ static int find_machine(const struct values *values, struct facts *facts) {
   for (size_t i = 0; ommai_isa_names[i] && facts->n_levels < MAX_LEVELS; i++) {
     if (has_level(ommai_isa_names[i])) facts->levels[facts->n_levels++] = ommai_isa_names[i];
   }
-  if (omma_describe_kernels(isa, ommai_findings_add, &facts->kernels, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (omma_describe_kernels(isa, ommai_report_lines_add, &facts->kernels, &error) != OMMA_OK) return ommai_failed_call(&error);
   if (omma_measure_machine(isa, ommai_common_threads(&values->common), &facts->machine, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
@@ -112,17 +112,17 @@ static int print_json(const struct facts *facts) {
 static void print_machine(const struct facts *facts) {
   char text[32];
   printf("omma %s\nMachine\n", omma_version());
-  ommai_show_fact(stdout, "processor", "%s", facts->cpu);
-  ommai_show_fact(stdout, "CPUs of this process", "%d", facts->n_cpus);
-  ommai_show_fact(stdout, "memory", "%s", ommai_show_bytes(facts->memory_bytes, text, sizeof text));
+  ommai_print_fact(stdout, "processor", "%s", facts->cpu);
+  ommai_print_fact(stdout, "CPUs of this process", "%d", facts->n_cpus);
+  ommai_print_fact(stdout, "memory", "%s", ommai_format_bytes(facts->memory_bytes, text, sizeof text));
   printf("  %-26s", "CPU levels");
   for (size_t i = 0; i < facts->n_levels; i++) printf(" %s", facts->levels[i]);
   putchar('\n');
-  ommai_show_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d thread%s", facts->machine.f32_gflops, facts->machine.n_threads,
-                  ommai_show_plural(facts->machine.n_threads));
-  if (facts->machine.bf16_gflops > 0) ommai_show_fact(stdout, "bf16, measured", "%.0f GFLOP/s", facts->machine.bf16_gflops);
+  ommai_print_fact(stdout, "f32, measured", "%.0f GFLOP/s on %d thread%s", facts->machine.f32_gflops, facts->machine.n_threads,
+                   ommai_format_plural(facts->machine.n_threads));
+  if (facts->machine.bf16_gflops > 0) ommai_print_fact(stdout, "bf16, measured", "%.0f GFLOP/s", facts->machine.bf16_gflops);
   puts("Kernels");
-  ommai_findings_print(&facts->kernels, false);
+  ommai_report_lines_print(&facts->kernels, false);
 }
 
 static int run_info(const void *given, const struct ommai_strings *arguments) {
@@ -138,8 +138,8 @@ static int run_info(const void *given, const struct ommai_strings *arguments) {
   } else if (code == OMMAI_EXIT_DONE) {
     print_machine(&facts);
     if (facts.has_model) {
-      ommai_show_model(stdout, &facts.model);
-      ommai_show_memory_plan(stdout, &facts.memory);
+      ommai_print_model(stdout, &facts.model);
+      ommai_print_memory_plan(stdout, &facts.memory);
     }
     code = ommai_finish_output();
   }

@@ -1,4 +1,4 @@
-/* omma plan: what pictures become and what they cost, before anything is run. */
+/* omma plan: what images become and what they cost, before anything is run. */
 #include <errno.h>
 #include <omma/omma.h>
 #include <stdio.h>
@@ -11,22 +11,22 @@
 #include "base/file.h"
 #include "cli/bench_times.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
+#include "cli/format.h"
 #include "cli/gguf_path.h"
-#include "cli/inputs.h"
+#include "cli/image_sources.h"
 #include "cli/json_out.h"
+#include "cli/model_options.h"
 #include "cli/paths.h"
 #include "cli/plain_text.h"
 #include "cli/plan_choices.h"
 #include "cli/room.h"
-#include "cli/show.h"
 
 /* Part of the measured peak that the estimate of the time assumes. */
 #define ASSUMED_EFFICIENCY 0.8
 /* Readings of the peak: enough to see that a machine is not steady. */
 #define READINGS 3
-/* The time of an int8 tower in that of a bf16 one, at the usual sizes of pictures: docs/performance.md. */
+/* The time of an int8 tower in that of a bf16 one, at the usual sizes of images: docs/performance.md. */
 #define INT8_TIME 0.7
 /* What is planned where only a model is given. */
 #define USUAL_SIZE "1024x1024"
@@ -37,7 +37,7 @@
 struct values {
   struct ommai_common common;
   bool json;
-  int64_t frames; /* of a video of that size; 0: pictures */
+  int64_t frames; /* of a video of that size; 0: images */
   int64_t max_num_seqs;
 };
 
@@ -59,10 +59,10 @@ static double expected_seconds(const struct estimate *estimate, double flops) {
 }
 
 static int find_size(const char *source, int32_t *width, int32_t *height) {
-  if (ommai_parse_picture_size(source, width, height)) return OMMAI_EXIT_DONE;
+  if (ommai_parse_image_size(source, width, height)) return OMMAI_EXIT_DONE;
   /* Addresses have a colon. */
   if (!ommai_is_image_source(source) && !strchr(source, ':') && access(source, F_OK) != 0 && errno == ENOENT) {
-    return ommai_failed("image: %s: neither a picture file (%s) nor a size WIDTHxHEIGHT", source, strerror(ENOENT));
+    return ommai_failed("image: %s: neither an image file (%s) nor a size WIDTHxHEIGHT", source, strerror(ENOENT));
   }
   struct omma_image *image;
   int code = ommai_load_image(source, &image);
@@ -125,7 +125,7 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   return code;
 }
 
-/* What a picture and all of them together have. */
+/* What an image and all of them together have. */
 static json_t *work_json(const struct estimate *estimate, const struct omma_image_plan *plan) {
   return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "n_patches", (json_int_t)plan->n_patches, "n_tokens",
                    (json_int_t)plan->n_tokens, "n_segments", (json_int_t)plan->n_segments, "n_windows",
@@ -184,7 +184,7 @@ static void print_row(const struct estimate *estimate, const char *size, const c
   char time[32];
   printf(" %9s %9s %9s %7lld %6lld %8lld %7lld %7.1f %7s\n", size, resized, grid, (long long)plan->n_patches,
          (long long)plan->n_tokens, (long long)plan->n_segments, (long long)plan->n_windows, plan->flops * 1e-9,
-         ommai_show_seconds(expected_seconds(estimate, plan->flops), time, sizeof time));
+         ommai_format_seconds(expected_seconds(estimate, plan->flops), time, sizeof time));
 }
 
 static void print_image(const struct estimate *estimate, const struct omma_image_plan *plan) {
@@ -199,7 +199,7 @@ static void print_image(const struct estimate *estimate, const struct omma_image
 static int print_table(const struct estimate *estimate) {
   const char *doubt = ommai_peaks_doubt(&estimate->peaks);
   int width = name_width(&estimate->sources);
-  print_name("picture", width);
+  print_name("image", width);
   printf(" %9s %9s %9s %7s %6s %8s %7s %7s %7s\n", "size", "resized", "grid", "patches", "tokens", "segments", "windows",
          "GFLOP", "time");
   for (size_t i = 0; i < estimate->sources.count; i++) {
@@ -215,21 +215,21 @@ static int print_table(const struct estimate *estimate) {
       "in windowed layers inside windows. The time is an estimate: the tower's at %.0f %% of the %.0f GFLOP/s that\n"
       "were just measured on %d thread%s (%s).\n",
       estimate->efficiency * 100, ommai_peaks_best(&estimate->peaks), estimate->model.n_threads,
-      ommai_show_plural(estimate->model.n_threads), estimate->peak_type);
+      ommai_format_plural(estimate->model.n_threads), estimate->peak_type);
   if (doubt) {
     printf("Readings of them went from %.0f to %.0f: %s, and the time a rough one.\n", ommai_peaks_lowest(&estimate->peaks),
            ommai_peaks_best(&estimate->peaks), doubt);
   }
   putchar('\n');
-  ommai_show_model(stdout, &estimate->model);
-  ommai_show_memory_plan(stdout, &estimate->memory);
-  ommai_show_free_memory(stdout);
+  ommai_print_model(stdout, &estimate->model);
+  ommai_print_memory_plan(stdout, &estimate->memory);
+  ommai_print_free_memory(stdout);
   ommai_plan_choices_print(&estimate->choices);
   return ommai_finish_output();
 }
 
-/* Pictures that no engine with this memory would take. */
-static void warn_of_pictures(const struct omma_model *model, const struct estimate *estimate) {
+/* Images that no engine with this memory would take. */
+static void warn_of_images(const struct omma_model *model, const struct estimate *estimate) {
   char advice[200];
   for (size_t i = 0; i < estimate->sources.count; i++) {
     int64_t n_tokens = estimate->images[i].n_tokens;
@@ -244,7 +244,7 @@ static int plan_and_print(const struct values *values, struct estimate *estimate
   struct omma_model *model = NULL;
   size_t count = estimate->sources.count;
   estimate->images = ommai_allocate(&ommai_default_allocator, count, sizeof *estimate->images);
-  if (!estimate->images) return ommai_failed("plan: out of memory: a list of %zu pictures", count);
+  if (!estimate->images) return ommai_failed("plan: out of memory: a list of %zu images", count);
   int code = ommai_open_model(&values->common, true, &model);
   if (code == OMMAI_EXIT_DONE) code = plan_images(model, values, estimate);
   if (code == OMMAI_EXIT_DONE) code = estimate_cost(model, values, estimate);
@@ -253,7 +253,7 @@ static int plan_and_print(const struct values *values, struct estimate *estimate
     ommai_room_warn_of_weights(model);
     ommai_room_warn_of_total(model, &estimate->memory, OMMAI_ROOM_OPTIONS_OF_PLAN);
     ommai_room_warn_of_context(model, &estimate->memory);
-    warn_of_pictures(model, estimate);
+    warn_of_images(model, estimate);
   }
   omma_model_close(model);
   ommai_release(&ommai_default_allocator, estimate->images, count, sizeof *estimate->images);
@@ -265,7 +265,7 @@ static const char *file_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* No picture is a directory, a GGUF file or called so. */
+/* No image is a directory, a GGUF file or called so. */
 static bool is_model(const char *word) {
   struct stat found;
   if (stat(word, &found) != 0) return false;
@@ -306,15 +306,15 @@ static const struct ommai_option table[] = {
      .value = "N",
      .low = 1,
      .high = OMMA_MAX_VIDEO_FRAMES,
-     .help = "plan videos of so many frames, each as large as the picture",
-     .otherwise = "pictures"},
+     .help = "plan videos of so many frames, each as large as the image",
+     .otherwise = "images"},
     {.name = "max-num-seqs",
      .type = OMMAI_OPTION_INTEGER,
      .offset = offsetof(struct values, max_num_seqs),
      .value = "N",
      .low = 1,
      .high = 1024,
-     .help = "requests that are worked on at the same time, each with one such picture",
+     .help = "requests that are worked on at the same time, each with one such image",
      .otherwise = "8"},
     {.name = "json", .type = OMMAI_OPTION_FLAG, .offset = offsetof(struct values, json), .help = "print one JSON object"},
 };
@@ -322,20 +322,20 @@ static const struct ommai_option_group options = {"Plan", table, sizeof table / 
 
 const struct ommai_command ommai_command_plan = {
     .name = "plan",
-    .summary = "size, tokens, memory, work and expected time of pictures and videos; memory and speed of each weight format",
+    .summary = "size, tokens, memory, work and expected time of images and videos; memory and speed of each weight format",
     .arguments = "[DIR] [IMAGE-or-WxH...]",
     .details =
-        "Says what pictures become before anything is run: size after resize, grid of patches, tokens, segments and windows of "
+        "Says what images become before anything is run: size after resize, grid of patches, tokens, segments and windows of "
         "attention, the model's shape and memory, floating-point operations of the vision tower and an estimate of its time "
         "from "
         "a short measurement of this machine. Then, for f32, bf16, int8 and int4 each, the memory, the time to load and the "
         "tokens per second to "
-        "expect. A picture is a file, a data: URL, - for standard input, or just a size; without "
+        "expect. An image is a file, a data: URL, - for standard input, or just a size; without "
         "any " USUAL_SIZE " is planned. DIR is the model, as with --model; its " CONFIG
         " is enough: where preprocessor_config.json is missing, the "
         "values published with the family's checkpoints are taken, and the output says so.",
     .example = "omma plan models/my-model photo.jpg 1920x1080 --max-pixels 1M",
-    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
+    .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
                &ommai_machine_options},
     .values_size = sizeof(struct values),
     .max_arguments = SIZE_MAX,

@@ -1,4 +1,4 @@
-/* omma preprocess: pictures -> what the vision tower reads, as tensors. */
+/* omma preprocess: images -> what the vision tower reads, as tensors. */
 #include <stdio.h>
 
 #include "base/allocator.h"
@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
-#include "cli/inputs.h"
+#include "cli/image_sources.h"
 #include "cli/json_out.h"
+#include "cli/model_options.h"
 #include "cli/plain_text.h"
 #include "cli/progress.h"
 #include "cli/tensor_list.h"
@@ -20,7 +20,7 @@ struct values {
   bool json;
 };
 
-/* One picture's patches, and the seconds that decoding and all behind it took. */
+/* One image's patches, and the seconds that decoding and all behind it took. */
 struct patches {
   struct omma_image_plan plan;
   float *pixel_values; /* [n_patches, patch_dim] */
@@ -129,7 +129,7 @@ static int run_preprocess(const void *given, const struct ommai_strings *argumen
   struct omma_model *model = NULL;
   size_t n_images = arguments->count;
   struct patches *patches = ommai_allocate(&ommai_default_allocator, n_images, sizeof *patches);
-  if (!patches) return ommai_failed("preprocess: out of memory: a list of %zu pictures", n_images);
+  if (!patches) return ommai_failed("preprocess: out of memory: a list of %zu images", n_images);
   int code = ommai_open_model(&values->common, true, &model);
   if (code == OMMAI_EXIT_DONE) code = preprocess_all(model, values, arguments, patches);
   omma_model_close(model);
@@ -154,15 +154,15 @@ static const struct ommai_option_group options = {"Output", table, sizeof table 
 
 const struct ommai_command ommai_command_preprocess = {
     .name = "preprocess",
-    .summary = "pictures as the model's patches, as a safetensors file",
+    .summary = "images as the model's patches, as a safetensors file",
     .arguments = "IMAGE... --output OUT.safetensors",
     .details =
-        "Decodes, resizes and normalises pictures and cuts them into patches. Per picture i the file holds "
+        "Decodes, resizes and normalises images and cuts them into patches. Per image i the file holds "
         "image.i.pixel_values [n_patches, patch_dim] and image.i.grid_thw, with the patches in the order of the model's "
         "official "
         "processor: by merge blocks, or row by row. Needs no weights.",
     .example = "omma preprocess photo.jpg --max-pixels 500k --output patches.safetensors",
-    .groups = {&options, &ommai_picture_options, &ommai_model_options, &ommai_machine_options},
+    .groups = {&options, &ommai_image_options, &ommai_model_options, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

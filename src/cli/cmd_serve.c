@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
+#include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/json_words.h"
 #include "cli/log_writer.h"
@@ -16,7 +17,6 @@
 #include "cli/serve_notes.h"
 #include "cli/service_manager.h"
 #include "cli/serving.h"
-#include "cli/show.h"
 #include "cli/vllm_flags.h"
 #include "server/server.h"
 
@@ -107,7 +107,7 @@ static void tell_sampling(const struct ommai_common *common, const struct omma_m
   struct omma_model_info info;
   char text[320], path[OMMAI_MAX_PATH];
   omma_model_get_info(model, &info);
-  if (!ommai_show_sampling(&info, text, sizeof text)[0]) return;
+  if (!ommai_format_sampling(&info, text, sizeof text)[0]) return;
   bool file = ommai_path_join(path, sizeof path, own ? info.directory : source, name) && ommai_file_exists(path) &&
               (own || strcmp(source, "vllm") != 0);
   ommai_note("serve: requests that do not say it are sampled as %s%s%s%s says: %s%s", file ? (own ? name : path) : "",
@@ -283,7 +283,7 @@ static const struct ommai_option table[] = {
     {.name = "trust-media-uuids",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(trust_media_uuids),
-     .help = "take the uuid of a picture for its content, whoever sends it: who names it first decides what it shows"},
+     .help = "take the uuid of an image for its content, whoever sends it: who names it first decides what it shows"},
 };
 static const struct ommai_option_group options = {"Server", table, sizeof table / sizeof *table};
 
@@ -439,7 +439,7 @@ static const struct ommai_option log_table[] = {
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(enable_log_requests),
      .negatable = true,
-     .help = "a line with id and settings when a request comes, without its text and pictures"},
+     .help = "a line with id and settings when a request comes, without its text and images"},
     {.name = "disable-log-requests",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(disable_log_requests),
@@ -461,7 +461,7 @@ const struct ommai_command ommai_command_serve = {
         "refused "
         "with the reason.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
-    .groups = {&options, &ommai_serving_options, &access_options, &limit_options, &log_options, &ommai_picture_options,
+    .groups = {&options, &ommai_serving_options, &access_options, &limit_options, &log_options, &ommai_image_options,
                &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_template_options,
                &ommai_machine_options},
     .ignored = ommai_vllm_flags,

@@ -7,10 +7,10 @@
 #include "base/allocator.h"
 #include "base/json.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
-#include "cli/inputs.h"
+#include "cli/image_sources.h"
 #include "cli/json_out.h"
+#include "cli/model_options.h"
 
 struct tokenize_values {
   struct ommai_common common;

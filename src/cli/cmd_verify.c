@@ -3,10 +3,10 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/diagnostics.h"
-#include "cli/findings.h"
 #include "cli/json_out.h"
+#include "cli/model_options.h"
+#include "cli/report_lines.h"
 
 struct values {
   struct ommai_common common;
@@ -14,23 +14,23 @@ struct values {
 };
 
 /* A check that could not be run at all is an error; one that ran and found something is told by its findings. */
-static int check_outcome(enum omma_status status, const struct ommai_findings *findings, const struct omma_error *error) {
+static int check_outcome(enum omma_status status, const struct ommai_report_lines *findings, const struct omma_error *error) {
   if (!findings->list) return ommai_failed("verify: out of memory: the list of findings");
   if (status == OMMA_OK || findings->failed) return OMMAI_EXIT_DONE;
   return ommai_failed_call(error);
 }
 
-static int check_model(const struct values *values, struct ommai_findings *findings) {
+static int check_model(const struct values *values, struct ommai_report_lines *findings) {
   struct omma_model *model;
   struct omma_error error;
   int code = ommai_open_model(&values->common, true, &model);
   if (code != OMMAI_EXIT_DONE) return code;
-  enum omma_status status = omma_model_verify(model, ommai_findings_add, findings, &error);
+  enum omma_status status = omma_model_verify(model, ommai_report_lines_add, findings, &error);
   omma_model_close(model);
   return check_outcome(status, findings, &error);
 }
 
-static int print(const struct values *values, struct ommai_findings *kernels, struct ommai_findings *files) {
+static int print(const struct values *values, struct ommai_report_lines *kernels, struct ommai_report_lines *files) {
   bool ok = !kernels->failed && !files->failed;
   int code;
   if (values->json) {
@@ -39,10 +39,10 @@ static int print(const struct values *values, struct ommai_findings *kernels, st
     code = ommai_json_print(result);
   } else {
     puts("Kernels");
-    ommai_findings_print(kernels, true);
+    ommai_report_lines_print(kernels, true);
     if (values->common.model) {
       puts("Model");
-      ommai_findings_print(files, true);
+      ommai_report_lines_print(files, true);
     }
     code = ommai_finish_output();
   }
@@ -53,11 +53,11 @@ static int print(const struct values *values, struct ommai_findings *kernels, st
 
 static int run_verify(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
-  struct ommai_findings kernels = {.list = json_array()}, files = {.list = json_array()};
+  struct ommai_report_lines kernels = {.list = json_array()}, files = {.list = json_array()};
   struct omma_error error;
   int code = ommai_common_take_model("verify", arguments, &values.common);
   if (code == OMMAI_EXIT_DONE) {
-    enum omma_status status = omma_self_test(ommai_common_isa(&values.common), ommai_findings_add, &kernels, &error);
+    enum omma_status status = omma_self_test(ommai_common_isa(&values.common), ommai_report_lines_add, &kernels, &error);
     code = check_outcome(status, &kernels, &error);
   }
   if (code == OMMAI_EXIT_DONE && values.common.model) code = check_model(&values, &files);

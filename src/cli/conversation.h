@@ -1,4 +1,4 @@
-/* The messages of a conversation, with the texts, pictures and videos in them. */
+/* The messages of a conversation, with the texts, images and videos in them. */
 #ifndef OMMAI_CLI_CONVERSATION_H
 #define OMMAI_CLI_CONVERSATION_H
 

@@ -5,7 +5,7 @@
 
 #include "base/allocator.h"
 #include "cli/diagnostics.h"
-#include "cli/show.h"
+#include "cli/format.h"
 
 int ommai_json_print(json_t *value) {
   if (!value) return ommai_failed("out of memory: the result as JSON");

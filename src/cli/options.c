@@ -103,7 +103,7 @@ bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out) {
   return ommai_mul_i64((int64_t)number, factor, out);
 }
 
-bool ommai_parse_picture_size(const char *text, int32_t *width, int32_t *height) {
+bool ommai_parse_image_size(const char *text, int32_t *width, int32_t *height) {
   static const char digits[] = "0123456789";
   size_t first = strspn(text, digits);
   const char *second = text + first + 1;

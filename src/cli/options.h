@@ -86,7 +86,7 @@ void ommai_options_release(const struct ommai_command *command, void *values, st
 bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out);
 
 /* "640x480" or "640X480": two whole numbers and nothing else. False when it is none; the numbers may be 0. */
-bool ommai_parse_picture_size(const char *text, int32_t *width, int32_t *height);
+bool ommai_parse_image_size(const char *text, int32_t *width, int32_t *height);
 
 /* Writes the command's help. */
 void ommai_options_help(const struct ommai_command *command, FILE *out);

@@ -91,7 +91,7 @@ bool ommai_last_word(const char *line, char *path, size_t size, char *open) {
   return !home || enter_home(path, size);
 }
 
-bool ommai_ends_as_picture(const char *path) {
+bool ommai_ends_as_image(const char *path) {
   static const char *const endings[] = {".jpg", ".jpeg", ".png",  ".webp", ".gif", ".bmp",
                                         ".tif", ".tiff", ".heic", ".heif", ".avif"};
   const char *dot = strrchr(path, '.');
@@ -101,7 +101,7 @@ bool ommai_ends_as_picture(const char *path) {
   return false;
 }
 
-bool ommai_pasted_pictures(const char *line) {
+bool ommai_pasted_images(const char *line) {
   char path[OMMAI_MAX_PATH];
   size_t n_words = 0, n_files = 0;
   enum ommai_word word;
@@ -110,5 +110,5 @@ bool ommai_pasted_pictures(const char *line) {
     n_files += strpbrk(path, "/.") && ommai_file_exists(path);
   }
   if (word == OMMAI_WORD_BROKEN || n_words == 0) return false;
-  return n_files == n_words || (n_words == 1 && ommai_ends_as_picture(path));
+  return n_files == n_words || (n_words == 1 && ommai_ends_as_image(path));
 }

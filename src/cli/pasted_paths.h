@@ -19,9 +19,9 @@ bool ommai_file_address(const char *word, char *path, size_t size);
 bool ommai_last_word(const char *line, char *path, size_t size, char *open);
 
 /* Whether a name ends as those of images do. */
-bool ommai_ends_as_picture(const char *path);
+bool ommai_ends_as_image(const char *path);
 
-/* True when a line is nothing but pictures: every word names a file that is there, or a lone word ends as a picture's name does. */
-bool ommai_pasted_pictures(const char *line);
+/* True when a line is nothing but images: every word names a file that is there, or a lone word ends as an image's name does. */
+bool ommai_pasted_images(const char *line);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include "base/checked.h"
 #include "cli/diagnostics.h"
+#include "cli/format.h"
 #include "cli/json_out.h"
-#include "cli/show.h"
 
 /* Part of the measured read rate at which generated tokens read weights, keys and values: docs/performance.md. */
 #define ASSUMED_SHARE 0.8
@@ -74,9 +74,9 @@ void ommai_plan_choices_print(const struct ommai_plan_choices *choices) {
   for (size_t i = 0; i < choices->count; i++) {
     const struct ommai_plan_choice *choice = &choices->items[i];
     char weights[32], other[32], start[32];
-    printf("  %-26s %10s %10s %10s %10.1f\n", choice->name, ommai_show_bytes(choice->weight_bytes, weights, sizeof weights),
-           ommai_show_bytes(choice->other_bytes, other, sizeof other),
-           ommai_show_seconds(choice->start_seconds, start, sizeof start), choice->tokens_per_second);
+    printf("  %-26s %10s %10s %10s %10.1f\n", choice->name, ommai_format_bytes(choice->weight_bytes, weights, sizeof weights),
+           ommai_format_bytes(choice->other_bytes, other, sizeof other),
+           ommai_format_seconds(choice->start_seconds, start, sizeof start), choice->tokens_per_second);
   }
   printf(
       "  %s; besides is all memory but weights, keys and values.\n"

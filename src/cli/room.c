@@ -7,11 +7,11 @@
 #include "base/error.h"
 #include "base/memory_room.h"
 #include "cli/diagnostics.h"
-#include "cli/show.h"
+#include "cli/format.h"
 
 #define MIB ((int64_t)1 << 20)
-#define ANSWER_TOKENS 512       /* that are left for the answer where a size is proposed */
-#define LEAST_PICTURE_TOKENS 16 /* below, no area is proposed */
+#define ANSWER_TOKENS 512     /* that are left for the answer where a size is proposed */
+#define LEAST_IMAGE_TOKENS 16 /* below, no area is proposed */
 
 void ommai_room_warn_of_weights(const struct omma_model *model) {
   struct omma_model_info info;
@@ -20,8 +20,8 @@ void ommai_room_warn_of_weights(const struct omma_model *model) {
   omma_model_get_info(model, &info);
   if (room < 0 || info.weight_bytes <= room) return;
   ommai_warn("the weights take %s, and %s of memory are free: the machine may swap, or end the program",
-             ommai_show_bytes(info.weight_bytes, weights, sizeof weights),
-             ommai_show_bytes(room, free_bytes, sizeof free_bytes));
+             ommai_format_bytes(info.weight_bytes, weights, sizeof weights),
+             ommai_format_bytes(room, free_bytes, sizeof free_bytes));
 }
 
 void ommai_room_warn_of_total(const struct omma_model *model, const struct omma_memory_plan *plan, const char *options) {
@@ -32,7 +32,8 @@ void ommai_room_warn_of_total(const struct omma_model *model, const struct omma_
   if (room < 0 || plan->total_bytes <= room || info.weight_bytes > room) return;
   ommai_warn(
       "the plan takes %s in all, and %s of memory are free: the machine may swap, or end the program; %s make it smaller",
-      ommai_show_bytes(plan->total_bytes, total, sizeof total), ommai_show_bytes(room, free_bytes, sizeof free_bytes), options);
+      ommai_format_bytes(plan->total_bytes, total, sizeof total), ommai_format_bytes(room, free_bytes, sizeof free_bytes),
+      options);
 }
 
 int ommai_room_failed(const struct omma_error *error, const char *options) {
@@ -50,7 +51,7 @@ bool ommai_room_warn_of_context(const struct omma_model *model, const struct omm
       "prompt and answer may have %lld tokens together, not the context limit's %lld: the memory for keys and values "
       "is %s (--kv-cache-bytes changes that; --max-model-len %lld is the same without this warning)",
       (long long)plan->max_model_len, (long long)info.max_model_len,
-      ommai_show_bytes(plan->kv_cache_bytes, bytes, sizeof bytes), (long long)plan->max_model_len);
+      ommai_format_bytes(plan->kv_cache_bytes, bytes, sizeof bytes), (long long)plan->max_model_len);
   return true;
 }
 
@@ -58,13 +59,13 @@ void ommai_room_note(const struct omma_model *model, const struct omma_memory_pl
   char bytes[32];
   if (ommai_room_warn_of_context(model, plan)) return;
   ommai_note("prompt and answer may have %lld tokens together; up to %s for keys and values", (long long)plan->max_model_len,
-             ommai_show_bytes(plan->kv_cache_bytes, bytes, sizeof bytes));
+             ommai_format_bytes(plan->kv_cache_bytes, bytes, sizeof bytes));
 }
 
-/* The area of each of n_pictures that together become at most n_tokens; 0 where that is too little to propose. */
-static int64_t area_for(const struct omma_model_info *info, int64_t n_tokens, int64_t n_pictures) {
-  int64_t side = info->patch_size * info->merge_size, each = n_tokens / n_pictures;
-  return each < LEAST_PICTURE_TOKENS ? 0 : each * side * side;
+/* The area of each of n_images that together become at most n_tokens; 0 where that is too little to propose. */
+static int64_t area_for(const struct omma_model_info *info, int64_t n_tokens, int64_t n_images) {
+  int64_t side = info->patch_size * info->merge_size, each = n_tokens / n_images;
+  return each < LEAST_IMAGE_TOKENS ? 0 : each * side * side;
 }
 
 /* The memory whose pages hold n_tokens, in whole MiB. */
@@ -73,17 +74,17 @@ static int64_t mebibytes_for(const struct omma_memory_plan *plan, int64_t n_toke
   return ommai_div_up(ommai_div_up(n_tokens, OMMA_ATTENTION_PAGE_TOKENS) * page_bytes, MIB);
 }
 
-void ommai_room_advise(const struct omma_model *model, const struct omma_memory_plan *plan, int64_t n_tokens,
-                       int64_t n_pictures, int64_t n_picture_tokens, char *out, size_t size) {
+void ommai_room_advise(const struct omma_model *model, const struct omma_memory_plan *plan, int64_t n_tokens, int64_t n_images,
+                       int64_t n_image_tokens, char *out, size_t size) {
   struct omma_model_info info;
   char smaller[96] = "shorten the prompt", bytes[32];
   omma_model_get_info(model, &info);
-  int64_t left = plan->max_model_len - (n_tokens - n_picture_tokens) - ANSWER_TOKENS;
-  int64_t area = n_pictures ? area_for(&info, left, n_pictures) : 0;
+  int64_t left = plan->max_model_len - (n_tokens - n_image_tokens) - ANSWER_TOKENS;
+  int64_t area = n_images ? area_for(&info, left, n_images) : 0;
   if (area) {
     snprintf(smaller, sizeof smaller, "use --max-pixels %lld or less", (long long)area);
-  } else if (n_pictures) {
-    snprintf(smaller, sizeof smaller, "lower --max-pixels, or send fewer pictures");
+  } else if (n_images) {
+    snprintf(smaller, sizeof smaller, "lower --max-pixels, or send fewer images");
   }
   int64_t room = ommai_memory_room(""),
           wanted = mebibytes_for(plan, ommai_min_i64(n_tokens + ANSWER_TOKENS, info.max_model_len));
@@ -93,7 +94,7 @@ void ommai_room_advise(const struct omma_model *model, const struct omma_memory_
     snprintf(out, size, "%s, or --kv-cache-bytes %lldM", smaller, (long long)wanted);
   } else {
     snprintf(out, size, "%s, or free memory: --kv-cache-bytes %lldM would hold it, %s are free", smaller, (long long)wanted,
-             ommai_show_bytes(room, bytes, sizeof bytes));
+             ommai_format_bytes(room, bytes, sizeof bytes));
   }
 }
 
@@ -106,14 +107,14 @@ void ommai_room_warn_of_largest(const struct omma_model *model, const struct omm
   int64_t n_tokens = area / (side * side);
   if (n_tokens < plan->max_model_len) return;
   ommai_room_advise(model, plan, n_tokens, 1, n_tokens, advice, sizeof advice);
-  ommai_warn("pictures of up to %lld pixels become up to %lld tokens, and prompt and answer may have %lld: %s", (long long)area,
+  ommai_warn("images of up to %lld pixels become up to %lld tokens, and prompt and answer may have %lld: %s", (long long)area,
              (long long)n_tokens, (long long)plan->max_model_len, advice);
 }
 
-/* Pictures and videos of messages, and the tokens that they become. */
-static enum omma_status count_pictures(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
-                                       int64_t *n_pictures, int64_t *n_tokens, struct omma_error *error) {
-  *n_pictures = *n_tokens = 0;
+/* Images and videos of messages, and the tokens that they become. */
+static enum omma_status count_images(const struct omma_model *model, const struct omma_message *messages, size_t n_messages,
+                                     int64_t *n_images, int64_t *n_tokens, struct omma_error *error) {
+  *n_images = *n_tokens = 0;
   for (size_t i = 0; i < n_messages; i++) {
     for (size_t j = 0; j < messages[i].n_parts; j++) {
       const struct omma_part *part = &messages[i].parts[j];
@@ -124,7 +125,7 @@ static enum omma_status count_pictures(const struct omma_model *model, const str
       OMMAI_TRY(part->video
                     ? omma_model_plan_video(model, width, height, part->video->n_frames, &part->image_options, &plan, error)
                     : omma_model_plan_image(model, width, height, &part->image_options, &plan, error));
-      ++*n_pictures;
+      ++*n_images;
       *n_tokens += plan.n_tokens;
     }
   }
@@ -135,7 +136,7 @@ enum omma_status ommai_room_check_prompt(const struct omma_model *model, const s
                                          const struct omma_message *messages, size_t n_messages, struct omma_error *error) {
   struct omma_error cause;
   char advice[200];
-  int64_t n_tokens = 0, n_pictures, n_picture_tokens;
+  int64_t n_tokens = 0, n_images, n_image_tokens;
   enum omma_status status = omma_count_prompt_tokens(model, messages, n_messages, NULL, &n_tokens, &cause);
   bool too_long = status == OMMA_ERROR_LIMIT && !strcmp(cause.field, "input_tokens");
   if (status != OMMA_OK && !too_long) {
@@ -143,17 +144,17 @@ enum omma_status ommai_room_check_prompt(const struct omma_model *model, const s
     return status;
   }
   if (status == OMMA_OK && n_tokens < plan->max_model_len) return OMMA_OK;
-  OMMAI_TRY(count_pictures(model, messages, n_messages, &n_pictures, &n_picture_tokens, error));
+  OMMAI_TRY(count_images(model, messages, n_messages, &n_images, &n_image_tokens, error));
   if (too_long) {
     struct omma_model_info info;
     omma_model_get_info(model, &info);
-    ommai_room_advise(model, plan, ommai_max_i64(info.max_model_len, n_picture_tokens), n_pictures, n_picture_tokens, advice,
+    ommai_room_advise(model, plan, ommai_max_i64(info.max_model_len, n_image_tokens), n_images, n_image_tokens, advice,
                       sizeof advice);
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "input_tokens", "%s: %s", cause.message, advice);
   }
-  ommai_room_advise(model, plan, n_tokens, n_pictures, n_picture_tokens, advice, sizeof advice);
+  ommai_room_advise(model, plan, n_tokens, n_images, n_image_tokens, advice, sizeof advice);
   return ommai_fail_field(error, OMMA_ERROR_LIMIT, "input_tokens",
-                          "the prompt has %lld tokens, %lld of them of pictures, and the memory for keys and values holds "
+                          "the prompt has %lld tokens, %lld of them of images, and the memory for keys and values holds "
                           "%lld: %s",
-                          (long long)n_tokens, (long long)n_picture_tokens, (long long)plan->max_model_len, advice);
+                          (long long)n_tokens, (long long)n_image_tokens, (long long)plan->max_model_len, advice);
 }

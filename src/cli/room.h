@@ -25,11 +25,11 @@ bool ommai_room_warn_of_context(const struct omma_model *model, const struct omm
 void ommai_room_note(const struct omma_model *model, const struct omma_memory_plan *plan);
 
 /* What to do about a prompt that is too long for an engine of `plan`: names --max-pixels, and --kv-cache-bytes where memory is what lacks.
- * n_picture_tokens of the n_tokens are those of n_pictures pictures. */
-void ommai_room_advise(const struct omma_model *model, const struct omma_memory_plan *plan, int64_t n_tokens,
-                       int64_t n_pictures, int64_t n_picture_tokens, char *out, size_t size);
+ * n_image_tokens of the n_tokens are those of n_images images. */
+void ommai_room_advise(const struct omma_model *model, const struct omma_memory_plan *plan, int64_t n_tokens, int64_t n_images,
+                       int64_t n_image_tokens, char *out, size_t size);
 
-/* Warns where a picture at the largest area, that of `sizes` or else the model's, would be refused as too long a prompt. */
+/* Warns where an image at the largest area, that of `sizes` or else the model's, would be refused as too long a prompt. */
 void ommai_room_warn_of_largest(const struct omma_model *model, const struct omma_memory_plan *plan,
                                 const struct omma_image_options *sizes);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/diagnostics.h"
-#include "cli/show.h"
+#include "cli/format.h"
 
 void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_plan *plan) {
   struct omma_model_info info;
@@ -13,7 +13,7 @@ void ommai_serve_note_model(const struct omma_model *model, const struct omma_me
       "model: %s, %.3g million parameters, %s weights computed in %s, KV cache in %s, vision %s, %s, %d thread%s; up to %lld "
       "requests at once",
       info.model_type, (double)info.n_parameters * 1e-6, info.kept_weights, info.weights, info.kv_cache, info.vision_weights,
-      info.isa, info.n_threads, ommai_show_plural(info.n_threads), (long long)plan->max_sequences);
+      info.isa, info.n_threads, ommai_format_plural(info.n_threads), (long long)plan->max_sequences);
 }
 
 void ommai_serve_note_memory(const struct omma_memory_plan *plan) {
@@ -30,11 +30,11 @@ void ommai_serve_note_memory(const struct omma_memory_plan *plan) {
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
     char bytes[32];
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", i ? ", " : "", parts[i].name,
-                             ommai_show_bytes(parts[i].bytes, bytes, sizeof bytes));
+                             ommai_format_bytes(parts[i].bytes, bytes, sizeof bytes));
   }
   ommai_note("memory: %s: %s in all, and up to %s for images kept from earlier requests", text,
-             ommai_show_bytes(plan->total_bytes, total, sizeof total),
-             ommai_show_bytes(plan->encoder_cache_bytes + plan->known_image_bytes, caches, sizeof caches));
+             ommai_format_bytes(plan->total_bytes, total, sizeof total),
+             ommai_format_bytes(plan->encoder_cache_bytes + plan->known_image_bytes, caches, sizeof caches));
 }
 
 /* "none", or the words with commas between, as far as there is room. */
@@ -53,7 +53,7 @@ void ommai_serve_note_access(const struct omma_server_options *options) {
   char origins[160], hosts[160];
   ommai_note("clients: %s%s; %zu API key%s%s; pages of other origins: %s; files: %s; hosts that images are fetched from: %s",
              options->tls.certificate_file ? "TLS" : "plain HTTP", clients[options->tls.clients], options->n_api_keys,
-             ommai_show_plural((int64_t)options->n_api_keys), options->metrics_without_key ? ", none for /metrics" : "",
+             ommai_format_plural((int64_t)options->n_api_keys), options->metrics_without_key ? ", none for /metrics" : "",
              show_words(options->cross_origin.origins, options->cross_origin.n_origins, origins, sizeof origins),
              options->allowed_local_media_path ? options->allowed_local_media_path : "none",
              show_words(options->allowed_media_domains, options->n_allowed_media_domains, hosts, sizeof hosts));

@@ -11,7 +11,7 @@
 
 /* What the engine takes as a chunk at most. */
 #define MAX_BATCHED_TOKENS 65536
-/* Resized pictures of all requests that are made ready or wait. */
+/* Resized images of all requests that are made ready or wait. */
 #define MAX_RESIZED_BYTES ((int64_t)4 << 30)
 #define GIB ((double)(1 << 30))
 
@@ -428,7 +428,7 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(limit_mm_per_prompt),
      .value = "JSON",
-     .help = "pictures and videos per prompt, such as {\"image\": 4, \"video\": 1}",
+     .help = "images and videos per prompt, such as {\"image\": 4, \"video\": 1}",
      .otherwise = "64 of each"},
     {.name = "mm-processor-kwargs",
      .type = OMMAI_OPTION_STRING,
@@ -456,7 +456,7 @@ static const struct ommai_option table[] = {
      .unset = -1,
      .low = 0,
      .high = INT64_MAX,
-     .help = "memory for encoded pictures, so that one seen before needs no encoder; 0 keeps none",
+     .help = "memory for encoded images, so that one seen before needs no encoder; 0 keeps none",
      .otherwise = "512 MiB"},
     {.name = "encoder-cache-url",
      .type = OMMAI_OPTION_STRING,
@@ -481,13 +481,13 @@ static const struct ommai_option table[] = {
      .value = "GIB",
      .minimum = 0,
      .maximum = 1024,
-     .help = "memory for resized pictures, so that a file seen before is neither decoded nor resized; 0 keeps none",
+     .help = "memory for resized images, so that a file seen before is neither decoded nor resized; 0 keeps none",
      .initial = "0.0625"},
     {.name = "allowed-media-domains",
      .type = OMMAI_OPTION_WORDS,
      .offset = AT(media_domains),
      .value = "HOST",
-     .help = "hosts, by exact names, whose pictures requests may name as http(s) URLs",
+     .help = "hosts, by exact names, whose images requests may name as http(s) URLs",
      .otherwise = "nothing is fetched"},
     {.name = "allow-private-media-addresses",
      .type = OMMAI_OPTION_FLAG,
@@ -505,7 +505,7 @@ static const struct ommai_option table[] = {
      .value = "SIZE",
      .low = 1024,
      .high = (int64_t)1 << 40,
-     .help = "largest request body, pictures included",
+     .help = "largest request body, images included",
      .otherwise = "64 MiB"},
     {.name = "max-image-pixels",
      .type = OMMAI_OPTION_SIZE,

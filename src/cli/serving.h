@@ -2,7 +2,7 @@
 #ifndef OMMAI_CLI_SERVING_H
 #define OMMAI_CLI_SERVING_H
 
-#include "cli/common.h"
+#include "cli/model_options.h"
 #include "server/encoding_store.h"
 #include "server/kv_publisher.h"
 #include "server/server.h"

@@ -15,7 +15,7 @@
 #define CONFIG "the model is what its directory says"
 #define WEIGHTS "weights are used as --dtype and --vision-dtype say"
 #define SPEC "no draft model guesses tokens"
-#define MEDIA "prompts are text, and pictures and videos as data or URLs"
+#define MEDIA "prompts are text, and images and videos as data or URLs"
 #define REPLY "a reply has the fields of OpenAI's interface and no others"
 #define DISAGG "encoder and language model run in one process"
 #define ENDPOINT "there is no such endpoint here"

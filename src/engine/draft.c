@@ -16,7 +16,7 @@ static int32_t token_at(const struct ommai_sequence *sequence, int64_t at) {
 }
 
 static bool is_image(const struct ommai_sequence *sequence, int64_t at) {
-  return at < (int64_t)sequence->request->n_tokens && sequence->request->tokens[at].picture >= 0;
+  return at < (int64_t)sequence->request->n_tokens && sequence->request->tokens[at].image >= 0;
 }
 
 /* How many tokens before `end` equal those before n, at most `most`. */

@@ -1,18 +1,18 @@
-/* omma_encode: pictures in, the tower's outputs out. */
+/* omma_encode: images in, the tower's outputs out. */
 #include <string.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
 #include "engine/encode_call.h"
-#include "engine/picture.h"
+#include "engine/prepared_image.h"
 
 struct omma_embeddings {
   struct omma_allocator allocator;
   size_t n_images, n_values;
-  struct ommai_prepared_picture *pictures; /* [n_images] */
-  struct ommai_vision_input *inputs;       /* [n_images] */
-  struct omma_image_embeddings *images;    /* [n_images] */
-  const float **deepstack;                 /* [n_images, n_deepstack] */
+  struct ommai_prepared_image *prepared; /* [n_images] */
+  struct ommai_vision_input *inputs;     /* [n_images] */
+  struct omma_image_embeddings *images;  /* [n_images] */
+  const float **deepstack;               /* [n_images, n_deepstack] */
   size_t n_deepstack;
   float *values;
   struct omma_encode_timings timings;
@@ -22,8 +22,8 @@ void omma_embeddings_destroy(struct omma_embeddings *embeddings) {
   if (!embeddings) return;
   struct omma_allocator allocator = embeddings->allocator;
   size_t n = embeddings->n_images;
-  for (size_t i = 0; embeddings->pictures && i < n; i++) ommai_prepared_picture_free(&embeddings->pictures[i]);
-  ommai_release(&allocator, embeddings->pictures, n, sizeof *embeddings->pictures);
+  for (size_t i = 0; embeddings->prepared && i < n; i++) ommai_prepared_image_free(&embeddings->prepared[i]);
+  ommai_release(&allocator, embeddings->prepared, n, sizeof *embeddings->prepared);
   ommai_release(&allocator, embeddings->inputs, n, sizeof *embeddings->inputs);
   ommai_release(&allocator, embeddings->images, n, sizeof *embeddings->images);
   ommai_release(&allocator, embeddings->deepstack, n * embeddings->n_deepstack, sizeof *embeddings->deepstack);
@@ -43,10 +43,10 @@ static void lay_out(const struct omma_model *model, struct omma_embeddings *embe
   float *output = embeddings->values;
   int64_t width = model->config.vision.out_hidden_size;
   for (size_t i = 0; i < embeddings->n_images; i++) {
-    const struct omma_image_plan *plan = &embeddings->pictures[i].plan;
+    const struct omma_image_plan *plan = &embeddings->prepared[i].plan;
     const float **deepstack = embeddings->deepstack + i * embeddings->n_deepstack;
-    embeddings->inputs[i] = (struct ommai_vision_input){.pixels = embeddings->pictures[i].pixels,
-                                                        .n_frames = embeddings->pictures[i].n_frames,
+    embeddings->inputs[i] = (struct ommai_vision_input){.pixels = embeddings->prepared[i].pixels,
+                                                        .n_frames = embeddings->prepared[i].n_frames,
                                                         .grid_rows = plan->grid_thw[1],
                                                         .grid_columns = plan->grid_thw[2],
                                                         .output = output};
@@ -66,20 +66,20 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
                                 struct omma_error *error) {
   size_t n = embeddings->n_images;
   embeddings->n_deepstack = (size_t)model->config.vision.n_deepstack;
-  embeddings->pictures = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->pictures);
+  embeddings->prepared = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->prepared);
   embeddings->inputs = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->inputs);
   embeddings->images = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->images);
   embeddings->deepstack = ommai_allocate(&embeddings->allocator, n * embeddings->n_deepstack, sizeof *embeddings->deepstack);
-  if (!embeddings->pictures || !embeddings->inputs || !embeddings->images || !embeddings->deepstack) {
+  if (!embeddings->prepared || !embeddings->inputs || !embeddings->images || !embeddings->deepstack) {
     return ommai_fail_memory(error, "embeddings", n * sizeof *embeddings->images);
   }
   for (size_t i = 0; i < n; i++) {
-    enum omma_status status = ommai_prepare_picture(model, images[i], options, &embeddings->pictures[i], error);
+    enum omma_status status = ommai_prepare_image(model, images[i], options, &embeddings->prepared[i], error);
     if (status != OMMA_OK) {
       ommai_error_prefix(error, "image %zu", i);
       return status;
     }
-    embeddings->n_values += (size_t)ommai_encode_output_size(model, embeddings->pictures[i].plan.n_tokens);
+    embeddings->n_values += (size_t)ommai_encode_output_size(model, embeddings->prepared[i].plan.n_tokens);
   }
   embeddings->values = ommai_allocate_uninitialised(&embeddings->allocator, embeddings->n_values, sizeof *embeddings->values);
   if (!embeddings->values) return ommai_fail_memory(error, "embeddings", embeddings->n_values * sizeof *embeddings->values);
@@ -88,15 +88,15 @@ static enum omma_status prepare(const struct omma_model *model, const struct omm
 }
 
 /* `resized` seconds were over before the tower began. */
-static struct omma_encode_timings read_clocks(const struct ommai_encode_call *call, int n_workers, double resized,
-                                              double total) {
-  const struct ommai_vision_clock *clocks = call->clocks;
+static struct omma_encode_timings read_profiles(const struct ommai_encode_call *call, int n_workers, double resized,
+                                                double total) {
+  const struct ommai_vision_profile *profiles = call->profiles;
   struct omma_encode_timings timings = {
       .total = total,
-      .preprocess = resized + ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_CUT),
-      .patch_embed = ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_EMBED),
-      .attention = ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_ATTENTION),
-      .linear = ommai_vision_clock_seconds(clocks, n_workers, OMMAI_VISION_LINEAR),
+      .preprocess = resized + ommai_vision_profile_seconds(profiles, n_workers, OMMAI_VISION_CUT),
+      .patch_embed = ommai_vision_profile_seconds(profiles, n_workers, OMMAI_VISION_EMBED),
+      .attention = ommai_vision_profile_seconds(profiles, n_workers, OMMAI_VISION_ATTENTION),
+      .linear = ommai_vision_profile_seconds(profiles, n_workers, OMMAI_VISION_LINEAR),
       .longest_slice = (double)call->longest_slice_ns * 1e-9,
       .n_slices = call->n_slices,
   };
@@ -104,17 +104,17 @@ static struct omma_encode_timings read_clocks(const struct ommai_encode_call *ca
   return timings;
 }
 
-/* Through the tower, with a clock for each of its threads. */
+/* Through the tower, with a profile for each of its threads. */
 static enum omma_status encode(struct omma_engine *engine, struct ommai_encode_call *call, double start,
                                struct omma_embeddings *embeddings, struct omma_error *error) {
   size_t n_workers = (size_t)ommai_engine_model(engine)->n_threads;
   double resized = ommai_clock_seconds() - start;
   call->inputs = embeddings->inputs;
-  call->clocks = ommai_allocate(&embeddings->allocator, n_workers, sizeof *call->clocks);
-  if (!call->clocks) return ommai_fail_memory(error, "embeddings' clocks", n_workers * sizeof *call->clocks);
+  call->profiles = ommai_allocate(&embeddings->allocator, n_workers, sizeof *call->profiles);
+  if (!call->profiles) return ommai_fail_memory(error, "embeddings' profiles", n_workers * sizeof *call->profiles);
   enum omma_status status = ommai_engine_encode(engine, call, error);
-  embeddings->timings = read_clocks(call, (int)n_workers, resized, ommai_clock_seconds() - start);
-  ommai_release(&embeddings->allocator, call->clocks, n_workers, sizeof *call->clocks);
+  embeddings->timings = read_profiles(call, (int)n_workers, resized, ommai_clock_seconds() - start);
+  ommai_release(&embeddings->allocator, call->profiles, n_workers, sizeof *call->profiles);
   return status;
 }
 
@@ -123,7 +123,7 @@ enum omma_status omma_encode(struct omma_engine *engine, const struct omma_image
                              void *progress_context, struct omma_embeddings **out, struct omma_error *error) {
   const struct omma_model *model = ommai_engine_model(engine);
   double start = ommai_clock_seconds();
-  if (n_images == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "encode: expected at least one picture");
+  if (n_images == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "encode: expected at least one image");
   struct omma_embeddings *embeddings = ommai_allocate(&model->allocator, 1, sizeof *embeddings);
   if (!embeddings) return ommai_fail_memory(error, "embeddings", sizeof *embeddings);
   embeddings->allocator = model->allocator;

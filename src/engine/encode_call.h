@@ -10,8 +10,8 @@
 struct ommai_encode_call {
   const struct ommai_vision_input *inputs;
   int64_t n_inputs;
-  bool separate;                     /* one image a pass */
-  struct ommai_vision_clock *clocks; /* [n_threads of the model], or NULL */
+  bool separate;                         /* one image a pass */
+  struct ommai_vision_profile *profiles; /* [n_threads of the model], or NULL */
   omma_progress progress;
   void *progress_context;
   /* The lane's: */

@@ -31,35 +31,35 @@ struct ommai_encode_call *ommai_encode_lane_drop_call(struct ommai_encode_lane *
 
 /* ---- what is in a pass ---- */
 
-static bool has_picture(const struct ommai_encode_lane *lane, const struct ommai_encoded_picture *encoded) {
+static bool has_image(const struct ommai_encode_lane *lane, const struct ommai_encoded_image *encoded) {
   for (int64_t i = 0; i < lane->n_in_pass && !lane->running_call; i++) {
     if (lane->encoded[i] == encoded) return true;
   }
   return false;
 }
 
-static void add_picture(struct ommai_encode_lane *lane, const struct ommai_prepared_picture *picture,
-                        struct ommai_encoded_picture *encoded) {
+static void add_image(struct ommai_encode_lane *lane, const struct ommai_prepared_image *image,
+                      struct ommai_encoded_image *encoded) {
   int64_t at = lane->n_in_pass++;
   ommai_encoder_cache_share(&lane->resources->encoder_cache, encoded);
   lane->encoded[at] = encoded;
-  lane->pictures[at] = ommai_prepared_picture_share(picture);
-  lane->inputs[at] = (struct ommai_vision_input){.pixels = picture->pixels,
-                                                 .n_frames = picture->n_frames,
-                                                 .grid_rows = picture->plan.grid_thw[1],
-                                                 .grid_columns = picture->plan.grid_thw[2],
+  lane->images[at] = ommai_prepared_image_share(image);
+  lane->inputs[at] = (struct ommai_vision_input){.pixels = image->pixels,
+                                                 .n_frames = image->n_frames,
+                                                 .grid_rows = image->plan.grid_thw[1],
+                                                 .grid_columns = image->plan.grid_thw[2],
                                                  .output = encoded->values};
-  lane->n_patches += picture->plan.n_patches;
+  lane->n_patches += image->plan.n_patches;
 }
 
 /* The sequence's images that are missing, as long as the pass stays within max_patches; the very first always. */
-static void add_pictures(struct ommai_encode_lane *lane, const struct ommai_sequence *sequence, int64_t max_patches) {
+static void add_images(struct ommai_encode_lane *lane, const struct ommai_sequence *sequence, int64_t max_patches) {
   const struct omma_request *request = sequence->request;
-  for (size_t i = 0; i < request->n_pictures && lane->n_in_pass < OMMAI_MAX_PASS_PICTURES; i++) {
-    struct ommai_encoded_picture *encoded = sequence->encoded[i];
-    if (!encoded || encoded->complete || has_picture(lane, encoded)) continue;
-    if (lane->n_in_pass > 0 && lane->n_patches + request->pictures[i].plan.n_patches > max_patches) continue;
-    add_picture(lane, &request->pictures[i], encoded);
+  for (size_t i = 0; i < request->n_images && lane->n_in_pass < OMMAI_MAX_PASS_IMAGES; i++) {
+    struct ommai_encoded_image *encoded = sequence->encoded[i];
+    if (!encoded || encoded->complete || has_image(lane, encoded)) continue;
+    if (lane->n_in_pass > 0 && lane->n_patches + request->images[i].plan.n_patches > max_patches) continue;
+    add_image(lane, &request->images[i], encoded);
   }
 }
 
@@ -92,7 +92,7 @@ static enum omma_status start_run(struct ommai_encode_lane *lane, const struct o
   }
   OMMAI_TRY(ommai_resources_grow_vision(resources, size, error));
   lane->n_passes++;
-  return ommai_vision_run_start(&model->tower, inputs, lane->n_in_pass, &model->config.picture.patches,
+  return ommai_vision_run_start(&model->tower, inputs, lane->n_in_pass, &model->config.image.patches,
                                 resources->vision_workspace, resources->vision_workspace_size, resources->team_interface,
                                 &lane->run, error);
 }
@@ -102,7 +102,7 @@ static enum omma_status begin_call(struct ommai_encode_lane *lane, struct omma_e
   lane->running_call = call;
   OMMAI_TRY(choose_inputs(lane, call, error));
   OMMAI_TRY(start_run(lane, call->inputs + call->first, error));
-  ommai_vision_run_set_clocks(lane->run, call->clocks);
+  ommai_vision_run_set_profiles(lane->run, call->profiles);
   return OMMA_OK;
 }
 
@@ -112,10 +112,10 @@ enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct 
   int64_t first = 0;
   while (first < n && sequences[first]->stage != OMMA_STAGE_ENCODE) first++;
   if (lane->calls && (first == n || lane->calls->id < sequences[first]->id)) return begin_call(lane, error);
-  add_pictures(lane, sequences[first], sizes->patch_budget);
+  add_images(lane, sequences[first], sizes->patch_budget);
   int64_t company = ommai_min_i64(sizes->patch_budget, (int64_t)COMPANY_PATCHES * lane->resources->model->n_threads);
   for (int64_t i = first + 1; i < n; i++) {
-    if (sequences[i]->stage == OMMA_STAGE_ENCODE) add_pictures(lane, sequences[i], company);
+    if (sequences[i]->stage == OMMA_STAGE_ENCODE) add_images(lane, sequences[i], company);
   }
   return start_run(lane, lane->inputs, error);
 }
@@ -137,8 +137,8 @@ enum omma_status ommai_encode_lane_advance(struct ommai_encode_lane *lane, int64
 }
 
 bool ommai_encode_lane_serves(const struct ommai_encode_lane *lane, const struct ommai_sequence *sequence) {
-  for (size_t i = 0; i < sequence->request->n_pictures; i++) {
-    if (sequence->encoded[i] && has_picture(lane, sequence->encoded[i])) return true;
+  for (size_t i = 0; i < sequence->request->n_images; i++) {
+    if (sequence->encoded[i] && has_image(lane, sequence->encoded[i])) return true;
   }
   return false;
 }
@@ -155,7 +155,7 @@ void ommai_encode_lane_end(struct ommai_encode_lane *lane, bool complete) {
       lane->encoded[i]->complete = lane->encoded[i]->complete || complete;
       if (complete) ommai_encoding_share_keep(&lane->resources->share, lane->encoded[i]);
       ommai_encoder_cache_give_back(&lane->resources->encoder_cache, lane->encoded[i]);
-      ommai_prepared_picture_free(&lane->pictures[i]);
+      ommai_prepared_image_free(&lane->images[i]);
     }
   }
   lane->run = NULL;

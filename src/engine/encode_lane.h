@@ -8,7 +8,7 @@
 #include "vision/vision_run.h"
 
 /* Images of sequences in one pass. */
-#define OMMAI_MAX_PASS_PICTURES 64
+#define OMMAI_MAX_PASS_IMAGES 64
 
 struct ommai_encode_lane {
   struct ommai_resources *resources;
@@ -16,10 +16,10 @@ struct ommai_encode_lane {
   struct ommai_encode_call *calls;        /* waiting callers, oldest first */
   struct ommai_encode_call *running_call; /* that the pass is for, else it is of sequences' images: */
   int64_t n_in_pass, n_patches;
-  struct ommai_vision_input inputs[OMMAI_MAX_PASS_PICTURES];
-  struct ommai_encoded_picture *encoded[OMMAI_MAX_PASS_PICTURES];  /* a user of each */
-  struct ommai_prepared_picture pictures[OMMAI_MAX_PASS_PICTURES]; /* an owner of each one's pixels */
-  int64_t n_images, n_all_patches, n_passes;                       /* counters */
+  struct ommai_vision_input inputs[OMMAI_MAX_PASS_IMAGES];
+  struct ommai_encoded_image *encoded[OMMAI_MAX_PASS_IMAGES]; /* a user of each */
+  struct ommai_prepared_image images[OMMAI_MAX_PASS_IMAGES];  /* an owner of each one's pixels */
+  int64_t n_images, n_all_patches, n_passes;                  /* counters */
 };
 
 void ommai_encode_lane_init(struct ommai_encode_lane *lane, struct ommai_resources *resources);

@@ -12,28 +12,28 @@ void ommai_encoder_cache_init(struct ommai_encoder_cache *cache, int64_t budget,
   pthread_mutex_init(&cache->lock, NULL);
 }
 
-static void destroy(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture) {
-  ommai_release(&cache->allocator, picture->values, picture->n_values, sizeof *picture->values);
-  ommai_release(&cache->allocator, picture, 1, sizeof *picture);
+static void destroy(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
+  ommai_release(&cache->allocator, image->values, image->n_values, sizeof *image->values);
+  ommai_release(&cache->allocator, image, 1, sizeof *image);
 }
 
-static void unlink_picture(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture) {
-  *(picture->older ? &picture->older->newer : &cache->oldest) = picture->newer;
-  *(picture->newer ? &picture->newer->older : &cache->newest) = picture->older;
-  picture->older = picture->newer = NULL;
+static void unlink_image(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
+  *(image->older ? &image->older->newer : &cache->oldest) = image->newer;
+  *(image->newer ? &image->newer->older : &cache->newest) = image->older;
+  image->older = image->newer = NULL;
 }
 
-static void link_newest(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture) {
-  picture->older = cache->newest;
-  *(cache->newest ? &cache->newest->newer : &cache->oldest) = picture;
-  cache->newest = picture;
+static void link_newest(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
+  image->older = cache->newest;
+  *(cache->newest ? &cache->newest->newer : &cache->oldest) = image;
+  cache->newest = image;
 }
 
-/* Takes a picture without users out of the cache. */
-static void forget(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture) {
-  unlink_picture(cache, picture);
-  cache->counts.bytes -= bytes_of(picture->n_values);
-  destroy(cache, picture);
+/* Takes an image without users out of the cache. */
+static void forget(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
+  unlink_image(cache, image);
+  cache->counts.bytes -= bytes_of(image->n_values);
+  destroy(cache, image);
 }
 
 void ommai_encoder_cache_free(struct ommai_encoder_cache *cache) {
@@ -41,34 +41,34 @@ void ommai_encoder_cache_free(struct ommai_encoder_cache *cache) {
   pthread_mutex_destroy(&cache->lock);
 }
 
-static struct ommai_encoded_picture *find(const struct ommai_encoder_cache *cache, const struct ommai_picture_key *key) {
-  struct ommai_encoded_picture *picture = cache->newest;
-  while (picture && memcmp(&picture->key, key, sizeof *key) != 0) picture = picture->older;
-  return picture;
+static struct ommai_encoded_image *find(const struct ommai_encoder_cache *cache, const struct ommai_image_key *key) {
+  struct ommai_encoded_image *image = cache->newest;
+  while (image && memcmp(&image->key, key, sizeof *key) != 0) image = image->older;
+  return image;
 }
 
-struct ommai_encoded_picture *ommai_encoder_cache_take(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key) {
+struct ommai_encoded_image *ommai_encoder_cache_take(struct ommai_encoder_cache *cache, const struct ommai_image_key *key) {
   pthread_mutex_lock(&cache->lock);
-  struct ommai_encoded_picture *picture = find(cache, key);
-  if (picture) {
+  struct ommai_encoded_image *image = find(cache, key);
+  if (image) {
     cache->counts.n_hits++;
-    picture->n_users++;
-    unlink_picture(cache, picture);
-    link_newest(cache, picture);
+    image->n_users++;
+    unlink_image(cache, image);
+    link_newest(cache, image);
   } else {
     cache->counts.n_misses++;
   }
   pthread_mutex_unlock(&cache->lock);
-  return picture;
+  return image;
 }
 
-void ommai_encoder_cache_share(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture) {
+void ommai_encoder_cache_share(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
   pthread_mutex_lock(&cache->lock);
-  picture->n_users++;
+  image->n_users++;
   pthread_mutex_unlock(&cache->lock);
 }
 
-bool ommai_encoder_cache_has(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key) {
+bool ommai_encoder_cache_has(struct ommai_encoder_cache *cache, const struct ommai_image_key *key) {
   pthread_mutex_lock(&cache->lock);
   bool found = find(cache, key) != NULL;
   pthread_mutex_unlock(&cache->lock);
@@ -85,77 +85,77 @@ struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encode
 /* Whether values of this size fit beside what is in use. */
 static bool has_room(const struct ommai_encoder_cache *cache, size_t n_values) {
   int64_t in_use = 0;
-  for (const struct ommai_encoded_picture *picture = cache->oldest; picture; picture = picture->newer) {
-    if (picture->n_users) in_use += bytes_of(picture->n_values);
+  for (const struct ommai_encoded_image *image = cache->oldest; image; image = image->newer) {
+    if (image->n_users) in_use += bytes_of(image->n_values);
   }
   return bytes_of(n_values) <= cache->budget - in_use;
 }
 
 static void make_room(struct ommai_encoder_cache *cache, size_t n_values) {
-  struct ommai_encoded_picture *picture = cache->oldest;
-  while (picture && cache->counts.bytes + bytes_of(n_values) > cache->budget) {
-    struct ommai_encoded_picture *newer = picture->newer;
-    if (picture->n_users == 0) {
-      forget(cache, picture);
+  struct ommai_encoded_image *image = cache->oldest;
+  while (image && cache->counts.bytes + bytes_of(n_values) > cache->budget) {
+    struct ommai_encoded_image *newer = image->newer;
+    if (image->n_users == 0) {
+      forget(cache, image);
       cache->counts.n_evictions++;
     }
-    picture = newer;
+    image = newer;
   }
 }
 
-/* Under the lock, as all down to the next comment. A picture that is not linked in yet, of which the values may be given. */
-static struct ommai_encoded_picture *make(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key, float *values,
-                                          size_t n_values) {
-  struct ommai_encoded_picture *picture = ommai_allocate(&cache->allocator, 1, sizeof *picture);
-  if (!picture) return NULL;
-  *picture = (struct ommai_encoded_picture){.key = *key, .values = values, .n_values = n_values};
-  if (!values) picture->values = ommai_allocate_uninitialised(&cache->allocator, n_values, sizeof *picture->values);
-  if (picture->values) return picture;
-  destroy(cache, picture);
+/* Under the lock, as all down to the next comment. An image that is not linked in yet, of which the values may be given. */
+static struct ommai_encoded_image *make(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values,
+                                        size_t n_values) {
+  struct ommai_encoded_image *image = ommai_allocate(&cache->allocator, 1, sizeof *image);
+  if (!image) return NULL;
+  *image = (struct ommai_encoded_image){.key = *key, .values = values, .n_values = n_values};
+  if (!values) image->values = ommai_allocate_uninitialised(&cache->allocator, n_values, sizeof *image->values);
+  if (image->values) return image;
+  destroy(cache, image);
   return NULL;
 }
 
-static void keep(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture) {
-  picture->kept = true;
-  link_newest(cache, picture);
-  cache->counts.bytes += bytes_of(picture->n_values);
+static void keep(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
+  image->kept = true;
+  link_newest(cache, image);
+  cache->counts.bytes += bytes_of(image->n_values);
 }
 
-static struct ommai_encoded_picture *add_new(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key,
-                                             size_t n_values) {
+static struct ommai_encoded_image *add_new(struct ommai_encoder_cache *cache, const struct ommai_image_key *key,
+                                           size_t n_values) {
   bool fits = has_room(cache, n_values);
   if (fits) make_room(cache, n_values);
-  struct ommai_encoded_picture *picture = make(cache, key, NULL, n_values);
-  if (!picture) return NULL;
-  picture->n_users = 1;
-  if (fits) keep(cache, picture);
-  return picture;
+  struct ommai_encoded_image *image = make(cache, key, NULL, n_values);
+  if (!image) return NULL;
+  image->n_users = 1;
+  if (fits) keep(cache, image);
+  return image;
 }
 
 /* Takes the values over, or says that it does not. */
-static bool put_new(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key, float *values, size_t n_values) {
+static bool put_new(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values, size_t n_values) {
   if (find(cache, key) || !has_room(cache, n_values)) return false;
   make_room(cache, n_values);
-  struct ommai_encoded_picture *picture = make(cache, key, values, n_values);
-  if (!picture) return false;
-  picture->complete = true;
-  keep(cache, picture);
+  struct ommai_encoded_image *image = make(cache, key, values, n_values);
+  if (!image) return false;
+  image->complete = true;
+  keep(cache, image);
   return true;
 }
 
 /* The calls that take the lock. */
 
-enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key,
-                                         size_t n_values, struct ommai_encoded_picture **picture, struct omma_error *error) {
+enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, size_t n_values,
+                                         struct ommai_encoded_image **image, struct omma_error *error) {
   pthread_mutex_lock(&cache->lock);
-  struct ommai_encoded_picture *made = add_new(cache, key, n_values);
+  struct ommai_encoded_image *made = add_new(cache, key, n_values);
   pthread_mutex_unlock(&cache->lock);
-  if (!made) return ommai_fail_memory(error, "encoded picture", sizeof *made + n_values * sizeof(float));
-  *picture = made;
+  if (!made) return ommai_fail_memory(error, "encoded image", sizeof *made + n_values * sizeof(float));
+  *image = made;
   return OMMA_OK;
 }
 
-void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key, float *values,
+void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values,
                              size_t n_values) {
   pthread_mutex_lock(&cache->lock);
   bool taken = put_new(cache, key, values, n_values);
@@ -163,10 +163,10 @@ void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct omm
   if (!taken) ommai_release(&cache->allocator, values, n_values, sizeof *values);
 }
 
-void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture) {
+void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
   pthread_mutex_lock(&cache->lock);
-  bool last = --picture->n_users == 0, kept = picture->kept;
-  if (last && kept && !picture->complete) forget(cache, picture);
+  bool last = --image->n_users == 0, kept = image->kept;
+  if (last && kept && !image->complete) forget(cache, image);
   pthread_mutex_unlock(&cache->lock);
-  if (last && !kept) destroy(cache, picture);
+  if (last && !kept) destroy(cache, image);
 }

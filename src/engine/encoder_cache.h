@@ -1,4 +1,4 @@
-/* Outputs of the tower, kept by what went in: a picture that comes again needs no encoder.
+/* Outputs of the tower, kept by what went in: an image that comes again needs no encoder.
  *
  * A byte budget; what was not used for longest goes first, never what is in use. One thread takes and gives back; others may ask what is
  * there and put what they have from elsewhere. */
@@ -14,21 +14,21 @@
 
 #define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
 
-/* What a picture's output depends on beside the model: a hash of the grid, of the pixels after the resize and of the client's name
+/* What an image's output depends on beside the model: a hash of the grid, of the pixels after the resize and of the client's name
  * for it, or of the name alone where that is trusted. */
-struct ommai_picture_key {
+struct ommai_image_key {
   uint8_t bytes[32];
 };
 
-/* One picture's output. */
-struct ommai_encoded_picture {
-  struct ommai_picture_key key;
+/* One image's output. */
+struct ommai_encoded_image {
+  struct ommai_image_key key;
   float *values; /* [n_values] */
   size_t n_values;
   bool complete;   /* the values are there */
   int64_t n_users; /* changed by the one thread, under the lock */
   bool kept;       /* by the cache; else it goes with its last user */
-  struct ommai_encoded_picture *older, *newer;
+  struct ommai_encoded_image *older, *newer;
 };
 
 struct ommai_encoder_cache_counts {
@@ -41,37 +41,37 @@ struct ommai_encoder_cache {
   int64_t budget;
   pthread_mutex_t lock; /* of all below */
   struct ommai_encoder_cache_counts counts;
-  struct ommai_encoded_picture *oldest, *newest;
+  struct ommai_encoded_image *oldest, *newest;
 };
 
 /* budget 0: nothing is kept. */
 void ommai_encoder_cache_init(struct ommai_encoder_cache *cache, int64_t budget, const struct omma_allocator *allocator);
-/* No picture may have users. */
+/* No image may have users. */
 void ommai_encoder_cache_free(struct ommai_encoder_cache *cache);
 
-/* The kept picture with this key, complete or not, with one user more; NULL where there is none. Counted as a hit or a miss. */
-struct ommai_encoded_picture *ommai_encoder_cache_take(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key);
+/* The kept image with this key, complete or not, with one user more; NULL where there is none. Counted as a hit or a miss. */
+struct ommai_encoded_image *ommai_encoder_cache_take(struct ommai_encoder_cache *cache, const struct ommai_image_key *key);
 
-/* A new picture, incomplete, with one user; older ones without users make room for it. Where it has no room it is not kept. Errors:
+/* A new image, incomplete, with one user; older ones without users make room for it. Where it has no room it is not kept. Errors:
  * MEMORY. */
-enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key,
-                                         size_t n_values, struct ommai_encoded_picture **picture, struct omma_error *error);
+enum omma_status ommai_encoder_cache_add(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, size_t n_values,
+                                         struct ommai_encoded_image **image, struct omma_error *error);
 
-/* One user more of a picture that has users. */
-void ommai_encoder_cache_share(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture);
+/* One user more of an image that has users. */
+void ommai_encoder_cache_share(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image);
 
-/* Whether there is a picture with this key, complete or not. Any thread. */
-bool ommai_encoder_cache_has(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key);
+/* Whether there is an image with this key, complete or not. Any thread. */
+bool ommai_encoder_cache_has(struct ommai_encoder_cache *cache, const struct ommai_image_key *key);
 
-/* Keeps a complete picture from elsewhere, where it has room and there is none with its key; without users, like one that the last user gave
+/* Keeps a complete image from elsewhere, where it has room and there is none with its key; without users, like one that the last user gave
  * back. Takes values [n_values], which the cache's allocator made. Any thread. */
-void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_picture_key *key, float *values,
+void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_image_key *key, float *values,
                              size_t n_values);
 
 /* Any thread. */
 struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encoder_cache *cache);
 
-/* One user less. The last user's incomplete picture is forgotten. */
-void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_picture *picture);
+/* One user less. The last user's incomplete image is forgotten. */
+void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
-#include "engine/picture.h"
+#include "engine/prepared_image.h"
 #include "engine/request.h"
 
 /* Bytes of each tensor that tell one checkpoint from another, and values of one that is stored quantised. */
@@ -35,7 +35,7 @@ static void add_tensor(crypto_generichash_state *state, const struct ommai_tenso
 
 /* How the tower computes, and what pixels become. */
 static void add_numerics(crypto_generichash_state *state, const struct omma_model *model) {
-  const struct ommai_patch_spec *patches = &model->config.picture.patches;
+  const struct ommai_patch_spec *patches = &model->config.image.patches;
   add_text(state, omma_version());
   add_text(state, ommai_cpu_level_name(model->level));
   for (int role = OMMAI_ROLE_PATCH_EMBED; role <= OMMAI_ROLE_MERGER; role++) {
@@ -77,13 +77,13 @@ enum omma_status ommai_encoding_share_init(struct ommai_encoding_share *share, c
   return OMMA_OK;
 }
 
-static struct omma_encoding_key name_of(const struct ommai_encoding_share *share, const struct ommai_picture_key *key) {
+static struct omma_encoding_key name_of(const struct ommai_encoding_share *share, const struct ommai_image_key *key) {
   struct omma_encoding_key name;
   crypto_generichash(name.bytes, sizeof name.bytes, key->bytes, sizeof key->bytes, share->digest, sizeof share->digest);
   return name;
 }
 
-static void find_one(struct ommai_encoding_share *share, struct ommai_encoder_cache *cache, const struct ommai_picture_key *key,
+static void find_one(struct ommai_encoding_share *share, struct ommai_encoder_cache *cache, const struct ommai_image_key *key,
                      size_t n_values) {
   struct omma_encoding_key name = name_of(share, key);
   float *values = ommai_allocate_uninitialised(&cache->allocator, n_values, sizeof *values);
@@ -99,15 +99,15 @@ static void find_one(struct ommai_encoding_share *share, struct ommai_encoder_ca
 
 void ommai_encoding_share_find(struct ommai_encoding_share *share, struct ommai_encoder_cache *cache,
                                const struct omma_request *request) {
-  for (size_t i = 0; share->store.find && i < request->n_pictures; i++) {
+  for (size_t i = 0; share->store.find && i < request->n_images; i++) {
     if (ommai_encoder_cache_has(cache, &request->keys[i])) continue;
     find_one(share, cache, &request->keys[i],
-             (size_t)ommai_encode_output_size(request->model, request->pictures[i].plan.n_tokens));
+             (size_t)ommai_encode_output_size(request->model, request->images[i].plan.n_tokens));
   }
 }
 
-void ommai_encoding_share_keep(const struct ommai_encoding_share *share, const struct ommai_encoded_picture *picture) {
+void ommai_encoding_share_keep(const struct ommai_encoding_share *share, const struct ommai_encoded_image *image) {
   if (!share->store.keep) return;
-  struct omma_encoding_key name = name_of(share, &picture->key);
-  share->store.keep(share->store.context, &name, picture->values, picture->n_values);
+  struct omma_encoding_key name = name_of(share, &image->key);
+  share->store.keep(share->store.context, &name, image->values, image->n_values);
 }

@@ -26,6 +26,6 @@ void ommai_encoding_share_find(struct ommai_encoding_share *share, struct ommai_
                                const struct omma_request *request);
 
 /* Hands an output to the store. */
-void ommai_encoding_share_keep(const struct ommai_encoding_share *share, const struct ommai_encoded_picture *picture);
+void ommai_encoding_share_keep(const struct ommai_encoding_share *share, const struct ommai_encoded_image *image);
 
 #endif

@@ -9,8 +9,8 @@ enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
 /* Where the image begins that token `index` belongs to: its rows stand in order, a video's perhaps with text between. */
 static int64_t first_token_of_image(const struct omma_request *request, int64_t index) {
-  int32_t image = request->tokens[index].picture;
-  while (index > 0 && (request->tokens[index].picture != image || request->tokens[index].picture_row > 0)) index--;
+  int32_t image = request->tokens[index].image;
+  while (index > 0 && (request->tokens[index].image != image || request->tokens[index].image_row > 0)) index--;
   return index;
 }
 
@@ -18,7 +18,7 @@ static int64_t find_images(const struct omma_request *request, int64_t first, st
   int64_t n = 0;
   int32_t last = -1;
   for (int64_t i = first; i < first + PAGE; i++) {
-    int32_t image = request->tokens[i].picture;
+    int32_t image = request->tokens[i].image;
     if (image < 0 || image == last) continue;
     last = image;
     images[n].first_token = first_token_of_image(request, i) - first;

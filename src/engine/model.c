@@ -8,11 +8,11 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "families/generation_config.h"
+#include "families/gguf_files.h"
 #include "kernels/dtype.h"
 #include "language/decoder_work.h"
 #include "language/kv_cache.h"
-#include "models/generation_config.h"
-#include "models/gguf_files.h"
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
@@ -74,12 +74,12 @@ static struct ommai_linear_spec most_kept(const struct ommai_weight_loader *load
 }
 
 /* The bytes of the language model's matrices that a generated token goes through: of an MoE layer the experts that it is sent to; of a head of
- * latent attention two products that have the elements of its expansion. */
+ * MLA the two products that have the elements of its expansion. */
 static int64_t step_weight_bytes(const struct omma_model *model, const struct ommai_weight_loader *loader) {
   static const enum ommai_weight_role whole[] = {OMMAI_ROLE_TEXT_QKV, OMMAI_ROLE_TEXT_O, OMMAI_ROLE_GATE_UP,
                                                  OMMAI_ROLE_DOWN,     OMMAI_ROLE_ROUTER, OMMAI_ROLE_LM_HEAD};
   const struct ommai_router_config *router = &model->config.text.experts.router;
-  int64_t bytes = loader->role_bytes[OMMAI_ROLE_LATENT] / 2;
+  int64_t bytes = loader->role_bytes[OMMAI_ROLE_MLA] / 2;
   if (router->n_experts) bytes += loader->role_bytes[OMMAI_ROLE_EXPERT] / router->n_experts * router->n_chosen;
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) bytes += loader->role_bytes[whole[i]];
   return bytes;
@@ -129,11 +129,11 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   loader.progress = options->progress;
   loader.progress_context = options->progress_context;
   loader.bytes_total = (int64_t)ommai_checkpoint_total_bytes(model->checkpoint);
-  const struct omma_team *team = ommai_picture_team_borrow(model->picture_team); /* no pictures yet */
+  const struct omma_team *team = ommai_image_team_borrow(model->image_team); /* no images yet */
   ommai_linear_engine_pack_on(model->linear_engine, team);
   enum omma_status status = load(model, &loader, &model->tower, &model->decoder, NULL, error);
   ommai_linear_engine_pack_on(model->linear_engine, NULL);
-  ommai_picture_team_return(model->picture_team, team);
+  ommai_image_team_return(model->image_team, team);
   if (status != OMMA_OK) return status;
   model->config.stored_type = model->decoder.embedding_type;
   /* Tensors that are only mapped, or that the model has no use for, were not counted. */
@@ -283,12 +283,12 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   OMMAI_TRY(read_chat_template(model, options, error));
   OMMAI_TRY(read_tokenizer(model, error));
   OMMAI_TRY(choose_generation(model, options, error));
-  OMMAI_TRY(ommai_picture_team_create(model->n_threads, &model->allocator, &model->picture_team, error));
+  OMMAI_TRY(ommai_image_team_create(model->n_threads, &model->allocator, &model->image_team, error));
   model->trie = ommai_allocate(&model->allocator, 1, sizeof *model->trie);
   if (!model->trie) return ommai_fail_memory(error, "model", sizeof *model->trie);
   OMMAI_TRY(ommai_pixel_budget_create(options->max_resized_bytes, &model->allocator, &model->pixel_budget, error));
-  int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_PICTURE_STORE_BYTES;
-  OMMAI_TRY(ommai_picture_store_create(ommai_max_i64(store, 0), &model->allocator, &model->picture_store, error));
+  int64_t store = options->known_image_bytes ? options->known_image_bytes : OMMAI_DEFAULT_IMAGE_STORE_BYTES;
+  OMMAI_TRY(ommai_image_store_create(ommai_max_i64(store, 0), &model->allocator, &model->image_store, error));
   const struct omma_attention_options attention = {ommai_cpu_level_name(model->level), &model->allocator};
   OMMAI_TRY(omma_attention_context_create(&attention, &model->attention, error));
   OMMAI_TRY(ommai_linear_engine_create(model->level, model->n_threads, &model->large_allocator, &model->linear_engine, error));
@@ -308,7 +308,7 @@ enum omma_status ommai_model_require_tokenizer(const struct omma_model *model, s
 }
 
 enum omma_status ommai_model_require_processor(const struct omma_model *model, struct omma_error *error) {
-  if (!model->config.picture.published) return OMMA_OK;
+  if (!model->config.image.published) return OMMA_OK;
   return ommai_fail(error, OMMA_ERROR_IO,
                     "%s/preprocessor_config.json: no such file; it belongs to the checkpoint, only plans are made without it",
                     model->directory);
@@ -365,9 +365,9 @@ void omma_model_close(struct omma_model *model) {
   ommai_release(&model->allocator, model->trie, 1, sizeof *model->trie);
   ommai_tokenizer_destroy(model->tokenizer);
   ommai_chat_choice_free(&model->chat);
-  ommai_picture_store_destroy(model->picture_store);
+  ommai_image_store_destroy(model->image_store);
   ommai_pixel_budget_destroy(model->pixel_budget);
-  ommai_picture_team_destroy(model->picture_team);
+  ommai_image_team_destroy(model->image_team);
   struct omma_allocator allocator = model->allocator;
   ommai_release(&allocator, model->directory, model->directory_size + 1, 1);
   ommai_release(&allocator, model, 1, sizeof *model);
@@ -415,9 +415,9 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .merge_size = vision->merge_size,
       .patch_dim = ommai_vision_patch_dim(vision),
       .n_deepstack = vision->n_deepstack,
-      .min_pixels = model->config.picture.min_pixels,
-      .max_pixels = model->config.picture.max_pixels,
-      .published_values = model->config.picture.published ? model->family->published->name : NULL,
+      .min_pixels = model->config.image.min_pixels,
+      .max_pixels = model->config.image.max_pixels,
+      .published_values = model->config.image.published ? model->family->published->name : NULL,
       .chat_template = rendered_as_its_own(model) ? "its own" : model->chat.variant->name,
       .chat_template_difference = model->chat.difference[0] && !rendered_as_its_own(model) ? model->chat.difference : NULL,
       .chat_template_has_tools = has_tools(model),

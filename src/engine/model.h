@@ -5,14 +5,14 @@
 #include <omma/omma.h>
 #include <stdatomic.h>
 
-#include "engine/picture_store.h"
-#include "engine/picture_team.h"
+#include "engine/image_store.h"
+#include "engine/image_team.h"
 #include "engine/pixel_budget.h"
 #include "engine/structured_answer.h"
+#include "families/family.h"
+#include "families/gguf_model.h"
+#include "families/quantization.h"
 #include "kernels/cpu.h"
-#include "models/family.h"
-#include "models/gguf_model.h"
-#include "models/quantization.h"
 #include "text/tokenizer.h"
 #include "weights/checkpoint.h"
 
@@ -26,10 +26,10 @@ struct omma_model {
   int n_threads;
   bool pin_threads, config_only;
   bool weights_packed;                   /* false of config_only models, and before their turn comes */
-  struct omma_allocator large_allocator; /* of weights, keys and values, decoded and resized pictures: in huge pages */
-  struct ommai_picture_team *picture_team;
-  struct ommai_pixel_budget *pixel_budget; /* of resized pictures */
-  struct ommai_picture_store *picture_store;
+  struct omma_allocator large_allocator; /* of weights, keys and values, decoded and resized images: in huge pages */
+  struct ommai_image_team *image_team;
+  struct ommai_pixel_budget *pixel_budget; /* of resized images */
+  struct ommai_image_store *image_store;
   const struct ommai_family *family;
   struct ommai_model_config config;
   struct ommai_quantization *quantization; /* NULL where the checkpoint is not quantised */

@@ -19,7 +19,7 @@ enum omma_status ommai_pixel_budget_create(int64_t limit, const struct omma_allo
                             "max_resized_bytes: expected 0 or more, found %lld", (long long)limit);
   }
   struct ommai_pixel_budget *budget = ommai_allocate(allocator, 1, sizeof *budget);
-  if (!budget) return ommai_fail_memory(error, "budget for resized pictures", sizeof *budget);
+  if (!budget) return ommai_fail_memory(error, "budget for resized images", sizeof *budget);
   budget->allocator = *allocator;
   atomic_init(&budget->n_owners, 1);
   budget->limit = limit ? (size_t)limit : SIZE_MAX;
@@ -37,7 +37,7 @@ enum omma_status ommai_pixel_budget_take(struct ommai_pixel_budget *budget, size
   size_t taken = atomic_load(&budget->taken);
   do {
     if (size > budget->limit - taken) {
-      return ommai_fail(error, OMMA_ERROR_MEMORY, "resized pictures: %zu bytes wanted, %zu of %zu are taken", size, taken,
+      return ommai_fail(error, OMMA_ERROR_MEMORY, "resized images: %zu bytes wanted, %zu of %zu are taken", size, taken,
                         budget->limit);
     }
   } while (!atomic_compare_exchange_weak(&budget->taken, &taken, taken + size));

@@ -1,4 +1,4 @@
-/* How many bytes the resized pictures of all requests may take together. */
+/* How many bytes the resized images of all requests may take together. */
 #ifndef OMMAI_ENGINE_PIXEL_BUDGET_H
 #define OMMAI_ENGINE_PIXEL_BUDGET_H
 

@@ -16,13 +16,13 @@ static void add(crypto_generichash_state *state, const void *bytes, size_t size)
 
 static void add_token(crypto_generichash_state *state, const struct omma_request *request,
                       const struct ommai_request_token *token) {
-  unsigned char kind = token->picture >= 0;
+  unsigned char kind = token->image >= 0;
   add(state, &kind, sizeof kind);
   add(state, &token->token, sizeof token->token);
   add(state, token->position, sizeof token->position);
   if (!kind) return;
-  add(state, request->keys[token->picture].bytes, sizeof request->keys[token->picture].bytes);
-  add(state, &token->picture_row, sizeof token->picture_row);
+  add(state, request->keys[token->image].bytes, sizeof request->keys[token->image].bytes);
+  add(state, &token->image_row, sizeof token->image_row);
 }
 
 void ommai_prefix_keys(const struct omma_request *request, const char *salt, struct omma_kv_page_key *keys) {

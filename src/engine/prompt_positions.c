@@ -7,17 +7,17 @@ void ommai_position_text(int32_t *counter, int32_t position[3]) {
   ++*counter;
 }
 
-int32_t ommai_position_time(int64_t plane, double seconds, double tokens_per_second) {
+int32_t ommai_position_time(int64_t temporal_patch, double seconds, double tokens_per_second) {
   float step = (float)tokens_per_second * (float)seconds;
-  return (int32_t)((float)plane * step);
+  return (int32_t)((float)temporal_patch * step);
 }
 
-void ommai_position_picture(int32_t counter, int32_t time, int64_t row, int64_t column, int32_t position[3]) {
+void ommai_position_image(int32_t counter, int32_t time, int64_t row, int64_t column, int32_t position[3]) {
   position[0] = counter + time;
   position[1] = counter + (int32_t)row;
   position[2] = counter + (int32_t)column;
 }
 
-void ommai_position_after_picture(int32_t *counter, int64_t rows, int64_t columns) {
+void ommai_position_after_image(int32_t *counter, int64_t rows, int64_t columns) {
   *counter += (int32_t)ommai_max_i64(rows, columns);
 }

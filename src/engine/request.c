@@ -1,4 +1,4 @@
-/* From messages to a request: check -> chat form -> pictures planned -> text between them counted -> pictures and videos resized ->
+/* From messages to a request: check -> chat form -> images planned -> text between them counted -> images and videos resized ->
  * tokens and positions; or from ids. */
 #include "engine/request.h"
 
@@ -10,8 +10,8 @@
 #include "engine/engine_limits.h"
 #include "engine/prefix_key.h"
 #include "engine/prompt_positions.h"
-#include "engine/sampling_check.h"
-#include "models/template_prompt.h"
+#include "engine/request_sampling.h"
+#include "families/template_prompt.h"
 #include "text/utf8.h"
 
 /* Bytes of a text up to which it is encoded before it is known to fit. */
@@ -19,11 +19,11 @@
 
 static enum omma_status check_part(const struct omma_model *model, const struct omma_part *part, struct omma_error *error) {
   if (part->image && part->video) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "both picture and video");
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "both image and video");
   }
   if (part->video) return ommai_check_video(model, part->video, error);
   if (part->image || !part->text_size) return OMMA_OK;
-  if (!part->text) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "neither text nor picture");
+  if (!part->text) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "neither text nor image");
   size_t offset;
   if (ommai_utf8_valid(part->text, part->text_size, &offset)) return OMMA_OK;
   return ommai_fail_field(error, OMMA_ERROR_FORMAT, "messages", "invalid UTF-8 at byte %zu", offset);
@@ -61,32 +61,32 @@ static enum omma_status check_length(const struct omma_model *model, const struc
   return options->engine ? ommai_engine_check_length(options->engine, n_tokens, error) : OMMA_OK;
 }
 
-/* The next picture or video from run *at on, which moves behind it; NULL behind the last. */
+/* The next image or video from run *at on, which moves behind it; NULL behind the last. */
 static const struct omma_part *next_part(const struct ommai_prompt_builder *prompt, size_t *at) {
-  while (*at < prompt->n_pictures) {
-    const struct ommai_prompt_picture *run = &prompt->pictures[(*at)++];
-    if (run->plane <= 0) return run->part;
+  while (*at < prompt->n_images) {
+    const struct ommai_prompt_image *run = &prompt->images[(*at)++];
+    if (run->temporal_patch <= 0) return run->part;
   }
   return NULL;
 }
 
-static enum omma_status allocate_pictures(struct omma_request *request, size_t n, struct omma_error *error) {
-  request->pictures = ommai_allocate(&request->allocator, n, sizeof *request->pictures);
+static enum omma_status allocate_images(struct omma_request *request, size_t n, struct omma_error *error) {
+  request->images = ommai_allocate(&request->allocator, n, sizeof *request->images);
   request->keys = ommai_allocate(&request->allocator, n, sizeof *request->keys);
-  request->n_pictures = n;
-  if (request->pictures && request->keys) return OMMA_OK;
-  return ommai_fail_memory(error, "pictures", n * sizeof *request->pictures);
+  request->n_images = n;
+  if (request->images && request->keys) return OMMA_OK;
+  return ommai_fail_memory(error, "images", n * sizeof *request->images);
 }
 
-static enum omma_status take_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
-                                      struct omma_error *error) {
+static enum omma_status take_images(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                    struct omma_error *error) {
   size_t n = 0;
   for (size_t at = 0; next_part(prompt, &at);) n++;
-  if (n > OMMAI_REQUEST_MAX_PICTURES) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: at most %d pictures in a request, found %zu",
-                            OMMAI_REQUEST_MAX_PICTURES, n);
+  if (n > OMMAI_REQUEST_MAX_IMAGES) {
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: at most %d images in a request, found %zu",
+                            OMMAI_REQUEST_MAX_IMAGES, n);
   }
-  return allocate_pictures(request, n, error);
+  return allocate_images(request, n, error);
 }
 
 static enum omma_status plan_part(const struct omma_model *model, const struct omma_part *part, struct omma_image_plan *plan,
@@ -97,9 +97,9 @@ static enum omma_status plan_part(const struct omma_model *model, const struct o
 }
 
 static enum omma_status prepare_part(const struct omma_model *model, const struct omma_part *part,
-                                     struct ommai_prepared_picture *picture, struct omma_error *error) {
-  if (part->video) return ommai_prepare_video(model, part->video, &part->image_options, picture, error);
-  return ommai_prepare_picture(model, part->image, &part->image_options, picture, error);
+                                     struct ommai_prepared_image *image, struct omma_error *error) {
+  if (part->video) return ommai_prepare_video(model, part->video, &part->image_options, image, error);
+  return ommai_prepare_image(model, part->image, &part->image_options, image, error);
 }
 
 static enum omma_status fail_part(const struct omma_part *part, size_t index, enum omma_status status,
@@ -113,13 +113,13 @@ static int64_t resized_pixels(const struct omma_part *part, const struct omma_im
 }
 
 /* What they become; a prompt that they make too long is refused before anything is resized. */
-static enum omma_status plan_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
-                                      struct omma_error *error) {
+static enum omma_status plan_images(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                    struct omma_error *error) {
   const struct omma_part *part;
   size_t n_tokens = 0;
   int64_t n_pixels = 0;
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
-    struct omma_image_plan *plan = &request->pictures[index].plan;
+    struct omma_image_plan *plan = &request->images[index].plan;
     enum omma_status status = plan_part(request->model, part, plan, error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
     n_tokens += (size_t)plan->n_tokens;
@@ -127,30 +127,30 @@ static enum omma_status plan_pictures(struct omma_request *request, const struct
   }
   if (n_pixels > OMMAI_REQUEST_MAX_RESIZED_PIXELS) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image",
-                            "the pictures and frames of a request may have at most %lld pixels together after the resize, "
+                            "the images and frames of a request may have at most %lld pixels together after the resize, "
                             "found %lld: lower min_pixels or max_pixels",
                             (long long)OMMAI_REQUEST_MAX_RESIZED_PIXELS, (long long)n_pixels);
   }
   return n_tokens < (size_t)request->model->max_model_len ? OMMA_OK : fail_too_long(request->model, n_tokens, error);
 }
 
-static enum omma_status prepare_pictures(struct omma_request *request, const struct ommai_prompt_builder *prompt,
-                                         struct omma_error *error) {
+static enum omma_status prepare_images(struct omma_request *request, const struct ommai_prompt_builder *prompt,
+                                       struct omma_error *error) {
   int64_t start = ommai_clock_ns();
   const struct omma_part *part;
   for (size_t at = 0, index = 0; (part = next_part(prompt, &at)); index++) {
-    enum omma_status status = prepare_part(request->model, part, &request->pictures[index], error);
+    enum omma_status status = prepare_part(request->model, part, &request->images[index], error);
     if (status != OMMA_OK) return fail_part(part, index, status, error);
-    request->keys[index] = ommai_prepared_picture_key(&request->pictures[index], part->image_name, part->image_name_suffices);
+    request->keys[index] = ommai_prepared_image_key(&request->images[index], part->image_name, part->image_name_suffices);
   }
   request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
   return OMMA_OK;
 }
 
-/* The text before picture `index` (or after the last one) is [*begin, the result). */
+/* The text before image `index` (or after the last one) is [*begin, the result). */
 static size_t piece_end(const struct ommai_prompt_builder *prompt, size_t index, size_t *begin) {
-  *begin = index ? prompt->pictures[index - 1].at : 0;
-  return index < prompt->n_pictures ? prompt->pictures[index].at : prompt->size;
+  *begin = index ? prompt->images[index - 1].at : 0;
+  return index < prompt->n_images ? prompt->images[index].at : prompt->size;
 }
 
 /* Ids of one piece of text, into ids. */
@@ -174,10 +174,10 @@ static bool is_too_long(const struct omma_truncation *truncation, size_t n_token
 static enum omma_status check_cut(const struct omma_request *request, const struct omma_truncation *truncation, size_t n_tokens,
                                   struct omma_error *error) {
   static const char FIELD[] = "truncate_prompt_tokens";
-  if (request->n_pictures) {
+  if (request->n_images) {
     return ommai_fail_field(
         error, OMMA_ERROR_ARGUMENT, FIELD,
-        "%s: a prompt with pictures is not cut, and this one has at least %zu tokens, which is more than %lld", FIELD, n_tokens,
+        "%s: a prompt with images is not cut, and this one has at least %zu tokens, which is more than %lld", FIELD, n_tokens,
         (long long)truncation->n_tokens);
   }
   if (n_tokens < (size_t)OMMA_MAX_TRUNCATED_TOKENS) return OMMA_OK;
@@ -210,10 +210,10 @@ static enum omma_status count_tokens(struct omma_request *request, const struct 
                                      const struct omma_request_options *options, struct omma_error *error) {
   bool cuts = options->truncation.n_tokens > 0;
   size_t total = 0, count, limit = cuts ? (size_t)OMMA_MAX_TRUNCATED_TOKENS : (size_t)request->model->max_model_len;
-  bool at_once = prompt->n_pictures == 0 && prompt->size <= ENCODED_AT_ONCE;
+  bool at_once = prompt->n_images == 0 && prompt->size <= ENCODED_AT_ONCE;
   if (at_once) OMMAI_TRY(encode_text(request, prompt, &total, error));
-  for (size_t i = 0; i < request->n_pictures; i++) total += (size_t)request->pictures[i].plan.n_tokens;
-  for (size_t i = 0; i <= prompt->n_pictures && total < limit && !at_once; i++) {
+  for (size_t i = 0; i < request->n_images; i++) total += (size_t)request->images[i].plan.n_tokens;
+  for (size_t i = 0; i <= prompt->n_images && total < limit && !at_once; i++) {
     size_t begin, end = piece_end(prompt, i, &begin);
     enum omma_status status =
         ommai_tokenizer_count(request->model->tokenizer, prompt->text + begin, end - begin, limit - total, &count, error);
@@ -226,30 +226,29 @@ static enum omma_status count_tokens(struct omma_request *request, const struct 
   return check_length(request->model, options, total, error);
 }
 
-/* Places a run of a picture's or video's tokens from token `first` on; returns how many. */
-static size_t place_run(struct omma_request *request, const struct ommai_prompt_picture *run, size_t index, size_t first,
+/* Places a run of an image's or video's tokens from token `first` on; returns how many. */
+static size_t place_run(struct omma_request *request, const struct ommai_prompt_image *run, size_t index, size_t first,
                         int32_t *counter) {
-  const struct omma_image_plan *plan = &request->pictures[index].plan;
+  const struct omma_image_plan *plan = &request->images[index].plan;
   const struct ommai_model_config *config = &request->model->config;
   const struct omma_video *video = run->part->video;
   int64_t merge = config->vision.merge_size, columns = plan->grid_thw[2] / merge, rows = plan->grid_thw[1] / merge;
-  int64_t area = rows * columns, begin = run->plane > 0 ? run->plane * area : 0;
-  int64_t count = run->plane == OMMAI_ALL_PLANES ? plan->n_tokens : area;
-  double plane_seconds = video ? (double)config->vision.temporal_patch_size / ommai_video_fps(video) : 0;
+  int64_t area = rows * columns, begin = run->temporal_patch > 0 ? run->temporal_patch * area : 0;
+  int64_t count = run->temporal_patch == OMMAI_ALL_TEMPORAL_PATCHES ? plan->n_tokens : area;
+  double temporal_patch_seconds = video ? (double)config->vision.temporal_patch_size / ommai_video_fps(video) : 0;
   for (int64_t i = 0; i < count; i++) {
     struct ommai_request_token *token = &request->tokens[first + (size_t)i];
-    *token = (struct ommai_request_token){.token = video ? config->video.token : config->image_token,
-                                          .picture = (int32_t)index,
-                                          .picture_row = (int32_t)(begin + i)};
-    if (config->text.flat_positions) {
+    *token = (struct ommai_request_token){
+        .token = video ? config->video.token : config->image_token, .image = (int32_t)index, .image_row = (int32_t)(begin + i)};
+    if (config->text.rope_1d) {
       ommai_position_text(counter, token->position);
     } else {
-      int32_t time = ommai_position_time(i / area, plane_seconds, config->video.tokens_per_second);
-      ommai_position_picture(*counter, time, i % area / columns, i % columns, token->position);
+      int32_t time = ommai_position_time(i / area, temporal_patch_seconds, config->video.tokens_per_second);
+      ommai_position_image(*counter, time, i % area / columns, i % columns, token->position);
     }
     request->ids[first + (size_t)i] = token->token;
   }
-  if (!config->text.flat_positions) ommai_position_after_picture(counter, rows, columns);
+  if (!config->text.rope_1d) ommai_position_after_image(counter, rows, columns);
   return (size_t)count;
 }
 
@@ -257,16 +256,16 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
                                      struct omma_error *error) {
   int32_t counter = 0;
   size_t at = 0, n_placed = 0, count;
-  for (size_t i = 0; i <= prompt->n_pictures; i++) {
+  for (size_t i = 0; i <= prompt->n_images; i++) {
     OMMAI_TRY(encode_piece(request, prompt, i, request->ids + at, request->n_tokens - at, &count, error));
     for (size_t j = at; j < at + count; j++) {
-      request->tokens[j] = (struct ommai_request_token){.token = request->ids[j], .picture = -1};
+      request->tokens[j] = (struct ommai_request_token){.token = request->ids[j], .image = -1};
       ommai_position_text(&counter, request->tokens[j].position);
     }
     at += count;
-    if (i == prompt->n_pictures) break;
-    n_placed += prompt->pictures[i].plane <= 0;
-    at += place_run(request, &prompt->pictures[i], n_placed - 1, at, &counter);
+    if (i == prompt->n_images) break;
+    n_placed += prompt->images[i].temporal_patch <= 0;
+    at += place_run(request, &prompt->images[i], n_placed - 1, at, &counter);
   }
   request->next_position = counter;
   return OMMA_OK;
@@ -295,11 +294,11 @@ static enum omma_status name_pages(struct omma_request *request, const char *sal
   return OMMA_OK;
 }
 
-/* All that is known from the text and the sizes of pictures. */
+/* All that is known from the text and the sizes of images. */
 static enum omma_status measure(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                 const struct omma_request_options *options, struct omma_error *error) {
-  OMMAI_TRY(take_pictures(request, prompt, error));
-  OMMAI_TRY(plan_pictures(request, prompt, error));
+  OMMAI_TRY(take_images(request, prompt, error));
+  OMMAI_TRY(plan_images(request, prompt, error));
   return count_tokens(request, prompt, options, error);
 }
 
@@ -323,7 +322,7 @@ static enum omma_status take_tokens(struct omma_request *request, const int32_t 
                               (long long)model->config.text.vocab_size - 1, (int)tokens[i]);
     }
     request->ids[i] = tokens[i];
-    request->tokens[i] = (struct ommai_request_token){.token = tokens[i], .picture = -1};
+    request->tokens[i] = (struct ommai_request_token){.token = tokens[i], .image = -1};
     ommai_position_text(&counter, request->tokens[i].position);
   }
   request->next_position = counter;
@@ -348,7 +347,7 @@ static enum omma_status assemble(struct omma_request *request, const struct omma
                                  const struct omma_request_options *options, struct omma_error *error) {
   OMMAI_TRY(measure(request, prompt, options, error));
   if (is_too_long(&options->truncation, request->n_tokens)) return assemble_cut(request, prompt, options, error);
-  OMMAI_TRY(prepare_pictures(request, prompt, error));
+  OMMAI_TRY(prepare_images(request, prompt, error));
   OMMAI_TRY(allocate_prompt(request, error));
   OMMAI_TRY(place_tokens(request, prompt, error));
   free_text_ids(request);
@@ -391,7 +390,7 @@ static enum omma_status create_from_messages(const struct omma_model *model, con
                                                   .n_messages = n_messages,
                                                   .tools = options->tools,
                                                   .kwargs = options->chat_template_kwargs,
-                                                  .plane_frames = model->config.vision.temporal_patch_size,
+                                                  .temporal_patch_size = model->config.vision.temporal_patch_size,
                                                   .continue_final_message = options->continue_final_message};
   struct ommai_prompt_builder prompt;
   ommai_prompt_builder_init(&prompt, &model->allocator);
@@ -451,9 +450,9 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
   OMMAI_TRY(take_salt(request, source->cache_salt, error));
   request->next_position = source->next_position;
   request->thought.open = source->thought.open;
-  OMMAI_TRY(allocate_pictures(request, source->n_pictures, error));
-  for (size_t i = 0; i < source->n_pictures; i++) {
-    request->pictures[i] = ommai_prepared_picture_share(&source->pictures[i]);
+  OMMAI_TRY(allocate_images(request, source->n_images, error));
+  for (size_t i = 0; i < source->n_images; i++) {
+    request->images[i] = ommai_prepared_image_share(&source->images[i]);
     request->keys[i] = source->keys[i];
   }
   return OMMA_OK;
@@ -476,12 +475,12 @@ enum omma_status omma_request_copy(const struct omma_request *source, const stru
 void omma_request_destroy(struct omma_request *request) {
   if (!request) return;
   struct omma_allocator allocator = request->allocator;
-  for (size_t i = 0; request->pictures && i < request->n_pictures; i++) ommai_prepared_picture_free(&request->pictures[i]);
+  for (size_t i = 0; request->images && i < request->n_images; i++) ommai_prepared_image_free(&request->images[i]);
   free_text_ids(request);
   omma_grammar_destroy(request->grammar);
   ommai_token_rules_free(&request->rules, &allocator);
-  ommai_release(&allocator, request->keys, request->n_pictures, sizeof *request->keys);
-  ommai_release(&allocator, request->pictures, request->n_pictures, sizeof *request->pictures);
+  ommai_release(&allocator, request->keys, request->n_images, sizeof *request->keys);
+  ommai_release(&allocator, request->images, request->n_images, sizeof *request->images);
   ommai_release(&allocator, request->ids, request->n_tokens, sizeof *request->ids);
   ommai_release(&allocator, request->tokens, request->n_tokens, sizeof *request->tokens);
   ommai_release(&allocator, request->page_keys, request->n_page_keys, sizeof *request->page_keys);

@@ -6,23 +6,23 @@
 
 #include "engine/model.h"
 #include "engine/page_pool.h"
-#include "engine/picture.h"
+#include "engine/prepared_image.h"
 #include "engine/thought.h"
 #include "engine/token_rules.h"
 #include "language/sampler.h"
 
-/* Limits of one request; a video counts as a picture. */
-#define OMMAI_REQUEST_MAX_PICTURES 1024
-#define OMMAI_REQUEST_MAX_RESIZED_PIXELS ((int64_t)512 << 20) /* of all pictures and frames, 1.5 GiB */
+/* Limits of one request; a video counts as an image. */
+#define OMMAI_REQUEST_MAX_IMAGES 1024
+#define OMMAI_REQUEST_MAX_RESIZED_PIXELS ((int64_t)512 << 20) /* of all images and frames, 1.5 GiB */
 #define OMMAI_REQUEST_MAX_STOP_BYTES 1024
 #define OMMAI_REQUEST_MAX_STOP_TOKENS 128
 
-/* A prompt token: where it stands, and for picture tokens which row of which picture it is. */
+/* A prompt token: where it stands, and for image tokens which row of which image it is. */
 struct ommai_request_token {
   int32_t token;
   int32_t position[3];
-  int32_t picture; /* -1: text */
-  int32_t picture_row;
+  int32_t image; /* -1: text */
+  int32_t image_row;
 };
 
 struct omma_request {
@@ -31,10 +31,10 @@ struct omma_request {
   int32_t *ids; /* [n_tokens], the prompt as clients see it */
   struct ommai_request_token *tokens;
   size_t n_tokens;
-  int32_t next_position;                   /* of the first generated token, in all three axes */
-  struct ommai_prepared_picture *pictures; /* and videos, in order */
-  struct ommai_picture_key *keys;          /* [n_pictures] */
-  size_t n_pictures;
+  int32_t next_position;               /* of the first generated token, in all three axes */
+  struct ommai_prepared_image *images; /* and videos, in order */
+  struct ommai_image_key *keys;        /* [n_images] */
+  size_t n_images;
   struct omma_kv_page_key *page_keys; /* [n_page_keys], of the prompt's full pages */
   size_t n_page_keys;
   char *cache_salt; /* NULL: none */
@@ -56,7 +56,7 @@ struct omma_request {
   size_t n_stop_tokens;
   double preprocess_seconds;
 
-  /* While it is made: the ids of a text without pictures that was short enough to be encoded instead of counted. NULL: none. */
+  /* While it is made: the ids of a text without images that was short enough to be encoded instead of counted. NULL: none. */
   int32_t *text_ids; /* [n_text_ids], a capacity of text_room */
   size_t n_text_ids, text_room;
 };

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/memory_room.h"
 #include "engine/kv_budget.h"
-#include "engine/picture.h"
 #include "engine/policy.h"
+#include "engine/prepared_image.h"
 #include "engine/scheduler.h"
 #include "language/decode.h"
 #include "language/prefill.h"
@@ -22,7 +22,7 @@ static enum omma_status pick(const char *field, int64_t value, int64_t fallback,
                           (long long)value);
 }
 
-/* Resized pixels and the tower's output for one picture. */
+/* Resized pixels and the tower's output for one image. */
 static int64_t request_bytes(const struct omma_model *model, int64_t n_patches) {
   const struct ommai_vision_config *vision = &model->config.vision;
   int64_t n_tokens = n_patches / (vision->merge_size * vision->merge_size);
@@ -37,7 +37,7 @@ static int64_t default_kv_bytes(const struct omma_model *model, const struct omm
     needed = INT64_MAX;
   size_t workspaces = sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables;
   int64_t taken = (int64_t)workspaces + ommai_min_i64(sizes->encoder_cache_bytes, INT64_MAX / 4) +
-                  ommai_min_i64(ommai_picture_store_budget(model->picture_store), INT64_MAX / 8) +
+                  ommai_min_i64(ommai_image_store_budget(model->image_store), INT64_MAX / 8) +
                   sizes->max_sequences * request_bytes(model, sizes->patch_budget);
   if (!model->weights_packed) taken += model->weight_bytes + model->linear_scratch_bytes;
   return ommai_max_i64(ommai_kv_budget(needed, room, taken), page_bytes);
@@ -110,10 +110,10 @@ static enum omma_status size_workspaces(const struct omma_model *model, struct o
   int64_t chunk = ommai_min_i64(sizes->prefill_chunk, sizes->context);
   sizes->prefill_workspace = ommai_prefill_workspace_size(&model->decoder, chunk, sizes->context, model->n_threads);
   sizes->decode_workspace = ommai_decode_workspace_size(&model->decoder, sizes->max_rows, sizes->context, model->n_threads);
-  /* Pictures of one merge block each are the most there can be in a pass. */
+  /* Images of one merge block each are the most there can be in a pass. */
   int64_t block = model->config.vision.merge_size * model->config.vision.merge_size;
-  int64_t pictures = ommai_max_i64(sizes->patch_budget / block, 1);
-  const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), pictures,
+  int64_t images = ommai_max_i64(sizes->patch_budget / block, 1);
+  const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), images,
                                           ommai_max_i64(sizes->patch_budget, block)};
   sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
   size_t sampler = ommai_sampler_size(model->config.text.vocab_size, sizes->max_sequences);
@@ -149,8 +149,8 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "n_patches", "n_patches: expected 0 to %lld, found %lld",
                             (long long)OMMAI_MAX_PATCH_BUDGET, (long long)n_patches);
   }
-  const struct ommai_vision_sizes one_picture = {n_patches, 1, n_patches};
-  if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, &one_picture, model->n_threads);
+  const struct ommai_vision_sizes one_image = {n_patches, 1, n_patches};
+  if (n_patches > 0) vision = ommai_vision_workspace_size(&model->tower, &one_image, model->n_threads);
   *plan = (struct omma_memory_plan){.weight_bytes = model->weight_bytes,
                                     .kv_cache_bytes = sizes.n_pages * (int64_t)sizes.page_bytes,
                                     .kv_cache_tokens = sizes.n_pages * PAGE,
@@ -160,7 +160,7 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
                                     .linear_scratch_bytes = model->linear_scratch_bytes,
                                     .table_bytes = (int64_t)sizes.tables,
                                     .encoder_cache_bytes = sizes.encoder_cache_bytes,
-                                    .known_image_bytes = ommai_picture_store_budget(model->picture_store),
+                                    .known_image_bytes = ommai_image_store_budget(model->image_store),
                                     .request_bytes = request_bytes(model, n_patches ? n_patches : sizes.patch_budget),
                                     .max_sequences = sizes.max_sequences};
   plan->total_bytes = plan->weight_bytes + plan->kv_cache_bytes + plan->vision_workspace_bytes +

@@ -65,7 +65,7 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
 /* Takes half-made resources. */
 void ommai_resources_free(struct ommai_resources *resources);
 
-/* Makes the vision workspace at least `size` bytes: called before a pass whose one picture is over the patch budget. */
+/* Makes the vision workspace at least `size` bytes: called before a pass whose one image is over the patch budget. */
 enum omma_status ommai_resources_grow_vision(struct ommai_resources *resources, size_t size, struct omma_error *error);
 
 #endif

@@ -23,7 +23,7 @@ static enum omma_status allocate(struct ommai_sequence *sequence, struct omma_er
   const struct omma_allocator *allocator = &request->allocator;
   sequence->max_pages = ommai_div_up(sequence->resources->sizes.context, PAGE);
   sequence->max_generated = answer_limit(request, sequence->resources->sizes.context);
-  sequence->encoded = ommai_allocate(allocator, request->n_pictures, sizeof *sequence->encoded);
+  sequence->encoded = ommai_allocate(allocator, request->n_images, sizeof *sequence->encoded);
   sequence->rows = ommai_allocate(allocator, request->n_tokens, sizeof *sequence->rows);
   sequence->pages = ommai_allocate(allocator, (size_t)sequence->max_pages, sizeof *sequence->pages);
   sequence->generated = ommai_allocate(allocator, (size_t)sequence->max_generated, sizeof *sequence->generated);
@@ -66,7 +66,7 @@ void ommai_sequence_free(struct ommai_sequence *sequence) {
   const struct omma_request *request = sequence->request;
   const struct omma_allocator *allocator = &request->allocator;
   ommai_sequence_leave(sequence);
-  ommai_release(allocator, sequence->encoded, request->n_pictures, sizeof *sequence->encoded);
+  ommai_release(allocator, sequence->encoded, request->n_images, sizeof *sequence->encoded);
   ommai_release(allocator, sequence->rows, request->n_tokens, sizeof *sequence->rows);
   ommai_release(allocator, sequence->pages, (size_t)sequence->max_pages, sizeof *sequence->pages);
   ommai_release(allocator, sequence->generated, (size_t)sequence->max_generated, sizeof *sequence->generated);
@@ -96,34 +96,34 @@ void ommai_sequence_report(const struct ommai_sequence *sequence, int64_t done, 
 }
 
 /* Finds the image in the cache, or a place for it. */
-static enum omma_status take_picture(struct ommai_sequence *sequence, size_t index, struct omma_error *error) {
+static enum omma_status take_image(struct ommai_sequence *sequence, size_t index, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   struct ommai_encoder_cache *cache = &sequence->resources->encoder_cache;
-  size_t n_values = (size_t)ommai_encode_output_size(request->model, request->pictures[index].plan.n_tokens);
+  size_t n_values = (size_t)ommai_encode_output_size(request->model, request->images[index].plan.n_tokens);
   sequence->encoded[index] = ommai_encoder_cache_take(cache, &request->keys[index]);
   if (sequence->encoded[index]) return OMMA_OK;
   return ommai_encoder_cache_add(cache, &request->keys[index], n_values, &sequence->encoded[index], error);
 }
 
-static void give_back_pictures(struct ommai_sequence *sequence) {
-  for (size_t i = 0; sequence->encoded && i < sequence->request->n_pictures; i++) {
+static void give_back_images(struct ommai_sequence *sequence) {
+  for (size_t i = 0; sequence->encoded && i < sequence->request->n_images; i++) {
     if (sequence->encoded[i]) ommai_encoder_cache_give_back(&sequence->resources->encoder_cache, sequence->encoded[i]);
     sequence->encoded[i] = NULL;
   }
 }
 
-static enum omma_status take_pictures(struct ommai_sequence *sequence, struct omma_error *error) {
+static enum omma_status take_images(struct ommai_sequence *sequence, struct omma_error *error) {
   const struct omma_request *request = sequence->request;
   for (size_t i = (size_t)sequence->n_prefilled; i < request->n_tokens; i++) {
-    int32_t picture = request->tokens[i].picture;
-    if (picture >= 0 && !sequence->encoded[picture]) OMMAI_TRY(take_picture(sequence, (size_t)picture, error));
+    int32_t image = request->tokens[i].image;
+    if (image >= 0 && !sequence->encoded[image]) OMMAI_TRY(take_image(sequence, (size_t)image, error));
   }
   return OMMA_OK;
 }
 
 enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct omma_error *error) {
   ommai_sequence_match(sequence);
-  enum omma_status status = take_pictures(sequence, error);
+  enum omma_status status = take_images(sequence, error);
   if (status != OMMA_OK) {
     ommai_sequence_leave(sequence);
     return status;
@@ -136,7 +136,7 @@ enum omma_status ommai_sequence_enter(struct ommai_sequence *sequence, struct om
 }
 
 void ommai_sequence_leave(struct ommai_sequence *sequence) {
-  give_back_pictures(sequence);
+  give_back_images(sequence);
   ommai_page_pool_give_back(sequence->resources->pool, sequence->n_pages, sequence->pages);
   sequence->n_pages = sequence->n_prefilled = sequence->n_decoded = 0;
   enter_stage(sequence, OMMA_STAGE_QUEUED);
@@ -150,14 +150,14 @@ static void lay_out(struct ommai_sequence *sequence) {
     struct ommai_prompt_row *row = &sequence->rows[i];
     *row = (struct ommai_prompt_row){.token = token->token};
     memcpy(row->position, token->position, sizeof row->position);
-    if (token->picture < 0) continue;
-    row->picture = sequence->encoded[token->picture]->values + token->picture_row * width;
-    row->picture_stride = request->pictures[token->picture].plan.n_tokens * width;
+    if (token->image < 0) continue;
+    row->image = sequence->encoded[token->image]->values + token->image_row * width;
+    row->image_stride = request->images[token->image].plan.n_tokens * width;
   }
 }
 
 bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence) {
-  for (size_t i = 0; i < sequence->request->n_pictures; i++) {
+  for (size_t i = 0; i < sequence->request->n_images; i++) {
     if (sequence->encoded[i] && !sequence->encoded[i]->complete) return false;
   }
   lay_out(sequence);
@@ -166,7 +166,7 @@ bool ommai_sequence_begin_prefill(struct ommai_sequence *sequence) {
 }
 
 void ommai_sequence_begin_decode(struct ommai_sequence *sequence) {
-  give_back_pictures(sequence);
+  give_back_images(sequence);
   enter_stage(sequence, OMMA_STAGE_DECODE);
 }
 

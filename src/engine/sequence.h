@@ -22,9 +22,9 @@ struct ommai_sequence {
   enum omma_stage stage; /* QUEUED: it was preempted */
   int64_t stage_started; /* ommai_clock_ns */
 
-  struct ommai_encoded_picture **encoded; /* [n_pictures] the tower's outputs, a user of each; NULL where not needed */
-  struct ommai_prompt_row *rows;          /* [n_tokens] */
-  int32_t *pages;                         /* [max_pages] */
+  struct ommai_encoded_image **encoded; /* [n_images] the tower's outputs, a user of each; NULL where not needed */
+  struct ommai_prompt_row *rows;        /* [n_tokens] */
+  int32_t *pages;                       /* [max_pages] */
   int64_t n_pages, max_pages;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_decoded;   /* generated tokens likewise */

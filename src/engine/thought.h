@@ -4,7 +4,7 @@
 
 #include <omma/omma.h>
 
-#include "models/prompt_builder.h"
+#include "families/prompt_builder.h"
 
 #define OMMAI_MAX_FORCED_TOKENS 256 /* that end a thought whose budget is used up */
 

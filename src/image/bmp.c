@@ -149,7 +149,7 @@ static void bgr_row(const struct bitmap *bitmap, const uint8_t *row, uint8_t *rg
   }
 }
 
-/* Row y of the picture in the file's order of rows. */
+/* Row y of the image in the file's order of rows. */
 static uint8_t *output_row(const struct bitmap *bitmap, uint8_t *pixels, int64_t y) {
   return pixels + (bitmap->top_down ? y : bitmap->height - 1 - y) * bitmap->width * 3;
 }
@@ -172,7 +172,7 @@ static void read_rows(const struct bitmap *bitmap, uint8_t *pixels) {
   }
 }
 
-/* Where run-length decoding stands. Pixels outside the picture are dropped. */
+/* Where run-length decoding stands. Pixels outside the image are dropped. */
 struct runs {
   const struct bitmap *bitmap;
   uint8_t *pixels;
@@ -219,7 +219,7 @@ static enum omma_status read_runs(const struct bitmap *bitmap, uint8_t *pixels, 
     } else if (code[1] == 0) { /* end of the row */
       runs.x = 0;
       runs.y++;
-    } else if (code[1] == 1) { /* end of the picture */
+    } else if (code[1] == 1) { /* end of the image */
       break;
     } else if (code[1] == 2) { /* a step to the right and on */
       if (runs.at >= bitmap->size || bitmap->size - runs.at < 2) return fail_truncated(bitmap, error);

@@ -6,7 +6,7 @@
 
 #include "image/image.h"
 
-/* The bytes of one picture file. */
+/* The bytes of one image file. */
 struct ommai_image_source {
   const uint8_t *bytes;
   size_t size;
@@ -63,7 +63,7 @@ enum omma_status ommai_tiff_read_header(const struct ommai_image_source *source,
 enum omma_status ommai_tiff_decode(const struct ommai_image_source *source, struct ommai_image *image,
                                    struct omma_error *error);
 
-/* FORMAT for an empty picture, LIMIT for one over the limits. `name` is the format's. */
+/* FORMAT for an empty image, LIMIT for one over the limits. `name` is the format's. */
 enum omma_status ommai_image_check_size(const struct ommai_image_limits *limits, const char *name, int64_t width,
                                         int64_t height, struct omma_error *error);
 

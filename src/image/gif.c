@@ -31,7 +31,7 @@ static enum omma_status fail_code(const struct reader *reader, int code, struct 
   if (code == D_GIF_ERR_NOT_ENOUGH_MEM) return ommai_fail(error, OMMA_ERROR_MEMORY, "out of memory: decoding a GIF");
   if (reader->ended) return ommai_image_fail_truncated(error, "GIF", reader->source->size);
   const char *text = GifErrorString(code);
-  return ommai_fail(error, OMMA_ERROR_FORMAT, "broken GIF: %s", text ? text : "it holds no picture");
+  return ommai_fail(error, OMMA_ERROR_FORMAT, "broken GIF: %s", text ? text : "it holds no image");
 }
 
 static enum omma_status fail_gif(const struct reader *reader, struct omma_error *error) {
@@ -54,7 +54,7 @@ static enum omma_status read_extension(struct reader *reader, struct omma_error 
   return OMMA_OK;
 }
 
-/* Reads up to the first picture's pixels. The canvas grows where the picture sticks out. */
+/* Reads up to the first image's pixels. The canvas grows where the image sticks out. */
 static enum omma_status open_reader(struct reader *reader, struct omma_error *error) {
   int code = 0;
   reader->transparent = -1;
@@ -82,7 +82,7 @@ static void close_reader(struct reader *reader) {
   if (reader->gif) DGifCloseFile(reader->gif, &code);
 }
 
-/* The colour of each index: the picture's palette, else the file's, else gray; white where nothing is painted. */
+/* The colour of each index: the image's palette, else the file's, else gray; white where nothing is painted. */
 static void fill_colours(const struct reader *reader, uint8_t colours[256][3]) {
   const ColorMapObject *map = reader->gif->Image.ColorMap ? reader->gif->Image.ColorMap : reader->gif->SColorMap;
   for (int i = 0; i < 256; i++) {

@@ -111,7 +111,7 @@ enum omma_status ommai_image_check_time(const struct ommai_image_source *source,
 enum omma_status ommai_image_take_pixels(struct ommai_image *image, int32_t width, int32_t height, struct omma_error *error) {
   size_t n_pixels = (size_t)width * (size_t)height;
   image->pixels = ommai_allocate(&image->allocator, n_pixels, 3);
-  if (!image->pixels) return ommai_fail_memory(error, "a picture", n_pixels * 3);
+  if (!image->pixels) return ommai_fail_memory(error, "an image", n_pixels * 3);
   image->width = width;
   image->height = height;
   return OMMA_OK;
@@ -215,7 +215,7 @@ enum omma_status ommai_image_decode(const void *bytes, size_t size, const struct
   OMMAI_TRY(find_codec(&source, &codec, error));
   source.deadline_ns = ommai_clock_thread_ns() + source.limits->max_cpu_ms * 1000000;
   struct ommai_image *image = ommai_allocate(allocator, 1, sizeof *image);
-  if (!image) return ommai_fail_memory(error, "a picture", sizeof *image);
+  if (!image) return ommai_fail_memory(error, "an image", sizeof *image);
   image->allocator = *allocator;
   image->format = codec->format;
   enum omma_status status;

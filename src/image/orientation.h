@@ -1,4 +1,4 @@
-/* The EXIF orientation of a picture file, and turning pixels upright. Thread-safe, no allocation.
+/* The EXIF orientation of an image file, and turning pixels upright. Thread-safe, no allocation.
  * Source: the Exif 2.3 standard, tag 0x0112; TIFF 6.0 for the directory; the same turns as Pillow's ImageOps.exif_transpose. */
 #ifndef OMMAI_IMAGE_ORIENTATION_H
 #define OMMAI_IMAGE_ORIENTATION_H
@@ -14,7 +14,7 @@ int ommai_webp_orientation(const uint8_t *bytes, size_t size);
 /* The same for a bare TIFF structure ("II*" or "MM*" first), such as the payload of an EXIF block. */
 int ommai_tiff_orientation(const uint8_t *bytes, size_t size);
 
-/* Whether an upright picture of this orientation has the stored one's height as its width. */
+/* Whether an upright image of this orientation has the stored one's height as its width. */
 bool ommai_orientation_swaps_sides(int orientation);
 
 /* Copies the stored pixels, [height][width][3], upright to `out`, [height][width][3] or, where the sides are swapped,

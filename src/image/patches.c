@@ -35,7 +35,7 @@ static enum omma_status check_spec(const struct ommai_patch_spec *spec, int32_t 
 static enum omma_status check_range(const struct ommai_patch_spec *spec, int64_t n_all, int64_t first, int64_t n,
                                     int64_t stride, enum omma_dtype type, struct omma_error *error) {
   if (first < 0 || n < 0 || first > n_all || n > n_all - first) {
-    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "patches: %lld from %lld on, but the picture has %lld", (long long)n,
+    return ommai_fail(error, OMMA_ERROR_ARGUMENT, "patches: %lld from %lld on, but the image has %lld", (long long)n,
                       (long long)first, (long long)n_all);
   }
   if (stride < ommai_patch_length(spec)) {
@@ -59,7 +59,7 @@ static void fill_tables(const struct ommai_patch_spec *spec, struct tables *tabl
   }
 }
 
-/* Writes one channel of the patch whose first pixel is `rgb` (already at that channel); `row` is the picture's row in bytes. */
+/* Writes one channel of the patch whose first pixel is `rgb` (already at that channel); `row` is the image's row in bytes. */
 static void channel_f32(const uint8_t *rgb, int64_t row, int32_t size, const float table[256], float *out) {
   for (int32_t y = 0; y < size; y++) {
     for (int32_t x = 0; x < size; x++) out[y * size + x] = table[rgb[y * row + 3 * x]];

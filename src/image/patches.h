@@ -1,7 +1,7 @@
 /* Pixels to normalised patches, the rows that a vision tower's first matrix takes.
  *
  * Patches go by merge blocks: block row, block column, then inside the block row and column; merge_size 1 is plain raster
- * order. A patch is a vector in the order (channel, time, y, x); in a still every time slice is the same picture. A value is
+ * order. A patch is a vector in the order (channel, time, y, x); in a still every time slice is the same image. A value is
  * (u8 - 255 * mean) / (255 * std) in f32, as the fast image processors of transformers compute it, bit for bit; bf16 is that,
  * rounded to nearest even. */
 #ifndef OMMAI_IMAGE_PATCHES_H
@@ -32,7 +32,7 @@ enum omma_status ommai_patches_from_pixels(const struct ommai_patch_spec *spec, 
                                            int32_t height, int64_t first_patch, int64_t n_patches, void *out,
                                            int64_t out_stride, enum omma_dtype out_type, struct omma_error *error);
 
-/* The same for one temporal patch of a video: frames [temporal] are the pictures of the time slices, all [height][width][3]. */
+/* The same for one temporal patch of a video: frames [temporal] are the images of the time slices, all [height][width][3]. */
 enum omma_status ommai_patches_from_frames(const struct ommai_patch_spec *spec, const uint8_t *const *frames, int32_t width,
                                            int32_t height, int64_t first_patch, int64_t n_patches, void *out,
                                            int64_t out_stride, enum omma_dtype out_type, struct omma_error *error);

@@ -16,7 +16,7 @@ struct reader {
   const struct ommai_image_source *source;
   size_t at; /* bytes read so far */
   struct ommai_image *image;
-  uint8_t *rgba; /* where the picture is transparent: one row, or all of them where it is interlaced; [.][width][4] */
+  uint8_t *rgba; /* where the image is transparent: one row, or all of them where it is interlaced; [.][width][4] */
   size_t rgba_pixels;
   struct omma_error *error;
   enum omma_status status;
@@ -72,7 +72,7 @@ static bool is_interlaced(const struct reader *reader) {
   return png_get_interlace_type(reader->png, reader->info) != PNG_INTERLACE_NONE;
 }
 
-/* Pixels of the RGBA buffer that a transparent picture needs. */
+/* Pixels of the RGBA buffer that a transparent image needs. */
 static size_t rgba_pixels_of(const struct reader *reader) {
   return (size_t)reader->width * (is_interlaced(reader) ? (size_t)reader->height : 1);
 }

@@ -16,8 +16,8 @@ static enum omma_status check(int32_t height, int32_t width, int32_t factor, int
                               struct omma_error *error) {
   if (height >= 1 && width >= 1 && factor >= 1 && min_pixels >= 1 && max_pixels >= 1) return OMMA_OK;
   return ommai_fail(error, OMMA_ERROR_ARGUMENT,
-                    "picture size: %d x %d pixels, factor %d, %lld to %lld pixels: all must be at least 1", width, height,
-                    factor, (long long)min_pixels, (long long)max_pixels);
+                    "image size: %d x %d pixels, factor %d, %lld to %lld pixels: all must be at least 1", width, height, factor,
+                    (long long)min_pixels, (long long)max_pixels);
 }
 
 /* `frames` frames of h x w, of which `counted` count for the range. */
@@ -40,7 +40,7 @@ static enum omma_status fit(double frames, double counted, double h, double w, d
     new_w = ceil(w * grow / factor) * factor;
   }
   if (new_h > INT32_MAX || new_w > INT32_MAX) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "picture size: %.0f x %.0f pixels are too many", new_w, new_h);
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image size: %.0f x %.0f pixels are too many", new_w, new_h);
   }
   *out_height = (int32_t)new_h;
   *out_width = (int32_t)new_w;
@@ -54,13 +54,13 @@ enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t facto
   return fit(1, 1, height, width, factor, range, out_height, out_width, error);
 }
 
-enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t plane_frames, int32_t height, int32_t width,
+enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t temporal_patch_size, int32_t height, int32_t width,
                                            int32_t factor, int64_t min_pixels, int64_t max_pixels, int32_t *out_height,
                                            int32_t *out_width, struct omma_error *error) {
   OMMAI_TRY(check(height, width, factor, min_pixels, max_pixels, error));
-  if (plane_frames < 1 || n_frames < plane_frames) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "at least %d frames make a video, found %lld", plane_frames,
-                            (long long)n_frames);
+  if (temporal_patch_size < 1 || n_frames < temporal_patch_size) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "video", "at least %d frames make a video, found %lld",
+                            temporal_patch_size, (long long)n_frames);
   }
   struct range range = {(double)min_pixels, (double)max_pixels};
   double h = height, w = width, enlarge = fmax(factor / h, factor / w);
@@ -68,6 +68,6 @@ enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t plane_frame
     h = trunc(h * enlarge);
     w = trunc(w * enlarge);
   }
-  return fit((double)n_frames, nearest_multiple((double)n_frames, plane_frames), h, w, factor, range, out_height, out_width,
-             error);
+  return fit((double)n_frames, nearest_multiple((double)n_frames, temporal_patch_size), h, w, factor, range, out_height,
+             out_width, error);
 }

@@ -1,4 +1,4 @@
-/* The size that a picture is brought to before it is cut into patches.
+/* The size that an image is brought to before it is cut into patches.
  * Source: smart_resize of the image processor in transformers, followed step by step in double. */
 #ifndef OMMAI_IMAGE_SMART_RESIZE_H
 #define OMMAI_IMAGE_SMART_RESIZE_H
@@ -14,10 +14,10 @@
 enum omma_status ommai_smart_resize(int32_t height, int32_t width, int32_t factor, int64_t min_pixels, int64_t max_pixels,
                                     int32_t *out_height, int32_t *out_width, struct omma_error *error);
 
-/* The same for a video: the area range holds for the sum over its frames, which become alike. plane_frames (at least 1) frames make
+/* The same for a video: the area range holds for the sum over its frames, which become alike. temporal_patch_size (at least 1) frames make
  * a temporal patch; n_frames is at least that. Sides below `factor` are enlarged to it first. Source: smart_resize of the video
  * processor in transformers that limits all frames together. */
-enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t plane_frames, int32_t height, int32_t width,
+enum omma_status ommai_smart_resize_frames(int64_t n_frames, int32_t temporal_patch_size, int32_t height, int32_t width,
                                            int32_t factor, int64_t min_pixels, int64_t max_pixels, int32_t *out_height,
                                            int32_t *out_width, struct omma_error *error);
 

@@ -46,7 +46,7 @@ static enum omma_status open_reader(struct reader *reader, struct omma_error *er
   reader->width = (int32_t)width;
   reader->height = (int32_t)height;
   reader->transparent = (WebPDemuxGetI(reader->demuxer, WEBP_FF_FORMAT_FLAGS) & ALPHA_FLAG) != 0;
-  if (!WebPDemuxGetFrame(reader->demuxer, 1, &reader->frame)) return fail_broken(error, "it holds no picture");
+  if (!WebPDemuxGetFrame(reader->demuxer, 1, &reader->frame)) return fail_broken(error, "it holds no image");
   if (WebPGetFeatures(reader->frame.fragment.bytes, reader->frame.fragment.size, &reader->features) != VP8_STATUS_OK) {
     return fail_broken(error, "its first frame cannot be read");
   }

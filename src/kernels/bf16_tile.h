@@ -6,12 +6,12 @@
  *   for k = 0, 2, 4 ...:   sum = fma(x[k], w[k], fma(x[k + 1], w[k + 1], sum))      rounded twice, to nearest even
  *
  * with what is missing of the last pair counted as zeros. Inputs, weights and sums that are denormal count as zeros there, which the scalar
- * code leaves out. That is the arithmetic of the few-row kernels of the same level (few_rows.h) as well: a row's bits depend neither on
+ * code leaves out. That is the arithmetic of the few-row kernels of the same level (gemv.h) as well: a row's bits depend neither on
  * the rows beside it, nor on their number, nor on which of the two computes it. */
 #ifndef OMMAI_KERNELS_BF16_TILE_H
 #define OMMAI_KERNELS_BF16_TILE_H
 
-#include "kernels/few_rows.h"
+#include "kernels/gemv.h"
 
 /* Rows, a panel, and what becomes of their sums. What the pointers lead to needs its element's alignment only; nothing past n_k is
  * read from x, and weights behind the panel may be asked for, wherever they end. */

@@ -2,12 +2,12 @@
  * weights where there are no bf16 products. The frame (linear/linear_f32.c) cuts the weights into blocks of OMMAI_TILE_K inputs by a strip
  * of columns, expands a block to f32 once for all rows of a tile, and runs a register kernel on it.
  *
- * Each sum is one chain over k in rising order, with the rounding of the level's few-row kernels (few_rows.h): a row's bits depend neither
+ * Each sum is one chain over k in rising order, with the rounding of the level's few-row kernels (gemv.h): a row's bits depend neither
  * on the rows beside it nor on which of the two computes it. */
 #ifndef OMMAI_KERNELS_F32_TILE_H
 #define OMMAI_KERNELS_F32_TILE_H
 
-#include "kernels/few_rows.h"
+#include "kernels/gemv.h"
 
 #define OMMAI_TILE_K 256 /* even */
 

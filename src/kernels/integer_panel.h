@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels/few_rows.h"
+#include "kernels/gemv.h"
 
 #define OMMAI_INTEGER_MAX_GROUP 256    /* where there are several */
 #define OMMAI_INTEGER_GROUP_STEP 16    /* groups are multiples of this many inputs */

@@ -32,14 +32,14 @@ static inline struct integer_block integer_block_rows(const struct integer_block
   return some;
 }
 
-/* Calls run for every block, in order: whole groups, but where there is one only and more than few_rows rows, of at most block_k inputs.
+/* Calls run for every block, in order: whole groups, but where there is one only and more than gemv_rows rows, of at most block_k inputs.
  * element_bits: of a weight. */
 static inline void integer_for_each_block(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,
-                                          int element_bits, int64_t few_rows, int64_t block_k, float *sums,
+                                          int element_bits, int64_t gemv_rows, int64_t block_k, float *sums,
                                           void (*run)(const struct integer_block *block)) {
   for (int64_t g = 0; g < panel->n_groups; g++) {
     int64_t begin = g * panel->group, end = ommai_integer_group_end(panel, g);
-    int64_t step = panel->n_groups > 1 || rows->n_rows <= few_rows ? end - begin : block_k;
+    int64_t step = panel->n_groups > 1 || rows->n_rows <= gemv_rows ? end - begin : block_k;
     struct integer_block block = {.panel = panel,
                                   .stride = rows->stride,
                                   .n_rows = rows->n_rows,

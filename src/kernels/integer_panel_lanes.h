@@ -127,7 +127,7 @@ OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_comi
   for (int v = 0; v < PANEL_VECTORS; v += n_vectors) columns_s8(block, &pairs, v * LANES, stream, n_rows, n_vectors);
 }
 
-static void few_rows_s8(const struct integer_block *block) {
+static void gemv_s8(const struct integer_block *block) {
   const int64_t n_parts = ommai_div_up(block->n_rows, MOST_ROWS);
   struct integer_coming stream = integer_stream(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
@@ -232,7 +232,7 @@ static void block_u4(const struct integer_block *block) {
 
 static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (rows->n_rows < WIDE_FROM_ROWS) {
-    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, few_rows_s8);
+    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, gemv_s8);
   } else {
     integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, many_rows_s8);
   }

@@ -9,7 +9,7 @@
 #include "kernels/dtype.h"
 #include "language/experts.h"
 #include "language/grouped_attention.h"
-#include "language/latent_attention.h"
+#include "language/mla.h"
 
 enum { PREPARE_ALONE = 16 * 1024 }; /* inputs that are prepared sooner than a team has begun */
 
@@ -21,7 +21,7 @@ struct step {
   const struct omma_team *team;
   float *residual;      /* [n, hidden] */
   void *normed;         /* dtype [n, hidden] */
-  float *wide;          /* [n, the widest of qkv, gate with up, a latent head's outputs of all heads] */
+  float *projected;     /* [n, the widest of qkv, gate with up, a latent head's outputs of all heads] */
   void *q, *attended;   /* dtype [n, q_width], [n, attended_width] */
   void *gated;          /* dtype [n, the widest dense intermediate] */
   float *cosine, *sine; /* [n, rope_dim / 2] */
@@ -30,7 +30,7 @@ struct step {
   int32_t *page_table;  /* [n, max_pages] */
   int64_t max_pages;
   void *prepared;               /* rows of x for the layer at hand */
-  void *latent_q, *latent_sums; /* dtype [n, n_heads, kv_rank + rope_dim], [n, n_heads, kv_rank]; latent attention */
+  void *latent_q, *latent_sums; /* dtype [n, n_heads, kv_rank + rope_dim], [n, n_heads, kv_rank]; MLA */
   /* Routed layers: */
   struct ommai_routing routing;
   float *unrounded;                     /* [n, hidden] */
@@ -41,12 +41,12 @@ struct step {
 
 static int64_t pages_for(int64_t n_positions) { return ommai_div_up(n_positions, OMMA_ATTENTION_PAGE_TOKENS); }
 
-static bool is_latent(const struct ommai_decoder *decoder) { return decoder->config.attention == OMMAI_ATTENTION_LATENT; }
+static bool is_mla(const struct ommai_decoder *decoder) { return decoder->config.attention == OMMAI_ATTENTION_MLA; }
 
-static int64_t wide_width(const struct ommai_decoder_config *config) {
-  int64_t wide = ommai_max_i64(ommai_decoder_qkv_width(config), 2 * ommai_decoder_max_dense_size(config));
-  if (config->attention != OMMAI_ATTENTION_LATENT) return wide;
-  return ommai_max_i64(wide, config->n_heads * ommai_max_i64(config->latent.kv_rank, config->v_head_dim));
+static int64_t projected_width(const struct ommai_decoder_config *config) {
+  int64_t projected = ommai_max_i64(ommai_decoder_qkv_width(config), 2 * ommai_decoder_max_dense_size(config));
+  if (config->attention != OMMAI_ATTENTION_MLA) return projected;
+  return ommai_max_i64(projected, config->n_heads * ommai_max_i64(config->latent.kv_rank, config->v_head_dim));
 }
 
 static void place_experts(const struct ommai_decoder *decoder, size_t n, struct ommai_arena *arena, struct step *step) {
@@ -58,7 +58,7 @@ static void place_experts(const struct ommai_decoder *decoder, size_t n, struct 
   step->unrounded = ommai_arena_take(arena, n * hidden, sizeof(float));
   step->router_logits = ommai_arena_take(arena, n * (size_t)router->n_experts, sizeof(float));
   step->experts.gathered = ommai_arena_take(arena, slots * hidden, element);
-  step->experts.wide = ommai_arena_take(arena, slots * 2 * intermediate, sizeof(float));
+  step->experts.projected = ommai_arena_take(arena, slots * 2 * intermediate, sizeof(float));
   step->experts.gated = ommai_arena_take(arena, slots * intermediate, element);
   step->experts.out = ommai_arena_take(arena, slots * hidden, sizeof(float));
   step->experts.prepared = ommai_arena_take(arena, slots, decoder->prepared_row_bytes);
@@ -73,7 +73,7 @@ static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t m
   step->max_pages = pages_for(max_context);
   step->residual = ommai_arena_take(arena, n * hidden, sizeof(float));
   step->normed = ommai_arena_take(arena, n * hidden, element);
-  step->wide = ommai_arena_take(arena, n * (size_t)wide_width(config), sizeof(float));
+  step->projected = ommai_arena_take(arena, n * (size_t)projected_width(config), sizeof(float));
   step->q = ommai_arena_take(arena, n * (size_t)ommai_decoder_q_width(config), element);
   step->attended = ommai_arena_take(arena, n * (size_t)ommai_decoder_attended_width(config), element);
   step->gated = ommai_arena_take(arena, n * (size_t)ommai_decoder_max_dense_size(config), element);
@@ -83,23 +83,23 @@ static void place(const struct ommai_decoder *decoder, int64_t n_rows, int64_t m
   step->starts = ommai_arena_take(arena, n + 1, sizeof(int64_t));
   step->page_table = ommai_arena_take(arena, n * (size_t)step->max_pages, sizeof(int32_t));
   step->prepared = ommai_arena_take(arena, n, decoder->prepared_row_bytes);
-  if (is_latent(decoder)) {
-    step->latent_q = ommai_arena_take(arena, n * n_heads * (size_t)ommai_latent_width(config), element);
+  if (is_mla(decoder)) {
+    step->latent_q = ommai_arena_take(arena, n * n_heads * (size_t)ommai_mla_width(config), element);
     step->latent_sums = ommai_arena_take(arena, n * n_heads * (size_t)config->latent.kv_rank, element);
   }
   if (config->experts.router.n_experts) place_experts(decoder, n, arena, step);
 }
 
-/* Latent attention reads the kept rows as keys and, without their rotated part, as values of one head that all share. */
+/* MLA reads the kept rows as keys and, without their rotated part, as values of one head that all share. */
 static struct omma_attention_spec attention_spec(const struct ommai_decoder *decoder, int64_t n_rows, const int64_t *starts,
                                                  const int64_t *offsets) {
   const struct ommai_decoder_config *config = &decoder->config;
-  bool latent = is_latent(decoder);
+  bool latent = is_mla(decoder);
   return (struct omma_attention_spec){.form = OMMA_ATTENTION_DECODE,
                                       .dtype = decoder->dtype,
                                       .n_heads = (int32_t)config->n_heads,
                                       .n_kv_heads = latent ? 1 : (int32_t)config->n_kv_heads,
-                                      .head_dim = (int32_t)(latent ? ommai_latent_width(config) : config->head_dim),
+                                      .head_dim = (int32_t)(latent ? ommai_mla_width(config) : config->head_dim),
                                       .v_head_dim = (int32_t)(latent ? config->latent.kv_rank : config->v_head_dim),
                                       .scale = ommai_decoder_attention_scale(config),
                                       .n_tokens = n_rows,
@@ -128,7 +128,7 @@ size_t ommai_decode_workspace_size(const struct ommai_decoder *decoder, int64_t 
 }
 
 /* One linear layer over a few rows, its columns shared out in panels. */
-struct few_rows {
+struct gemv {
   const struct ommai_linear *linear;
   struct ommai_linear_rows rows;
   float *y;
@@ -138,34 +138,34 @@ struct few_rows {
 
 static void prepare_row_task(void *context, int64_t row, int worker) {
   (void)worker;
-  const struct few_rows *call = context;
+  const struct gemv *call = context;
   ommai_linear_prepare_rows(call->linear, &call->rows, row, 1);
 }
 
-static void few_rows_task(void *context, int64_t task, int worker) {
+static void gemv_task(void *context, int64_t task, int worker) {
   (void)worker;
-  const struct few_rows *call = context;
+  const struct gemv *call = context;
   int64_t first = task * call->panels_per_task;
   int64_t count = ommai_min_i64(call->panels_per_task, ommai_linear_n_panels(call->linear) - first);
   ommai_linear_few_prepared_rows(call->linear, &call->rows, 0, call->n_rows, call->y, call->y_stride, call->accumulate, first,
                                  count);
 }
 
-static void few_rows(const struct step *step, const struct ommai_linear *linear, const void *x, float *y, bool accumulate) {
+static void gemv(const struct step *step, const struct ommai_linear *linear, const void *x, float *y, bool accumulate) {
   int64_t n_in = ommai_linear_n_in(linear), n_rows = step->n_rows;
-  struct few_rows call = {.linear = linear,
-                          .rows = ommai_linear_rows_place(linear, x, n_in, n_rows, step->prepared),
-                          .y = y,
-                          .y_stride = ommai_linear_n_out(linear),
-                          .n_rows = n_rows,
-                          .panels_per_task = ommai_linear_task_panels(linear),
-                          .accumulate = accumulate};
+  struct gemv call = {.linear = linear,
+                      .rows = ommai_linear_rows_place(linear, x, n_in, n_rows, step->prepared),
+                      .y = y,
+                      .y_stride = ommai_linear_n_out(linear),
+                      .n_rows = n_rows,
+                      .panels_per_task = ommai_linear_task_panels(linear),
+                      .accumulate = accumulate};
   if (n_rows == 1 || n_rows * n_in < PREPARE_ALONE) {
     ommai_linear_prepare_rows(linear, &call.rows, 0, n_rows);
   } else if (ommai_linear_prepares_rows(linear)) {
     ommai_team_run(step->team, n_rows, prepare_row_task, &call);
   }
-  ommai_team_run(step->team, ommai_div_up(ommai_linear_n_panels(linear), call.panels_per_task), few_rows_task, &call);
+  ommai_team_run(step->team, ommai_div_up(ommai_linear_n_panels(linear), call.panels_per_task), gemv_task, &call);
 }
 
 /* Runs the rows' share of a phase: on the team where there are several. */
@@ -196,11 +196,11 @@ static void finish_qkv_task(void *context, int64_t row, int worker) {
   const struct ommai_decoder *decoder = step->decoder;
   int64_t width = ommai_decoder_qkv_width(&decoder->config), pairs = decoder->mrope.n_pairs;
   int64_t place = ommai_kv_position_offset(step->cache, step->rows[row].pages, step->rows[row].index);
-  float *projected = step->wide + row * width;
+  float *projected = step->projected + row * width;
   const float *cosine = step->cosine + row * pairs, *sine = step->sine + row * pairs;
   void *q = ommai_element(step->q, row * ommai_decoder_q_width(&decoder->config), decoder->dtype);
-  if (is_latent(decoder)) {
-    ommai_latent_finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
+  if (is_mla(decoder)) {
+    ommai_mla_finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
   } else {
     ommai_grouped_finish_row(decoder, step->cache, call->layer, projected, cosine, sine, q, place);
   }
@@ -211,7 +211,7 @@ static void project_qkv(const struct step *step, int64_t layer) {
   const struct ommai_decoder_layer *weights = &decoder->layers[layer];
   struct layer_rows rows = {step, layer};
   norm_rows(step, weights->input_norm, step->normed, decoder->dtype);
-  few_rows(step, weights->qkv.linear, step->normed, step->wide, false);
+  gemv(step, weights->qkv.linear, step->normed, step->projected, false);
   each_row(step, finish_qkv_task, &rows);
 }
 
@@ -220,7 +220,7 @@ static void gate_task(void *context, int64_t row, int worker) {
   const struct layer_rows *call = context;
   const struct ommai_decoder *decoder = call->step->decoder;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, call->layer);
-  const float *gate = call->step->wide + row * 2 * intermediate;
+  const float *gate = call->step->projected + row * 2 * intermediate;
   decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
                          ommai_element(call->step->gated, row * intermediate, decoder->dtype), decoder->dtype);
 }
@@ -231,9 +231,9 @@ static void feed_forward(const struct step *step, int64_t layer) {
   const struct ommai_decoder_dense *weights = &decoder->layers[layer].dense;
   struct layer_rows rows = {step, layer};
   if (ommai_decoder_dense_size(&decoder->config, layer) == 0) return;
-  few_rows(step, weights->gate_up.linear, step->normed, step->wide, false);
+  gemv(step, weights->gate_up.linear, step->normed, step->projected, false);
   each_row(step, gate_task, &rows);
-  few_rows(step, weights->down.linear, step->gated, step->residual, true);
+  gemv(step, weights->down.linear, step->gated, step->residual, true);
 }
 
 /* The routed part: the router sees the norm's f32 values; leaves them rounded in step->normed. */
@@ -243,7 +243,7 @@ static void run_experts(struct step *step, int64_t layer) {
   int64_t hidden = decoder->config.hidden_size;
   norm_rows(step, weights->post_norm, step->unrounded, OMMA_F32);
   decoder->ops->convert(step->unrounded, step->n_rows * hidden, step->normed, decoder->dtype);
-  few_rows(step, weights->router.linear, step->unrounded, step->router_logits, false);
+  gemv(step, weights->router.linear, step->unrounded, step->router_logits, false);
   ommai_experts_choose(decoder, layer, step->router_logits, 0, step->n_rows, &step->routing);
   ommai_experts_run_few(decoder, layer, &step->routing, step->n_rows, step->normed, &step->experts, step->expert_results,
                         step->team);
@@ -265,7 +265,7 @@ static void prepare(const struct step *step) {
 
 static void project_logits(const struct step *step, float *logits) {
   norm_rows(step, step->decoder->final_norm, step->normed, step->decoder->dtype);
-  few_rows(step, step->decoder->lm_head, step->normed, logits, false);
+  gemv(step, step->decoder->lm_head, step->normed, logits, false);
 }
 
 /* The attention plan of a step and its memory; the plan serves all layers. */
@@ -299,16 +299,16 @@ static enum omma_status attend(const struct step *step, const struct step_attent
                                            .page_table_stride = step->max_pages,
                                            .k_page_stride = ommai_kv_page_stride(step->cache),
                                            .v_page_stride = ommai_kv_page_stride(step->cache)};
-  if (is_latent(decoder)) {
-    ommai_latent_absorb(decoder, layer, step->q, step->n_rows, step->wide, step->latent_q, step->team);
+  if (is_mla(decoder)) {
+    ommai_mla_absorb(decoder, layer, step->q, step->n_rows, step->projected, step->latent_q, step->team);
     tensors.q = step->latent_q;
     tensors.v = tensors.k;
-    tensors.v_token_stride = ommai_latent_width(&decoder->config);
+    tensors.v_token_stride = ommai_mla_width(&decoder->config);
     tensors.out = step->latent_sums;
   }
   OMMAI_TRY(omma_attention_run(attention->plan, &tensors, attention->workspace, attention->workspace_size, step->team, error));
-  if (is_latent(decoder)) {
-    ommai_latent_values(decoder, layer, step->latent_sums, step->n_rows, step->wide, step->attended, step->team);
+  if (is_mla(decoder)) {
+    ommai_mla_values(decoder, layer, step->latent_sums, step->n_rows, step->projected, step->attended, step->team);
   }
   return OMMA_OK;
 }
@@ -320,7 +320,7 @@ static enum omma_status run_layer(struct step *step, const struct step_attention
   int64_t hidden = decoder->config.hidden_size;
   project_qkv(step, layer);
   OMMAI_TRY(attend(step, attention, layer, error));
-  few_rows(step, weights->o.linear, step->attended, step->residual, true);
+  gemv(step, weights->o.linear, step->attended, step->residual, true);
   if (!decoder->config.routed[layer]) {
     norm_rows(step, weights->post_norm, step->normed, decoder->dtype);
     feed_forward(step, layer);

@@ -55,9 +55,9 @@ static enum omma_status allocate_layer(struct ommai_decoder *decoder, int64_t in
                                        struct omma_error *error) {
   const struct ommai_decoder_config *config = &decoder->config;
   struct ommai_decoder_layer *layer = &decoder->layers[index];
-  if (config->attention == OMMAI_ATTENTION_LATENT) {
-    layer->latent_heads = ommai_allocate(allocator, (size_t)config->n_heads, sizeof *layer->latent_heads);
-    if (!layer->latent_heads) return ommai_fail_memory(error, "heads", (size_t)config->n_heads * sizeof *layer->latent_heads);
+  if (config->attention == OMMAI_ATTENTION_MLA) {
+    layer->mla_heads = ommai_allocate(allocator, (size_t)config->n_heads, sizeof *layer->mla_heads);
+    if (!layer->mla_heads) return ommai_fail_memory(error, "heads", (size_t)config->n_heads * sizeof *layer->mla_heads);
   }
   if (config->routed[index]) {
     size_t n_experts = (size_t)config->experts.router.n_experts;
@@ -104,12 +104,12 @@ static void free_experts(const struct ommai_decoder_config *config, struct ommai
 
 static void free_heads(const struct ommai_decoder_config *config, struct ommai_decoder_layer *layer,
                        const struct omma_allocator *allocator) {
-  for (int64_t h = 0; layer->latent_heads && h < config->n_heads; h++) {
-    free_tile_linear(&layer->latent_heads[h].expand);
-    ommai_linear_destroy(layer->latent_heads[h].absorb);
-    ommai_linear_destroy(layer->latent_heads[h].value);
+  for (int64_t h = 0; layer->mla_heads && h < config->n_heads; h++) {
+    free_tile_linear(&layer->mla_heads[h].expand);
+    ommai_linear_destroy(layer->mla_heads[h].absorb);
+    ommai_linear_destroy(layer->mla_heads[h].value);
   }
-  ommai_release(allocator, layer->latent_heads, (size_t)config->n_heads, sizeof *layer->latent_heads);
+  ommai_release(allocator, layer->mla_heads, (size_t)config->n_heads, sizeof *layer->mla_heads);
 }
 
 static void free_layer(const struct ommai_decoder_config *config, struct ommai_decoder_layer *layer,

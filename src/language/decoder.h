@@ -1,12 +1,12 @@
 /* A decoder-only language model: what it is made of. Filled by the code of a model family, read-only afterwards.
  *
- *   residual [n, hidden] = embedding rows, or the tower's tokens at picture positions
+ *   residual [n, hidden] = embedding rows, or the tower's tokens at image positions
  *   per layer: residual += o(attention(norm residual)); residual += feed_forward(norm residual)
- *   the tower's deepstack output j is added to picture rows after layer j
+ *   the tower's deepstack output j is added to image rows after layer j
  *   logits = lm_head(norm residual)
  *
  * Attention is grouped (q, k, v projected, k and v kept; grouped_attention.h) or latent (k and v kept compressed;
- * latent_attention.h). A layer's feed-forward part is dense, down(silu(gate) * up), or routed: a few of many such experts per row
+ * mla.h). A layer's feed-forward part is dense, down(silu(gate) * up), or routed: a few of many such experts per row
  * (router.h, experts.h), beside a dense part that every row takes, where there is one. RMSNorm everywhere. Source: the text models
  * of Hugging Face transformers named in docs/models/. */
 #ifndef OMMAI_LANGUAGE_DECODER_H
@@ -22,11 +22,11 @@
 
 #define OMMAI_DECODER_MAX_LAYERS 1024
 
-enum ommai_attention_kind { OMMAI_ATTENTION_GROUPED, OMMAI_ATTENTION_LATENT };
+enum ommai_attention_kind { OMMAI_ATTENTION_GROUPED, OMMAI_ATTENTION_MLA };
 
-/* Latent attention: a token keeps kv_rank normalised values and one rotated key part of rope_dim for all heads. A head's query and
+/* MLA: a token keeps kv_rank normalised values and one rotated key part of rope_dim for all heads. A head's query and
  * key are nope_dim values without and rope_dim values with rotation. */
-struct ommai_latent_config {
+struct ommai_mla_config {
   int64_t kv_rank, nope_dim, rope_dim;
   float norm_eps;
 };
@@ -42,8 +42,8 @@ struct ommai_decoder_config {
   int64_t n_layers, hidden_size, n_heads, n_kv_heads, head_dim, v_head_dim, intermediate_size, vocab_size, max_positions;
   float norm_eps;
   enum ommai_attention_kind attention;
-  bool qkv_bias, qk_norm;            /* grouped attention */
-  struct ommai_latent_config latent; /* latent attention */
+  bool qkv_bias, qk_norm;         /* grouped attention */
+  struct ommai_mla_config latent; /* MLA */
   struct ommai_experts_config experts;
   bool routed[OMMAI_DECODER_MAX_LAYERS]; /* which layers have experts */
   double rope_theta;
@@ -51,7 +51,7 @@ struct ommai_decoder_config {
   double attention_factor; /* of the scores, beside 1 / sqrt(head_dim); 0: 1 */
   int64_t mrope_section[3];
   bool mrope_interleaved;
-  bool flat_positions; /* a picture's tokens are counted one by one, as text */
+  bool rope_1d; /* an image's tokens are counted one by one, as text */
   bool tied_embeddings;
   int64_t n_deepstack; /* layers 0 .. n_deepstack - 1 take one output of the tower each */
 };
@@ -64,12 +64,12 @@ static inline int64_t ommai_decoder_q_width(const struct ommai_decoder_config *c
 static inline int64_t ommai_decoder_kv_width(const struct ommai_decoder_config *config) {
   return config->n_kv_heads * config->head_dim;
 }
-static inline int64_t ommai_latent_width(const struct ommai_decoder_config *config) {
+static inline int64_t ommai_mla_width(const struct ommai_decoder_config *config) {
   return config->latent.kv_rank + config->latent.rope_dim;
 }
 static inline int64_t ommai_decoder_qkv_width(const struct ommai_decoder_config *config) {
-  bool latent = config->attention == OMMAI_ATTENTION_LATENT;
-  return ommai_decoder_q_width(config) + (latent ? ommai_latent_width(config) : 2 * ommai_decoder_kv_width(config));
+  bool latent = config->attention == OMMAI_ATTENTION_MLA;
+  return ommai_decoder_q_width(config) + (latent ? ommai_mla_width(config) : 2 * ommai_decoder_kv_width(config));
 }
 static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_config *config) {
   return config->n_heads * config->v_head_dim;
@@ -78,7 +78,7 @@ static inline int64_t ommai_decoder_attended_width(const struct ommai_decoder_co
 float ommai_decoder_attention_scale(const struct ommai_decoder_config *config);
 /* Values of a head that are rotated: twice the pairs of the rotary embedding. */
 static inline int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config) {
-  return config->attention == OMMAI_ATTENTION_LATENT ? config->latent.rope_dim : config->head_dim;
+  return config->attention == OMMAI_ATTENTION_MLA ? config->latent.rope_dim : config->head_dim;
 }
 /* The intermediate width of a layer's dense part; 0: it has none. */
 int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int64_t layer);
@@ -105,9 +105,9 @@ struct ommai_decoder_expert {
   struct ommai_decoder_tile_linear gate_up, down;
 };
 
-/* One head of latent attention, by what becomes of the compressed values c:
+/* One head of MLA, by what becomes of the compressed values c:
  *   expand: [value, key] = c W   for prompts    absorb: q_c = q_nope W, so that q_c . c = q_nope . key; value alone   for decoding */
-struct ommai_latent_head {
+struct ommai_mla_head {
   struct ommai_decoder_tile_linear expand;
   struct ommai_linear *absorb, *value;
 };
@@ -115,11 +115,11 @@ struct ommai_latent_head {
 struct ommai_decoder_layer {
   float *input_norm, *post_norm;           /* [hidden] */
   float *q_norm, *k_norm;                  /* [head_dim]; NULL: none */
-  float *latent_norm;                      /* [kv_rank]; latent attention */
+  float *latent_norm;                      /* [kv_rank]; MLA */
   struct ommai_decoder_linear qkv, o;      /* qkv: q, k, v stacked, or q and the compressed row */
-  struct ommai_latent_head *latent_heads;  /* [n_heads]; latent attention */
+  struct ommai_mla_head *mla_heads;        /* [n_heads]; MLA */
   struct ommai_decoder_dense dense;        /* where ommai_decoder_dense_size is not 0 */
-  struct ommai_decoder_tile_linear router; /* f32 [hidden] -> [n_experts]; routed layers, as the two below */
+  struct ommai_decoder_tile_linear router; /* f32 [hidden] -> [n_experts]; MoE layers, as the two below */
   float *router_bias;                      /* [n_experts]; NULL: none */
   struct ommai_decoder_expert *experts;    /* [n_experts] */
 };

@@ -28,10 +28,10 @@ static void gather(const struct ommai_decoder *decoder, const struct ommai_routi
   }
 }
 
-static void gate_rows(const struct ommai_decoder *decoder, const float *wide, int64_t n, void *gated) {
+static void gate_rows(const struct ommai_decoder *decoder, const float *projected, int64_t n, void *gated) {
   int64_t intermediate = decoder->config.experts.intermediate_size;
   for (int64_t i = 0; i < n; i++) {
-    const float *gate = wide + i * 2 * intermediate;
+    const float *gate = projected + i * 2 * intermediate;
     decoder->ops->silu_mul(gate, gate + intermediate, intermediate, ommai_element(gated, i * intermediate, decoder->dtype),
                            decoder->dtype);
   }
@@ -45,8 +45,8 @@ void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, 
   int64_t n = ommai_min_i64(OMMAI_MAX_TILE_ROWS, routing->starts[expert + 1] - place);
   const struct ommai_decoder_expert *weights = &decoder->layers[layer].experts[expert];
   gather(decoder, routing, place, n, rows, scratch->gathered);
-  ommai_row_tiles_apply(tiles, weights->gate_up.op, scratch->gathered, scratch->wide, n, worker);
-  gate_rows(decoder, scratch->wide, n, scratch->gated);
+  ommai_row_tiles_apply(tiles, weights->gate_up.op, scratch->gathered, scratch->projected, n, worker);
+  gate_rows(decoder, scratch->projected, n, scratch->gated);
   ommai_row_tiles_apply(tiles, weights->down.op, scratch->gated, scratch->out, n, worker);
   for (int64_t i = 0; i < n; i++) {
     memcpy(results + routing->sorted[place + i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));
@@ -134,8 +134,8 @@ void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, s
   int64_t n_slots = n_rows * routing->n_chosen, hidden = decoder->config.hidden_size;
   int64_t n_active = ommai_routing_sort(routing, n_rows, n_slots);
   gather(decoder, routing, 0, n_slots, rows, scratch->gathered);
-  run_few(decoder, layer, routing, n_active, false, scratch->gathered, scratch->prepared, scratch->wide, team);
-  gate_rows(decoder, scratch->wide, n_slots, scratch->gated);
+  run_few(decoder, layer, routing, n_active, false, scratch->gathered, scratch->prepared, scratch->projected, team);
+  gate_rows(decoder, scratch->projected, n_slots, scratch->gated);
   run_few(decoder, layer, routing, n_active, true, scratch->gated, scratch->prepared, scratch->out, team);
   for (int64_t i = 0; i < n_slots; i++) {
     memcpy(results + routing->sorted[i] * hidden, scratch->out + i * hidden, (size_t)hidden * sizeof(float));

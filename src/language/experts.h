@@ -15,11 +15,11 @@ void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, co
 
 /* What a worker needs for a tile of OMMAI_MAX_TILE_ROWS rows; decoding, what a step needs for its slots. */
 struct ommai_experts_scratch {
-  void *gathered; /* dtype [tile, hidden] */
-  float *wide;    /* [tile, 2 * intermediate] */
-  void *gated;    /* dtype [tile, intermediate] */
-  float *out;     /* [tile, hidden] */
-  void *prepared; /* decoding: [slots, the decoder's prepared_row_bytes] */
+  void *gathered;   /* dtype [tile, hidden] */
+  float *projected; /* [tile, 2 * intermediate] */
+  void *gated;      /* dtype [tile, intermediate] */
+  float *out;       /* [tile, hidden] */
+  void *prepared;   /* decoding: [slots, the decoder's prepared_row_bytes] */
 };
 
 /* Prompts: one tile of the sorted routing. rows dtype [n, hidden]; results f32 [slots, hidden]. A refusing linear layer sets

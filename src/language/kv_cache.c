@@ -14,7 +14,7 @@ struct kept {
 };
 
 static struct kept kept_by(const struct ommai_decoder_config *config) {
-  if (config->attention == OMMAI_ATTENTION_LATENT) return (struct kept){1, ommai_latent_width(config), false};
+  if (config->attention == OMMAI_ATTENTION_MLA) return (struct kept){1, ommai_mla_width(config), false};
   return (struct kept){config->n_kv_heads, config->head_dim, true};
 }
 

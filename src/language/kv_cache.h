@@ -2,7 +2,7 @@
  * engine/page_pool.h.
  *
  * Layout per layer: K and V each [n_pages, n_heads, 64, width], with n_heads and width the model's n_kv_heads and head_dim; or, for
- * latent attention, K alone with one head of the compressed row. A page number is valid in every layer. */
+ * MLA, K alone with one head of the compressed row. A page number is valid in every layer. */
 #ifndef OMMAI_LANGUAGE_KV_CACHE_H
 #define OMMAI_LANGUAGE_KV_CACHE_H
 
@@ -16,7 +16,7 @@ struct ommai_kv_cache {
   enum omma_dtype dtype;
   int64_t n_layers, n_heads, width;
   int64_t n_pages;
-  void *keys, *values; /* [n_layers, n_pages, n_heads, 64, width]; values NULL for latent attention */
+  void *keys, *values; /* [n_layers, n_pages, n_heads, 64, width]; values NULL for MLA */
   size_t bytes;        /* of keys and of values, each */
 };
 
@@ -29,7 +29,7 @@ enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config
                                        struct omma_error *error);
 void ommai_kv_cache_destroy(struct ommai_kv_cache *cache);
 
-/* Elements from a page to the next, from a head to the next, and the base of a layer (values: NULL for latent attention). */
+/* Elements from a page to the next, from a head to the next, and the base of a layer (values: NULL for MLA). */
 int64_t ommai_kv_page_stride(const struct ommai_kv_cache *cache);
 int64_t ommai_kv_head_stride(const struct ommai_kv_cache *cache);
 void *ommai_kv_layer_keys(const struct ommai_kv_cache *cache, int64_t layer);

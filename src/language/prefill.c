@@ -1,9 +1,9 @@
 /* Stages and their shapes, n = rows of the chunk:
  *   enter:   embeddings -> residual [n, hidden] -> norm -> normed [n, hidden]
- *   qkv:     normed -> wide [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept part into pages
+ *   qkv:     normed -> projected [n, qkv_width];  finish: norms and rope -> q [n, q_width], the kept part into pages
  *   attend:  q, pages -> attended [n, attended_width];  prepare: where o takes 8 bits;  o: attended -> residual
- *   leave:   norm -> normed; routed layers: router -> slots
- *   gate_up: normed -> wide [n, 2 * intermediate];  gate: silu(gate) * up -> gated;  down: gated -> residual
+ *   leave:   norm -> normed; MoE layers: router -> slots
+ *   gate_up: normed -> projected [n, 2 * intermediate];  gate: silu(gate) * up -> gated;  down: gated -> residual
  *   experts: normed rows by expert -> results [slots, hidden]
  *   end:     results -> residual; deepstack -> residual; the next layer's norm
  *
@@ -23,7 +23,7 @@
 #include "kernels/dtype.h"
 #include "language/experts.h"
 #include "language/grouped_attention.h"
-#include "language/latent_attention.h"
+#include "language/mla.h"
 #include "language/prefill_attention.h"
 #include "linear/row_tiles.h"
 
@@ -57,7 +57,7 @@ struct ommai_prefill {
   /* Of all rows, n rounded up to OMMAI_MAX_TILE_ROWS: */
   float *residual;      /* [hidden] */
   void *normed;         /* dtype [hidden] */
-  float *wide;          /* f32 [the wider of qkv and gate with up] */
+  float *projected;     /* f32 [the wider of qkv and gate with up] */
   void *gated;          /* dtype [the widest dense intermediate] */
   void *q;              /* dtype [q_width] */
   void *attended;       /* dtype [attended_width] */
@@ -72,20 +72,20 @@ struct ommai_prefill {
   enum phase phase;
   int64_t layer, next_task, n_expert_tiles;
   int64_t first_task; /* of the slice in progress */
-  ommai_layer_tap tap;
-  void *tap_context;
+  ommai_layer_observer observer;
+  void *observer_context;
 };
 
 /* ---- memory ---- */
 
-/* A worker's, for the tiles of an expert, and for the router: its input is in `out`, its logits are in `wide`. */
+/* A worker's, for the tiles of an expert, and for the router: its input is in `out`, its logits are in `projected`. */
 static struct ommai_experts_scratch place_worker(const struct ommai_decoder *decoder, struct ommai_arena *arena) {
   const struct ommai_experts_config *experts = &decoder->config.experts;
   size_t tile = OMMAI_MAX_TILE_ROWS, hidden = (size_t)decoder->config.hidden_size, element = ommai_dtype_size(decoder->dtype);
-  size_t wide = (size_t)ommai_max_i64(2 * experts->intermediate_size, experts->router.n_experts);
+  size_t projected = (size_t)ommai_max_i64(2 * experts->intermediate_size, experts->router.n_experts);
   return (struct ommai_experts_scratch){
       .gathered = ommai_arena_take(arena, tile * hidden, element),
-      .wide = ommai_arena_take(arena, tile * wide, sizeof(float)),
+      .projected = ommai_arena_take(arena, tile * projected, sizeof(float)),
       .gated = ommai_arena_take(arena, tile * (size_t)experts->intermediate_size, element),
       .out = ommai_arena_take(arena, tile * hidden, sizeof(float)),
   };
@@ -110,12 +110,12 @@ static struct ommai_prefill *place(const struct ommai_decoder *decoder, int64_t 
   size_t rows = (size_t)ommai_round_up(n_rows, OMMAI_MAX_TILE_ROWS), element = ommai_dtype_size(decoder->dtype);
   size_t hidden = (size_t)config->hidden_size, pairs = (size_t)ommai_decoder_rope_dim(config) / 2;
   size_t intermediate = (size_t)ommai_decoder_max_dense_size(config);
-  size_t wide = (size_t)ommai_max_i64(ommai_decoder_qkv_width(config), 2 * (int64_t)intermediate);
+  size_t projected = (size_t)ommai_max_i64(ommai_decoder_qkv_width(config), 2 * (int64_t)intermediate);
   struct ommai_prefill *prefill = ommai_arena_take(arena, 1, sizeof *prefill);
   struct ommai_prefill placed = {
       .residual = ommai_arena_take(arena, rows * hidden, sizeof(float)),
       .normed = ommai_arena_take(arena, rows * hidden, element),
-      .wide = ommai_arena_take(arena, rows * wide, sizeof(float)),
+      .projected = ommai_arena_take(arena, rows * projected, sizeof(float)),
       .gated = ommai_arena_take(arena, rows * intermediate, element),
       .q = ommai_arena_take(arena, rows * (size_t)ommai_decoder_q_width(config), element),
       .attended = ommai_arena_take(arena, rows * (size_t)ommai_decoder_attended_width(config), element),
@@ -170,9 +170,9 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
   return OMMA_OK;
 }
 
-void ommai_prefill_set_tap(struct ommai_prefill *prefill, ommai_layer_tap tap, void *context) {
-  prefill->tap = tap;
-  prefill->tap_context = context;
+void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_observer observer, void *context) {
+  prefill->observer = observer;
+  prefill->observer_context = context;
 }
 
 /* ---- row-local phases ---- */
@@ -213,8 +213,8 @@ static void enter_tile(const struct ommai_prefill *prefill, struct ommai_row_til
   int64_t hidden = prefill->decoder->config.hidden_size;
   for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
     float *to = prefill->residual + row * hidden;
-    if (prefill->rows[row].picture) {
-      memcpy(to, prefill->rows[row].picture, (size_t)hidden * sizeof(float));
+    if (prefill->rows[row].image) {
+      memcpy(to, prefill->rows[row].image, (size_t)hidden * sizeof(float));
     } else {
       ommai_decoder_embed(prefill->decoder, prefill->rows[row].token, to);
     }
@@ -230,9 +230,9 @@ static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_ti
     int64_t place = ommai_kv_position_offset(prefill->cache, prefill->pages, prefill->first + at);
     const float *cosine = prefill->cosine + at * pairs, *sine = prefill->sine + at * pairs;
     void *q = ommai_element(prefill->q, at * q_width, decoder->dtype);
-    float *projected = prefill->wide + at * width;
-    if (decoder->config.attention == OMMAI_ATTENTION_LATENT) {
-      ommai_latent_finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
+    float *projected = prefill->projected + at * width;
+    if (decoder->config.attention == OMMAI_ATTENTION_MLA) {
+      ommai_mla_finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
     } else {
       ommai_grouped_finish_row(decoder, prefill->cache, prefill->layer, projected, cosine, sine, q, place);
     }
@@ -243,7 +243,7 @@ static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_ti
 static void route_rows(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
-  float *unrounded = prefill->workers[worker].out, *logits = prefill->workers[worker].wide;
+  float *unrounded = prefill->workers[worker].out, *logits = prefill->workers[worker].projected;
   norm_rows(prefill, weights->post_norm, tile, unrounded, OMMA_F32);
   decoder->ops->convert(unrounded, tile.n_rows * decoder->config.hidden_size, normed_rows(prefill, tile), decoder->dtype);
   ommai_row_tiles_apply(&prefill->tiles, weights->router.op, unrounded, logits, tile.n_rows, worker);
@@ -267,7 +267,7 @@ static void gate_tile(const struct ommai_prefill *prefill, struct ommai_row_tile
   const struct ommai_decoder *decoder = prefill->decoder;
   int64_t intermediate = ommai_decoder_dense_size(&decoder->config, prefill->layer);
   for (int64_t row = tile.first; row < tile.first + tile.n_rows; row++) {
-    const float *gate = prefill->wide + row * 2 * intermediate;
+    const float *gate = prefill->projected + row * 2 * intermediate;
     decoder->ops->silu_mul(gate, gate + intermediate, intermediate,
                            ommai_element(prefill->gated, row * intermediate, decoder->dtype), decoder->dtype);
   }
@@ -284,8 +284,8 @@ static void end_tile(const struct ommai_prefill *prefill, struct ommai_row_tile 
     if (decoder->config.routed[layer]) {
       ommai_experts_add_row(decoder, &prefill->routing, row, prefill->expert_results, residual);
     }
-    if (layer < decoder->config.n_deepstack && source->picture) {
-      decoder->ops->add(residual, source->picture + (1 + layer) * source->picture_stride, hidden);
+    if (layer < decoder->config.n_deepstack && source->image) {
+      decoder->ops->add(residual, source->image + (1 + layer) * source->image_stride, hidden);
     }
   }
   if (layer + 1 < decoder->config.n_layers) begin_layer(prefill, tile, layer + 1);
@@ -327,9 +327,9 @@ static struct layer_call layer_call(const struct ommai_prefill *prefill) {
   const struct ommai_decoder_linear *qkv = &weights->qkv, *o = &weights->o;
   const struct ommai_decoder_linear *gate_up = &weights->dense.gate_up, *down = &weights->dense.down;
   switch (prefill->phase) {
-    case PHASE_QKV: return (struct layer_call){qkv->linear, qkv->parts, prefill->normed, prefill->wide};
+    case PHASE_QKV: return (struct layer_call){qkv->linear, qkv->parts, prefill->normed, prefill->projected};
     case PHASE_O: return (struct layer_call){o->linear, o->parts, prefill->attended, prefill->residual};
-    case PHASE_GATE_UP: return (struct layer_call){gate_up->linear, gate_up->parts, prefill->normed, prefill->wide};
+    case PHASE_GATE_UP: return (struct layer_call){gate_up->linear, gate_up->parts, prefill->normed, prefill->projected};
     case PHASE_DOWN: return (struct layer_call){down->linear, down->parts, prefill->gated, prefill->residual};
     default: return (struct layer_call){0};
   }
@@ -353,8 +353,8 @@ static void run_part(void *context, int64_t task, int worker) {
 
 static void next_layer(struct ommai_prefill *prefill) {
   const struct ommai_decoder_config *config = &prefill->decoder->config;
-  if (prefill->tap) {
-    prefill->tap(prefill->tap_context, prefill->layer, prefill->residual, prefill->tiles.n_rows, config->hidden_size);
+  if (prefill->observer) {
+    prefill->observer(prefill->observer_context, prefill->layer, prefill->residual, prefill->tiles.n_rows, config->hidden_size);
   }
   prefill->layer++;
   prefill->phase = prefill->layer < config->n_layers ? PHASE_QKV : PHASE_DONE;

@@ -12,16 +12,16 @@
 #include "language/decoder.h"
 #include "language/kv_cache.h"
 
-/* One prompt row: a token, or a picture's row where `picture` is set. */
+/* One prompt row: a token, or an image's row where `image` is set. */
 struct ommai_prompt_row {
   int32_t token;
   int32_t position[3];
-  const float *picture; /* [hidden] merged tower output; deepstack output j is at picture + (1 + j) * picture_stride */
-  int64_t picture_stride;
+  const float *image; /* [hidden] merged tower output; deepstack output j is at image + (1 + j) * image_stride */
+  int64_t image_stride;
 };
 
 /* Looks at a finished layer's rows, for tests: layer, residual [n_rows, hidden]. */
-typedef void (*ommai_layer_tap)(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t hidden_size);
+typedef void (*ommai_layer_observer)(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t hidden_size);
 
 /* What slices of prompts learn about time, from chunk to chunk. Zero-initialised: nothing yet. */
 #define OMMAI_PREFILL_PHASES 12
@@ -40,7 +40,7 @@ enum omma_status ommai_prefill_start(const struct ommai_decoder *decoder, const 
                                      const int32_t *pages, int64_t first, const struct ommai_prompt_row *rows, int64_t n_rows,
                                      void *workspace, size_t workspace_size, const struct omma_team *team,
                                      struct ommai_prefill **prefill, struct omma_error *error);
-void ommai_prefill_set_tap(struct ommai_prefill *prefill, ommai_layer_tap tap, void *context);
+void ommai_prefill_set_observer(struct ommai_prefill *prefill, ommai_layer_observer observer, void *context);
 
 /* Advances by at most max_tasks tiles or attention steps of the present phase. Allocates nothing. */
 enum omma_status ommai_prefill_advance(struct ommai_prefill *prefill, int64_t max_tasks, struct omma_error *error);

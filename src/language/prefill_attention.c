@@ -6,17 +6,17 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/dtype.h"
-#include "language/latent_attention.h"
+#include "language/mla.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 #define EXPANDED_BYTES ((int64_t)64 << 20) /* for expanded keys and values, unless one head alone takes more */
 
-static bool is_latent(const struct ommai_decoder *decoder) { return decoder->config.attention == OMMAI_ATTENTION_LATENT; }
+static bool is_mla(const struct ommai_decoder *decoder) { return decoder->config.attention == OMMAI_ATTENTION_MLA; }
 
 static struct omma_attention_spec make_spec(const struct ommai_decoder *decoder, int64_t n_heads, int64_t n_rows,
                                             const int64_t *offset) {
   const struct ommai_decoder_config *config = &decoder->config;
-  bool latent = is_latent(decoder);
+  bool latent = is_mla(decoder);
   return (struct omma_attention_spec){.form = OMMA_ATTENTION_CAUSAL,
                                       .dtype = decoder->dtype,
                                       .n_heads = (int32_t)n_heads,
@@ -34,13 +34,13 @@ static struct omma_attention_spec make_spec(const struct ommai_decoder *decoder,
 
 /* Bytes of one head's expanded context. */
 static int64_t head_bytes(const struct ommai_decoder *decoder, int64_t n_pages) {
-  return n_pages * PAGE * ommai_latent_expanded_width(&decoder->config) * (int64_t)ommai_dtype_size(decoder->dtype);
+  return n_pages * PAGE * ommai_mla_expanded_width(&decoder->config) * (int64_t)ommai_dtype_size(decoder->dtype);
 }
 
 /* Heads that go together: all, or the largest divisor that fits the budget. */
 static int64_t choose_group(const struct ommai_decoder *decoder, int64_t n_pages) {
   int64_t group = decoder->config.n_heads;
-  if (!is_latent(decoder)) return group;
+  if (!is_mla(decoder)) return group;
   while (group > 1 && (decoder->config.n_heads % group || group * head_bytes(decoder, n_pages) > EXPANDED_BYTES)) group--;
   return group;
 }
@@ -57,7 +57,7 @@ size_t ommai_prefill_attention_size(const struct ommai_decoder *decoder, int64_t
   struct ommai_arena arena;
   ommai_arena_measure(&arena);
   for (int64_t group = n_heads; group >= 1; group--) {
-    if (n_heads % group || (group < n_heads && !is_latent(decoder))) continue;
+    if (n_heads % group || (group < n_heads && !is_mla(decoder))) continue;
     struct omma_attention_spec spec = make_spec(decoder, group, max_rows, &offset);
     size_t plan_bound = omma_attention_plan_size_bound(decoder->attention, &spec);
     size_t workspace_bound = omma_attention_workspace_bound(decoder->attention, &spec, n_workers);
@@ -66,9 +66,9 @@ size_t ommai_prefill_attention_size(const struct ommai_decoder *decoder, int64_t
   }
   ommai_arena_take(&arena, plan, 1);
   ommai_arena_take(&arena, workspace, 1);
-  if (is_latent(decoder)) {
+  if (is_mla(decoder)) {
     ommai_arena_take(&arena, expanded_bound(decoder, ommai_div_up(max_context, PAGE)), 1);
-    ommai_arena_take(&arena, ommai_latent_widened_size(decoder) * (size_t)n_workers, 1);
+    ommai_arena_take(&arena, ommai_mla_widened_size(decoder) * (size_t)n_workers, 1);
   }
   return arena.failed ? 0 : arena.used;
 }
@@ -86,10 +86,10 @@ enum omma_status ommai_prefill_attention_place(struct ommai_prefill_attention *a
   attention->workspace_size = omma_attention_plan_workspace_size(attention->plan, n_workers);
   attention->workspace = ommai_arena_take(arena, attention->workspace_size, 1);
   if (!attention->workspace) return ommai_fail_memory(error, "prefill attention workspace", attention->workspace_size);
-  if (is_latent(decoder)) {
+  if (is_mla(decoder)) {
     size_t bytes = (size_t)(attention->group_heads * head_bytes(decoder, attention->n_pages));
     attention->expanded = ommai_arena_take(arena, bytes, 1);
-    attention->widened = ommai_arena_take(arena, ommai_latent_widened_size(decoder) * (size_t)n_workers, 1);
+    attention->widened = ommai_arena_take(arena, ommai_mla_widened_size(decoder) * (size_t)n_workers, 1);
     if (!attention->expanded || arena->failed) return ommai_fail_memory(error, "expanded keys and values", bytes);
   }
   struct omma_attention_plan_info info;
@@ -106,7 +106,7 @@ struct expansion {
 };
 
 static int64_t expand_tasks(const struct ommai_prefill_attention *attention) {
-  return is_latent(attention->decoder) ? attention->group_heads * attention->n_pages : 0;
+  return is_mla(attention->decoder) ? attention->group_heads * attention->n_pages : 0;
 }
 
 static void expand_task(void *context, int64_t task, int worker) {
@@ -115,10 +115,10 @@ static void expand_task(void *context, int64_t task, int worker) {
   const struct ommai_decoder *decoder = attention->decoder;
   int64_t place = expansion->first_task + task, head = place / attention->n_pages, page = place % attention->n_pages;
   int64_t n_rows = ommai_min_i64(PAGE, attention->first + attention->n_rows - page * PAGE);
-  void *out = ommai_element(attention->expanded, place * PAGE * ommai_latent_expanded_width(&decoder->config), decoder->dtype);
-  float *widened = (float *)(void *)(attention->widened + ommai_latent_widened_size(decoder) * (size_t)worker);
-  if (!ommai_latent_expand(decoder, attention->cache, expansion->layer, expansion->first_head + head, attention->pages[page],
-                           n_rows, widened, out, worker)) {
+  void *out = ommai_element(attention->expanded, place * PAGE * ommai_mla_expanded_width(&decoder->config), decoder->dtype);
+  float *widened = (float *)(void *)(attention->widened + ommai_mla_widened_size(decoder) * (size_t)worker);
+  if (!ommai_mla_expand(decoder, attention->cache, expansion->layer, expansion->first_head + head, attention->pages[page],
+                        n_rows, widened, out, worker)) {
     atomic_store(&expansion->failed, true);
   }
 }
@@ -145,7 +145,7 @@ static struct omma_attention_tensors paged_tensors(const struct ommai_prefill_at
 static struct omma_attention_tensors expanded_tensors(const struct ommai_prefill_attention *attention, int64_t first_head) {
   const struct ommai_decoder_config *config = &attention->decoder->config;
   enum omma_dtype dtype = attention->decoder->dtype;
-  int64_t width = ommai_latent_expanded_width(config);
+  int64_t width = ommai_mla_expanded_width(config);
   const unsigned char *q = attention->q;
   return (struct omma_attention_tensors){.q = q + (size_t)(first_head * config->head_dim) * ommai_dtype_size(dtype),
                                          .k = ommai_element(attention->expanded, config->v_head_dim, dtype),
@@ -173,7 +173,7 @@ enum omma_status ommai_prefill_attention_run(const struct ommai_prefill_attentio
     return expand(attention, layer, first_head, step, *count, team, error);
   }
   *count = ommai_min_i64(*count, n_group - step);
-  bool latent = is_latent(attention->decoder);
+  bool latent = is_mla(attention->decoder);
   struct omma_attention_tensors tensors = latent ? expanded_tensors(attention, first_head) : paged_tensors(attention, layer);
   return omma_attention_run_range(attention->plan, &tensors, attention->workspace, attention->workspace_size, team,
                                   step - n_expand, *count, error);

@@ -24,7 +24,7 @@ struct ommai_prefill_attention {
   int64_t n_plan_steps;
   int64_t group_heads;    /* of one run of the plan */
   void *expanded;         /* latent: dtype [group_heads, n_pages * 64, expanded_width] */
-  unsigned char *widened; /* latent: [n_workers] of ommai_latent_widened_size bytes */
+  unsigned char *widened; /* latent: [n_workers] of ommai_mla_widened_size bytes */
   int64_t n_pages;        /* of the context */
 };
 

@@ -81,7 +81,7 @@ static size_t layout_element_bytes(enum ommai_weight_layout layout) {
 }
 
 static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma_error *error) {
-  struct ommai_few_rows_weights *packed = &linear->packed;
+  struct ommai_gemv_weights *packed = &linear->packed;
   size_t elements;
   if (!ommai_linear_packed_elements(packed->layout, packed->n_out, packed->n_in, &elements) ||
       !ommai_mul_size(elements, layout_element_bytes(packed->layout), &linear->weight_bytes)) {
@@ -164,13 +164,12 @@ int64_t ommai_linear_task_panels(const struct ommai_linear *linear) {
   return ommai_max_i64(ommai_div_up(LEAST_BYTES, panel_bytes), usual);
 }
 
-void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
-                           int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  linear->format->few_rows(linear, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                       int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
+  linear->format->gemv(linear, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
 }
 
-void ommai_linear_dense_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
-                                 int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  ommai_few_rows_run(&linear->engine->few_rows, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel,
-                     n_panels);
+void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                             int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
+  ommai_gemv_run(&linear->engine->gemv, &linear->packed, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
 }

@@ -50,7 +50,7 @@ void ommai_linear_engine_destroy(struct ommai_linear_engine *engine);
 /* Weights of linears made from now on are packed on `team`, whatever its size; NULL, as in the beginning: by the caller alone. */
 void ommai_linear_engine_pack_on(struct ommai_linear_engine *engine, const struct omma_team *team);
 
-/* One line for people: which kernels serve what; oneDNN's version, instruction set and ladder where it is in use. */
+/* One line for people: which kernels serve what; oneDNN's version, instruction set and row steps where it is in use. */
 void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char *out, size_t size);
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ struct ommai_linear_form {
 /* A layer in one form. Immutable; runs for different workers may overlap. Destroy before its linear. */
 struct ommai_linear_op;
 
-/* Makes the products of the whole ladder, or takes them over from an op of the same shapes. May enlarge the engine's scratch.
+/* Makes the products for all row steps, or takes them over from an op of the same shapes. May enlarge the engine's scratch.
  * Errors: ARGUMENT, MEMORY, UNSUPPORTED, INTERNAL. */
 enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
                                         const struct ommai_linear_form *form, struct ommai_linear_op **op,
@@ -160,11 +160,11 @@ size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engin
 /* "own:f32", "own:bf16" ...; or oneDNN's name for the code that runs a tile of 128 rows, "brg:avx512_core_bf16". */
 const char *ommai_linear_op_name(const struct ommai_linear_op *op);
 
-/* The rows that x and y must have room for when n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) are run: the next step of the ladder. */
-int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows);
+/* The rows that x and y must have room for when n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) are run: the next of the row steps. */
+int64_t ommai_linear_step_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows);
 
 /* y = act(x W^T + b) or y += x W^T + b for n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) rows. x is [rows][x_stride] of the compute type, y is
- * [rows][y_stride] of y_type, both with ommai_linear_ladder_rows(n_rows) rows; rows from n_rows on may hold anything before
+ * [rows][y_stride] of y_type, both with ommai_linear_step_rows(n_rows) rows; rows from n_rows on may hold anything before
  * and after. x and y must not overlap. Calls for different workers may run at the same time. Allocates nothing of ours (oneDNN
  * itself takes some hundred bytes). Errors: ARGUMENT (n_rows, worker), INTERNAL. */
 enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
@@ -180,8 +180,8 @@ int64_t ommai_linear_task_panels(const struct ommai_linear *linear);
 /* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k] + bias[n], or += that.
  * x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no padding rows. Any n_rows; meant for 1 to 16.
  * Thread-safe; allocates nothing. */
-void ommai_linear_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
-                           int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                       int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
 
 /* ---- prepared rows ---------------------------------------------------------------------------------------------------- */
 
@@ -211,7 +211,7 @@ bool ommai_linear_prepares_rows(const struct ommai_linear *linear);
 void ommai_linear_prepare_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
                                int64_t n_rows);
 
-/* ommai_linear_few_rows and ommai_linear_run over prepared rows from `first` on; the same bits. x has the op's x_stride. */
+/* ommai_linear_gemv and ommai_linear_run over prepared rows from `first` on; the same bits. x has the op's x_stride. */
 void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t first,
                                     int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
                                     int64_t n_panels);

@@ -9,7 +9,7 @@
 #include "linear/linear_objects.h"
 
 struct bf16_op {
-  const struct ommai_ladder_products *products;
+  const struct ommai_step_products *products;
   struct ommai_onednn_operand *part; /* of some of the outputs, else NULL */
 };
 
@@ -36,7 +36,7 @@ static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) 
 
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
-  const struct ommai_few_rows_weights *packed = &linear->packed;
+  const struct ommai_gemv_weights *packed = &linear->packed;
   struct ommai_onednn_operand *operand;
   linear->packed.arithmetic = OMMA_BF16;
   ommai_linear_pack_dense(linear, sources, n_sources);
@@ -50,15 +50,15 @@ static void release(struct ommai_linear *linear) { ommai_onednn_operand_destroy(
 
 /* ---- ops -------------------------------------------------------------------------------------------------------------- */
 
-static const struct ommai_ladder *ladder_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
-  return op->form.n_panels > 0 ? &engine->part_ladder : &engine->ladder;
+static const struct ommai_row_steps *row_steps_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
+  return op->form.n_panels > 0 ? &engine->part_row_steps : &engine->row_steps;
 }
 
 /* Rows and columns are within OMMAI_LINEAR_MAX_*, so nothing overflows. */
 static struct passage find_passage(const struct ommai_linear_op *op, size_t product_bytes) {
-  const struct ommai_few_rows_weights *packed = &op->linear->packed;
+  const struct ommai_gemv_weights *packed = &op->linear->packed;
   struct passage passage = {.copy_x = op->form.x_stride != packed->n_in, .copy_y = op->form.y_stride != op->n_columns};
-  size_t rows = (size_t)op->ladder->rows[op->ladder->n_steps - 1];
+  size_t rows = (size_t)op->row_steps->rows[op->row_steps->n_steps - 1];
   passage.size = passage.x_at = ommai_linear_align(product_bytes);
   if (passage.copy_x) passage.size += ommai_linear_align(rows * (size_t)packed->n_in * sizeof(ommai_bf16));
   passage.y_at = passage.size;
@@ -67,7 +67,7 @@ static struct passage find_passage(const struct ommai_linear_op *op, size_t prod
 }
 
 static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op) {
-  const struct ommai_few_rows_weights *packed = &op->linear->packed;
+  const struct ommai_gemv_weights *packed = &op->linear->packed;
   return (struct ommai_onednn_shape){
       .n_in = packed->n_in,
       .n_out = op->n_columns,
@@ -81,8 +81,8 @@ static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op)
 static enum omma_status op_scratch(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
                                    struct omma_error *error) {
   struct ommai_onednn_shape shape = product_shape(op);
-  struct ommai_ladder_products *products;
-  OMMAI_TRY(ommai_linear_describe_products(engine, &shape, op->ladder, &products, error));
+  struct ommai_step_products *products;
+  OMMAI_TRY(ommai_linear_describe_products(engine, &shape, op->row_steps, &products, error));
   *bytes = find_passage(op, products->scratch_bytes).size;
   return OMMA_OK;
 }
@@ -91,7 +91,7 @@ static enum omma_status op_scratch(struct ommai_linear_engine *engine, const str
 static enum omma_status name_part(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, struct bf16_op *own,
                                   struct omma_error *error) {
   const struct ommai_linear *linear = op->linear;
-  const struct ommai_few_rows_weights *packed = &linear->packed;
+  const struct ommai_gemv_weights *packed = &linear->packed;
   if (op->form.n_panels == 0) return OMMA_OK;
   int64_t at = op->form.first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in);
   return ommai_onednn_operand_create(engine->onednn, op->n_columns, packed->n_in, (ommai_bf16 *)linear->weights + at,
@@ -103,7 +103,7 @@ static enum omma_status op_create(struct ommai_linear_engine *engine, struct omm
   struct bf16_op *own = op->own = ommai_allocate(&engine->allocator, 1, sizeof *own);
   if (!own) return ommai_fail_memory(error, "linear layer's form", sizeof *own);
   OMMAI_TRY(name_part(engine, op, own, error));
-  return ommai_linear_find_products(engine, &shape, op->ladder, &own->products, error);
+  return ommai_linear_find_products(engine, &shape, op->row_steps, &own->products, error);
 }
 
 static void op_release(struct ommai_linear_op *op) {
@@ -115,7 +115,7 @@ static void op_release(struct ommai_linear_op *op) {
 
 static const char *op_name(const struct ommai_linear_op *op) {
   const struct bf16_op *own = op->own;
-  return ommai_onednn_matmul_name(own->products->steps[op->ladder->n_steps - 1]);
+  return ommai_onednn_matmul_name(own->products->steps[op->row_steps->n_steps - 1]);
 }
 
 /* Rows of n elements, from one stride to another. */
@@ -128,7 +128,7 @@ static void copy_rows(const void *from, int64_t from_stride, void *to, int64_t t
 }
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
-  const struct ommai_few_rows_weights *packed = &op->linear->packed;
+  const struct ommai_gemv_weights *packed = &op->linear->packed;
   const struct ommai_linear_form *form = &op->form;
   const struct bf16_op *own = op->own;
   const struct passage passage = find_passage(op, own->products->scratch_bytes);
@@ -136,7 +136,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   void *product_x = scratch + passage.x_at, *product_y = passage.copy_y ? scratch + passage.y_at : y;
   size_t y_element = ommai_dtype_size(form->y_type);
   int step = 0;
-  while (op->ladder->rows[step] < n_rows) step++;
+  while (op->row_steps->rows[step] < n_rows) step++;
   if (passage.copy_x) {
     copy_rows(x, form->x_stride, product_x, packed->n_in, n_rows, packed->n_in, sizeof(ommai_bf16));
   }
@@ -156,8 +156,8 @@ const struct ommai_linear_format ommai_linear_bf16_onednn = {
     .layout = layout_of,
     .pack = pack,
     .release = release,
-    .few_rows = ommai_linear_dense_few_rows,
-    .ladder = ladder_of,
+    .gemv = ommai_linear_dense_gemv,
+    .row_steps = row_steps_of,
     .op_scratch = op_scratch,
     .op_create = op_create,
     .op_release = op_release,

@@ -6,18 +6,18 @@
 #include "linear/linear_objects.h"
 
 /* Row counts of oneDNN's tiles that give a row the same bits. Unproven places use one count only. */
-static const struct ommai_ladder proven_ladder = {4, {16, 32, 64, 128}};
+static const struct ommai_row_steps proven_row_steps = {4, {16, 32, 64, 128}};
 /* For layers cut along their outputs, which get the few rows of a prompt in one call: filled up to eight rows and not to 16, in one
  * product and not in three. As many for every layer would double the start of a small model. */
-static const struct ommai_ladder part_ladder = {15, {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128}};
-static const struct ommai_ladder unproven_ladder = {1, {128}};
+static const struct ommai_row_steps part_row_steps = {15, {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128}};
+static const struct ommai_row_steps unproven_row_steps = {1, {128}};
 
 /* oneDNN's products, where the CPU has some that it knows. */
 static enum omma_status open_onednn(struct ommai_linear_engine *engine, struct omma_error *error) {
   OMMAI_TRY(ommai_onednn_create(engine->level, engine->n_workers, &engine->allocator, &engine->onednn, error));
   bool proven = ommai_onednn_is_proven(engine->onednn);
-  engine->ladder = proven ? proven_ladder : unproven_ladder;
-  engine->part_ladder = proven ? part_ladder : unproven_ladder;
+  engine->row_steps = proven ? proven_row_steps : unproven_row_steps;
+  engine->part_row_steps = proven ? part_row_steps : unproven_row_steps;
   return ommai_onednn_takes(engine->onednn, &engine->has_bf16, error);
 }
 
@@ -55,7 +55,7 @@ enum omma_status ommai_linear_engine_create_with(enum ommai_cpu_level level, int
   engine->allocator = *allocator;
   engine->level = level;
   engine->n_workers = n_workers;
-  ommai_few_rows_select(level, &engine->few_rows);
+  ommai_gemv_select(level, &engine->gemv);
   engine->f32_tile = ommai_f32_tile_select(level);
   engine->integer = ommai_integer_select(level);
   engine->row_ops = ommai_row_ops(level);
@@ -79,9 +79,9 @@ void ommai_linear_engine_pack_on(struct ommai_linear_engine *engine, const struc
 void ommai_linear_engine_destroy(struct ommai_linear_engine *engine) {
   if (!engine) return;
   struct omma_allocator allocator = engine->allocator;
-  for (struct ommai_ladder_products *next, *products = engine->products; products; products = next) {
+  for (struct ommai_step_products *next, *products = engine->products; products; products = next) {
     next = products->next;
-    for (int step = 0; step < OMMAI_LADDER_STEPS; step++) ommai_onednn_matmul_destroy(products->steps[step]);
+    for (int step = 0; step < OMMAI_ROW_STEPS; step++) ommai_onednn_matmul_destroy(products->steps[step]);
     ommai_release(&allocator, products, 1, sizeof *products);
   }
   for (int worker = 0; engine->scratch && worker < engine->n_workers; worker++) {
@@ -110,24 +110,24 @@ size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engin
   return bytes;
 }
 
-static void describe_ladder(const struct ommai_ladder *ladder, char *out, size_t size) {
+static void describe_row_steps(const struct ommai_row_steps *row_steps, char *out, size_t size) {
   size_t at = 0;
-  for (int step = 0; step < ladder->n_steps && at < size; step++) {
-    int written = snprintf(out + at, size - at, "%s%d", step ? "/" : "", (int)ladder->rows[step]);
+  for (int step = 0; step < row_steps->n_steps && at < size; step++) {
+    int written = snprintf(out + at, size - at, "%s%d", step ? "/" : "", (int)row_steps->rows[step]);
     if (written > 0) at += (size_t)written;
   }
 }
 
 /* What computes in bf16, in words. */
 static void describe_bf16(const struct ommai_linear_engine *engine, char *out, size_t size) {
-  char onednn[160], ladder[32] = "";
+  char onednn[160], row_steps[32] = "";
   if (!engine->onednn) {
     snprintf(out, size, "%s", engine->has_bf16 ? "own kernels" : "as f32");
     return;
   }
   ommai_onednn_describe(engine->onednn, onednn, sizeof onednn);
-  describe_ladder(&engine->ladder, ladder, sizeof ladder);
-  snprintf(out, size, "%s%s (%s)", engine->has_bf16 ? "oneDNN, tiles of rows " : "as f32", engine->has_bf16 ? ladder : "",
+  describe_row_steps(&engine->row_steps, row_steps, sizeof row_steps);
+  snprintf(out, size, "%s%s (%s)", engine->has_bf16 ? "oneDNN, tiles of rows " : "as f32", engine->has_bf16 ? row_steps : "",
            onednn);
 }
 
@@ -138,11 +138,11 @@ void ommai_linear_engine_describe(const struct ommai_linear_engine *engine, char
            engine->f32_tile->n_columns, bf16, engine->integer->uses_vnni ? " (VNNI)" : "");
 }
 
-int64_t ommai_linear_ladder_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {
+int64_t ommai_linear_step_rows(const struct ommai_linear_engine *engine, enum omma_dtype compute, int64_t n_rows) {
   /* For own kernels any count would do; these keep a tile's weights and rows in balance. */
-  const struct ommai_ladder *ladder = compute == OMMA_BF16 && engine->onednn ? &engine->ladder : &proven_ladder;
-  for (int step = 0; step < ladder->n_steps; step++) {
-    if (n_rows <= ladder->rows[step]) return ladder->rows[step];
+  const struct ommai_row_steps *row_steps = compute == OMMA_BF16 && engine->onednn ? &engine->row_steps : &proven_row_steps;
+  for (int step = 0; step < row_steps->n_steps; step++) {
+    if (n_rows <= row_steps->rows[step]) return row_steps->rows[step];
   }
-  return ommai_round_up(n_rows, ladder->rows[ladder->n_steps - 1]);
+  return ommai_round_up(n_rows, row_steps->rows[row_steps->n_steps - 1]);
 }

@@ -136,10 +136,10 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
 static void finish_panel(const struct ommai_linear_op *op, const float *bias, int n_rows, int n, float *sums, void *y) {
   const struct ommai_linear_form *form = &op->form;
   if (form->y_type == OMMA_F32 && form->activation == OMMAI_ACTIVATION_NONE) {
-    ommai_few_rows_finish(sums, bias, n_rows, n, form->accumulate, y, form->y_stride);
+    ommai_gemv_finish(sums, bias, n_rows, n, form->accumulate, y, form->y_stride);
     return;
   }
-  ommai_few_rows_finish(sums, bias, n_rows, OMMAI_PANEL_COLUMNS, false, sums, OMMAI_PANEL_COLUMNS);
+  ommai_gemv_finish(sums, bias, n_rows, OMMAI_PANEL_COLUMNS, false, sums, OMMAI_PANEL_COLUMNS);
   ommai_linear_finish_sums(op->engine, form, n_rows, n, sums, y);
 }
 
@@ -162,7 +162,7 @@ const struct ommai_linear_format ommai_linear_f32 = {
     .layout = layout_of,
     .pack = pack,
     .release = release,
-    .few_rows = ommai_linear_dense_few_rows,
+    .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
     .op_name = op_name,
     .op_run = op_run,

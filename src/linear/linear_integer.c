@@ -17,7 +17,7 @@ enum {
   ROW_GAP =
       64, /* bytes after a row of x, so that rows of a power of two do not share the few places that a cache has for them */
   /* Few rows at a time, with all their bytes; one row of the most inputs fits. */
-  FEW_ROWS = 16,
+  GEMV = 16,
   FEW_BYTES = OMMAI_LINEAR_MAX_INT8_INPUTS + ROW_GAP + 64,
   FEW_SUMS = OMMAI_LINEAR_MAX_INT8_INPUTS / OMMAI_LINEAR_GROUP_STEP,
 };
@@ -110,14 +110,14 @@ static void prefetch_rows(const struct ommai_linear *linear, const struct ommai_
   for (int64_t at = 0; at < n_rows * sums; at += 64) __builtin_prefetch((const char *)rows->sums + at);
 }
 
-/* At most FEW_ROWS rows, prepared. */
+/* At most GEMV rows, prepared. */
 static void some_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows,
                       const struct ommai_linear_form *form, float *y, int64_t first_panel, int64_t n_panels) {
-  _Alignas(64) float sums[FEW_ROWS * PANEL];
+  _Alignas(64) float sums[GEMV * PANEL];
   prefetch_rows(linear, rows, n_rows);
   for (int64_t panel = first_panel; panel < first_panel + n_panels; panel++) {
     int64_t first = panel * PANEL, n = ommai_min_i64(PANEL, linear->spec.n_out - first);
-    ommai_few_rows_prefetch_bias(linear->bias + first);
+    ommai_gemv_prefetch_bias(linear->bias + first);
     multiply(linear, panel, rows, n_rows, sums);
     finish(linear, form, rows->scales, linear->bias + first, n_rows, n, sums, y + first);
   }
@@ -126,19 +126,19 @@ static void some_rows(const struct ommai_linear *linear, const struct ommai_line
 static void few_prepared_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows, float *y,
                               int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
   const struct ommai_linear_form form = {.y_stride = y_stride, .y_type = OMMA_F32, .accumulate = accumulate};
-  for (int64_t row = 0; row < n_rows; row += FEW_ROWS) {
+  for (int64_t row = 0; row < n_rows; row += GEMV) {
     const struct ommai_linear_rows some = ommai_linear_rows_from(linear, rows, row);
-    some_rows(linear, &some, ommai_min_i64(FEW_ROWS, n_rows - row), &form, y + row * y_stride, first_panel, n_panels);
+    some_rows(linear, &some, ommai_min_i64(GEMV, n_rows - row), &form, y + row * y_stride, first_panel, n_panels);
   }
 }
 
-static void few_rows(const struct ommai_linear *linear, const void *x, int64_t stride, int64_t n_rows, float *y,
-                     int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
+static void gemv(const struct ommai_linear *linear, const void *x, int64_t stride, int64_t n_rows, float *y, int64_t y_stride,
+                 bool accumulate, int64_t first_panel, int64_t n_panels) {
   _Alignas(64) int8_t bytes[FEW_BYTES];
-  int32_t group_sums[FEW_SUMS], zeros[FEW_ROWS];
-  float scales[FEW_ROWS];
+  int32_t group_sums[FEW_SUMS], zeros[GEMV];
+  float scales[GEMV];
   int64_t fit = ommai_min_i64(FEW_BYTES / x_stride(linear), FEW_SUMS / ommai_integer_n_groups(&linear->spec));
-  int64_t together = ommai_min_i64(fit, FEW_ROWS);
+  int64_t together = ommai_min_i64(fit, GEMV);
   size_t x_bytes = (size_t)stride * ommai_dtype_size(linear->spec.compute);
   for (int64_t row = 0; row < n_rows; row += together) {
     int64_t n = ommai_min_i64(together, n_rows - row);
@@ -232,7 +232,7 @@ const struct ommai_linear_format ommai_linear_integer = {
     .more_bytes = ommai_integer_more_bytes,
     .pack = ommai_integer_pack,
     .release = ommai_integer_release,
-    .few_rows = few_rows,
+    .gemv = gemv,
     .prepared_row_bytes = prepared_row_bytes,
     .place_rows = place_rows,
     .prepare_rows = prepare_rows,

@@ -10,21 +10,21 @@
 #include "linear/linear.h"
 #include "linear/onednn.h"
 
-#define OMMAI_LADDER_STEPS 15
+#define OMMAI_ROW_STEPS 15
 
 /* The row counts in use for one layout, rising; the last divides OMMAI_LINEAR_MAX_ROWS, and larger tiles take several. */
-struct ommai_ladder {
+struct ommai_row_steps {
   int n_steps;
-  int64_t rows[OMMAI_LADDER_STEPS];
+  int64_t rows[OMMAI_ROW_STEPS];
 };
 
-/* The products of one shape for a whole ladder. */
-struct ommai_ladder_products {
-  struct ommai_ladder_products *next;
-  const struct ommai_ladder *ladder;
-  struct ommai_onednn_shape shape;                       /* n_rows is 0 */
-  size_t scratch_bytes;                                  /* the most that a step takes */
-  struct ommai_onednn_matmul *steps[OMMAI_LADDER_STEPS]; /* NULL until they are wanted */
+/* The products of one shape, one per row step. */
+struct ommai_step_products {
+  struct ommai_step_products *next;
+  const struct ommai_row_steps *row_steps;
+  struct ommai_onednn_shape shape;                    /* n_rows is 0 */
+  size_t scratch_bytes;                               /* the most that a step takes */
+  struct ommai_onednn_matmul *steps[OMMAI_ROW_STEPS]; /* NULL until they are wanted */
 };
 
 struct ommai_linear_scratch {
@@ -38,15 +38,15 @@ struct ommai_linear_engine {
   int n_workers;
   const struct omma_team *packing_team; /* NULL: the caller alone */
   struct ommai_onednn *onednn;          /* NULL where own kernels serve everything */
-  struct ommai_few_rows_kernels few_rows;
+  struct ommai_gemv_kernels gemv;
   ommai_bf16_tile_kernel bf16_tile; /* NULL where there are no products of bf16, or oneDNN's are in use */
   const struct ommai_f32_tile_kernels *f32_tile;
   const struct ommai_integer_kernels *integer;
   const struct ommai_row_ops *row_ops;
-  bool has_bf16;                   /* there are products of bf16 */
-  struct ommai_ladder ladder;      /* of oneDNN's bf16 layers */
-  struct ommai_ladder part_ladder; /* of their ops over a part of the outputs */
-  struct ommai_ladder_products *products;
+  bool has_bf16;                         /* there are products of bf16 */
+  struct ommai_row_steps row_steps;      /* of oneDNN's bf16 layers */
+  struct ommai_row_steps part_row_steps; /* of their ops over a part of the outputs */
+  struct ommai_step_products *products;
   struct ommai_linear_scratch *scratch; /* [n_workers] */
 };
 
@@ -63,9 +63,9 @@ struct ommai_linear {
   const struct ommai_linear_engine *engine;
   const struct ommai_linear_format *format;
   struct ommai_linear_spec spec;
-  struct ommai_few_rows_weights packed; /* the sizes again, and the layout */
-  void *weights;                        /* what packed.weights points to */
-  float *bias;                          /* [n_panels * 64] */
+  struct ommai_gemv_weights packed; /* the sizes again, and the layout */
+  void *weights;                    /* what packed.weights points to */
+  float *bias;                      /* [n_panels * 64] */
   size_t weight_bytes;
   void *own; /* the format's */
 };
@@ -74,7 +74,7 @@ struct ommai_linear {
 struct ommai_linear_op {
   const struct ommai_linear_engine *engine;
   const struct ommai_linear *linear;
-  const struct ommai_ladder *ladder;
+  const struct ommai_row_steps *row_steps;
   struct ommai_linear_form form;
   int64_t first_column, n_columns;
   void *own; /* the format's */
@@ -96,8 +96,8 @@ struct ommai_linear_format {
   void (*release)(struct ommai_linear *linear); /* `own`, which may be NULL */
 
   /* Few rows (linear.h); NULL: tiles only. */
-  void (*few_rows)(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
-                   int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+  void (*gemv)(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride,
+               bool accumulate, int64_t first_panel, int64_t n_panels);
 
   /* Prepared rows (linear.h), whose part in `rows` begins with the first row meant; NULL: x serves. */
   size_t (*prepared_row_bytes)(const struct ommai_linear *linear); /* which need not have weights */
@@ -111,7 +111,7 @@ struct ommai_linear_format {
 
   /* Ops. The op's other members are set, and the form is valid. */
   /* NULL: any number of rows at a time. */
-  const struct ommai_ladder *(*ladder)(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op);
+  const struct ommai_row_steps *(*row_steps)(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op);
   /* The bytes of a worker's scratch; the layer need not have weights. Errors: MEMORY, UNSUPPORTED, INTERNAL. */
   enum omma_status (*op_scratch)(struct ommai_linear_engine *engine, const struct ommai_linear_op *op, size_t *bytes,
                                  struct omma_error *error);
@@ -119,7 +119,7 @@ struct ommai_linear_format {
   enum omma_status (*op_create)(struct ommai_linear_engine *engine, struct ommai_linear_op *op, struct omma_error *error);
   void (*op_release)(struct ommai_linear_op *op); /* `own`, which may be NULL */
   const char *(*op_name)(const struct ommai_linear_op *op);
-  /* n_rows rows, at most the ladder's last step; y points at the op's first output. */
+  /* n_rows rows, at most the last of the row steps; y points at the op's first output. */
   enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker);
 };
 
@@ -138,8 +138,8 @@ void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const st
                               int64_t n, float *sums, void *y);
 
 /* Few rows of dense weights. */
-void ommai_linear_dense_few_rows(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
-                                 int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
+void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
+                             int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
 
 /* The rows from `first` on. */
 struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linear, const struct ommai_linear_rows *rows,
@@ -150,12 +150,12 @@ struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linea
 /* What the engine knows of the products of this shape; found out where it knows nothing, without making them. Errors: MEMORY,
  * UNSUPPORTED, INTERNAL. */
 enum omma_status ommai_linear_describe_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
-                                                const struct ommai_ladder *ladder, struct ommai_ladder_products **out,
+                                                const struct ommai_row_steps *row_steps, struct ommai_step_products **out,
                                                 struct omma_error *error);
 
-/* The same, with the products of the ladder's steps made where the engine has none yet. */
+/* The same, with the products of the row steps made where the engine has none yet. */
 enum omma_status ommai_linear_find_products(struct ommai_linear_engine *engine, const struct ommai_onednn_shape *shape,
-                                            const struct ommai_ladder *ladder, const struct ommai_ladder_products **out,
+                                            const struct ommai_row_steps *row_steps, const struct ommai_step_products **out,
                                             struct omma_error *error);
 
 /* The parts of a worker's scratch begin at multiples of OMMAI_ALIGNMENT. */
@@ -172,7 +172,7 @@ enum omma_status ommai_linear_grow_scratch(struct ommai_linear_engine *engine, s
 bool ommai_linear_packed_elements(enum ommai_weight_layout layout, int64_t n_out, int64_t n_in, size_t *elements);
 
 /* Zeros wherever the packed weights have room that no source fills. */
-void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, void *weights, size_t weight_bytes);
+void ommai_linear_clear_padding(const struct ommai_gemv_weights *packed, void *weights, size_t weight_bytes);
 
 /* Packs stacked sources into f32 or bf16 panels, on the engine's team. The weights' padding is cleared and bias holds zeros before. */
 void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources);

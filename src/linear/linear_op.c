@@ -34,7 +34,7 @@ static enum omma_status check_form(const struct ommai_linear *linear, const stru
 }
 
 /* Of formats whose kernels take any number of rows. */
-static const struct ommai_ladder any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
+static const struct ommai_row_steps any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
 
 static void set_up(const struct ommai_linear_engine *engine, const struct ommai_linear *linear,
                    const struct ommai_linear_form *form, struct ommai_linear_op *op) {
@@ -43,7 +43,7 @@ static void set_up(const struct ommai_linear_engine *engine, const struct ommai_
     op->first_column = form->first_panel * OMMAI_PANEL_COLUMNS;
     op->n_columns = ommai_min_i64(form->n_panels * OMMAI_PANEL_COLUMNS, linear->spec.n_out - op->first_column);
   }
-  op->ladder = linear->format->ladder ? linear->format->ladder(engine, op) : &any_rows;
+  op->row_steps = linear->format->row_steps ? linear->format->row_steps(engine, op) : &any_rows;
 }
 
 enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
@@ -105,12 +105,12 @@ void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const st
   }
 }
 
-/* How many of n rows go into the next product: all where a step of the ladder is but little larger, else a step that they fill. */
-static int64_t choose_rows(const struct ommai_ladder *ladder, int64_t n) {
+/* How many of n rows go into the next product: all where one of the row steps is but little larger, else a step that they fill. */
+static int64_t choose_rows(const struct ommai_row_steps *row_steps, int64_t n) {
   int64_t filled = 0;
-  for (int step = 0; step < ladder->n_steps; step++) {
-    int64_t rows = ladder->rows[step];
-    if (rows >= n) return rows - n < ladder->rows[0] || filled == 0 ? n : filled;
+  for (int step = 0; step < row_steps->n_steps; step++) {
+    int64_t rows = row_steps->rows[step];
+    if (rows >= n) return rows - n < row_steps->rows[0] || filled == 0 ? n : filled;
     filled = rows;
   }
   return filled;
@@ -125,7 +125,7 @@ enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *
   size_t y_bytes = (size_t)op->form.y_stride * ommai_dtype_size(op->form.y_type);
   char *first = ommai_element(y, op->first_column, op->form.y_type);
   for (int64_t row = 0, count; row < n_rows; row += count) {
-    count = choose_rows(op->ladder, n_rows - row);
+    count = choose_rows(op->row_steps, n_rows - row);
     OMMAI_TRY(
         linear->format->op_run(op, (const char *)x + (size_t)row * x_bytes, first + (size_t)row * y_bytes, count, worker));
   }

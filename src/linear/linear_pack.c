@@ -1,4 +1,4 @@
-/* From a checkpoint's [n_out][n_in] to the packed layouts of kernels/few_rows.h. */
+/* From a checkpoint's [n_out][n_in] to the packed layouts of kernels/gemv.h. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -179,7 +179,7 @@ void ommai_linear_pack_dense(struct ommai_linear *linear, const struct ommai_lin
   }
 }
 
-void ommai_linear_clear_padding(const struct ommai_few_rows_weights *packed, void *weights, size_t weight_bytes) {
+void ommai_linear_clear_padding(const struct ommai_gemv_weights *packed, void *weights, size_t weight_bytes) {
   size_t n_panels = (size_t)ommai_div_up(packed->n_out, OMMAI_PANEL_COLUMNS);
   size_t padded_k = (size_t)ommai_weights_padded_k(packed->layout, packed->n_in);
   size_t panel_bytes = weight_bytes / n_panels;

@@ -45,7 +45,7 @@ void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const str
   if (linear->format->few_prepared_rows) {
     linear->format->few_prepared_rows(linear, &from, n_rows, y, y_stride, accumulate, first_panel, n_panels);
   } else {
-    linear->format->few_rows(linear, from.x, from.x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+    linear->format->gemv(linear, from.x, from.x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
   }
 }
 

@@ -60,7 +60,7 @@ static enum omma_status check_type(struct ommai_linear_engine *engine, struct da
   OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &form, &op, error), done);
   OMMAI_TRY_GOTO(ommai_linear_run(op, x, data->y, N_ROWS, 0), done);
   OMMAI_TRY_GOTO(compare(data, "tile of rows", name, EXACT, error), done);
-  ommai_linear_few_rows(linear, x, N_IN, N_ROWS, data->y, N_OUT, false, 0, ommai_linear_n_panels(linear));
+  ommai_linear_gemv(linear, x, N_IN, N_ROWS, data->y, N_OUT, false, 0, ommai_linear_n_panels(linear));
   status = compare(data, "few rows", name, EXACT, error);
 done:
   ommai_linear_op_destroy(op);

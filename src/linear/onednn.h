@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "kernels/cpu.h"
-#include "kernels/few_rows.h"
+#include "kernels/gemv.h"
 #include "linear/activation.h"
 
 struct ommai_onednn;         /* engine, one stream per worker */
@@ -25,7 +25,7 @@ void ommai_onednn_destroy(struct ommai_onednn *onednn);
 /* Whether oneDNN has a fast product of bf16 on this CPU. Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_onednn_takes(struct ommai_onednn *onednn, bool *taken, struct omma_error *error);
 
-/* True where products were seen, on this instruction set, to give a row the same bits for every row count of the ladder. */
+/* True where products were seen, on this instruction set, to give a row the same bits for each of its row steps. */
 bool ommai_onednn_is_proven(const struct ommai_onednn *onednn);
 
 /* Whether they are AMX's. */

@@ -5,7 +5,7 @@
 static void init(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine, enum omma_dtype compute,
                  int64_t n_rows, int64_t wanted) {
   tiles->n_rows = n_rows;
-  tiles->tile_rows = ommai_linear_ladder_rows(engine, compute, wanted);
+  tiles->tile_rows = ommai_linear_step_rows(engine, compute, wanted);
   tiles->n_tiles = ommai_div_up(n_rows, tiles->tile_rows);
   atomic_init(&tiles->failed, false);
 }

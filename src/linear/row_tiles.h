@@ -20,12 +20,12 @@ struct ommai_row_tiles {
   atomic_bool failed; /* a linear layer refused to run */
 };
 
-/* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small pictures still give every core a tile.
- * Chosen by the number of rows alone, and only among the steps of the ladder, on which a row's bits do not depend. */
+/* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small images still give every core a tile.
+ * Chosen by the number of rows alone, and only among the row steps, on which a row's bits do not depend. */
 void ommai_row_tiles_init(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine, enum omma_dtype compute,
                           int64_t n_rows);
 
-/* The same in tiles of the smallest step of the ladder: for phases without the layers that are worth larger ones. */
+/* The same in tiles of the smallest of the row steps: for phases without the layers that are worth larger ones. */
 void ommai_row_tiles_init_small(struct ommai_row_tiles *tiles, const struct ommai_linear_engine *engine,
                                 enum omma_dtype compute, int64_t n_rows);
 

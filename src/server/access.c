@@ -13,9 +13,9 @@
 #include "server/routes.h"
 #include "server/server_state.h"
 
-static void set_client(struct MHD_Connection *connection, char *out, size_t size) {
+static void set_client(struct MHD_Connection *mhd, char *out, size_t size) {
   char address[INET6_ADDRSTRLEN] = "";
-  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
   const struct sockaddr *client = info ? info->client_addr : NULL;
   snprintf(out, size, client && client->sa_family == AF_UNIX ? "unix" : "unknown");
   if (client && client->sa_family == AF_INET) {
@@ -29,25 +29,25 @@ static void set_client(struct MHD_Connection *connection, char *out, size_t size
   }
 }
 
-void ommai_access_begin(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path,
-                        const char *method, const char *version) {
-  struct ommai_access *access = &exchange->access;
-  set_client(connection, access->client, sizeof access->client);
+void ommai_access_begin(struct ommai_http_call *call, struct MHD_Connection *mhd, const char *path, const char *method,
+                        const char *version) {
+  struct ommai_access *access = &call->access;
+  set_client(mhd, access->client, sizeof access->client);
   snprintf(access->method, sizeof access->method, "%s", method);
   snprintf(access->path, sizeof access->path, "%s", path);
   snprintf(access->version, sizeof access->version, "%s", version);
 }
 
-void ommai_access_set_decode(struct ommai_exchange *exchange, double seconds) {
-  pthread_mutex_lock(&exchange->lock);
-  exchange->access.decode_image = seconds;
-  pthread_mutex_unlock(&exchange->lock);
+void ommai_access_set_decode(struct ommai_http_call *call, double seconds) {
+  pthread_mutex_lock(&call->lock);
+  call->access.decode_image = seconds;
+  pthread_mutex_unlock(&call->lock);
 }
 
-void ommai_access_add(struct ommai_exchange *exchange, const struct omma_result *result, int64_t n_prompt_tokens) {
-  struct ommai_access *access = &exchange->access;
+void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, int64_t n_prompt_tokens) {
+  struct ommai_access *access = &call->access;
   const struct omma_timings *more = &result->timings;
-  pthread_mutex_lock(&exchange->lock);
+  pthread_mutex_lock(&call->lock);
   if (!access->ran) access->timings.queue = more->queue;
   access->ran = true;
   access->n_prompt_tokens += n_prompt_tokens;
@@ -57,7 +57,7 @@ void ommai_access_add(struct ommai_exchange *exchange, const struct omma_result 
   access->timings.encode += more->encode;
   access->timings.prefill += more->prefill;
   access->timings.decode += more->decode;
-  pthread_mutex_unlock(&exchange->lock);
+  pthread_mutex_unlock(&call->lock);
 }
 
 /* Whether `path` is one of a list with commas between. */
@@ -94,20 +94,20 @@ static void add_timings(struct ommai_log_line *line, const struct ommai_access *
   ommai_log_line_seconds(line, "decode", access->timings.decode);
 }
 
-static void log_access(struct ommai_exchange *exchange) {
-  const struct ommai_server *server = exchange->server;
+static void log_access(struct ommai_http_call *call) {
+  const struct ommai_server *server = call->server;
   struct ommai_log_line line;
-  pthread_mutex_lock(&exchange->lock);
-  const struct ommai_access access = exchange->access;
-  pthread_mutex_unlock(&exchange->lock);
+  pthread_mutex_lock(&call->lock);
+  const struct ommai_access access = call->access;
+  pthread_mutex_unlock(&call->lock);
   if (!server->log || !server->log_access || is_listed(server->unlogged_paths, access.path)) return;
-  ommai_log_line_begin(&line, exchange->allocator, server->log_json, "info", "access");
+  ommai_log_line_begin(&line, call->allocator, server->log_json, "info", "access");
   ommai_log_line_string(&line, "client", access.client);
   ommai_log_line_string(&line, "method", access.method);
   ommai_log_line_string(&line, "path", access.path);
   ommai_log_line_string(&line, "version", access.version);
   ommai_log_line_integer(&line, "status", access.status);
-  ommai_log_line_string(&line, "request_id", exchange->request_id);
+  ommai_log_line_string(&line, "request_id", call->request_id);
   ommai_log_line_string(&line, "end", access.cause);
   add_timings(&line, &access);
   ommai_log_line_seconds(&line, "total", access.seconds);
@@ -115,32 +115,32 @@ static void log_access(struct ommai_exchange *exchange) {
 }
 
 /* Under the lock. What was sent, or would have been; a request that was cancelled because its client left has a reply too, that nobody gets. */
-static int status_of(const struct ommai_exchange *exchange) {
-  if (!exchange->responded && (exchange->gone || !exchange->replied)) return OMMAI_ACCESS_CLOSED;
-  return exchange->streaming ? 200 : exchange->reply.status;
+static int status_of(const struct ommai_http_call *call) {
+  if (!call->responded && (call->gone || !call->replied)) return OMMAI_ACCESS_CLOSED;
+  return call->streaming ? 200 : call->reply.status;
 }
 
-void ommai_access_end(struct ommai_exchange *exchange, bool complete) {
-  struct ommai_access *access = &exchange->access;
-  pthread_mutex_lock(&exchange->lock);
-  bool left = !complete || !exchange->ended;
+void ommai_access_end(struct ommai_http_call *call, bool complete) {
+  struct ommai_access *access = &call->access;
+  pthread_mutex_lock(&call->lock);
+  bool left = !complete || !call->ended;
   if (left && !access->cause) access->cause = "client_left";
   access->aborted = access->cause != NULL;
-  access->status = status_of(exchange);
-  access->seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
-  pthread_mutex_unlock(&exchange->lock);
-  ommai_http_metrics_observe(&exchange->server->http_metrics, exchange->route, access->method, access->status, access->seconds);
-  if (!access->aborted) log_access(exchange);
+  access->status = status_of(call);
+  access->seconds = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
+  pthread_mutex_unlock(&call->lock);
+  ommai_http_metrics_observe(&call->server->http_metrics, call->route, access->method, access->status, access->seconds);
+  if (!access->aborted) log_access(call);
 }
 
-void ommai_access_release(struct ommai_exchange *exchange) {
-  if (exchange->access.aborted) log_access(exchange);
+void ommai_access_release(struct ommai_http_call *call) {
+  if (call->access.aborted) log_access(call);
 }
 
-void ommai_access_log_progress(struct ommai_exchange *exchange, enum omma_stage stage, int64_t done, int64_t total,
-                               int64_t n_pictures) {
-  const struct ommai_server *server = exchange->server;
-  struct ommai_access *access = &exchange->access;
+void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage stage, int64_t done, int64_t total,
+                               int64_t n_images) {
+  const struct ommai_server *server = call->server;
+  struct ommai_access *access = &call->access;
   struct ommai_log_line line;
   int64_t now_ns = ommai_clock_ns();
   bool begun = !access->told_ns || stage != access->told_stage;
@@ -150,12 +150,12 @@ void ommai_access_log_progress(struct ommai_exchange *exchange, enum omma_stage 
     access->told_ns = now_ns;
   }
   if (!due || !server->log || !server->log_access) return;
-  ommai_log_line_begin(&line, exchange->allocator, server->log_json, "info", "progress");
-  ommai_log_line_string(&line, "request_id", exchange->request_id);
+  ommai_log_line_begin(&line, call->allocator, server->log_json, "info", "progress");
+  ommai_log_line_string(&line, "request_id", call->request_id);
   ommai_log_line_string(&line, "stage", ommai_stage_name(stage));
-  ommai_log_line_integer(&line, "images", n_pictures);
+  ommai_log_line_integer(&line, "images", n_images);
   ommai_log_line_integer(&line, "percent", total > 0 ? done * 100 / total : 0);
-  ommai_log_line_seconds(&line, "total", (double)(now_ns - exchange->created_ns) * 1e-9);
+  ommai_log_line_seconds(&line, "total", (double)(now_ns - call->created_ns) * 1e-9);
   write_line(server, &line);
 }
 
@@ -173,18 +173,18 @@ static void add_sampling(struct ommai_log_line *line, const struct ommai_answer_
   if (sampling->max_tokens) ommai_log_line_integer(line, "max_tokens", sampling->max_tokens);
 }
 
-void ommai_access_log_request(struct ommai_exchange *exchange, const struct ommai_answer_fields *fields, int64_t n_pictures) {
-  const struct ommai_server *server = exchange->server;
+void ommai_access_log_request(struct ommai_http_call *call, const struct ommai_answer_fields *fields, int64_t n_images) {
+  const struct ommai_server *server = call->server;
   struct ommai_log_line line;
   if (!server->log || !server->log_requests) return;
-  ommai_log_line_begin(&line, exchange->allocator, server->log_json, "info", "request");
-  ommai_log_line_string(&line, "client", exchange->access.client);
-  ommai_log_line_string(&line, "path", exchange->access.path);
-  ommai_log_line_string(&line, "request_id", exchange->request_id);
+  ommai_log_line_begin(&line, call->allocator, server->log_json, "info", "request");
+  ommai_log_line_string(&line, "client", call->access.client);
+  ommai_log_line_string(&line, "path", call->access.path);
+  ommai_log_line_string(&line, "request_id", call->request_id);
   ommai_log_line_string(&line, "model", fields->model ? fields->model : server->model_names[0]);
   ommai_log_line_integer(&line, "stream", fields->stream);
   ommai_log_line_integer(&line, "n", fields->n);
-  ommai_log_line_integer(&line, "images", n_pictures);
+  ommai_log_line_integer(&line, "images", n_images);
   add_sampling(&line, fields);
   write_line(server, &line);
 }

@@ -6,14 +6,14 @@
 
 struct MHD_Connection;
 struct ommai_answer_fields;
-struct ommai_exchange;
+struct ommai_http_call;
 
 #define OMMAI_ACCESS_CLOSED 499 /* the client left before its reply, as nginx writes it */
 
 /* Beginnings, as the client sent them: to be escaped where they are shown. */
 struct ommai_access {
   char client[64], method[16], path[256], version[16];
-  /* Under the exchange's lock, over all answers to the request. */
+  /* Under the call's lock, over all answers to the request. */
   bool ran; /* the engine has told of one */
   int64_t n_prompt_tokens, n_cached_tokens, n_completion_tokens;
   struct omma_timings timings;
@@ -29,27 +29,27 @@ struct ommai_access {
 };
 
 /* The head of a request is there. IO thread. */
-void ommai_access_begin(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path,
-                        const char *method, const char *version);
+void ommai_access_begin(struct ommai_http_call *call, struct MHD_Connection *mhd, const char *path, const char *method,
+                        const char *version);
 
-/* Seconds for fetching, reading and decoding its pictures; a worker. */
-void ommai_access_set_decode(struct ommai_exchange *exchange, double seconds);
+/* Seconds for fetching, reading and decoding its images; a worker. */
+void ommai_access_set_decode(struct ommai_http_call *call, double seconds);
 
 /* An answer to it is over; engine's thread. n_prompt_tokens: its own, 0 where another answer to the same prompt counted them. */
-void ommai_access_add(struct ommai_exchange *exchange, const struct omma_result *result, int64_t n_prompt_tokens);
+void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, int64_t n_prompt_tokens);
 
 /* The reply is out (`complete`), or the connection broke before: counts the request, and writes its line where nothing is to come. IO
  * thread. */
-void ommai_access_end(struct ommai_exchange *exchange, bool complete);
+void ommai_access_end(struct ommai_http_call *call, bool complete);
 
 /* Writes the line that ommai_access_end has left to write, when the engine has let go of the request; any thread. */
-void ommai_access_release(struct ommai_exchange *exchange);
+void ommai_access_release(struct ommai_http_call *call);
 
 /* A line for a request whose images or prompt take long, every server->progress_log_ns; engine's thread, at each piece of that work. */
-void ommai_access_log_progress(struct ommai_exchange *exchange, enum omma_stage stage, int64_t done, int64_t total,
-                               int64_t n_pictures);
+void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage stage, int64_t done, int64_t total,
+                               int64_t n_images);
 
-/* A line for a request that will be answered, where those are asked for: its settings, never its texts and pictures. */
-void ommai_access_log_request(struct ommai_exchange *exchange, const struct ommai_answer_fields *fields, int64_t n_pictures);
+/* A line for a request that will be answered, where those are asked for: its settings, never its texts and images. */
+void ommai_access_log_request(struct ommai_http_call *call, const struct ommai_answer_fields *fields, int64_t n_images);
 
 #endif

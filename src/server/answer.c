@@ -1,4 +1,4 @@
-/* One answer holds one exchange and up to OMMAI_MAX_CHOICES requests, a prompt's choice i drawn with seed + i. The worker that makes it
+/* One answer holds one call and up to OMMAI_MAX_CHOICES requests, a prompt's choice i drawn with seed + i. The worker that makes it
  * and every submitted request hold a reference; the last reference, wherever it is dropped, hands the answer to a worker to be freed.
  * Choices are touched by the worker until they are submitted and by the engine's thread afterwards. */
 #include "server/answer.h"
@@ -38,25 +38,25 @@ struct choice {
 
 struct answer {
   struct ommai_job job; /* that frees it; first */
-  struct ommai_exchange *exchange;
+  struct ommai_http_call *call;
   const struct omma_allocator *allocator;
   atomic_int references;
   atomic_int n_open; /* choices without an end */
   char id[ID_PREFIX_SIZE + OMMAI_REQUEST_ID_SIZE];
   char *model;
-  const struct ommai_reply_form *form;
+  const struct ommai_reply_format *form;
   bool has_tools;
   struct ommai_reply_head head;
   struct ommai_reply_state reply_state; /* engine's thread */
   struct ommai_text request_fields;
   bool stream, include_usage, continuous_usage, logprobs, token_ids, prompt_logprobs, echo_logprobs, tells_reasoning;
-  int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
+  int32_t stop_token_ids[OMMAI_FIELD_MAX_STOP_TOKENS];
   size_t n_stop_token_ids;
   int64_t n_prompt_tokens;
   int n_choices, n_per_prompt;
   int n_top; /* of log-probabilities in answers */
-  int64_t n_pictures;
-  double decode_image; /* seconds that its pictures took */
+  int64_t n_images;
+  double decode_image; /* seconds that its images took */
   struct ommai_own_wishes own;
   struct ommai_own_progress progress;                                                /* of the first choice; engine's thread */
   struct ommai_text images;                                                          /* as ommai_own_add_image writes them */
@@ -82,24 +82,24 @@ static void free_answer(struct answer *answer) {
   ommai_text_free(&answer->request_fields);
   ommai_reply_state_free(&answer->reply_state);
   if (answer->model) ommai_release(answer->allocator, answer->model, strlen(answer->model) + 1, 1);
-  ommai_exchange_release(answer->exchange);
+  ommai_http_call_release(answer->call);
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
 }
 
 static void free_answer_job(struct ommai_job *job) { free_answer((struct answer *)job); }
 
-/* Freeing returns a picture's megabytes to the system, which takes time that the engine's thread has better use for. */
+/* Freeing returns an image's megabytes to the system, which takes time that the engine's thread has better use for. */
 static void release_answer(struct answer *answer) {
   if (atomic_fetch_sub(&answer->references, 1) != 1) return;
   answer->job.run = free_answer_job;
-  ommai_job_queue_push_urgent(answer->exchange->server->jobs, &answer->job);
+  ommai_job_queue_push_urgent(answer->call->server->jobs, &answer->job);
 }
 
 static void fail_from(struct answer *answer, const char *what, const struct omma_error *cause) {
   struct ommai_api_error error;
   ommai_api_fail_from(&error, cause);
-  if (error.status == 500) ommai_server_log(answer->exchange->server, what, cause);
-  ommai_exchange_fail(answer->exchange, &error);
+  if (error.status == 500) ommai_server_log(answer->call->server, what, cause);
+  ommai_http_call_fail(answer->call, &error);
 }
 
 /* Those of a prompt, for all its answers. */
@@ -150,7 +150,7 @@ static struct ommai_usage usage_of(const struct answer *answer) {
 /* Sends what `out` holds, if anything, in one piece and frees it. */
 static bool push_event(struct answer *answer, struct ommai_text *out) {
   bool pushed = !out->failed;
-  if (pushed && out->size) pushed = ommai_exchange_push(answer->exchange, out->data, out->size);
+  if (pushed && out->size) pushed = ommai_http_call_push(answer->call, out->data, out->size);
   ommai_text_free(out);
   return pushed;
 }
@@ -205,7 +205,7 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
   }
   if (answer->tells_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
   bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->form->as_items && event->in_thought);
-  if (has_logprob) answer->form->add_logprob(&choice->logprobs, answer->exchange->server->model, event);
+  if (has_logprob) answer->form->add_logprob(&choice->logprobs, answer->call->server->model, event);
   return !has_failed(choice);
 }
 
@@ -218,13 +218,13 @@ static void forget(struct choice *choice) {
 }
 
 static void measure_token(struct choice *choice, int64_t index) {
-  struct ommai_exchange *exchange = choice->answer->exchange;
-  int64_t now = ommai_clock_ns() - exchange->created_ns;
+  struct ommai_http_call *call = choice->answer->call;
+  int64_t now = ommai_clock_ns() - call->created_ns;
   if (index == 0) {
     choice->first_token_ns = now;
-    ommai_metrics_observe(&exchange->server->metrics, OMMAI_TIME_TO_FIRST_TOKEN, (double)now * 1e-9);
+    ommai_metrics_observe(&call->server->metrics, OMMAI_TIME_TO_FIRST_TOKEN, (double)now * 1e-9);
   } else {
-    ommai_metrics_observe(&exchange->server->metrics, OMMAI_INTER_TOKEN_LATENCY, (double)(now - choice->last_token_ns) * 1e-9);
+    ommai_metrics_observe(&call->server->metrics, OMMAI_INTER_TOKEN_LATENCY, (double)(now - choice->last_token_ns) * 1e-9);
   }
   choice->last_token_ns = now;
 }
@@ -235,7 +235,7 @@ static void on_progress(void *context, enum omma_stage stage, int64_t done, int6
   struct answer *answer = choice->answer;
   struct ommai_text out;
   if (stage == OMMA_STAGE_DECODE) return;
-  ommai_access_log_progress(answer->exchange, stage, done, total, answer->n_pictures);
+  ommai_access_log_progress(answer->call, stage, done, total, answer->n_images);
   if (!answer->stream || !answer->own.progress || !ommai_own_progress_is_due(&answer->progress, stage, done, total)) return;
   ommai_text_init(&out, answer->allocator);
   ommai_own_add_progress_comment(&out, stage, done, total);
@@ -245,7 +245,7 @@ static void on_progress(void *context, enum omma_stage stage, int64_t done, int6
 static void push_images(struct answer *answer) {
   struct ommai_text out;
   ommai_text_init(&out, answer->allocator);
-  ommai_own_add_media_comment(&out, &answer->images, answer->exchange->server->info.box_unit);
+  ommai_own_add_media_comment(&out, &answer->images, answer->call->server->info.box_unit);
   push_event(answer, &out);
 }
 
@@ -253,7 +253,7 @@ static void push_images(struct answer *answer) {
 static void on_prompt_token(void *context, const struct omma_prompt_token_event *event) {
   struct choice *choice = context;
   struct answer *answer = choice->answer;
-  const struct omma_model *model = answer->exchange->server->model;
+  const struct omma_model *model = answer->call->server->model;
   const struct omma_token_event as_answer = {.token = event->token,
                                              .has_logprob = true,
                                              .logprob = event->logprob,
@@ -277,10 +277,10 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   struct answer *answer = choice->answer;
   choice->n_tokens = event->index + 1;
   measure_token(choice, event->index);
-  if (!answer->stream) return gather(choice, event) && !ommai_exchange_is_gone(answer->exchange);
+  if (!answer->stream) return gather(choice, event) && !ommai_http_call_is_gone(answer->call);
   if (!push_beginning(choice) || !gather(choice, event)) return false;
   if (event->last) return true;
-  if (is_held_back(choice, event)) return !ommai_exchange_is_gone(answer->exchange);
+  if (is_held_back(choice, event)) return !ommai_http_call_is_gone(answer->call);
   struct ommai_reply_part part = part_of(choice);
   bool pushed = push_delta(choice, &part);
   forget(choice);
@@ -306,15 +306,15 @@ static void take_end(struct choice *choice, const struct omma_result *result) {
 
 /* What is told behind the usage. All choices are over. */
 static void add_details(struct answer *answer, struct ommai_text *own, struct ommai_usage *usage) {
-  struct ommai_exchange *exchange = answer->exchange;
+  struct ommai_http_call *call = answer->call;
   double first_token = (double)answer->choices[0].first_token_ns * 1e-9;
-  double total = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
+  double total = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
   ommai_text_init(own, answer->allocator);
   if (!answer->own.details) return;
-  pthread_mutex_lock(&exchange->lock);
-  const struct ommai_access access = exchange->access;
-  pthread_mutex_unlock(&exchange->lock);
-  ommai_own_add_details(own, &access, first_token, total, &answer->images, exchange->server->info.box_unit);
+  pthread_mutex_lock(&call->lock);
+  const struct ommai_access access = call->access;
+  pthread_mutex_unlock(&call->lock);
+  ommai_own_add_details(own, &access, first_token, total, &answer->images, call->server->info.box_unit);
   if (!own->failed) usage->own = own;
 }
 
@@ -328,7 +328,7 @@ static bool finish_stream(struct answer *answer) {
     ommai_text_free(&own);
     if (!push_event(answer, &out)) return false;
   }
-  ommai_exchange_end(answer->exchange);
+  ommai_http_call_end(answer->call);
   return true;
 }
 
@@ -342,24 +342,24 @@ static void finish_whole(struct answer *answer) {
   answer->head.prompt_logprobs = scores_of(&answer->choices[0]);
   answer->form->whole(&out, &answer->head, parts, answer->n_choices, &usage);
   ommai_text_free(&own);
-  ommai_exchange_reply(answer->exchange, 200, "application/json", &out);
+  ommai_http_call_reply(answer->call, 200, "application/json", &out);
 }
 
 /* The first choice that ends badly fails the whole request and stops the other choices. */
 static void fail_answer(struct answer *answer, const struct omma_result *result) {
   static const struct omma_error cancelled = {.status = OMMA_ERROR_CANCELLED};
   fail_from(answer, "generation", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
-  ommai_exchange_cancel_engine(answer->exchange);
+  ommai_http_call_cancel_engine(answer->call);
 }
 
-/* A prompt's pictures are decoded once, for its first answer. */
+/* A prompt's images are decoded once, for its first answer. */
 static void measure_end(struct choice *choice, const struct omma_result *result) {
   struct answer *answer = choice->answer;
-  struct ommai_exchange *exchange = answer->exchange;
+  struct ommai_http_call *call = answer->call;
   bool first = choice->index % answer->n_per_prompt == 0;
-  double seconds = (double)(ommai_clock_ns() - exchange->created_ns) * 1e-9;
-  ommai_access_add(exchange, result, first ? result->n_prompt_tokens : 0);
-  ommai_metrics_finish(&exchange->server->metrics, result, first ? answer->decode_image : 0, seconds,
+  double seconds = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
+  ommai_access_add(call, result, first ? result->n_prompt_tokens : 0);
+  ommai_metrics_finish(&call->server->metrics, result, first ? answer->decode_image : 0, seconds,
                        (double)choice->first_token_ns * 1e-9);
 }
 
@@ -411,7 +411,7 @@ static void on_finish(void *context, const struct omma_result *result) {
 /* Prompt and answer must fit together; the engine checks the prompt alone. */
 static bool check_length(const struct answer *answer, const struct ommai_answer_fields *fields, int64_t n_prompt_tokens,
                          struct ommai_api_error *error) {
-  int64_t limit = answer->exchange->server->info.max_model_len, wanted = fields->sampling.max_tokens;
+  int64_t limit = answer->call->server->info.max_model_len, wanted = fields->sampling.max_tokens;
   if (fields->default_max_tokens || wanted <= limit - n_prompt_tokens) return true;
   return ommai_api_fail(error, 400, fields->max_tokens_field,
                         "%s is too large: %" PRId64 ". This model's maximum context length is %" PRId64
@@ -438,7 +438,7 @@ static bool begin_logprobs(const struct answer *answer, struct choice *choice, s
   const int32_t *ids = omma_request_prompt(choice->request, &n);
   struct ommai_text *scores = scores_of(choice);
   if (scores && n == 1 && !scores->size) ommai_text_add(scores, "null");
-  if (answer->echo_logprobs) answer->form->add_unscored(&choice->logprobs, answer->exchange->server->model, ids[0]);
+  if (answer->echo_logprobs) answer->form->add_unscored(&choice->logprobs, answer->call->server->model, ids[0]);
   return !has_failed(choice) || ommai_api_fail_memory(error);
 }
 
@@ -455,7 +455,7 @@ static bool make_request(struct answer *answer, const struct ommai_answer_source
                                    : source->make_request(source->context, prompt, &sampling, &choice->request, &cause);
   if (status != OMMA_OK) {
     ommai_api_fail_from(error, &cause);
-    if (error->status == 500) ommai_server_log(answer->exchange->server, "preparing a request", &cause);
+    if (error->status == 500) ommai_server_log(answer->call->server, "preparing a request", &cause);
     return false;
   }
   omma_request_prompt(choice->request, &n_tokens);
@@ -468,23 +468,23 @@ static bool make_request(struct answer *answer, const struct ommai_answer_source
 /* Makes every choice's request ready. */
 static bool make_requests(struct answer *answer, const struct ommai_answer_source *source, struct ommai_api_error *error) {
   for (int i = 0; i < answer->n_choices; i++) {
-    if (ommai_exchange_is_gone(answer->exchange)) return true;
+    if (ommai_http_call_is_gone(answer->call)) return true;
     if (!make_request(answer, source, &answer->choices[i], error)) return false;
   }
   return true;
 }
 
-/* Pictures are decoded and resized before their request is queued, by a worker: what the engine does meanwhile shows that. */
-static void count_pictures(const struct ommai_answer_source *source, struct ommai_server *server) {
+/* Images are decoded and resized before their request is queued, by a worker: what the engine does meanwhile shows that. */
+static void count_images(const struct ommai_answer_source *source, struct ommai_server *server) {
   struct omma_engine_stats stats;
-  if (source->n_pictures == 0) return;
+  if (source->n_images == 0) return;
   omma_engine_get_stats(server->engine, &stats);
-  if (stats.n_running) ommai_metrics_count_prepared_ahead(&server->metrics, source->n_pictures);
+  if (stats.n_running) ommai_metrics_count_prepared_ahead(&server->metrics, source->n_images);
 }
 
 /* Everything that the callbacks read is set before the first submit. */
 static void submit_all(struct answer *answer) {
-  struct ommai_exchange *exchange = answer->exchange;
+  struct ommai_http_call *call = answer->call;
   bool progress = answer->stream && answer->own.progress;
   answer->head.prompt_tokens = answer->n_prompt_tokens;
   if (progress) push_images(answer); /* before the first token; what fails from here on fails in the stream */
@@ -495,15 +495,15 @@ static void submit_all(struct answer *answer) {
     if (answer->prompt_logprobs) callbacks.on_prompt_token = on_prompt_token;
     if (i == 0) callbacks.on_progress = on_progress;
     atomic_fetch_add(&answer->references, 1);
-    if (omma_engine_submit(exchange->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
+    if (omma_engine_submit(call->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
       atomic_fetch_sub(&answer->references, 1); /* not the last: the worker holds one */
       fail_from(answer, "submitting a request", &cause);
-      ommai_exchange_cancel_engine(exchange);
+      ommai_http_call_cancel_engine(call);
       return;
     }
-    ommai_exchange_add_engine_id(exchange, id);
+    ommai_http_call_add_engine_id(call, id);
   }
-  if (answer->stream) ommai_exchange_expect_stream(exchange);
+  if (answer->stream) ommai_http_call_expect_stream(call);
 }
 
 static bool init_choices(struct answer *answer, const struct ommai_tool_request *tools) {
@@ -526,24 +526,24 @@ static bool init_choices(struct answer *answer, const struct ommai_tool_request 
 }
 
 /* Copies what is needed after the JSON is gone. */
-static struct answer *make_answer(struct ommai_exchange *exchange, const struct ommai_answer_source *source) {
-  struct ommai_server *server = exchange->server;
+static struct answer *make_answer(struct ommai_http_call *call, const struct ommai_answer_source *source) {
+  struct ommai_server *server = call->server;
   const struct ommai_answer_fields *fields = source->fields;
   struct answer *answer = ommai_allocate(server->allocator, 1, sizeof *answer);
   if (!answer) return NULL;
-  ommai_exchange_retain(exchange);
-  answer->exchange = exchange;
+  ommai_http_call_retain(call);
+  answer->call = call;
   answer->allocator = server->allocator;
   answer->n_per_prompt = (int)fields->n;
   answer->n_choices = source->n_prompts * answer->n_per_prompt;
-  answer->n_pictures = source->n_pictures;
-  answer->decode_image = exchange->access.decode_image;
+  answer->n_images = source->n_images;
+  answer->decode_image = call->access.decode_image;
   atomic_init(&answer->references, 1);
   atomic_init(&answer->n_open, answer->n_choices);
   const char *model = fields->model ? fields->model : server->model_names[0];
   answer->model = ommai_duplicate(server->allocator, model, strlen(model));
-  bool own_id = !exchange->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
-  snprintf(answer->id, sizeof answer->id, "%s%s", source->form->id_prefix, own_id ? fields->request_id : exchange->request_id);
+  bool own_id = !call->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
+  snprintf(answer->id, sizeof answer->id, "%s%s", source->form->id_prefix, own_id ? fields->request_id : call->request_id);
   answer->form = source->form;
   answer->head = (struct ommai_reply_head){.id = answer->id,
                                            .created = (int64_t)time(NULL),
@@ -576,19 +576,19 @@ static struct answer *make_answer(struct ommai_exchange *exchange, const struct 
   return NULL;
 }
 
-void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answer_source *source) {
+void ommai_answer_begin(struct ommai_http_call *call, const struct ommai_answer_source *source) {
   struct ommai_api_error error;
-  struct answer *answer = make_answer(exchange, source);
+  struct answer *answer = make_answer(call, source);
   if (!answer) {
     ommai_api_fail_memory(&error);
-    ommai_exchange_fail(exchange, &error);
+    ommai_http_call_fail(call, &error);
     return;
   }
-  ommai_access_log_request(exchange, source->fields, source->n_pictures);
+  ommai_access_log_request(call, source->fields, source->n_images);
   if (!make_requests(answer, source, &error)) {
-    ommai_exchange_fail(exchange, &error);
-  } else if (!ommai_exchange_is_gone(exchange)) {
-    count_pictures(source, exchange->server);
+    ommai_http_call_fail(call, &error);
+  } else if (!ommai_http_call_is_gone(call)) {
+    count_images(source, call->server);
     submit_all(answer);
   }
   release_answer(answer);

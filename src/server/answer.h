@@ -3,18 +3,18 @@
 #define OMMAI_SERVER_ANSWER_H
 
 #include "server/answer_fields.h"
-#include "server/exchange.h"
-#include "server/reply_form.h"
+#include "server/http_call.h"
+#include "server/reply_format.h"
 #include "server/tool_request.h"
 
 /* What an endpoint made of the JSON; read during the call alone. */
 struct ommai_answer_source {
   const struct ommai_answer_fields *fields;
-  const struct ommai_reply_form *form;
+  const struct ommai_reply_format *form;
   const struct ommai_tool_request *tools;  /* how calls stand in the answers; NULL: there are none */
   const struct ommai_text *request_fields; /* what the reply repeats of the request; NULL: nothing */
   int n_prompts;                           /* each gets fields->n answers; at most OMMAI_MAX_CHOICES in all */
-  int64_t n_pictures;                      /* and videos, in the prompts */
+  int64_t n_images;                        /* and videos, in the prompts */
   /* Makes a request of prompt `index`, once; its further answers come from copies. */
   enum omma_status (*make_request)(const void *context, int index, const struct omma_sampling *sampling,
                                    struct omma_request **request, struct omma_error *error);
@@ -26,7 +26,7 @@ struct ommai_answer_source {
   const void *context;
 };
 
-/* Makes the requests ready and submits them; the reply, or a failure, goes to the exchange. On a worker. */
-void ommai_answer_begin(struct ommai_exchange *exchange, const struct ommai_answer_source *source);
+/* Makes the requests ready and submits them; the reply, or a failure, goes to the call. On a worker. */
+void ommai_answer_begin(struct ommai_http_call *call, const struct ommai_answer_source *source);
 
 #endif

@@ -88,8 +88,8 @@ static bool read_stop_tokens(const struct ommai_server *server, const json_t *ro
   sampling->stop_token_ids = fields->stop_token_ids;
   if (!ids) return true;
   if (!json_is_array(ids)) return ommai_api_fail(error, 400, KEY, "%s must be an array, got %s.", KEY, ommai_json_kind(ids));
-  if (json_array_size(ids) > OMMAI_MAX_STOP_TOKENS) {
-    return ommai_api_fail(error, 400, KEY, "%s must hold at most %d ids, got %zu.", KEY, OMMAI_MAX_STOP_TOKENS,
+  if (json_array_size(ids) > OMMAI_FIELD_MAX_STOP_TOKENS) {
+    return ommai_api_fail(error, 400, KEY, "%s must hold at most %d ids, got %zu.", KEY, OMMAI_FIELD_MAX_STOP_TOKENS,
                           json_array_size(ids));
   }
   for (size_t i = 0; i < json_array_size(ids); i++) {

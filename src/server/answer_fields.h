@@ -13,7 +13,7 @@
 
 struct ommai_server;
 
-#define OMMAI_MAX_STOP_TOKENS 128
+#define OMMAI_FIELD_MAX_STOP_TOKENS 128
 
 /* Strings belong to the JSON document. */
 struct ommai_answer_fields {
@@ -21,7 +21,7 @@ struct ommai_answer_fields {
   const char *request_id;
   struct omma_sampling sampling;
   const char *stop[OMMA_MAX_STOP_STRINGS];
-  int32_t stop_token_ids[OMMAI_MAX_STOP_TOKENS];
+  int32_t stop_token_ids[OMMAI_FIELD_MAX_STOP_TOKENS];
   const char *max_tokens_field; /* the one that was given */
   bool default_max_tokens;      /* none was: as many as the context leaves, or the checkpoint's default if that is fewer */
   bool own_seed;                /* the request named its seed */

@@ -20,7 +20,7 @@ struct ommai_batch_request {
   bool is_bad;
   bool failed; /* before there was a reply: `error` says why */
   struct ommai_api_error error;
-  struct ommai_exchange *exchange; /* NULL: not started */
+  struct ommai_http_call *call; /* NULL: not started */
 };
 
 static bool read_custom_id(struct ommai_batch_request *request, const json_t *root, struct ommai_api_error *error) {
@@ -86,37 +86,37 @@ void ommai_batch_request_refuse(struct ommai_batch_request *request, const char 
 
 int ommai_batch_request_status(const struct ommai_batch_request *request) {
   if (request->failed) return request->error.status;
-  return request->exchange && ommai_exchange_has_reply(request->exchange) ? request->exchange->reply.status : 0;
+  return request->call && ommai_http_call_has_reply(request->call) ? request->call->reply.status : 0;
 }
 
 bool ommai_batch_request_is_bad(const struct ommai_batch_request *request) { return request->is_bad; }
 
-static void drop_exchange(struct ommai_batch_request *request) {
-  struct ommai_exchange *exchange = request->exchange;
-  if (!exchange) return;
-  pthread_mutex_lock(&exchange->lock);
-  exchange->on_reply = NULL;
-  pthread_mutex_unlock(&exchange->lock);
-  if (!ommai_exchange_has_reply(exchange)) ommai_exchange_leave(exchange);
-  ommai_exchange_release(exchange);
-  request->exchange = NULL;
+static void drop_call(struct ommai_batch_request *request) {
+  struct ommai_http_call *call = request->call;
+  if (!call) return;
+  pthread_mutex_lock(&call->lock);
+  call->on_reply = NULL;
+  pthread_mutex_unlock(&call->lock);
+  if (!ommai_http_call_has_reply(call)) ommai_http_call_leave(call);
+  ommai_http_call_release(call);
+  request->call = NULL;
 }
 
 bool ommai_batch_request_start(struct ommai_batch_request *request, void (*on_reply)(void *context), void *context) {
-  drop_exchange(request);
-  struct ommai_exchange *exchange = request->exchange = ommai_exchange_create(request->server);
-  request->failed = !exchange;
-  if (!exchange) return ommai_api_fail_memory(&request->error);
-  ommai_exchange_make_id(exchange);
-  ommai_text_add(&exchange->body, request->body);
-  exchange->route = request->route;
-  exchange->protocol = ommai_protocol_of(request->route->path);
-  exchange->on_reply = on_reply;
-  exchange->on_reply_context = context;
-  exchange->job.run = ommai_route_run;
-  ommai_exchange_retain(exchange);
-  if (!exchange->body.failed && ommai_job_queue_push(request->server->jobs, &exchange->job)) return true;
-  ommai_exchange_release(exchange);
+  drop_call(request);
+  struct ommai_http_call *call = request->call = ommai_http_call_create(request->server);
+  request->failed = !call;
+  if (!call) return ommai_api_fail_memory(&request->error);
+  ommai_http_call_make_id(call);
+  ommai_text_add(&call->body, request->body);
+  call->route = request->route;
+  call->protocol = ommai_protocol_of(request->route->path);
+  call->on_reply = on_reply;
+  call->on_reply_context = context;
+  call->job.run = ommai_route_run;
+  ommai_http_call_retain(call);
+  if (!call->body.failed && ommai_job_queue_push(request->server->jobs, &call->job)) return true;
+  ommai_http_call_release(call);
   request->failed = true;
   return ommai_api_fail_memory(&request->error);
 }
@@ -162,9 +162,9 @@ char *ommai_batch_request_write(const struct ommai_batch_request *request, size_
   if (request->failed) ommai_api_error_write(&request->error, &error);
   char line_id[32];
   snprintf(line_id, sizeof line_id, "line_%" PRId64, request->number);
-  const struct ommai_exchange *exchange = request->failed ? NULL : request->exchange;
-  add_line(&out, request, exchange ? exchange->request_id : line_id, ommai_batch_request_status(request),
-           exchange ? &exchange->reply.body : &error);
+  const struct ommai_http_call *call = request->failed ? NULL : request->call;
+  add_line(&out, request, call ? call->request_id : line_id, ommai_batch_request_status(request),
+           call ? &call->reply.body : &error);
   char *line = out.failed ? NULL : strndup(out.data, out.size);
   *size = out.size;
   ommai_text_free(&error);
@@ -174,7 +174,7 @@ char *ommai_batch_request_write(const struct ommai_batch_request *request, size_
 
 void ommai_batch_request_destroy(struct ommai_batch_request *request) {
   if (!request) return;
-  drop_exchange(request);
+  drop_call(request);
   json_decref(request->custom_id);
   free(request->body);
   ommai_release(request->server->allocator, request, 1, sizeof *request);

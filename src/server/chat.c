@@ -41,19 +41,19 @@ static void add_images(const void *context, struct ommai_text *list) {
   }
 }
 
-void ommai_chat_answer(struct ommai_exchange *exchange, struct ommai_chat_request *request, const struct ommai_reply_form *form,
+void ommai_chat_answer(struct ommai_http_call *call, struct ommai_chat_request *request, const struct ommai_reply_format *form,
                        const struct ommai_text *request_fields) {
-  struct conversation conversation = {exchange->server, request};
+  struct conversation conversation = {call->server, request};
   struct ommai_answer_source source = {.fields = &request->fields,
                                        .form = form,
                                        .tools = &request->tools,
                                        .request_fields = request_fields,
                                        .n_prompts = 1,
-                                       .n_pictures = request->n_images + request->n_videos,
+                                       .n_images = request->n_images + request->n_videos,
                                        .make_request = make_request,
                                        .add_images = add_images,
                                        .context = &conversation};
-  ommai_answer_begin(exchange, &source);
+  ommai_answer_begin(call, &source);
 }
 
 bool ommai_chat_count_tokens(const struct ommai_server *server, const struct ommai_chat_request *request, int64_t *n_tokens,
@@ -67,17 +67,17 @@ bool ommai_chat_count_tokens(const struct ommai_server *server, const struct omm
          ommai_api_fail_from(error, &cause);
 }
 
-static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *request) {
-  ommai_chat_answer(exchange, request, &ommai_chat_form, NULL);
+static void answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
+  ommai_chat_answer(call, request, &ommai_chat_reply_format, NULL);
 }
 
-void ommai_endpoint_chat(struct ommai_exchange *exchange) {
+void ommai_endpoint_chat(struct ommai_http_call *call) {
   struct ommai_api_error error;
-  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
-  ommai_text_free(&exchange->body);
+  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
+  ommai_text_free(&call->body);
   if (root) {
-    ommai_chat_job_start(exchange, &(struct ommai_chat_source){.root = root}, false, answer);
+    ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, false, answer);
   } else {
-    ommai_exchange_fail(exchange, &error);
+    ommai_http_call_fail(call, &error);
   }
 }

@@ -3,10 +3,10 @@
 #define OMMAI_SERVER_CHAT_H
 
 #include "server/chat_job.h"
-#include "server/reply_form.h"
+#include "server/reply_format.h"
 
 /* Begins to answer. request_fields: what the reply repeats of the request, copied; NULL: nothing. */
-void ommai_chat_answer(struct ommai_exchange *exchange, struct ommai_chat_request *request, const struct ommai_reply_form *form,
+void ommai_chat_answer(struct ommai_http_call *call, struct ommai_chat_request *request, const struct ommai_reply_format *form,
                        const struct ommai_text *request_fields);
 
 /* The tokens of the prompt that the request makes. False with *error filled. */

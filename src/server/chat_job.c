@@ -6,53 +6,53 @@
 
 struct chat_job {
   struct ommai_job job; /* first: a job is its chat_job */
-  struct ommai_exchange *exchange;
+  struct ommai_http_call *call;
   struct ommai_chat_request request;
   ommai_chat_handler handle;
   size_t body_bytes; /* of the server's budget for bodies: the JSON is as large */
 };
 
 static void destroy(struct chat_job *job) {
-  struct ommai_exchange *exchange = job->exchange;
+  struct ommai_http_call *call = job->call;
   ommai_chat_request_destroy(&job->request);
-  atomic_fetch_sub(&exchange->server->body_bytes, job->body_bytes);
-  ommai_release(exchange->allocator, job, 1, sizeof *job);
-  ommai_exchange_release(exchange);
+  atomic_fetch_sub(&call->server->body_bytes, job->body_bytes);
+  ommai_release(call->allocator, job, 1, sizeof *job);
+  ommai_http_call_release(call);
 }
 
 static void run(struct ommai_job *queued) {
   struct chat_job *job = (struct chat_job *)queued;
-  struct ommai_exchange *exchange = job->exchange;
+  struct ommai_http_call *call = job->call;
   struct ommai_api_error error;
-  if (!ommai_exchange_is_gone(exchange)) {
-    if (!ommai_chat_media_load(exchange, &job->request, &error)) {
-      ommai_exchange_fail(exchange, &error);
-    } else if (!ommai_exchange_is_gone(exchange)) {
-      job->handle(exchange, &job->request);
+  if (!ommai_http_call_is_gone(call)) {
+    if (!ommai_chat_media_load(call, &job->request, &error)) {
+      ommai_http_call_fail(call, &error);
+    } else if (!ommai_http_call_is_gone(call)) {
+      job->handle(call, &job->request);
     }
   }
   destroy(job);
 }
 
-void ommai_chat_job_start(struct ommai_exchange *exchange, const struct ommai_chat_source *source, bool messages_only,
+void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
                           ommai_chat_handler handle) {
-  struct ommai_server *server = exchange->server;
+  struct ommai_server *server = call->server;
   struct ommai_api_error error;
-  struct chat_job *job = ommai_allocate(exchange->allocator, 1, sizeof *job);
+  struct chat_job *job = ommai_allocate(call->allocator, 1, sizeof *job);
   if (!job) {
     ommai_chat_source_free(source);
     ommai_api_fail_memory(&error);
-    ommai_exchange_fail(exchange, &error);
+    ommai_http_call_fail(call, &error);
     return;
   }
   job->job.run = run;
-  job->exchange = exchange;
+  job->call = call;
   job->handle = handle;
-  job->body_bytes = exchange->body_reserved;
-  exchange->body_reserved = 0;
-  ommai_exchange_retain(exchange);
+  job->body_bytes = call->body_reserved;
+  call->body_reserved = 0;
+  ommai_http_call_retain(call);
   if (!ommai_chat_request_read(server, source, messages_only, &job->request, &error)) {
-    ommai_exchange_fail(exchange, &error);
+    ommai_http_call_fail(call, &error);
     destroy(job);
   } else if (job->request.n_images + job->request.n_videos == 0) {
     run(&job->job);

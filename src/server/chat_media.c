@@ -19,7 +19,7 @@
 
 /* Where a request's images are loaded to. */
 struct loading {
-  struct ommai_exchange *exchange;
+  struct ommai_http_call *call;
   struct ommai_server *server;
   struct ommai_chat_request *request;
   struct ommai_stop stop;
@@ -32,14 +32,14 @@ struct loading {
 typedef bool (*part_step)(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
                           struct ommai_api_error *error);
 
-static bool client_is_gone(void *exchange) { return ommai_exchange_is_gone(exchange); }
+static bool client_is_gone(void *call) { return ommai_http_call_is_gone(call); }
 
 /* One step for all parts that name media, until the client leaves. */
 static bool for_each_part(struct loading *loading, part_step step, struct ommai_api_error *error) {
   struct ommai_chat_request *request = loading->request;
   for (size_t i = 0, index = 0; i < request->n_messages; i++) {
     for (size_t j = 0; j < request->messages[i].n_parts; j++, index++) {
-      if (!request->media[index].url || ommai_exchange_is_gone(loading->exchange)) continue;
+      if (!request->media[index].url || ommai_http_call_is_gone(loading->call)) continue;
       if (!step(loading, &request->media[index], &request->parts[index], error)) {
         char place[OMMAI_CHAT_PLACE_SIZE];
         return ommai_api_error_prefix(error, "%s.content[%zu]", ommai_chat_place(request, i, place), j);
@@ -72,7 +72,7 @@ static bool read_frames(struct loading *loading, struct ommai_media_part *media,
       !make_room(loading, media, frames.n_left, error)) {
     return false;
   }
-  for (size_t i = 0; frames.n_left && !ommai_exchange_is_gone(loading->exchange); i++) {
+  for (size_t i = 0; frames.n_left && !ommai_http_call_is_gone(loading->call); i++) {
     if (!ommai_video_frames_next(loading->server, &frames, &media->files[i], error) ||
         !count_file(loading, &media->files[i], error)) {
       return ommai_api_error_prefix(error, "frame %zu", i);
@@ -150,7 +150,7 @@ static bool decode_one(struct loading *loading, struct ommai_media_file *file, s
 static bool decode(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
                    struct ommai_api_error *error) {
   for (size_t i = 0; i < media->n_images; i++) {
-    if (ommai_exchange_is_gone(loading->exchange)) return true;
+    if (ommai_http_call_is_gone(loading->call)) return true;
     if (!media->images[i] && !decode_one(loading, &media->files[i], &media->images[i], error)) {
       return media->is_video ? ommai_api_error_prefix(error, "frame %zu", i) : false;
     }
@@ -166,13 +166,13 @@ static bool decode(struct loading *loading, struct ommai_media_part *media, stru
   return true;
 }
 
-static bool load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
-  struct ommai_server *server = exchange->server;
-  struct loading loading = {.exchange = exchange, .server = server, .request = request};
+static bool load(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
+  struct ommai_server *server = call->server;
+  struct loading loading = {.call = call, .server = server, .request = request};
   loading.stop = (struct ommai_stop){
-      .ask = client_is_gone, .context = exchange, .deadline_ns = ommai_clock_ns() + server->fetch_rules.timeout_ms * 1000000};
+      .ask = client_is_gone, .context = call, .deadline_ns = ommai_clock_ns() + server->fetch_rules.timeout_ms * 1000000};
   if (!for_each_part(&loading, read_files, error)) return false;
-  if (ommai_exchange_is_gone(exchange)) return true;
+  if (ommai_http_call_is_gone(call)) return true;
   if (!for_each_part(&loading, recall, error) || !for_each_part(&loading, plan, error) || !check_context(&loading, error) ||
       !take_memory(&loading, error))
     return false;
@@ -180,10 +180,10 @@ static bool load(struct ommai_exchange *exchange, struct ommai_chat_request *req
   return for_each_part(&loading, decode, error);
 }
 
-bool ommai_chat_media_load(struct ommai_exchange *exchange, struct ommai_chat_request *request, struct ommai_api_error *error) {
+bool ommai_chat_media_load(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
   int64_t start = ommai_clock_ns();
-  bool done = load(exchange, request, error);
-  if (request->n_images + request->n_videos) ommai_access_set_decode(exchange, (double)(ommai_clock_ns() - start) * 1e-9);
+  bool done = load(call, request, error);
+  if (request->n_images + request->n_videos) ommai_access_set_decode(call, (double)(ommai_clock_ns() - start) * 1e-9);
   return done;
 }
 

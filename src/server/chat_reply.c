@@ -1,7 +1,7 @@
 /* The form of /v1/chat/completions. */
 #include <math.h>
 
-#include "server/reply_form.h"
+#include "server/reply_format.h"
 
 static const char CHUNK[] = "chat.completion.chunk";
 
@@ -168,9 +168,9 @@ void ommai_reply_add_chat_logprob(struct ommai_logprobs *logprobs, const struct 
   ommai_text_add(out, "]}");
 }
 
-const struct ommai_reply_form ommai_chat_form = {.id_prefix = "chatcmpl-",
-                                                 .begin = begin,
-                                                 .delta = delta,
-                                                 .usage = usage_event,
-                                                 .whole = whole,
-                                                 .add_logprob = ommai_reply_add_chat_logprob};
+const struct ommai_reply_format ommai_chat_reply_format = {.id_prefix = "chatcmpl-",
+                                                           .begin = begin,
+                                                           .delta = delta,
+                                                           .usage = usage_event,
+                                                           .whole = whole,
+                                                           .add_logprob = ommai_reply_add_chat_logprob};

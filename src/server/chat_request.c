@@ -30,7 +30,7 @@ const char *ommai_chat_place(const struct ommai_chat_request *request, size_t in
   return place;
 }
 
-/* A picture may become as large as the operator allows, where that was said, and no larger. */
+/* An image may become as large as the operator allows, where that was said, and no larger. */
 static bool check_area(const struct ommai_server *server, const char *field, int64_t area, struct ommai_api_error *error) {
   int64_t most = server->image_options.max_pixels;
   return !most || area <= most ||
@@ -129,7 +129,7 @@ static void add_text(struct ommai_chat_request *request, const json_t *text) {
   part->text_size = json_string_length(text);
 }
 
-/* Where a part has its picture or video: {"image_url": {"url", "detail"}} and {"image_url": "..."} are both in use; so with video_url. And
+/* Where a part has its image or video: {"image_url": {"url", "detail"}} and {"image_url": "..."} are both in use; so with video_url. And
  * Anthropic's {"source": {"type": "url", "url"}} and {"source": {"type": "base64", "media_type", "data"}}. */
 static bool find_media(const json_t *part, const char *type, const char *where, struct ommai_media_part *media,
                        const json_t **options, struct ommai_api_error *error) {

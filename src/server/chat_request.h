@@ -9,7 +9,7 @@
 #include "server/answer_fields.h"
 #include "server/tool_request.h"
 
-struct ommai_exchange;
+struct ommai_http_call;
 struct ommai_media_file;
 struct ommai_server;
 
@@ -21,7 +21,7 @@ struct ommai_chat_source {
 };
 void ommai_chat_source_free(const struct ommai_chat_source *source);
 
-/* What a part of a message names by a URL: a picture or a video. url is NULL for text. */
+/* What a part of a message names by a URL: an image or a video. url is NULL for text. */
 struct ommai_media_part {
   const char *url; /* or an image's base64 by itself */
   size_t url_size;
@@ -62,7 +62,7 @@ struct ommai_chat_request {
   struct ommai_answer_fields fields;
 };
 
-/* Reads and checks everything but the pictures and videos. `source` is taken over, also by a failing call. With messages_only, fields that
+/* Reads and checks everything but the images and videos. `source` is taken over, also by a failing call. With messages_only, fields that
  * concern the answer are not read. False with *error filled; destroy in any case. */
 bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_chat_source *source, bool messages_only,
                              struct ommai_chat_request *request, struct ommai_api_error *error);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "server/reply_form.h"
+#include "server/reply_format.h"
 
 static const char OBJECT[] = "text_completion";
 
@@ -126,9 +126,9 @@ static void add_unscored(struct ommai_logprobs *logprobs, const struct omma_mode
   logprobs->n_characters = count_characters(text, size);
 }
 
-const struct ommai_reply_form ommai_completion_form = {.id_prefix = "cmpl-",
-                                                       .delta = delta,
-                                                       .usage = usage_event,
-                                                       .whole = whole,
-                                                       .add_logprob = add_logprob,
-                                                       .add_unscored = add_unscored};
+const struct ommai_reply_format ommai_completion_reply_format = {.id_prefix = "cmpl-",
+                                                                 .delta = delta,
+                                                                 .usage = usage_event,
+                                                                 .whole = whole,
+                                                                 .add_logprob = add_logprob,
+                                                                 .add_unscored = add_unscored};

@@ -1,4 +1,4 @@
-/* POST /v1/completions: prompts as text or as token ids, without chat form and pictures. */
+/* POST /v1/completions: prompts as text or as token ids, without chat form and images. */
 #include <inttypes.h>
 
 #include "base/allocator.h"
@@ -126,28 +126,28 @@ static bool add_prompt_text(const void *context, int index, struct ommai_text *o
   return ommai_token_text_add(completion->server, prompt->tokens + prompt->first, prompt->n_kept, out, error);
 }
 
-void ommai_endpoint_completions(struct ommai_exchange *exchange) {
+void ommai_endpoint_completions(struct ommai_http_call *call) {
   struct ommai_api_error error;
-  struct completion completion = {.server = exchange->server};
-  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
-  ommai_server_release_body(exchange);
+  struct completion completion = {.server = call->server};
+  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
+  ommai_server_release_body(call);
   if (root && read_completion(&completion, root, &error)) {
     bool echoes_text = completion.echo && !completion.fields.return_token_ids; /* as vLLM: then the ids are the echo */
     struct ommai_answer_source source = {.fields = &completion.fields,
-                                         .form = &ommai_completion_form,
+                                         .form = &ommai_completion_reply_format,
                                          .n_prompts = completion.n_prompts,
                                          .make_request = make_request,
                                          .echo = echoes_text ? add_prompt_text : NULL,
                                          .echo_logprobs = completion.echo && completion.fields.sampling.logprobs,
                                          .context = &completion};
-    ommai_answer_begin(exchange, &source);
+    ommai_answer_begin(call, &source);
   } else {
-    ommai_exchange_fail(exchange, &error);
+    ommai_http_call_fail(call, &error);
   }
   for (int i = 0; i < completion.n_prompts; i++) {
     struct prompt *prompt = &completion.prompts[i];
-    ommai_release(exchange->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
+    ommai_release(call->allocator, prompt->tokens, prompt->n_tokens, sizeof *prompt->tokens);
   }
-  ommai_answer_fields_free(exchange->server, &completion.fields);
+  ommai_answer_fields_free(call->server, &completion.fields);
   json_decref(root);
 }

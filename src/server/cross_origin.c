@@ -23,8 +23,8 @@ static const char *const SAFE_HEADERS[] = {"Accept", "Accept-Language", "Content
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-static const char *header(struct MHD_Connection *connection, const char *name) {
-  return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+static const char *header(struct MHD_Connection *mhd, const char *name) {
+  return MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, name);
 }
 
 static bool has_star(const char *const *words, size_t n_words) {
@@ -103,10 +103,8 @@ void ommai_cross_origin_free(struct ommai_cross_origin *rules) {
   ommai_text_free(&rules->headers);
 }
 
-bool ommai_cross_origin_is_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *connection,
-                                     const char *method) {
-  return rules->enabled && !strcmp(method, MHD_HTTP_METHOD_OPTIONS) && header(connection, ORIGIN) &&
-         header(connection, REQUEST_METHOD);
+bool ommai_cross_origin_is_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *mhd, const char *method) {
+  return rules->enabled && !strcmp(method, MHD_HTTP_METHOD_OPTIONS) && header(mhd, ORIGIN) && header(mhd, REQUEST_METHOD);
 }
 
 static bool is_allowed_origin(const struct ommai_cross_origin *rules, const char *origin) {
@@ -126,16 +124,15 @@ static bool are_allowed_headers(const struct ommai_cross_origin *rules, const ch
   }
 }
 
-int ommai_cross_origin_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *connection,
-                                 struct ommai_text *text) {
-  const char *method = header(connection, REQUEST_METHOD);
+int ommai_cross_origin_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *mhd, struct ommai_text *text) {
+  const char *method = header(mhd, REQUEST_METHOD);
   const struct {
     const char *name;
     bool allowed;
-  } checks[] = {{"origin", is_allowed_origin(rules, header(connection, ORIGIN))},
+  } checks[] = {{"origin", is_allowed_origin(rules, header(mhd, ORIGIN))},
                 {"method", lists(&rules->methods, method, strlen(method), false)},
-                {"headers", are_allowed_headers(rules, header(connection, REQUEST_HEADERS))},
-                {"private-network", !header(connection, REQUEST_PRIVATE)}};
+                {"headers", are_allowed_headers(rules, header(mhd, REQUEST_HEADERS))},
+                {"private-network", !header(mhd, REQUEST_PRIVATE)}};
   size_t n_refused = 0;
   for (size_t i = 0; i < COUNT(checks); i++) {
     if (checks[i].allowed) continue;
@@ -154,21 +151,20 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 /* Every page gets the same answer. */
 static bool is_same_for_all(const struct ommai_cross_origin *rules) { return rules->all_origins && !rules->credentials; }
 
-static void add_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *connection,
-                          struct MHD_Response *response) {
-  const char *asked = header(connection, REQUEST_HEADERS), *listed = rules->all_headers ? asked : rules->headers.data;
+static void add_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *mhd, struct MHD_Response *response) {
+  const char *asked = header(mhd, REQUEST_HEADERS), *listed = rules->all_headers ? asked : rules->headers.data;
   add_header(response, MHD_HTTP_HEADER_VARY, ORIGIN BETWEEN REQUEST_METHOD BETWEEN REQUEST_HEADERS BETWEEN REQUEST_PRIVATE);
   add_header(response, "Access-Control-Allow-Methods", rules->methods.data);
   add_header(response, "Access-Control-Max-Age", MAX_AGE);
   if (listed) add_header(response, "Access-Control-Allow-Headers", listed);
 }
 
-void ommai_cross_origin_add(const struct ommai_cross_origin *rules, struct MHD_Connection *connection, bool preflight,
+void ommai_cross_origin_add(const struct ommai_cross_origin *rules, struct MHD_Connection *mhd, bool preflight,
                             struct MHD_Response *response) {
-  const char *origin = header(connection, ORIGIN);
+  const char *origin = header(mhd, ORIGIN);
   if (!rules->enabled) return;
   if (preflight) {
-    add_preflight(rules, connection, response);
+    add_preflight(rules, mhd, response);
   } else if (!is_same_for_all(rules)) {
     add_header(response, MHD_HTTP_HEADER_VARY, ORIGIN);
   }

@@ -24,15 +24,13 @@ enum omma_status ommai_cross_origin_take(const struct omma_cross_origin_options 
 void ommai_cross_origin_free(struct ommai_cross_origin *rules);
 
 /* True for a preflight: a browser asks what it may do, before it does it. */
-bool ommai_cross_origin_is_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *connection,
-                                     const char *method);
+bool ommai_cross_origin_is_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *mhd, const char *method);
 
 /* The reply to a preflight: appends its text and returns its status, 200 or 400. */
-int ommai_cross_origin_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *connection,
-                                 struct ommai_text *text);
+int ommai_cross_origin_preflight(const struct ommai_cross_origin *rules, struct MHD_Connection *mhd, struct ommai_text *text);
 
 /* Adds the headers of a reply, to a preflight or to any other request. */
-void ommai_cross_origin_add(const struct ommai_cross_origin *rules, struct MHD_Connection *connection, bool preflight,
+void ommai_cross_origin_add(const struct ommai_cross_origin *rules, struct MHD_Connection *mhd, bool preflight,
                             struct MHD_Response *response);
 
 #endif

@@ -18,8 +18,8 @@
 #define MAX_DISCARDED_BYTES \
   (64u << 20) /* of a refused body that is read to its end, so that the client gets to read our answer */
 
-static const char *header(struct MHD_Connection *connection, const char *name) {
-  return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+static const char *header(struct MHD_Connection *mhd, const char *name) {
+  return MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, name);
 }
 
 static bool is_plain_id(const char *text) {
@@ -31,13 +31,13 @@ static bool is_plain_id(const char *text) {
   return true;
 }
 
-static void set_request_id(struct ommai_exchange *exchange, const char *given) {
+static void set_request_id(struct ommai_http_call *call, const char *given) {
   if (given && is_plain_id(given)) {
-    memcpy(exchange->request_id, given, strlen(given) + 1);
-    exchange->id_given = true;
+    memcpy(call->request_id, given, strlen(given) + 1);
+    call->id_given = true;
     return;
   }
-  ommai_exchange_make_id(exchange);
+  ommai_http_call_make_id(call);
 }
 
 static bool is_json_type(const char *type) {
@@ -53,67 +53,67 @@ static unsigned method_bit(const char *method) {
 }
 
 /* As announced; UINT64_MAX: without an end that is known. */
-static uint64_t body_bytes(struct MHD_Connection *connection) {
-  const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-  if (header(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING)) return UINT64_MAX;
+static uint64_t body_bytes(struct MHD_Connection *mhd) {
+  const char *length = header(mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
+  if (header(mhd, MHD_HTTP_HEADER_TRANSFER_ENCODING)) return UINT64_MAX;
   return length ? strtoull(length, NULL, 10) : 0;
 }
 
 /* Refuses and closes the connection at once, with nothing more read from it. */
-static bool refuse_now(struct ommai_exchange *exchange) {
-  exchange->reply.close = true;
+static bool refuse_now(struct ommai_http_call *call) {
+  call->reply.close = true;
   return false;
 }
 
 /* In the header of OpenAI's clients or of Anthropic's. */
-static bool has_key(const struct ommai_server *server, struct MHD_Connection *connection) {
-  return ommai_api_keys_match(&server->api_keys, header(connection, MHD_HTTP_HEADER_AUTHORIZATION)) ||
-         ommai_api_keys_have(&server->api_keys, header(connection, "x-api-key"));
+static bool has_key(const struct ommai_server *server, struct MHD_Connection *mhd) {
+  return ommai_api_keys_match(&server->api_keys, header(mhd, MHD_HTTP_HEADER_AUTHORIZATION)) ||
+         ommai_api_keys_have(&server->api_keys, header(mhd, "x-api-key"));
 }
 
 /* Who asks, and whether there is room for more than a health check. */
-static bool check_access(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path,
+static bool check_access(struct ommai_http_call *call, struct MHD_Connection *mhd, const char *path,
                          struct ommai_api_error *error) {
-  struct ommai_server *server = exchange->server;
+  struct ommai_server *server = call->server;
   if (server->api_keys.count && ommai_route_needs_key(path, server->metrics_without_key, server->page != NULL) &&
-      !has_key(server, connection)) {
+      !has_key(server, mhd)) {
     ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY, or x-api-key: KEY).");
-    return body_bytes(connection) ? refuse_now(exchange) : false;
+    return body_bytes(mhd) ? refuse_now(call) : false;
   }
-  exchange->route = ommai_route_find(path, &exchange->path_rest);
-  if (exchange->route && !server->page && ommai_route_is_page(exchange->route)) exchange->route = NULL;
-  bool costs = !exchange->route || !ommai_route_is_for_checks(exchange->route);
+  call->route = ommai_route_find(path, &call->path_rest);
+  if (call->route && !server->page && ommai_route_is_page(call->route)) call->route = NULL;
+  bool costs = !call->route || !ommai_route_is_for_checks(call->route);
   if (costs && atomic_load(&server->stopping)) {
     ommai_api_fail(error, 503, NULL, "The server is shutting down.");
-    return refuse_now(exchange);
+    return refuse_now(call);
   }
-  if (costs && !ommai_connection_clock_admit(server, exchange->clock, body_bytes(connection))) {
+  if (costs && !ommai_connection_admit(server, call->connection, body_bytes(mhd))) {
     ommai_api_fail(error, 503, NULL, "The server is busy: too many connections are open.");
-    return refuse_now(exchange);
+    return refuse_now(call);
   }
   return true;
 }
 
 /* All that can be said before the body: frame, key, path, method, type, announced length. */
-static bool check_head(struct ommai_exchange *exchange, struct MHD_Connection *connection, const char *path, const char *method,
+static bool check_head(struct ommai_http_call *call, struct MHD_Connection *mhd, const char *path, const char *method,
                        struct ommai_api_error *error) {
-  struct ommai_server *server = exchange->server;
-  if (!check_access(exchange, connection, path, error)) return false;
-  if (!exchange->route) {
+  struct ommai_server *server = call->server;
+  if (!check_access(call, mhd, path, error)) return false;
+  if (!call->route) {
     ommai_api_fail(error, 404, NULL, "Not Found");
     error->type = "Not Found";
     return false;
   }
-  if (!(exchange->route->methods & method_bit(method))) {
-    exchange->reply.allow = ommai_route_allow(exchange->route);
+  if (!(call->route->methods & method_bit(method))) {
+    call->reply.allow = ommai_route_allow(call->route);
     return ommai_api_fail(error, 405, NULL, "Method Not Allowed");
   }
-  const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+  const char *length = header(mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
   if (length && strtoull(length, NULL, 10) > server->max_body_bytes) {
     return ommai_api_fail(error, 413, NULL, "The request body is larger than this server's limit of %zu bytes.",
                           server->max_body_bytes);
   }
-  if (exchange->route->needs_json && !is_json_type(header(connection, MHD_HTTP_HEADER_CONTENT_TYPE))) {
+  if (call->route->needs_json && !is_json_type(header(mhd, MHD_HTTP_HEADER_CONTENT_TYPE))) {
     return ommai_api_fail_body(error, "body", "Content-Type must be application/json.");
   }
   return true;
@@ -121,9 +121,9 @@ static bool check_head(struct ommai_exchange *exchange, struct MHD_Connection *c
 
 /* A refusal can go out at once where nothing more shall be read, where the body would be too long to read, or where the client waits
  * for a word before sending it; libmicrohttpd then closes the connection. */
-static bool must_answer_now(const struct ommai_exchange *exchange, struct MHD_Connection *connection) {
-  const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-  return exchange->reply.close || header(connection, MHD_HTTP_HEADER_EXPECT) ||
+static bool must_answer_now(const struct ommai_http_call *call, struct MHD_Connection *mhd) {
+  const char *length = header(mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
+  return call->reply.close || header(mhd, MHD_HTTP_HEADER_EXPECT) ||
          (length && strtoull(length, NULL, 10) > MAX_DISCARDED_BYTES);
 }
 
@@ -134,12 +134,12 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 /* The next event for the socket: one call, one chunk, one write, unless it is longer than EVENT_BLOCK. */
 static ssize_t read_stream(void *context, uint64_t position, char *out, size_t capacity) {
   (void)position;
-  struct ommai_exchange *exchange = context;
+  struct ommai_http_call *call = context;
   struct ommai_event *sent = NULL;
   ssize_t result = 0;
-  pthread_mutex_lock(&exchange->lock);
-  struct ommai_event *event = exchange->head;
-  if (exchange->gone) {
+  pthread_mutex_lock(&call->lock);
+  struct ommai_event *event = call->head;
+  if (call->gone) {
     result = MHD_CONTENT_READER_END_WITH_ERROR;
   } else if (event) {
     size_t left = event->size - event->sent;
@@ -148,24 +148,24 @@ static ssize_t read_stream(void *context, uint64_t position, char *out, size_t c
     event->sent += size;
     result = (ssize_t)size;
     if (event->sent == event->size) {
-      exchange->head = event->next;
-      if (!exchange->head) exchange->tail = NULL;
-      exchange->pending_bytes -= event->size;
+      call->head = event->next;
+      if (!call->head) call->tail = NULL;
+      call->pending_bytes -= event->size;
       sent = event;
     }
-  } else if (exchange->ended) {
+  } else if (call->ended) {
     result = MHD_CONTENT_READER_END_OF_STREAM;
   } else {
-    exchange->suspended = true;
-    MHD_suspend_connection(exchange->connection);
+    call->suspended = true;
+    MHD_suspend_connection(call->mhd);
   }
-  pthread_mutex_unlock(&exchange->lock);
-  ommai_exchange_free_event(exchange, sent);
+  pthread_mutex_unlock(&call->lock);
+  ommai_http_call_free_event(call, sent);
   return result;
 }
 
-static struct MHD_Response *make_stream_response(struct ommai_exchange *exchange) {
-  struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK, read_stream, exchange, NULL);
+static struct MHD_Response *make_stream_response(struct ommai_http_call *call) {
+  struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK, read_stream, call, NULL);
   if (!response) return NULL;
   add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream; charset=utf-8");
   add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
@@ -173,197 +173,196 @@ static struct MHD_Response *make_stream_response(struct ommai_exchange *exchange
   return response;
 }
 
-static struct MHD_Response *make_reply_response(struct ommai_exchange *exchange) {
-  struct ommai_text *body = &exchange->reply.body;
+static struct MHD_Response *make_reply_response(struct ommai_http_call *call) {
+  struct ommai_text *body = &call->reply.body;
   struct MHD_Response *response =
       MHD_create_response_from_buffer(body->size, body->size ? body->data : (void *)"", MHD_RESPMEM_MUST_COPY);
   if (!response) return NULL;
-  if (body->size) add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, exchange->reply.content_type);
-  if (exchange->reply.status == 401) add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-  if (exchange->reply.status == 503 && exchange->route && exchange->route->needs_json) {
+  if (body->size) add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, call->reply.content_type);
+  if (call->reply.status == 401) add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+  if (call->reply.status == 503 && call->route && call->route->needs_json) {
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
   }
-  if (exchange->reply.allow) add_header(response, MHD_HTTP_HEADER_ALLOW, exchange->reply.allow);
-  for (const struct ommai_header *more = exchange->reply.headers; more && more->name; more++) {
+  if (call->reply.allow) add_header(response, MHD_HTTP_HEADER_ALLOW, call->reply.allow);
+  for (const struct ommai_header *more = call->reply.headers; more && more->name; more++) {
     add_header(response, more->name, more->value);
   }
-  if (exchange->reply.close || atomic_load(&exchange->server->leaving))
-    add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+  if (call->reply.close || atomic_load(&call->server->leaving)) add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   return response;
 }
 
 /* Sends what is ready, a whole reply or the beginning of a stream. */
-static enum MHD_Result respond(struct ommai_exchange *exchange, struct MHD_Connection *connection, bool streaming) {
-  struct MHD_Response *response = streaming ? make_stream_response(exchange) : make_reply_response(exchange);
+static enum MHD_Result respond(struct ommai_http_call *call, struct MHD_Connection *mhd, bool streaming) {
+  struct MHD_Response *response = streaming ? make_stream_response(call) : make_reply_response(call);
   if (!response) return MHD_NO;
-  add_header(response, "x-request-id", exchange->request_id);
-  if (exchange->protocol == &ommai_protocol_messages) add_header(response, "request-id", exchange->request_id);
-  ommai_cross_origin_add(&exchange->server->cross_origin, connection, exchange->preflight, response);
-  exchange->responded = true;
-  enum MHD_Result result = MHD_queue_response(connection, streaming ? MHD_HTTP_OK : (unsigned)exchange->reply.status, response);
+  add_header(response, "x-request-id", call->request_id);
+  if (call->protocol == &ommai_protocol_messages) add_header(response, "request-id", call->request_id);
+  ommai_cross_origin_add(&call->server->cross_origin, mhd, call->preflight, response);
+  call->responded = true;
+  enum MHD_Result result = MHD_queue_response(mhd, streaming ? MHD_HTTP_OK : (unsigned)call->reply.status, response);
   MHD_destroy_response(response);
   return result;
 }
 
 /* Answers when there is something to say, else suspends the connection until there is. */
-static enum MHD_Result respond_or_wait(struct ommai_exchange *exchange, struct MHD_Connection *connection) {
-  pthread_mutex_lock(&exchange->lock);
-  bool gone = exchange->gone, streaming = exchange->streaming, ready = exchange->replied || streaming;
+static enum MHD_Result respond_or_wait(struct ommai_http_call *call, struct MHD_Connection *mhd) {
+  pthread_mutex_lock(&call->lock);
+  bool gone = call->gone, streaming = call->streaming, ready = call->replied || streaming;
   if (!gone && !ready) {
-    exchange->suspended = true;
-    MHD_suspend_connection(connection);
+    call->suspended = true;
+    MHD_suspend_connection(mhd);
   }
-  pthread_mutex_unlock(&exchange->lock);
+  pthread_mutex_unlock(&call->lock);
   if (gone) return MHD_NO;
-  return ready ? respond(exchange, connection, streaming) : MHD_YES;
+  return ready ? respond(call, mhd, streaming) : MHD_YES;
 }
 
 /* The body is complete: handle the request here when it is trivial, else on a worker. */
-static void dispatch(struct ommai_exchange *exchange) {
-  struct ommai_server *server = exchange->server;
+static void dispatch(struct ommai_http_call *call) {
+  struct ommai_server *server = call->server;
   struct ommai_api_error error;
-  exchange->dispatched = true;
-  atomic_store(&exchange->body_complete, true);
-  ommai_connection_clock_body(server, exchange->clock);
-  if (ommai_exchange_has_reply(exchange)) return;
-  if (!exchange->route->needs_json) {
-    exchange->route->handle(exchange);
+  call->dispatched = true;
+  atomic_store(&call->body_complete, true);
+  ommai_connection_body(server, call->connection);
+  if (ommai_http_call_has_reply(call)) return;
+  if (!call->route->needs_json) {
+    call->route->handle(call);
     return;
   }
   if (atomic_load(&server->stopping)) {
     ommai_api_fail(&error, 503, NULL, "The server is shutting down.");
-    ommai_exchange_fail(exchange, &error);
+    ommai_http_call_fail(call, &error);
     return;
   }
   /* Only here: a hang-up behind a short request must not take away the reply that is given at once. */
-  if (ommai_connection_clock_answer(server, exchange->clock)) {
-    ommai_exchange_leave(exchange);
+  if (ommai_connection_answer(server, call->connection)) {
+    ommai_http_call_leave(call);
     return;
   }
   atomic_fetch_add(&server->n_active, 1);
-  exchange->active = true;
-  exchange->job.run = ommai_route_run;
-  ommai_exchange_retain(exchange);
-  if (ommai_job_queue_push(server->jobs, &exchange->job)) return;
-  ommai_exchange_release(exchange);
+  call->active = true;
+  call->job.run = ommai_route_run;
+  ommai_http_call_retain(call);
+  if (ommai_job_queue_push(server->jobs, &call->job)) return;
+  ommai_http_call_release(call);
   ommai_api_fail(&error, 503, NULL, "The server is busy: too many requests wait.");
-  ommai_exchange_fail(exchange, &error);
+  ommai_http_call_fail(call, &error);
 }
 
 /* A piece of the body. Refused bodies are read and dropped up to a limit. */
-static enum MHD_Result receive(struct ommai_exchange *exchange, const char *data, size_t size) {
-  struct ommai_server *server = exchange->server;
+static enum MHD_Result receive(struct ommai_http_call *call, const char *data, size_t size) {
+  struct ommai_server *server = call->server;
   struct ommai_api_error error;
-  if (exchange->route && exchange->route->needs_json && !ommai_exchange_has_reply(exchange)) {
-    if (size > server->max_body_bytes - exchange->body.size) {
+  if (call->route && call->route->needs_json && !ommai_http_call_has_reply(call)) {
+    if (size > server->max_body_bytes - call->body.size) {
       ommai_api_fail(&error, 413, NULL, "The request body is larger than this server's limit of %zu bytes.",
                      server->max_body_bytes);
-    } else if (ommai_server_reserve_body(exchange, size) && ommai_text_reserve(&exchange->body, size)) {
-      ommai_text_append(&exchange->body, data, size);
+    } else if (ommai_server_reserve_body(call, size) && ommai_text_reserve(&call->body, size)) {
+      ommai_text_append(&call->body, data, size);
       return MHD_YES;
     } else {
       ommai_api_fail(&error, 503, NULL, "The server is busy: it holds too many request bodies.");
     }
-    ommai_server_release_body(exchange);
-    ommai_exchange_fail(exchange, &error);
+    ommai_server_release_body(call);
+    ommai_http_call_fail(call, &error);
   }
-  exchange->discarded += size;
-  return exchange->discarded <= MAX_DISCARDED_BYTES ? MHD_YES : MHD_NO;
+  call->discarded += size;
+  return call->discarded <= MAX_DISCARDED_BYTES ? MHD_YES : MHD_NO;
 }
 
-static void answer_preflight(struct ommai_exchange *exchange, struct MHD_Connection *connection) {
+static void answer_preflight(struct ommai_http_call *call, struct MHD_Connection *mhd) {
   struct ommai_text text;
-  ommai_text_init(&text, exchange->allocator);
-  exchange->preflight = true;
-  int status = ommai_cross_origin_preflight(&exchange->server->cross_origin, connection, &text);
-  ommai_exchange_reply(exchange, status, "text/plain; charset=utf-8", &text);
+  ommai_text_init(&text, call->allocator);
+  call->preflight = true;
+  int status = ommai_cross_origin_preflight(&call->server->cross_origin, mhd, &text);
+  ommai_http_call_reply(call, status, "text/plain; charset=utf-8", &text);
 }
 
 /* Answers before the body is read; libmicrohttpd then closes the connection. */
-static enum MHD_Result respond_now(struct ommai_exchange *exchange, struct MHD_Connection *connection) {
-  ommai_connection_clock_body(exchange->server, exchange->clock);
-  return respond(exchange, connection, false);
+static enum MHD_Result respond_now(struct ommai_http_call *call, struct MHD_Connection *mhd) {
+  ommai_connection_body(call->server, call->connection);
+  return respond(call, mhd, false);
 }
 
 /* The headers are there. */
-static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection *connection, const char *target,
-                             const char *method, const char *version, void **context) {
+static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection *mhd, const char *target, const char *method,
+                             const char *version, void **context) {
   struct ommai_api_error error;
-  struct ommai_connection_clock *clock = ommai_connection_clock_of(connection);
-  struct ommai_exchange *exchange = clock ? ommai_exchange_create(server) : NULL;
-  if (!exchange) return MHD_NO;
+  struct ommai_connection *connection = ommai_connection_of(mhd);
+  struct ommai_http_call *call = connection ? ommai_http_call_create(server) : NULL;
+  if (!call) return MHD_NO;
   const char *path = ommai_http_head_below(ommai_http_head_path(target), server->root_path);
-  exchange->connection = connection;
-  exchange->protocol = ommai_protocol_of(path);
-  exchange->clock = clock;
-  ommai_connection_clock_head(server, clock);
-  ommai_access_begin(exchange, connection, path, method, version);
-  set_request_id(exchange, header(connection, "x-request-id"));
-  ommai_server_enlist(server, exchange);
-  *context = exchange;
-  if (!ommai_http_head_check(connection, version, &error)) {
-    refuse_now(exchange);
-  } else if (ommai_cross_origin_is_preflight(&server->cross_origin, connection, method)) {
-    answer_preflight(exchange, connection);
-    return body_bytes(connection) ? respond_now(exchange, connection) : MHD_YES;
-  } else if (check_head(exchange, connection, path, method, &error)) {
+  call->mhd = mhd;
+  call->protocol = ommai_protocol_of(path);
+  call->connection = connection;
+  ommai_connection_head(server, connection);
+  ommai_access_begin(call, mhd, path, method, version);
+  set_request_id(call, header(mhd, "x-request-id"));
+  ommai_server_enlist(server, call);
+  *context = call;
+  if (!ommai_http_head_check(mhd, version, &error)) {
+    refuse_now(call);
+  } else if (ommai_cross_origin_is_preflight(&server->cross_origin, mhd, method)) {
+    answer_preflight(call, mhd);
+    return body_bytes(mhd) ? respond_now(call, mhd) : MHD_YES;
+  } else if (check_head(call, mhd, path, method, &error)) {
     return MHD_YES;
   }
-  ommai_exchange_fail(exchange, &error);
-  return must_answer_now(exchange, connection) ? respond_now(exchange, connection) : MHD_YES;
+  ommai_http_call_fail(call, &error);
+  return must_answer_now(call, mhd) ? respond_now(call, mhd) : MHD_YES;
 }
 
-static enum MHD_Result handle_access(void *server, struct MHD_Connection *connection, const char *target, const char *method,
+static enum MHD_Result handle_access(void *server, struct MHD_Connection *mhd, const char *target, const char *method,
                                      const char *version, const char *data, size_t *size, void **context) {
-  struct ommai_exchange *exchange = *context;
-  if (!exchange) return begin(server, connection, target, method, version, context);
+  struct ommai_http_call *call = *context;
+  if (!call) return begin(server, mhd, target, method, version, context);
   if (*size) {
-    enum MHD_Result result = receive(exchange, data, *size);
+    enum MHD_Result result = receive(call, data, *size);
     *size = 0;
     return result;
   }
-  if (exchange->responded) return MHD_YES;
-  if (!exchange->dispatched) dispatch(exchange);
-  return respond_or_wait(exchange, connection);
+  if (call->responded) return MHD_YES;
+  if (!call->dispatched) dispatch(call);
+  return respond_or_wait(call, mhd);
 }
 
 /* The reply is out, or the connection broke. */
-static void handle_completed(void *context, struct MHD_Connection *connection, void **exchange_context,
+static void handle_completed(void *context, struct MHD_Connection *mhd, void **call_context,
                              enum MHD_RequestTerminationCode code) {
   struct ommai_server *server = context;
-  struct ommai_exchange *exchange = *exchange_context;
+  struct ommai_http_call *call = *call_context;
   /* A connection that breaks in the midst of a reply is closed only as it is looked at again, which can be at its timeout (0.9.75). */
-  if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK) MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
-  if (!exchange) return;
-  *exchange_context = NULL;
-  if (exchange->active) atomic_fetch_sub(&server->n_active, 1);
-  ommai_access_end(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
-  pthread_mutex_lock(&exchange->lock);
-  exchange->connection = NULL;
-  exchange->gone = true;
-  bool unfinished = !exchange->ended;
-  pthread_mutex_unlock(&exchange->lock);
-  if (unfinished) ommai_exchange_cancel_engine(exchange);
-  ommai_connection_clock_reply(server, exchange->clock);
-  ommai_server_delist(server, exchange);
-  ommai_exchange_release(exchange);
+  if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK) MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
+  if (!call) return;
+  *call_context = NULL;
+  if (call->active) atomic_fetch_sub(&server->n_active, 1);
+  ommai_access_end(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+  pthread_mutex_lock(&call->lock);
+  call->mhd = NULL;
+  call->gone = true;
+  bool unfinished = !call->ended;
+  pthread_mutex_unlock(&call->lock);
+  if (unfinished) ommai_http_call_cancel_engine(call);
+  ommai_connection_reply(server, call->connection);
+  ommai_server_delist(server, call);
+  ommai_http_call_release(call);
 }
 
-static void handle_connection(void *server, struct MHD_Connection *connection, void **context,
+static void handle_connection(void *server, struct MHD_Connection *mhd, void **context,
                               enum MHD_ConnectionNotificationCode code) {
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-    ommai_tls_open(&((struct ommai_server *)server)->tls, connection);
-    *context = ommai_connection_clock_open(server, connection);
+    ommai_tls_open(&((struct ommai_server *)server)->tls, mhd);
+    *context = ommai_connection_open(server, mhd);
   } else {
-    ommai_connection_clock_close(server, *context);
+    ommai_connection_close(server, *context);
     *context = NULL;
   }
 }
 
 /* Cuts the query off before libmicrohttpd takes it apart. No route has a use for it, and its arguments would use up the connection's
  * memory, to the point where there is none left to refuse in. The target lies in the connection's own buffer. */
-static void *drop_query(void *context, const char *target, struct MHD_Connection *connection) {
-  (void)context, (void)connection;
+static void *drop_query(void *context, const char *target, struct MHD_Connection *mhd) {
+  (void)context, (void)mhd;
   char *query = target ? strchr(target, '?') : NULL;
   if (query) query[1] = '\0';
   return NULL;

@@ -137,7 +137,7 @@ static bool read_remote_url(const struct ommai_server *server, const char *url, 
   if (!server->fetch_rules.n_hosts) {
     return ommai_api_fail(
         error, 400, "image_url",
-        "This server fetches no pictures: send them as data: URLs, or start it with --allowed-media-domains HOST.");
+        "This server fetches no images: send them as data: URLs, or start it with --allowed-media-domains HOST.");
   }
   ommai_text_init(&body, server->allocator);
   bool fetched = ommai_media_fetch(&server->fetch_rules, url, url_size, stop, &body, error);

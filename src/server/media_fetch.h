@@ -1,4 +1,4 @@
-/* The bytes of an http(s) URL, for pictures that requests name. */
+/* The bytes of an http(s) URL, for images that requests name. */
 #ifndef OMMAI_SERVER_MEDIA_FETCH_H
 #define OMMAI_SERVER_MEDIA_FETCH_H
 

@@ -13,7 +13,7 @@
 
 #define MAX_URL 8192
 #define MAX_REDIRECTS 5
-#define MAX_OTHER_BYTES 65536 /* of replies that are no picture: redirects and errors */
+#define MAX_OTHER_BYTES 65536 /* of replies that are no image: redirects and errors */
 #define STATUS_OK 200
 
 /* Why a fetch ended, as far as libcurl does not know. */
@@ -101,14 +101,14 @@ static bool check_url(struct fetch *fetch, int status, struct ommai_api_error *e
   bool host_good = parsed && is_listed(fetch->rules, host);
   curl_free(scheme);
   curl_free(host);
-  const char *what = status == 400 ? "The URL of the picture" : "A redirect of the picture's URL";
+  const char *what = status == 400 ? "The URL of the image" : "A redirect of the image's URL";
   if (!scheme_good) return ommai_api_fail(error, status, "image_url", "%s is not a valid http(s) URL.", what);
   if (has_part(fetch->url, CURLUPART_USER) || has_part(fetch->url, CURLUPART_PASSWORD)) {
     return ommai_api_fail(error, status, "image_url", "%s holds a user name or password, which is not supported.", what);
   }
   if (host_good) return true;
   return ommai_api_fail(error, status, "image_url",
-                        "%s names a host that this server fetches no pictures from (its --allowed-media-domains lists them).",
+                        "%s names a host that this server fetches no images from (its --allowed-media-domains lists them).",
                         what);
 }
 
@@ -136,17 +136,17 @@ static bool explain(const struct fetch *fetch, CURLcode code, struct ommai_api_e
   static const char FIELD[] = "image_url";
   if (fetch->body->failed || code == CURLE_OUT_OF_MEMORY) return ommai_api_fail_memory(error);
   if (code == CURLE_COULDNT_CONNECT && fetch->refusal == REFUSED_ADDRESS) {
-    return ommai_api_fail(error, 422, FIELD, "The host of the picture has an address that this server does not connect to.");
+    return ommai_api_fail(error, 422, FIELD, "The host of the image has an address that this server does not connect to.");
   }
   if (fetch->refusal == REFUSED_SIZE || code == CURLE_FILESIZE_EXCEEDED) {
-    return ommai_api_fail(error, 422, FIELD, "The picture is larger than this server's limit of %zu bytes.",
+    return ommai_api_fail(error, 422, FIELD, "The image is larger than this server's limit of %zu bytes.",
                           fetch->rules->max_bytes);
   }
   if (code == CURLE_OPERATION_TIMEDOUT) {
-    return ommai_api_fail(error, 422, FIELD, "The picture did not arrive within %g seconds, the time for all of a request.",
+    return ommai_api_fail(error, 422, FIELD, "The image did not arrive within %g seconds, the time for all of a request.",
                           (double)fetch->rules->timeout_ms * 1e-3);
   }
-  return ommai_api_fail(error, 422, FIELD, "The picture cannot be fetched: %s.", curl_easy_strerror(code));
+  return ommai_api_fail(error, 422, FIELD, "The image cannot be fetched: %s.", curl_easy_strerror(code));
 }
 
 /* One request. *redirected tells that fetch->url is the next one to ask. */
@@ -161,10 +161,10 @@ static bool ask_once(struct fetch *fetch, bool *redirected, struct ommai_api_err
   curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, &status);
   curl_easy_getinfo(fetch->easy, CURLINFO_REDIRECT_URL, &next);
   if (status == STATUS_OK) return true;
-  if (!next) return ommai_api_fail(error, 422, "image_url", "The picture cannot be fetched: its host answers %ld.", status);
+  if (!next) return ommai_api_fail(error, 422, "image_url", "The image cannot be fetched: its host answers %ld.", status);
   *redirected = true;
   if (strlen(next) <= MAX_URL && curl_url_set(fetch->url, CURLUPART_URL, next, 0) == CURLUE_OK) return true;
-  return ommai_api_fail(error, 422, "image_url", "A redirect of the picture's URL is not a valid http(s) URL.");
+  return ommai_api_fail(error, 422, "image_url", "A redirect of the image's URL is not a valid http(s) URL.");
 }
 
 static bool follow(struct fetch *fetch, struct ommai_api_error *error) {
@@ -173,7 +173,7 @@ static bool follow(struct fetch *fetch, struct ommai_api_error *error) {
     if (!check_url(fetch, hop ? 422 : 400, error) || !ask_once(fetch, &redirected, error)) return false;
     if (!redirected) return true;
   }
-  return ommai_api_fail(error, 422, "image_url", "The URL of the picture is redirected more than %d times.", MAX_REDIRECTS);
+  return ommai_api_fail(error, 422, "image_url", "The URL of the image is redirected more than %d times.", MAX_REDIRECTS);
 }
 
 static bool parse(CURLU *parsed, const char *url, size_t url_size) {
@@ -192,7 +192,7 @@ bool ommai_media_fetch(const struct ommai_fetch_rules *rules, const char *url, s
   if (!fetch.easy || !fetch.url) {
     done = ommai_api_fail_memory(error);
   } else if (!parse(fetch.url, url, url_size)) {
-    done = ommai_api_fail(error, 400, "image_url", "The URL of the picture is not a valid http(s) URL.");
+    done = ommai_api_fail(error, 400, "image_url", "The URL of the image is not a valid http(s) URL.");
   } else {
     set_options(&fetch);
     done = follow(&fetch, error);

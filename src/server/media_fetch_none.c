@@ -4,7 +4,7 @@
 
 enum omma_status ommai_media_fetch_start(struct omma_error *error) {
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "allowed_media_domains",
-                          "this program was built without an HTTP client, so that it cannot fetch pictures: install libcurl "
+                          "this program was built without an HTTP client, so that it cannot fetch images: install libcurl "
                           "(Debian: libcurl4-openssl-dev) and build again");
 }
 
@@ -17,5 +17,5 @@ bool ommai_media_fetch(const struct ommai_fetch_rules *rules, const char *url, s
   (void)url_size;
   (void)stop;
   (void)body;
-  return ommai_api_fail(error, 400, "image_url", "This server fetches no pictures: send them as data: URLs.");
+  return ommai_api_fail(error, 400, "image_url", "This server fetches no images: send them as data: URLs.");
 }

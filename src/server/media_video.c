@@ -12,7 +12,7 @@ bool ommai_video_frames_open(const char *url, size_t url_size, size_t max_frames
   if (url_size < head_size || strncasecmp(url, HEAD, head_size) != 0) {
     int shown = url_size < 40 ? (int)url_size : 40;
     return ommai_api_fail(error, 400, FIELD,
-                          "A video is sent as its frames, \"%s\" and the base64 of each picture, commas between them; "
+                          "A video is sent as its frames, \"%s\" and the base64 of each image, commas between them; "
                           "got \"%.*s\".",
                           HEAD, shown, url);
   }

@@ -1,4 +1,4 @@
-/* Videos in requests, as the pictures that are their frames: data:video/jpeg;base64,FRAME,FRAME,... (the form of vLLM's clients). */
+/* Videos in requests, as the images that are their frames: data:video/jpeg;base64,FRAME,FRAME,... (the form of vLLM's clients). */
 #ifndef OMMAI_SERVER_MEDIA_VIDEO_H
 #define OMMAI_SERVER_MEDIA_VIDEO_H
 

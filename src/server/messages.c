@@ -6,35 +6,35 @@
 #include "server/messages_request.h"
 #include "server/request_json.h"
 
-static void answer(struct ommai_exchange *exchange, struct ommai_chat_request *request) {
-  ommai_chat_answer(exchange, request, &ommai_messages_form, NULL);
+static void answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
+  ommai_chat_answer(call, request, &ommai_messages_reply_format, NULL);
 }
 
-static void count(struct ommai_exchange *exchange, struct ommai_chat_request *request) {
+static void count(struct ommai_http_call *call, struct ommai_chat_request *request) {
   struct ommai_api_error error;
   struct ommai_text out;
   int64_t n_tokens;
-  if (!ommai_chat_count_tokens(exchange->server, request, &n_tokens, &error)) {
-    ommai_exchange_fail(exchange, &error);
+  if (!ommai_chat_count_tokens(call->server, request, &n_tokens, &error)) {
+    ommai_http_call_fail(call, &error);
     return;
   }
-  ommai_text_init(&out, exchange->allocator);
+  ommai_text_init(&out, call->allocator);
   ommai_text_format(&out, "{\"input_tokens\":%" PRId64 "}", n_tokens);
-  ommai_exchange_reply(exchange, 200, "application/json", &out);
+  ommai_http_call_reply(call, 200, "application/json", &out);
 }
 
-static void start(struct ommai_exchange *exchange, bool count_only) {
+static void start(struct ommai_http_call *call, bool count_only) {
   struct ommai_api_error error;
   struct ommai_chat_source source;
-  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, &error);
-  ommai_text_free(&exchange->body);
-  if (root && ommai_messages_request_read(exchange->server, root, count_only, &source, &error)) {
-    ommai_chat_job_start(exchange, &source, count_only, count_only ? count : answer);
+  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
+  ommai_text_free(&call->body);
+  if (root && ommai_messages_request_read(call->server, root, count_only, &source, &error)) {
+    ommai_chat_job_start(call, &source, count_only, count_only ? count : answer);
   } else {
-    ommai_exchange_fail(exchange, &error);
+    ommai_http_call_fail(call, &error);
   }
 }
 
-void ommai_endpoint_messages(struct ommai_exchange *exchange) { start(exchange, false); }
+void ommai_endpoint_messages(struct ommai_http_call *call) { start(call, false); }
 
-void ommai_endpoint_count_tokens(struct ommai_exchange *exchange) { start(exchange, true); }
+void ommai_endpoint_count_tokens(struct ommai_http_call *call) { start(call, true); }

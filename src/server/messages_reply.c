@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "server/reply_form.h"
+#include "server/reply_format.h"
 
 static void begin_event(struct ommai_text *out, const char *type) {
   ommai_text_format(out, "event: %s\ndata: {\"type\":\"%s\"", type, type);
@@ -221,10 +221,10 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   ommai_text_add(out, "}");
 }
 
-const struct ommai_reply_form ommai_messages_form = {.id_prefix = "msg_",
-                                                     .as_items = true,
-                                                     .begin = begin,
-                                                     .delta = delta,
-                                                     .usage = end,
-                                                     .whole = whole,
-                                                     .add_logprob = ommai_reply_add_chat_logprob};
+const struct ommai_reply_format ommai_messages_reply_format = {.id_prefix = "msg_",
+                                                               .as_items = true,
+                                                               .begin = begin,
+                                                               .delta = delta,
+                                                               .usage = end,
+                                                               .whole = whole,
+                                                               .add_logprob = ommai_reply_add_chat_logprob};

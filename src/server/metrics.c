@@ -27,15 +27,15 @@ static const struct {
     [OMMAI_END_TO_END_LATENCY] = {"vllm:e2e_request_latency_seconds", "Seconds from a request's arrival to its end.",
                                   request_bounds},
     [OMMAI_QUEUE_TIME] = {"vllm:request_queue_time_seconds", "Seconds that a request waited for the engine.", request_bounds},
-    [OMMAI_PREFILL_TIME] = {"vllm:request_prefill_time_seconds", "Seconds for a request's prompt, its pictures included.",
+    [OMMAI_PREFILL_TIME] = {"vllm:request_prefill_time_seconds", "Seconds for a request's prompt, its images included.",
                             request_bounds},
     [OMMAI_DECODE_TIME] = {"vllm:request_decode_time_seconds", "Seconds for a request's tokens after the first.",
                            request_bounds},
-    [OMMAI_PROMPT_TOKENS] = {"vllm:request_prompt_tokens", "Prompt tokens of a request, those of pictures included.",
+    [OMMAI_PROMPT_TOKENS] = {"vllm:request_prompt_tokens", "Prompt tokens of a request, those of images included.",
                              size_bounds},
     [OMMAI_GENERATION_TOKENS] = {"vllm:request_generation_tokens", "Tokens of an answer.", size_bounds},
     [OMMAI_ENCODER_TIME] = {"omma:encoder_seconds", "Seconds that a request waited for the encoder.", request_bounds},
-    [OMMAI_PREPROCESS_TIME] = {"omma:preprocess_seconds", "Seconds for fetching, decoding and resizing a request's pictures.",
+    [OMMAI_PREPROCESS_TIME] = {"omma:preprocess_seconds", "Seconds for fetching, decoding and resizing a request's images.",
                                token_bounds},
 };
 
@@ -56,9 +56,9 @@ void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_n
   pthread_mutex_unlock(&metrics->lock);
 }
 
-void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_pictures) {
+void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images) {
   pthread_mutex_lock(&metrics->lock);
-  metrics->prepared_ahead += n_pictures;
+  metrics->prepared_ahead += n_images;
   pthread_mutex_unlock(&metrics->lock);
 }
 
@@ -163,8 +163,8 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
        (double)stats->prefix_cache_queries},
       {"vllm:prefix_cache_hits_total", "counter", "Prompt tokens whose keys and values an earlier prompt had left.",
        (double)stats->prefix_cache_hits},
-      {"vllm:mm_cache_queries_total", "counter", "Pictures looked up in the encoder's cache.", (double)queries},
-      {"vllm:mm_cache_hits_total", "counter", "Pictures encoded before for an earlier request or choice.",
+      {"vllm:mm_cache_queries_total", "counter", "Images looked up in the encoder's cache.", (double)queries},
+      {"vllm:mm_cache_hits_total", "counter", "Images encoded before for an earlier request or choice.",
        (double)stats->encoder_cache_hits},
       {"vllm:num_preemptions_total", "counter", "Times that a request gave its pages up for older ones and went on later.",
        (double)stats->n_preemptions},
@@ -174,18 +174,18 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
        (double)stats->accepted_tokens},
       {"vllm:prompt_tokens_total", "counter", "Prompt tokens of ended requests.", (double)stats->prompt_tokens},
       {"vllm:generation_tokens_total", "counter", "Tokens of ended answers.", (double)stats->generation_tokens},
-      {"omma:pictures_prepared_ahead_total", "counter", "Pictures and videos made ready while another request was running.",
+      {"omma:images_prepared_ahead_total", "counter", "Images and videos made ready while another request was running.",
        (double)counted->prepared_ahead},
       {"omma:images_decoded_total", "counter", "Images and frames of videos that were decoded.", (double)counted->decoded},
       {"omma:images_recalled_total", "counter", "Images known by the bytes of their files: neither decoded nor resized.",
        (double)counted->recalled},
-      {"omma:encoder_images_total", "counter", "Pictures that went through the encoder.", (double)stats->images},
+      {"omma:encoder_images_total", "counter", "Images that went through the encoder.", (double)stats->images},
       {"omma:encoder_patches_total", "counter", "Their patches.", (double)stats->patches},
-      {"omma:encoder_cache_bytes", "gauge", "Bytes of encoded pictures kept.", (double)stats->encoder_cache_bytes},
-      {"omma:encoder_cache_hits_total", "counter", "Pictures encoded before for an earlier request or choice.",
+      {"omma:encoder_cache_bytes", "gauge", "Bytes of encoded images kept.", (double)stats->encoder_cache_bytes},
+      {"omma:encoder_cache_hits_total", "counter", "Images encoded before for an earlier request or choice.",
        (double)stats->encoder_cache_hits},
-      {"omma:encoder_cache_misses_total", "counter", "Pictures that needed the encoder.", (double)stats->encoder_cache_misses},
-      {"omma:encoder_cache_evictions_total", "counter", "Encoded pictures given up for others.",
+      {"omma:encoder_cache_misses_total", "counter", "Images that needed the encoder.", (double)stats->encoder_cache_misses},
+      {"omma:encoder_cache_evictions_total", "counter", "Encoded images given up for others.",
        (double)stats->encoder_cache_evictions},
       {"omma:encoding_store_hits_total", "counter", "Images found in the store that replicas share.",
        (double)stats->encoding_store_hits},
@@ -196,7 +196,7 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
     write_value(writer, values[i].name, values[i].type, values[i].help, values[i].value);
   }
-  begin(writer, "omma:encoder_batch_images", "summary", "Pictures in a pass through the encoder.");
+  begin(writer, "omma:encoder_batch_images", "summary", "Images in a pass through the encoder.");
   ommai_text_format(writer->out, "omma:encoder_batch_images_sum{%s} %" PRId64 "\n", writer->labels, stats->images);
   ommai_text_format(writer->out, "omma:encoder_batch_images_count{%s} %" PRId64 "\n", writer->labels, stats->encoder_passes);
 }

@@ -42,13 +42,13 @@ void ommai_metrics_destroy(struct ommai_metrics *metrics);
 
 void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value);
 
-/* Counts pictures that were made ready while the engine was at work on another request. */
-void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_pictures);
+/* Counts images that were made ready while the engine was at work on another request. */
+void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images);
 
 /* Counts images and frames that were decoded, and images that were known by the bytes of their files. */
 void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled);
 
-/* Observes what a finished request tells. decode_image: seconds for fetching and decoding its pictures. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
+/* Observes what a finished request tells. decode_image: seconds for fetching and decoding its images. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was
  * none. */
 void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds);

@@ -60,13 +60,13 @@ bool ommai_page_is_known(const struct ommai_page *page, const char *if_none_matc
   return if_none_match && (!strcmp(if_none_match, "*") || strstr(if_none_match, page->etag));
 }
 
-void ommai_endpoint_page(struct ommai_exchange *exchange) {
-  const struct ommai_page *page = exchange->server->page;
+void ommai_endpoint_page(struct ommai_http_call *call) {
+  const struct ommai_page *page = call->server->page;
   struct ommai_text body;
-  bool known = ommai_page_is_known(
-      page, MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH));
-  ommai_text_init(&body, exchange->allocator);
+  bool known =
+      ommai_page_is_known(page, MHD_lookup_connection_value(call->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH));
+  ommai_text_init(&body, call->allocator);
   if (!known) ommai_text_append(&body, (const char *)ommai_page_file, ommai_page_file_size);
-  exchange->reply.headers = page->headers;
-  ommai_exchange_reply(exchange, known ? 304 : 200, "text/html; charset=utf-8", &body);
+  call->reply.headers = page->headers;
+  ommai_http_call_reply(call, known ? 304 : 200, "text/html; charset=utf-8", &body);
 }

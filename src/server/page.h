@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "server/exchange.h"
+#include "server/http_call.h"
 
 #define OMMAI_PAGE_HEADERS 5
 #define OMMAI_PAGE_HASH_SIZE 45 /* 32 bytes in base64, and the end */

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "server/reply_form.h"
+#include "server/reply_format.h"
 
 static void begin_event(struct ommai_text *out, const struct ommai_reply_head *head, const char *type) {
   ommai_text_format(out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%" PRId64, type, type, head->state->n_events++);
@@ -276,10 +276,10 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   add_response(out, head, usage);
 }
 
-const struct ommai_reply_form ommai_responses_form = {.id_prefix = "resp_",
-                                                      .as_items = true,
-                                                      .begin = begin,
-                                                      .delta = delta,
-                                                      .usage = end,
-                                                      .whole = whole,
-                                                      .add_logprob = ommai_reply_add_chat_logprob};
+const struct ommai_reply_format ommai_responses_reply_format = {.id_prefix = "resp_",
+                                                                .as_items = true,
+                                                                .begin = begin,
+                                                                .delta = delta,
+                                                                .usage = end,
+                                                                .whole = whole,
+                                                                .add_logprob = ommai_reply_add_chat_logprob};

@@ -38,10 +38,10 @@ const struct ommai_route *ommai_route_find(const char *path, const char **rest) 
 }
 
 void ommai_route_run(struct ommai_job *job) {
-  struct ommai_exchange *exchange = (struct ommai_exchange *)job;
-  if (!ommai_exchange_is_gone(exchange)) exchange->route->handle(exchange);
-  ommai_server_release_body(exchange);
-  ommai_exchange_release(exchange);
+  struct ommai_http_call *call = (struct ommai_http_call *)job;
+  if (!ommai_http_call_is_gone(call)) call->route->handle(call);
+  ommai_server_release_body(call);
+  ommai_http_call_release(call);
 }
 
 size_t ommai_route_index(const struct ommai_route *route) { return (size_t)(route - routes); }

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "server/exchange.h"
+#include "server/http_call.h"
 
 #define OMMAI_METHOD_GET 1u /* and HEAD */
 #define OMMAI_METHOD_POST 2u
@@ -13,13 +13,13 @@ struct ommai_route {
   const char *path; /* up to a "{" where anything follows: "/v1/models/{model}" */
   unsigned methods;
   bool needs_json; /* a body of type application/json; handled by a worker. Others are handled on the IO thread, at once */
-  void (*handle)(struct ommai_exchange *exchange);
+  void (*handle)(struct ommai_http_call *call);
 };
 
 /* The route of a path, NULL where there is none. *rest is what of the path stands for the route's last part in braces, else empty. */
 const struct ommai_route *ommai_route_find(const char *path, const char **rest);
 
-/* The job of an exchange: hands it to its route, and gives back its body and the job's reference. On a worker. */
+/* The job of a call: hands it to its route, and gives back its body and the job's reference. On a worker. */
 void ommai_route_run(struct ommai_job *job);
 
 /* Places in the table, from 0 on; NULL behind the last. */

@@ -3,20 +3,20 @@
  * Threads
  *   IO        libmicrohttpd's: accepts, reads heads and bodies, sends replies and events. Owns every connection; runs the trivial
  *             handlers (models, health, ...). Never waits for anything but sockets.
- *   workers   take exchanges from a bounded queue: parse JSON, fetch and decode pictures, make requests ready, submit them. Also
+ *   workers   take calls from a bounded queue: parse JSON, fetch and decode images, make requests ready, submit them. Also
  *             free finished requests, since freeing takes time.
- *   engine    the engine's own thread, in our callbacks: writes an event into the exchange's queue and returns. It never waits for
+ *   engine    the engine's own thread, in our callbacks: writes an event into the call's queue and returns. It never waits for
  *             a socket; a reader that falls max_pending_bytes behind is cancelled.
  *   watcher   epoll for hang-ups (libmicrohttpd does not see those of suspended connections, and not all others), comment lines in
  *             silence, heads and bodies that come too slowly.
  *   caller    create, run, destroy.
  *
- * The trace of a request: IO makes an exchange at the headers, gathers the body, pushes the job and suspends the connection.
+ * The trace of a request: IO makes a call at the headers, gathers the body, pushes the job and suspends the connection.
  * A worker prepares and submits. Each token: the engine's thread appends an event and resumes the connection; IO sends it as one
  * chunk in one write and suspends again when the queue is empty. At the end the engine's thread appends the last events (or the
  * whole reply), and a worker frees the request.
  *
- * Locks: list_lock (server) before an exchange's lock before libmicrohttpd's own. The engine is never called with one of ours held:
+ * Locks: list_lock (server) before a call's lock before libmicrohttpd's own. The engine is never called with one of ours held:
  * its thread may be in a callback that waits for the same lock.
  *
  * Sampling, as far as a request does not say otherwise: what omma_model_info recommends (generation_config.json, as vLLM reads it),
@@ -70,9 +70,9 @@
 
 static int64_t or_default(int64_t value, int64_t standard) { return value > 0 ? value : standard; }
 
-void ommai_server_count_exchange(struct ommai_server *server, int change) {
+void ommai_server_count_http_call(struct ommai_server *server, int change) {
   pthread_mutex_lock(&server->list_lock);
-  server->n_exchanges += change;
+  server->n_calls += change;
   pthread_cond_broadcast(&server->list_changed);
   pthread_mutex_unlock(&server->list_lock);
 }
@@ -85,61 +85,61 @@ static bool take_body_bytes(struct ommai_server *server, size_t size) {
 }
 
 /* Bytes a second, with some for nothing: a body that has just begun is not slow. */
-static double body_speed(const struct ommai_exchange *exchange, int64_t now_ns) {
-  double seconds = (double)(now_ns - exchange->created_ns) / 1e9;
-  return ((double)exchange->body.size + 65536) / (seconds + 0.01);
+static double body_speed(const struct ommai_http_call *call, int64_t now_ns) {
+  double seconds = (double)(now_ns - call->created_ns) / 1e9;
+  return ((double)call->body.size + 65536) / (seconds + 0.01);
 }
 
 /* The slowest of the bodies that are being received and hold memory, which may be this one. */
-static struct ommai_exchange *find_slowest_body(struct ommai_server *server, struct ommai_exchange *own) {
+static struct ommai_http_call *find_slowest_body(struct ommai_server *server, struct ommai_http_call *own) {
   int64_t now_ns = ommai_clock_ns();
-  struct ommai_exchange *slowest = own;
+  struct ommai_http_call *slowest = own;
   pthread_mutex_lock(&server->list_lock);
-  for (struct ommai_exchange *exchange = server->exchanges; exchange; exchange = exchange->next) {
-    if (atomic_load(&exchange->body_complete) || !exchange->body_reserved) continue;
-    if (body_speed(exchange, now_ns) < body_speed(slowest, now_ns)) slowest = exchange;
+  for (struct ommai_http_call *call = server->calls; call; call = call->next) {
+    if (atomic_load(&call->body_complete) || !call->body_reserved) continue;
+    if (body_speed(call, now_ns) < body_speed(slowest, now_ns)) slowest = call;
   }
   pthread_mutex_unlock(&server->list_lock);
   return slowest;
 }
 
-bool ommai_server_reserve_body(struct ommai_exchange *exchange, size_t size) {
-  struct ommai_server *server = exchange->server;
+bool ommai_server_reserve_body(struct ommai_http_call *call, size_t size) {
+  struct ommai_server *server = call->server;
   while (!take_body_bytes(server, size)) {
-    struct ommai_exchange *slowest = find_slowest_body(server, exchange);
-    if (slowest == exchange) return false;
+    struct ommai_http_call *slowest = find_slowest_body(server, call);
+    if (slowest == call) return false;
     struct ommai_api_error error;
     ommai_api_fail(&error, 503, NULL, "The server is busy, and this request's body came more slowly than others.");
     ommai_server_release_body(slowest); /* ours until it is complete: this is the IO thread */
-    ommai_exchange_fail(slowest, &error);
+    ommai_http_call_fail(slowest, &error);
   }
-  exchange->body_reserved += size;
+  call->body_reserved += size;
   return true;
 }
 
-void ommai_server_release_body(struct ommai_exchange *exchange) {
-  ommai_text_free(&exchange->body);
-  atomic_fetch_sub(&exchange->server->body_bytes, exchange->body_reserved);
-  exchange->body_reserved = 0;
+void ommai_server_release_body(struct ommai_http_call *call) {
+  ommai_text_free(&call->body);
+  atomic_fetch_sub(&call->server->body_bytes, call->body_reserved);
+  call->body_reserved = 0;
 }
 
-void ommai_server_enlist(struct ommai_server *server, struct ommai_exchange *exchange) {
+void ommai_server_enlist(struct ommai_server *server, struct ommai_http_call *call) {
   pthread_mutex_lock(&server->list_lock);
-  exchange->number = server->next_number++;
-  exchange->next = server->exchanges;
-  if (exchange->next) exchange->next->previous = exchange;
-  server->exchanges = exchange;
+  call->number = server->next_number++;
+  call->next = server->calls;
+  if (call->next) call->next->previous = call;
+  server->calls = call;
   server->n_listed++;
   pthread_mutex_unlock(&server->list_lock);
 }
 
-void ommai_server_delist(struct ommai_server *server, struct ommai_exchange *exchange) {
+void ommai_server_delist(struct ommai_server *server, struct ommai_http_call *call) {
   pthread_mutex_lock(&server->list_lock);
-  if (exchange->next) exchange->next->previous = exchange->previous;
-  if (exchange->previous) {
-    exchange->previous->next = exchange->next;
+  if (call->next) call->next->previous = call->previous;
+  if (call->previous) {
+    call->previous->next = call->next;
   } else {
-    server->exchanges = exchange->next;
+    server->calls = call->next;
   }
   server->n_listed--;
   pthread_cond_broadcast(&server->list_changed);
@@ -421,27 +421,27 @@ static void wait_for_zero(struct ommai_server *server, const int64_t *count, int
   while (*count && wait_for_change(server, deadline_ns)) continue;
 }
 
-static void abort_exchange(struct ommai_exchange *exchange) {
+static void abort_call(struct ommai_http_call *call) {
   struct ommai_api_error error;
   ommai_api_fail(&error, 503, NULL, "The server is shutting down.");
-  ommai_exchange_cut(exchange, "shutdown");
-  ommai_exchange_fail(exchange, &error);
-  ommai_exchange_cancel_engine(exchange);
+  ommai_http_call_cut(call, "shutdown");
+  ommai_http_call_fail(call, &error);
+  ommai_http_call_cancel_engine(call);
 }
 
-/* Calls `act` for every listed exchange, without the list's lock. */
-static void for_each_exchange(struct ommai_server *server, void (*act)(struct ommai_exchange *)) {
+/* Calls `act` for every listed call, without the list's lock. */
+static void for_each_call(struct ommai_server *server, void (*act)(struct ommai_http_call *)) {
   uint64_t below = UINT64_MAX;
   for (;;) {
     pthread_mutex_lock(&server->list_lock);
-    struct ommai_exchange *exchange = server->exchanges; /* newest first: numbers fall along the list */
-    while (exchange && exchange->number >= below) exchange = exchange->next;
-    if (exchange) ommai_exchange_retain(exchange);
+    struct ommai_http_call *call = server->calls; /* newest first: numbers fall along the list */
+    while (call && call->number >= below) call = call->next;
+    if (call) ommai_http_call_retain(call);
     pthread_mutex_unlock(&server->list_lock);
-    if (!exchange) return;
-    below = exchange->number;
-    act(exchange);
-    ommai_exchange_release(exchange);
+    if (!call) return;
+    below = call->number;
+    act(call);
+    ommai_http_call_release(call);
   }
 }
 
@@ -465,11 +465,11 @@ static void wait_for_answers(struct ommai_server *server) {
 }
 
 static void end_requests(struct ommai_server *server) {
-  for_each_exchange(server, abort_exchange);
+  for_each_call(server, abort_call);
   pthread_mutex_lock(&server->list_lock);
   wait_for_zero(server, &server->n_listed, ommai_clock_ns() + FLUSH_NS);
   pthread_mutex_unlock(&server->list_lock);
-  for_each_exchange(server, ommai_exchange_leave);
+  for_each_call(server, ommai_http_call_leave);
 }
 
 void ommai_server_log_end(const struct ommai_server *server) {
@@ -502,7 +502,7 @@ void ommai_server_destroy(struct ommai_server *server) {
     ommai_http_stop(server);
   }
   pthread_mutex_lock(&server->list_lock);
-  wait_for_zero(server, &server->n_exchanges, 0);
+  wait_for_zero(server, &server->n_calls, 0);
   pthread_mutex_unlock(&server->list_lock);
   ommai_watcher_destroy(server->watcher);
   ommai_job_queue_destroy(server->jobs);

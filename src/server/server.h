@@ -77,12 +77,12 @@ struct omma_server_options {
   const char *tool_call_parser;             /* NULL: none */
   bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
   const char *allowed_local_media_path;     /* directory whose files may be named as file:// URLs; NULL: none */
-  const char *const *allowed_media_domains; /* hosts, by exact name, whose pictures are fetched by http(s); none: nothing is */
+  const char *const *allowed_media_domains; /* hosts, by exact name, whose images are fetched by http(s); none: nothing is */
   size_t n_allowed_media_domains;
   bool allow_private_media_addresses; /* those hosts may have private, loopback or link-local addresses */
   int64_t media_timeout_ms;           /* of all of a request's fetches together; 0: 10,000 */
 
-  /* A picture's uuid stands for its pixels in the caches: whoever names it first decides what all others see. Else a uuid only
+  /* An image's uuid stands for its pixels in the caches: whoever names it first decides what all others see. Else a uuid only
    * tells apart what is the same. */
   bool trust_media_uuids;
 
@@ -106,7 +106,7 @@ struct omma_server_options {
   int64_t drain_ms;                /* how long destroy lets running requests go on; 0: 5,000; negative: not at all */
 
   /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal failure (those that a client sees as
-   * status 500), and those asked for below. Keys, texts and pictures are in none; what clients send is escaped. */
+   * status 500), and those asked for below. Keys, texts and images are in none; what clients send is escaped. */
   void (*log)(void *context, const char *line);
   void *log_context;
   bool log_json;              /* each line is a JSON object, else text */

@@ -6,10 +6,10 @@
 #include <stdatomic.h>
 
 #include "server/api_keys.h"
-#include "server/connection_clock.h"
+#include "server/connection.h"
 #include "server/cross_origin.h"
-#include "server/exchange.h"
 #include "server/grammar_cache.h"
+#include "server/http_call.h"
 #include "server/http_metrics.h"
 #include "server/job_queue.h"
 #include "server/listener.h"
@@ -90,27 +90,27 @@ struct ommai_server {
   atomic_bool leaving;           /* health checks get 503, and replies close their connections */
   atomic_bool stopping;          /* new requests get 503, too */
 
-  /* Under list_lock, which is never taken by a thread that holds an exchange's lock. */
+  /* Under list_lock, which is never taken by a thread that holds a call's lock. */
   pthread_mutex_t list_lock;
   pthread_cond_t list_changed;
-  struct ommai_exchange *exchanges;      /* those that libmicrohttpd holds */
-  struct ommai_connection_clock *clocks; /* one per open connection */
-  int64_t n_listed, n_exchanges;
+  struct ommai_http_call *calls;        /* those that libmicrohttpd holds */
+  struct ommai_connection *connections; /* one per open connection */
+  int64_t n_listed, n_calls;
   uint64_t next_number;
 };
 
-/* Counts exchanges that exist, so that destroy can wait for the last. */
-void ommai_server_count_exchange(struct ommai_server *server, int change);
+/* Counts calls that exist, so that destroy can wait for the last. */
+void ommai_server_count_http_call(struct ommai_server *server, int change);
 
 /* Takes `size` more bytes of the budget for bodies. Where it is spent, slower bodies lose what they have and get 503; false when there
  * is none. IO thread. */
-bool ommai_server_reserve_body(struct ommai_exchange *exchange, size_t size);
+bool ommai_server_reserve_body(struct ommai_http_call *call, size_t size);
 /* Frees the body and gives its bytes back. */
-void ommai_server_release_body(struct ommai_exchange *exchange);
+void ommai_server_release_body(struct ommai_http_call *call);
 
-/* Into the list and out of it; IO thread. Enlisting numbers the exchange. */
-void ommai_server_enlist(struct ommai_server *server, struct ommai_exchange *exchange);
-void ommai_server_delist(struct ommai_server *server, struct ommai_exchange *exchange);
+/* Into the list and out of it; IO thread. Enlisting numbers the call. */
+void ommai_server_enlist(struct ommai_server *server, struct ommai_http_call *call);
+void ommai_server_delist(struct ommai_server *server, struct ommai_http_call *call);
 
 /* True when `name` is one of the served names. */
 bool ommai_server_has_model(const struct ommai_server *server, const char *name);

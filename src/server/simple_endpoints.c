@@ -8,53 +8,53 @@
 #include "server/process_metrics.h"
 #include "server/server_state.h"
 
-static void reply_json(struct ommai_exchange *exchange, struct ommai_text *body) {
-  ommai_exchange_reply(exchange, 200, "application/json", body);
+static void reply_json(struct ommai_http_call *call, struct ommai_text *body) {
+  ommai_http_call_reply(call, 200, "application/json", body);
 }
 
-void ommai_endpoint_health(struct ommai_exchange *exchange) {
+void ommai_endpoint_health(struct ommai_http_call *call) {
   struct omma_engine_stats stats = {0};
   struct ommai_text body;
-  omma_engine_get_stats(exchange->server->engine, &stats);
-  ommai_text_init(&body, exchange->allocator);
-  bool serving = stats.alive && !atomic_load(&exchange->server->leaving);
-  ommai_exchange_reply(exchange, serving ? 200 : 503, "text/plain", &body);
+  omma_engine_get_stats(call->server->engine, &stats);
+  ommai_text_init(&body, call->allocator);
+  bool serving = stats.alive && !atomic_load(&call->server->leaving);
+  ommai_http_call_reply(call, serving ? 200 : 503, "text/plain", &body);
 }
 
-void ommai_endpoint_version(struct ommai_exchange *exchange) {
+void ommai_endpoint_version(struct ommai_http_call *call) {
   struct ommai_text body;
-  ommai_text_init(&body, exchange->allocator);
+  ommai_text_init(&body, call->allocator);
   ommai_text_format(&body, "{\"version\":\"%s\"}", omma_version());
-  reply_json(exchange, &body);
+  reply_json(call, &body);
 }
 
-void ommai_endpoint_load(struct ommai_exchange *exchange) {
+void ommai_endpoint_load(struct ommai_http_call *call) {
   struct ommai_text body;
-  ommai_text_init(&body, exchange->allocator);
-  ommai_text_format(&body, "{\"server_load\":%lld}", (long long)atomic_load(&exchange->server->n_active));
-  reply_json(exchange, &body);
+  ommai_text_init(&body, call->allocator);
+  ommai_text_format(&body, "{\"server_load\":%lld}", (long long)atomic_load(&call->server->n_active));
+  reply_json(call, &body);
 }
 
 /* vLLM's sleep mode, which routers ask about, is not here. */
-void ommai_endpoint_is_sleeping(struct ommai_exchange *exchange) {
+void ommai_endpoint_is_sleeping(struct ommai_http_call *call) {
   struct ommai_text body;
-  ommai_text_init(&body, exchange->allocator);
+  ommai_text_init(&body, call->allocator);
   ommai_text_add(&body, "{\"is_sleeping\":false}");
-  reply_json(exchange, &body);
+  reply_json(call, &body);
 }
 
-void ommai_endpoint_metrics(struct ommai_exchange *exchange) {
-  struct ommai_server *server = exchange->server;
+void ommai_endpoint_metrics(struct ommai_http_call *call) {
+  struct ommai_server *server = call->server;
   struct omma_engine_stats stats = {0};
   struct ommai_metrics_sources sources = {&stats, server->model_names[0], server->info.kv_cache, 0, 0};
   struct ommai_text body;
   omma_engine_get_stats(server->engine, &stats);
-  ommai_text_init(&body, exchange->allocator);
+  ommai_text_init(&body, call->allocator);
   ommai_kv_publisher_counts(server->kv_publisher, &sources.kv_event_batches, &sources.kv_events_lost);
   ommai_metrics_write(&server->metrics, &sources, &body);
   ommai_http_metrics_write(&server->http_metrics, &body);
   ommai_process_metrics_write(&body);
-  ommai_exchange_reply(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+  ommai_http_call_reply(call, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
 }
 
 /* Whose chat template prompts are rendered by, and whether it is the checkpoint's own. */
@@ -84,30 +84,30 @@ static void add_model(struct ommai_text *body, const struct ommai_server *server
   ommai_text_add(body, "}");
 }
 
-void ommai_endpoint_models(struct ommai_exchange *exchange) {
+void ommai_endpoint_models(struct ommai_http_call *call) {
   struct ommai_text body;
-  ommai_text_init(&body, exchange->allocator);
+  ommai_text_init(&body, call->allocator);
   ommai_text_add(&body, "{\"object\":\"list\",\"data\":[");
-  for (size_t i = 0; i < exchange->server->n_model_names; i++) {
+  for (size_t i = 0; i < call->server->n_model_names; i++) {
     if (i) ommai_text_add(&body, ",");
-    add_model(&body, exchange->server, i);
+    add_model(&body, call->server, i);
   }
   ommai_text_add(&body, "]}");
-  reply_json(exchange, &body);
+  reply_json(call, &body);
 }
 
 /* The model's path, where that is a name too, is the first one's. */
-void ommai_endpoint_model(struct ommai_exchange *exchange) {
-  const struct ommai_server *server = exchange->server;
+void ommai_endpoint_model(struct ommai_http_call *call) {
+  const struct ommai_server *server = call->server;
   struct ommai_api_error error;
   struct ommai_text body;
   size_t index = server->n_model_names - 1;
-  if (!ommai_model_check(server, exchange->path_rest, &error)) {
-    ommai_exchange_fail(exchange, &error);
+  if (!ommai_model_check(server, call->path_rest, &error)) {
+    ommai_http_call_fail(call, &error);
     return;
   }
-  while (index && strcmp(server->model_names[index], exchange->path_rest) != 0) index--;
-  ommai_text_init(&body, exchange->allocator);
+  while (index && strcmp(server->model_names[index], call->path_rest) != 0) index--;
+  ommai_text_init(&body, call->allocator);
   add_model(&body, server, index);
-  reply_json(exchange, &body);
+  reply_json(call, &body);
 }

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "server/chat_job.h"
 #include "server/endpoints.h"
-#include "server/reply_form.h"
+#include "server/reply_format.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
 #include "server/token_text.h"
@@ -57,21 +57,21 @@ static bool write_message_tokens(const struct ommai_server *server, const struct
   return true;
 }
 
-static void tokenize_messages(struct ommai_exchange *exchange, struct ommai_chat_request *source) {
+static void tokenize_messages(struct ommai_http_call *call, struct ommai_chat_request *source) {
   struct ommai_api_error error;
   struct ommai_text out;
-  ommai_text_init(&out, exchange->allocator);
-  if (write_message_tokens(exchange->server, source, &out, &error)) {
-    ommai_exchange_reply(exchange, 200, "application/json", &out);
+  ommai_text_init(&out, call->allocator);
+  if (write_message_tokens(call->server, source, &out, &error)) {
+    ommai_http_call_reply(call, 200, "application/json", &out);
   } else {
-    ommai_exchange_fail(exchange, &error);
+    ommai_http_call_fail(call, &error);
   }
   ommai_text_free(&out);
 }
 
 /* Takes root over. */
-static bool tokenize(struct ommai_exchange *exchange, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
-  const struct ommai_server *server = exchange->server;
+static bool tokenize(struct ommai_http_call *call, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+  const struct ommai_server *server = call->server;
   const json_t *prompt = ommai_field_get(root, "prompt");
   bool with_texts = false, done = false;
   const char *model;
@@ -104,8 +104,8 @@ static bool write_text(const struct ommai_server *server, const int32_t *tokens,
 }
 
 /* Takes root over. */
-static bool detokenize(struct ommai_exchange *exchange, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
-  const struct ommai_server *server = exchange->server;
+static bool detokenize(struct ommai_http_call *call, json_t *root, struct ommai_text *out, struct ommai_api_error *error) {
+  const struct ommai_server *server = call->server;
   const json_t *array = ommai_field_get(root, "tokens");
   size_t n_tokens = 0;
   int32_t *tokens = NULL;
@@ -129,45 +129,45 @@ end:
 }
 
 /* Takes root, which may be NULL with *error filled, over. */
-static void reply(struct ommai_exchange *exchange, json_t *root,
-                  bool (*work)(struct ommai_exchange *exchange, json_t *root, struct ommai_text *out,
+static void reply(struct ommai_http_call *call, json_t *root,
+                  bool (*work)(struct ommai_http_call *call, json_t *root, struct ommai_text *out,
                                struct ommai_api_error *error),
                   struct ommai_api_error *error) {
   struct ommai_text out;
-  ommai_text_init(&out, exchange->allocator);
-  if (root && work(exchange, root, &out, error)) {
-    ommai_exchange_reply(exchange, 200, "application/json", &out);
+  ommai_text_init(&out, call->allocator);
+  if (root && work(call, root, &out, error)) {
+    ommai_http_call_reply(call, 200, "application/json", &out);
   } else {
-    ommai_exchange_fail(exchange, error);
+    ommai_http_call_fail(call, error);
   }
   ommai_text_free(&out);
 }
 
-static json_t *parse(struct ommai_exchange *exchange, struct ommai_api_error *error) {
-  json_t *root = ommai_request_parse(exchange->body.data, exchange->body.size, error);
-  ommai_text_free(&exchange->body);
+static json_t *parse(struct ommai_http_call *call, struct ommai_api_error *error) {
+  json_t *root = ommai_request_parse(call->body.data, call->body.size, error);
+  ommai_text_free(&call->body);
   return root;
 }
 
 /* The models that there are generate text; none has embeddings of texts or images that were trained to be compared. */
-void ommai_endpoint_embeddings(struct ommai_exchange *exchange) {
+void ommai_endpoint_embeddings(struct ommai_http_call *call) {
   struct ommai_api_error error;
   ommai_api_fail(&error, 400, "model", "The model does not support Embeddings API: it generates text.");
-  ommai_exchange_fail(exchange, &error);
+  ommai_http_call_fail(call, &error);
 }
 
-void ommai_endpoint_tokenize(struct ommai_exchange *exchange) {
+void ommai_endpoint_tokenize(struct ommai_http_call *call) {
   struct ommai_api_error error;
-  json_t *root = parse(exchange, &error);
+  json_t *root = parse(call, &error);
   if (root && ommai_field_get(root, "messages")) {
-    ommai_chat_job_start(exchange, &(struct ommai_chat_source){.root = root}, true, tokenize_messages);
+    ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, true, tokenize_messages);
   } else {
-    reply(exchange, root, tokenize, &error);
+    reply(call, root, tokenize, &error);
   }
 }
 
-void ommai_endpoint_detokenize(struct ommai_exchange *exchange) {
+void ommai_endpoint_detokenize(struct ommai_http_call *call) {
   struct ommai_api_error error;
-  json_t *root = parse(exchange, &error);
-  reply(exchange, root, detokenize, &error);
+  json_t *root = parse(call, &error);
+  reply(call, root, detokenize, &error);
 }

@@ -24,22 +24,22 @@ struct ommai_watcher {
 };
 
 /* Comment lines; heads and bodies that take too long: shutting the socket down makes libmicrohttpd's next read fail. The descriptor is
- * open while its clock is listed. */
+ * open while it is listed. */
 static void tick(struct ommai_server *server) {
   int64_t now = ommai_clock_ns();
   pthread_mutex_lock(&server->list_lock);
-  for (struct ommai_exchange *exchange = server->exchanges; exchange; exchange = exchange->next) {
-    if (atomic_load(&exchange->body_complete)) ommai_exchange_keep_alive(exchange, now - server->keep_alive_ns);
+  for (struct ommai_http_call *call = server->calls; call; call = call->next) {
+    if (atomic_load(&call->body_complete)) ommai_http_call_keep_alive(call, now - server->keep_alive_ns);
   }
-  ommai_connection_clock_expire(server, now);
+  ommai_connection_expire(server, now);
   pthread_mutex_unlock(&server->list_lock);
 }
 
 static void hang_up(struct ommai_server *server, uint64_t number) {
-  struct ommai_exchange *exchange = ommai_connection_clock_hang_up(server, number);
-  if (!exchange) return;
-  ommai_exchange_leave(exchange);
-  ommai_exchange_release(exchange);
+  struct ommai_http_call *call = ommai_connection_hang_up(server, number);
+  if (!call) return;
+  ommai_http_call_leave(call);
+  ommai_http_call_release(call);
 }
 
 static void *watch(void *context) {

@@ -1,4 +1,4 @@
-/* Where a patch stands in its picture, and what the tower makes of that: learned positions and rotary angles.
+/* Where a patch stands in its image, and what the tower makes of that: learned positions and rotary angles.
  *
  * Patches come in merge blocks, and blocks in windows: window row, window column, block row and block column in the window, then
  * row and column inside the block. Windows tile the grid of blocks from the top left; those at the right and bottom edges are
@@ -21,7 +21,7 @@ struct ommai_block {
 /* Block `index` in a grid of rows x columns blocks with windows of `window` blocks a side. */
 struct ommai_block ommai_block_at(int64_t index, int64_t rows, int64_t columns, int64_t window);
 
-/* Position of patch `index` in a picture of grid_rows x grid_columns patches, in blocks of merge x merge. */
+/* Position of patch `index` in an image of grid_rows x grid_columns patches, in blocks of merge x merge. */
 struct ommai_patch_position ommai_patch_position(int64_t index, int64_t grid_rows, int64_t grid_columns, int64_t merge,
                                                  int64_t window);
 

@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-int64_t ommai_vision_input_planes(const struct ommai_vision_config *config, const struct ommai_vision_input *input) {
+int64_t ommai_vision_input_grid_t(const struct ommai_vision_config *config, const struct ommai_vision_input *input) {
   return ommai_div_up(input->n_frames, config->temporal_patch_size);
 }
 
@@ -14,40 +14,40 @@ enum omma_status ommai_vision_sizes_add(const struct ommai_vision_config *config
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image", "expected at least 1 frame, found %lld",
                             (long long)input->n_frames);
   }
-  int64_t planes = ommai_vision_input_planes(config, input);
+  int64_t temporal_patches = ommai_vision_input_grid_t(config, input);
   if (rows < 1 || columns < 1 || rows % config->merge_size || columns % config->merge_size ||
-      !ommai_mul_i64(rows, columns, &count) || !ommai_mul_i64(count, planes, &count) ||
+      !ommai_mul_i64(rows, columns, &count) || !ommai_mul_i64(count, temporal_patches, &count) ||
       !ommai_add_i64(sizes->n_patches, count, &sizes->n_patches)) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "image",
                             "grid of %lld x %lld patches: expected positive multiples of %lld", (long long)rows,
                             (long long)columns, (long long)config->merge_size);
   }
-  sizes->n_planes += planes;
+  sizes->n_temporal_patches += temporal_patches;
   sizes->max_side = ommai_max_i64(sizes->max_side, ommai_max_i64(rows, columns));
   return OMMA_OK;
 }
 
 int64_t ommai_vision_max_windows(const struct ommai_vision_config *config, const struct ommai_vision_sizes *sizes) {
   int64_t blocks = sizes->n_patches / ommai_vision_joined_patches(config), window = config->window_size;
-  return window ? ommai_min_i64(blocks, (blocks + sizes->n_planes * (window - 1)) / window) : 0;
+  return window ? ommai_min_i64(blocks, (blocks + sizes->n_temporal_patches * (window - 1)) / window) : 0;
 }
 
 void ommai_vision_layout_place(struct ommai_vision_layout *layout, const struct ommai_vision_config *config,
                                const struct ommai_vision_sizes *sizes, struct ommai_arena *arena) {
   *layout = (struct ommai_vision_layout){
       .config = config,
-      .input_starts = ommai_arena_take(arena, (size_t)sizes->n_planes + 1, sizeof(int64_t)),
-      .plane_starts = ommai_arena_take(arena, (size_t)sizes->n_planes + 1, sizeof(int64_t)),
+      .input_starts = ommai_arena_take(arena, (size_t)sizes->n_temporal_patches + 1, sizeof(int64_t)),
+      .temporal_patch_starts = ommai_arena_take(arena, (size_t)sizes->n_temporal_patches + 1, sizeof(int64_t)),
       .window_starts = ommai_arena_take(arena, (size_t)ommai_vision_max_windows(config, sizes) + 1, sizeof(int64_t)),
   };
 }
 
-int64_t ommai_vision_plane_windows(const struct ommai_vision_config *config, int64_t rows, int64_t columns) {
+int64_t ommai_vision_grid_windows(const struct ommai_vision_config *config, int64_t rows, int64_t columns) {
   int64_t side = config->window_size * config->merge_size;
   return side ? ommai_div_up(rows, side) * ommai_div_up(columns, side) : 0;
 }
 
-/* Adds the borders of a plane's windows: window rows, and in them windows from the left. */
+/* Adds the borders of a temporal patch's windows: window rows, and in them windows from the left. */
 static void add_windows(struct ommai_vision_layout *layout, int64_t block_rows, int64_t block_columns) {
   int64_t side = layout->config->window_size, joined = ommai_vision_joined_patches(layout->config);
   for (int64_t top = 0; top < block_rows; top += side) {
@@ -63,16 +63,16 @@ void ommai_vision_layout_fill(struct ommai_vision_layout *layout, const struct o
   const struct ommai_vision_config *config = layout->config;
   layout->inputs = inputs;
   layout->n_inputs = n_inputs;
-  layout->n_planes = layout->n_windows = 0;
-  layout->input_starts[0] = layout->plane_starts[0] = layout->window_starts[0] = 0;
+  layout->n_temporal_patches = layout->n_windows = 0;
+  layout->input_starts[0] = layout->temporal_patch_starts[0] = layout->window_starts[0] = 0;
   for (int64_t i = 0; i < n_inputs; i++) {
     int64_t rows = inputs[i].grid_rows, columns = inputs[i].grid_columns;
-    for (int64_t plane = ommai_vision_input_planes(config, &inputs[i]); plane > 0; plane--) {
-      int64_t *border = &layout->plane_starts[layout->n_planes++];
+    for (int64_t temporal_patch = ommai_vision_input_grid_t(config, &inputs[i]); temporal_patch > 0; temporal_patch--) {
+      int64_t *border = &layout->temporal_patch_starts[layout->n_temporal_patches++];
       border[1] = border[0] + rows * columns;
       if (config->window_size) add_windows(layout, rows / config->merge_size, columns / config->merge_size);
     }
-    layout->input_starts[i + 1] = layout->plane_starts[layout->n_planes];
+    layout->input_starts[i + 1] = layout->temporal_patch_starts[layout->n_temporal_patches];
   }
 }
 
@@ -96,12 +96,12 @@ struct ommai_vision_stretch ommai_vision_stretch_at(const struct ommai_vision_la
   int64_t index = input_of(layout, row), joined = ommai_vision_joined_patches(config);
   const struct ommai_vision_input *input = &layout->inputs[index];
   int64_t rows = input->grid_rows / config->merge_size, columns = input->grid_columns / config->merge_size;
-  int64_t token = (row - layout->input_starts[index]) / joined, plane = token / (rows * columns);
-  struct ommai_block block = ommai_block_at(token - plane * rows * columns, rows, columns, config->window_size);
+  int64_t token = (row - layout->input_starts[index]) / joined, temporal_patch = token / (rows * columns);
+  struct ommai_block block = ommai_block_at(token - temporal_patch * rows * columns, rows, columns, config->window_size);
   return (struct ommai_vision_stretch){.input = input,
-                                       .plane = plane,
+                                       .temporal_patch = temporal_patch,
                                        .block_row = block.row,
                                        .block_column = block.column,
-                                       .first_token = (plane * rows + block.row) * columns + block.column,
+                                       .first_token = (temporal_patch * rows + block.row) * columns + block.column,
                                        .n_patches = ommai_min_i64(max_patches, block.run * joined)};
 }

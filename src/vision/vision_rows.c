@@ -8,12 +8,12 @@
 static void place_scratch(struct ommai_vision_scratch *scratch, const struct ommai_vision_config *config, enum omma_dtype dtype,
                           struct ommai_arena *arena) {
   int64_t h = config->hidden_size, joined = h * ommai_vision_joined_patches(config);
-  int64_t wide = ommai_max_i64(3 * h, config->out_hidden_size);
+  int64_t projected = ommai_max_i64(3 * h, config->out_hidden_size);
   int64_t hidden = ommai_max_i64(ommai_max_i64(ommai_vision_patch_dim(config), config->intermediate_size), joined);
-  if (config->gated) wide = ommai_max_i64(wide, ommai_vision_fc1_width(config));
+  if (config->gated) projected = ommai_max_i64(projected, ommai_vision_fc1_width(config));
   struct ommai_vision_scratch placed = {
       .normed = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * joined), ommai_dtype_size(dtype)),
-      .wide = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * wide), sizeof(float)),
+      .projected = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * projected), sizeof(float)),
       .hidden = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * hidden), ommai_dtype_size(dtype)),
       .cosine = ommai_arena_take(arena, (size_t)config->head_dim / 2, sizeof(float)),
       .sine = ommai_arena_take(arena, (size_t)config->head_dim / 2, sizeof(float)),
@@ -71,15 +71,15 @@ static void cut_patches(const struct ommai_vision_rows *rows, struct ommai_row_t
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
     const struct ommai_vision_input *input = walk.stretch.input;
     int64_t height = input->grid_rows * config->patch_size, width = input->grid_columns * config->patch_size;
-    int64_t plane_tokens = input->grid_rows * input->grid_columns / joined;
+    int64_t temporal_patch_tokens = input->grid_rows * input->grid_columns / joined;
     const uint8_t *frames[OMMAI_PATCH_MAX_TEMPORAL];
     for (int64_t t = 0; t < config->temporal_patch_size; t++) {
-      int64_t frame = ommai_min_i64(walk.stretch.plane * config->temporal_patch_size + t, input->n_frames - 1);
+      int64_t frame = ommai_min_i64(walk.stretch.temporal_patch * config->temporal_patch_size + t, input->n_frames - 1);
       frames[t] = input->pixels + frame * height * width * 3;
     }
-    /* Cannot fail: grids are whole blocks and the range lies inside the picture. */
+    /* Cannot fail: grids are whole blocks and the range lies inside the image. */
     (void)ommai_patches_from_frames(rows->patches, frames, (int32_t)width, (int32_t)height,
-                                    walk.stretch.first_token % plane_tokens * joined, walk.stretch.n_patches,
+                                    walk.stretch.first_token % temporal_patch_tokens * joined, walk.stretch.n_patches,
                                     ommai_element(patches, (walk.row - tile.first) * patch_dim, rows->tower->dtype), patch_dim,
                                     rows->tower->dtype, NULL);
   }
@@ -117,8 +117,8 @@ static void norm_rows(const struct ommai_vision_tower *tower, const struct ommai
 }
 
 /* q and k of one row turned, v as it is, everything rounded once; from and to [3h]. */
-static void turn_row(const struct ommai_vision_rows *rows, struct ommai_patch_position position, const float *from, void *to,
-                     const struct ommai_vision_scratch *scratch) {
+static void rotate_row(const struct ommai_vision_rows *rows, struct ommai_patch_position position, const float *from, void *to,
+                       const struct ommai_vision_scratch *scratch) {
   const struct ommai_vision_tower *tower = rows->tower;
   const struct ommai_vision_config *config = &tower->config;
   int64_t h = config->hidden_size, head_dim = config->head_dim, quarter = head_dim / 4;
@@ -135,9 +135,9 @@ static void turn_row(const struct ommai_vision_rows *rows, struct ommai_patch_po
 /* A linear layer of a block or merger over n_rows rows of a tile. */
 static void apply(struct ommai_vision_rows *rows, const struct ommai_vision_linear *linear, const void *x, void *y,
                   int64_t n_rows, int worker) {
-  int64_t start = ommai_vision_clock_start(rows->clocks);
+  int64_t start = ommai_vision_profile_start(rows->profiles);
   ommai_row_tiles_apply(&rows->tiles, linear->op, x, y, n_rows, worker);
-  ommai_vision_clock_stop(rows->clocks, worker, OMMAI_VISION_LINEAR, start);
+  ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_LINEAR, start);
 }
 
 /* norm1 and qkv of `block` for a tile, into the packed qkv. */
@@ -149,18 +149,18 @@ static void project_qkv(struct ommai_vision_rows *rows, struct ommai_row_tile ti
   int64_t h = config->hidden_size;
   norm_rows(tower, &weights->norm1, config->norm_eps, rows->residual + tile.first * h, tile.n_rows, h, scratch->normed,
             tower->dtype);
-  apply(rows, &weights->qkv, scratch->normed, scratch->wide, tile.n_rows, worker);
+  apply(rows, &weights->qkv, scratch->normed, scratch->projected, tile.n_rows, worker);
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
     for (int64_t i = 0; i < walk.stretch.n_patches; i++) {
       int64_t row = walk.row + i;
-      turn_row(rows, ommai_vision_stretch_position(&walk.stretch, config->merge_size, i),
-               scratch->wide + (row - tile.first) * 3 * h, ommai_element(rows->qkv, row * 3 * h, tower->dtype), scratch);
+      rotate_row(rows, ommai_vision_stretch_position(&walk.stretch, config->merge_size, i),
+                 scratch->projected + (row - tile.first) * 3 * h, ommai_element(rows->qkv, row * 3 * h, tower->dtype), scratch);
     }
   }
 }
 
 /* Merges a tile's rows x [n_rows, h] and puts the tokens where their inputs want them; `slot` 0 is the tower's end, then
- * deepstack. x may be scratch->wide. */
+ * deepstack. x may be scratch->projected. */
 static void merge_tile(struct ommai_vision_rows *rows, struct ommai_row_tile tile, const float *x,
                        const struct ommai_vision_merger *merger, int64_t slot, int worker) {
   const struct ommai_vision_tower *tower = rows->tower;
@@ -171,12 +171,12 @@ static void merge_tile(struct ommai_vision_rows *rows, struct ommai_row_tile til
   norm_rows(tower, &merger->norm, config->merger_norm_eps, x, tile.n_rows * h / norm_width, norm_width, scratch->normed,
             tower->dtype);
   apply(rows, &merger->fc1, scratch->normed, scratch->hidden, n_tokens, worker);
-  apply(rows, &merger->fc2, scratch->hidden, scratch->wide, n_tokens, worker);
+  apply(rows, &merger->fc2, scratch->hidden, scratch->projected, n_tokens, worker);
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
     const struct ommai_vision_input *input = walk.stretch.input;
-    int64_t input_tokens = ommai_vision_input_planes(config, input) * input->grid_rows * input->grid_columns / joined;
+    int64_t input_tokens = ommai_vision_input_grid_t(config, input) * input->grid_rows * input->grid_columns / joined;
     memcpy(input->output + (slot * input_tokens + walk.stretch.first_token) * out,
-           scratch->wide + (walk.row - tile.first) / joined * out,
+           scratch->projected + (walk.row - tile.first) / joined * out,
            (size_t)(walk.stretch.n_patches / joined * out) * sizeof(float));
   }
 }
@@ -185,14 +185,14 @@ void ommai_vision_enter_tile(struct ommai_vision_rows *rows, int64_t index, int 
   const struct ommai_vision_tower *tower = rows->tower;
   struct ommai_row_tile tile = ommai_row_tile_at(&rows->tiles, index);
   struct ommai_vision_scratch *scratch = &rows->scratch[worker];
-  int64_t start = ommai_vision_clock_start(rows->clocks);
+  int64_t start = ommai_vision_profile_start(rows->profiles);
   cut_patches(rows, tile, scratch->hidden);
-  ommai_vision_clock_stop(rows->clocks, worker, OMMAI_VISION_CUT, start);
-  start = ommai_vision_clock_start(rows->clocks);
+  ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_CUT, start);
+  start = ommai_vision_profile_start(rows->profiles);
   ommai_row_tiles_apply(&rows->tiles, tower->patch_embed.op, scratch->hidden,
                         rows->residual + tile.first * tower->config.hidden_size, tile.n_rows, worker);
   if (tower->config.positions != OMMAI_POSITIONS_NONE) add_positions(rows, tile);
-  ommai_vision_clock_stop(rows->clocks, worker, OMMAI_VISION_EMBED, start);
+  ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_EMBED, start);
   project_qkv(rows, tile, 0, worker);
 }
 
@@ -205,9 +205,9 @@ static void feed_forward(struct ommai_vision_rows *rows, const struct ommai_visi
   int64_t intermediate = config->intermediate_size;
   norm_rows(tower, &weights->norm2, config->norm_eps, residual, n_rows, config->hidden_size, scratch->normed, tower->dtype);
   if (config->gated) {
-    apply(rows, &weights->fc1, scratch->normed, scratch->wide, n_rows, worker);
+    apply(rows, &weights->fc1, scratch->normed, scratch->projected, n_rows, worker);
     for (int64_t row = 0; row < n_rows; row++) {
-      const float *gate = scratch->wide + row * 2 * intermediate;
+      const float *gate = scratch->projected + row * 2 * intermediate;
       tower->ops->silu_mul(gate, gate + intermediate, intermediate,
                            ommai_element(scratch->hidden, row * intermediate, tower->dtype), tower->dtype);
     }
@@ -222,7 +222,7 @@ static void finish_tile(struct ommai_vision_rows *rows, struct ommai_row_tile ti
   const struct ommai_vision_tower *tower = rows->tower;
   const struct ommai_vision_config *config = &tower->config;
   if (config->final_norm) {
-    float *normed = rows->scratch[worker].wide;
+    float *normed = rows->scratch[worker].projected;
     norm_rows(tower, &tower->final_norm, config->norm_eps, residual, tile.n_rows, config->hidden_size, normed, OMMA_F32);
     residual = normed;
   }

@@ -5,13 +5,13 @@
 #include "base/arena.h"
 #include "image/patches.h"
 #include "linear/row_tiles.h"
-#include "vision/vision_clock.h"
 #include "vision/vision_layout.h"
+#include "vision/vision_profile.h"
 
 /* What one worker needs for its tile; every buffer has OMMAI_MAX_TILE_ROWS rows. */
 struct ommai_vision_scratch {
   void *normed;         /* dtype [OMMAI_MAX_TILE_ROWS, h]; joined rows of the mergers as well */
-  float *wide;          /* f32 [OMMAI_MAX_TILE_ROWS, max(3h, out)], gate and up where there are */
+  float *projected;     /* f32 [OMMAI_MAX_TILE_ROWS, max(3h, out)], gate and up where there are */
   void *hidden;         /* dtype [OMMAI_MAX_TILE_ROWS, max(patch_dim, intermediate, 4h)] */
   float *cosine, *sine; /* [head_dim / 2] */
 };
@@ -21,13 +21,13 @@ struct ommai_vision_rows {
   const struct ommai_vision_tower *tower;
   const struct ommai_patch_spec *patches; /* how pixels become patches */
   struct ommai_vision_layout layout;
-  struct ommai_row_tiles tiles;         /* of all packed patches */
-  float *residual;                      /* [round_up(n, 128), h] */
-  void *qkv;                            /* dtype [n, 3h], after rope */
-  void *attended;                       /* dtype [round_up(n, 128), h] */
-  float *rope_cosine, *rope_sine;       /* [max_side, head_dim / 4] */
-  struct ommai_vision_scratch *scratch; /* [n_workers] */
-  struct ommai_vision_clock *clocks;    /* [n_workers], or NULL */
+  struct ommai_row_tiles tiles;          /* of all packed patches */
+  float *residual;                       /* [round_up(n, 128), h] */
+  void *qkv;                             /* dtype [n, 3h], after rope */
+  void *attended;                        /* dtype [round_up(n, 128), h] */
+  float *rope_cosine, *rope_sine;        /* [max_side, head_dim / 4] */
+  struct ommai_vision_scratch *scratch;  /* [n_workers] */
+  struct ommai_vision_profile *profiles; /* [n_workers], or NULL */
 };
 
 /* Takes memory for a pass of at most these sizes; the same calls measure and place. */

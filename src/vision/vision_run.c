@@ -1,6 +1,6 @@
 /* Stages and their shapes, n = packed patches, h = hidden_size:
  *   enter:   pixels -> patches [tile, patch_dim] -> residual [n, h] (+ positions) -> norm1 -> qkv -> rope -> qkv [n, 3h]
- *   attend:  qkv -> attended [n, h], inside windows or whole planes
+ *   attend:  qkv -> attended [n, h], inside windows or whole temporal patches
  *   leave b: attended -> residual -> ... -> residual; deepstack; norm1 and qkv of block b + 1, or the merger after the last */
 #include "vision/vision_run.h"
 
@@ -14,7 +14,7 @@
 enum phase { PHASE_ENTER, PHASE_ATTEND, PHASE_LEAVE, PHASE_DONE };
 
 /* The two ways in which blocks attend. */
-enum reach { REACH_PLANE, REACH_WINDOW, N_REACHES };
+enum scope { SCOPE_FULL, SCOPE_WINDOW, N_SCOPES };
 
 struct attention {
   struct omma_attention_plan *plan; /* NULL for windows where the tower has none */
@@ -27,15 +27,15 @@ struct attention {
 struct ommai_vision_run {
   struct ommai_vision_rows rows;
   const struct omma_team *team;
-  struct attention attention[N_REACHES];
+  struct attention attention[N_SCOPES];
   void *attention_workspace; /* for the larger of the two */
 
   enum phase phase;
   int64_t block, next_task;
   int64_t first_task;                                   /* of the slice in progress */
   struct ommai_pace enter_pace, leave_pace, merge_pace; /* see pace_of */
-  ommai_stage_tap tap;
-  void *tap_context;
+  ommai_stage_observer observer;
+  void *observer_context;
 };
 
 static struct omma_attention_spec attention_spec(const struct ommai_vision_tower *tower, int64_t n_patches, int64_t n_segments,
@@ -53,8 +53,9 @@ static struct omma_attention_spec attention_spec(const struct ommai_vision_tower
 
 /* Sizes stay far from overflow: a row is under 2^32 bytes by the config's limits and the patches are bounded here. */
 static bool sizes_are_sane(const struct ommai_vision_sizes *sizes, int n_workers) {
-  return sizes->n_patches > 0 && sizes->n_patches <= OMMA_ATTENTION_MAX_TOKENS / 2 && sizes->n_planes > 0 &&
-         sizes->n_planes <= sizes->n_patches && sizes->max_side > 0 && sizes->max_side <= sizes->n_patches && n_workers > 0;
+  return sizes->n_patches > 0 && sizes->n_patches <= OMMA_ATTENTION_MAX_TOKENS / 2 && sizes->n_temporal_patches > 0 &&
+         sizes->n_temporal_patches <= sizes->n_patches && sizes->max_side > 0 && sizes->max_side <= sizes->n_patches &&
+         n_workers > 0;
 }
 
 size_t ommai_vision_workspace_size(const struct ommai_vision_tower *tower, const struct ommai_vision_sizes *sizes,
@@ -66,10 +67,10 @@ size_t ommai_vision_workspace_size(const struct ommai_vision_tower *tower, const
   ommai_arena_measure(&arena);
   ommai_arena_take(&arena, 1, sizeof(struct ommai_vision_run));
   ommai_vision_rows_place(&rows, tower, sizes, n_workers, &arena);
-  const int64_t segments[N_REACHES] = {sizes->n_planes, ommai_vision_max_windows(&tower->config, sizes)};
-  for (int reach = 0; reach < N_REACHES; reach++) {
-    if (segments[reach] == 0) continue;
-    struct omma_attention_spec spec = attention_spec(tower, sizes->n_patches, segments[reach], NULL);
+  const int64_t segments[N_SCOPES] = {sizes->n_temporal_patches, ommai_vision_max_windows(&tower->config, sizes)};
+  for (int scope = 0; scope < N_SCOPES; scope++) {
+    if (segments[scope] == 0) continue;
+    struct omma_attention_spec spec = attention_spec(tower, sizes->n_patches, segments[scope], NULL);
     size_t bound = omma_attention_workspace_bound(tower->attention, &spec, n_workers);
     ommai_arena_take(&arena, omma_attention_plan_size_bound(tower->attention, &spec), 1);
     workspace = bound > workspace ? bound : workspace;
@@ -100,12 +101,14 @@ static enum omma_status place_attention(struct ommai_vision_run *run, int n_work
   const struct ommai_vision_layout *layout = &run->rows.layout;
   const struct ommai_vision_tower *tower = run->rows.tower;
   int64_t n_patches = run->rows.tiles.n_rows;
-  struct attention *planes = &run->attention[REACH_PLANE], *windows = &run->attention[REACH_WINDOW];
-  OMMAI_TRY(plan_attention(planes, tower, n_patches, layout->n_planes, layout->plane_starts, n_workers, arena, error));
+  struct attention *temporal_patches = &run->attention[SCOPE_FULL], *windows = &run->attention[SCOPE_WINDOW];
+  OMMAI_TRY(plan_attention(temporal_patches, tower, n_patches, layout->n_temporal_patches, layout->temporal_patch_starts,
+                           n_workers, arena, error));
   if (layout->n_windows) {
     OMMAI_TRY(plan_attention(windows, tower, n_patches, layout->n_windows, layout->window_starts, n_workers, arena, error));
   }
-  size_t size = planes->workspace_size > windows->workspace_size ? planes->workspace_size : windows->workspace_size;
+  size_t size =
+      temporal_patches->workspace_size > windows->workspace_size ? temporal_patches->workspace_size : windows->workspace_size;
   run->attention_workspace = ommai_arena_take(arena, size, 1);
   return run->attention_workspace ? OMMA_OK : ommai_fail_memory(error, "vision attention workspace", size);
 }
@@ -124,8 +127,8 @@ enum omma_status ommai_vision_run_start(const struct ommai_vision_tower *tower, 
     return status;
   }
   if (!sizes_are_sane(&sizes, n_workers)) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches in %lld pictures",
-                            (long long)sizes.n_patches, (long long)n_inputs);
+    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "image", "image: %lld patches in %lld images", (long long)sizes.n_patches,
+                            (long long)n_inputs);
   }
   struct ommai_arena arena;
   ommai_arena_init(&arena, workspace, workspace_size);
@@ -139,18 +142,20 @@ enum omma_status ommai_vision_run_start(const struct ommai_vision_tower *tower, 
   return OMMA_OK;
 }
 
-void ommai_vision_run_set_clocks(struct ommai_vision_run *run, struct ommai_vision_clock *clocks) { run->rows.clocks = clocks; }
+void ommai_vision_run_set_profiles(struct ommai_vision_run *run, struct ommai_vision_profile *profiles) {
+  run->rows.profiles = profiles;
+}
 
-void ommai_vision_run_set_tap(struct ommai_vision_run *run, ommai_stage_tap tap, void *context) {
-  run->tap = tap;
-  run->tap_context = context;
+void ommai_vision_run_set_observer(struct ommai_vision_run *run, ommai_stage_observer observer, void *context) {
+  run->observer = observer;
+  run->observer_context = context;
 }
 
 static const struct ommai_vision_config *config_of(const struct ommai_vision_run *run) { return &run->rows.tower->config; }
 
 /* How the present block attends. */
 static struct attention *attention_of(struct ommai_vision_run *run) {
-  return &run->attention[config_of(run)->windowed[run->block] ? REACH_WINDOW : REACH_PLANE];
+  return &run->attention[config_of(run)->windowed[run->block] ? SCOPE_WINDOW : SCOPE_FULL];
 }
 
 static void enter_tile(void *context, int64_t task, int worker) {
@@ -174,18 +179,18 @@ static enum omma_status attend(struct ommai_vision_run *run, int64_t count, stru
                                            .q_token_stride = 3 * h,
                                            .k_token_stride = 3 * h,
                                            .v_token_stride = 3 * h};
-  int64_t start = ommai_vision_clock_start(rows->clocks);
+  int64_t start = ommai_vision_profile_start(rows->profiles);
   enum omma_status status = omma_attention_run_range(attention->plan, &tensors, run->attention_workspace,
                                                      attention->workspace_size, run->team, run->first_task, count, error);
   for (int worker = 0; worker < (run->team ? run->team->n_workers : 1); worker++) {
-    ommai_vision_clock_stop(rows->clocks, worker, OMMAI_VISION_ATTENTION, start);
+    ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_ATTENTION, start);
   }
   return status;
 }
 
 static void show(const struct ommai_vision_run *run, const char *stage, int64_t index) {
-  if (run->tap) {
-    run->tap(run->tap_context, stage, index, run->rows.residual, run->rows.tiles.n_rows, config_of(run)->hidden_size);
+  if (run->observer) {
+    run->observer(run->observer_context, stage, index, run->rows.residual, run->rows.tiles.n_rows, config_of(run)->hidden_size);
   }
 }
 

@@ -1,9 +1,9 @@
-/* One pass of pictures and videos through a vision tower: packed, bounded, resumable.
+/* One pass of images and videos through a vision tower: packed, bounded, resumable.
  *
  * All inputs of a pass lie end to end (vision/vision_layout.h). Between two attentions everything is local to a row, so a block is
  * two phases with a barrier each: attention jobs, then tiles of rows through the chain
  * proj + residual -> norm -> feed-forward + residual -> (deepstack) -> next block's norm -> qkv -> rope.
- * The two attention plans of a pass, whole planes and windows, are made at its start and never change.
+ * The two attention plans of a pass, whole temporal patches and windows, are made at its start and never change.
  * An input's output does not depend by one bit on its company, its place or the number of threads. */
 #ifndef OMMAI_VISION_VISION_RUN_H
 #define OMMAI_VISION_VISION_RUN_H
@@ -13,12 +13,12 @@
 #include <stdbool.h>
 
 #include "image/patches.h"
-#include "vision/vision_clock.h"
 #include "vision/vision_layout.h"
+#include "vision/vision_profile.h"
 
 /* Looks at a stage's rows after it is complete, for tests: name, index (the block, or 0), data [n_rows, width] in packed order. */
-typedef void (*ommai_stage_tap)(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows,
-                                int64_t width);
+typedef void (*ommai_stage_observer)(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows,
+                                     int64_t width);
 
 struct ommai_vision_run;
 
@@ -33,10 +33,10 @@ enum omma_status ommai_vision_run_start(const struct ommai_vision_tower *tower, 
                                         size_t workspace_size, const struct omma_team *team, struct ommai_vision_run **run,
                                         struct omma_error *error);
 
-/* Adds what the pass's parts take to `clocks` [n_workers of the team], which must outlive the run. */
-void ommai_vision_run_set_clocks(struct ommai_vision_run *run, struct ommai_vision_clock *clocks);
+/* Adds what the pass's parts take to `profiles` [n_workers of the team], which must outlive the run. */
+void ommai_vision_run_set_profiles(struct ommai_vision_run *run, struct ommai_vision_profile *profiles);
 
-void ommai_vision_run_set_tap(struct ommai_vision_run *run, ommai_stage_tap tap, void *context);
+void ommai_vision_run_set_observer(struct ommai_vision_run *run, ommai_stage_observer observer, void *context);
 
 /* Advances by at most max_tasks tiles or attention steps of the present phase. Allocates nothing. */
 enum omma_status ommai_vision_run_advance(struct ommai_vision_run *run, int64_t max_tasks, struct omma_error *error);

@@ -21,8 +21,8 @@ def model(request):
 
 
 @pytest.fixture(scope="session")
-def pictures():
-    return GOLDEN / "pictures"
+def images():
+    return GOLDEN / "images"
 
 
 @pytest.fixture(scope="session")

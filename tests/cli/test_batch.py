@@ -93,13 +93,13 @@ def test_results_are_what_openai_gives(batch):
     assert Completion.model_validate(rows["b"]["response"]["body"]).usage.completion_tokens == 3
 
 
-def test_images(batch, pictures):
+def test_images(batch, images):
     """As data: URLs, and as files below an allowed directory; the answer is that of omma chat."""
-    file = pictures / "tile_64x64.png"
+    file = images / "tile_64x64.png"
     urls = {"data": "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode(), "file": f"file://{file}", "no": "file:///etc/passwd"}
     batch.write(*(chat(name, [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What is this?"}], temperature=0)
                   for name, url in urls.items()))
-    batch.run("--allowed-local-media-path", pictures, code=1)
+    batch.run("--allowed-local-media-path", images, code=1)
     rows = batch.by_id()
     assert rows["no"]["response"]["status_code"] == 400 and rows["no"]["error"]["message"]
     texts = [rows[name]["response"]["body"]["choices"][0]["message"]["content"] for name in ("data", "file")]

@@ -35,8 +35,8 @@ def test_unknown_case_lists_those_there_are(request):
 @pytest.mark.parametrize("words, why", [
     (["--size", "0x3"], "WIDTHxHEIGHT"), (["--rounds", "0"], "whole number from 1"), (["--base-url", "localhost:8000"], "http://HOST:PORT"),
 ])
-def test_same_picture_wants_a_size_and_a_server(words, why):
-    assert why in refused("same_picture.py", *words)
+def test_same_image_wants_a_size_and_a_server(words, why):
+    assert why in refused("same_image.py", *words)
 
 
 @pytest.mark.parametrize("program, option", [
@@ -68,7 +68,7 @@ def test_encoder_accuracy_of_noise(request, model, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0 and done.stderr == ""
     result = json.loads(figures.read_text())
-    assert result["n_pictures"] == 1 and result["n_tokens"] == 6
+    assert result["n_images"] == 1 and result["n_tokens"] == 6
     outputs = result["cosines"]["bf16"]
     assert list(outputs) == ["embeddings", "deepstack.0", "deepstack.1"]
     for name, cosine in outputs.items():

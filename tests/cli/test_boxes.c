@@ -9,7 +9,7 @@
 #include "support/test.h"
 
 /* 200 x 100 in thousandths, and 50 x 50 that was resized to 100 x 25. */
-static const struct ommai_box_picture pictures[] = {{200, 100, 0.2, 0.1}, {50, 50, 0.5, 2}};
+static const struct ommai_box_image measured[] = {{200, 100, 0.2, 0.1}, {50, 50, 0.5, 2}};
 
 struct expected {
   const char *text;
@@ -18,7 +18,7 @@ struct expected {
 };
 
 #define BOX(corners, label) "{\"bbox_2d\": " corners ", \"label\": \"" label "\"}"
-#define JSON_OF(corners, label) "[{\"picture\": 1, \"label\": \"" label "\", \"box\": " corners "}]"
+#define JSON_OF(corners, label) "[{\"image\": 1, \"label\": \"" label "\", \"box\": " corners "}]"
 #define CAT BOX("[100, 200, 500, 1000]", "cat")
 #define CAT_JSON JSON_OF("[20, 20, 100, 100]", "cat")
 
@@ -38,7 +38,7 @@ static const struct expected good[] = {
     {BOX("[999.9, 999.9, 1000, 1000]", "corner"), 1, 0, JSON_OF("[199, 99, 200, 100]", "corner")},
     {BOX("[500, 500, 500.1, 500.1]", "thin"), 1, 0, JSON_OF("[100, 50, 101, 51]", "thin")},
     {"{\"bbox_2d\": [10, 10, 60, 20], \"label\": \"b\", \"image\": 2}", 1, 0,
-     "[{\"picture\": 2, \"label\": \"b\", \"box\": [5, 20, 30, 40]}]"},
+     "[{\"image\": 2, \"label\": \"b\", \"box\": [5, 20, 30, 40]}]"},
     {"{\"bbox_2d\": [100, 200, 500, 1000], \"label\": \"cat\", \"image\": \"first\"}", 1, 0, CAT_JSON},
     {"{\"bbox_2d\": [100, 200, 500, 1000], \"label\": 7}", 1, 0, JSON_OF("[20, 20, 100, 100]", "")},
 };
@@ -68,7 +68,7 @@ static const struct expected bad[] = {
 
 static void check(const struct expected *expected) {
   struct ommai_boxes boxes;
-  assert_true(ommai_boxes_find(expected->text, strlen(expected->text), pictures, 2, &boxes));
+  assert_true(ommai_boxes_find(expected->text, strlen(expected->text), measured, 2, &boxes));
   if (boxes.count != expected->count || boxes.n_refused != expected->n_refused) {
     fail_msg("%s: %zu boxes and %zu refused, expected %zu and %zu", expected->text, boxes.count, boxes.n_refused,
              expected->count, expected->n_refused);
@@ -103,12 +103,12 @@ static void no_cut_or_damage_does_harm(void **state) {
       struct ommai_boxes boxes;
       memcpy(copy, text, size);
       if (round && size) copy[test_random_range(&random, 0, (int64_t)size - 1)] = (char)test_random_u32(&random);
-      assert_true(ommai_boxes_find(copy, size, pictures, 2, &boxes));
+      assert_true(ommai_boxes_find(copy, size, measured, 2, &boxes));
       assert_true(boxes.count <= 3);
       for (size_t i = 0; i < boxes.count; i++) {
         const struct ommai_box *box = &boxes.items[i];
-        assert_true(box->x1 >= 0 && box->x1 < box->x2 && box->x2 <= pictures[box->picture].width);
-        assert_true(box->y1 >= 0 && box->y1 < box->y2 && box->y2 <= pictures[box->picture].height);
+        assert_true(box->x1 >= 0 && box->x1 < box->x2 && box->x2 <= measured[box->image].width);
+        assert_true(box->y1 >= 0 && box->y1 < box->y2 && box->y2 <= measured[box->image].height);
       }
       ommai_boxes_release(&boxes);
     }
@@ -122,14 +122,14 @@ static void boxes_and_depth_are_bounded(void **state) {
   char *text = malloc(N * sizeof CAT), *at = text;
   for (int i = 0; i < N; i++) at = stpcpy(at, CAT);
   struct ommai_boxes boxes;
-  assert_true(ommai_boxes_find(text, (size_t)(at - text), pictures, 2, &boxes));
+  assert_true(ommai_boxes_find(text, (size_t)(at - text), measured, 2, &boxes));
   assert_int_equal(boxes.count, OMMAI_MAX_BOXES);
   ommai_boxes_release(&boxes);
   free(text);
   text = malloc(5 * DEPTH + 1);
   at = text;
   for (int i = 0; i < DEPTH; i++) at = stpcpy(at, "{\"a\":");
-  assert_true(ommai_boxes_find(text, (size_t)(at - text), pictures, 2, &boxes));
+  assert_true(ommai_boxes_find(text, (size_t)(at - text), measured, 2, &boxes));
   assert_int_equal(boxes.count, 0);
   ommai_boxes_release(&boxes);
   free(text);
@@ -191,8 +191,8 @@ static void a_label_stands_above_its_box(void **state) {
   free(canvas.pixels);
 }
 
-/* Boxes at every edge of small pictures, with labels that have no room: nothing outside of the pixels is written. */
-static void drawing_stays_on_the_picture(void **state) {
+/* Boxes at every edge of small images, with labels that have no room: nothing outside of the pixels is written. */
+static void drawing_stays_on_the_image(void **state) {
   (void)state;
   struct test_random random = {9};
   for (int round = 0; round < 2000; round++) {
@@ -243,7 +243,7 @@ static void scripted_answer(const char *model_name, const char *answer, const st
   assert_int_equal(ommai_chat_boxes(model, images, 2, answer, strlen(answer), &boxes), OMMAI_EXIT_DONE);
   assert_int_equal(boxes.count, 2);
   for (size_t i = 0; i < 2; i++) {
-    assert_int_equal(boxes.items[i].picture, i);
+    assert_int_equal(boxes.items[i].image, i);
     assert_int_equal(boxes.items[i].x1, expected[i].x1);
     assert_int_equal(boxes.items[i].y1, expected[i].y1);
     assert_int_equal(boxes.items[i].x2, expected[i].x2);
@@ -276,7 +276,7 @@ static void thousandths_become_pixels(void **state) {
                   expected);
 }
 
-/* The answer's pixels are those of the resized picture: these are computed with the plan. */
+/* The answer's pixels are those of the resized image: these are computed with the plan. */
 static void resized_pixels_become_pixels(void **state) {
   (void)state;
   struct omma_model *model = open_model("qwen2_5_vl_tied");
@@ -295,8 +295,8 @@ static void resized_pixels_become_pixels(void **state) {
   scripted_answer("qwen2_5_vl_tied", answer, expected);
 }
 
-/* A picture that is stored lying (37x22, EXIF orientation 6): boxes are told and drawn in pixels of the upright one, 22x37. */
-static void boxes_are_on_the_upright_picture(void **state) {
+/* An image that is stored lying (37x22, EXIF orientation 6): boxes are told and drawn in pixels of the upright one, 22x37. */
+static void boxes_are_on_the_upright_image(void **state) {
   (void)state;
   static const char answer[] = "[{\"bbox_2d\": [500, 0, 1000, 1000]}]";
   char path[] = "/tmp/omma_boxes_XXXXXX";
@@ -349,9 +349,9 @@ int main(void) {
       cmocka_unit_test(boxes_are_found_in_any_surrounding), cmocka_unit_test(what_is_no_box_is_left_out),
       cmocka_unit_test(no_cut_or_damage_does_harm),         cmocka_unit_test(boxes_and_depth_are_bounded),
       cmocka_unit_test(lines_lie_just_inside_the_box),      cmocka_unit_test(a_label_stands_above_its_box),
-      cmocka_unit_test(drawing_stays_on_the_picture),       cmocka_unit_test(thousandths_become_pixels),
+      cmocka_unit_test(drawing_stays_on_the_image),         cmocka_unit_test(thousandths_become_pixels),
       cmocka_unit_test(resized_pixels_become_pixels),       cmocka_unit_test(an_answer_without_boxes_writes_nothing),
-      cmocka_unit_test(boxes_are_on_the_upright_picture),   cmocka_unit_test(a_family_without_boxes_says_so),
+      cmocka_unit_test(boxes_are_on_the_upright_image),     cmocka_unit_test(a_family_without_boxes_says_so),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

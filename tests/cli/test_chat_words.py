@@ -24,13 +24,13 @@ def ids(omma, model):
 
 
 @pytest.fixture(scope="module")
-def tile(pictures):
-    return pictures / "tile_64x64.png"
+def tile(images):
+    return images / "tile_64x64.png"
 
 
 @pytest.fixture(scope="module")
-def stamp(pictures):
-    return pictures / "stamp_20x10.png"
+def stamp(images):
+    return images / "stamp_20x10.png"
 
 
 QUESTION = "What is this?"
@@ -178,9 +178,9 @@ def test_broken_images_need_no_converter(omma, tile, tmp_path):
     assert b"magick" not in done.stderr
 
 
-def test_boxes_of_the_demo_model(omma, pictures, tmp_path):
+def test_boxes_of_the_demo_model(omma, images, tmp_path):
     """The line of README.md."""
-    cross = pictures.parents[2] / "models/demo/pictures/cross.png"
+    cross = images.parents[2] / "models/demo/images/cross.png"
     out = tmp_path / "out.png"
     done = omma("chat", cross, "Where is the orange cross?", "--boxes", out)
     assert done.returncode == 0 and b"bbox_2d" in done.stdout

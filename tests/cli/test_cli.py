@@ -312,7 +312,7 @@ def test_model_without_weights(omma, no_weights):
     refused(omma("chat", "--prompt", "x", "--model", no_weights), 1, "model.safetensors")
 
 
-def test_missing_picture(omma, model, tmp_path):
+def test_missing_image(omma, model, tmp_path):
     missing = tmp_path / "none.png"
     refused(omma("plan", missing, "--model", model), 1, missing)
     refused(omma("chat", "--image", missing, "--prompt", "x", "--model", model), 1, missing)
@@ -320,9 +320,9 @@ def test_missing_picture(omma, model, tmp_path):
     refused(omma("preprocess", missing, "--output", tmp_path / "o", "--model", model), 1, missing)
 
 
-def test_no_picture(omma, model, tmp_path):
+def test_no_image(omma, model, tmp_path):
     text = tmp_path / "text.png"
-    text.write_text("this is not a picture at all, whatever its name says")
+    text.write_text("this is not an image at all, whatever its name says")
     refused(omma("plan", text, "--model", model), 1, text)
 
 
@@ -340,9 +340,9 @@ def test_names_with_control_characters_stay_on_one_line(omma, model):
     refused(omma("plan", "a\nb\x1b[31m.png", "--model", model), 1)
 
 
-def test_unwritable_output(omma, model, pictures, tmp_path):
+def test_unwritable_output(omma, model, images, tmp_path):
     target = tmp_path / "no" / "such" / "folder.safetensors"
-    refused(omma("preprocess", pictures / "tile_64x64.png", "--output", target, "--model", model), 1, target)
+    refused(omma("preprocess", images / "tile_64x64.png", "--output", target, "--model", model), 1, target)
 
 
 def test_full_output(omma, model):
@@ -387,8 +387,8 @@ def test_invalid_utf8(omma, no_weights):
 # ---- plans
 
 
-def test_plan_without_weights(omma, no_weights, pictures):
-    harbour = pictures / "harbour_301x211.jpg"
+def test_plan_without_weights(omma, no_weights, images):
+    harbour = images / "harbour_301x211.jpg"
     plan = omma.json("plan", harbour, "301x211", "640x480", "--max-pixels", "1M", "--model", no_weights, "--json")
     first, second, third = plan["images"]
     assert first["source"] == str(harbour) and (first["width"], first["height"]) == (301, 211)
@@ -494,12 +494,12 @@ def test_plan_of_broken_config(omma, tmp_path):
         refused(omma("plan", config), 1, *words)
 
 
-def test_other_commands_on_config_alone(omma, tmp_path, pictures):
+def test_other_commands_on_config_alone(omma, tmp_path, images):
     shutil.copy(CONFIGS / "qwen3-vl-2b.json", tmp_path / "config.json")
     refused(omma("tokenize", "--text", "x", "--model", tmp_path), 1, "tokenizer.json")
-    picture, output = pictures / "tile_64x64.png", tmp_path / "o.safetensors"
-    refused(omma("preprocess", picture, "--output", output, "--model", tmp_path), 1, "preprocessor_config.json: no such file")
-    refused(omma("encode", picture, "--output", output, "--model", tmp_path), 1, "preprocessor_config.json: no such file")
+    image, output = images / "tile_64x64.png", tmp_path / "o.safetensors"
+    refused(omma("preprocess", image, "--output", output, "--model", tmp_path), 1, "preprocessor_config.json: no such file")
+    refused(omma("encode", image, "--output", output, "--model", tmp_path), 1, "preprocessor_config.json: no such file")
     assert not output.exists()
     assert omma.json("info", "--model", tmp_path, "--json")["model"]["published_values"] == "Qwen3-VL's published values"
 
@@ -536,7 +536,7 @@ def test_plan_of_nothing(omma, no_weights, size):
 
 @pytest.mark.parametrize("size", ["10x", "x10", "10x10x10", "100x100x", "1e9x10", "10Xx10", "99999999999x1"])
 def test_plan_of_no_size(omma, no_weights, size):
-    refused(omma("plan", size, "--model", no_weights), 1, f"{size}: neither a picture file (No such file", "a size WIDTHxHEIGHT")
+    refused(omma("plan", size, "--model", no_weights), 1, f"{size}: neither an image file (No such file", "a size WIDTHxHEIGHT")
 
 
 def test_plan_takes_a_large_x(omma, no_weights):
@@ -545,18 +545,18 @@ def test_plan_takes_a_large_x(omma, no_weights):
     assert (large["width"], large["height"], large["n_tokens"]) == (192, 108, small["n_tokens"])
 
 
-def test_data_url(omma, no_weights, pictures):
-    encoded = base64.b64encode((pictures / "tile_64x64.png").read_bytes()).decode()
+def test_data_url(omma, no_weights, images):
+    encoded = base64.b64encode((images / "tile_64x64.png").read_bytes()).decode()
     plan = omma.json("plan", "data:image/png;base64," + encoded, "--model", no_weights, "--json")
     assert (plan["images"][0]["width"], plan["images"][0]["height"]) == (64, 64)
 
 
-def test_pictures_are_known_by_their_content(omma, no_weights, pictures, tmp_path):
+def test_images_are_known_by_their_content(omma, no_weights, images, tmp_path):
     """Whatever the name or the media type says."""
     sources = []
-    for picture, name in (("tile_64x64.png", "a.jpg"), ("meadow_163x97.jpg", "b.webp"), ("stamp_20x10.png", "no ending")):
-        shutil.copy(pictures / picture, tmp_path / name)
-        sources += [tmp_path / name, "data:text/plain;base64," + base64.b64encode((pictures / picture).read_bytes()).decode()]
+    for image, name in (("tile_64x64.png", "a.jpg"), ("meadow_163x97.jpg", "b.webp"), ("stamp_20x10.png", "no ending")):
+        shutil.copy(images / image, tmp_path / name)
+        sources += [tmp_path / name, "data:text/plain;base64," + base64.b64encode((images / image).read_bytes()).decode()]
     plan = omma.json("plan", *sources, "--model", no_weights, "--json")
     sizes = [(image["width"], image["height"]) for image in plan["images"]]
     assert sizes == [(64, 64)] * 2 + [(163, 97)] * 2 + [(20, 10)] * 2
@@ -565,10 +565,10 @@ def test_pictures_are_known_by_their_content(omma, no_weights, pictures, tmp_pat
 # ---- tensors
 
 
-def test_preprocess(omma, no_weights, pictures, tmp_path):
+def test_preprocess(omma, no_weights, images, tmp_path):
     names = ["tile_64x64.png", "meadow_163x97.jpg"]
     target = tmp_path / "patches.safetensors"
-    done = omma.json("preprocess", *(pictures / name for name in names), "-o", target, "--model", no_weights, "--json")
+    done = omma.json("preprocess", *(images / name for name in names), "-o", target, "--model", no_weights, "--json")
     header, _ = read_safetensors(target)
     assert set(header) == {f"image.{i}.{what}" for i in range(2) for what in ("pixel_values", "grid_thw")}
     for i, image in enumerate(done["images"]):
@@ -578,14 +578,14 @@ def test_preprocess(omma, no_weights, pictures, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [target.name]
 
 
-def test_preprocess_for_the_times(omma, no_weights, pictures):
-    done = omma.json("preprocess", *[pictures / "meadow_163x97.jpg"] * 2, "--model", no_weights, "--json")
+def test_preprocess_for_the_times(omma, no_weights, images):
+    done = omma.json("preprocess", *[images / "meadow_163x97.jpg"] * 2, "--model", no_weights, "--json")
     assert done["output"] is None and len(done["images"]) == 2
     assert all(image["decode_ms"] > 0 and image["preprocess_ms"] > 0 for image in done["images"])
 
 
-def test_encode(omma, model, pictures, tmp_path):
-    sources = [pictures / "tile_64x64.png", pictures / "meadow_163x97.jpg"]
+def test_encode(omma, model, images, tmp_path):
+    sources = [images / "tile_64x64.png", images / "meadow_163x97.jpg"]
     results = []
     for how in ("together", "separate"):
         target = tmp_path / f"{how}.safetensors"
@@ -604,8 +604,8 @@ def test_encode(omma, model, pictures, tmp_path):
 # ---- chat
 
 
-def test_chat_json(omma, model, pictures):
-    words = ["chat", "--model", model, "--image", pictures / "tile_64x64.png", "--prompt", "What is this?"]
+def test_chat_json(omma, model, images):
+    words = ["chat", "--model", model, "--image", images / "tile_64x64.png", "--prompt", "What is this?"]
     words += ["--max-tokens", "5", "--json", "--logprobs", "2", "--ignore-eos"]
     answer = omma.json(*words)
     assert answer["finish_reason"] == "length"
@@ -625,12 +625,12 @@ def test_chat_json(omma, model, pictures):
     assert plain.stdout.decode().rstrip("\n") == answer["text"].rstrip("\n")
 
 
-def test_chat_video(omma, model, pictures, tmp_path):
+def test_chat_video(omma, model, images, tmp_path):
     """A folder's frames come in the order of their numbers, and are the same video as a list of files."""
-    frames = [pictures / f"clip_{i}_118x54.jpg" for i in range(4)]
+    frames = [images / f"clip_{i}_118x54.jpg" for i in range(4)]
     for i, frame in enumerate(frames):
         shutil.copy(frame, tmp_path / f"frame_{[2, 9, 10, 100][i]}.jpg")
-    (tmp_path / ".hidden").write_text("no picture")
+    (tmp_path / ".hidden").write_text("no image")
     words = ["chat", "--model", model, "--max-tokens", "3", "--ignore-eos", "--json", "--prompt", "What moves?", "--logprobs", "0"]
     folder, files, backward = (
         omma.json(*words, "--fps", "1", "--video", video)
@@ -640,13 +640,13 @@ def test_chat_video(omma, model, pictures, tmp_path):
     assert folder["logprobs"] == files["logprobs"] != backward["logprobs"]
     slower = omma.json(*words, "--fps", "0.1", "--video", tmp_path)
     assert slower["prompt_token_ids"] != folder["prompt_token_ids"]
-    both = omma.json(*words, "--video", tmp_path, "--image", pictures / "tile_64x64.png")
+    both = omma.json(*words, "--video", tmp_path, "--image", images / "tile_64x64.png")
     assert both["usage"]["prompt_tokens"] > folder["usage"]["prompt_tokens"]
 
 
-def test_chat_wrong_video(omma, model, pictures, tmp_path):
+def test_chat_wrong_video(omma, model, images, tmp_path):
     words = ["chat", "--model", model, "--prompt", "x", "--video"]
-    tile, clip = pictures / "tile_64x64.png", pictures / "clip_0_118x54.jpg"
+    tile, clip = images / "tile_64x64.png", images / "clip_0_118x54.jpg"
     refused(omma(*words, "film.mp4"), 2, "film.mp4", "folder of frames")
     refused(omma(*words, f"{tile},,{tile}"), 2, "empty")
     refused(omma(*words, f"{tile},{clip}"), 1, "frame 1", "64 x 64", "118 x 54")
@@ -686,10 +686,10 @@ def test_chat_prompt_too_long(omma, model):
     refused(omma("chat", "--model", model, "--max-model-len", "64", "--prompt", "one two three " * 100), 1, "64")
 
 
-def test_a_picture_that_cannot_fit_is_refused_before_weights_are_packed(omma, model, no_weights, pictures):
+def test_an_image_that_cannot_fit_is_refused_before_weights_are_packed(omma, model, no_weights, images):
     """The model has no weights here: had they been looked for, the message would be another."""
-    question = ["chat", "--model", no_weights, "--image", pictures / "meadow_163x97.jpg", "--min-pixels", "500000", "--prompt", "hello"]
-    refused(omma(*question, "--kv-cache-bytes", "128K"), 1, "tokens", "of pictures", "--max-pixels", "--kv-cache-bytes")
+    question = ["chat", "--model", no_weights, "--image", images / "meadow_163x97.jpg", "--min-pixels", "500000", "--prompt", "hello"]
+    refused(omma(*question, "--kv-cache-bytes", "128K"), 1, "tokens", "of images", "--max-pixels", "--kv-cache-bytes")
     error = omma(*question, "--kv-cache-bytes", "128K").stderr.decode()
     assert "kv_cache_bytes" not in error
     enough = re.search(r"--kv-cache-bytes (\d+M)", error)[1]
@@ -698,7 +698,7 @@ def test_a_picture_that_cannot_fit_is_refused_before_weights_are_packed(omma, mo
     refused(omma("chat", "--model", no_weights, "--prompt", "hello " * 1000, "--kv-cache-bytes", "128K"), 1, "shorten the prompt")
 
 
-def test_plan_warns_of_pictures_that_do_not_fit(omma, no_weights):
+def test_plan_warns_of_images_that_do_not_fit(omma, no_weights):
     small = ["--kv-cache-bytes", "256K"]
     done = omma("plan", no_weights, "1000x1000", "100x100", *small, "--max-pixels", "1M")
     warnings = done.stderr.decode().splitlines()
@@ -747,10 +747,10 @@ def test_plan_tells_what_is_free(omma, no_weights):
     assert plan["max_model_len"] == plan["kv_cache_tokens"]
 
 
-def test_verbose_tells_where_the_time_went(omma, model, pictures):
-    done = omma("chat", "--model", model, "-v", "--image", pictures / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2")
+def test_verbose_tells_where_the_time_went(omma, model, images):
+    done = omma("chat", "--model", model, "-v", "--image", images / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2")
     assert re.search(r"decode image 0\.\d+ s, preprocess .* together \d+\.\d+ s", done.stderr.decode())
-    timings = omma.json("chat", "--model", model, "--image", pictures / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2",
+    timings = omma.json("chat", "--model", model, "--image", images / "meadow_163x97.jpg", "-p", "hello", "--max-tokens", "2",
                         "--json")["timings"]
     assert list(timings) == ["decode_image", "queue", "preprocess", "encode", "prefill", "decode"] and timings["decode_image"] > 0
 
@@ -772,8 +772,8 @@ def test_serve_states_the_context_that_fits(omma, model):
     process.stderr.close()
 
 
-def test_chat_without_a_box(omma, model, pictures, tmp_path):
-    words = ["chat", "--model", model, "--image", pictures / "tile_64x64.png", "--prompt", "Hello", "--max-tokens", "3"]
+def test_chat_without_a_box(omma, model, images, tmp_path):
+    words = ["chat", "--model", model, "--image", images / "tile_64x64.png", "--prompt", "Hello", "--max-tokens", "3"]
     done = omma(*words, "--ignore-eos", "--boxes", tmp_path / "out.png")
     assert done.returncode == 1 and done.stdout and not list(tmp_path.iterdir())
     assert re.fullmatch(r"omma: boxes: no box found in the answer: .*/out\.png is not written\n", done.stderr.decode())
@@ -790,35 +790,35 @@ def boxes(omma, tmp_path):
     return boxes
 
 
-def test_boxes_go_to_a_file_that_can_be_written(boxes, pictures, tmp_path):
-    picture, whole = pictures / "tile_64x64.png", tmp_path / "taken.png"
+def test_boxes_go_to_a_file_that_can_be_written(boxes, images, tmp_path):
+    image, whole = images / "tile_64x64.png", tmp_path / "taken.png"
     whole.mkdir()
-    refused(boxes(tmp_path / "no/such/out.png", picture), 1, "no/such/out.png: cannot be written: No such file")
-    refused(boxes(whole, picture), 1, "taken.png: cannot be written: Is a directory")
-    refused(boxes(tmp_path / ("a" * 5000 + ".png"), picture), 1, "too long")
-    refused(boxes(tmp_path / "out.png", picture), 1, "no such file or directory: a model is")
+    refused(boxes(tmp_path / "no/such/out.png", image), 1, "no/such/out.png: cannot be written: No such file")
+    refused(boxes(whole, image), 1, "taken.png: cannot be written: Is a directory")
+    refused(boxes(tmp_path / ("a" * 5000 + ".png"), image), 1, "too long")
+    refused(boxes(tmp_path / "out.png", image), 1, "no such file or directory: a model is")
     if os.getuid():
         whole.chmod(0o500)
-        refused(boxes(whole / "out.png", picture), 1, "cannot be written: Permission denied")
+        refused(boxes(whole / "out.png", image), 1, "cannot be written: Permission denied")
     assert list(tmp_path.iterdir()) == [whole]
 
 
-def test_boxes_go_to_a_png(boxes, pictures, tmp_path):
+def test_boxes_go_to_a_png(boxes, images, tmp_path):
     for name in ("out.jpg", "out", "png", "out.png.bak"):
-        refused(boxes(tmp_path / name, pictures / "tile_64x64.png"), 2, f"{name}: expected a name that ends in .png")
-    refused(boxes(tmp_path / "OUT.PNG", pictures / "tile_64x64.png"), 1, "no such file or directory: a model is")
+        refused(boxes(tmp_path / name, images / "tile_64x64.png"), 2, f"{name}: expected a name that ends in .png")
+    refused(boxes(tmp_path / "OUT.PNG", images / "tile_64x64.png"), 1, "no such file or directory: a model is")
 
 
-def test_boxes_never_replace_the_picture(boxes, pictures, tmp_path):
+def test_boxes_never_replace_the_image(boxes, images, tmp_path):
     mine, link, second = (tmp_path / name for name in ("mine.png", "link.png", "link-2.png"))
-    shutil.copy(pictures / "tile_64x64.png", mine)
+    shutil.copy(images / "tile_64x64.png", mine)
     link.symlink_to(mine)
-    refused(boxes(mine, mine), 2, "mine.png: is the picture")
-    refused(boxes(link, pictures / "tile_64x64.png", mine), 2, "link.png: is the picture")
+    refused(boxes(mine, mine), 2, "mine.png: is the image")
+    refused(boxes(link, images / "tile_64x64.png", mine), 2, "link.png: is the image")
     link.unlink()
     shutil.copy(mine, second)
-    refused(boxes(link, mine, second), 2, "link-2.png: is the picture")
-    assert mine.read_bytes() == second.read_bytes() == (pictures / "tile_64x64.png").read_bytes()
+    refused(boxes(link, mine, second), 2, "link-2.png: is the image")
+    assert mine.read_bytes() == second.read_bytes() == (images / "tile_64x64.png").read_bytes()
 
 
 def test_chat_threads_agree(omma, model):
@@ -826,14 +826,14 @@ def test_chat_threads_agree(omma, model):
     assert omma.json(*words, "--threads", "1")["token_ids"] == omma.json(*words, "--threads", "2")["token_ids"]
 
 
-def test_int8_tower(omma, model, no_weights, pictures, tmp_path):
-    picture = pictures / "tile_64x64.png"
+def test_int8_tower(omma, model, no_weights, images, tmp_path):
+    image = images / "tile_64x64.png"
     int8 = ["--vision-dtype", "int8"]
     words = ["--model", model, *int8]
-    asked = ["--image", picture, "--prompt", "Hello", "--max-tokens", "8", "--ignore-eos", "--json"]
+    asked = ["--image", image, "--prompt", "Hello", "--max-tokens", "8", "--ignore-eos", "--json"]
     answers = [omma.json("chat", *words, *asked, "--threads", threads)["token_ids"] for threads in ("1", "2")]
     assert answers[0] == answers[1] and len(answers[0]) == 8
-    assert omma("encode", *words, picture, "--output", tmp_path / "tokens.safetensors").returncode == 0
+    assert omma("encode", *words, image, "--output", tmp_path / "tokens.safetensors").returncode == 0
     sizes = [omma.json("info", "--model", no_weights, "--json", *more)["model"] for more in (["--vision-dtype", "f32"], int8)]
     assert [size["vision_weights"] for size in sizes] == ["f32", "int8"]
     assert sizes[1]["memory"]["weight_bytes"] < sizes[0]["memory"]["weight_bytes"]
@@ -1044,7 +1044,7 @@ def test_counts_of_one_are_no_plurals(omma, no_weights, model, threads, said):
         done = omma(*command, *machine)
         told = (done.stdout + done.stderr).decode()
         assert done.returncode == 0 and re.search(rf"\b{said}\b", told)
-        assert not re.search(r"(?<![\d.])1 (threads|tokens|segments|runs|pictures)\b", told)
+        assert not re.search(r"(?<![\d.])1 (threads|tokens|segments|runs|images)\b", told)
 
 
 def test_bench_attention_from_file(omma, tmp_path):
@@ -1074,9 +1074,9 @@ def test_bench_encoder(omma, model, sizes, batch):
     doubtful = result["times_peak"] < 1 or min(result["peaks"]) < 0.95 * max(result["peaks"])
     assert (result["peak_note"] is not None) == doubtful
     assert result["slices"]["number"] >= 1 and 0 < result["slices"]["ms_longest"] <= result["ms_min"]
-    assert (result["separate"] is None) == (result["n_pictures"] == 1)
+    assert (result["separate"] is None) == (result["n_images"] == 1)
     if result["separate"]:
-        ratio = result["pictures_per_s"] / result["separate"]["pictures_per_s"]
+        ratio = result["images_per_s"] / result["separate"]["images_per_s"]
         assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
 
 

@@ -23,10 +23,10 @@ COMMANDS = {
 FEW, MANY = {"tokenize": 16, "plan": 7, "chat": 16, "encode": 16}, 1200
 
 
-def command(omma, model, name, pictures, tmp_path):
+def command(omma, model, name, images, tmp_path):
     words = [omma, *COMMANDS[name], "--model", model, "--threads", "1"]
     if name == "encode":
-        words += [str(pictures / "meadow_163x97.jpg"), "--max-pixels", "4096", "--output", str(tmp_path / "out.safetensors")]
+        words += [str(images / "meadow_163x97.jpg"), "--max-pixels", "4096", "--output", str(tmp_path / "out.safetensors")]
     return words
 
 
@@ -63,8 +63,8 @@ def points(count, most):
 
 @pytest.mark.parametrize("call", ["malloc", "read", "open", "mmap"])
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_each_nth_call_fails(library, omma, full, model, pictures, tmp_path, name, call):
-    words, out, report = command(omma, model, name, pictures, tmp_path), tmp_path / "out.safetensors", tmp_path / "report"
+def test_each_nth_call_fails(library, omma, full, model, images, tmp_path, name, call):
+    words, out, report = command(omma, model, name, images, tmp_path), tmp_path / "out.safetensors", tmp_path / "report"
 
     def run(at):
         out.unlink(missing_ok=True)
@@ -87,11 +87,11 @@ def test_each_nth_call_fails(library, omma, full, model, pictures, tmp_path, nam
 
 @pytest.mark.parametrize("level", [None, "scalar", "avx2"])
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_within_a_limit_of_memory(library, omma, full, model, pictures, tmp_path, name, level):
+def test_within_a_limit_of_memory(library, omma, full, model, images, tmp_path, name, level):
     """`library`: a sanitizer needs terabytes of addresses. Levels have kernels, and memory for them, of their own."""
     if level and (name not in ("chat", "encode") or level not in Omma(omma).json("info", "--json")["levels"]):
         pytest.skip(f"the same at {level}, or no such level on this machine")
-    words, out = command(omma, model, name, pictures, tmp_path), tmp_path / "out.safetensors"
+    words, out = command(omma, model, name, images, tmp_path), tmp_path / "out.safetensors"
     words += ["--isa", level] if level else []
 
     def run(mebibytes):

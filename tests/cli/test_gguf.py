@@ -41,17 +41,17 @@ def question(i, content):
             "body": body | {"logprobs": True, "top_logprobs": 5, "ignore_eos": True}}
 
 
-def questions(pictures):
-    image = base64.b64encode((pictures / "banner_150x40.png").read_bytes()).decode()
-    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}}
-    return [question(0, "Hello world"), question(1, [picture, {"type": "text", "text": "What is it?"}])]
+def questions(images):
+    image = base64.b64encode((images / "banner_150x40.png").read_bytes()).decode()
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}}
+    return [question(0, "Hello world"), question(1, [image, {"type": "text", "text": "What is it?"}])]
 
 
-def answers(omma, folder, pictures, *words):
+def answers(omma, folder, images, *words):
     """What every question is answered, with all log probabilities."""
     source, out = folder / "in.jsonl", folder / "out.jsonl"
     out.unlink(missing_ok=True)
-    source.write_text("".join(json.dumps(line) + "\n" for line in questions(pictures)))
+    source.write_text("".join(json.dumps(line) + "\n" for line in questions(images)))
     done = omma("batch", *words, "-i", source, "-o", out, "--served-model-name", "m")
     assert done.returncode == 0, done.stderr.decode()
     rows = {row["custom_id"]: row["response"]["body"] for row in map(json.loads, out.read_text().splitlines())}
@@ -65,25 +65,25 @@ def given(made):
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 @pytest.mark.parametrize("dtype", ["f32", "auto"])
-def test_same_answers_as_the_checkpoint(omma, files, tmp_path, pictures, name, dtype):
+def test_same_answers_as_the_checkpoint(omma, files, tmp_path, images, name, dtype):
     made = files(name, "F32")
-    theirs = answers(omma, tmp_path, pictures, "--model", GOLDEN / name, "--dtype", dtype)
-    assert answers(omma, tmp_path, pictures, *given(made), "--dtype", dtype) == theirs
+    theirs = answers(omma, tmp_path, images, "--model", GOLDEN / name, "--dtype", dtype)
+    assert answers(omma, tmp_path, images, *given(made), "--dtype", dtype) == theirs
 
 
 @pytest.mark.parametrize("kind", QUANTISED)
-def test_same_answers_as_what_the_blocks_mean(omma, files, tmp_path, pictures, kind):
+def test_same_answers_as_what_the_blocks_mean(omma, files, tmp_path, images, kind):
     made = files("qwen3_vl_tied", kind)
-    theirs = answers(omma, tmp_path, pictures, "--model", made[2], "--dtype", "f32")
-    assert answers(omma, tmp_path, pictures, *given(made), "--dtype", "f32") == theirs
+    theirs = answers(omma, tmp_path, images, "--model", made[2], "--dtype", "f32")
+    assert answers(omma, tmp_path, images, *given(made), "--dtype", "f32") == theirs
 
 
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q4_1"])
-def test_integers_are_kept_as_they_are(omma, files, tmp_path, pictures, kind):
+def test_integers_are_kept_as_they_are(omma, files, tmp_path, images, kind):
     """Without --dtype f32 inputs have 8 bits: near the same first token, in less memory than its values take."""
     made = files("qwen3_vl_tied", kind)
-    theirs = answers(omma, tmp_path, pictures, "--model", made[2], "--dtype", "f32")
-    ours = answers(omma, tmp_path, pictures, *given(made))
+    theirs = answers(omma, tmp_path, images, "--model", made[2], "--dtype", "f32")
+    ours = answers(omma, tmp_path, images, *given(made))
     for name, (choices, _) in theirs.items():
         first, expected = (c[0]["logprobs"]["content"][0]["logprob"] for c in (ours[name][0], choices))
         assert abs(first - expected) < 0.3, name
@@ -92,12 +92,12 @@ def test_integers_are_kept_as_they_are(omma, files, tmp_path, pictures, kind):
 
 
 @pytest.mark.parametrize("name", ["qwen2_5_vl_untied", "wide_latent"])
-def test_quantised_models_of_other_architectures(omma, files, tmp_path, pictures, name):
+def test_quantised_models_of_other_architectures(omma, files, tmp_path, images, name):
     made = files(name, "Q8_0")
-    theirs = answers(omma, tmp_path, pictures, "--model", made[2], "--dtype", "f32")
-    assert answers(omma, tmp_path, pictures, *given(made), "--dtype", "f32") == theirs
+    theirs = answers(omma, tmp_path, images, "--model", made[2], "--dtype", "f32")
+    assert answers(omma, tmp_path, images, *given(made), "--dtype", "f32") == theirs
     assert omma.json("info", "--json", *given(made))["model"]["quantization"].startswith("gguf: ")
-    answers(omma, tmp_path, pictures, *given(made))
+    answers(omma, tmp_path, images, *given(made))
 
 
 @pytest.mark.parametrize("name", ["qwen3_vl_tied", "kimi_vl"])
@@ -110,7 +110,7 @@ def test_same_tokens(omma, files, name):
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_same_model(omma, files, name):
-    """What is told of shapes, pictures, limits and sampling; a plan; a check of all tensors."""
+    """What is told of shapes, images, limits and sampling; a plan; a check of all tensors."""
     made = files(name, "F32")
     ours, theirs = (omma.json("info", "--json", *words)["model"] for words in (given(made), ["--model", GOLDEN / name]))
     for facts in (ours, theirs):
@@ -122,13 +122,13 @@ def test_same_model(omma, files, name):
     assert omma("plan", *given(made), "64x64").returncode == 0
 
 
-def test_a_directory_of_two_files(omma, files, tmp_path, pictures):
+def test_a_directory_of_two_files(omma, files, tmp_path, images):
     made = files("qwen3_vl_tied", "F32")
     folder = tmp_path / "model"
     folder.mkdir()
     for path in made[:2]:
         shutil.copy(path, folder)
-    assert answers(omma, tmp_path, pictures, "--model", folder) == answers(omma, tmp_path, pictures, *given(made))
+    assert answers(omma, tmp_path, images, "--model", folder) == answers(omma, tmp_path, images, *given(made))
     shutil.copy(made[0], folder / "another.gguf")
     refused(omma("run", folder, "Hello"), 1, folder, "more than one language model", "--model FILE.gguf")
     for path in (folder / "another.gguf", folder / "model.gguf"):
@@ -151,12 +151,12 @@ def split(path, folder, n_parts):
         finish(writer)
 
 
-def test_a_model_in_parts(omma, files, tmp_path, pictures):
+def test_a_model_in_parts(omma, files, tmp_path, images):
     made = files("qwen3_vl_tied", "Q8_0")
     split(made[0], tmp_path, 3)
     first, second, third = sorted(tmp_path.glob("split-*.gguf"))
     words = ["--mmproj", made[1]]
-    assert answers(omma, tmp_path, pictures, "--model", first, *words) == answers(omma, tmp_path, pictures, *given(made))
+    assert answers(omma, tmp_path, images, "--model", first, *words) == answers(omma, tmp_path, images, *given(made))
     refused(omma("run", second, "Hello", *words), 1, second, "part 2 of 3", "give the first part")
     third.rename(tmp_path / "away.gguf")
     refused(omma("run", first, "Hello", *words), 1, third.name)

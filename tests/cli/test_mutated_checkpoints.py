@@ -19,7 +19,7 @@ COMMANDS = {
     "verify": ["verify"],
     "info": ["info"],
     "plan": ["plan", "64x64"],
-    "chat": ["chat", "--prompt", "two red circles", "--image", str(GOLDEN / "pictures" / "meadow_163x97.jpg"), "--max-pixels", "4096",
+    "chat": ["chat", "--prompt", "two red circles", "--image", str(GOLDEN / "images" / "meadow_163x97.jpg"), "--max-pixels", "4096",
              "--max-tokens", "2"],
 }
 # Too large a size is a failed allocation there too, and sanitizers tell of themselves by their own status.

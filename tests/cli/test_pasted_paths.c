@@ -83,19 +83,19 @@ static void broken_words_are_told(void **state) {
   }
 }
 
-static void lines_of_pictures_are_told_from_questions(void **state) {
+static void lines_of_images_are_told_from_questions(void **state) {
   (void)state;
   char line[2100];
-  assert_true(ommai_pasted_pictures("missing.png"));
-  assert_true(ommai_pasted_pictures(" 'my missing cat.JPEG' "));
+  assert_true(ommai_pasted_images("missing.png"));
+  assert_true(ommai_pasted_images(" 'my missing cat.JPEG' "));
   snprintf(line, sizeof line, "%s/data/image/plain.gif '%s/data/image/gray.jpg'", OMMA_TEST_DATA, OMMA_TEST_DATA);
-  assert_true(ommai_pasted_pictures(line));
+  assert_true(ommai_pasted_images(line));
   snprintf(line, sizeof line, "%s/data/image/plain.gif missing.png", OMMA_TEST_DATA);
-  assert_false(ommai_pasted_pictures(line));
+  assert_false(ommai_pasted_images(line));
   snprintf(line, sizeof line, "What is in %s/data/image/plain.gif", OMMA_TEST_DATA);
-  assert_false(ommai_pasted_pictures(line));
+  assert_false(ommai_pasted_images(line));
   static const char *const questions[] = {"", "hello", "What's in cat.png", "cat.png?", "/tmp", "."};
-  for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) assert_false(ommai_pasted_pictures(questions[i]));
+  for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) assert_false(ommai_pasted_images(questions[i]));
 }
 
 int main(void) {
@@ -104,7 +104,7 @@ int main(void) {
       cmocka_unit_test(a_tilde_is_home),
       cmocka_unit_test(without_home_the_list_of_users_tells),
       cmocka_unit_test(broken_words_are_told),
-      cmocka_unit_test(lines_of_pictures_are_told_from_questions),
+      cmocka_unit_test(lines_of_images_are_told_from_questions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ def quantise(model, form, group=GROUP):
 
 def answers(omma, folder, tmp_path, *words):
     """What is generated, with log-probabilities."""
-    content = [{"type": "image_url", "image_url": {"url": f"file://{GOLDEN}/pictures/meadow_163x97.jpg"}}, {"type": "text", "text": "two red"}]
+    content = [{"type": "image_url", "image_url": {"url": f"file://{GOLDEN}/images/meadow_163x97.jpg"}}, {"type": "text", "text": "two red"}]
     body = {"model": "m", "messages": [{"role": "user", "content": content}], "max_tokens": 6, "temperature": 0, "ignore_eos": True, "logprobs": True, "top_logprobs": 5}
     given, made = tmp_path / "in.jsonl", tmp_path / f"{folder.name}.jsonl"
     given.write_text(json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}) + "\n")

@@ -145,9 +145,9 @@ def test_commands(session):
     assert terminal.leave() == 0
 
 
-def test_commands_in_capitals(session, pictures):
+def test_commands_in_capitals(session, images):
     terminal = session()
-    assert "goes with the next question" in terminal.tell(f"/IMAGE {pictures}/tile_64x64.png")
+    assert "goes with the next question" in terminal.tell(f"/IMAGE {images}/tile_64x64.png")
     assert "a new conversation)" in terminal.tell("/Reset")
     assert "no such command" in terminal.tell("/NONSENSE")
 
@@ -178,15 +178,15 @@ def test_questions_go_on(session):
 
 
 @pytest.fixture
-def odd_names(pictures, tmp_path):
+def odd_names(images, tmp_path):
     folder = tmp_path / "my 'odd' folder"
     folder.mkdir()
     for name in ("a.png", "b 1.png"):
-        shutil.copy(pictures / "tile_64x64.png", folder / name)
+        shutil.copy(images / "tile_64x64.png", folder / name)
     return folder
 
 
-def test_pictures_however_their_path_is_written(session, odd_names):
+def test_images_however_their_path_is_written(session, odd_names):
     terminal = session()
     taken = "(64x64, goes with the next question)"
     path = str(odd_names / "b 1.png")
@@ -207,19 +207,19 @@ def test_verbose_tells_what_each_answer_took(session):
         assert re.search(r"prompt tokens, 4 answer tokens; decode image .* together", terminal.tell("Hello"))
 
 
-def test_a_full_context_has_a_way_out(session, pictures):
-    """What fills it is said, and the question's picture waits for the new conversation."""
+def test_a_full_context_has_a_way_out(session, images):
+    """What fills it is said, and the question's image waits for the new conversation."""
     terminal = session("--max-model-len", "160", "--max-tokens", "60")
     terminal.tell("Hello")
-    terminal.tell(f"/image {pictures}/tile_64x64.png")
+    terminal.tell(f"/image {images}/tile_64x64.png")
     said = terminal.tell("Hello " * 10)
     for _ in range(3):
         if "taken back" in said:
             break
-        terminal.tell(f"/image {pictures}/tile_64x64.png")
+        terminal.tell(f"/image {images}/tile_64x64.png")
         said = terminal.tell("Hello " * 10)
-    assert re.search(r"the conversation so far fills \d+ of 160 tokens.*/reset.*its pictures wait", said), said
-    assert "the pictures of the last question wait" in terminal.tell("/reset")
+    assert re.search(r"the conversation so far fills \d+ of 160 tokens.*/reset.*its images wait", said), said
+    assert "the images of the last question wait" in terminal.tell("/reset")
     assert "taken back" not in terminal.tell("What is this?")
     assert "(a new conversation)" in terminal.tell("/reset")
 
@@ -237,13 +237,13 @@ def test_a_tilde_is_home(session, odd_names, home):
     assert "(64x64, goes with the next question)" in terminal.tell("~/a.png")
 
 
-def test_pictures_that_are_not_there(session, tmp_path):
+def test_images_that_are_not_there(session, tmp_path):
     terminal = session()
     assert "none.png" in terminal.tell(f"{tmp_path}/none.png")
     assert "none.png" in terminal.tell("/image none.png")
     assert "a file is missing" in terminal.tell("/image")
     assert "a quote is open" in terminal.tell('/image "none.png')
-    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "text.png").write_text("no image")
     assert "cannot identify image" in terminal.tell(f"{tmp_path}/text.png")
     assert terminal.process.poll() is None
 
@@ -431,7 +431,7 @@ def test_interrupt_in_a_paste(editing):
     assert "a new conversation" in terminal.tell("/reset")
 
 
-def test_pasted_paths_of_lines_are_pictures(editing, odd_names):
+def test_pasted_paths_of_lines_are_images(editing, odd_names):
     terminal = editing()
     lines = "\n".join(re.sub(r"([ '])", r"\\\1", str(odd_names / name)) for name in ("a.png", "b 1.png"))
     assert tell_paste(terminal, lines).count("(64x64, goes with the next question)") == 2

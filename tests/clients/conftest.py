@@ -72,16 +72,16 @@ def tools(place_schema):
 
 
 @pytest.fixture(scope="session")
-def picture():
+def image():
     """A file on which the demo model sees an orange cross."""
-    return REPOSITORY / "models" / "demo" / "pictures" / "cross.png"
+    return REPOSITORY / "models" / "demo" / "images" / "cross.png"
 
 
 @pytest.fixture(scope="session")
-def question(picture):
+def question(image):
     """The content of a message about it, in OpenAI's form."""
-    from pictures import image_part, text_part
-    return [image_part(picture.read_bytes()), text_part("Where is the orange cross?")]
+    from images import image_part, text_part
+    return [image_part(image.read_bytes()), text_part("Where is the orange cross?")]
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ def client(server):
 
 
 @pytest.fixture
-def words(picture):
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(picture.read_bytes()).decode()}}
+def words(image):
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(image.read_bytes()).decode()}}
     content = [image, {"type": "text", "text": "Where is the orange cross?"}]
     return {"model": "demo", "messages": [{"role": "user", "content": content}]}
 

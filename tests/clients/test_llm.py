@@ -25,8 +25,8 @@ def llm(base_url, tmp_path):
 
 
 @pytest.mark.parametrize("streamed", [[], ["--no-stream"]])
-def test_attachment(llm, picture, server, streamed):
-    words = ["-m", "omma", "-a", str(picture), "-o", "temperature", "0", "-o", "max_tokens", "100", *streamed, "Where is the orange cross?"]
+def test_attachment(llm, image, server, streamed):
+    words = ["-m", "omma", "-a", str(image), "-o", "temperature", "0", "-o", "max_tokens", "100", *streamed, "Where is the orange cross?"]
     first, again = llm(*words), llm(*words)
     assert first.strip() and first == again
 

@@ -114,7 +114,7 @@ def test_an_image_goes_where_it_was(start, balance):
     """Requests with the same digest reach the same replica, which has the image in its cache."""
     servers = [start(), start()]
     balancer = balance(servers)
-    images = sorted((ROOT / "models" / "demo" / "pictures").glob("*.png"))[:3]
+    images = sorted((ROOT / "models" / "demo" / "images").glob("*.png"))[:3]
     for turn in ("What colour is the circle?", "How many squares are there?"):
         for image in images:
             url = "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()

@@ -63,8 +63,8 @@ def test_prometheus_takes_the_dashboards_expressions(need, tmp_path):
 
 def test_every_metric_that_is_read_exists(start):
     server = start()
-    picture = base64.b64encode(next((ROOT / "models" / "demo" / "pictures").glob("*.png")).read_bytes()).decode()
-    content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + picture}}, {"type": "text", "text": "What is it?"}]
+    image = base64.b64encode(next((ROOT / "models" / "demo" / "images").glob("*.png")).read_bytes()).decode()
+    content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + image}}, {"type": "text", "text": "What is it?"}]
     assert server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": content}], "max_tokens": 4}).status == 200
     served = set(re.findall(r"^([a-z_:]+)", server.get("/metrics").body.decode(), re.M))
     made = MADE_ELSEWHERE | {rule["record"] for rule in rules() if "record" in rule}

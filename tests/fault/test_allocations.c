@@ -8,8 +8,8 @@
 
 static struct test_allocator allocator;
 
-/* The type int8 is of the tower alone; here it brings quantisation with it. Without kept pictures, so that what fails leaves nothing at all
- * (test_picture_store lets their allocations fail). */
+/* The type int8 is of the tower alone; here it brings quantisation with it. Without kept images, so that what fails leaves nothing at all
+ * (test_image_store lets their allocations fail). */
 static enum omma_status open_model(enum omma_weight_type weights, struct omma_model **model, struct omma_error *error) {
   char path[1024];
   const struct omma_model_options options = {.weights = weights == OMMA_WEIGHTS_INT8 ? OMMA_WEIGHTS_AUTO : weights,
@@ -24,7 +24,7 @@ static enum omma_status open_model(enum omma_weight_type weights, struct omma_mo
 }
 
 static struct omma_request *make_request(const struct omma_model *model, int64_t max_tokens) {
-  struct omma_image *image = fixture_picture("meadow_163x97.jpg"), *second = fixture_picture("tower_33x200.png");
+  struct omma_image *image = fixture_image("meadow_163x97.jpg"), *second = fixture_image("tower_33x200.png");
   const struct omma_image *const images[] = {image, second};
   const struct omma_sampling sampling = {
       .max_tokens = max_tokens, .temperature = 0.9, .seed = 1, .ignore_eos = true, .logprobs = true, .n_top_logprobs = 5};
@@ -197,7 +197,7 @@ static void creating_a_request_without_memory(void **state) {
   struct omma_model *model;
   struct omma_request *request = NULL;
   struct omma_error error;
-  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_image *image = fixture_image("meadow_163x97.jpg");
   const char *const stops[] = {"a", "b"};
   const struct omma_image *const frames[] = {image, image, image};
   const struct omma_video video = {.frames = frames, .n_frames = 3};
@@ -241,8 +241,8 @@ static void answering_without_memory(void **state) {
   static struct fixture_answer expected, answer;
   test_allocator_init(&allocator);
   assert_ok(open_model(OMMA_WEIGHTS_AUTO, &model, &error), &error);
-  /* So small a patch budget that the workspace of the tower grows while the request runs, once for each picture; without the cache, in
-   * which the first picture would stay when the second one fails. */
+  /* So small a patch budget that the workspace of the tower grows while the request runs, once for each image; without the cache, in
+   * which the first image would stay when the second one fails. */
   const struct omma_engine_options options = {.patch_budget = 4, .encoder_cache_bytes = -1};
   struct omma_request *request = make_request(model, 6);
   struct omma_engine *engine = fixture_engine(model, &options);
@@ -284,7 +284,7 @@ static void encoding_without_memory(void **state) {
   (void)state;
   struct omma_model *model;
   struct omma_error error;
-  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_image *image = fixture_image("meadow_163x97.jpg");
   const struct omma_image *const images[] = {image, image};
   struct omma_embeddings *embeddings = NULL;
   test_allocator_init(&allocator);

@@ -1,4 +1,4 @@
-/* omma_plan_memory against the process: a child opens a model, encodes a picture and generates, and reads its own anonymous memory from
+/* omma_plan_memory against the process: a child opens a model, encodes an image and generates, and reads its own anonymous memory from
  * /proc/self/status all the while. What it took beside the program itself stays within the plan.
  *
  * The test runs itself as the child: test_memory_plan --child DIRECTORY WEIGHTS THREADS SEQUENCES. */
@@ -20,7 +20,7 @@
 #endif
 
 /* What the program takes beside the plan: the C library's heap, thread stacks, code that oneDNN makes, the tokenizer and
- * config.json, the pictures and their embeddings. Measured: 3 to 10 MiB, most of it code for every eighth row count. */
+ * config.json, the images and their embeddings. Measured: 3 to 10 MiB, most of it code for every eighth row count. */
 enum { PROGRAM_KB = 12 * 1024, MAX_SEQUENCES = 32 };
 
 static int64_t anonymous_kb(void) {
@@ -63,7 +63,7 @@ static void note_end(void *context, const struct omma_result *result) {
   atomic_fetch_sub(&n_open, 1);
 }
 
-/* As many requests as the engine takes at once, each with its own resize of the picture; all are answered. */
+/* As many requests as the engine takes at once, each with its own resize of the image; all are answered. */
 static bool ask_at_once(const struct omma_model *model, struct omma_engine *engine, const struct omma_image *image, int n) {
   const struct omma_part parts[] = {{.image = image}, {.text = "What is this?", .text_size = 13}};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 2};
@@ -100,14 +100,14 @@ static int run_child(const char *directory, enum omma_weight_type weights, int n
   if (start < 0) return 77;
   if (omma_model_open(directory, &options, &model, &error) != OMMA_OK) return 2;
   struct omma_image *image;
-  struct omma_image_plan picture;
-  golden_path("pictures", "harbour_301x211.jpg", path, sizeof path);
+  struct omma_image_plan image_plan;
+  golden_path("images", "harbour_301x211.jpg", path, sizeof path);
   if (omma_image_load(path, NULL, &image, &error) != OMMA_OK) return 2;
-  if (omma_model_plan_image(model, 301, 211, NULL, &picture, &error) != OMMA_OK) return 2;
-  /* No more than the picture needs, so that little of the plan stays untouched. */
+  if (omma_model_plan_image(model, 301, 211, NULL, &image_plan, &error) != OMMA_OK) return 2;
+  /* No more than the image needs, so that little of the plan stays untouched. */
   const struct omma_engine_options sizes = {
-      .patch_budget = picture.n_patches, .prefill_chunk = 128, .max_sequences = n_sequences, .encoder_cache_bytes = -1};
-  if (omma_plan_memory(model, &sizes, picture.n_patches, &plan, &error) != OMMA_OK) return 2;
+      .patch_budget = image_plan.n_patches, .prefill_chunk = 128, .max_sequences = n_sequences, .encoder_cache_bytes = -1};
+  if (omma_plan_memory(model, &sizes, image_plan.n_patches, &plan, &error) != OMMA_OK) return 2;
   if (omma_engine_create(model, &sizes, &engine, &error) != OMMA_OK) return 2;
   look();
   const struct omma_image *const images[] = {image};

@@ -44,7 +44,7 @@ static struct golden_error compare(const char *name, bool all_experts) {
   for (size_t i = 0; golden_case_open(name, manifest, i, &c); i++) {
     int64_t n, *ids = golden_i64(&c, "language.input_ids", &n);
     assert_true(n <= MAX_TOKENS);
-    if (c.n_pictures == 0) {
+    if (c.n_images == 0) {
       read_text(f32, ids, n, exact);
       read_text(bf16, ids, n, rounded);
       struct golden_error off = golden_compare(rounded, exact, n, f32->config.text.vocab_size);

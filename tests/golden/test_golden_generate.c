@@ -200,8 +200,8 @@ static void quantised_answers_stay_near(void **state) {
 
 /* ---- encode ---- */
 
-static const char *const picture_files[] = {"meadow_163x97.jpg", "tower_33x200.png", "harbour_301x211.jpg"};
-enum { N_PICTURES = 3 };
+static const char *const image_files[] = {"meadow_163x97.jpg", "tower_33x200.png", "harbour_301x211.jpg"};
+enum { N_IMAGES = 3 };
 
 static struct omma_embeddings *encode(struct omma_engine *engine, const struct omma_image *const *images, size_t n,
                                       bool together) {
@@ -221,17 +221,17 @@ static void expect_same(const struct omma_embeddings *a, size_t i, const struct 
   for (int64_t d = 0; d < x.n_deepstack; d++) assert_memory_equal(x.deepstack[d], y.deepstack[d], bytes);
 }
 
-static void pictures_are_bit_identical_in_any_company(void **state) {
+static void images_are_bit_identical_in_any_company(void **state) {
   (void)state;
-  struct omma_image *images[N_PICTURES];
+  struct omma_image *images[N_IMAGES];
   struct omma_error error;
   char path[1024];
-  for (int i = 0; i < N_PICTURES; i++) {
-    golden_path("pictures", picture_files[i], path, sizeof path);
+  for (int i = 0; i < N_IMAGES; i++) {
+    golden_path("images", image_files[i], path, sizeof path);
     assert_ok(omma_image_load(path, NULL, &images[i], &error), &error);
   }
-  const struct omma_image *forward[N_PICTURES] = {images[0], images[1], images[2]};
-  const struct omma_image *backward[N_PICTURES] = {images[2], images[1], images[0]};
+  const struct omma_image *forward[N_IMAGES] = {images[0], images[1], images[2]};
+  const struct omma_image *backward[N_IMAGES] = {images[2], images[1], images[0]};
   for (size_t m = 0; golden_models[m]; m++) {
     for (int weights = OMMA_WEIGHTS_F32; weights <= OMMA_WEIGHTS_BF16; weights++) {
       struct omma_embeddings *results[2][3];
@@ -239,14 +239,14 @@ static void pictures_are_bit_identical_in_any_company(void **state) {
         const struct setup setup = {.weights = weights, .n_threads = threads};
         struct omma_model *model = open_model(golden_models[m], setup);
         struct omma_engine *engine = make_engine(model, setup);
-        results[threads - 1][0] = encode(engine, forward, N_PICTURES, true);
-        results[threads - 1][1] = encode(engine, backward, N_PICTURES, true);
-        results[threads - 1][2] = encode(engine, forward, N_PICTURES, false);
+        results[threads - 1][0] = encode(engine, forward, N_IMAGES, true);
+        results[threads - 1][1] = encode(engine, backward, N_IMAGES, true);
+        results[threads - 1][2] = encode(engine, forward, N_IMAGES, false);
         omma_engine_destroy(engine);
-        for (int i = 0; i < N_PICTURES; i++) {
+        for (int i = 0; i < N_IMAGES; i++) {
           for (int threads_other = 1; threads_other <= threads; threads_other++) {
             expect_same(results[threads - 1][0], i, results[threads_other - 1][0], i);
-            expect_same(results[threads - 1][0], i, results[threads_other - 1][1], N_PICTURES - 1 - i);
+            expect_same(results[threads - 1][0], i, results[threads_other - 1][1], N_IMAGES - 1 - i);
             expect_same(results[threads - 1][0], i, results[threads_other - 1][2], i);
           }
         }
@@ -259,7 +259,7 @@ static void pictures_are_bit_identical_in_any_company(void **state) {
       }
     }
   }
-  for (int i = 0; i < N_PICTURES; i++) omma_image_destroy(images[i]);
+  for (int i = 0; i < N_IMAGES; i++) omma_image_destroy(images[i]);
 }
 
 /* ---- bf16 ---- */
@@ -289,13 +289,13 @@ static void bf16_stays_near_f32(void **state) {
                        rounded = {.weights = OMMA_WEIGHTS_BF16, .n_threads = 2};
     struct omma_model *model = open_model(golden_models[m], exact), *model_bf16 = open_model(golden_models[m], rounded);
     struct omma_engine *engine = make_engine(model, exact), *engine_bf16 = make_engine(model_bf16, rounded);
-    for (int i = 0; i < N_PICTURES; i++) {
+    for (int i = 0; i < N_IMAGES; i++) {
       struct omma_image *image;
-      golden_path("pictures", picture_files[i], path, sizeof path);
+      golden_path("images", image_files[i], path, sizeof path);
       assert_ok(omma_image_load(path, NULL, &image, &error), &error);
       struct golden_error off = bf16_error(engine, engine_bf16, image);
       if (!(off.whole <= 2e-2 && off.worst_row <= 5e-2)) {
-        fail_msg("%s, %s: bf16 is off by %g over the tensor and %g in the worst row", golden_models[m], picture_files[i],
+        fail_msg("%s, %s: bf16 is off by %g over the tensor and %g in the worst row", golden_models[m], image_files[i],
                  off.whole, off.worst_row);
       }
       omma_image_destroy(image);
@@ -310,7 +310,7 @@ static void bf16_stays_near_f32(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(tokens_equal_the_official_ones),
                                      cmocka_unit_test(answers_are_bit_identical), cmocka_unit_test(quantised_answers_stay_near),
-                                     cmocka_unit_test(pictures_are_bit_identical_in_any_company),
+                                     cmocka_unit_test(images_are_bit_identical_in_any_company),
                                      cmocka_unit_test(bf16_stays_near_f32)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

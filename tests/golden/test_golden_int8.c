@@ -9,8 +9,8 @@
 #include "support/model_fixture.h"
 #include "support/test.h"
 
-enum { N_PICTURES = 3 };
-static const char *const picture_files[N_PICTURES] = {"meadow_163x97.jpg", "tower_33x200.png", "harbour_301x211.jpg"};
+enum { N_IMAGES = 3 };
+static const char *const image_files[N_IMAGES] = {"meadow_163x97.jpg", "tower_33x200.png", "harbour_301x211.jpg"};
 
 #define DEMO OMMA_TEST_DATA "/../models/demo"
 
@@ -87,31 +87,31 @@ static struct nearness compare(const char *model, const struct omma_image *const
 /* Random towers 20 to 72 wide, in which a token of small norm swells every error (bf16's too). */
 static void golden_towers_stay_near_f32(void **state) {
   (void)state;
-  struct omma_image *images[N_PICTURES];
-  for (int i = 0; i < N_PICTURES; i++) images[i] = fixture_picture(picture_files[i]);
+  struct omma_image *images[N_IMAGES];
+  for (int i = 0; i < N_IMAGES; i++) images[i] = fixture_image(image_files[i]);
   for (size_t m = 0; golden_models[m]; m++) {
-    const struct omma_image *const all[N_PICTURES] = {images[0], images[1], images[2]};
-    struct nearness near = compare(golden_models[m], all, N_PICTURES);
+    const struct omma_image *const all[N_IMAGES] = {images[0], images[1], images[2]};
+    struct nearness near = compare(golden_models[m], all, N_IMAGES);
     if (!(near.sum / (double)near.n >= 0.998 && near.worst_merged >= 0.95 && near.worst_deepstack >= 0.95))
       fail_msg("%s is too far off", golden_models[m]);
   }
-  for (int i = 0; i < N_PICTURES; i++) omma_image_destroy(images[i]);
+  for (int i = 0; i < N_IMAGES; i++) omma_image_destroy(images[i]);
 }
 
-static void pictures_are_bit_identical_in_any_company(void **state) {
+static void images_are_bit_identical_in_any_company(void **state) {
   (void)state;
-  struct omma_image *images[N_PICTURES];
-  for (int i = 0; i < N_PICTURES; i++) images[i] = fixture_picture(picture_files[i]);
-  const struct omma_image *const forward[N_PICTURES] = {images[0], images[1], images[2]}, *const backward[N_PICTURES] = {
-                                                                                              images[2], images[1], images[0]};
+  struct omma_image *images[N_IMAGES];
+  for (int i = 0; i < N_IMAGES; i++) images[i] = fixture_image(image_files[i]);
+  const struct omma_image *const forward[N_IMAGES] = {images[0], images[1], images[2]}, *const backward[N_IMAGES] = {
+                                                                                            images[2], images[1], images[0]};
   for (size_t m = 0; golden_models[m]; m++) {
-    struct omma_embeddings *alone = encode(golden_models[m], OMMA_WEIGHTS_INT8, 1, forward, N_PICTURES, false);
+    struct omma_embeddings *alone = encode(golden_models[m], OMMA_WEIGHTS_INT8, 1, forward, N_IMAGES, false);
     for (int threads = 1; threads <= 3; threads++) {
-      struct omma_embeddings *packed = encode(golden_models[m], OMMA_WEIGHTS_INT8, threads, backward, N_PICTURES, true);
-      for (size_t i = 0; i < N_PICTURES; i++) {
+      struct omma_embeddings *packed = encode(golden_models[m], OMMA_WEIGHTS_INT8, threads, backward, N_IMAGES, true);
+      for (size_t i = 0; i < N_IMAGES; i++) {
         struct omma_image_embeddings a, b;
         omma_embeddings_get(alone, i, &a);
-        omma_embeddings_get(packed, N_PICTURES - 1 - i, &b);
+        omma_embeddings_get(packed, N_IMAGES - 1 - i, &b);
         size_t bytes = (size_t)(a.n_tokens * a.width) * sizeof(float);
         assert_memory_equal(a.merged, b.merged, bytes);
         for (int64_t d = 0; d < a.n_deepstack; d++) assert_memory_equal(a.deepstack[d], b.deepstack[d], bytes);
@@ -120,14 +120,14 @@ static void pictures_are_bit_identical_in_any_company(void **state) {
     }
     omma_embeddings_destroy(alone);
   }
-  for (int i = 0; i < N_PICTURES; i++) omma_image_destroy(images[i]);
+  for (int i = 0; i < N_IMAGES; i++) omma_image_destroy(images[i]);
 }
 
-static struct omma_image *demo_picture(const json_t *question) {
+static struct omma_image *demo_image(const json_t *question) {
   char path[1024];
   struct omma_error error;
   struct omma_image *image;
-  snprintf(path, sizeof path, DEMO "/pictures/%s", json_string_value(json_object_get(question, "picture")));
+  snprintf(path, sizeof path, DEMO "/images/%s", json_string_value(json_object_get(question, "image")));
   assert_ok(omma_image_load(path, NULL, &image, &error), &error);
   return image;
 }
@@ -137,7 +137,7 @@ static struct omma_image *demo_picture(const json_t *question) {
 static void the_demo_model_answers_as_before(void **state) {
   (void)state;
   if (access(DEMO "/model.safetensors", R_OK) != 0) skip_because("no demo model");
-  json_t *questions = json_load_file(DEMO "/pictures/questions.json", 0, NULL), *question;
+  json_t *questions = json_load_file(DEMO "/images/questions.json", 0, NULL), *question;
   struct omma_model *model = open_model(NULL, OMMA_WEIGHTS_INT8, 2);
   struct omma_engine *engine = fixture_engine(model, NULL);
   const struct omma_sampling sampling = {.max_tokens = 64};
@@ -145,7 +145,7 @@ static void the_demo_model_answers_as_before(void **state) {
   size_t i;
   assert_true(json_array_size(questions) > 0);
   json_array_foreach(questions, i, question) {
-    struct omma_image *image = demo_picture(question);
+    struct omma_image *image = demo_image(question);
     const struct omma_image *const images[1] = {image};
     const char *expected = json_string_value(json_object_get(question, "answer"));
     struct omma_request *request =
@@ -165,7 +165,7 @@ static void the_demo_model_answers_as_before(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(golden_towers_stay_near_f32),
-                                     cmocka_unit_test(pictures_are_bit_identical_in_any_company),
+                                     cmocka_unit_test(images_are_bit_identical_in_any_company),
                                      cmocka_unit_test(the_demo_model_answers_as_before)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

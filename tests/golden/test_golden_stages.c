@@ -1,11 +1,11 @@
 /* Every stage of the network against the official code's tensors, in f32: pixels, patches, prompt ids, positions, each block of the
- * tower, merged tokens, deepstack, each decoder layer, logits; for pictures and videos. The first stage that differs is named. */
+ * tower, merged tokens, deepstack, each decoder layer, logits; for images and videos. The first stage that differs is named. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/allocator.h"
 #include "engine/model.h"
-#include "engine/picture.h"
+#include "engine/prepared_image.h"
 #include "engine/request.h"
 #include "image/patches.h"
 #include "language/decode.h"
@@ -59,24 +59,23 @@ static void check_prompt(const struct omma_request *request, const struct golden
   free(delta);
 }
 
-static void check_bytes(const struct golden_case *c, const char *picture, const uint8_t *got,
-                        const struct ommai_tensor *pixels) {
+static void check_bytes(const struct golden_case *c, const char *image, const uint8_t *got, const struct ommai_tensor *pixels) {
   const uint8_t *expected = pixels->data;
   for (int64_t i = 0; i < pixels->n_elements; i++) {
     if (got[i] != expected[i]) {
-      fail_msg("%s, %s: byte %lld of the pixels is %d, expected %d", c->model, picture, (long long)i, got[i], expected[i]);
+      fail_msg("%s, %s: byte %lld of the pixels is %d, expected %d", c->model, image, (long long)i, got[i], expected[i]);
     }
   }
 }
 
-static void check_pixel_values(const struct omma_request *request, const struct golden_case *c, size_t picture,
+static void check_pixel_values(const struct omma_request *request, const struct golden_case *c, size_t image,
                                const struct ommai_tensor *values) {
   struct omma_error error;
-  int64_t n_patches = request->pictures[picture].plan.n_patches, width = values->shape[1];
+  int64_t n_patches = request->images[image].plan.n_patches, width = values->shape[1];
   assert_int_equal(values->shape[0], golden_stored_rows(c, n_patches));
   float *got = malloc((size_t)(n_patches * width) * sizeof *got), *expected = malloc((size_t)values->size_bytes);
   assert_true(ommai_tensor_to_f32(values, 0, values->n_elements, expected));
-  assert_ok(omma_preprocess(request->model, c->pictures[picture], NULL, got, (size_t)(n_patches * width), &error), &error);
+  assert_ok(omma_preprocess(request->model, c->images[image], NULL, got, (size_t)(n_patches * width), &error), &error);
   for (int64_t i = 0; i < values->n_elements; i++) {
     float value = got[golden_row(c, i / width, n_patches) * width + i % width];
     assert_true(fabsf(value - expected[i]) <= PIXEL_BOUND);
@@ -94,14 +93,14 @@ static void official_place(const struct golden_case *c, const struct ommai_patch
 }
 
 /* omma_preprocess gives patches in that order: the first pixel of each. */
-static void check_patch_order(const struct omma_request *request, const struct golden_case *c, size_t picture) {
+static void check_patch_order(const struct omma_request *request, const struct golden_case *c, size_t image) {
   struct omma_error error;
-  const struct ommai_prepared_picture *prepared = &request->pictures[picture];
-  const struct ommai_patch_spec *spec = &request->model->config.picture.patches;
+  const struct ommai_prepared_image *prepared = &request->images[image];
+  const struct ommai_patch_spec *spec = &request->model->config.image.patches;
   int64_t n_patches = prepared->plan.n_patches, length = ommai_patch_length(spec), columns = prepared->plan.grid_thw[2], row,
           column;
   float *got = malloc((size_t)(n_patches * length) * sizeof *got);
-  assert_ok(omma_preprocess(request->model, c->pictures[picture], NULL, got, (size_t)(n_patches * length), &error), &error);
+  assert_ok(omma_preprocess(request->model, c->images[image], NULL, got, (size_t)(n_patches * length), &error), &error);
   for (int64_t i = 0; i < n_patches; i++) {
     official_place(c, spec, columns, i, &row, &column);
     const uint8_t *pixel = prepared->pixels + (row * spec->patch_size * columns + column) * spec->patch_size * 3;
@@ -115,23 +114,23 @@ static void check_patch_order(const struct omma_request *request, const struct g
 
 static void check_pixels(const struct omma_request *request, const struct golden_case *c) {
   char name[256];
-  for (size_t i = 0; i < c->n_pictures; i++) {
-    const struct ommai_prepared_picture *picture = &request->pictures[i];
+  for (size_t i = 0; i < c->n_images; i++) {
+    const struct ommai_prepared_image *image = &request->images[i];
     const struct ommai_tensor *pixels = golden_pixels(c, i);
-    assert_int_equal(pixels->shape[0], picture->plan.resized_height);
-    assert_int_equal(pixels->shape[1], picture->plan.resized_width);
-    check_bytes(c, c->picture_names[i], picture->pixels, pixels);
-    snprintf(name, sizeof name, "image.%s.pixel_values", c->picture_names[i]);
-    const struct ommai_tensor *values = ommai_safetensors_find(c->picture_tensors, name);
+    assert_int_equal(pixels->shape[0], image->plan.resized_height);
+    assert_int_equal(pixels->shape[1], image->plan.resized_width);
+    check_bytes(c, c->image_names[i], image->pixels, pixels);
+    snprintf(name, sizeof name, "image.%s.pixel_values", c->image_names[i]);
+    const struct ommai_tensor *values = ommai_safetensors_find(c->image_tensors, name);
     if (values) check_pixel_values(request, c, i, values);
     check_patch_order(request, c, i);
   }
 }
 
-/* The fewest patch rows and columns of a picture so far. */
+/* The fewest patch rows and columns of an image so far. */
 static void find_least(const struct omma_request *request, const struct golden_case *c, int64_t least[2]) {
-  for (size_t i = 0; c->n_videos == 0 && i < c->n_pictures; i++) {
-    const int64_t *grid = &request->pictures[i].plan.grid_thw[1];
+  for (size_t i = 0; c->n_videos == 0 && i < c->n_images; i++) {
+    const int64_t *grid = &request->images[i].plan.grid_thw[1];
     for (int axis = 0; axis < 2; axis++) {
       if (grid[axis] < least[axis]) least[axis] = grid[axis];
     }
@@ -140,37 +139,37 @@ static void find_least(const struct omma_request *request, const struct golden_c
 
 /* ---- videos ---- */
 
-static struct ommai_vision_input make_input(const struct ommai_prepared_picture *picture) {
-  return (struct ommai_vision_input){.pixels = picture->pixels,
-                                     .n_frames = picture->n_frames,
-                                     .grid_rows = picture->plan.grid_thw[1],
-                                     .grid_columns = picture->plan.grid_thw[2]};
+static struct ommai_vision_input make_input(const struct ommai_prepared_image *image) {
+  return (struct ommai_vision_input){.pixels = image->pixels,
+                                     .n_frames = image->n_frames,
+                                     .grid_rows = image->plan.grid_thw[1],
+                                     .grid_columns = image->plan.grid_thw[2]};
 }
 
-/* Planes of frames, cut into patches, as the 8-bit values that they were. */
+/* Temporal patches of frames, cut into patches, as the 8-bit values that they were. */
 static void check_patches(const struct golden_case *c, const struct ommai_patch_spec *spec,
                           const struct ommai_vision_input *input) {
   struct omma_error error;
-  int64_t length = ommai_patch_length(spec), plane = input->grid_rows * input->grid_columns;
+  int64_t length = ommai_patch_length(spec), temporal_patch = input->grid_rows * input->grid_columns;
   int32_t width = (int32_t)input->grid_columns * spec->patch_size, height = (int32_t)input->grid_rows * spec->patch_size;
-  int64_t n_planes = (input->n_frames + spec->temporal - 1) / spec->temporal;
-  float *got = malloc((size_t)(n_planes * plane * length) * sizeof *got);
-  for (int64_t p = 0; p < n_planes; p++) {
+  int64_t n_temporal_patches = (input->n_frames + spec->temporal - 1) / spec->temporal;
+  float *got = malloc((size_t)(n_temporal_patches * temporal_patch * length) * sizeof *got);
+  for (int64_t p = 0; p < n_temporal_patches; p++) {
     const uint8_t *frames[OMMAI_PATCH_MAX_TEMPORAL];
     for (int32_t t = 0; t < spec->temporal; t++) {
       int64_t frame = p * spec->temporal + t < input->n_frames ? p * spec->temporal + t : input->n_frames - 1;
       frames[t] = input->pixels + frame * height * width * 3;
     }
-    assert_ok(
-        ommai_patches_from_frames(spec, frames, width, height, 0, plane, got + p * plane * length, length, OMMA_F32, &error),
-        &error);
+    assert_ok(ommai_patches_from_frames(spec, frames, width, height, 0, temporal_patch, got + p * temporal_patch * length,
+                                        length, OMMA_F32, &error),
+              &error);
   }
   const struct ommai_tensor *tensor = golden_tensor(c, "video.patches_u8");
   const uint8_t *expected = tensor->data;
-  assert_int_equal(tensor->n_elements, golden_stored_rows(c, n_planes * plane) * length);
+  assert_int_equal(tensor->n_elements, golden_stored_rows(c, n_temporal_patches * temporal_patch) * length);
   for (int64_t i = 0; i < tensor->n_elements; i++) {
     int64_t channel = i % length / (length / 3);
-    float value = got[golden_row(c, i / length, n_planes * plane) * length + i % length];
+    float value = got[golden_row(c, i / length, n_temporal_patches * temporal_patch) * length + i % length];
     assert_int_equal(lrintf(255 * (value * spec->std[channel] + spec->mean[channel])), expected[i]);
   }
   free(got);
@@ -181,35 +180,35 @@ static void check_videos(const struct omma_model *model, const struct omma_reque
   size_t n = 0;
   for (size_t i = 0; i < c->messages[0].n_parts; i++) {
     const struct omma_part *part = &c->parts[0][i];
-    const struct ommai_prepared_picture *picture = &request->pictures[n];
+    const struct ommai_prepared_image *image = &request->images[n];
     n += part->image || part->video;
     if (!part->video) continue;
     char name[64];
     snprintf(name, sizeof name, "video.%d.grid_thw", (int)(part->video - c->videos));
     int64_t *grid = golden_i64(c, name, NULL);
-    for (int axis = 0; axis < 3; axis++) assert_int_equal(picture->plan.grid_thw[axis], grid[axis]);
+    for (int axis = 0; axis < 3; axis++) assert_int_equal(image->plan.grid_thw[axis], grid[axis]);
     free(grid);
-    struct ommai_vision_input input = make_input(picture);
-    if (golden_has(c, "video.patches_u8")) check_patches(c, &model->config.picture.patches, &input);
+    struct ommai_vision_input input = make_input(image);
+    if (golden_has(c, "video.patches_u8")) check_patches(c, &model->config.image.patches, &input);
   }
 }
 
 /* ---- tower ---- */
 
-/* Runs the pictures of a request as one pass; outputs as the engine lays them out. The caller frees. */
+/* Runs the images of a request as one pass; outputs as the engine lays them out. The caller frees. */
 static float *run_tower(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c,
                         struct ommai_vision_input *inputs) {
   struct omma_error error;
   size_t n_values = 0;
   struct ommai_vision_sizes sizes = {0};
-  for (size_t i = 0; i < request->n_pictures; i++) {
-    const struct omma_image_plan *plan = &request->pictures[i].plan;
+  for (size_t i = 0; i < request->n_images; i++) {
+    const struct omma_image_plan *plan = &request->images[i].plan;
     n_values += (size_t)ommai_encode_output_size(model, plan->n_tokens);
   }
   float *values = malloc(n_values * sizeof *values), *output = values;
-  for (size_t i = 0; i < request->n_pictures; i++) {
-    const struct omma_image_plan *plan = &request->pictures[i].plan;
-    inputs[i] = make_input(&request->pictures[i]);
+  for (size_t i = 0; i < request->n_images; i++) {
+    const struct omma_image_plan *plan = &request->images[i].plan;
+    inputs[i] = make_input(&request->images[i]);
     /* The official pixels: a family's own may be off by a unit, which is no error of its tower. */
     if (c->n_videos == 0) inputs[i].pixels = golden_pixels(c, i)->data;
     inputs[i].output = output;
@@ -219,25 +218,25 @@ static float *run_tower(const struct omma_model *model, const struct omma_reques
   size_t size = ommai_vision_workspace_size(&model->tower, &sizes, 1);
   void *workspace = aligned_alloc(64, (size + 63) / 64 * 64);
   struct ommai_vision_run *run;
-  struct golden_tap tap = {c, BOUND, 0};
-  assert_ok(ommai_vision_run_start(&model->tower, inputs, (int64_t)request->n_pictures, &model->config.picture.patches,
-                                   workspace, size, NULL, &run, &error),
+  struct golden_observer observer = {c, BOUND, 0};
+  assert_ok(ommai_vision_run_start(&model->tower, inputs, (int64_t)request->n_images, &model->config.image.patches, workspace,
+                                   size, NULL, &run, &error),
             &error);
-  ommai_vision_run_set_tap(run, golden_tap_vision, &tap);
+  ommai_vision_run_set_observer(run, golden_observe_vision, &observer);
   while (!ommai_vision_run_done(run)) assert_ok(ommai_vision_run_advance(run, 3, &error), &error);
-  assert_int_equal(tap.n_checked, golden_count_stages(c, "vision.position_added", "vision.block"));
+  assert_int_equal(observer.n_checked, golden_count_stages(c, "vision.position_added", "vision.block"));
   free(workspace);
   return values;
 }
 
-/* Joins slot `slot` of all pictures and compares. */
+/* Joins slot `slot` of all images and compares. */
 static void check_slot(const struct omma_model *model, const struct omma_request *request, const struct golden_case *c,
                        const struct ommai_vision_input *inputs, int64_t slot, const char *name) {
   int64_t width = model->config.vision.out_hidden_size, n_rows = 0;
-  for (size_t i = 0; i < request->n_pictures; i++) n_rows += request->pictures[i].plan.n_tokens;
+  for (size_t i = 0; i < request->n_images; i++) n_rows += request->images[i].plan.n_tokens;
   float *joined = malloc((size_t)(n_rows * width) * sizeof *joined), *to = joined;
-  for (size_t i = 0; i < request->n_pictures; i++) {
-    int64_t values = request->pictures[i].plan.n_tokens * width;
+  for (size_t i = 0; i < request->n_images; i++) {
+    int64_t values = request->images[i].plan.n_tokens * width;
     memcpy(to, inputs[i].output + slot * values, (size_t)values * sizeof *to);
     to += values;
   }
@@ -260,13 +259,13 @@ static float *check_tower(const struct omma_model *model, const struct omma_requ
 
 /* ---- decoder ---- */
 
-static void tap_layer(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t width) {
-  struct golden_tap *tap = context;
+static void observe_layer(void *context, int64_t layer, const float *residual, int64_t n_rows, int64_t width) {
+  struct golden_observer *observer = context;
   char name[64];
   snprintf(name, sizeof name, "language.layer.%lld", (long long)layer);
-  if (!golden_has(tap->c, name)) return;
-  golden_expect(tap->c, name, residual, n_rows, width, tap->bound);
-  tap->n_checked++;
+  if (!golden_has(observer->c, name)) return;
+  golden_expect(observer->c, name, residual, n_rows, width, observer->bound);
+  observer->n_checked++;
 }
 
 static struct ommai_prompt_row *make_rows(const struct omma_model *model, const struct omma_request *request,
@@ -277,9 +276,9 @@ static struct ommai_prompt_row *make_rows(const struct omma_model *model, const 
     const struct ommai_request_token *token = &request->tokens[i];
     rows[i].token = token->token;
     memcpy(rows[i].position, token->position, sizeof rows[i].position);
-    if (token->picture < 0) continue;
-    rows[i].picture = inputs[token->picture].output + token->picture_row * width;
-    rows[i].picture_stride = request->pictures[token->picture].plan.n_tokens * width;
+    if (token->image < 0) continue;
+    rows[i].image = inputs[token->image].output + token->image_row * width;
+    rows[i].image_stride = request->images[token->image].plan.n_tokens * width;
   }
   return rows;
 }
@@ -301,10 +300,10 @@ static void check_decoder(const struct omma_model *model, const struct omma_requ
   float *logits = malloc((size_t)model->config.text.vocab_size * sizeof *logits);
   struct ommai_prefill *prefill;
   assert_ok(ommai_prefill_start(&model->decoder, cache, pages, 0, rows, n, workspace, size, NULL, &prefill, &error), &error);
-  struct golden_tap tap = {c, BOUND, 0};
-  ommai_prefill_set_tap(prefill, tap_layer, &tap);
+  struct golden_observer observer = {c, BOUND, 0};
+  ommai_prefill_set_observer(prefill, observe_layer, &observer);
   while (!ommai_prefill_done(prefill)) assert_ok(ommai_prefill_advance(prefill, 5, &error), &error);
-  assert_int_equal(tap.n_checked, golden_count_stages(c, NULL, "language.layer"));
+  assert_int_equal(observer.n_checked, golden_count_stages(c, NULL, "language.layer"));
   assert_ok(ommai_decode_logits(&model->decoder, ommai_prefill_residual(prefill, n - 1), 1, decode_workspace, decode_size, NULL,
                                 logits, &error),
             &error);
@@ -327,20 +326,20 @@ static void all_stages_equal_the_official_ones(void **state) {
     int64_t least[2] = {INT64_MAX, INT64_MAX};
     for (size_t i = 0; golden_any_case_open(golden_models[m], manifest, i, &c); i++) {
       struct omma_request *request = make_request(model, &c);
-      struct ommai_vision_input inputs[GOLDEN_MAX_PICTURES];
+      struct ommai_vision_input inputs[GOLDEN_MAX_IMAGES];
       check_prompt(request, &c);
       if (c.n_videos == 0) check_pixels(request, &c);
       check_videos(model, request, &c);
       find_least(request, &c, least);
       n_videos += c.n_videos;
-      float *values = request->n_pictures ? check_tower(model, request, &c, inputs) : NULL;
+      float *values = request->n_images ? check_tower(model, request, &c, inputs) : NULL;
       check_decoder(model, request, &c, inputs);
       free(values);
       omma_request_destroy(request);
       golden_case_close(&c);
     }
     /* One patch without merging; with it one merged row or column of two patches, the least that a tower takes. */
-    for (int axis = 0; axis < 2; axis++) assert_int_equal(least[axis], model->config.picture.patches.merge_size);
+    for (int axis = 0; axis < 2; axis++) assert_int_equal(least[axis], model->config.image.patches.merge_size);
     json_decref(manifest);
     omma_model_close(model);
   }

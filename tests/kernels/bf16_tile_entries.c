@@ -84,10 +84,10 @@ static void check_bits(const struct kernel_entry *entry, uint64_t seed, const st
 }
 
 /* A row has the sums of the few-row kernel of its level. */
-static void check_few_rows(const struct kernel_entry *entry, uint64_t seed, const struct ommai_bf16_tile *tile, int64_t row) {
-  struct ommai_few_rows_kernels kernels;
+static void check_gemv(const struct kernel_entry *entry, uint64_t seed, const struct ommai_bf16_tile *tile, int64_t row) {
+  struct ommai_gemv_kernels kernels;
   float sums[PANEL] = {0};
-  ommai_few_rows_select(entry->level, &kernels);
+  ommai_gemv_select(entry->level, &kernels);
   kernels.panel_bf16(tile->weights, tile->x + row * tile->x_stride, tile->x_stride, 1, tile->n_k, sums);
   for (int c = 0; c < PANEL; c++) {
     if (sums[c] + tile->bias[c] == y_at(tile, row * tile->y_stride + c)) continue;
@@ -114,7 +114,7 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
       }
       worst = fmax(worst, error);
     }
-    if (entry->level != OMMAI_CPU_SCALAR && seed % 3 == 0) check_few_rows(entry, seed, &p.tile, row);
+    if (entry->level != OMMAI_CPU_SCALAR && seed % 3 == 0) check_gemv(entry, seed, &p.tile, row);
   }
   check_bits(entry, seed, &p);
   free_problem(&p);

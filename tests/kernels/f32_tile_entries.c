@@ -11,7 +11,7 @@ enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, BENCH_ROWS = 128 };
 /* A block of a panel in both layouts, of values that bf16 has, rows of x, and sums of a whole panel. */
 struct tile {
   const struct ommai_f32_tile_kernels *kernels;
-  struct ommai_few_rows_kernels few_rows;
+  struct ommai_gemv_kernels gemv;
   int64_t n_k, n_rows;
   struct guarded half, wide, x, sums, strip;
 };
@@ -20,7 +20,7 @@ static float *floats(const struct guarded *memory) { return (float *)(void *)mem
 
 static struct tile make_tile(struct test_random *random, enum ommai_cpu_level level, int64_t n_k, int64_t n_rows) {
   struct tile t = {.kernels = ommai_f32_tile_select(level), .n_k = n_k, .n_rows = n_rows};
-  ommai_few_rows_select(level, &t.few_rows);
+  ommai_gemv_select(level, &t.gemv);
   int64_t even = (n_k + 1) / 2 * 2;
   t.half = guarded_new((size_t)(even * PANEL) * sizeof(ommai_bf16), true);
   t.wide = guarded_new((size_t)(n_k * PANEL) * sizeof(float), true);
@@ -83,8 +83,8 @@ static void check_row_bits(const struct kernel_entry *entry, uint64_t seed, cons
   for (int i = 0; i < 4; i++) fill(alone[i], PANEL);
   run(t, true, row, 1, alone[0]);
   run(t, false, row, 1, alone[1]);
-  t->few_rows.panel_mixed((const void *)t->half.data, x, OMMAI_TILE_K, 1, t->n_k, alone[2]);
-  t->few_rows.panel_f32(floats(&t->wide), x, OMMAI_TILE_K, 1, t->n_k, alone[3]);
+  t->gemv.panel_mixed((const void *)t->half.data, x, OMMAI_TILE_K, 1, t->n_k, alone[2]);
+  t->gemv.panel_f32(floats(&t->wide), x, OMMAI_TILE_K, 1, t->n_k, alone[3]);
   for (int i = 0; i < 4; i++) {
     if (memcmp(alone[i], sums, sizeof alone[i]) == 0) continue;
     kernel_fail(entry, seed, "k %d: row %d of %d differs from way %d", (int)t->n_k, (int)row, (int)t->n_rows, i);

@@ -49,7 +49,7 @@ struct kernel_entry *kernel_list_add(struct kernel_list *list, const struct kern
 void kernel_list_attention_tiles(struct kernel_list *list);
 void kernel_list_attention_decode(struct kernel_list *list);
 void kernel_list_row_ops(struct kernel_list *list);
-void kernel_list_few_rows(struct kernel_list *list);
+void kernel_list_gemv(struct kernel_list *list);
 void kernel_list_f32_tiles(struct kernel_list *list);
 void kernel_list_bf16_tiles(struct kernel_list *list);
 void kernel_list_integer(struct kernel_list *list);

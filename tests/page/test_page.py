@@ -8,14 +8,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from waiting import cancelled, wait_for_load
 
-PICTURES = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo" / "pictures"
+IMAGES = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo" / "images"
 QUESTION = "Where is the orange cross?"
 SLOW = "[[tokens=100000]] [[pace_ms=20]]"
 SILENT = "[[tokens=5]] [[first_ms=600000]]"
 
 
 def known_answer(question):
-    return next(entry["answer"] for entry in json.loads((PICTURES / "questions.json").read_text()) if entry["question"] == question)
+    return next(entry["answer"] for entry in json.loads((IMAGES / "questions.json").read_text()) if entry["question"] == question)
 
 
 def test_load(demo, open_page):
@@ -29,7 +29,7 @@ def test_load(demo, open_page):
 
 def test_an_image_and_a_question(demo, open_page):
     page = open_page(demo)
-    page.attach(PICTURES / "cross.png")
+    page.attach(IMAGES / "cross.png")
     page.ask("What shape is this?")
     answer = page.wait_for_answer()
     assert answer.find_element(By.CSS_SELECTOR, ".text").text == known_answer("What shape is this?")
@@ -43,7 +43,7 @@ def test_an_image_and_a_question(demo, open_page):
 
 def test_a_box_is_drawn_where_the_answer_says(demo, open_page):
     page = open_page(demo)
-    page.attach(PICTURES / "cross.png")
+    page.attach(IMAGES / "cross.png")
     page.ask(QUESTION)
     answer = page.wait_for_answer()
     found = json.loads(answer.find_element(By.CSS_SELECTOR, ".text").text)
@@ -59,7 +59,7 @@ def test_a_box_is_drawn_where_the_answer_says(demo, open_page):
 
 def test_several_turns(demo, open_page):
     page = open_page(demo)
-    page.attach(PICTURES / "shapes.png")
+    page.attach(IMAGES / "shapes.png")
     page.ask("What colour is the circle?")
     page.wait_for_answer(1)
     page.ask("Where is the red circle?")
@@ -99,7 +99,7 @@ def test_boxes_are_found_wherever_they_stand(scripted, open_page):
 
 def test_several_images_at_once(demo, open_page):
     page = open_page(demo)
-    page.attach(PICTURES / "cross.png", PICTURES / "shapes.png", PICTURES / "stars.jpg")
+    page.attach(IMAGES / "cross.png", IMAGES / "shapes.png", IMAGES / "stars.jpg")
     page.all("#pending button")[1].click()
     page.wait(lambda: len(page.all("#pending li")) == 2, "one is removed")
     page.ask("How many objects are there?")
@@ -114,7 +114,7 @@ def test_images_are_pasted_and_dropped(demo, open_page, how):
       data.items.add(new File([new Uint8Array(bytes)], 'cross.png', {type: 'image/png'}));
       document.dispatchEvent(how === 'paste' ? new ClipboardEvent('paste', {clipboardData: data, cancelable: true})
                                              : new DragEvent('drop', {dataTransfer: data, cancelable: true}));""",
-             how, list((PICTURES / "cross.png").read_bytes()))
+             how, list((IMAGES / "cross.png").read_bytes()))
     page.wait(lambda: len(page.all("#pending li img")) == 1, "the image is there")
     page.ask("What shape is this?")
     assert page.wait_for_answer().find_element(By.CSS_SELECTOR, ".text").text == known_answer("What shape is this?")
@@ -202,7 +202,7 @@ def test_light_and_dark(demo, open_page):
 def test_a_phone(demo, open_page):
     page = open_page(demo, width=360, height=740)
     assert not page.is_too_wide()
-    page.attach(PICTURES / "cross.png", PICTURES / "shapes.png")
+    page.attach(IMAGES / "cross.png", IMAGES / "shapes.png")
     page.find("#tune").click()
     assert not page.is_too_wide()
     page.ask(QUESTION + " " + "x" * 200)
@@ -216,7 +216,7 @@ def test_a_phone(demo, open_page):
 def test_by_keys_alone(demo, open_page):
     page = open_page(demo)
     page.be_greedy()
-    page.attach(PICTURES / "cross.png")
+    page.attach(IMAGES / "cross.png")
     assert page.focused() == "Question"
     page.press("What shape", Keys.SHIFT, Keys.ENTER, Keys.SHIFT, "is this?")
     assert page.find("#question").get_property("value") == "What shape\nis this?"
@@ -245,7 +245,7 @@ def test_a_key_is_asked_for(servers, open_page):
     page.browser.refresh()
     page.wait(lambda: page.text("#model").startswith("test-model"), "the tab remembers it")
     assert not page.find("#lock").is_displayed() and page.run("return localStorage.length") == 0
-    page.attach(PICTURES / "cross.png")
+    page.attach(IMAGES / "cross.png")
     page.ask("What shape is this?")
     assert page.wait_for_answer().find_element(By.CSS_SELECTOR, ".text").text == known_answer("What shape is this?")
 
@@ -265,11 +265,11 @@ def test_rules_of_accessibility(demo, open_page, dark):
 
     page = open_page(demo)
     page.prefer_dark(dark)
-    page.attach(PICTURES / "cross.png")
+    page.attach(IMAGES / "cross.png")
     page.ask(QUESTION)
     page.wait_for_answer()
     page.find("#tune").click()
-    page.attach(PICTURES / "shapes.png")
+    page.attach(IMAGES / "shapes.png")
     axe = Axe(page.browser)
     axe.inject()
     violations = axe.run()["violations"]

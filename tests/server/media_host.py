@@ -1,9 +1,9 @@
-"""A small web server for pictures, which also misbehaves on demand."""
+"""A small web server for images, which also misbehaves on demand."""
 
 import http.server
 import threading
 
-from pictures import png
+from images import png
 from waiting import wait_for
 
 
@@ -23,16 +23,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         host.paths.append(self.path)
         host.agents.append(self.headers.get("User-Agent"))
         name, _, argument = self.path[1:].partition("/")
-        if name == "picture":
+        if name == "image":
             self.reply(200, png(9, 8) if not argument else png(int(argument), int(argument)))
         elif name == "to":  # /to/URL
             self.reply(302, b"elsewhere", Location=argument)
         elif name == "relative":
-            self.reply(307, Location="../picture")
+            self.reply(307, Location="../image")
         elif name == "loop":
             self.reply(301, Location=self.path)
         elif name == "text":
-            self.reply(200, b"<html>no picture</html>")
+            self.reply(200, b"<html>no image</html>")
         elif name == "empty":
             self.reply(200)
         elif name == "big":

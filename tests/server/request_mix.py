@@ -7,14 +7,14 @@ import random
 import socket
 import struct
 
-from pictures import image_part, png, text_part, video_part
+from images import image_part, png, text_part, video_part
 from server_process import read_all, split_chunks
 from test_mutations import mutate
 
-PICTURES = pathlib.Path(__file__).resolve().parents[1] / "golden" / "pictures"
+IMAGES = pathlib.Path(__file__).resolve().parents[1] / "golden" / "images"
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 CANCELLED, MALFORMED = 0.10, 0.05
-FRAMES = [path.read_bytes() for path in sorted(PICTURES.glob("clip_*.jpg"))]
+FRAMES = [path.read_bytes() for path in sorted(IMAGES.glob("clip_*.jpg"))]
 WORDS = "red green blue circle square cross left right above below one two three é ß 漢 🙂 ?".split()
 
 
@@ -60,7 +60,7 @@ def words(source):
 
 def image(source):
     if source.random() < 0.3:
-        path = source.choice(sorted(PICTURES.glob("*_*.jpg")) + sorted(PICTURES.glob("*.png")))
+        path = source.choice(sorted(IMAGES.glob("*_*.jpg")) + sorted(IMAGES.glob("*.png")))
         return image_part(path.read_bytes(), "image/jpeg" if path.suffix == ".jpg" else "image/png")
     return image_part(png(source.randint(8, 90), source.randint(8, 90), source.randrange(200)))
 

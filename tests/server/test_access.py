@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from pictures import data_url, png
+from images import data_url, png
 from server_process import read_all, read_until
 from waiting import cancelled, wait_for, wait_for_load
 

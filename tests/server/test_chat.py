@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from pictures import JPEG, data_url, image_part, png, text_part, video_part
+from images import JPEG, data_url, image_part, png, text_part, video_part
 from server_process import parse_events, read_until, split_chunks, stream_events
 from waiting import wait_for_engine, wait_for_load
 
@@ -178,7 +178,7 @@ def test_a_request_stays_within_the_operators_pixels(start, kind):
 
 
 @pytest.mark.real_too
-def test_pictures_are_sniffed(server):
+def test_images_are_sniffed(server):
     for data, kind in ((png(), "image/jpeg"), (JPEG, "text/plain"), (png(), ""), (png(40, 30), "image/png")):
         reply = server.chat(messages=[{"role": "user", "content": [text_part("What?"), image_part(data, kind)]}], max_tokens=2)
         assert reply.status == 200, reply.body

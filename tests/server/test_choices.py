@@ -1,7 +1,7 @@
 """Several answers to one prompt: it is made ready once, and the choices share it."""
 
 import pytest
-from pictures import image_part, text_part
+from images import image_part, text_part
 
 
 def test_choices_share_the_prompt(server):

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from pictures import image_part, png, text_part
+from images import image_part, png, text_part
 from server_process import ServerProcess, make_command, parse_events, read_all, read_until, split_chunks, stream_events
 from waiting import cancelled, in_engine, wait_for, wait_for_engine, wait_for_load
 

@@ -5,7 +5,7 @@ import os
 import resource
 
 import pytest
-from pictures import image_part, png, text_part
+from images import image_part, png, text_part
 from server_process import read_until
 from test_soak import entries
 from waiting import wait_for, wait_for_load

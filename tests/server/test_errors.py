@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from pictures import JPEG, data_url, image_part, png, text_part, video_part
+from images import JPEG, data_url, image_part, png, text_part, video_part
 
 CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "hello"}]
@@ -31,7 +31,7 @@ def bad_image(url):
 @pytest.mark.parametrize("url, param, part", [
     ("data:image/png;base64,@@@@", "image_url", "base64"),
     ("data:image/png;base64,iVBORw0", "image_url", "base64"),
-    (data_url(b"this is no picture"), "image", "cannot identify image"),
+    (data_url(b"this is no image"), "image", "cannot identify image"),
     (data_url(b""), "image", "cannot identify image"),
     (data_url(b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"), "image", "cannot identify image"),
     (data_url(JPEG[:-20], "image/jpeg"), "image", "image file is truncated"),
@@ -42,7 +42,7 @@ def bad_image(url):
     ("http://127.0.0.1/a.png", "image_url", "--allowed-media-domains"),
     ("", "image_url", ""),
 ])
-def test_bad_pictures(server, url, param, part):
+def test_bad_images(server, url, param, part):
     check(server.chat(messages=bad_image(url)), 400, "BadRequestError", param, part)
 
 
@@ -87,7 +87,7 @@ def video_of(url):
     ("data:video/jpeg;base64,", "image", "cannot identify image"),
     ("data:video/jpeg;base64,@@@@", "video_url", "base64"),
     (video_part([png(), b""])["video_url"]["url"], "image", "cannot identify image"),
-    (video_part([png(), b"no picture"])["video_url"]["url"], "image", "cannot identify image"),
+    (video_part([png(), b"no image"])["video_url"]["url"], "image", "cannot identify image"),
     (video_part([png(), JPEG[:-20]])["video_url"]["url"], "image", "image file is truncated"),
     ("data:video/jpeg;base64," + "," * 768, "video_url", "at most 768 frames, found 769"),
     ({}, "video_url", "has no video_url with a url"),
@@ -120,7 +120,7 @@ def test_wrong_media_numbers(server, field, value):
 
 
 def test_memory_of_all_images_together(server):
-    """Each is within the limit of one picture, and five are not within what the server has for decoding."""
+    """Each is within the limit of one image, and five are not within what the server has for decoding."""
     big = bytearray(png())
     big[16:24] = (11584).to_bytes(4, "big") * 2
     for parts in ([image_part(bytes(big))] * 5, [video_part([bytes(big)] * 5)]):
@@ -325,7 +325,7 @@ def test_dead_engine(start):
     assert server.get("/v1/models").status == 200
 
 
-def test_picture_limits(start):
+def test_image_limits(start):
     server = start(max_image_pixels=100)
     check(server.chat(messages=bad_image(data_url(png(11, 10)))), 400, "BadRequestError", "image", "at most 100")
 

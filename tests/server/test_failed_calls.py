@@ -7,7 +7,7 @@ import pathlib
 import signal
 
 import pytest
-from pictures import image_part, png, text_part
+from images import image_part, png, text_part
 from server_process import ServerProcess, check_output, make_command
 from test_soak import entries
 from waiting import wait_for

@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from pictures import JPEG, image_part, text_part, video_part
+from images import JPEG, image_part, text_part, video_part
 from server_process import make_command
 
 MESSAGES = [{"role": "user", "content": [text_part("hello big world"), image_part(), video_part([JPEG, JPEG])]}]

@@ -27,7 +27,7 @@ def demo(omma, kind):
 
 
 def ask(server, **fields):
-    url = "data:image/png;base64," + base64.b64encode((DEMO / "pictures" / "cross.png").read_bytes()).decode()
+    url = "data:image/png;base64," + base64.b64encode((DEMO / "images" / "cross.png").read_bytes()).decode()
     content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "Where is the orange cross?"}]
     reply = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": content}], "max_tokens": 100, "temperature": 0, **fields})
     assert reply.status == 200, reply.body

@@ -7,7 +7,7 @@ import threading
 import pytest
 from hostile_images import lossless_webp, progressive_jpeg, rgba16_png
 from media_host import MediaHost
-from pictures import image_part, text_part, video_part
+from images import image_part, text_part, video_part
 from waiting import wait_for
 
 pytestmark = pytest.mark.real_only

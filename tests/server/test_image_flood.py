@@ -4,7 +4,7 @@ answer that it gets alone, the damaged ones status 400, and the stream goes on."
 import random
 
 import pytest
-from pictures import data_url, image_part, png, text_part
+from images import data_url, image_part, png, text_part
 from server_process import read_until
 from test_many import at_once, chat, text
 from test_metrics import read

@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 
 import pytest
-from pictures import image_part
+from images import image_part
 from server_process import ServerProcess, check_output, read_all
 
 CHAT = "/v1/chat/completions"
@@ -59,7 +59,7 @@ def test_who_has_no_key_is_refused_at_the_head(start, body):
 
 @pytest.mark.real_too
 def test_who_has_no_key_costs_no_memory(start):
-    """Pictures and bodies of clients without a key are neither kept nor decoded."""
+    """Images and bodies of clients without a key are neither kept nor decoded."""
     server = start(api_key=SECRET)
 
     def resident():

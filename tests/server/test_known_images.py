@@ -4,7 +4,7 @@ import random
 import threading
 
 import pytest
-from pictures import image_part, png, text_part, video_part, JPEG
+from images import image_part, png, text_part, video_part, JPEG
 from test_many import at_once, chat, text
 from test_metrics import read
 

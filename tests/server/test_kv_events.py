@@ -8,7 +8,7 @@ import pytest
 import zmq
 
 from kv_subscriber import AllBlocksCleared, BlockRemoved, BlockStored, Mirror, Subscriber, replay
-from pictures import data_url, png
+from images import data_url, png
 from server_process import ServerProcess, check_output, make_command
 from test_metrics import read
 from waiting import wait_for

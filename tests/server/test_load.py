@@ -1,4 +1,4 @@
-"""Many pictures at once through `omma bench serve`, on the demo model; and the same pictures again, which need no encoder."""
+"""Many images at once through `omma bench serve`, on the demo model; and the same images again, which need no encoder."""
 
 import json
 import pathlib
@@ -40,7 +40,7 @@ def bench(omma, server, folder, *words):
     return result
 
 
-def test_pictures_at_once_and_again(omma, server, tmp_path):
+def test_images_at_once_and_again(omma, server, tmp_path):
     words = ["--backend", "openai-chat", "--dataset-name", "random-mm", "--random-mm-base-items-per-request", "1",
              "--random-mm-limit-mm-per-prompt", '{"image": 1, "video": 0}', "--random-mm-bucket-config",
              "{(64, 64, 1): 0.5, (96, 128, 1): 0.5}", "--temperature", "0"]

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from pictures import data_url, png
+from images import data_url, png
 from test_metrics import read
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 6

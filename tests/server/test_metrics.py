@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pictures import data_url, png
+from images import data_url, png
 
 NAMES = (
     "vllm:num_requests_running vllm:num_requests_waiting vllm:kv_cache_usage_perc vllm:prefix_cache_queries_total "
@@ -14,7 +14,7 @@ NAMES = (
     "vllm:request_queue_time_seconds vllm:request_prefill_time_seconds vllm:request_decode_time_seconds "
     "vllm:request_prompt_tokens vllm:request_generation_tokens omma:encoder_seconds omma:preprocess_seconds "
     "omma:encoder_cache_bytes omma:encoder_cache_hits_total omma:encoder_cache_misses_total "
-    "omma:images_decoded_total omma:images_recalled_total omma:pictures_prepared_ahead_total omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
+    "omma:images_decoded_total omma:images_recalled_total omma:images_prepared_ahead_total omma:encoder_cache_evictions_total omma:encoder_images_total omma:encoder_patches_total omma:encoder_batch_images "
     "omma:encoding_store_hits_total omma:encoding_store_misses_total omma:workspace_bytes http_requests_total http_request_duration_seconds http_request_duration_highr_seconds "
     "process_virtual_memory_bytes process_resident_memory_bytes process_start_time_seconds process_cpu_seconds_total "
     "process_open_fds process_max_fds "
@@ -100,7 +100,7 @@ def test_length_and_abort_are_told_apart(server):
 
 
 @pytest.mark.real_only
-def test_a_picture_seen_before_needs_no_encoder(start):
+def test_an_image_seen_before_needs_no_encoder(start):
     server = start()
     parts = [{"type": "image_url", "image_url": {"url": data_url(png(64, 64))}}, {"type": "text", "text": "what?"}]
     first = ask(server, parts, temperature=0)
@@ -111,20 +111,20 @@ def test_a_picture_seen_before_needs_no_encoder(start):
     assert one["omma:encoder_images_total"] == two["omma:encoder_images_total"] == 1
     assert two["omma:encoder_cache_hits_total"] == 1 and two["vllm:mm_cache_hits_total"] == 1
     assert two["omma:encoder_cache_bytes"] > 0
-    named = [{**parts[0], "uuid": "my picture"}, parts[1]]
+    named = [{**parts[0], "uuid": "my image"}, parts[1]]
     assert ask(server, named, temperature=0)["choices"] == first["choices"]
     three, _ = read(server)
     assert three["omma:encoder_images_total"] == 2
 
 
-def about(picture, **fields):
-    return [{"type": "image_url", "image_url": {"url": data_url(picture)}, **fields}, {"type": "text", "text": "what?"}]
+def about(image, **fields):
+    return [{"type": "image_url", "image_url": {"url": data_url(image)}, **fields}, {"type": "text", "text": "what?"}]
 
 
 @pytest.mark.real_only
 @pytest.mark.parametrize("trusted", [False, True])
-def test_a_uuid_stands_for_a_picture_only_where_it_is_trusted(start, trusted):
-    """One client's name for its picture says nothing about another's."""
+def test_a_uuid_stands_for_an_image_only_where_it_is_trusted(start, trusted):
+    """One client's name for its image says nothing about another's."""
     mine, theirs = png(64, 64, 10), png(64, 64, 90)
     server = start(trust_media_uuids=True) if trusted else start()
     ask(server, about(theirs, uuid="cat-1"), temperature=0)

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from pictures import JPEG, data_url, image_part, text_part, video_part
+from images import JPEG, data_url, image_part, text_part, video_part
 
 SEED = 20240607
 N_MUTATIONS = 500

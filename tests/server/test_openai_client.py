@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from pictures import image_part, text_part
+from images import image_part, text_part
 
 openai = pytest.importorskip("openai")
 

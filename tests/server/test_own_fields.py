@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from pictures import image_part, png, text_part
+from images import image_part, png, text_part
 from server_process import stream_events
 
 TIMES = ["queue", "decode_image", "preprocess", "encode", "prefill", "decode", "first_token", "total"]

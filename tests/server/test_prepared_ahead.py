@@ -1,14 +1,14 @@
-"""Pictures of a request that waits for the engine are decoded and resized while the engine is at work on another one."""
+"""Images of a request that waits for the engine are decoded and resized while the engine is at work on another one."""
 
 from contextlib import ExitStack
 
 import pytest
-from pictures import image_part, png, text_part
+from images import image_part, png, text_part
 from server_process import read_until
 from test_metrics import ask, read
 from waiting import wait_for
 
-COUNTER = "omma:pictures_prepared_ahead_total"
+COUNTER = "omma:images_prepared_ahead_total"
 
 
 def ask_for_long(server):
@@ -25,14 +25,14 @@ def is_full(samples):
 
 
 @pytest.mark.real_only
-def test_pictures_of_waiting_requests_are_prepared(start):
+def test_images_of_waiting_requests_are_prepared(start):
     server = start(kv_cache_bytes="6M")  # far less than eight answers take
     ask(server, [image_part(png(32, 40)), text_part("what?")])
     before, _ = read(server)
     assert before[COUNTER] == 0 and before["omma:encoder_images_total"] == 1
     parts = [image_part(png(48, 56)), image_part(png(64, 40)), text_part("what?")]
     with ask_for_long(server), server.open_stream(parts, max_tokens=1):
-        wait_for(lambda: read(server)[0][COUNTER] > 0, "pictures of the waiting request")
+        wait_for(lambda: read(server)[0][COUNTER] > 0, "images of the waiting request")
         during, _ = read(server)
     # The encoder has not seen them: their request still waits.
     assert during[COUNTER] == 2 and during["omma:encoder_images_total"] == 1
@@ -40,7 +40,7 @@ def test_pictures_of_waiting_requests_are_prepared(start):
 
 
 @pytest.mark.real_only
-def test_pictures_of_running_requests_are_not_counted(start):
+def test_images_of_running_requests_are_not_counted(start):
     server = start()
     for size in (32, 48):
         ask(server, [image_part(png(size, size)), text_part("what?")])
@@ -50,14 +50,14 @@ def test_pictures_of_running_requests_are_not_counted(start):
 
 
 @pytest.mark.real_only
-def test_pictures_encoded_together_are_no_hits(start):
+def test_images_encoded_together_are_no_hits(start):
     server = start(kv_cache_bytes="6M")
     sides = [32, 48, 64, 80]
     fields = {"max_tokens": 1, "temperature": 0}
     with ExitStack() as waiting:
         with ask_for_long(server):
             streams = [waiting.enter_context(server.open_stream([image_part(png(48, side)), text_part("what?")], **fields)) for side in sides]
-            wait_for(lambda: read(server)[0][COUNTER] == len(sides), "pictures of all waiting requests")
+            wait_for(lambda: read(server)[0][COUNTER] == len(sides), "images of all waiting requests")
         for stream in streams:
             read_until(stream, b"[DONE]")
     samples, _ = read(server)

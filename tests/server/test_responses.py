@@ -6,7 +6,7 @@ import json
 import jsonschema
 import pytest
 
-from pictures import data_url, image_part, png
+from images import data_url, image_part, png
 from server_process import parse_events, read_until, split_chunks
 from typed_events import typed_events
 

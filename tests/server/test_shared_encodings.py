@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from fake_redis import FakeRedis
-from pictures import data_url, png
+from images import data_url, png
 from test_metrics import read
 from waiting import wait_for
 

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from pictures import image_part, png, text_part
+from images import image_part, png, text_part
 from server_process import ServerProcess, check_output
 from test_chat import CHOICE_KEYS, MESSAGE_KEYS, REPLY_KEYS, USAGE_KEYS
 
@@ -20,8 +20,8 @@ def program(omma, model):
     check_output(process)
 
 
-def messages(*pictures):
-    parts = [*(pictures or [image_part(png(64, 48))]), text_part("what is this?")]
+def messages(*images):
+    parts = [*(images or [image_part(png(64, 48))]), text_part("what is this?")]
     return [{"role": "system", "content": "Answer in few words."}, {"role": "user", "content": parts}]
 
 
@@ -73,7 +73,7 @@ def test_a_chat_template_that_cannot_be_rendered(omma, model, tmp_path):
     check_output(process)
 
 
-def test_one_picture_at_most(program):
+def test_one_image_at_most(program):
     reply = program.chat(messages=messages(image_part(), image_part()), max_tokens=1)
     assert reply.status == 400 and reply.error["param"] == "image" and "At most 1 image(s)" in reply.error["message"]
 

@@ -36,7 +36,7 @@ def test_a_name_behind_an_equals_sign_is_one(serve, model):
 def test_several_hosts(serve, model):
     host = MediaHost()
     server = serve(model, "--port", "0", "--allowed-media-domains", "example.org", "127.0.0.1", "--allow-private-media-addresses")
-    part = {"type": "image_url", "image_url": {"url": host.url("picture/64")}}
+    part = {"type": "image_url", "image_url": {"url": host.url("image/64")}}
     reply = server.chat(messages=[{"role": "user", "content": [part]}], max_tokens=1)
     host.close()
     assert reply.status == 200, reply.body

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "language/latent_attention.h"
+#include "language/mla.h"
 #include "support/test.h"
 
 /* ---- making ---- */
@@ -23,16 +23,16 @@ static struct ommai_decoder_config make_config(enum decoder_kind kind) {
                                         .rope_theta = 10000,
                                         .mrope_section = {4, 2, 2}};
   config.qkv_bias = kind == DECODER_BIASED;
-  config.qk_norm = kind == DECODER_ROUTED;
+  config.qk_norm = kind == DECODER_MOE;
   if (kind == DECODER_BIASED) return config;
   config.experts = (struct ommai_experts_config){
       .router = {.n_experts = 12, .n_chosen = 3, .n_groups = 1, .n_chosen_groups = 1, .normalise = true, .scale = 1},
       .intermediate_size = 34};
-  config.routed[0] = kind == DECODER_ROUTED;
+  config.routed[0] = kind == DECODER_MOE;
   config.routed[1] = config.routed[2] = true;
-  if (kind == DECODER_ROUTED) return config;
-  config.attention = OMMAI_ATTENTION_LATENT;
-  config.latent = (struct ommai_latent_config){.kv_rank = 40, .nope_dim = 18, .rope_dim = 10, .norm_eps = 1e-6f};
+  if (kind == DECODER_MOE) return config;
+  config.attention = OMMAI_ATTENTION_MLA;
+  config.latent = (struct ommai_mla_config){.kv_rank = 40, .nope_dim = 18, .rope_dim = 10, .norm_eps = 1e-6f};
   config.head_dim = 28;
   config.v_head_dim = 14;
   config.mrope_section[0] = 5;
@@ -117,7 +117,7 @@ static void make_expert(struct decoder_fixture *fixture, struct test_random *ran
 }
 
 /* One matrix [n_heads][key, value][kv_rank], as checkpoints hold it, cut into the forms of use. */
-static void make_heads(struct decoder_fixture *fixture, struct test_random *random, struct ommai_latent_head *heads) {
+static void make_heads(struct decoder_fixture *fixture, struct test_random *random, struct ommai_mla_head *heads) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   enum omma_dtype dtype = fixture->decoder.dtype;
   int64_t rank = config->latent.kv_rank, nope = config->latent.nope_dim, v = config->v_head_dim;
@@ -128,7 +128,7 @@ static void make_heads(struct decoder_fixture *fixture, struct test_random *rand
                                                 {key, OMMA_F32, nope, NULL, OMMA_F32, false, NULL, 0}};
     const struct ommai_linear_source turned = {key, OMMA_F32, rank, NULL, OMMA_F32, true, NULL, 0};
     heads[h].expand.linear = pack(fixture, both, 2, rank, dtype);
-    heads[h].expand.op = make_op(fixture, heads[h].expand.linear, ommai_latent_form_expand(config, dtype));
+    heads[h].expand.op = make_op(fixture, heads[h].expand.linear, ommai_mla_form_expand(config, dtype));
     heads[h].absorb = pack(fixture, &turned, 1, nope, dtype);
     heads[h].value = pack(fixture, both, 1, rank, dtype);
   }
@@ -143,8 +143,8 @@ static void make_layer(struct decoder_fixture *fixture, struct test_random *rand
   if (config->qk_norm) layer->q_norm = random_vector(random, config->head_dim, 1, 0.2f);
   if (config->qk_norm) layer->k_norm = random_vector(random, config->head_dim, 1, 0.2f);
   layer->qkv = make_linear(fixture, random, ommai_decoder_qkv_width(config), config->qkv_bias, ommai_decoder_form_qkv(config));
-  if (layer->latent_heads) layer->latent_norm = random_vector(random, config->latent.kv_rank, 1, 0.2f);
-  if (layer->latent_heads) make_heads(fixture, random, layer->latent_heads);
+  if (layer->mla_heads) layer->latent_norm = random_vector(random, config->latent.kv_rank, 1, 0.2f);
+  if (layer->mla_heads) make_heads(fixture, random, layer->mla_heads);
   layer->o = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_form_o(config));
   if (dense) make_dense(fixture, random, dense, &layer->dense);
   if (!config->routed[index]) return;
@@ -251,7 +251,7 @@ static void project_grouped(struct oracle *oracle, const struct ommai_decoder_la
 static void project_latent(struct oracle *oracle, const struct ommai_decoder_layer *layer, const struct decoder_matrix *qkv,
                            const struct decoder_matrix *heads, int64_t token, const double *normed) {
   const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
-  const struct ommai_latent_config *latent = &config->latent;
+  const struct ommai_mla_config *latent = &config->latent;
   double *q = oracle->q[token], row[MAX_WIDTH], c[MAX_WIDTH];
   int64_t d = config->head_dim, v = config->v_head_dim, nope = latent->nope_dim;
   multiply(qkv, 0, config->n_heads * d, normed, q);
@@ -320,7 +320,7 @@ static void feed_forward(const struct oracle *oracle, int64_t index, int at, dou
 static void run_layer(struct oracle *oracle, int64_t index) {
   const struct ommai_decoder_config *config = &oracle->fixture->decoder.config;
   const struct ommai_decoder_layer *layer = &oracle->fixture->decoder.layers[index];
-  bool latent = config->attention == OMMAI_ATTENTION_LATENT;
+  bool latent = config->attention == OMMAI_ATTENTION_MLA;
   const struct decoder_matrix *qkv = next(oracle), *heads = latent ? next(oracle) : NULL, *o = next(oracle);
   double normed[MAX_WIDTH], attended[MAX_WIDTH], out[MAX_WIDTH];
   for (int64_t i = 0; i < oracle->n; i++) {

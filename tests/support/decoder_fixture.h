@@ -4,9 +4,9 @@
 
 #include "language/decoder.h"
 
-/* BIASED: grouped, biased q, k, v. ROUTED: grouped, normed q and k, a softmax router, every layer routed. LATENT: latent attention, one
+/* BIASED: grouped, biased q, k, v. MOE: grouped, normed q and k, a softmax router, every layer routed. MLA: one
  * dense layer, then routed ones with groups, a bias for the choice and shared experts. */
-enum decoder_kind { DECODER_BIASED, DECODER_ROUTED, DECODER_LATENT, DECODER_KINDS };
+enum decoder_kind { DECODER_BIASED, DECODER_MOE, DECODER_MLA, DECODER_KINDS };
 
 enum { DECODER_HIDDEN = 48, DECODER_VOCAB = 67 };
 

@@ -23,25 +23,25 @@ json_t *golden_manifest(const char *model) {
   return manifest;
 }
 
-static const struct omma_image *load_picture(struct golden_case *c, const char *name) {
+static const struct omma_image *load_image(struct golden_case *c, const char *name) {
   char path[1024];
   struct omma_error error;
-  golden_path("pictures", name, path, sizeof path);
-  assert_true(c->n_pictures < GOLDEN_MAX_PICTURES);
-  assert_ok(omma_image_load(path, NULL, &c->pictures[c->n_pictures], &error), &error);
-  c->picture_names[c->n_pictures] = name;
-  return c->pictures[c->n_pictures++];
+  golden_path("images", name, path, sizeof path);
+  assert_true(c->n_images < GOLDEN_MAX_IMAGES);
+  assert_ok(omma_image_load(path, NULL, &c->images[c->n_images], &error), &error);
+  c->image_names[c->n_images] = name;
+  return c->images[c->n_images++];
 }
 
-/* The frames lie beside each other in the case's pictures. */
+/* The frames lie beside each other in the case's images. */
 static const struct omma_video *load_video(struct golden_case *c, const json_t *part) {
   const json_t *frames = json_object_get(part, "video");
   struct omma_video *video = &c->videos[c->n_videos++];
   assert_true(c->n_videos <= GOLDEN_MAX_PARTS);
-  *video = (struct omma_video){.frames = (const struct omma_image *const *)&c->pictures[c->n_pictures],
+  *video = (struct omma_video){.frames = (const struct omma_image *const *)&c->images[c->n_images],
                                .n_frames = json_array_size(frames),
                                .fps = json_number_value(json_object_get(part, "fps"))};
-  for (size_t i = 0; i < video->n_frames; i++) load_picture(c, json_string_value(json_array_get(frames, i)));
+  for (size_t i = 0; i < video->n_frames; i++) load_image(c, json_string_value(json_array_get(frames, i)));
   return video;
 }
 
@@ -52,7 +52,7 @@ static void add_part(struct golden_case *c, size_t message, const json_t *part) 
   if (json_is_string(part)) {
     *out = (struct omma_part){.text = json_string_value(part), .text_size = json_string_length(part)};
   } else if (json_object_get(part, "image")) {
-    *out = (struct omma_part){.image = load_picture(c, json_string_value(json_object_get(part, "image")))};
+    *out = (struct omma_part){.image = load_image(c, json_string_value(json_object_get(part, "image")))};
   } else if (json_object_get(part, "video")) {
     *out = (struct omma_part){.video = load_video(c, part)};
   } else {
@@ -97,7 +97,7 @@ static bool open_entry(const char *model, const json_t *manifest, const char *li
   assert_true(c->row_stride > 0);
   c->continued = json_is_true(json_object_get(c->json, "continue_final_message"));
   c->tensors = open_tensors(model, c->json, "tensors_file");
-  c->picture_tensors = open_tensors(model, manifest, "picture_tensors_file");
+  c->image_tensors = open_tensors(model, manifest, "image_tensors_file");
   return true;
 }
 
@@ -118,9 +118,9 @@ bool golden_any_case_open(const char *model, const json_t *manifest, size_t inde
 }
 
 void golden_case_close(struct golden_case *c) {
-  for (size_t i = 0; i < c->n_pictures; i++) omma_image_destroy(c->pictures[i]);
+  for (size_t i = 0; i < c->n_images; i++) omma_image_destroy(c->images[i]);
   ommai_safetensors_close(c->tensors);
-  ommai_safetensors_close(c->picture_tensors);
+  ommai_safetensors_close(c->image_tensors);
 }
 
 bool golden_has(const struct golden_case *c, const char *name) { return ommai_safetensors_find(c->tensors, name) != NULL; }
@@ -133,8 +133,8 @@ const struct ommai_tensor *golden_tensor(const struct golden_case *c, const char
 
 const struct ommai_tensor *golden_pixels(const struct golden_case *c, size_t i) {
   char name[256];
-  snprintf(name, sizeof name, "image.%s.pixels_u8", c->picture_names[i]);
-  const struct ommai_tensor *pixels = ommai_safetensors_find(c->picture_tensors, name);
+  snprintf(name, sizeof name, "image.%s.pixels_u8", c->image_names[i]);
+  const struct ommai_tensor *pixels = ommai_safetensors_find(c->image_tensors, name);
   if (!pixels) fail_msg("%s, %s: no tensor %s", c->model, c->name, name);
   return pixels;
 }
@@ -217,19 +217,19 @@ static float *in_block_order(const struct golden_case *c, const float *data, int
   return rows;
 }
 
-void golden_tap_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width) {
-  struct golden_tap *tap = context;
+void golden_observe_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width) {
+  struct golden_observer *observer = context;
   char name[64];
   if (strcmp(stage, "block") == 0) {
     snprintf(name, sizeof name, "vision.block.%lld", (long long)index);
   } else {
     snprintf(name, sizeof name, "vision.%s", stage);
   }
-  if (!golden_has(tap->c, name)) return;
-  float *rows = golden_has(tap->c, "vision.window_index") ? in_block_order(tap->c, data, n_rows, width) : NULL;
-  golden_expect(tap->c, name, rows ? rows : data, n_rows, width, tap->bound);
+  if (!golden_has(observer->c, name)) return;
+  float *rows = golden_has(observer->c, "vision.window_index") ? in_block_order(observer->c, data, n_rows, width) : NULL;
+  golden_expect(observer->c, name, rows ? rows : data, n_rows, width, observer->bound);
   free(rows);
-  tap->n_checked++;
+  observer->n_checked++;
 }
 
 int64_t golden_count_stages(const struct golden_case *c, const char *name, const char *numbered) {

@@ -1,4 +1,4 @@
-/* The golden fixtures of tests/golden: cases of a model, their messages with pictures loaded, and the official tensors. */
+/* The golden fixtures of tests/golden: cases of a model, their messages with images loaded, and the official tensors. */
 #ifndef OMMA_TEST_SUPPORT_GOLDEN_H
 #define OMMA_TEST_SUPPORT_GOLDEN_H
 
@@ -7,21 +7,21 @@
 
 #include "weights/safetensors.h"
 
-enum { GOLDEN_MAX_MESSAGES = 8, GOLDEN_MAX_PARTS = 8, GOLDEN_MAX_PICTURES = 24 }; /* a video's frames are pictures */
+enum { GOLDEN_MAX_MESSAGES = 8, GOLDEN_MAX_PARTS = 8, GOLDEN_MAX_IMAGES = 24 }; /* a video's frames are images */
 
 /* The models that fixtures exist for; ends with NULL. */
 extern const char *const golden_models[];
 
 struct golden_case {
   const char *model, *name;
-  const json_t *json;                                  /* its entry in golden.json */
-  struct ommai_safetensors *tensors, *picture_tensors; /* of the case; the official preprocessing of the pictures */
+  const json_t *json;                                /* its entry in golden.json */
+  struct ommai_safetensors *tensors, *image_tensors; /* of the case; the official preprocessing of the images */
   struct omma_message messages[GOLDEN_MAX_MESSAGES];
   struct omma_part parts[GOLDEN_MAX_MESSAGES][GOLDEN_MAX_PARTS];
   size_t n_messages;
-  struct omma_image *pictures[GOLDEN_MAX_PICTURES];
-  const char *picture_names[GOLDEN_MAX_PICTURES];
-  size_t n_pictures;
+  struct omma_image *images[GOLDEN_MAX_IMAGES];
+  const char *image_names[GOLDEN_MAX_IMAGES];
+  size_t n_images;
   struct omma_video videos[GOLDEN_MAX_PARTS];
   size_t n_videos;
   bool continued;     /* the last message is the beginning of the answer */
@@ -36,14 +36,14 @@ json_t *golden_manifest(const char *model);
 
 /* Opens case `index` of a manifest; false behind the last one. Fails the test on trouble. */
 bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
-/* The same over all cases: those with pictures, then those with videos. */
+/* The same over all cases: those with images, then those with videos. */
 bool golden_any_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
 void golden_case_close(struct golden_case *c);
 
 /* A tensor of the case, which must be there; values as f32 or int64, copied into a buffer that the caller frees. */
 const struct ommai_tensor *golden_tensor(const struct golden_case *c, const char *name);
 bool golden_has(const struct golden_case *c, const char *name);
-/* The case's picture `i` after the official resize, U8 [H, W, 3]. */
+/* The case's image `i` after the official resize, U8 [H, W, 3]. */
 const struct ommai_tensor *golden_pixels(const struct golden_case *c, size_t i);
 float *golden_f32(const struct golden_case *c, const char *name, int64_t *n);
 int64_t *golden_i64(const struct golden_case *c, const char *name, int64_t *n);
@@ -65,16 +65,16 @@ void golden_expect(const struct golden_case *c, const char *stage, const float *
                    double bound);
 
 /* Compares the stages that the fixture has, and counts them. */
-struct golden_tap {
+struct golden_observer {
   const struct golden_case *c;
   double bound;
   int64_t n_checked;
 };
 
-/* An ommai_stage_tap of a tower; context is a struct golden_tap. */
-void golden_tap_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width);
+/* An ommai_stage_observer of a tower; context is a struct golden_observer. */
+void golden_observe_vision(void *context, const char *stage, int64_t index, const float *data, int64_t n_rows, int64_t width);
 
-/* Stages of the fixture that a tap must have counted: `name`, if not NULL, and `numbered`.0, .1, ... */
+/* Stages of the fixture that an observer must have counted: `name`, if not NULL, and `numbered`.0, .1, ... */
 int64_t golden_count_stages(const struct golden_case *c, const char *name, const char *numbered);
 
 #endif

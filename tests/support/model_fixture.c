@@ -31,11 +31,11 @@ int64_t fixture_kv_bytes(const struct omma_model *model, int64_t n_pages) {
   return n_pages * plan.kv_cache_bytes / (plan.kv_cache_tokens / OMMA_ATTENTION_PAGE_TOKENS);
 }
 
-struct omma_image *fixture_picture(const char *name) {
+struct omma_image *fixture_image(const char *name) {
   char path[1024];
   struct omma_error error;
   struct omma_image *image;
-  golden_path("pictures", name, path, sizeof path);
+  golden_path("images", name, path, sizeof path);
   assert_ok(omma_image_load(path, NULL, &image, &error), &error);
   return image;
 }

@@ -14,9 +14,9 @@ struct omma_model *fixture_model(const char *name, const struct omma_model_optio
 struct omma_engine *fixture_engine(struct omma_model *model, const struct omma_engine_options *options);
 /* The bytes of so many KV pages: a page has the elements of the linear layers, whose type follows the CPU level where none is asked for. */
 int64_t fixture_kv_bytes(const struct omma_model *model, int64_t n_pages);
-/* A picture of tests/golden/pictures. */
-struct omma_image *fixture_picture(const char *name);
-/* One user message: the pictures, then the text. sampling may be NULL. */
+/* An image of tests/golden/images. */
+struct omma_image *fixture_image(const char *name);
+/* One user message: the images, then the text. sampling may be NULL. */
 struct omma_request *fixture_request(const struct omma_model *model, const struct omma_image *const *images, size_t n_images,
                                      const char *text, const struct omma_sampling *sampling);
 

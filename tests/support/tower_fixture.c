@@ -152,7 +152,7 @@ void fixture_tower_free(struct fixture_tower *fixture) {
 size_t fixture_pass_output_size(const struct fixture_tower *fixture, const struct fixture_pass *pass, int64_t index) {
   const struct ommai_vision_config *config = &fixture->tower.config;
   const struct ommai_vision_input *input = &pass->inputs[index];
-  return (size_t)((1 + config->n_deepstack) * ommai_vision_input_planes(config, input) * input->grid_rows *
+  return (size_t)((1 + config->n_deepstack) * ommai_vision_input_grid_t(config, input) * input->grid_rows *
                   input->grid_columns / ommai_vision_joined_patches(config) * config->out_hidden_size);
 }
 

@@ -62,8 +62,8 @@ file src/kernels/x86/dot_avx2.c '#include <immintrin.h>\n#include "kernels/cpu.h
 file src/kernels/cpu.c 'const char *level(void) { return getenv("OMMA_ISA"); }\n'
 file src/linear/linear.c '#include <oneapi/dnnl/dnnl.h>\n#include <stdio.h>\n\n#include "base/error.h"\n#include "kernels/cpu.h"\n'
 file src/image/resize.c '#include <omma/status.h>\n\n#include "base/error.h"\n#include "kernels/cpu.h"\n'
-file src/models/qwen.c '/* Qwen and Kimi. */\n#include "vision/block.h"\n#include "weights/tensor.h"\n#include "text/bpe.h"\n'
-file src/cli/main.c '#include "loadtest/client.h"\n#include "server/server.h"\nint main(void) { printf("x"); exit(1); }\n'
+file src/families/qwen.c '/* Qwen and Kimi. */\n#include "vision/block.h"\n#include "weights/tensor.h"\n#include "text/bpe.h"\n'
+file src/cli/main.c '#include "bench_client/client.h"\n#include "server/server.h"\nint main(void) { printf("x"); exit(1); }\n'
 file src/text/words.c '/* strcpy(a, b) is not used; see\n * sprintf (n); #include "engine/x.h" */\nconst char *s = "atoi(x) // */ \\" gets(y)";\nchar c = \047"\047;\nint n = snprintf(b, 2, "x") + object->free(p) + object.exit(1) + my_rand(); /* half;\n * of x = y */\n'
 file src/base/assertion.h '_Static_assert(sizeof(int) == 4, "int");\n'
 file tests/unit/test_x.c 'void t(void) { strcpy(a, b); printf("x"); } /* XXXXXX, mastodon */\n'
@@ -84,13 +84,13 @@ plant src/language/d.c '#include "vision/block.h"\n' '1: include: language must 
 plant src/weights/e.c '#include "image/png.h"\n' '1: include: weights must not include image/png.h'
 plant src/text/f.c '#include "kernels/cpu.h"\n' '1: include: text must not include kernels/cpu.h'
 plant src/attention/g.c '#include "linear/linear.h"\n' '1: include: attention must not include linear/linear.h'
-plant src/models/h.c '#include "engine/session.h"\n' '1: include: models must not include engine/session.h'
+plant src/families/h.c '#include "engine/session.h"\n' '1: include: families must not include engine/session.h'
 plant src/engine/i.c '#include "server/server.h"\n' '1: include: engine must not include server/server.h'
 plant src/server/j.c '#include "engine/session.h"\n#include "cli/main.h"\n' \
   '1: include: server must not include engine/session.h' '2: include: server must not include cli/main.h'
 plant src/cli/k.c '#include "server/http.h"\n#include "text/bpe.h"\n' \
   '1: include: cli must not include server/http.h' '2: include: cli must not include text/bpe.h'
-plant src/loadtest/l.c '#include "engine/session.h"\n' '1: include: loadtest must not include engine/session.h'
+plant src/bench_client/l.c '#include "engine/session.h"\n' '1: include: bench_client must not include engine/session.h'
 plant src/base/m.c '#include "error.h"\n#include "../base/error.h"\n#include "omma/status.h"\n' \
   '1: include: error.h: write "folder/file.h", relative to src' \
   '2: include: ../base/error.h: write "folder/file.h", relative to src' \
@@ -100,8 +100,8 @@ plant src/vision/o.c '#include <oneapi/dnnl/dnnl.h>\n' '1: include: oneapi/dnnl/
 plant src/linear/p.c '#include <immintrin.h>\n#include <arm_neon.h>\n' \
   '1: intrinsics: immintrin.h outside src/kernels' '2: intrinsics: arm_neon.h outside src/kernels'
 plant tests/unit/test_p.c '#include <emmintrin.h>\n' '1: intrinsics: emmintrin.h outside src/kernels'
-plant src/vision/q.c '/* as in Qwen3 */\nint is_KIMI; /* MoonViT */\n' '1: family: "Qwen" outside src/models' \
-  '2: family: "KIMI" outside src/models' '2: family: "MoonViT" outside src/models'
+plant src/vision/q.c '/* as in Qwen3 */\nint is_KIMI; /* MoonViT */\n' '1: family: "Qwen" outside src/families' \
+  '2: family: "KIMI" outside src/families' '2: family: "MoonViT" outside src/families'
 plant src/language/deepseek.c 'int x;\n' '1: family: a family in the file name'
 plant src/server/r.c 'void r(void) {\n  strcpy(a, b); }\nint x = atoi(s) + rand();\nchar *h = getenv("HOME");\n' \
   '2: banned: strcpy: not allowed in src' '3: banned: atoi: not allowed in src' \

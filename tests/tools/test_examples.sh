@@ -33,7 +33,7 @@ if pkg-config --exists libomma && [ -e "$demo/model.safetensors" ]; then
   echo "== ask.c, shared"
   # shellcheck disable=SC2046,SC2086
   ${CC:-cc} -std=c11 -O1 -Wall -Wextra -Werror $flags "$root/examples/ask.c" $(pkg-config --cflags --libs libomma) -lpthread -o "$work/ask"
-  "$work/ask" "$demo" "$root/models/demo/pictures/cross.png" > "$work/answers"
+  "$work/ask" "$demo" "$root/models/demo/images/cross.png" > "$work/answers"
   cat "$work/answers"
   [ "$(grep -c tokens "$work/answers")" = 2 ] && grep -q cross "$work/answers"
 fi

@@ -119,8 +119,8 @@ struct shape {
 
 static int64_t long_one_among_short(int segment) { return segment == 500 ? 60000 : 64; }
 static int64_t windows(int segment) { return segment >= 0 ? 64 : 0; }
-static int64_t one_picture(int segment) { return segment == 0 ? 4096 : 0; }
-static int64_t mixed_pictures(int segment) { return 196 + 4 * ((int64_t)segment * 7919 % 700); }
+static int64_t one_image(int segment) { return segment == 0 ? 4096 : 0; }
+static int64_t mixed_images(int segment) { return 196 + 4 * ((int64_t)segment * 7919 % 700); }
 static int64_t short_and_empty(int segment) { return segment % 3 ? 0 : 5 + segment % 40; }
 
 static struct omma_attention_plan *make_plan(const struct omma_attention_context *context, const struct shape *shape) {
@@ -150,9 +150,9 @@ static void workers_are_busy_to_the_end(void **state) {
       {"60,000 among 64s, grouped", OMMA_ATTENTION_ENCODER, OMMA_F32, 16, 2, 64, 700, long_one_among_short, 1.05},
       {"60,000 among 64s, causal", OMMA_ATTENTION_CAUSAL, OMMA_BF16, 8, 2, 128, 600, long_one_among_short, 1.05},
       {"windows", OMMA_ATTENTION_ENCODER, OMMA_BF16, 16, 16, 64, 1024, windows, 1.1},
-      {"one picture", OMMA_ATTENTION_ENCODER, OMMA_BF16, 16, 16, 72, 1, one_picture, 1.1},
-      {"mixed pictures", OMMA_ATTENTION_ENCODER, OMMA_BF16, 16, 16, 72, 60, mixed_pictures, 1.1},
-      {"mixed pictures, f16", OMMA_ATTENTION_ENCODER, OMMA_F16, 12, 12, 88, 60, mixed_pictures, 1.1},
+      {"one image", OMMA_ATTENTION_ENCODER, OMMA_BF16, 16, 16, 72, 1, one_image, 1.1},
+      {"mixed images", OMMA_ATTENTION_ENCODER, OMMA_BF16, 16, 16, 72, 60, mixed_images, 1.1},
+      {"mixed images, f16", OMMA_ATTENTION_ENCODER, OMMA_F16, 12, 12, 88, 60, mixed_images, 1.1},
       {"short and empty", OMMA_ATTENTION_ENCODER, OMMA_F32, 16, 16, 80, 1100, short_and_empty, 1.1},
   };
   struct omma_attention_context *context;
@@ -180,8 +180,8 @@ static void workers_are_busy_to_the_end(void **state) {
 static void simulated_work_is_the_plans(void **state) {
   (void)state;
   static const struct shape shapes[] = {
-      {"encoder", OMMA_ATTENTION_ENCODER, OMMA_BF16, 6, 2, 72, 300, mixed_pictures, 0},
-      {"causal", OMMA_ATTENTION_CAUSAL, OMMA_F32, 4, 1, 64, 40, mixed_pictures, 0},
+      {"encoder", OMMA_ATTENTION_ENCODER, OMMA_BF16, 6, 2, 72, 300, mixed_images, 0},
+      {"causal", OMMA_ATTENTION_CAUSAL, OMMA_F32, 4, 1, 64, 40, mixed_images, 0},
       {"short", OMMA_ATTENTION_ENCODER, OMMA_F32, 16, 16, 80, 900, short_and_empty, 0},
   };
   struct omma_attention_context *context;

@@ -12,8 +12,8 @@ static void error_is_one_line_with_prefix(void **state) {
   (void)state;
   struct omma_error error = {0};
   assert_int_equal(ommai_fail_field(&error, OMMA_ERROR_LIMIT, "width", "width %d", 7), OMMA_ERROR_LIMIT);
-  ommai_error_prefix(&error, "picture %d", 2);
-  assert_string_equal(error.message, "picture 2: width 7");
+  ommai_error_prefix(&error, "image %d", 2);
+  assert_string_equal(error.message, "image 2: width 7");
   assert_string_equal(error.field, "width");
   assert_int_equal(ommai_fail(NULL, OMMA_ERROR_IO, "nobody listens"), OMMA_ERROR_IO);
   char long_text[2000];

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
-#include "models/family.h"
-#include "models/template_pieces.h"
-#include "models/template_prompt.h"
+#include "families/family.h"
+#include "families/template_pieces.h"
+#include "families/template_prompt.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -91,7 +91,7 @@ static void cutting_survives_failed_allocations(void **state) {
 
 /* ---- rendering ---- */
 
-static const struct omma_image *const picture = (const struct omma_image *)"only its address is used";
+static const struct omma_image *const image = (const struct omma_image *)"only its address is used";
 static const struct omma_video video = {.n_frames = 2, .fps = 2};
 
 enum { MAX_MESSAGES = 8, MAX_PARTS = 8, MAX_PROMPT = 8192 };
@@ -138,7 +138,7 @@ static void read_conversation(const json_t *this_case, struct conversation *out)
       const char *type = json_string_value(json_object_get(part, "type"));
       const char *text = json_string_value(json_object_get(part, "text"));
       if (strcmp(type, "image") == 0) {
-        out->parts[i][j].image = picture;
+        out->parts[i][j].image = image;
       } else if (strcmp(type, "video") == 0) {
         out->parts[i][j].video = &video;
       } else {
@@ -155,12 +155,12 @@ static void free_conversation(struct conversation *talk) {
   free(talk->kwargs);
 }
 
-/* The prompt with one marker where pictures and videos stand, as templates write it. */
+/* The prompt with one marker where images and videos stand, as templates write it. */
 static void prompt_text(const struct ommai_prompt_builder *builder, const char *image_pad, char out[MAX_PROMPT]) {
   size_t at = 0, n = 0;
-  for (size_t i = 0; i <= builder->n_pictures; i++) {
-    size_t end = i < builder->n_pictures ? builder->pictures[i].at : builder->size;
-    const char *pad = i == builder->n_pictures ? "" : builder->pictures[i].part->video ? "<|video_pad|>" : image_pad;
+  for (size_t i = 0; i <= builder->n_images; i++) {
+    size_t end = i < builder->n_images ? builder->images[i].at : builder->size;
+    const char *pad = i == builder->n_images ? "" : builder->images[i].part->video ? "<|video_pad|>" : image_pad;
     assert_true(n + (end - at) + strlen(pad) < MAX_PROMPT);
     if (end > at) memcpy(out + n, builder->text + at, end - at);
     n += end - at;
@@ -209,14 +209,14 @@ static void compare_prompt(const json_t *this_case, const struct released *relea
       .n_messages = talk.n_messages,
       .tools = talk.tools,
       .kwargs = talk.kwargs,
-      .plane_frames = 2,
+      .temporal_patch_size = 2,
       .continue_final_message = json_is_true(json_object_get(this_case, "continue_final_message"))};
   enum omma_status status = ommai_conversation_render(choice, false, &conversation, &builder, &error);
   if (expected && status != OMMA_OK) fail_msg("%s: %s: %s", released->name, name, error.message);
   if (!expected && status != OMMA_ERROR_ARGUMENT && status != OMMA_ERROR_UNSUPPORTED)
     fail_msg("%s: %s: rendered", released->name, name);
   if (expected) {
-    prompt_text(&builder, released->choice.variant->form->picture_token, text);
+    prompt_text(&builder, released->choice.variant->form->image_token, text);
     if (strcmp(text, expected) != 0) fail_msg("%s: %s: expected\n%s\nfound\n%s", released->name, name, expected, text);
   }
   ommai_prompt_builder_free(&builder);
@@ -263,7 +263,8 @@ static enum omma_status render_with(const struct omma_allocator *allocator, stru
                                       {.role = OMMA_ROLE_ASSISTANT, .parts = &answer, .n_parts = 1}};
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, allocator);
-  enum omma_status status = ommai_chat_form_render(ommai_family_qwen3_vl.variants[1].form, talk, 2, 2, true, &builder, error);
+  enum omma_status status =
+      ommai_builtin_template_render(ommai_family_qwen3_vl.variants[1].form, talk, 2, 2, true, &builder, error);
   ommai_prompt_builder_free(&builder);
   return status;
 }
@@ -276,7 +277,7 @@ static enum omma_status run_template_with(const struct omma_allocator *allocator
   const struct omma_part part = {.text = " How many <|image_pad|>?", .text_size = 24};
   const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1}};
   const struct ommai_conversation conversation = {
-      .messages = talk, .n_messages = 1, .tools = "[{\"a\": \"<|video_pad|>\"}]", .plane_frames = 2};
+      .messages = talk, .n_messages = 1, .tools = "[{\"a\": \"<|video_pad|>\"}]", .temporal_patch_size = 2};
   struct ommai_chat_choice choice;
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, allocator);
@@ -284,7 +285,7 @@ static enum omma_status run_template_with(const struct omma_allocator *allocator
       ommai_chat_template_compare("t", text, sizeof text - 1, allocator, &ommai_family_qwen3_vl, &choice, error);
   if (status == OMMA_OK) status = ommai_conversation_render(&choice, false, &conversation, &builder, error);
   if (status == OMMA_OK) {
-    assert_int_equal(builder.n_pictures, 0);
+    assert_int_equal(builder.n_images, 0);
     assert_memory_equal(builder.text, "[{\"a\": \"<|video_pad|>\"}]<user>How many <|image_pad|>?", 53);
   }
   ommai_prompt_builder_free(&builder);
@@ -298,7 +299,7 @@ static void expect_rendered(const char *template, bool go_on, const char *expect
   const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1},
                                       {.role = OMMA_ROLE_ASSISTANT, .parts = &part, .n_parts = 1}};
   const struct ommai_conversation conversation = {
-      .messages = talk, .n_messages = 2, .plane_frames = 1, .continue_final_message = go_on};
+      .messages = talk, .n_messages = 2, .temporal_patch_size = 1, .continue_final_message = go_on};
   struct ommai_chat_choice choice;
   struct ommai_prompt_builder builder;
   struct omma_error error;

@@ -43,7 +43,7 @@ struct released {
 #define QWEN3 "Qwen3-VL's published values"
 #define KIMI "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)"
 
-/* Parameters: summed by hand from the shapes in docs/models. A picture of 1000 x 700 becomes 1008 x 700 where a token is 28 pixels wide,
+/* Parameters: summed by hand from the shapes in docs/models. An image of 1000 x 700 becomes 1008 x 700 where a token is 28 pixels wide,
  * 36 x 25 tokens in 9 x 7 windows of 4 x 4 or padded to that, and 992 x 704 where it is 32, 31 x 22 tokens. */
 static const struct released released[] = {
     {"qwen2.5-vl-3b", "qwen2_5_vl", 3.75, 3754622976, 668684288, 36, 32, 0, 900, 63, 3136, 12845056, QWEN2_5},
@@ -122,7 +122,7 @@ static void videos_have_published_limits(void **state) {
   test_folder_remove(folder);
   make_folder("qwen2.5-vl-7b", folder);
   model = open_folder(folder);
-  assert_ok(omma_model_plan_video(model, 5600, 5600, 4, NULL, &plan, &error), &error); /* each frame as a picture */
+  assert_ok(omma_model_plan_video(model, 5600, 5600, 4, NULL, &plan, &error), &error); /* each frame as an image */
   assert_int_equal(plan.resized_width, 3584);
   assert_int_equal(plan.n_windows, 2 * 32 * 32);
   omma_model_close(model);
@@ -152,7 +152,7 @@ static void a_file_wins_over_published_values(void **state) {
   test_folder_remove(folder);
 }
 
-/* Of sizes that no release has: published values say how large pictures may be, config.json how they are cut. */
+/* Of sizes that no release has: published values say how large images may be, config.json how they are cut. */
 static void other_sizes_are_planned(void **state) {
   (void)state;
   for (size_t m = 0; golden_models[m]; m++) {
@@ -192,7 +192,7 @@ static void what_a_plan_lacks_is_named(void **state) {
   struct omma_request *request;
   const struct omma_part part = {.text = "x", .text_size = 1};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
-  struct omma_image *image = fixture_picture("tile_64x64.png");
+  struct omma_image *image = fixture_image("tile_64x64.png");
   make_folder("qwen3-vl-2b", folder);
   struct omma_model *model = open_folder(folder);
   assert_fails(omma_tokenize(model, "x", 1, NULL, 0, &count, &error), OMMA_ERROR_IO, "neither tokenizer.json", &error);

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "families/deepseek_decoder.h"
+#include "families/qwen_decoder.h"
 #include "language/kv_cache.h"
-#include "models/deepseek_decoder.h"
-#include "models/qwen_decoder.h"
 #include "support/test.h"
 
 enum { DEEPSEEK = OMMAI_QWEN3_MOE + 1 };
@@ -103,17 +103,17 @@ static void keys_become_properties(void **state) {
   assert_ok(parse(QWEN2(2048, 36, 16, 2, 11008, 151936, true), OMMAI_QWEN2, &config, &error), &error);
   assert_true(config.qkv_bias && !config.qk_norm && !config.mrope_interleaved && config.tied_embeddings);
   assert_int_equal(config.head_dim, 128);
-  assert_false(config.flat_positions);
+  assert_false(config.rope_1d);
   assert_ok(parse(QWEN3_TEXT(2048, 4, 32, 4, 6144, MOE(768) "\"mlp_only_layers\":[2],\"decoder_sparse_step\":1,") "}",
                   OMMAI_QWEN3, &config, &error),
             &error);
   assert_false(config.routed[0]); /* the dense family does not look at experts */
   assert_ok(parse(KIMI, DEEPSEEK, &config, &error), &error);
-  assert_int_equal(config.attention, OMMAI_ATTENTION_LATENT);
+  assert_int_equal(config.attention, OMMAI_ATTENTION_MLA);
   assert_int_equal(config.head_dim, 192);
   assert_int_equal(config.v_head_dim, 128);
   assert_int_equal(config.experts.shared_size, 2816);
-  assert_true(config.flat_positions && !config.routed[0] && config.routed[1] && config.routed[26]);
+  assert_true(config.rope_1d && !config.routed[0] && config.routed[1] && config.routed[26]);
   assert_true(config.latent.norm_eps == 1e-6f && config.norm_eps == 1e-5f);
   assert_true(config.experts.router.scale == 2.446f && config.experts.router.score == OMMAI_ROUTER_SIGMOID);
 }

@@ -3,31 +3,31 @@
 #include "base/allocator.h"
 #include "support/test.h"
 
-static struct ommai_picture_key key_of(int name) {
-  struct ommai_picture_key key = {{0}};
+static struct ommai_image_key key_of(int name) {
+  struct ommai_image_key key = {{0}};
   memcpy(key.bytes, &name, sizeof name);
   return key;
 }
 
-static struct ommai_encoded_picture *add(struct ommai_encoder_cache *cache, int name, size_t n_values) {
-  struct ommai_encoded_picture *picture = NULL;
-  struct ommai_picture_key key = key_of(name);
+static struct ommai_encoded_image *add(struct ommai_encoder_cache *cache, int name, size_t n_values) {
+  struct ommai_encoded_image *image = NULL;
+  struct ommai_image_key key = key_of(name);
   struct omma_error error;
-  assert_ok(ommai_encoder_cache_add(cache, &key, n_values, &picture, &error), &error);
-  for (size_t i = 0; i < n_values; i++) picture->values[i] = (float)name;
-  picture->complete = true;
-  return picture;
+  assert_ok(ommai_encoder_cache_add(cache, &key, n_values, &image, &error), &error);
+  for (size_t i = 0; i < n_values; i++) image->values[i] = (float)name;
+  image->complete = true;
+  return image;
 }
 
 static bool has(const struct ommai_encoder_cache *cache, int name) {
-  struct ommai_picture_key key = key_of(name);
-  const struct ommai_encoded_picture *picture = cache->newest;
-  while (picture && memcmp(&picture->key, &key, sizeof key) != 0) picture = picture->older;
-  return picture != NULL;
+  struct ommai_image_key key = key_of(name);
+  const struct ommai_encoded_image *image = cache->newest;
+  while (image && memcmp(&image->key, &key, sizeof key) != 0) image = image->older;
+  return image != NULL;
 }
 
-static struct ommai_encoded_picture *take(struct ommai_encoder_cache *cache, int name) {
-  struct ommai_picture_key key = key_of(name);
+static struct ommai_encoded_image *take(struct ommai_encoder_cache *cache, int name) {
+  struct ommai_image_key key = key_of(name);
   return ommai_encoder_cache_take(cache, &key);
 }
 
@@ -39,7 +39,7 @@ static void what_was_used_last_stays(void **state) {
   ommai_encoder_cache_init(&cache, 300 * sizeof(float), &allocator.interface);
   for (int name = 1; name <= 3; name++) ommai_encoder_cache_give_back(&cache, add(&cache, name, 100));
   assert_int_equal(cache.counts.bytes, 300 * sizeof(float));
-  struct ommai_encoded_picture *first = take(&cache, 1);
+  struct ommai_encoded_image *first = take(&cache, 1);
   assert_non_null(first);
   assert_true(first->values[99] == 1.0f);
   ommai_encoder_cache_give_back(&cache, first);
@@ -59,8 +59,8 @@ static void what_is_in_use_is_never_evicted(void **state) {
   struct ommai_encoder_cache cache;
   test_allocator_init(&allocator);
   ommai_encoder_cache_init(&cache, 250 * sizeof(float), &allocator.interface);
-  struct ommai_encoded_picture *held = add(&cache, 1, 200);
-  struct ommai_encoded_picture *beside = add(&cache, 2, 50);
+  struct ommai_encoded_image *held = add(&cache, 1, 200);
+  struct ommai_encoded_image *beside = add(&cache, 2, 50);
   assert_true(beside->kept);
   ommai_encoder_cache_give_back(&cache, beside);
   beside = add(&cache, 2, 51);
@@ -76,18 +76,18 @@ static void what_is_in_use_is_never_evicted(void **state) {
   assert_int_equal(allocator.n_live, 0);
 }
 
-static void unfinished_pictures_are_forgotten(void **state) {
+static void unfinished_images_are_forgotten(void **state) {
   (void)state;
   struct test_allocator allocator;
   struct ommai_encoder_cache cache;
   test_allocator_init(&allocator);
   ommai_encoder_cache_init(&cache, 1000 * sizeof(float), &allocator.interface);
-  struct ommai_encoded_picture *picture = add(&cache, 1, 10);
-  picture->complete = false;
-  assert_ptr_equal(take(&cache, 1), picture); /* the same picture twice in one request */
-  ommai_encoder_cache_give_back(&cache, picture);
+  struct ommai_encoded_image *image = add(&cache, 1, 10);
+  image->complete = false;
+  assert_ptr_equal(take(&cache, 1), image); /* the same image twice in one request */
+  ommai_encoder_cache_give_back(&cache, image);
   assert_true(has(&cache, 1));
-  ommai_encoder_cache_give_back(&cache, picture);
+  ommai_encoder_cache_give_back(&cache, image);
   assert_false(has(&cache, 1));
   assert_int_equal(cache.counts.bytes, 0);
   ommai_encoder_cache_free(&cache);
@@ -114,10 +114,10 @@ static void failing_allocations_leave_the_cache_as_it_was(void **state) {
   ommai_encoder_cache_init(&cache, 1000 * sizeof(float), &allocator.interface);
   ommai_encoder_cache_give_back(&cache, add(&cache, 1, 10));
   for (int64_t fail_at = 0; fail_at < 2; fail_at++) {
-    struct ommai_encoded_picture *picture = NULL;
-    struct ommai_picture_key key = key_of(2);
+    struct ommai_encoded_image *image = NULL;
+    struct ommai_image_key key = key_of(2);
     allocator.fail_at = allocator.n_allocations + fail_at;
-    assert_int_equal(ommai_encoder_cache_add(&cache, &key, 10, &picture, &error), OMMA_ERROR_MEMORY);
+    assert_int_equal(ommai_encoder_cache_add(&cache, &key, 10, &image, &error), OMMA_ERROR_MEMORY);
     assert_true(has(&cache, 1) && !has(&cache, 2));
     assert_int_equal(cache.counts.bytes, 10 * sizeof(float));
   }
@@ -127,7 +127,7 @@ static void failing_allocations_leave_the_cache_as_it_was(void **state) {
 }
 
 static void put(struct ommai_encoder_cache *cache, int name, size_t n_values) {
-  struct ommai_picture_key key = key_of(name);
+  struct ommai_image_key key = key_of(name);
   float *values = ommai_allocate(&cache->allocator, n_values, sizeof *values);
   values[0] = (float)name;
   ommai_encoder_cache_put(cache, &key, values, n_values);
@@ -137,12 +137,12 @@ static void what_comes_from_elsewhere_is_kept_where_it_fits(void **state) {
   (void)state;
   struct test_allocator allocator;
   struct ommai_encoder_cache cache;
-  struct ommai_picture_key key = key_of(1);
+  struct ommai_image_key key = key_of(1);
   test_allocator_init(&allocator);
   ommai_encoder_cache_init(&cache, 100 * sizeof(float), &allocator.interface);
   put(&cache, 1, 60);
   assert_true(ommai_encoder_cache_has(&cache, &key));
-  struct ommai_encoded_picture *found = take(&cache, 1);
+  struct ommai_encoded_image *found = take(&cache, 1);
   assert_true(found->complete && found->values[0] == 1);
   put(&cache, 1, 60); /* there already */
   put(&cache, 2, 60); /* no room beside what is in use */
@@ -162,7 +162,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_used_last_stays),
       cmocka_unit_test(what_is_in_use_is_never_evicted),
-      cmocka_unit_test(unfinished_pictures_are_forgotten),
+      cmocka_unit_test(unfinished_images_are_forgotten),
       cmocka_unit_test(without_a_budget_nothing_is_kept),
       cmocka_unit_test(what_comes_from_elsewhere_is_kept_where_it_fits),
       cmocka_unit_test(failing_allocations_leave_the_cache_as_it_was),

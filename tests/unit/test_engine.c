@@ -1,4 +1,4 @@
-/* The engine through the public interface: how answers end, drawing by seed, pictures, counters, two models at a time. */
+/* The engine through the public interface: how answers end, drawing by seed, images, counters, two models at a time. */
 #include <stdlib.h>
 
 #include "support/golden.h"
@@ -13,8 +13,8 @@ static int set_up(void **state) {
   (void)state;
   model = fixture_model("qwen3_vl_tied", NULL);
   engine = fixture_engine(model, NULL);
-  meadow = fixture_picture("meadow_163x97.jpg");
-  tower = fixture_picture("tower_33x200.png");
+  meadow = fixture_image("meadow_163x97.jpg");
+  tower = fixture_image("tower_33x200.png");
   return 0;
 }
 
@@ -225,7 +225,7 @@ static void penalties_and_logprobs_work_together(void **state) {
 
 /* ---- requests of all shapes ---- */
 
-static void pictures_and_text_in_turn(void **state) {
+static void images_and_text_in_turn(void **state) {
   (void)state;
   const struct omma_image *const images[] = {meadow, tower, meadow};
   struct fixture_answer alone[4], again;
@@ -420,7 +420,7 @@ int main(void) {
       cmocka_unit_test(a_prompt_over_the_cache_is_refused),
       cmocka_unit_test(a_seed_gives_the_same_answer_in_any_company),
       cmocka_unit_test(penalties_and_logprobs_work_together),
-      cmocka_unit_test(pictures_and_text_in_turn),
+      cmocka_unit_test(images_and_text_in_turn),
       cmocka_unit_test(one_request_may_be_asked_many_times),
       cmocka_unit_test(counters_count),
       cmocka_unit_test(a_model_has_one_engine),

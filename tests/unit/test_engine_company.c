@@ -9,27 +9,27 @@
 #include "support/model_fixture.h"
 #include "support/test.h"
 
-enum { MAX_REQUESTS = 200, N_PICTURES = 4, N_FRAMES = 5, MIN_CONTEXT = 512, MAX_ANSWER = 90 };
+enum { MAX_REQUESTS = 200, N_IMAGES = 4, N_FRAMES = 5, MIN_CONTEXT = 512, MAX_ANSWER = 90 };
 
-static struct omma_image *pictures[N_PICTURES], *frames[N_FRAMES];
+static struct omma_image *images[N_IMAGES], *frames[N_FRAMES];
 
 static bool is_large(void) { return getenv("OMMA_TEST_LARGE") != NULL; }
 
 static int set_up(void **state) {
-  static const char *const names[N_PICTURES] = {"meadow_163x97.jpg", "tower_33x200.png", "tile_64x64.png", "banner_150x40.png"};
+  static const char *const names[N_IMAGES] = {"meadow_163x97.jpg", "tower_33x200.png", "tile_64x64.png", "banner_150x40.png"};
   (void)state;
-  for (int i = 0; i < N_PICTURES; i++) pictures[i] = fixture_picture(names[i]);
+  for (int i = 0; i < N_IMAGES; i++) images[i] = fixture_image(names[i]);
   for (int i = 0; i < N_FRAMES; i++) {
     char name[32];
     snprintf(name, sizeof name, "clip_%d_118x54.jpg", i);
-    frames[i] = fixture_picture(name);
+    frames[i] = fixture_image(name);
   }
   return 0;
 }
 
 static int tear_down(void **state) {
   (void)state;
-  for (int i = 0; i < N_PICTURES; i++) omma_image_destroy(pictures[i]);
+  for (int i = 0; i < N_IMAGES; i++) omma_image_destroy(images[i]);
   for (int i = 0; i < N_FRAMES; i++) omma_image_destroy(frames[i]);
   return 0;
 }
@@ -109,7 +109,7 @@ static struct omma_request *random_request(const struct omma_model *model, struc
     bool text_first = test_random_range(random, 0, 1);
     if (text_first) parts[n++] = (struct omma_part){.text = text, .text_size = size};
     for (int64_t i = test_random_range(random, 0, 3); i > 1; i--) {
-      parts[n++].image = pictures[test_random_range(random, 0, N_PICTURES - 1)];
+      parts[n++].image = images[test_random_range(random, 0, N_IMAGES - 1)];
     }
     if (videos && test_random_range(random, 0, 5) == 0) parts[n++].video = &video;
     if (!text_first) parts[n++] = (struct omma_part){.text = text, .text_size = size};

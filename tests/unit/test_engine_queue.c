@@ -8,23 +8,23 @@
 
 static struct omma_model *model;
 static struct omma_image *meadow;
-static struct omma_request *plain, *pictured; /* 8 tokens of answer; the second one with a picture */
+static struct omma_request *plain, *with_image; /* 8 tokens of answer; the second one with an image */
 
 static int set_up(void **state) {
   (void)state;
   const struct omma_sampling sampling = {.max_tokens = 8, .ignore_eos = true, .logprobs = true};
   model = fixture_model("qwen3_vl_tied", NULL);
-  meadow = fixture_picture("meadow_163x97.jpg");
+  meadow = fixture_image("meadow_163x97.jpg");
   const struct omma_image *const images[] = {meadow};
   plain = fixture_request(model, NULL, 0, "hello", &sampling);
-  pictured = fixture_request(model, images, 1, "hello", &sampling);
+  with_image = fixture_request(model, images, 1, "hello", &sampling);
   return 0;
 }
 
 static int tear_down(void **state) {
   (void)state;
   omma_request_destroy(plain);
-  omma_request_destroy(pictured);
+  omma_request_destroy(with_image);
   omma_image_destroy(meadow);
   omma_model_close(model);
   return 0;
@@ -99,7 +99,7 @@ static void expect_alive(struct omma_engine *engine) {
   struct client client;
   struct omma_engine_stats stats;
   client_init(&client, engine);
-  submit(&client, pictured);
+  submit(&client, with_image);
   expect_end(&client, OMMA_FINISH_LENGTH, 8);
   omma_engine_get_stats(engine, &stats);
   assert_true(stats.alive);
@@ -122,7 +122,7 @@ static void a_full_queue_is_busy(void **state) {
   fixture_gate_await(&gate, 1);
   for (int i = 0; i < LIMIT; i++) {
     client_init(&waiting[i], engine);
-    submit(&waiting[i], i % 2 ? pictured : plain);
+    submit(&waiting[i], i % 2 ? with_image : plain);
     assert_true(waiting[i].id > running.id);
   }
   client_init(&refused, engine);
@@ -165,7 +165,7 @@ static void *submit_many(void *argument) {
     enum omma_status status;
     do {
       memset(answer, 0, sizeof *answer);
-      status = omma_generate(self->engine, which ? pictured : plain, &callbacks, &result, &error);
+      status = omma_generate(self->engine, which ? with_image : plain, &callbacks, &result, &error);
       self->n_busy += status == OMMA_ERROR_BUSY;
     } while (status == OMMA_ERROR_BUSY);
     if (status != OMMA_OK || memcmp(answer, &self->expected[which], sizeof *answer) != 0) self->n_wrong++;
@@ -183,7 +183,7 @@ static void many_threads_get_their_own_answers(void **state) {
   pthread_t threads[N];
   struct omma_engine_stats stats;
   fixture_ask(engine, plain, &expected[0]);
-  fixture_ask(engine, pictured, &expected[1]);
+  fixture_ask(engine, with_image, &expected[1]);
   for (int i = 0; i < N; i++) {
     submitters[i] = (struct submitter){.engine = engine, .expected = expected, .index = i};
     assert_int_equal(pthread_create(&threads[i], NULL, submit_many, &submitters[i]), 0);
@@ -194,7 +194,7 @@ static void many_threads_get_their_own_answers(void **state) {
   }
   omma_engine_get_stats(engine, &stats);
   assert_int_equal(stats.n_finished[OMMA_FINISH_LENGTH], 2 + 6 * N);
-  assert_int_equal(stats.images, 1); /* all ask about one picture */
+  assert_int_equal(stats.images, 1); /* all ask about one image */
   assert_int_equal(stats.encoder_cache_hits, 3 * N);
   omma_engine_destroy(engine);
 }
@@ -237,7 +237,7 @@ static void a_running_request_is_cancelled_at_every_stage(void **state) {
   struct omma_engine *engine = fixture_engine(
       model, &(struct omma_engine_options){.prefill_chunk = 1, .encoder_cache_bytes = -1, .no_prefix_cache = true});
   /* A prompt of several chunks, so that there is a progress report inside the prefill. */
-  struct omma_image *image = fixture_picture("harbour_301x211.jpg");
+  struct omma_image *image = fixture_image("harbour_301x211.jpg");
   const struct omma_image *const images[] = {image, image, image};
   struct omma_request *request = fixture_request(model, images, 3, "hello", &(struct omma_sampling){.max_tokens = 8});
   size_t n_prompt;
@@ -350,10 +350,10 @@ static void destroy_ends_everything_once(void **state) {
     running.gate = &gate;
     running.hold_stage = stages[s];
     if (stages[s] < 0) running.hold_token = 2;
-    submit(&running, pictured);
+    submit(&running, with_image);
     for (int i = 0; i < 5; i++) {
       client_init(&waiting[i], engine);
-      submit(&waiting[i], i % 2 ? pictured : plain);
+      submit(&waiting[i], i % 2 ? with_image : plain);
     }
     fixture_gate_await(&gate, 1);
     struct opener opener = {&gate, engine};
@@ -380,7 +380,7 @@ static void an_idle_engine_goes_down_at_once(void **state) {
 
 /* ---- encode ---- */
 
-static void wrong_pictures_are_named(void **state) {
+static void wrong_images_are_named(void **state) {
   (void)state;
   struct omma_engine *engine = fixture_engine(model, NULL);
   struct omma_embeddings *embeddings = NULL;
@@ -433,7 +433,7 @@ int main(void) {
       cmocka_unit_test(a_callback_may_cancel),
       cmocka_unit_test(destroy_ends_everything_once),
       cmocka_unit_test(an_idle_engine_goes_down_at_once),
-      cmocka_unit_test(wrong_pictures_are_named),
+      cmocka_unit_test(wrong_images_are_named),
       cmocka_unit_test(encode_reports_its_progress),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

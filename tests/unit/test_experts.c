@@ -57,11 +57,11 @@ static void naive_few(const struct ommai_decoder *decoder, int64_t layer, const 
   for (int64_t slot = 0; slot < n_slots; slot++) {
     const struct ommai_decoder_expert *expert = &decoder->layers[layer].experts[routing->chosen[slot]];
     float wide[2 * MAX_INTERMEDIATE], gated[MAX_INTERMEDIATE];
-    ommai_linear_few_rows(expert->gate_up.linear, row_at(decoder, slot, routing->n_chosen), DECODER_HIDDEN, 1, wide,
-                          2 * intermediate, false, 0, ommai_linear_n_panels(expert->gate_up.linear));
+    ommai_linear_gemv(expert->gate_up.linear, row_at(decoder, slot, routing->n_chosen), DECODER_HIDDEN, 1, wide,
+                      2 * intermediate, false, 0, ommai_linear_n_panels(expert->gate_up.linear));
     decoder->ops->silu_mul(wide, wide + intermediate, intermediate, gated, decoder->dtype);
-    ommai_linear_few_rows(expert->down.linear, gated, intermediate, 1, memory.expected + slot * DECODER_HIDDEN, DECODER_HIDDEN,
-                          false, 0, ommai_linear_n_panels(expert->down.linear));
+    ommai_linear_gemv(expert->down.linear, gated, intermediate, 1, memory.expected + slot * DECODER_HIDDEN, DECODER_HIDDEN,
+                      false, 0, ommai_linear_n_panels(expert->down.linear));
   }
 }
 
@@ -116,7 +116,7 @@ static void gathered_experts_equal_the_naive_loop(void **state) {
   struct ommai_team *team;
   struct omma_error error;
   assert_ok(ommai_team_create(N_WORKERS, false, &ommai_default_allocator, &team, &error), &error);
-  for (int kind = DECODER_ROUTED; kind <= DECODER_LATENT; kind++) {
+  for (int kind = DECODER_MOE; kind <= DECODER_MLA; kind++) {
     for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
       decoder_fixture_make(&fixture, kind, (enum omma_dtype)type, N_WORKERS);
       for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
-#include "models/family.h"
-#include "models/gguf_files.h"
-#include "models/gguf_model.h"
+#include "families/family.h"
+#include "families/gguf_files.h"
+#include "families/gguf_model.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -69,7 +69,7 @@ static void expect_same_text(const struct ommai_decoder_config *ours, const stru
   SAME(experts.intermediate_size), SAME(experts.shared_size), SAME(experts.router.n_experts), SAME(experts.router.n_chosen);
   SAME(experts.router.n_groups), SAME(experts.router.n_chosen_groups), SAME(experts.router.score);
   SAME(experts.router.normalise), SAME(experts.router.scale), SAME(rope_theta), SAME(rope_scaling.kind);
-  SAME(attention_factor), SAME(mrope_interleaved), SAME(flat_positions), SAME(tied_embeddings), SAME(n_deepstack);
+  SAME(attention_factor), SAME(mrope_interleaved), SAME(rope_1d), SAME(tied_embeddings), SAME(n_deepstack);
   SAME_ARRAY(mrope_section), SAME_ARRAY(routed);
 }
 
@@ -81,7 +81,7 @@ static void expect_same_tower(const struct ommai_vision_config *ours, const stru
   SAME_ARRAY(windowed), SAME_ARRAY(deepstack_layers), SAME_ARRAY(deepstack_mergers);
 }
 
-static void expect_same_pictures(const struct ommai_picture_config *ours, const struct ommai_picture_config *theirs) {
+static void expect_same_images(const struct ommai_image_config *ours, const struct ommai_image_config *theirs) {
   SAME(sizing), SAME(resize_rule), SAME(min_pixels), SAME(max_pixels), SAME(raster_patches), SAME(published);
   SAME_ARRAY(patches.mean), SAME_ARRAY(patches.std);
 }
@@ -97,7 +97,7 @@ static void configurations_are_those_of_the_checkpoints(void **state) {
     read_config(ommai_gguf_model_documents(model), &ours);
     expect_same_text(&ours.text, &theirs.text);
     expect_same_tower(&ours.vision, &theirs.vision);
-    expect_same_pictures(&ours.picture, &theirs.picture);
+    expect_same_images(&ours.image, &theirs.image);
     assert_string_equal(ours.model_type, theirs.model_type);
     assert_int_equal(ours.image_token, theirs.image_token);
     assert_int_equal(ours.video.token, theirs.video.token);
@@ -213,7 +213,7 @@ static void expect_values(const struct ommai_tensor *tensor, int64_t at, const s
   assert_true(ours == theirs);
 }
 
-/* Both pictures of a pair side by side: [h, c, 2, p, p] from two of [h, c, p, p]. */
+/* Both images of a pair side by side: [h, c, 2, p, p] from two of [h, c, p, p]. */
 static void patches_are_joined(void **state) {
   (void)state;
   enum { PLANE = 4 * 4 };

@@ -151,7 +151,7 @@ static void truncated_files_are_refused(void **state) {
   }
 }
 
-/* Random damage must give a picture or an error, never a crash; the sanitizers watch. */
+/* Random damage must give an image or an error, never a crash; the sanitizers watch. */
 static void damaged_files_do_no_harm(void **state) {
   (void)state;
   static const char *const names[] = {

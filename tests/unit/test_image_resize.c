@@ -16,7 +16,7 @@ static const struct ommai_patch_spec patch_sets[] = {
 };
 static const int64_t patch_limits[2][2] = {{3136, 50176}, {16384, 65536}};
 
-/* The resized picture in memory to be given to free(). */
+/* The resized image in memory to be given to free(). */
 static uint8_t *resized_at(enum ommai_cpu_level level, enum ommai_resize_rule rule, const uint8_t *src, int32_t sw, int32_t sh,
                            int32_t dw, int32_t dh, const struct omma_team *team) {
   struct omma_error error;
@@ -91,7 +91,7 @@ static void random_sizes_match_the_official_code(void **state) {
   assert_int_equal(n_wrong, 0);
 }
 
-static void flat_pictures_stay_flat(void **state) {
+static void flat_images_stay_flat(void **state) {
   (void)state;
   struct test_random random = {9};
   for (int round = 0; round < 60; round++) {
@@ -166,7 +166,7 @@ static void target_sizes_match_the_official_code(void **state) {
   assert_true(n_cases >= 150);
 }
 
-static void narrow_pictures_are_refused(void **state) {
+static void narrow_images_are_refused(void **state) {
   (void)state;
   struct omma_error error;
   int32_t h, w;
@@ -254,17 +254,17 @@ static void frames_go_to_their_time_slices(void **state) {
   struct omma_error error;
   const struct ommai_patch_spec spec = {SIDE, 1, SLICES, {0, 0, 0}, {1, 1, 1}};
   struct test_random random = {3};
-  uint8_t pictures[2][AREA * 3];
-  for (int i = 0; i < 2 * AREA * 3; i++) pictures[i / (AREA * 3)][i % (AREA * 3)] = (uint8_t)test_random_u32(&random);
+  uint8_t images[2][AREA * 3];
+  for (int i = 0; i < 2 * AREA * 3; i++) images[i / (AREA * 3)][i % (AREA * 3)] = (uint8_t)test_random_u32(&random);
   const int order[SLICES] = {1, 0, 0};
   const uint8_t *frames[SLICES];
-  for (int t = 0; t < SLICES; t++) frames[t] = pictures[order[t]];
+  for (int t = 0; t < SLICES; t++) frames[t] = images[order[t]];
   float out[3 * SLICES * AREA];
   ommai_bf16 half[3 * SLICES * AREA];
   assert_ok(ommai_patches_from_frames(&spec, frames, SIDE, SIDE, 0, 1, out, 3 * SLICES * AREA, OMMA_F32, &error), &error);
   assert_ok(ommai_patches_from_frames(&spec, frames, SIDE, SIDE, 0, 1, half, 3 * SLICES * AREA, OMMA_BF16, &error), &error);
   for (int i = 0; i < 3 * SLICES * AREA; i++) {
-    float expected = (float)pictures[order[i / AREA % SLICES]][i % AREA * 3 + i / (AREA * SLICES)] / 255.0f;
+    float expected = (float)images[order[i / AREA % SLICES]][i % AREA * 3 + i / (AREA * SLICES)] / 255.0f;
     assert_true(out[i] == expected && half[i] == ommai_bf16_from_f32(expected));
   }
 }
@@ -273,10 +273,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_worked_out_by_hand),
       cmocka_unit_test(random_sizes_match_the_official_code),
-      cmocka_unit_test(flat_pictures_stay_flat),
+      cmocka_unit_test(flat_images_stay_flat),
       cmocka_unit_test(bad_sizes_are_refused),
       cmocka_unit_test(target_sizes_match_the_official_code),
-      cmocka_unit_test(narrow_pictures_are_refused),
+      cmocka_unit_test(narrow_images_are_refused),
       cmocka_unit_test(patches_match_the_official_processor),
       cmocka_unit_test(raster_order_is_merge_size_one),
       cmocka_unit_test(frames_go_to_their_time_slices),

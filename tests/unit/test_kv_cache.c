@@ -43,15 +43,15 @@ static void strides_address_every_element_once(void **state) {
   ommai_kv_cache_destroy(cache);
 }
 
-/* Latent attention keeps one row of kv_rank + rope_dim values a token and layer, and no values beside. */
-static void latent_rows_are_kept_once(void **state) {
+/* MLA keeps one row of kv_rank + rope_dim values a token and layer, and no values beside. */
+static void mla_rows_are_kept_once(void **state) {
   (void)state;
   enum { N = 2, PAGE = OMMA_ATTENTION_PAGE_TOKENS, WIDTH = 12 + 4 };
   struct ommai_decoder_config latent = config;
   struct ommai_kv_cache *cache;
   struct omma_error error;
-  latent.attention = OMMAI_ATTENTION_LATENT;
-  latent.latent = (struct ommai_latent_config){.kv_rank = 12, .rope_dim = 4};
+  latent.attention = OMMAI_ATTENTION_MLA;
+  latent.latent = (struct ommai_mla_config){.kv_rank = 12, .rope_dim = 4};
   assert_int_equal(ommai_kv_page_bytes(&latent, OMMA_BF16), latent.n_layers * PAGE * WIDTH * 2);
   assert_ok(ommai_kv_cache_create(&latent, OMMA_F32, N, &ommai_default_allocator, &cache, &error), &error);
   assert_int_equal(cache->bytes, N * ommai_kv_page_bytes(&latent, OMMA_F32));
@@ -96,7 +96,7 @@ static void sizes_and_memory_are_checked(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(strides_address_every_element_once),
-      cmocka_unit_test(latent_rows_are_kept_once),
+      cmocka_unit_test(mla_rows_are_kept_once),
       cmocka_unit_test(sizes_and_memory_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

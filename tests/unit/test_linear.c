@@ -196,7 +196,7 @@ static void check_same_bits(struct problem *p, const struct ommai_linear_op *op,
                             const float *base) {
   size_t element = p->compute == OMMA_BF16 ? 2 : 4;
   int64_t x_stride = p->n_in + x_gap, y_stride = p->n_out + y_gap;
-  int64_t padded = ommai_linear_ladder_rows(engine, p->compute, n_rows);
+  int64_t padded = ommai_linear_step_rows(engine, p->compute, n_rows);
   assert_true(padded >= n_rows && padded <= ROWS);
   char *x = malloc((size_t)(padded * x_stride) * element);
   float *y = malloc((size_t)(padded * y_stride) * sizeof *y);
@@ -246,7 +246,7 @@ static void rows_keep_their_bits(void **state) {
 
 /* Whether a tile of n_rows equal rows gives the bits of `one` in each; with `first` set, its first row becomes `one`. */
 static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int64_t n_rows, float *one, bool first) {
-  const struct ommai_few_rows_weights *packed = &linear->packed;
+  const struct ommai_gemv_weights *packed = &linear->packed;
   struct omma_error error;
   struct ommai_onednn_shape shape = {.n_rows = n_rows, .n_in = packed->n_in, .n_out = packed->n_out, .bias = true};
   struct ommai_onednn_matmul *matmul = NULL;
@@ -265,31 +265,31 @@ static bool tile_has_bits(const struct ommai_linear *linear, const void *x, int6
   return equal;
 }
 
-static bool has_step(const struct ommai_ladder *ladder, int64_t n_rows) {
-  for (int step = 0; step < ladder->n_steps; step++) {
-    if (ladder->rows[step] == n_rows) return true;
+static bool has_step(const struct ommai_row_steps *row_steps, int64_t n_rows) {
+  for (int step = 0; step < row_steps->n_steps; step++) {
+    if (row_steps->rows[step] == n_rows) return true;
   }
   return false;
 }
 
-/* Tries many row counts, prints which give the bits of the ladder's last step wherever a row stands, and wants every step of
- * the ladders among them. */
-static void chosen_ladder_agrees(void **state) {
+/* Tries many row counts, prints which give the bits of the last of the row steps wherever a row stands, and wants all of
+ * the row steps among them. */
+static void chosen_row_steps_agree(void **state) {
   (void)state;
   set_gaps(false);
   if (!engine->onednn) return; /* own kernels: rows_keep_their_bits */
   static const int64_t counts[] = {1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128};
-  const struct ommai_ladder *ladder = &engine->ladder;
+  const struct ommai_row_steps *row_steps = &engine->row_steps;
   struct problem p;
   problem_make(&p, 1176, 200, OMMA_BF16, true);
   void *x = calloc((size_t)(ROWS * p.n_in), sizeof(ommai_bf16));
   float *one = calloc((size_t)p.n_out, sizeof *one);
   for (int64_t i = 0; i < ROWS * p.n_in; i++) fixture_put(x, i, p.x[i % p.n_in], OMMA_BF16);
-  assert_true(tile_has_bits(p.linear, x, ladder->rows[ladder->n_steps - 1], one, true));
+  assert_true(tile_has_bits(p.linear, x, row_steps->rows[row_steps->n_steps - 1], one, true));
   char same[200] = "", differ[200] = "";
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
     bool equal = tile_has_bits(p.linear, x, counts[i], one, false);
-    bool chosen = has_step(ladder, counts[i]) || has_step(&engine->part_ladder, counts[i]);
+    bool chosen = has_step(row_steps, counts[i]) || has_step(&engine->part_row_steps, counts[i]);
     char *list = equal ? same : differ;
     sprintf(list + strlen(list), " %d%s", (int)counts[i], chosen ? "*" : "");
     assert_true(equal || !chosen);
@@ -302,7 +302,7 @@ static void chosen_ladder_agrees(void **state) {
 }
 
 /* Decoding has the bits of tiles, but of oneDNN's. */
-static void tiles_have_the_bits_of_few_rows(void **state) {
+static void tiles_have_the_bits_of_gemv(void **state) {
   set_gaps(*(bool *)*state);
   for (int i = 0; i < N_SHAPES; i++) {
     for (int form = 0; form < 4; form++) {
@@ -317,8 +317,8 @@ static void tiles_have_the_bits_of_few_rows(void **state) {
       fill_y(&p, tile, OMMA_F32);
       fill_y(&p, few, OMMA_F32);
       assert_int_equal(ommai_linear_run(op, p.input, tile, ROWS, 0), OMMA_OK);
-      ommai_linear_few_rows(p.linear, p.input, p.n_in + x_gap, ROWS, few, p.n_out + y_gap, accumulate, 0,
-                            ommai_linear_n_panels(p.linear));
+      ommai_linear_gemv(p.linear, p.input, p.n_in + x_gap, ROWS, few, p.n_out + y_gap, accumulate, 0,
+                        ommai_linear_n_panels(p.linear));
       assert_memory_equal(tile, few, bytes);
       free(tile);
       free(few);
@@ -410,7 +410,7 @@ static void workers_share_a_layer(void **state) {
   ommai_team_destroy(team);
 }
 
-static void few_rows_agree_with_double_precision(void **state) {
+static void gemv_agrees_with_double_precision(void **state) {
   (void)state;
   set_gaps(true);
   for (int i = 0; i < N_SHAPES; i++) {
@@ -420,8 +420,8 @@ static void few_rows_agree_with_double_precision(void **state) {
       void *y = calloc((size_t)(ROWS * (p.n_out + y_gap)), sizeof(float));
       for (int accumulate = 0; accumulate <= 1; accumulate++) {
         fill_y(&p, y, OMMA_F32);
-        ommai_linear_few_rows(p.linear, p.input, p.n_in + x_gap, 7, y, p.n_out + y_gap, accumulate, 0,
-                              ommai_linear_n_panels(p.linear));
+        ommai_linear_gemv(p.linear, p.input, p.n_in + x_gap, 7, y, p.n_out + y_gap, accumulate, 0,
+                          ommai_linear_n_panels(p.linear));
         for (int64_t row = 0; row < 7; row++) {
           check_row(&p, p.x + row * p.n_in, y, row, OMMA_F32, OMMAI_ACTIVATION_NONE, accumulate);
         }
@@ -432,7 +432,7 @@ static void few_rows_agree_with_double_precision(void **state) {
   }
 }
 
-static void few_rows_keep_their_bits(void **state) {
+static void gemv_rows_keep_their_bits(void **state) {
   (void)state;
   set_gaps(true);
   for (int i = 0; i < N_SHAPES; i++) {
@@ -442,12 +442,12 @@ static void few_rows_keep_their_bits(void **state) {
       int64_t x_stride = p.n_in + x_gap, y_stride = p.n_out + y_gap, n_panels = ommai_linear_n_panels(p.linear);
       size_t element = compute == OMMA_BF16 ? 2 : 4;
       float *base = calloc((size_t)(40 * y_stride), sizeof *base), *y = calloc((size_t)(40 * y_stride), sizeof *y);
-      ommai_linear_few_rows(p.linear, p.input, x_stride, 40, base, y_stride, false, 0, n_panels);
+      ommai_linear_gemv(p.linear, p.input, x_stride, 40, base, y_stride, false, 0, n_panels);
       for (int64_t n = 1; n <= 18; n += n < 8 ? 1 : 5) {
         int64_t first = n * 3 % 20;
         for (int64_t panel = n_panels - 1; panel >= 0; panel--) {
-          ommai_linear_few_rows(p.linear, (char *)p.input + (size_t)(first * x_stride) * element, x_stride, n, y, y_stride,
-                                false, panel, 1);
+          ommai_linear_gemv(p.linear, (char *)p.input + (size_t)(first * x_stride) * element, x_stride, n, y, y_stride, false,
+                            panel, 1);
         }
         for (int64_t row = 0; row < n; row++) {
           assert_memory_equal(y + row * y_stride, base + (first + row) * y_stride, (size_t)p.n_out * sizeof *y);
@@ -643,7 +643,7 @@ static int run_onednn(const char *name) {
       cmocka_unit_test_prestate(tiles_agree_with_double_precision, &gaps),
       cmocka_unit_test(bf16_results_round_once),
       cmocka_unit_test_prestate(rows_keep_their_bits, &gaps),
-      cmocka_unit_test(chosen_ladder_agrees),
+      cmocka_unit_test(chosen_row_steps_agree),
       cmocka_unit_test(parts_keep_the_bits),
       cmocka_unit_test(workers_share_a_layer),
       cmocka_unit_test(every_failed_allocation_is_reported),
@@ -661,13 +661,13 @@ static int run_level(const char *name) {
       cmocka_unit_test(bf16_results_round_once),
       cmocka_unit_test_prestate(rows_keep_their_bits, &no_gaps),
       cmocka_unit_test_prestate(rows_keep_their_bits, &gaps),
-      cmocka_unit_test(chosen_ladder_agrees),
-      cmocka_unit_test_prestate(tiles_have_the_bits_of_few_rows, &no_gaps),
-      cmocka_unit_test_prestate(tiles_have_the_bits_of_few_rows, &gaps),
+      cmocka_unit_test(chosen_row_steps_agree),
+      cmocka_unit_test_prestate(tiles_have_the_bits_of_gemv, &no_gaps),
+      cmocka_unit_test_prestate(tiles_have_the_bits_of_gemv, &gaps),
       cmocka_unit_test(parts_keep_the_bits),
       cmocka_unit_test(workers_share_a_layer),
-      cmocka_unit_test(few_rows_agree_with_double_precision),
-      cmocka_unit_test(few_rows_keep_their_bits),
+      cmocka_unit_test(gemv_agrees_with_double_precision),
+      cmocka_unit_test(gemv_rows_keep_their_bits),
       cmocka_unit_test(sources_stack),
       cmocka_unit_test(stored_matrices_pack_as_their_values),
       cmocka_unit_test(bad_calls_are_refused),

@@ -183,21 +183,21 @@ static struct prepared prepare(const struct problem *p, const void *x, int64_t n
   return made;
 }
 
-static void check_few_rows(const struct problem *p, int64_t n_rows) {
+static void check_gemv(const struct problem *p, int64_t n_rows) {
   int64_t n_out = p->stored.n_out, stride = n_out + Y_GAP, first = n_rows * 7 % ROWS,
           n_panels = ommai_linear_n_panels(p->linear);
   void *x = rows_from(p, first, n_rows);
   const struct prepared prepared = prepare(p, x, n_rows);
   float *y = calloc((size_t)(n_rows * stride), sizeof *y);
   for (int64_t panel = 0; panel < n_panels; panel++) {
-    ommai_linear_few_rows(p->linear, x, p->stored.n_in + X_GAP, n_rows, y, stride, false, panel, 1);
+    ommai_linear_gemv(p->linear, x, p->stored.n_in + X_GAP, n_rows, y, stride, false, panel, 1);
   }
   same_rows(p, "few rows", y, stride, first, n_rows);
   for (int64_t i = 0; i < n_rows * stride; i++) {
     if (i % stride >= n_out) assert_true(y[i] == 0.0f);
     y[i] = 0.0f;
   }
-  ommai_linear_few_rows(p->linear, x, p->stored.n_in + X_GAP, n_rows, y, stride, true, 0, n_panels);
+  ommai_linear_gemv(p->linear, x, p->stored.n_in + X_GAP, n_rows, y, stride, true, 0, n_panels);
   same_rows(p, "few rows, added", y, stride, first, n_rows);
   for (int64_t row = n_rows - 1; row >= 0; row -= 2) {
     int64_t from = row > 0 ? row - 1 : 0;
@@ -249,7 +249,7 @@ static void check_problem(const struct problem *p) {
   assert_ok(ommai_linear_parts_create(engine, p->linear, &form, &parts, &error), &error);
   assert_ok(ommai_linear_scratch_for(engine, &p->spec, &form, &bytes, &error), &error);
   assert_true(2 * bytes <= ommai_linear_engine_scratch_bytes(engine));
-  for (int64_t n = 1; n <= 21; n += n < 9 ? 1 : 4) check_few_rows(p, n);
+  for (int64_t n = 1; n <= 21; n += n < 9 ? 1 : 4) check_gemv(p, n);
   for (int64_t n = 1; n <= ROWS; n = n < 17 ? n + 3 : n + 37) check_tile(p, op, parts, n);
   check_tile(p, op, parts, ROWS);
   ommai_linear_parts_destroy(parts);
@@ -331,7 +331,7 @@ static void check_quantised(enum ommai_weight_format format, int64_t group, int6
         double w = fixture_get(weight, out * n_in + k, type), step = most > 0 ? most / 7 : 1;
         memset(x, 0, (size_t)n_in * sizeof *x);
         x[k] = 127;
-        ommai_linear_few_rows(linear, x, n_in, 1, y, N_OUT, false, 0, 2);
+        ommai_linear_gemv(linear, x, n_in, 1, y, N_OUT, false, 0, 2);
         double off = y[out] / 127 - w;
         if (format == OMMAI_FORMAT_INT8) assert_true(fabs(off) <= 0.5001 * most / 127);
         squares += off * off;
@@ -417,7 +417,7 @@ static void long_sums_do_not_overflow(void **state) {
     struct omma_error error;
     assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
     assert_ok(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), &error);
-    ommai_linear_few_rows(linear, x, N_IN, 1, &y, 1, false, 0, 1);
+    ommai_linear_gemv(linear, x, N_IN, 1, &y, 1, false, 0, 1);
     assert_true(y == (float)(-127.0 * N_IN * (bits == 4 ? 15 : -128)));
     ommai_linear_destroy(linear);
     stored_free(&stored);
@@ -441,7 +441,7 @@ static void odd_values_stay_where_they_are(void **state) {
   x[2 * N_IN + 4] = -INFINITY;
   assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
   assert_ok(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), &error);
-  ommai_linear_few_rows(linear, x, N_IN, 5, y, N_OUT, false, 0, 2);
+  ommai_linear_gemv(linear, x, N_IN, 5, y, N_OUT, false, 0, 2);
   for (int n = 0; n < N_OUT; n++) {
     assert_true(isfinite(y[n]) && !isfinite(y[N_OUT + n]) && !isfinite(y[2 * N_OUT + n]));
     assert_true(isfinite(y[3 * N_OUT + n]) && y[4 * N_OUT + n] == 0.0f);
@@ -468,7 +468,7 @@ static void odd_weights_are_told(void **state) {
     struct ommai_linear *linear;
     struct omma_error error;
     assert_ok(ommai_linear_create(engine, &spec, &source, 1, &linear, &error), &error);
-    ommai_linear_few_rows(linear, x, N_IN, 1, y, N_OUT, false, 0, 2);
+    ommai_linear_gemv(linear, x, N_IN, 1, y, N_OUT, false, 0, 2);
     for (int n = 0; n < N_OUT; n++) assert_int_equal(isfinite(y[n]) != 0, n >= 3);
     ommai_linear_destroy(linear);
   }

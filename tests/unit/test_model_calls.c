@@ -4,7 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/error.h"
-#include "models/weight_policy.h"
+#include "families/weight_policy.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"

@@ -1,6 +1,6 @@
 /* config.json, preprocessor_config.json and generation_config.json: one key changed at a time, the status and the words of the
  * message; both dialects; what the values become. */
-#include "models/model_config.h"
+#include "families/model_config.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/allocator.h"
-#include "models/family.h"
-#include "models/generation_config.h"
+#include "families/family.h"
+#include "families/generation_config.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -40,8 +40,8 @@ static void both_dialects_are_read(void **state) {
   assert_int_equal(config.vision.head_dim, 72);
   assert_int_equal(config.vision.position_rows, 8);
   assert_int_equal(config.vision.deepstack_layers[1], 2);
-  assert_int_equal(config.picture.min_pixels, 4096);
-  assert_int_equal(config.picture.max_pixels, 40000);
+  assert_int_equal(config.image.min_pixels, 4096);
+  assert_int_equal(config.image.max_pixels, 40000);
   assert_int_equal(config.generation.n_stop_tokens, 2);
   assert_int_equal(config.generation.stop_tokens[0], 522);
   assert_int_equal(config.image_token, 526);
@@ -60,7 +60,7 @@ struct change {
 };
 
 #define CONFIG "config.json"
-#define PICTURE "preprocessor_config.json"
+#define IMAGE "preprocessor_config.json"
 #define GENERATION "generation_config.json"
 #define FORMAT OMMA_ERROR_FORMAT
 #define UNSUPPORTED OMMA_ERROR_UNSUPPORTED
@@ -176,34 +176,34 @@ static const struct change refused[] = {
     {CONFIG, "vision_config.deepstack_visual_indexes", "[-1]", FORMAT, "entry 0: expected 0 to 3, found -1"},
     {CONFIG, "vision_config.deepstack_visual_indexes", "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]", FORMAT, "at most 16"},
     {CONFIG, "vision_config.deepstack_visual_indexes", "3", FORMAT, "expected an array"},
-    /* pictures */
-    {PICTURE, "patch_size", "14", FORMAT, "expected 16 as in config.json, found 14"},
-    {PICTURE, "patch_size", "\"16\"", FORMAT, "expected an integer"},
-    {PICTURE, "temporal_patch_size", "3", FORMAT, "expected 2 as in config.json, found 3"},
-    {PICTURE, "merge_size", "4", FORMAT, "expected 2 as in config.json, found 4"},
-    {PICTURE, "do_resize", "false", UNSUPPORTED, "\"do_resize\": false is not supported"},
-    {PICTURE, "do_rescale", "false", UNSUPPORTED, "\"do_rescale\""},
-    {PICTURE, "do_normalize", "false", UNSUPPORTED, "\"do_normalize\""},
-    {PICTURE, "do_convert_rgb", "false", UNSUPPORTED, "\"do_convert_rgb\""},
-    {PICTURE, "do_resize", "1", FORMAT, "expected true or false"},
-    {PICTURE, "rescale_factor", "0.5", UNSUPPORTED, "expected 1/255, found 0.5"},
-    {PICTURE, "rescale_factor", "0", UNSUPPORTED, "found 0"},
-    {PICTURE, "resample", "2", UNSUPPORTED, "expected 3 (bicubic), found 2"},
-    {PICTURE, "resample", "6", FORMAT, "expected 0 to 5"},
-    {PICTURE, "size", "448", FORMAT, "expected an object"},
-    {PICTURE, "size", "{\"height\": 448, \"width\": 448}", FORMAT, "shortest_edge <= longest_edge"},
-    {PICTURE, "size.shortest_edge", "40001", FORMAT, "found 40001 and 40000"},
-    {PICTURE, "size.shortest_edge", "0", FORMAT, "expected 1 to"},
-    {PICTURE, "size.longest_edge", "-1", FORMAT, "found -1"},
-    {PICTURE, "size.longest_edge", "2000000000000", FORMAT, "expected 1 to 1073741824"},
-    {PICTURE, "max_pixels", "100", FORMAT, "found 4096 and 100"},
-    {PICTURE, "image_mean", "[0.5, 0.5]", FORMAT, "expected 3 numbers, found 2"},
-    {PICTURE, "image_mean", "[0.5, 0.5, null]", FORMAT, "entry 2 is no sensible number"},
-    {PICTURE, "image_mean", "[0.5, 1e30, 0.5]", FORMAT, "entry 1 is no sensible number"},
-    {PICTURE, "image_mean", "0.5", FORMAT, "expected an array"},
-    {PICTURE, "image_std", "[0.5, 0, 0.5]", FORMAT, "\"image_std\": expected positive numbers"},
-    {PICTURE, "image_std", "[0.5, -0.5, 0.5]", FORMAT, "expected positive numbers"},
-    {PICTURE, "image_std", "[0.5, 1e-300, 0.5]", FORMAT, "expected positive numbers"},
+    /* images */
+    {IMAGE, "patch_size", "14", FORMAT, "expected 16 as in config.json, found 14"},
+    {IMAGE, "patch_size", "\"16\"", FORMAT, "expected an integer"},
+    {IMAGE, "temporal_patch_size", "3", FORMAT, "expected 2 as in config.json, found 3"},
+    {IMAGE, "merge_size", "4", FORMAT, "expected 2 as in config.json, found 4"},
+    {IMAGE, "do_resize", "false", UNSUPPORTED, "\"do_resize\": false is not supported"},
+    {IMAGE, "do_rescale", "false", UNSUPPORTED, "\"do_rescale\""},
+    {IMAGE, "do_normalize", "false", UNSUPPORTED, "\"do_normalize\""},
+    {IMAGE, "do_convert_rgb", "false", UNSUPPORTED, "\"do_convert_rgb\""},
+    {IMAGE, "do_resize", "1", FORMAT, "expected true or false"},
+    {IMAGE, "rescale_factor", "0.5", UNSUPPORTED, "expected 1/255, found 0.5"},
+    {IMAGE, "rescale_factor", "0", UNSUPPORTED, "found 0"},
+    {IMAGE, "resample", "2", UNSUPPORTED, "expected 3 (bicubic), found 2"},
+    {IMAGE, "resample", "6", FORMAT, "expected 0 to 5"},
+    {IMAGE, "size", "448", FORMAT, "expected an object"},
+    {IMAGE, "size", "{\"height\": 448, \"width\": 448}", FORMAT, "shortest_edge <= longest_edge"},
+    {IMAGE, "size.shortest_edge", "40001", FORMAT, "found 40001 and 40000"},
+    {IMAGE, "size.shortest_edge", "0", FORMAT, "expected 1 to"},
+    {IMAGE, "size.longest_edge", "-1", FORMAT, "found -1"},
+    {IMAGE, "size.longest_edge", "2000000000000", FORMAT, "expected 1 to 1073741824"},
+    {IMAGE, "max_pixels", "100", FORMAT, "found 4096 and 100"},
+    {IMAGE, "image_mean", "[0.5, 0.5]", FORMAT, "expected 3 numbers, found 2"},
+    {IMAGE, "image_mean", "[0.5, 0.5, null]", FORMAT, "entry 2 is no sensible number"},
+    {IMAGE, "image_mean", "[0.5, 1e30, 0.5]", FORMAT, "entry 1 is no sensible number"},
+    {IMAGE, "image_mean", "0.5", FORMAT, "expected an array"},
+    {IMAGE, "image_std", "[0.5, 0, 0.5]", FORMAT, "\"image_std\": expected positive numbers"},
+    {IMAGE, "image_std", "[0.5, -0.5, 0.5]", FORMAT, "expected positive numbers"},
+    {IMAGE, "image_std", "[0.5, 1e-300, 0.5]", FORMAT, "expected positive numbers"},
     /* generation */
     {GENERATION, "eos_token_id", "544", FORMAT, "expected 0 to 543, found 544"},
     {GENERATION, "eos_token_id", "[522, -1]", FORMAT, "entry 1: expected 0 to 543, found -1"},
@@ -251,7 +251,7 @@ static const struct change accepted[] = {
     {CONFIG, "vision_config.num_position_embeddings", NULL, OMMA_OK, ""},
     {CONFIG, "vision_config.deepstack_visual_indexes", NULL, OMMA_OK, ""},
     {CONFIG, "vision_config.deepstack_visual_indexes", "[2, 0]", OMMA_OK, ""},
-    {PICTURE, "size", NULL, OMMA_OK, ""},
+    {IMAGE, "size", NULL, OMMA_OK, ""},
     {CONFIG, "text_config.num_key_value_heads", NULL, OMMA_OK, ""},
     {CONFIG, "text_config.num_hidden_layers", "3.0", OMMA_OK, ""},
     {CONFIG, "text_config.rms_norm_eps", NULL, OMMA_OK, ""},
@@ -266,10 +266,10 @@ static const struct change accepted[] = {
     {CONFIG, "vision_config.deepstack_visual_indexes", "[0, 1, 2, 3]", OMMA_OK, ""}, /* one more than decoder layers */
     {CONFIG, "vision_config.num_position_embeddings", "1", OMMA_OK, ""},
     {CONFIG, "vision_config.unknown_key", "{\"a\": [1, 2]}", OMMA_OK, ""},
-    {PICTURE, "patch_size", NULL, OMMA_OK, ""},
-    {PICTURE, "resample", NULL, OMMA_OK, ""},
-    {PICTURE, "min_pixels", "1", OMMA_OK, ""},
-    {PICTURE, "size.shortest_edge", "40000", OMMA_OK, ""},
+    {IMAGE, "patch_size", NULL, OMMA_OK, ""},
+    {IMAGE, "resample", NULL, OMMA_OK, ""},
+    {IMAGE, "min_pixels", "1", OMMA_OK, ""},
+    {IMAGE, "size.shortest_edge", "40000", OMMA_OK, ""},
     {GENERATION, "eos_token_id", "522", OMMA_OK, ""},
     {GENERATION, "eos_token_id", NULL, OMMA_OK, ""},
     {GENERATION, "eos_token_id", "[]", OMMA_OK, ""},
@@ -311,7 +311,7 @@ static void broken_files_are_refused(void **state) {
       {"{\"a\": \"\xff\"}", "invalid JSON"},
       {"\xef\xbb\xbf{}", "invalid JSON"},
   };
-  static const char *const files[] = {CONFIG, PICTURE, GENERATION};
+  static const char *const files[] = {CONFIG, IMAGE, GENERATION};
   for (size_t f = 0; f < 3; f++) {
     char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
     fixture_copy_config("qwen3_vl_tied", folder);
@@ -360,7 +360,7 @@ static void missing_files_are_named(void **state) {
   fixture_set_key(folder, CONFIG, "text_config.eos_token_id", NULL);
   assert_ok(read_folder(folder, &config, &error), &error);
   assert_int_equal(config.generation.n_stop_tokens, 0);
-  unlink(test_path(path, folder, PICTURE));
+  unlink(test_path(path, folder, IMAGE));
   assert_fails(read_folder(folder, &config, &error), OMMA_ERROR_IO, "preprocessor_config.json: no such file", &error);
   unlink(test_path(path, folder, CONFIG));
   assert_fails(read_folder(folder, &config, &error), OMMA_ERROR_IO, "config.json", &error);
@@ -368,7 +368,7 @@ static void missing_files_are_named(void **state) {
   assert_fails(read_folder(folder, &config, &error), OMMA_ERROR_IO, "config.json", &error);
 }
 
-/* Newer writers keep the picture settings inside processor_config.json. */
+/* Newer writers keep the image settings inside processor_config.json. */
 static void processor_config_serves_as_well(void **state) {
   (void)state;
   char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
@@ -377,7 +377,7 @@ static void processor_config_serves_as_well(void **state) {
   size_t size;
   golden_config("qwen3_vl_tied", &expected);
   fixture_copy_config("qwen3_vl_tied", folder);
-  char *inner = (char *)fixture_read(test_path(path, folder, PICTURE), &size);
+  char *inner = (char *)fixture_read(test_path(path, folder, IMAGE), &size);
   inner[size] = '\0';
   unlink(path);
   test_write_file(test_path(path, folder, "processor_config.json"), "{}", 2);
@@ -385,7 +385,7 @@ static void processor_config_serves_as_well(void **state) {
                &error);
   fixture_set_key(folder, "processor_config.json", "image_processor", inner);
   assert_ok(read_folder(folder, &config, &error), &error);
-  assert_memory_equal(&config.picture, &expected.picture, sizeof expected.picture);
+  assert_memory_equal(&config.image, &expected.image, sizeof expected.image);
   fixture_set_key(folder, "processor_config.json", "image_processor.image_mean", "[1]");
   assert_fails(read_folder(folder, &config, &error), OMMA_ERROR_FORMAT,
                "/processor_config.json: image_processor: key \"image_mean\": expected 3 numbers", &error);
@@ -393,7 +393,7 @@ static void processor_config_serves_as_well(void **state) {
   test_folder_remove(folder);
 }
 
-/* As in transformers: the part of processor_config.json, then the file of its own, for videos then that of pictures. */
+/* As in transformers: the part of processor_config.json, then the file of its own, for videos then that of images. */
 static void parts_of_processor_config_go_first(void **state) {
   (void)state;
   static const char nested[] =
@@ -406,18 +406,18 @@ static void parts_of_processor_config_go_first(void **state) {
   struct omma_error error;
   fixture_copy_config("qwen3_vl_tied", folder);
   fixture_set_key(folder, CONFIG, "video_token_id", "527");
-  fixture_set_key(folder, PICTURE, "image_mean", "[0.5, 0.5, 0.5]"); /* as the class's default for videos is */
-  fixture_set_key(folder, PICTURE, "image_std", "[0.5, 0.5, 0.5]");
+  fixture_set_key(folder, IMAGE, "image_mean", "[0.5, 0.5, 0.5]"); /* as the class's default for videos is */
+  fixture_set_key(folder, IMAGE, "image_std", "[0.5, 0.5, 0.5]");
   assert_ok(read_folder(folder, &config, &error), &error);
-  assert_int_equal(config.video.max_pixels, 40000); /* that of pictures */
+  assert_int_equal(config.video.max_pixels, 40000); /* that of images */
   test_write_file(test_path(path, folder, "video_preprocessor_config.json"), own, sizeof own - 1);
   assert_ok(read_folder(folder, &config, &error), &error);
   assert_int_equal(config.video.max_pixels, 10000);
   test_write_file(test_path(path, folder, "processor_config.json"), nested, sizeof nested - 1);
   assert_ok(read_folder(folder, &config, &error), &error);
-  assert_int_equal(config.picture.max_pixels, 6000);
+  assert_int_equal(config.image.max_pixels, 6000);
   assert_int_equal(config.video.max_pixels, 8000);
-  assert_true(config.picture.patches.mean[0] == 0.48145466f && config.picture.patches.std[2] == 0.27577711f);
+  assert_true(config.image.patches.mean[0] == 0.48145466f && config.image.patches.std[2] == 0.27577711f);
   test_folder_remove(folder);
 }
 
@@ -438,11 +438,11 @@ static void class_defaults_stand_in_processor_files(void **state) {
     const char *text = i == 2 ? "{\"pad_input\": true}" : "{}";
     fixture_copy_config(cases[i].model, folder);
     if (i < 2) fixture_set_key(folder, CONFIG, "video_token_id", NULL);
-    test_write_file(test_path(path, folder, PICTURE), text, strlen(text));
+    test_write_file(test_path(path, folder, IMAGE), text, strlen(text));
     assert_ok(read_folder(folder, &config, &error), &error);
-    assert_int_equal(config.picture.min_pixels, cases[i].least);
-    assert_int_equal(config.picture.max_pixels, cases[i].most);
-    assert_true(config.picture.patches.mean[0] == cases[i].mean && config.picture.patches.std[0] == cases[i].std);
+    assert_int_equal(config.image.min_pixels, cases[i].least);
+    assert_int_equal(config.image.max_pixels, cases[i].most);
+    assert_true(config.image.patches.mean[0] == cases[i].mean && config.image.patches.std[0] == cases[i].std);
     test_folder_remove(folder);
   }
 }
@@ -450,7 +450,7 @@ static void class_defaults_stand_in_processor_files(void **state) {
 /* An optional file that is a directory, a named pipe or a link that leads nowhere was meant to be read. */
 static void what_is_no_file_is_not_missing(void **state) {
   (void)state;
-  static const char *const files[] = {GENERATION, PICTURE, "processor_config.json", "video_preprocessor_config.json"};
+  static const char *const files[] = {GENERATION, IMAGE, "processor_config.json", "video_preprocessor_config.json"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     for (int kind = 0; kind < 3; kind++) {
       char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "models/family.h"
+#include "families/family.h"
 #include "support/golden.h"
 #include "support/test.h"
 

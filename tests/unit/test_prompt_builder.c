@@ -1,10 +1,10 @@
 /* Prompts under construction, the chat form written into them, and the list of families. */
-#include "models/prompt_builder.h"
+#include "families/prompt_builder.h"
 
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "models/family.h"
+#include "families/family.h"
 #include "support/test.h"
 
 static void pieces_grow_in_order(void **state) {
@@ -21,14 +21,14 @@ static void pieces_grow_in_order(void **state) {
     assert_ok(ommai_prompt_text(&builder, "c\0d", 3, &error), &error);
     assert_ok(ommai_prompt_text(&builder, NULL, 0, &error), &error);
     expected += 5;
-    if (i % 3 == 0) assert_ok(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), &error);
+    if (i % 3 == 0) assert_ok(ommai_prompt_image(&builder, &part, OMMAI_ALL_TEMPORAL_PATCHES, &error), &error);
   }
   assert_int_equal(builder.size, expected);
-  assert_int_equal(builder.n_pictures, 167);
+  assert_int_equal(builder.n_images, 167);
   for (size_t i = 0; i < 500; i++) assert_memory_equal(builder.text + 5 * i, "abc\0d", 5);
   for (size_t i = 0; i < 167; i++) {
-    assert_int_equal(builder.pictures[i].at, 5 * (3 * i + 1));
-    assert_ptr_equal(builder.pictures[i].part, &part);
+    assert_int_equal(builder.images[i].at, 5 * (3 * i + 1));
+    assert_ptr_equal(builder.images[i].part, &part);
   }
   ommai_prompt_builder_free(&builder);
   assert_int_equal(allocator.bytes_live, 0);
@@ -61,15 +61,17 @@ static void failed_memory_leaves_what_was_there(void **state) {
   ommai_prompt_builder_init(&builder, &allocator.interface);
   allocator.fail_at = 0;
   assert_fails(ommai_prompt_string(&builder, "abc", &error), OMMA_ERROR_MEMORY, "prompt text", &error);
-  assert_fails(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
+  assert_fails(ommai_prompt_image(&builder, &part, OMMAI_ALL_TEMPORAL_PATCHES, &error), OMMA_ERROR_MEMORY, "prompt images",
+               &error);
   allocator.fail_at = -1;
   assert_ok(ommai_prompt_string(&builder, "abc", &error), &error);
-  for (int i = 0; i < 8; i++) assert_ok(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), &error);
+  for (int i = 0; i < 8; i++) assert_ok(ommai_prompt_image(&builder, &part, OMMAI_ALL_TEMPORAL_PATCHES, &error), &error);
   allocator.fail_at = 0;
   assert_fails(ommai_prompt_text(&builder, text, sizeof text, &error), OMMA_ERROR_MEMORY, "prompt text", &error);
-  assert_fails(ommai_prompt_picture(&builder, &part, OMMAI_ALL_PLANES, &error), OMMA_ERROR_MEMORY, "prompt pictures", &error);
+  assert_fails(ommai_prompt_image(&builder, &part, OMMAI_ALL_TEMPORAL_PATCHES, &error), OMMA_ERROR_MEMORY, "prompt images",
+               &error);
   assert_int_equal(builder.size, 3);
-  assert_int_equal(builder.n_pictures, 8);
+  assert_int_equal(builder.n_images, 8);
   assert_memory_equal(builder.text, "abc", 3);
   ommai_prompt_builder_free(&builder);
   assert_int_equal(allocator.n_live, 0);
@@ -80,13 +82,13 @@ static void failed_memory_leaves_what_was_there(void **state) {
 #define TEXT(string) \
   { .text = (string), .text_size = sizeof(string) - 1 }
 
-static const struct omma_image *const picture = (const struct omma_image *)"only its address is used";
+static const struct omma_image *const some_image = (const struct omma_image *)"only its address is used";
 
-static enum omma_status render_form(const struct ommai_chat_form *form, const struct omma_message *messages, size_t n,
+static enum omma_status render_form(const struct ommai_builtin_template *form, const struct omma_message *messages, size_t n,
                                     bool continue_final, const char *expected, struct omma_error *error) {
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, &ommai_default_allocator);
-  enum omma_status status = ommai_chat_form_render(form, messages, n, 2, continue_final, &builder, error);
+  enum omma_status status = ommai_builtin_template_render(form, messages, n, 2, continue_final, &builder, error);
   if (status == OMMA_OK && expected) {
     assert_int_equal(builder.size, strlen(expected));
     assert_memory_equal(builder.text, expected, builder.size);
@@ -104,7 +106,7 @@ static void turns_are_written_as_the_template_does(void **state) {
   (void)state;
   struct omma_error error;
   const struct omma_part system = TEXT("Be short."), question = TEXT("Why?"), answer = TEXT("Because"), none = TEXT("");
-  const struct omma_part mixed[] = {TEXT("A "), {.image = picture}, TEXT(" B "), {.image = picture}};
+  const struct omma_part mixed[] = {TEXT("A "), {.image = some_image}, TEXT(" B "), {.image = some_image}};
   const struct omma_message talk[] = {{.role = OMMA_ROLE_SYSTEM, .parts = &system, .n_parts = 1},
                                       {.role = OMMA_ROLE_USER, .parts = &question, .n_parts = 1},
                                       {.role = OMMA_ROLE_ASSISTANT, .parts = &answer, .n_parts = 1},
@@ -126,14 +128,14 @@ static void turns_are_written_as_the_template_does(void **state) {
 static void forms_differ_in_what_they_allow(void **state) {
   (void)state;
   struct omma_error error;
-  static const struct ommai_chat_form form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
-                                              .turn_end = "[end]",
-                                              .picture_begin = "[see]",
-                                              .picture_end = "[seen]",
-                                              .default_system = "Help.",
-                                              .late_system = true,
-                                              .pictures_in = {true, true, true}};
-  const struct omma_part text = TEXT("x"), image = {.image = picture};
+  static const struct ommai_builtin_template form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
+                                                     .turn_end = "[end]",
+                                                     .image_begin = "[see]",
+                                                     .image_end = "[seen]",
+                                                     .default_system = "Help.",
+                                                     .allow_system_anywhere = true,
+                                                     .images_in = {true, true, true}};
+  const struct omma_part text = TEXT("x"), image = {.image = some_image};
   const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
                                       {.role = OMMA_ROLE_SYSTEM, .parts = &image, .n_parts = 1},
                                       {.role = OMMA_ROLE_ASSISTANT, .parts = &image, .n_parts = 1}};
@@ -143,20 +145,20 @@ static void forms_differ_in_what_they_allow(void **state) {
   assert_ok(render_form(&form, talk + 1, 2, true, "[system][see][seen][end][assistant][see][seen]", &error), &error);
 }
 
-/* Times of planes: the middle of their frames', the last frame of an odd number counting twice. */
-static void videos_stand_whole_or_plane_by_plane(void **state) {
+/* Times of temporal patches: the middle of their frames', the last frame of an odd number counting twice. */
+static void videos_stand_whole_or_by_temporal_patch(void **state) {
   (void)state;
   struct omma_error error;
   const struct omma_video three = {.n_frames = 3, .fps = 0.3}, one = {.n_frames = 1};
   const struct omma_part parts[] = {TEXT("a"), {.video = &three}, TEXT("b"), {.video = &one}};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 4},
                             told = {.role = OMMA_ROLE_SYSTEM, .parts = parts + 1, .n_parts = 1};
-  struct ommai_chat_form form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
-                                 .turn_end = "[end]",
-                                 .picture_begin = "[see]",
-                                 .picture_end = "[seen]",
-                                 .video = OMMAI_VIDEO_WHOLE,
-                                 .pictures_in = {[OMMA_ROLE_USER] = true}};
+  struct ommai_builtin_template form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
+                                        .turn_end = "[end]",
+                                        .image_begin = "[see]",
+                                        .image_end = "[seen]",
+                                        .video = OMMAI_VIDEO_WHOLE,
+                                        .images_in = {[OMMA_ROLE_USER] = true}};
   assert_ok(render_form(&form, &message, 1, false, "[user]a[see][seen]b[see][seen][end][assistant]", &error), &error);
   form.video = OMMAI_VIDEO_TIMED;
   assert_ok(render_form(&form, &message, 1, false,
@@ -171,7 +173,7 @@ static void videos_stand_whole_or_plane_by_plane(void **state) {
 static void what_the_form_has_no_place_for_is_refused(void **state) {
   (void)state;
   struct omma_error error;
-  const struct omma_part text = TEXT("x"), image = {.image = picture};
+  const struct omma_part text = TEXT("x"), image = {.image = some_image};
   const struct omma_message late[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
                                       {.role = OMMA_ROLE_SYSTEM, .parts = &text, .n_parts = 1}};
   const struct omma_message seen[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
@@ -198,7 +200,7 @@ int main(void) {
       cmocka_unit_test(failed_memory_leaves_what_was_there),
       cmocka_unit_test(turns_are_written_as_the_template_does),
       cmocka_unit_test(forms_differ_in_what_they_allow),
-      cmocka_unit_test(videos_stand_whole_or_plane_by_plane),
+      cmocka_unit_test(videos_stand_whole_or_by_temporal_patch),
       cmocka_unit_test(what_the_form_has_no_place_for_is_refused),
       cmocka_unit_test(families_are_found_by_exact_name),
   };

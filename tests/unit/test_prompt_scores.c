@@ -81,7 +81,7 @@ static int64_t check_case(struct omma_engine *engine, const struct omma_model *m
                           struct scores *scores) {
   int32_t ids[MAX_PROMPT];
   int64_t n_prompt, n_tokens, count;
-  if (!golden_has(c, "generate.logprobs") || c->n_pictures) return 0;
+  if (!golden_has(c, "generate.logprobs") || c->n_images) return 0;
   int64_t *prompt = golden_i64(c, "language.input_ids", &n_prompt), *tokens = golden_i64(c, "generate.tokens", &n_tokens);
   int64_t *top_ids = golden_i64(c, "generate.top_ids", &count);
   float *logprobs = golden_f32(c, "generate.logprobs", &count), *top = golden_f32(c, "generate.top_logprobs", &count);

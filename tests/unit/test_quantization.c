@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "models/quantization.h"
+#include "families/quantization.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
 

@@ -131,13 +131,13 @@ static void positions_follow_the_formula(void **state) {
     ommai_position_text(&counter, position);
     for (int axis = 0; axis < 3; axis++) assert_int_equal(position[axis], i);
   }
-  ommai_position_picture(counter, 0, 2, 5, position);
+  ommai_position_image(counter, 0, 2, 5, position);
   assert_int_equal(position[0], 4);
   assert_int_equal(position[1], 6);
   assert_int_equal(position[2], 9);
-  ommai_position_after_picture(&counter, 3, 7);
+  ommai_position_after_image(&counter, 3, 7);
   assert_int_equal(counter, 11);
-  ommai_position_after_picture(&counter, 9, 1);
+  ommai_position_after_image(&counter, 9, 1);
   assert_int_equal(counter, 20);
   ommai_position_text(&counter, position);
   assert_int_equal(position[2], 20);
@@ -145,13 +145,13 @@ static void positions_follow_the_formula(void **state) {
 
 static void prompts_are_laid_out_by_the_plan(void **state) {
   (void)state;
-  struct omma_image *image = fixture_picture("tower_33x200.png");
+  struct omma_image *image = fixture_image("tower_33x200.png");
   const struct omma_image *const images[] = {image, image};
   struct omma_request *request = fixture_request(model, images, 2, "Compare.", NULL);
   struct omma_image_plan plan;
   struct omma_error error;
   assert_ok(omma_model_plan_image(model, 33, 200, NULL, &plan, &error), &error);
-  int64_t rows = plan.grid_thw[1] / 2, columns = plan.grid_thw[2] / 2, n_pictures_tokens[2] = {0};
+  int64_t rows = plan.grid_thw[1] / 2, columns = plan.grid_thw[2] / 2, n_images_tokens[2] = {0};
   int32_t counter = 0;
   size_t n;
   const int32_t *ids = omma_request_prompt(request, &n);
@@ -159,32 +159,32 @@ static void prompts_are_laid_out_by_the_plan(void **state) {
   for (size_t i = 0; i < n; i++) {
     const struct ommai_request_token *token = &request->tokens[i];
     assert_int_equal(ids[i], token->token);
-    if (token->picture < 0) {
+    if (token->image < 0) {
       for (int axis = 0; axis < 3; axis++) assert_int_equal(token->position[axis], counter);
       counter++;
       continue;
     }
-    int64_t row = token->picture_row / columns, column = token->picture_row % columns;
+    int64_t row = token->image_row / columns, column = token->image_row % columns;
     assert_int_equal(token->token, 526);
-    assert_int_equal(token->picture_row, n_pictures_tokens[token->picture]++);
+    assert_int_equal(token->image_row, n_images_tokens[token->image]++);
     assert_int_equal(token->position[0], counter);
     assert_int_equal(token->position[1], counter + row);
     assert_int_equal(token->position[2], counter + column);
-    if (token->picture_row == plan.n_tokens - 1) counter += (int32_t)(rows > columns ? rows : columns);
+    if (token->image_row == plan.n_tokens - 1) counter += (int32_t)(rows > columns ? rows : columns);
   }
-  assert_int_equal(n_pictures_tokens[0], plan.n_tokens);
-  assert_int_equal(n_pictures_tokens[1], plan.n_tokens);
+  assert_int_equal(n_images_tokens[0], plan.n_tokens);
+  assert_int_equal(n_images_tokens[1], plan.n_tokens);
   assert_int_equal(request->next_position, counter);
   omma_request_destroy(request);
   omma_image_destroy(image);
 }
 
-/* A marker typed into a message is a token like any other, but never a picture. */
-static void typed_markers_hold_no_picture(void **state) {
+/* A marker typed into a message is a token like any other, but never an image. */
+static void typed_markers_hold_no_image(void **state) {
   (void)state;
   struct omma_request *request = fixture_request(model, NULL, 0, "<|vision_start|><|image_pad|><|vision_end|>", NULL);
-  assert_int_equal(request->n_pictures, 0);
-  for (size_t i = 0; i < request->n_tokens; i++) assert_int_equal(request->tokens[i].picture, -1);
+  assert_int_equal(request->n_images, 0);
+  for (size_t i = 0; i < request->n_tokens; i++) assert_int_equal(request->tokens[i].image, -1);
   omma_request_destroy(request);
 }
 
@@ -240,7 +240,7 @@ static void prompts_leave_room_for_an_answer(void **state) {
   assert_int_equal(longest, 199);
 }
 
-static void pictures_over_the_context_are_refused(void **state) {
+static void images_over_the_context_are_refused(void **state) {
   (void)state;
   struct omma_error error;
   struct omma_request *request = NULL;
@@ -263,7 +263,7 @@ static void resized_pixels_of_a_request_are_bounded(void **state) {
   (void)state;
   struct omma_error error;
   struct omma_request *request = NULL;
-  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_image *image = fixture_image("meadow_163x97.jpg");
   struct omma_part parts[4];
   for (int i = 0; i < 4; i++) parts[i] = (struct omma_part){.image = image, .image_options.min_pixels = 178000000};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 4};
@@ -274,13 +274,13 @@ static void resized_pixels_of_a_request_are_bounded(void **state) {
   assert_null(request);
 }
 
-/* Room for one picture and a half. */
-static void resized_pictures_of_all_requests_are_bounded(void **state) {
+/* Room for one image and a half. */
+static void resized_images_of_all_requests_are_bounded(void **state) {
   (void)state;
   struct omma_error error;
   struct omma_image_plan plan;
   struct omma_request *first, *second = NULL, *copy;
-  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_image *image = fixture_image("meadow_163x97.jpg");
   assert_ok(omma_model_plan_image(model, 163, 97, NULL, &plan, &error), &error);
   struct omma_model_options options = {.config_only = true, .n_threads = 1, .max_model_len = 200};
   options.max_resized_bytes = (int64_t)plan.resized_width * plan.resized_height * 3 * 3 / 2;
@@ -288,11 +288,11 @@ static void resized_pictures_of_all_requests_are_bounded(void **state) {
   const struct omma_part part = {.image = image};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   assert_ok(omma_request_create(tight, &message, 1, NULL, &first, &error), &error);
-  assert_fails(omma_request_create(tight, &message, 1, NULL, &second, &error), OMMA_ERROR_MEMORY, "resized pictures", &error);
+  assert_fails(omma_request_create(tight, &message, 1, NULL, &second, &error), OMMA_ERROR_MEMORY, "resized images", &error);
   assert_null(second);
   assert_ok(omma_request_copy(first, NULL, &copy, &error), &error); /* takes nothing */
   omma_request_destroy(first);
-  assert_fails(omma_request_create(tight, &message, 1, NULL, &second, &error), OMMA_ERROR_MEMORY, "resized pictures", &error);
+  assert_fails(omma_request_create(tight, &message, 1, NULL, &second, &error), OMMA_ERROR_MEMORY, "resized images", &error);
   omma_request_destroy(copy);
   assert_ok(omma_request_create(tight, &message, 1, NULL, &second, &error), &error);
   omma_request_destroy(second);
@@ -305,7 +305,7 @@ static void tokens_are_counted_from_sizes(void **state) {
   (void)state;
   const struct omma_model_options bare = {.n_threads = 1, .max_model_len = 1024, .config_only = true, .max_resized_bytes = 1};
   struct omma_model *counting = fixture_model("qwen3_vl_tied", &bare), *whole = fixture_model("qwen3_vl_tied", NULL);
-  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_image *image = fixture_image("meadow_163x97.jpg");
   const struct omma_part parts[] = {{.image = image}, {.text = "What is this?", .text_size = 13}, {.image = image}};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 3};
   struct omma_request *request;
@@ -329,7 +329,7 @@ static void tokens_are_counted_from_sizes(void **state) {
 }
 
 /* Nothing could be resized here: what is refused was not. */
-static void an_engine_refuses_before_pictures_are_resized(void **state) {
+static void an_engine_refuses_before_images_are_resized(void **state) {
   (void)state;
   struct omma_error error;
   struct omma_request *request = NULL;
@@ -337,14 +337,14 @@ static void an_engine_refuses_before_pictures_are_resized(void **state) {
   struct omma_model *tight = fixture_model("qwen3_vl_tied", &options);
   struct omma_engine *engine =
       fixture_engine(tight, &(struct omma_engine_options){.kv_cache_bytes = fixture_kv_bytes(tight, 1)});
-  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_image *image = fixture_image("meadow_163x97.jpg");
   const struct omma_part part = {.image = image, .image_options.min_pixels = 500000};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1};
   struct omma_request_options with = {.engine = engine};
   assert_fails(omma_request_create(tight, &message, 1, &with, &request, &error), OMMA_ERROR_LIMIT,
                "as many as the memory for keys and values holds", &error);
   assert_string_equal(error.field, "input_tokens");
-  assert_fails(omma_request_create(tight, &message, 1, NULL, &request, &error), OMMA_ERROR_MEMORY, "resized pictures", &error);
+  assert_fails(omma_request_create(tight, &message, 1, NULL, &request, &error), OMMA_ERROR_MEMORY, "resized images", &error);
   static const int32_t ids[1000] = {0};
   assert_fails(omma_request_create_tokens(tight, ids, 1000, &with, &request, &error), OMMA_ERROR_LIMIT, "as many as the memory",
                &error);
@@ -354,11 +354,11 @@ static void an_engine_refuses_before_pictures_are_resized(void **state) {
   omma_model_close(tight);
 }
 
-static void copies_share_pictures(void **state) {
+static void copies_share_images(void **state) {
   (void)state;
   struct omma_error error;
   struct omma_request *copy = NULL;
-  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_image *image = fixture_image("meadow_163x97.jpg");
   struct omma_request *request = fixture_request(model, (const struct omma_image *const[]){image}, 1, "hello", NULL);
   size_t n_source, n_copy, size = request->n_tokens;
   const struct omma_sampling other = {.temperature = 0.5, .seed = 3, .max_tokens = 7};
@@ -367,12 +367,12 @@ static void copies_share_pictures(void **state) {
   assert_memory_equal(request->tokens, copy->tokens, size * sizeof *copy->tokens);
   assert_int_equal(n_source, n_copy);
   assert_int_equal(request->next_position, copy->next_position);
-  assert_ptr_equal(request->pictures[0].pixels, copy->pictures[0].pixels);
+  assert_ptr_equal(request->images[0].pixels, copy->images[0].pixels);
   assert_memory_equal(&request->keys[0], &copy->keys[0], sizeof copy->keys[0]);
   assert_true(copy->sampler.temperature == 0.5 && copy->max_tokens == 7 && request->max_tokens == 0);
-  uint8_t before = copy->pictures[0].pixels[0];
+  uint8_t before = copy->images[0].pixels[0];
   omma_request_destroy(request);
-  assert_int_equal(copy->pictures[0].pixels[0], before);
+  assert_int_equal(copy->images[0].pixels[0], before);
   struct omma_request *wrong = NULL;
   assert_fails(omma_request_copy(copy, &(struct omma_sampling){.temperature = 3}, &wrong, &error), OMMA_ERROR_ARGUMENT,
                "temperature", &error);
@@ -381,7 +381,7 @@ static void copies_share_pictures(void **state) {
   omma_image_destroy(image);
 }
 
-static void picture_plans_refuse_what_cannot_be(void **state) {
+static void image_plans_refuse_what_cannot_be(void **state) {
   (void)state;
   struct omma_error error;
   struct omma_image_plan plan = {.n_tokens = -7};
@@ -411,7 +411,7 @@ static void picture_plans_refuse_what_cannot_be(void **state) {
   }
   assert_int_equal(plan.n_tokens, -7);
   float values[10];
-  struct omma_image *image = fixture_picture("tile_64x64.png");
+  struct omma_image *image = fixture_image("tile_64x64.png");
   assert_fails(omma_preprocess(model, image, NULL, values, 10, &error), OMMA_ERROR_ARGUMENT, "expected room for", &error);
   omma_image_destroy(image);
 }
@@ -432,10 +432,10 @@ static void ids_are_taken_as_they_are(void **state) {
   assert_ok(create_of_ids(ids, 5, &request, &error), &error);
   assert_memory_equal(omma_request_prompt(request, &n), ids, sizeof ids);
   assert_int_equal(n, 5);
-  assert_int_equal(request->n_pictures, 0);
+  assert_int_equal(request->n_images, 0);
   assert_int_equal(request->max_tokens, 5);
   for (int32_t i = 0; i < 5; i++) {
-    assert_int_equal(request->tokens[i].picture, -1);
+    assert_int_equal(request->tokens[i].image, -1);
     for (int axis = 0; axis < 3; axis++) assert_int_equal(request->tokens[i].position[axis], i);
   }
   assert_int_equal(request->next_position, 5);
@@ -465,18 +465,18 @@ int main(void) {
       cmocka_unit_test(zero_means_the_default),
       cmocka_unit_test(positions_follow_the_formula),
       cmocka_unit_test(prompts_are_laid_out_by_the_plan),
-      cmocka_unit_test(typed_markers_hold_no_picture),
+      cmocka_unit_test(typed_markers_hold_no_image),
       cmocka_unit_test(wrong_messages_are_named),
       cmocka_unit_test(ids_are_taken_as_they_are),
       cmocka_unit_test(wrong_ids_are_named),
       cmocka_unit_test(prompts_leave_room_for_an_answer),
-      cmocka_unit_test(pictures_over_the_context_are_refused),
+      cmocka_unit_test(images_over_the_context_are_refused),
       cmocka_unit_test(resized_pixels_of_a_request_are_bounded),
-      cmocka_unit_test(resized_pictures_of_all_requests_are_bounded),
+      cmocka_unit_test(resized_images_of_all_requests_are_bounded),
       cmocka_unit_test(tokens_are_counted_from_sizes),
-      cmocka_unit_test(an_engine_refuses_before_pictures_are_resized),
-      cmocka_unit_test(copies_share_pictures),
-      cmocka_unit_test(picture_plans_refuse_what_cannot_be),
+      cmocka_unit_test(an_engine_refuses_before_images_are_resized),
+      cmocka_unit_test(copies_share_images),
+      cmocka_unit_test(image_plans_refuse_what_cannot_be),
   };
   return cmocka_run_group_tests(tests, open_model, close_model);
 }

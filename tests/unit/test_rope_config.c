@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "families/deepseek_decoder.h"
+#include "families/family.h"
+#include "families/qwen_decoder.h"
 #include "language/mrope.h"
-#include "models/deepseek_decoder.h"
-#include "models/family.h"
-#include "models/qwen_decoder.h"
 #include "support/test.h"
 
 static json_t *load_fixture(void) {

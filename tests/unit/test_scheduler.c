@@ -12,23 +12,23 @@
 enum { N_TEMPLATES = 24, MAX_JOBS = 4000, PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
 static struct omma_model *model;
-static struct omma_image *pictures[2];
+static struct omma_image *images[2];
 static struct omma_request *requests[N_TEMPLATES];
 
 static int set_up(void **state) {
   (void)state;
   struct test_random random = {41};
   model = fixture_model("qwen3_vl_heads", NULL);
-  pictures[0] = fixture_picture("meadow_163x97.jpg");
-  pictures[1] = fixture_picture("tower_33x200.png");
+  images[0] = fixture_image("meadow_163x97.jpg");
+  images[1] = fixture_image("tower_33x200.png");
   for (int i = 0; i < N_TEMPLATES; i++) {
     char text[256];
     size_t size = (size_t)test_random_range(&random, 1, i % 3 ? 40 : 220);
     for (size_t j = 0; j < size; j++) text[j] = (char)('a' + (j + (size_t)(i % 4)) % 26);
     text[size] = '\0';
     const struct omma_sampling sampling = {.max_tokens = test_random_range(&random, 1, i % 5 ? 20 : 150), .ignore_eos = true};
-    requests[i] = fixture_request(model, (const struct omma_image *const *)pictures, (size_t)(i % 4 == 1) + (i % 8 == 1), text,
-                                  &sampling);
+    requests[i] =
+        fixture_request(model, (const struct omma_image *const *)images, (size_t)(i % 4 == 1) + (i % 8 == 1), text, &sampling);
   }
   return 0;
 }
@@ -36,7 +36,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   (void)state;
   for (int i = 0; i < N_TEMPLATES; i++) omma_request_destroy(requests[i]);
-  for (int i = 0; i < 2; i++) omma_image_destroy(pictures[i]);
+  for (int i = 0; i < 2; i++) omma_image_destroy(images[i]);
   omma_model_close(model);
   return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/half.h"
-#include "models/quantization.h"
+#include "families/quantization.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
 #include "weights/safetensors.h"

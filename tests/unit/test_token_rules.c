@@ -337,11 +337,11 @@ static void a_long_prompt_is_cut_to_its_end_or_beginning(void **state) {
   omma_request_destroy(request);
 }
 
-static void a_prompt_with_pictures_is_not_cut(void **state) {
+static void a_prompt_with_images_is_not_cut(void **state) {
   (void)state;
   struct omma_error error;
   struct omma_request *request = NULL;
-  struct omma_image *image = fixture_picture("meadow_163x97.jpg");
+  struct omma_image *image = fixture_image("meadow_163x97.jpg");
   const struct omma_part part = {.image = image};
   const struct omma_message message = {OMMA_ROLE_USER, &part, 1, NULL};
   struct omma_request_options options = {.truncation = {.n_tokens = 10}};
@@ -367,7 +367,7 @@ int main(void) {
       cmocka_unit_test(a_stop_tokens_text_goes_or_stays),
       cmocka_unit_test(special_tokens_may_stay),
       cmocka_unit_test(a_long_prompt_is_cut_to_its_end_or_beginning),
-      cmocka_unit_test(a_prompt_with_pictures_is_not_cut),
+      cmocka_unit_test(a_prompt_with_images_is_not_cut),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -3,7 +3,7 @@
 
 #include "base/allocator.h"
 #include "base/json.h"
-#include "models/family.h"
+#include "families/family.h"
 #include "support/test.h"
 #include "support/weights_files.h"
 

@@ -6,7 +6,7 @@
 #include "base/allocator.h"
 #include "engine/prompt_positions.h"
 #include "engine/request.h"
-#include "models/model_config.h"
+#include "families/model_config.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
@@ -20,8 +20,8 @@ static int set_up(void **state) {
   timed = fixture_model("qwen3_vl_untied", &options);
   whole = fixture_model("qwen2_5_vl_tied", &options);
   none = fixture_model("kimi_vl", &options);
-  frame = fixture_picture("clip_0_118x54.jpg");
-  other = fixture_picture("tile_64x64.png");
+  frame = fixture_image("clip_0_118x54.jpg");
+  other = fixture_image("tile_64x64.png");
   return 0;
 }
 
@@ -77,7 +77,7 @@ static void wrong_videos_are_named(void **state) {
   }
   video.fps = 0;
   part.image = other;
-  expect_refused(timed, &part, OMMA_ERROR_ARGUMENT, "messages", "part 0: both picture and video");
+  expect_refused(timed, &part, OMMA_ERROR_ARGUMENT, "messages", "part 0: both image and video");
 }
 
 /* Nothing is resized for a prompt that is too long anyway. */
@@ -125,13 +125,14 @@ static void times_are_those_of_the_official_code(void **state) {
                {29.97, 2, {0, 0, 0, 0, 0, 0, 0, 0, 1, 1}}, {0.7, 4, {0, 11, 22, 34, 45, 57, 68, 80, 91, 102}},
                {7, 2, {0, 0, 1, 1, 2, 2, 3, 4, 4, 5}},     {1, 25, {0, 50, 100, 150, 200, 250, 300, 350, 400, 450}}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    for (int64_t plane = 0; plane < 10; plane++) {
-      assert_int_equal(ommai_position_time(plane, 2 / cases[i].fps, cases[i].tokens_per_second), cases[i].times[plane]);
+    for (int64_t temporal_patch = 0; temporal_patch < 10; temporal_patch++) {
+      assert_int_equal(ommai_position_time(temporal_patch, 2 / cases[i].fps, cases[i].tokens_per_second),
+                       cases[i].times[temporal_patch]);
     }
   }
 }
 
-/* Planes of 2 x 4 tokens, 40 apart in time; the text goes on behind their width, and the answer behind the text. */
+/* Temporal patches of 2 x 4 tokens, 40 apart in time; the text goes on behind their width, and the answer behind the text. */
 static void slow_videos_reach_behind_the_text(void **state) {
   (void)state;
   const struct omma_image *frames[] = {frame, frame, frame, frame, frame, frame, frame, frame, frame, frame,
@@ -142,15 +143,15 @@ static void slow_videos_reach_behind_the_text(void **state) {
   struct omma_request *request;
   assert_ok(ask(whole, &part, &request, &error), &error);
   const struct ommai_request_token *first = request->tokens;
-  while (first->picture < 0) first++;
+  while (first->image < 0) first++;
   int32_t begin = first->position[0];
   for (int32_t i = 0; i < 80; i++) {
-    assert_int_equal(first[i].picture_row, i);
+    assert_int_equal(first[i].image_row, i);
     assert_int_equal(first[i].position[0], begin + i / 8 * 40);
     assert_int_equal(first[i].position[1], begin + i % 8 / 4);
     assert_int_equal(first[i].position[2], begin + i % 4);
   }
-  assert_int_equal(first[80].picture, -1);
+  assert_int_equal(first[80].image, -1);
   assert_int_equal(first[80].position[0], begin + 4);
   assert_int_equal(request->next_position, request->tokens[request->n_tokens - 1].position[0] + 1);
   assert_int_equal(request->next_position, begin + 4 + (int32_t)(request->tokens + request->n_tokens - (first + 80)));
@@ -158,23 +159,23 @@ static void slow_videos_reach_behind_the_text(void **state) {
 }
 
 /* The key that a video has in the encoder's cache. */
-static struct ommai_picture_key key_of(const struct omma_model *model, const struct omma_video *video, const char *name,
-                                       bool suffices) {
+static struct ommai_image_key key_of(const struct omma_model *model, const struct omma_video *video, const char *name,
+                                     bool suffices) {
   const struct omma_part part = {.video = video, .image_name = name, .image_name_suffices = suffices};
   struct omma_error error;
   struct omma_request *request;
   assert_ok(ask(model, &part, &request, &error), &error);
-  struct ommai_picture_key key = request->keys[0];
+  struct ommai_image_key key = request->keys[0];
   omma_request_destroy(request);
   return key;
 }
 
 static void keys_tell_videos_apart(void **state) {
   (void)state;
-  struct omma_image *last = fixture_picture("clip_1_118x54.jpg");
+  struct omma_image *last = fixture_image("clip_1_118x54.jpg");
   const struct omma_image *still[] = {frame, frame, frame, frame}, *moved[] = {frame, frame, frame, last};
   const struct omma_video videos[] = {{still, 4, 2}, {still, 4, 1}, {moved, 4, 2}, {still, 3, 2}};
-  struct ommai_picture_key keys[4];
+  struct ommai_image_key keys[4];
   for (int i = 0; i < 4; i++) keys[i] = key_of(timed, &videos[i], NULL, i % 2);
   assert_memory_equal(&keys[0], &keys[1], sizeof keys[0]); /* the tower knows no rate */
   assert_memory_not_equal(&keys[0], &keys[2], sizeof keys[0]);
@@ -213,8 +214,8 @@ static void videos_are_encoded_once(void **state) {
   omma_engine_get_stats(engine, &stats);
   assert_int_equal(stats.encoder_passes, 1);
   assert_int_equal(stats.encoder_cache_hits, 1);
-  assert_int_equal(request->pictures[0].plan.grid_thw[0], 2);
-  assert_int_equal(stats.patches, request->pictures[0].plan.n_patches); /* of all planes */
+  assert_int_equal(request->images[0].plan.grid_thw[0], 2);
+  assert_int_equal(stats.patches, request->images[0].plan.n_patches); /* of all temporal patches */
   omma_request_destroy(request);
   omma_engine_destroy(engine);
   omma_model_close(model);
@@ -236,7 +237,7 @@ static void limits_come_from_their_file(void **state) {
   struct ommai_model_config config;
   struct omma_error error;
   fixture_copy_config("qwen3_vl_untied", folder);
-  assert_ok(read_folder(folder, &config, &error), &error); /* without it: those of pictures */
+  assert_ok(read_folder(folder, &config, &error), &error); /* without it: those of images */
   assert_int_equal(config.video.max_pixels, 40000);
   golden_path("qwen3_vl_untied", VIDEO, golden, sizeof golden);
   fixture_copy_file(golden, test_path(path, folder, VIDEO));
@@ -253,7 +254,7 @@ static void limits_come_from_their_file(void **state) {
   assert_fails(read_folder(folder, &config, &error), OMMA_ERROR_FORMAT, VIDEO ": key \"patch_size\"", &error);
   fixture_set_key(folder, VIDEO, "patch_size", "16");
   fixture_set_key(folder, VIDEO, "image_mean", "[0.5, 0.4, 0.5]");
-  assert_fails(read_folder(folder, &config, &error), OMMA_ERROR_UNSUPPORTED, "expected those of pictures", &error);
+  assert_fails(read_folder(folder, &config, &error), OMMA_ERROR_UNSUPPORTED, "expected those of images", &error);
   fixture_set_key(folder, "config.json", "video_token_id", NULL);
   assert_ok(read_folder(folder, &config, &error), &error);
   assert_int_equal(config.video.token, -1);
@@ -281,7 +282,7 @@ static void newer_writers_have_one_file(void **state) {
   unlink(test_path(path, folder, "preprocessor_config.json"));
   test_write_file(test_path(path, folder, "processor_config.json"), document, (size_t)length);
   assert_ok(read_folder(folder, &config, &error), &error);
-  assert_int_equal(config.picture.max_pixels, 40000);
+  assert_int_equal(config.image.max_pixels, 40000);
   assert_int_equal(config.video.max_pixels, 320000);
   fixture_set_key(folder, "processor_config.json", "video_processor", NULL);
   assert_ok(read_folder(folder, &config, &error), &error);

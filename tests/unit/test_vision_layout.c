@@ -64,20 +64,21 @@ static struct ommai_vision_layout lay_out(const struct ommai_vision_config *conf
 static void expect_stretches(const struct ommai_vision_layout *layout, const struct naive *naive, int64_t most) {
   const struct ommai_vision_input *input = layout->inputs;
   int64_t merge = layout->config->merge_size, joined = merge * merge, columns = input->grid_columns / merge;
-  int64_t plane_blocks = naive->n_blocks, n_patches = layout->plane_starts[layout->n_planes];
+  int64_t temporal_patch_blocks = naive->n_blocks, n_patches = layout->temporal_patch_starts[layout->n_temporal_patches];
   for (int64_t row = 0; row < n_patches;) {
     int64_t left = n_patches - row < most ? n_patches - row : most;
     struct ommai_vision_stretch stretch = ommai_vision_stretch_at(layout, row, left);
     assert_ptr_equal(stretch.input, input);
     assert_true(stretch.n_patches >= joined && stretch.n_patches <= left && stretch.n_patches % joined == 0);
     for (int64_t i = 0; i < stretch.n_patches; i++, row++) {
-      int64_t plane = row / (plane_blocks * joined), index = row % (plane_blocks * joined), inside = index % joined;
+      int64_t temporal_patch = row / (temporal_patch_blocks * joined), index = row % (temporal_patch_blocks * joined),
+              inside = index % joined;
       int64_t block = naive->blocks[index / joined];
       struct ommai_patch_position position = ommai_vision_stretch_position(&stretch, merge, i);
       struct ommai_patch_position direct =
           ommai_patch_position(index, input->grid_rows, input->grid_columns, merge, layout->config->window_size);
-      assert_int_equal(stretch.plane, plane);
-      assert_int_equal(stretch.first_token + i / joined, plane * plane_blocks + block);
+      assert_int_equal(stretch.temporal_patch, temporal_patch);
+      assert_int_equal(stretch.first_token + i / joined, temporal_patch * temporal_patch_blocks + block);
       assert_int_equal(position.row, block / columns * merge + inside / merge);
       assert_int_equal(position.column, block % columns * merge + inside % merge);
       assert_memory_equal(&position, &direct, sizeof position);
@@ -86,15 +87,17 @@ static void expect_stretches(const struct ommai_vision_layout *layout, const str
 }
 
 static void expect_borders(const struct ommai_vision_layout *layout, const struct naive *naive) {
-  int64_t joined = ommai_vision_joined_patches(layout->config), plane = naive->n_blocks * joined;
-  for (int64_t i = 0; i <= layout->n_planes; i++) assert_int_equal(layout->plane_starts[i], i * plane);
+  int64_t joined = ommai_vision_joined_patches(layout->config), temporal_patch = naive->n_blocks * joined;
+  for (int64_t i = 0; i <= layout->n_temporal_patches; i++)
+    assert_int_equal(layout->temporal_patch_starts[i], i * temporal_patch);
   if (!layout->config->window_size) {
     assert_int_equal(layout->n_windows, 0);
     return;
   }
-  assert_int_equal(layout->n_windows, layout->n_planes * naive->n_windows);
+  assert_int_equal(layout->n_windows, layout->n_temporal_patches * naive->n_windows);
   for (int64_t i = 0; i <= layout->n_windows; i++) {
-    assert_int_equal(layout->window_starts[i], i / naive->n_windows * plane + naive->borders[i % naive->n_windows] * joined);
+    assert_int_equal(layout->window_starts[i],
+                     i / naive->n_windows * temporal_patch + naive->borders[i % naive->n_windows] * joined);
   }
 }
 
@@ -121,7 +124,7 @@ static void every_small_grid_lies_as_the_official_code_puts_it(void **state) {
   }
 }
 
-/* Several inputs: each begins where the last one ended, in its own planes and windows. */
+/* Several inputs: each begins where the last one ended, in its own temporal patches and windows. */
 static void inputs_lie_end_to_end(void **state) {
   (void)state;
   struct ommai_vision_config config = config_for(2, 3);
@@ -133,9 +136,9 @@ static void inputs_lie_end_to_end(void **state) {
   struct ommai_vision_layout layout = lay_out(&config, inputs, 4, &memory);
   const int64_t input_starts[5] = {0, 4, 4 + 3 * 40, 4 + 3 * 40 + 112, 4 + 3 * 40 + 112 + 32};
   assert_memory_equal(layout.input_starts, input_starts, sizeof input_starts);
-  assert_int_equal(layout.n_planes, 1 + 3 + 1 + 1);
+  assert_int_equal(layout.n_temporal_patches, 1 + 3 + 1 + 1);
   assert_int_equal(layout.n_windows, 1 + 3 * 2 + 2 * 3 + 3);
-  assert_int_equal(layout.plane_starts[6], input_starts[4]);
+  assert_int_equal(layout.temporal_patch_starts[6], input_starts[4]);
   assert_int_equal(layout.window_starts[16], input_starts[4]);
   for (int64_t i = 0; i < 4; i++) {
     assert_ptr_equal(ommai_vision_stretch_at(&layout, input_starts[i], 4).input, &inputs[i]);
@@ -144,7 +147,7 @@ static void inputs_lie_end_to_end(void **state) {
   free(memory);
 }
 
-/* The bound on windows is reached by planes one block high. */
+/* The bound on windows is reached by temporal patches one block high. */
 static void the_bound_on_windows_is_tight(void **state) {
   (void)state;
   for (int64_t window = 1; window <= 5; window++) {

@@ -147,7 +147,7 @@ static void videos_are_stills_one_after_another(void **state) {
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
     const struct fixture_tower *tower = &towers[kind][FIXTURE_F32];
     const struct ommai_vision_config *config = &tower->tower.config;
-    int64_t slices = config->temporal_patch_size, n_planes = 4 / slices;
+    int64_t slices = config->temporal_patch_size, n_temporal_patches = 4 / slices;
     size_t frame = (size_t)(6 * 8 * config->patch_size * config->patch_size * 3);
     struct fixture_pass video = fixture_pass_make(tower, video_grid, 1, 1);
     uint8_t *pixels = (uint8_t *)video.inputs[0].pixels;
@@ -155,13 +155,14 @@ static void videos_are_stills_one_after_another(void **state) {
       memcpy(pixels + (size_t)f * frame, pixels + (size_t)(f - 1) * frame, frame);
     fixture_pass_run(tower, &video, 1000, NULL);
     size_t out = (size_t)(6 * 8 / 4 * config->out_hidden_size);
-    for (int64_t plane = 0; plane < n_planes; plane++) {
+    for (int64_t temporal_patch = 0; temporal_patch < n_temporal_patches; temporal_patch++) {
       const int64_t still_grid[1][3] = {{1, 6, 8}};
       struct fixture_pass still = fixture_pass_make(tower, still_grid, 1, 1);
-      memcpy((uint8_t *)still.inputs[0].pixels, pixels + (size_t)(plane * slices) * frame, frame);
+      memcpy((uint8_t *)still.inputs[0].pixels, pixels + (size_t)(temporal_patch * slices) * frame, frame);
       fixture_pass_run(tower, &still, 1000, NULL);
       for (int64_t slot = 0; slot <= config->n_deepstack; slot++) {
-        expect_same(video.values + (size_t)(slot * n_planes + plane) * out, still.values + (size_t)slot * out, out);
+        expect_same(video.values + (size_t)(slot * n_temporal_patches + temporal_patch) * out,
+                    still.values + (size_t)slot * out, out);
       }
       fixture_pass_free(&still);
     }
@@ -195,12 +196,12 @@ static void small_workspaces_are_refused(void **state) {
   }
 }
 
-/* The stated size is enough for whatever has these sizes: many small pictures, one long one, and what lies between. */
+/* The stated size is enough for whatever has these sizes: many small images, one long one, and what lies between. */
 static void one_size_fits_all_of_these_sizes(void **state) {
   (void)state;
   enum { SIDE = 48 };
   const struct fixture_tower *tower = &towers[FIXTURE_TOWER_WINDOWS][FIXTURE_F32];
-  const struct ommai_vision_sizes most = {.n_patches = 2 * SIDE, .n_planes = SIDE / 2, .max_side = SIDE};
+  const struct ommai_vision_sizes most = {.n_patches = 2 * SIDE, .n_temporal_patches = SIDE / 2, .max_side = SIDE};
   size_t size = ommai_vision_workspace_size(&tower->tower, &most, 1);
   for (int64_t columns = 2; columns <= SIDE; columns += 2) {
     int64_t many[SIDE][3], n = 0;
@@ -243,8 +244,8 @@ static void wrong_grids_are_named(void **state) {
   fixture_pass_free(&pass);
 }
 
-static size_t size_for(int64_t n_patches, int64_t n_planes, int64_t max_side, int n_workers) {
-  const struct ommai_vision_sizes sizes = {n_patches, n_planes, max_side};
+static size_t size_for(int64_t n_patches, int64_t n_temporal_patches, int64_t max_side, int n_workers) {
+  const struct ommai_vision_sizes sizes = {n_patches, n_temporal_patches, max_side};
   return ommai_vision_workspace_size(&towers[FIXTURE_TOWER_WINDOWS][FIXTURE_F32].tower, &sizes, n_workers);
 }
 

@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     args = parser.parse_args()
-    print(f"{args.layers} layers, one picture of {args.side} x {args.side}, {args.dtype}, {torch.get_num_threads()} threads")
+    print(f"{args.layers} layers, one image of {args.side} x {args.side}, {args.dtype}, {torch.get_num_threads()} threads")
     print(f"{'tower':12} {'attention, ms per layer':>32} {'tower, ms':>32}")
     for name in args.tower or TOWERS:
         with vllm_context(getattr(torch, args.dtype)):

@@ -1,4 +1,4 @@
-"""Tiny checkpoints with random weights whose answers depend on the picture: the stored ones, and those made here."""
+"""Tiny checkpoints with random weights whose answers depend on the image: the stored ones, and those made here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def qwen2_5_vl_config(tokens: dict[str, int]) -> Qwen2_5_VLConfig:
 
 
 def random_weight(name: str, shape: torch.Size | tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    """Signals neither die nor explode, and the picture matters; weights near zero would make all answers alike."""
+    """Signals neither die nor explode, and the image matters; weights near zero would make all answers alike."""
     noise = torch.randn(shape, generator=generator)
     if name.endswith(("embed_tokens.weight", "lm_head.weight", "pos_emb.weight")):
         return 0.5 * noise
@@ -85,7 +85,7 @@ KIMI_VISION = dict(
     hidden_size=144, num_attention_heads=2, num_hidden_layers=3, intermediate_size=96, init_pos_emb_height=16,
     init_pos_emb_width=16, patch_size=14, merge_kernel_size=[2, 2],
 )
-# Every layer dense; latent attention in its released sizes, for which vLLM's kernels are made.
+# Every layer dense; MLA in its released sizes, for which vLLM's kernels are made.
 KIMI_TEXT = dict(
     model_type="deepseek_v2", architectures=["DeepseekV2ForCausalLM"], vocab_size=544, hidden_size=64, num_hidden_layers=2,
     first_k_dense_replace=2, num_attention_heads=2, num_key_value_heads=2, intermediate_size=96, q_lora_rank=None,

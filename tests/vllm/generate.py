@@ -1,6 +1,6 @@
 """Greedy tokens from vLLM's engine, for a file of tasks: python generate.py TASKS.json ANSWERS.json
 
-A task is {"model": folder, "cases": [{"prompt": text, "pictures": [files]}]}; its answer is a list of tokens per case. Whether
+A task is {"model": folder, "cases": [{"prompt": text, "images": [files]}]}; its answer is a list of tokens per case. Whether
 the plugin takes part is up to VLLM_PLUGINS, which is why this is a program and not a function."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
 
 
 def prompt_of(case: dict[str, Any]) -> dict[str, Any]:
-    pictures = [Image.open(path).convert("RGB") for path in case["pictures"]]
-    return {"prompt": case["prompt"], "multi_modal_data": {"image": pictures}}
+    images = [Image.open(path).convert("RGB") for path in case["images"]]
+    return {"prompt": case["prompt"], "multi_modal_data": {"image": images}}
 
 
 def answers_to(task: dict[str, Any]) -> list[list[int]]:
@@ -32,7 +32,7 @@ def answers_to(task: dict[str, Any]) -> list[list[int]]:
         limit_mm_per_prompt={"image": 4, "video": 0}, skip_mm_profiling=True,
     )
     sampling = SamplingParams(temperature=0, max_tokens=24)
-    # All at once, so that pictures of several requests are packed into one pass of the tower.
+    # All at once, so that images of several requests are packed into one pass of the tower.
     outputs = model.generate([prompt_of(case) for case in task["cases"]], sampling, use_tqdm=False)
     tokens = [list(output.outputs[0].token_ids) for output in outputs]
     del model

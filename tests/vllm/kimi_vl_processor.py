@@ -13,9 +13,9 @@ PLACEHOLDER = "<|image_pad|>"
 PATCH, MERGE = 14, 2
 
 
-def patches_of(picture: Any) -> tuple[torch.Tensor, tuple[int, int]]:
-    """Patches [n, 3, 14, 14] row by row and their grid; the picture is padded with zeros to whole merged patches."""
-    values = np.asarray(picture.convert("RGB"), np.float32) / 127.5 - 1
+def patches_of(image: Any) -> tuple[torch.Tensor, tuple[int, int]]:
+    """Patches [n, 3, 14, 14] row by row and their grid; the image is padded with zeros to whole merged patches."""
+    values = np.asarray(image.convert("RGB"), np.float32) / 127.5 - 1
     side = PATCH * MERGE
     values = np.pad(values, [(0, -values.shape[0] % side), (0, -values.shape[1] % side), (0, 0)])
     rows, columns = values.shape[0] // PATCH, values.shape[1] // PATCH
@@ -27,7 +27,7 @@ class KimiVLProcessor(ProcessorMixin):
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(tokenizer)
         self.image_token = PLACEHOLDER
-        # What vLLM reads of an image processor; no picture reaches the limit, above which the released one scales down.
+        # What vLLM reads of an image processor; no image reaches the limit, above which the released one scales down.
         self.image_processor = SimpleNamespace(patch_size=PATCH, merge_kernel_size=(MERGE, MERGE), in_token_limit=1 << 16)
 
     @classmethod
@@ -38,7 +38,7 @@ class KimiVLProcessor(ProcessorMixin):
         texts = [text] if isinstance(text, str) else list(text)
         if not images:
             return BatchFeature(dict(self.tokenizer(texts)), tensor_type="pt")
-        patches, grids = zip(*(patches_of(picture) for picture in images))
+        patches, grids = zip(*(patches_of(image) for image in images))
         head, *tails = "".join(texts).split(PLACEHOLDER)
         for (rows, columns), tail in zip(grids, tails, strict=True):
             head += PLACEHOLDER * (rows * columns // MERGE**2) + tail

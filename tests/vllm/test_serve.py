@@ -70,8 +70,8 @@ def server(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
                 pass
 
 
-def ask(server: Server, picture: Path) -> str:
-    data = base64.b64encode(picture.read_bytes()).decode()
+def ask(server: Server, image: Path) -> str:
+    data = base64.b64encode(image.read_bytes()).decode()
     body = {
         "model": "tiny", "temperature": 0, "max_tokens": 12,
         "messages": [{"role": "user", "content": [
@@ -86,9 +86,9 @@ def ask(server: Server, picture: Path) -> str:
         return str(json.load(answer)["choices"][0]["message"]["content"])
 
 
-def test_answers_depend_on_the_picture(server: Server, golden: Path) -> None:
-    pictures = [golden / "pictures" / name for name in ("meadow_163x97.jpg", "harbour_301x211.jpg")]
-    assert ask(server, pictures[0]) != ask(server, pictures[1])
+def test_answers_depend_on_the_image(server: Server, golden: Path) -> None:
+    images = [golden / "images" / name for name in ("meadow_163x97.jpg", "harbour_301x211.jpg")]
+    assert ask(server, images[0]) != ask(server, images[1])
 
 
 def test_log_says_that_the_plugin_is_active(server: Server) -> None:

@@ -14,19 +14,19 @@ from checkpoints import weights_only, write_kimi_vl, write_qwen2_5_vl
 
 QWEN3_VL = ("qwen3_vl_tied", "qwen3_vl_untied", "qwen3_vl_wide")
 MADE_HERE = {"qwen2_5_vl": write_qwen2_5_vl, "kimi_vl": write_kimi_vl}
-PICTURES = ("meadow_163x97.jpg", "harbour_301x211.jpg", "tower_33x200.png", "tile_64x64.png")
+IMAGES = ("meadow_163x97.jpg", "harbour_301x211.jpg", "tower_33x200.png", "tile_64x64.png")
 PROMPT = "<|im_start|>user\n{}What is in this picture?<|im_end|>\n<|im_start|>assistant\n"
 PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
 
 
 def golden_task(golden: Path, name: str, folder: Path) -> tuple[dict[str, Any], list[list[int]]]:
-    """A stored checkpoint's cases with pictures, and what the official code answered."""
+    """A stored checkpoint's cases with images, and what the official code answered."""
     stored = json.loads((golden / name / "golden.json").read_text(encoding="utf-8"))
-    cases = [case for case in stored["cases"] if case["pictures"]]
+    cases = [case for case in stored["cases"] if case["images"]]
     task = {
         "model": str(weights_only(golden / name, folder / name)),
         "cases": [
-            {"prompt": case["prompt_text"], "pictures": [str(golden / "pictures" / name) for name in case["pictures"]]}
+            {"prompt": case["prompt_text"], "images": [str(golden / "images" / name) for name in case["images"]]}
             for case in cases
         ],
     }
@@ -35,11 +35,11 @@ def golden_task(golden: Path, name: str, folder: Path) -> tuple[dict[str, Any], 
 
 def made_task(golden: Path, name: str, folder: Path) -> dict[str, Any]:
     MADE_HERE[name](folder / name, golden / "qwen3_vl_tied")
-    shown = [[name] for name in PICTURES] + [list(PICTURES[:3])]
+    shown = [[name] for name in IMAGES] + [list(IMAGES[:3])]
     return {
         "model": str(folder / name),
         "cases": [
-            {"prompt": PROMPT.format(PLACEHOLDER * len(names)), "pictures": [str(golden / "pictures" / name) for name in names]}
+            {"prompt": PROMPT.format(PLACEHOLDER * len(names)), "images": [str(golden / "images" / name) for name in names]}
             for names in shown
         ],
     }
@@ -87,7 +87,7 @@ def test_same_tokens_as_the_official_code(answers: Answers, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", (*QWEN3_VL, *MADE_HERE))
-def test_the_answers_depend_on_the_picture(answers: Answers, name: str) -> None:
+def test_the_answers_depend_on_the_image(answers: Answers, name: str) -> None:
     """Otherwise the tests above would show nothing."""
     distinct = {tuple(tokens) for tokens in answers.with_plugin[name]}
     assert len(distinct) == len(answers.with_plugin[name])

@@ -16,7 +16,7 @@ from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
 from vllm.distributed import ensure_model_parallel_initialized, init_distributed_environment
 from vllm.model_executor.layers.attention import MMEncoderAttention
 
-# One tower: name -> its forward pass on pictures of these (rows, columns) of patches.
+# One tower: name -> its forward pass on images of these (rows, columns) of patches.
 Forward = Callable[[nn.Module, list[tuple[int, int]]], torch.Tensor]
 
 
@@ -105,7 +105,7 @@ def run_qwen(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
 
 def run_moonvit(tower: nn.Module, grid: list[tuple[int, int]]) -> torch.Tensor:
     pixels = _patches(grid, 3, 14, 14).to(torch.get_default_dtype())
-    return torch.cat([picture.flatten(1) for picture in tower(pixels, torch.tensor(grid))])
+    return torch.cat([image.flatten(1) for image in tower(pixels, torch.tensor(grid))])
 
 
 TOWERS: dict[str, Any] = {

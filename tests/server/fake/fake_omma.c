@@ -6,7 +6,7 @@
  *   [[size=N]]       bytes per token           [[error_at=N]]  internal failure instead of token N
  *   [[die=1]]        the engine fails for good [[refuse=S]]    omma_request_create fails with status S
  *   [[progress=N]]   N steps of encoding are told before the first token, 10 ms from one to the next
- *   [[show=1]]       answer with the sampling fields and pictures that arrived
+ *   [[show=1]]       answer with the sampling fields and images that arrived
  *   [[think=N]]      the first N tokens are a thought, where thoughts are told apart; no more of them than the budget allows */
 #include <inttypes.h>
 #include <omma/omma.h>
@@ -40,7 +40,7 @@ struct omma_request {
   int32_t *prompt;
   size_t n_prompt;
   char text[MAX_TEXT];
-  char shown[8192]; /* prompt and pictures, with [[show=1]] */
+  char shown[8192]; /* prompt and images, with [[show=1]] */
   struct omma_sampling sampling;
   char *stop[OMMA_MAX_STOP_STRINGS];
   int32_t stop_tokens[256];
@@ -91,7 +91,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
                                    .chat_template_has_tools = true};
 }
 
-/* ---- pictures: the header alone ---- */
+/* ---- images: the header alone ---- */
 
 static int32_t big_endian(const uint8_t *bytes) {
   return (int32_t)((uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3]);
@@ -105,12 +105,12 @@ enum omma_status omma_image_probe(const void *data, size_t size, const struct om
   struct omma_image found = {8, 8};
   bool png = is_png(bytes, size), jpeg = size >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8;
   if (!png && !jpeg) {
-    return ommai_fail(error, OMMA_ERROR_FORMAT, "cannot identify image: its %zu bytes are in no known picture format", size);
+    return ommai_fail(error, OMMA_ERROR_FORMAT, "cannot identify image: its %zu bytes are in no known image format", size);
   }
   if (png && size >= 24) found = (struct omma_image){big_endian(bytes + 16), big_endian(bytes + 20)};
   int64_t max_pixels = limits && limits->max_pixels ? limits->max_pixels : DEFAULT_PIXELS;
   if ((int64_t)found.width * found.height > max_pixels) {
-    return ommai_fail(error, OMMA_ERROR_LIMIT, "picture of %d x %d pixels: at most %" PRId64 " are allowed", found.width,
+    return ommai_fail(error, OMMA_ERROR_LIMIT, "image of %d x %d pixels: at most %" PRId64 " are allowed", found.width,
                       found.height, max_pixels);
   }
   *header = (struct omma_image_header){found.width, found.height, (int64_t)found.width * found.height * 3};
@@ -127,7 +127,7 @@ enum omma_status omma_image_decode(const void *data, size_t size, const struct o
                                    : bytes[size - 2] == 0xff && bytes[size - 1] == 0xd9;
   if (!whole) return ommai_fail(error, OMMA_ERROR_FORMAT, "image file is truncated: the data breaks off after %zu bytes", size);
   *image = malloc(sizeof **image);
-  if (!*image) return ommai_fail_memory(error, "picture", sizeof **image);
+  if (!*image) return ommai_fail_memory(error, "image", sizeof **image);
   **image = (struct omma_image){header.width, header.height};
   return OMMA_OK;
 }

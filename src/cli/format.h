@@ -1,0 +1,40 @@
+/* Facts for people to read. */
+#ifndef OMMAI_CLI_FORMAT_H
+#define OMMAI_CLI_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Bytes with a unit: "1.5 GiB". */
+const char *ommai_format_bytes(int64_t bytes, char *out, size_t size);
+
+/* Seconds with a unit: "12 ms". */
+const char *ommai_format_seconds(double seconds, char *out, size_t size);
+
+/* What makes a noun with `count` before it a plural or not: "s" or nothing, for "%d thread%s". */
+const char *ommai_format_plural(int64_t count);
+
+/* A line of a list of facts: two blanks, the name padded to 26 columns, the text as plain_text.h makes it. */
+void ommai_print_fact(FILE *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+struct omma_model_info;
+/* One thing that the model's generation_config.json says of sampling. */
+struct ommai_sampling_fact {
+  const char *name;
+  double value;
+};
+enum { OMMAI_MAX_SAMPLING_FACTS = 9 };
+/* Takes them all; returns how many. */
+size_t ommai_sampling_facts(const struct omma_model_info *model, struct ommai_sampling_fact facts[OMMAI_MAX_SAMPLING_FACTS]);
+/* The same as a text: "temperature 0.7, top_k 20"; empty where it says nothing. */
+const char *ommai_format_sampling(const struct omma_model_info *model, char *out, size_t size);
+void ommai_print_model(FILE *out, const struct omma_model_info *model);
+
+struct omma_memory_plan;
+void ommai_print_memory_plan(FILE *out, const struct omma_memory_plan *plan);
+
+/* A line of the same form: what this process may still take. Nothing where that is not known. */
+void ommai_print_free_memory(FILE *out);
+
+#endif

@@ -1,0 +1,316 @@
+#include "cli/model_options.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/team.h"
+#include "cli/diagnostics.h"
+#include "cli/format.h"
+#include "cli/gguf_path.h"
+#include "cli/paths.h"
+#include "cli/progress.h"
+#include "cli/room.h"
+
+#define COMMON(field) offsetof(struct ommai_common, field)
+#define MAX_THREADS 1024
+
+const char *const ommai_isa_names[] = {"scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "neon", "neon_bf16", NULL};
+
+static const char *const dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", NULL};
+static const char *const vision_dtype_names[] = {"auto", "f32", "float32", "bf16", "bfloat16", "int8", NULL};
+static const enum omma_weight_type dtype_values[] = {OMMA_WEIGHTS_AUTO, OMMA_WEIGHTS_F32,  OMMA_WEIGHTS_F32,
+                                                     OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_BF16, OMMA_WEIGHTS_INT8};
+
+static const char *const quantization_names[] = {
+    "none", "int8", "int4",       "int4-g32", "int4-g64",    "int4-g128", "compressed-tensors",
+    "fp8",  "awq",  "awq_marlin", "gptq",     "gptq_marlin", "gguf",      NULL};
+
+static const enum omma_kv_cache_type kv_cache_values[] = {OMMA_KV_CACHE_AUTO, OMMA_KV_CACHE_F32, OMMA_KV_CACHE_F32,
+                                                          OMMA_KV_CACHE_BF16, OMMA_KV_CACHE_BF16};
+
+static const struct ommai_option machine_table[] = {
+    {.name = "threads",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = COMMON(threads),
+     .value = "N",
+     .low = 1,
+     .high = MAX_THREADS,
+     .help = "threads that compute",
+     .otherwise = "the CPUs this process may use"},
+    {.name = "isa",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(isa),
+     .value = "LEVEL",
+     .choices = ommai_isa_names,
+     .unset = -1,
+     .help = "CPU level to use, refused where the machine lacks it; wins over OMMA_ISA",
+     .otherwise = "the best there is"},
+    {.name = "verbose",
+     .letter = 'v',
+     .type = OMMAI_OPTION_FLAG,
+     .offset = COMMON(verbose),
+     .help = "say on stderr what is used and how long it took"},
+};
+
+static const struct ommai_option model_table[] = {
+    {.name = "model",
+     .type = OMMAI_OPTION_STRING,
+     .offset = COMMON(model),
+     .value = "DIR",
+     .help = "a Hugging Face directory: config.json, tokenizer.json, *.safetensors; or a GGUF file",
+     .otherwise = "the demo model"},
+    OMMAI_MMPROJ_OPTION(COMMON(mmproj)),
+};
+
+static const struct ommai_option weight_table[] = {
+    {.name = "dtype",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(dtype),
+     .value = "TYPE",
+     .choices = dtype_names,
+     .help = "what the language model computes in; auto is bf16 where the CPU has products for it, else f32; "
+             "weights stay in the 16 bits that a bf16 checkpoint has either way",
+     .initial = "auto"},
+    {.name = "vision-dtype",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(vision_dtype),
+     .value = "TYPE",
+     .choices = vision_dtype_names,
+     .help = "what the vision tower computes in; auto is as --dtype",
+     .initial = "auto"},
+    {.name = "quantization",
+     .letter = 'q',
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(quantization),
+     .value = "METHOD",
+     .choices = quantization_names,
+     .help = "what the language model's weights become when they are loaded: int8 with a scale for each output, int4 with a "
+             "scale for each 64 inputs (-g32, -g64, -g128: for each so many); what the checkpoint is already changes nothing, "
+             "anything else is refused: docs/quantization.md",
+     .initial = "none"},
+    {.name = "kv-cache-dtype",
+     .type = OMMAI_OPTION_CHOICE,
+     .offset = COMMON(kv_cache_dtype),
+     .value = "TYPE",
+     .choices = dtype_names,
+     .help = "what keys and values are kept in; auto is bf16, and f32 with --dtype f32",
+     .initial = "auto"},
+};
+
+static const char *const checkpoint_length[] = {"auto", "-1", NULL};
+
+static const struct ommai_option engine_table[] = {
+    {.name = "max-model-len",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(max_model_len),
+     .value = "N",
+     .low = 1,
+     .high = INT64_MAX,
+     .unset_words = checkpoint_length,
+     .help = "context limit in tokens; auto or -1 is the default",
+     .otherwise = "the checkpoint's, or what fits into memory"},
+    {.name = "kv-cache-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(kv_cache_bytes),
+     .value = "SIZE",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "memory for keys and values, such as 2G; taken as it is used",
+     .otherwise = "room for the context limit, at most what is free beside the weights"},
+    {.name = "kv-cache-memory-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(kv_cache_bytes),
+     .value = "SIZE",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "the same, by vLLM's name"},
+};
+
+static const struct ommai_option image_table[] = {
+    {.name = "min-pixels",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(min_pixels),
+     .value = "N",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "smallest area of a resized image",
+     .otherwise = "the model's"},
+    {.name = "max-pixels",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = COMMON(max_pixels),
+     .value = "N",
+     .low = 1,
+     .high = INT64_MAX,
+     .help = "largest area of a resized image; smaller is faster and sees less",
+     .otherwise = "the model's"},
+};
+
+static const struct ommai_option template_table[] = {
+    {.name = "chat-template",
+     .type = OMMAI_OPTION_STRING,
+     .offset = COMMON(chat_template),
+     .value = "FILE",
+     .help = "a chat template in Jinja, in place of the checkpoint's",
+     .otherwise = "the checkpoint's"},
+    {.name = "trust-family-chat-template",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = COMMON(trust_family_chat_template),
+     .help = "render prompts by the nearest known chat template of the model's family where the checkpoint's own is another or "
+             "missing, with a warning; without this flag its own is rendered, and a checkpoint without one, or one that cannot "
+             "be rendered, is refused"},
+};
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+const struct ommai_option_group ommai_machine_options = {"Machine", machine_table, COUNT(machine_table)};
+const struct ommai_option_group ommai_model_options = {"Model", model_table, COUNT(model_table)};
+const struct ommai_option_group ommai_weight_options = {"Weights", weight_table, COUNT(weight_table)};
+const struct ommai_option_group ommai_engine_options = {"Memory", engine_table, COUNT(engine_table)};
+const struct ommai_option_group ommai_image_options = {"Images", image_table, COUNT(image_table)};
+const struct ommai_option_group ommai_template_options = {"Chat template", template_table, COUNT(template_table)};
+
+const char *ommai_common_isa(const struct ommai_common *common) {
+  return common->isa < 0 ? NULL : ommai_isa_names[common->isa];
+}
+
+static int index_of(const char *const *names, const char *name) {
+  int index = 0;
+  while (strcmp(names[index], name) != 0) index++;
+  return index;
+}
+
+int ommai_common_dtype(const char *name) { return index_of(dtype_names, name); }
+
+int ommai_common_quantization(const char *name) { return index_of(quantization_names, name); }
+
+struct omma_image_options ommai_common_image_options(const struct ommai_common *common) {
+  return (struct omma_image_options){.min_pixels = common->min_pixels, .max_pixels = common->max_pixels};
+}
+
+int ommai_common_threads(const struct ommai_common *common) {
+  return common->threads ? (int)common->threads : ommai_team_cpu_count();
+}
+
+/* Says why `path` is no model. `found` is NULL where nothing is there. */
+static int refuse_model(const char *path, const struct stat *found) {
+  static const char wanted[] =
+      "a model is a Hugging Face directory with config.json, tokenizer.json and *.safetensors, or a GGUF file with its "
+      "--mmproj";
+  if (!found) return ommai_failed("model: %s: no such file or directory: %s; nothing is downloaded", path, wanted);
+  if (ommai_path_ends_with(path, ".json")) {
+    return ommai_failed(
+        "model: %s: a file: a model's configuration must be called config.json and stand in a directory, which is the model",
+        path);
+  }
+  return ommai_failed("model: %s: neither a directory nor a GGUF file: %s", path, wanted);
+}
+
+int ommai_check_model_path(const struct ommai_common *common) {
+  struct stat found;
+  if (!common->model) return OMMAI_EXIT_DONE;
+  bool there = stat(common->model, &found) == 0;
+  if (there && (S_ISDIR(found.st_mode) || ommai_is_gguf(common->model))) return OMMAI_EXIT_DONE;
+  return refuse_model(common->model, there ? &found : NULL);
+}
+
+/* The directory to open; NULL when there is none, which has been said then. `demo` holds the demo model's path. */
+static const char *model_directory(const struct ommai_common *common, char *demo, size_t size) {
+  if (!common->model) {
+    if (ommai_find_demo_model(demo, size)) return demo;
+    ommai_failed(
+        "model: none given and the demo model is not there (looked at %s): give a Hugging Face directory with --model DIR",
+        demo);
+    return NULL;
+  }
+  return ommai_check_model_path(common) == OMMAI_EXIT_DONE ? common->model : NULL;
+}
+
+static int refused(const struct ommai_common *common, const struct omma_error *error) {
+  bool unknown = error->status == OMMA_ERROR_UNSUPPORTED && strcmp(error->field, "chat_template") == 0;
+  if (!unknown) return ommai_room_failed(error, NULL);
+  return ommai_failed("%s; %s--trust-family-chat-template goes on with the nearest known form", error->message,
+                      common->chat_template ? "" : "--chat-template FILE gives another one, ");
+}
+
+/* What the opened model is, where it matters to whoever asked for it. */
+static void tell(const struct ommai_common *common, const struct omma_model *model, bool config_only, double seconds) {
+  struct omma_model_info info;
+  omma_model_get_info(model, &info);
+  if (info.chat_template_difference && !config_only && !common->no_chat) {
+    ommai_warn("%s; prompts are rendered in the form of %s", info.chat_template_difference, info.chat_template);
+  }
+  if (!common->verbose) return;
+  ommai_note("%s: %s, in %s over %s weights, KV cache in %s, vision %s, %s, %d thread%s, opened in %.2f s", info.directory,
+             info.model_type, info.weights, info.kept_weights, info.kv_cache, info.vision_weights, info.isa, info.n_threads,
+             ommai_format_plural(info.n_threads), seconds);
+  if (!config_only && !info.chat_template_difference) ommai_note("chat template: %s", info.chat_template);
+}
+
+static enum omma_status before_weights(void *context, const struct omma_model *model, struct omma_error *error) {
+  const struct ommai_check *check = context;
+  ommai_room_warn_of_weights(model);
+  return check->run ? check->run(check->context, model, error) : OMMA_OK;
+}
+
+/* Whom the loading is told. */
+struct listeners {
+  struct ommai_progress line;
+  const struct ommai_check *check;
+};
+
+static void update(void *context, int64_t done, int64_t total) {
+  struct listeners *listeners = context;
+  ommai_progress_update(&listeners->line, done, total);
+  if (listeners->check->progress) listeners->check->progress(listeners->check->progress_context, done, total);
+}
+
+int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common) {
+  if (!arguments->count) return OMMAI_EXIT_DONE;
+  if (common->model) return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
+  common->model = arguments->items[0];
+  return OMMAI_EXIT_DONE;
+}
+
+int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model) {
+  struct ommai_check none = {0};
+  return ommai_open_model_checked(common, config_only, &none, model);
+}
+
+int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,
+                             struct omma_model **model) {
+  char demo[2 * OMMAI_MAX_PATH];
+  const char *directory = model_directory(common, demo, sizeof demo);
+  if (!directory) return OMMAI_EXIT_FAILED;
+  struct listeners listeners = {.check = check};
+  struct omma_error error;
+  struct omma_model_options options = {.weights = dtype_values[common->dtype],
+                                       .vision_weights = dtype_values[common->vision_dtype],
+                                       .quantization = quantization_names[common->quantization],
+                                       .mmproj = common->mmproj,
+                                       .kv_cache = kv_cache_values[common->kv_cache_dtype],
+                                       .isa = ommai_common_isa(common),
+                                       .n_threads = (int)common->threads,
+                                       .config_only = config_only,
+                                       .max_model_len = common->max_model_len,
+                                       .max_resized_bytes = common->max_resized_bytes,
+                                       .known_image_bytes = common->known_image_bytes,
+                                       .chat_template = common->trust_family_chat_template || common->no_chat
+                                                            ? OMMA_CHAT_TEMPLATE_FAMILY
+                                                            : OMMA_CHAT_TEMPLATE_OWN,
+                                       .chat_template_file = common->chat_template,
+                                       .generation_config = common->generation_config,
+                                       .override_generation_config = common->override_generation_config,
+                                       .progress = update,
+                                       .progress_context = &listeners,
+                                       .before_weights = config_only ? NULL : before_weights,
+                                       .before_weights_context = check};
+  double start = ommai_clock_seconds();
+  ommai_progress_begin(&listeners.line, "loading the model");
+  enum omma_status status = omma_model_open(directory, &options, model, &error);
+  ommai_progress_end(&listeners.line);
+  if (status != OMMA_OK) return refused(common, &error);
+  tell(common, *model, config_only, ommai_clock_seconds() - start);
+  return OMMAI_EXIT_DONE;
+}

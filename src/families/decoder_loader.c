@@ -1,0 +1,124 @@
+#include "families/decoder_loader.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+
+enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1 };
+
+enum omma_status ommai_decoder_load_vector(struct ommai_weight_loader *loader, const char *prefix, const char *name, int64_t n,
+                                           float **out, struct omma_error *error) {
+  char full[NAME_SIZE];
+  snprintf(full, sizeof full, "%s.%s", prefix, name);
+  return ommai_loader_vector(loader, full, 1, &n, out, error);
+}
+
+struct ommai_linear_part ommai_decoder_part(const char *prefix, const char *name, int64_t n_out, bool has_bias) {
+  struct ommai_linear_part part = {.n_out = n_out, .has_bias = has_bias};
+  snprintf(part.prefix, sizeof part.prefix, "%s.%s", prefix, name);
+  return part;
+}
+
+enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
+                                           const struct ommai_linear_part *parts, int n_parts, int64_t n_in,
+                                           struct ommai_linear_form form, struct ommai_decoder_linear *out,
+                                           struct omma_error *error) {
+  OMMAI_TRY(ommai_loader_linear(loader, role, parts, n_parts, 2, &n_in, &out->linear, error));
+  if (loader->mode != OMMAI_LOADER_PACK) {
+    bool has_bias = false;
+    for (int i = 0; i < n_parts; i++) has_bias |= parts[i].has_bias;
+    return ommai_loader_count_scratch(loader, has_bias, &form, true, error);
+  }
+  return ommai_linear_parts_create(loader->linear_engine, out->linear, &form, &out->parts, error);
+}
+
+/* Of the layer that was packed or described last. */
+static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_form *form,
+                                struct ommai_decoder_tile_linear *out, struct omma_error *error) {
+  if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, false, form, false, error);
+  return ommai_linear_op_create(loader->linear_engine, out->linear, form, &out->op, error);
+}
+
+enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
+                                                const char *name, const struct ommai_linear_source *sources, int n_sources,
+                                                int64_t n_in, struct ommai_linear_form form,
+                                                struct ommai_decoder_tile_linear *out, struct omma_error *error) {
+  OMMAI_TRY(ommai_loader_pack(loader, role, name, sources, n_sources, n_in, &out->linear, error));
+  return make_op(loader, &form, out, error);
+}
+
+/* The parts that gate and up are stacked from, and down. */
+struct gated_parts {
+  struct ommai_linear_part gate_up[2], down;
+};
+
+static struct gated_parts gated_parts(const struct ommai_decoder_config *config, const char *prefix,
+                                      int64_t intermediate_size) {
+  return (struct gated_parts){{ommai_decoder_part(prefix, "gate_proj", intermediate_size, false),
+                               ommai_decoder_part(prefix, "up_proj", intermediate_size, false)},
+                              ommai_decoder_part(prefix, "down_proj", config->hidden_size, false)};
+}
+
+enum omma_status ommai_decoder_load_dense(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
+                                          const char *prefix, int64_t intermediate_size, struct ommai_decoder_dense *out,
+                                          struct omma_error *error) {
+  const struct gated_parts parts = gated_parts(config, prefix, intermediate_size);
+  OMMAI_TRY(ommai_decoder_load_linear(loader, OMMAI_ROLE_GATE_UP, parts.gate_up, 2, config->hidden_size,
+                                      ommai_decoder_form_gate_up(config, intermediate_size), &out->gate_up, error));
+  return ommai_decoder_load_linear(loader, OMMAI_ROLE_DOWN, &parts.down, 1, intermediate_size,
+                                   ommai_decoder_form_down(config, intermediate_size, true), &out->down, error);
+}
+
+static enum omma_status load_expert(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
+                                    const char *prefix, struct ommai_decoder_expert *out, struct omma_error *error) {
+  int64_t hidden = config->hidden_size, intermediate = config->experts.intermediate_size;
+  const struct gated_parts parts = gated_parts(config, prefix, intermediate);
+  const struct ommai_linear_form gate_up = ommai_decoder_form_gate_up(config, intermediate);
+  const struct ommai_linear_form down = ommai_decoder_form_down(config, intermediate, false);
+  const enum ommai_weight_role role = OMMAI_ROLE_EXPERT;
+  OMMAI_TRY(ommai_loader_linear(loader, role, parts.gate_up, 2, 2, &hidden, &out->gate_up.linear, error));
+  OMMAI_TRY(make_op(loader, &gate_up, &out->gate_up, error));
+  OMMAI_TRY(ommai_loader_linear(loader, role, &parts.down, 1, 2, &intermediate, &out->down.linear, error));
+  return make_op(loader, &down, &out->down, error);
+}
+
+enum omma_status ommai_decoder_load_router(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
+                                           const char *prefix, struct ommai_decoder_tile_linear *out,
+                                           struct omma_error *error) {
+  char name[NAME_SIZE];
+  const int64_t shape[2] = {config->experts.router.n_experts, config->hidden_size};
+  struct ommai_loader_tensor tensor;
+  snprintf(name, sizeof name, "%s.gate.weight", prefix);
+  OMMAI_TRY(ommai_loader_open(loader, name, 2, shape, &tensor, error));
+  const struct ommai_linear_source source = ommai_loader_matrix(&tensor, 0, shape[0], false);
+  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_ROUTER, name, &source, 1, shape[1],
+                                           ommai_decoder_form_router(config), out, error));
+  ommai_loader_close(loader, &tensor);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_decoder_load_experts(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
+                                            const char *prefix, struct ommai_decoder_layer *layer, struct omma_error *error) {
+  for (int64_t e = 0; e < config->experts.router.n_experts; e++) {
+    char name[NAME_SIZE];
+    struct ommai_decoder_expert described = {0};
+    snprintf(name, sizeof name, "%s.experts.%lld", prefix, (long long)e);
+    OMMAI_TRY(load_expert(loader, config, name, layer->experts ? &layer->experts[e] : &described, error));
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_decoder_load_ends(struct ommai_weight_loader *loader, const char *prefix, const char *head,
+                                         struct ommai_decoder *decoder, struct omma_error *error) {
+  const struct ommai_decoder_config *config = &decoder->config;
+  const int64_t table[2] = {config->vocab_size, config->hidden_size};
+  char embedding[OMMAI_DECODER_PREFIX_SIZE], name[NAME_SIZE];
+  snprintf(embedding, sizeof embedding, "%s.embed_tokens", prefix);
+  snprintf(name, sizeof name, "%s.weight", embedding);
+  OMMAI_TRY(ommai_loader_mapped(loader, name, 2, table, &decoder->embedding, &decoder->embedding_type,
+                                &decoder->embedding_stored, error));
+  OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "norm.weight", config->hidden_size, &decoder->final_norm, error));
+  struct ommai_linear_part part = {.n_out = config->vocab_size};
+  snprintf(part.prefix, sizeof part.prefix, "%s", config->tied_embeddings ? embedding : head);
+  return ommai_loader_linear(loader, OMMAI_ROLE_LM_HEAD, &part, 1, 2, &table[1], &decoder->lm_head, error);
+}

@@ -1,0 +1,150 @@
+#include "families/gguf_architectures.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+/* ---- names ---- */
+
+#define QWEN_LAYER(name) "model.layers.#." name
+
+static const struct ommai_gguf_name qwen_text[] = {
+    {.file = "token_embd", .shown = "model.embed_tokens"},
+    {.file = "output_norm", .shown = "model.norm"},
+    {.file = "output", .shown = "lm_head"},
+    {.file = "blk.#.attn_norm", .shown = QWEN_LAYER("input_layernorm")},
+    {.file = "blk.#.attn_q", .shown = QWEN_LAYER("self_attn.q_proj")},
+    {.file = "blk.#.attn_k", .shown = QWEN_LAYER("self_attn.k_proj")},
+    {.file = "blk.#.attn_v", .shown = QWEN_LAYER("self_attn.v_proj")},
+    {.file = "blk.#.attn_output", .shown = QWEN_LAYER("self_attn.o_proj")},
+    {.file = "blk.#.attn_q_norm", .shown = QWEN_LAYER("self_attn.q_norm")},
+    {.file = "blk.#.attn_k_norm", .shown = QWEN_LAYER("self_attn.k_norm")},
+    {.file = "blk.#.ffn_norm", .shown = QWEN_LAYER("post_attention_layernorm")},
+    {.file = "blk.#.ffn_gate", .shown = QWEN_LAYER("mlp.gate_proj")},
+    {.file = "blk.#.ffn_up", .shown = QWEN_LAYER("mlp.up_proj")},
+    {.file = "blk.#.ffn_down", .shown = QWEN_LAYER("mlp.down_proj")},
+    {.file = "blk.#.ffn_gate_inp", .shown = QWEN_LAYER("mlp.gate")},
+    {"blk.#.ffn_gate_exps", QWEN_LAYER("mlp.experts.*.gate_proj"), OMMAI_GGUF_EXPERTS},
+    {"blk.#.ffn_up_exps", QWEN_LAYER("mlp.experts.*.up_proj"), OMMAI_GGUF_EXPERTS},
+    {"blk.#.ffn_down_exps", QWEN_LAYER("mlp.experts.*.down_proj"), OMMAI_GGUF_EXPERTS},
+    {.file = NULL},
+};
+
+#define MLA "language_model.model."
+#define MLA_LAYER(name) MLA "layers.#." name
+
+static const struct ommai_gguf_name mla_text[] = {
+    {.file = "token_embd", .shown = MLA "embed_tokens"},
+    {.file = "output_norm", .shown = MLA "norm"},
+    {.file = "output", .shown = "language_model.lm_head"},
+    {.file = "blk.#.attn_norm", .shown = MLA_LAYER("input_layernorm")},
+    {.file = "blk.#.attn_q", .shown = MLA_LAYER("self_attn.q_proj")},
+    {.file = "blk.#.attn_kv_a_mqa", .shown = MLA_LAYER("self_attn.kv_a_proj_with_mqa")},
+    {.file = "blk.#.attn_kv_a_norm", .shown = MLA_LAYER("self_attn.kv_a_layernorm")},
+    {.file = "blk.#.attn_kv_b", .shown = MLA_LAYER("self_attn.kv_b_proj")},
+    {"blk.#.attn_k_b", MLA_LAYER("self_attn.kv_b_proj"), OMMAI_GGUF_KEYS_VALUES},
+    {.file = "blk.#.attn_v_b", .shown = NULL},
+    {.file = "blk.#.attn_output", .shown = MLA_LAYER("self_attn.o_proj")},
+    {.file = "blk.#.ffn_norm", .shown = MLA_LAYER("post_attention_layernorm")},
+    {.file = "blk.#.ffn_gate", .shown = MLA_LAYER("mlp.gate_proj")},
+    {.file = "blk.#.ffn_up", .shown = MLA_LAYER("mlp.up_proj")},
+    {.file = "blk.#.ffn_down", .shown = MLA_LAYER("mlp.down_proj")},
+    {.file = "blk.#.ffn_gate_inp", .shown = MLA_LAYER("mlp.gate")},
+    {.file = "blk.#.exp_probs_b.bias", .shown = MLA_LAYER("mlp.gate.e_score_correction_bias")},
+    {"blk.#.ffn_gate_exps", MLA_LAYER("mlp.experts.*.gate_proj"), OMMAI_GGUF_EXPERTS},
+    {"blk.#.ffn_up_exps", MLA_LAYER("mlp.experts.*.up_proj"), OMMAI_GGUF_EXPERTS},
+    {"blk.#.ffn_down_exps", MLA_LAYER("mlp.experts.*.down_proj"), OMMAI_GGUF_EXPERTS},
+    {.file = "blk.#.ffn_gate_shexp", .shown = MLA_LAYER("mlp.shared_experts.gate_proj")},
+    {.file = "blk.#.ffn_up_shexp", .shown = MLA_LAYER("mlp.shared_experts.up_proj")},
+    {.file = "blk.#.ffn_down_shexp", .shown = MLA_LAYER("mlp.shared_experts.down_proj")},
+    {.file = NULL},
+};
+
+static const struct ommai_gguf_name qwen2_5_tower[] = {
+    {.file = "v.patch_embd", .shown = "visual.patch_embed.proj"},
+    {.file = "v.blk.#.ln1", .shown = "visual.blocks.#.norm1"},
+    {.file = "v.blk.#.ln2", .shown = "visual.blocks.#.norm2"},
+    {.file = "v.blk.#.attn_qkv", .shown = "visual.blocks.#.attn.qkv"},
+    {.file = "v.blk.#.attn_q", .shown = "visual.blocks.#.attn.q"},
+    {.file = "v.blk.#.attn_k", .shown = "visual.blocks.#.attn.k"},
+    {.file = "v.blk.#.attn_v", .shown = "visual.blocks.#.attn.v"},
+    {.file = "v.blk.#.attn_out", .shown = "visual.blocks.#.attn.proj"},
+    {.file = "v.blk.#.ffn_gate", .shown = "visual.blocks.#.mlp.gate_proj"},
+    {.file = "v.blk.#.ffn_up", .shown = "visual.blocks.#.mlp.up_proj"},
+    {.file = "v.blk.#.ffn_down", .shown = "visual.blocks.#.mlp.down_proj"},
+    {.file = "v.post_ln", .shown = "visual.merger.ln_q"},
+    {.file = "mm.0", .shown = "visual.merger.mlp.0"},
+    {.file = "mm.2", .shown = "visual.merger.mlp.2"},
+    {.file = NULL},
+};
+
+static const struct ommai_gguf_name qwen3_tower[] = {
+    {.file = "v.patch_embd", .shown = "model.visual.patch_embed.proj"},
+    {.file = "v.position_embd", .shown = "model.visual.pos_embed"},
+    {.file = "v.blk.#.ln1", .shown = "model.visual.blocks.#.norm1"},
+    {.file = "v.blk.#.ln2", .shown = "model.visual.blocks.#.norm2"},
+    {.file = "v.blk.#.attn_qkv", .shown = "model.visual.blocks.#.attn.qkv"},
+    {.file = "v.blk.#.attn_q", .shown = "model.visual.blocks.#.attn.q"},
+    {.file = "v.blk.#.attn_k", .shown = "model.visual.blocks.#.attn.k"},
+    {.file = "v.blk.#.attn_v", .shown = "model.visual.blocks.#.attn.v"},
+    {.file = "v.blk.#.attn_out", .shown = "model.visual.blocks.#.attn.proj"},
+    {.file = "v.blk.#.ffn_up", .shown = "model.visual.blocks.#.mlp.linear_fc1"},
+    {.file = "v.blk.#.ffn_down", .shown = "model.visual.blocks.#.mlp.linear_fc2"},
+    {.file = "v.post_ln", .shown = "model.visual.merger.norm"},
+    {.file = "mm.0", .shown = "model.visual.merger.linear_fc1"},
+    {.file = "mm.2", .shown = "model.visual.merger.linear_fc2"},
+    {"v.deepstack.#.norm", "model.visual.deepstack_merger_list.#.norm", OMMAI_GGUF_MERGER},
+    {"v.deepstack.#.fc1", "model.visual.deepstack_merger_list.#.linear_fc1", OMMAI_GGUF_MERGER},
+    {"v.deepstack.#.fc2", "model.visual.deepstack_merger_list.#.linear_fc2", OMMAI_GGUF_MERGER},
+    {.file = NULL},
+};
+
+static const struct ommai_gguf_name moon_tower[] = {
+    {.file = "v.patch_embd", .shown = "vision_tower.patch_embed.proj"},
+    {"v.position_embd", "vision_tower.patch_embed.pos_emb", OMMAI_GGUF_GRID},
+    {.file = "v.blk.#.ln1", .shown = "vision_tower.encoder.blocks.#.norm0"},
+    {.file = "v.blk.#.ln2", .shown = "vision_tower.encoder.blocks.#.norm1"},
+    {.file = "v.blk.#.attn_qkv", .shown = "vision_tower.encoder.blocks.#.wqkv"},
+    {.file = "v.blk.#.attn_q", .shown = "vision_tower.encoder.blocks.#.wq"},
+    {.file = "v.blk.#.attn_k", .shown = "vision_tower.encoder.blocks.#.wk"},
+    {.file = "v.blk.#.attn_v", .shown = "vision_tower.encoder.blocks.#.wv"},
+    {.file = "v.blk.#.attn_out", .shown = "vision_tower.encoder.blocks.#.wo"},
+    {.file = "v.blk.#.ffn_up", .shown = "vision_tower.encoder.blocks.#.mlp.fc0"},
+    {.file = "v.blk.#.ffn_down", .shown = "vision_tower.encoder.blocks.#.mlp.fc1"},
+    {.file = "v.post_ln", .shown = "vision_tower.encoder.final_layernorm"},
+    {.file = "mm.input_norm", .shown = "multi_modal_projector.pre_norm"},
+    {.file = "mm.1", .shown = "multi_modal_projector.linear_1"},
+    {.file = "mm.2", .shown = "multi_modal_projector.linear_2"},
+    {.file = NULL},
+};
+
+/* ---- the architectures ---- */
+
+static const struct ommai_gguf_architecture architectures[] = {
+    {"qwen2vl", "qwen2.5vl_merger", "qwen2_5_vl", qwen_text, qwen2_5_tower},
+    {"qwen3vl", "qwen3vl_merger", "qwen3_vl", qwen_text, qwen3_tower},
+    {"qwen3vlmoe", "qwen3vl_merger", "qwen3_vl_moe", qwen_text, qwen3_tower},
+    {"deepseek2", "kimivl", "kimi_vl", mla_text, moon_tower},
+};
+#define KNOWN "qwen2vl with qwen2.5vl_merger, qwen3vl and qwen3vlmoe with qwen3vl_merger, deepseek2 with kimivl"
+
+static bool is_text(struct ommai_gguf_text text, const char *expected) {
+  return text.size == strlen(expected) && memcmp(text.bytes, expected, text.size) == 0;
+}
+
+enum omma_status ommai_gguf_architecture_find(const struct ommai_gguf_files *files,
+                                              const struct ommai_gguf_architecture **architecture, struct omma_error *error) {
+  struct ommai_gguf_text name = {0}, projector = {0};
+  const char *key = "clip.projector_type";
+  OMMAI_TRY(ommai_gguf_string(files->parts[0], "general.architecture", true, &name, error));
+  if (!ommai_gguf_has(files->mmproj, key)) key = "clip.vision.projector_type"; /* of files that hear as well */
+  OMMAI_TRY(ommai_gguf_string(files->mmproj, key, true, &projector, error));
+  for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+    *architecture = &architectures[i];
+    if (is_text(name, architectures[i].name) && is_text(projector, architectures[i].projector)) return OMMA_OK;
+  }
+  return ommai_fail(error, OMMA_ERROR_UNSUPPORTED,
+                    "%.200s: architecture \"%.*s\" with projector \"%.*s\" is not supported; known: " KNOWN,
+                    ommai_gguf_path(files->parts[0]), (int)(name.size < 40 ? name.size : 40), name.bytes,
+                    (int)(projector.size < 40 ? projector.size : 40), projector.bytes);
+}

@@ -1,0 +1,19 @@
+/* The kinds of models that are read from GGUF files, with the names of their tensors. */
+#ifndef OMMAI_FAMILIES_GGUF_ARCHITECTURES_H
+#define OMMAI_FAMILIES_GGUF_ARCHITECTURES_H
+
+#include "families/gguf_names.h"
+
+/* A kind of model that is read: the architecture of the language model's file and the projector of the mmproj, which belong together. */
+struct ommai_gguf_architecture {
+  const char *name;       /* general.architecture */
+  const char *projector;  /* clip.projector_type */
+  const char *model_type; /* of config.json */
+  const struct ommai_gguf_name *text, *tower;
+};
+
+/* The entry for these files. Errors: UNSUPPORTED, by name, with those that are known. */
+enum omma_status ommai_gguf_architecture_find(const struct ommai_gguf_files *files,
+                                              const struct ommai_gguf_architecture **architecture, struct omma_error *error);
+
+#endif

@@ -1,0 +1,98 @@
+/* What config.json, preprocessor_config.json, video_preprocessor_config.json and generation_config.json say, in one form for all families. */
+#ifndef OMMAI_FAMILIES_MODEL_CONFIG_H
+#define OMMAI_FAMILIES_MODEL_CONFIG_H
+
+#include <omma/host.h>
+#include <omma/status.h>
+
+#include "base/json.h"
+#include "families/documents.h"
+#include "image/patches.h"
+#include "image/resize.h"
+#include "language/decoder.h"
+#include "vision/vision_tower.h"
+
+#define OMMAI_MAX_STOP_TOKENS 17
+
+/* How an image's size is chosen. */
+enum ommai_image_sizing {
+  OMMAI_SIZING_AREA,   /* sides to whole merge blocks, the area into min_pixels .. max_pixels: smart_resize.h */
+  OMMAI_SIZING_PATCHES /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
+};
+
+/* Images: how they are resized and cut. */
+struct ommai_image_config {
+  enum ommai_image_sizing sizing;
+  enum ommai_resize_rule resize_rule;
+  int64_t min_pixels, max_pixels; /* of the resized area; min_pixels 0: never enlarged */
+  struct ommai_patch_spec patches;
+  bool raster_patches; /* the official processor gives patches row by row; false: by merge blocks, as the tower takes them */
+  bool published;      /* there is no preprocessor_config.json: the family's published values stand for it */
+};
+
+/* Videos: how large their frames become, and how their time counts. They are resized and cut as images are. */
+struct ommai_video_config {
+  int32_t token;                  /* -1: the model takes no videos */
+  bool area_of_all_frames;        /* the limits hold for the sum over all frames; else for each frame, as an image's do */
+  int64_t min_pixels, max_pixels; /* of the resized area */
+  double tokens_per_second;       /* what a second counts for in the time position of temporal patches that stand in one run */
+};
+
+/* What generation_config.json says (generation_config.h); 0 where it says nothing. */
+struct ommai_generation_config {
+  int32_t stop_tokens[OMMAI_MAX_STOP_TOKENS];
+  size_t n_stop_tokens;
+  double temperature; /* -1 where it says nothing: 0 is greedy */
+  double top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+  int64_t top_k, max_tokens;
+  int64_t max_tokens_limit; /* no answer is longer, whatever its request says */
+};
+
+struct ommai_model_config {
+  char model_type[64];
+  struct ommai_vision_config vision;
+  struct ommai_decoder_config text;
+  struct ommai_image_config image;
+  struct ommai_video_config video;
+  struct ommai_generation_config generation;
+  int32_t image_token;
+  enum omma_dtype stored_type; /* that config.json says the tensors have; bf16 where it says nothing */
+};
+
+/* What the official processor classes take where a file lacks it. */
+struct ommai_processor_defaults {
+  int64_t min_pixels, max_pixels; /* of images */
+  float mean[3], std[3];          /* of images */
+  float video_mean[3], video_std[3];
+};
+
+/* What the processor files of a family's released checkpoints say, as JSON, beside the sizes that config.json has. */
+struct ommai_default_processor {
+  const char *name;  /* whose values they are, for messages */
+  const char *image; /* preprocessor_config.json */
+  const char *video; /* video_preprocessor_config.json; NULL: there is none, the values for images hold */
+};
+
+struct ommai_family;
+
+/* Reads the configuration documents. Every key that matters is checked; values that this program cannot honour are refused by
+ * name. *family is the registry's entry for config.json's model_type. Where preprocessor_config.json is missing, the family's published
+ * values are taken if `may_assume`, which is told by config->image.published. Errors: IO, FORMAT, UNSUPPORTED. */
+enum omma_status ommai_model_config_read(const struct ommai_documents *documents, bool may_assume,
+                                         const struct omma_allocator *allocator, const struct ommai_family **family,
+                                         struct ommai_model_config *config, struct omma_error *error);
+
+/* What every family's parse ends with: the ids of image and video tokens under their keys (video_key NULL: the family takes no
+ * videos), and that tower and text fit together. Errors: FORMAT. */
+enum omma_status ommai_model_config_fit(const json_t *root, const char *path, const char *image_key, const char *video_key,
+                                        struct ommai_model_config *config, struct omma_error *error);
+
+/* Limits of what a config may say: large enough for every released model, small enough that sizes computed from them cannot
+ * overflow 64 bits. */
+#define OMMAI_CONFIG_MAX_LAYERS OMMAI_VISION_MAX_DEPTH
+#define OMMAI_CONFIG_MAX_WIDTH (1 << 20)
+#define OMMAI_CONFIG_MAX_HEADS 4096
+#define OMMAI_CONFIG_MAX_VOCAB (1 << 24)
+#define OMMAI_CONFIG_MAX_POSITIONS (1 << 24)
+
+#endif

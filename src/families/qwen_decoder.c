@@ -1,0 +1,203 @@
+#include "families/qwen_decoder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "families/config_keys.h"
+#include "families/decoder_config.h"
+#include "families/decoder_loader.h"
+#include "families/rope_config.h"
+
+enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1 };
+
+/* ---- config.json ---- */
+
+/* The defaults of theta and sections are those of the official classes. */
+static enum omma_status parse_rope(const json_t *text, const char *where, enum ommai_qwen_variant variant,
+                                   struct ommai_decoder_config *config, struct omma_error *error) {
+  static const int64_t sections[2][3] = {{16, 24, 24}, {24, 20, 20}};
+  int64_t *section = config->mrope_section;
+  json_t *rope;
+  size_t count = 3;
+  OMMAI_TRY(ommai_rope_parse(text, where, variant == OMMAI_QWEN2 ? 1e6 : 5e5, config, &rope, error));
+  memcpy(section, sections[variant != OMMAI_QWEN2], sizeof sections[0]);
+  config->mrope_interleaved = variant != OMMAI_QWEN2;
+  if (rope) {
+    OMMAI_TRY(ommai_json_integers(rope, where, "mrope_section", false, 0, OMMAI_MROPE_MAX_PAIRS, section, 3, &count, error));
+    OMMAI_TRY(ommai_json_boolean(rope, where, "mrope_interleaved", false, &config->mrope_interleaved, error));
+  }
+  int64_t sum = section[0] + section[1] + section[2];
+  const json_t *given = json_object_get(rope, "mrope_section");
+  if (sum != config->head_dim / 2 && (!given || json_is_null(given))) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "mrope_section",
+                            "%s: key \"mrope_section\" is missing, and its default, [%lld, %lld, %lld], sums to %lld, not to "
+                            "head_dim / 2 = %lld",
+                            where, (long long)section[0], (long long)section[1], (long long)section[2], (long long)sum,
+                            (long long)config->head_dim / 2);
+  }
+  if (count != 3 || sum != config->head_dim / 2) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "mrope_section",
+                            "%s: key \"mrope_section\": expected 3 entries that sum to head_dim / 2 = %lld, found %s", where,
+                            (long long)config->head_dim / 2, count == 3 ? "another sum" : "another number of them");
+  }
+  return OMMA_OK;
+}
+
+/* Heads: QWEN2 divides the hidden size, the others have their own key, without which QWEN3 has 128 and MOE divides too. */
+static enum omma_status parse_heads(const json_t *text, const char *where, enum ommai_qwen_variant variant,
+                                    struct ommai_decoder_config *config, struct omma_error *error) {
+  if (variant == OMMAI_QWEN2) {
+    if (config->hidden_size % config->n_heads || config->head_dim > OMMA_ATTENTION_MAX_HEAD_DIM) {
+      return ommai_fail_field(error, OMMA_ERROR_FORMAT, "num_attention_heads",
+                              "%s: hidden_size %lld in %lld heads: expected equal heads of at most %d", where,
+                              (long long)config->hidden_size, (long long)config->n_heads, OMMA_ATTENTION_MAX_HEAD_DIM);
+    }
+  } else {
+    if (variant == OMMAI_QWEN3) config->head_dim = 128;
+    OMMAI_TRY(ommai_json_integer(text, where, "head_dim", false, 2, OMMA_ATTENTION_MAX_HEAD_DIM, &config->head_dim, error));
+  }
+  if (config->n_heads % config->n_kv_heads || config->head_dim % 2) {
+    return ommai_fail_field(
+        error, OMMA_ERROR_FORMAT, "num_key_value_heads",
+        "%s: expected num_attention_heads %lld to be a multiple of num_key_value_heads %lld and head_dim %lld even", where,
+        (long long)config->n_heads, (long long)config->n_kv_heads, (long long)config->head_dim);
+  }
+  config->v_head_dim = config->head_dim;
+  return OMMA_OK;
+}
+
+/* Layer i is routed where (i + 1) % decoder_sparse_step is 0 and mlp_only_layers does not list it. */
+static enum omma_status parse_experts(const json_t *text, const char *where, struct ommai_decoder_config *config,
+                                      struct omma_error *error) {
+  struct ommai_router_config *router = &config->experts.router;
+  int64_t step = 1, dense[OMMAI_DECODER_MAX_LAYERS];
+  size_t n_dense = 0;
+  *router = (struct ommai_router_config){
+      .n_groups = 1, .n_chosen_groups = 1, .score = OMMAI_ROUTER_SOFTMAX, .normalise = true, .scale = 1};
+  /* Files written by transformers 5 call it num_local_experts. */
+  const char *count = json_object_get(text, "num_local_experts") ? "num_local_experts" : "num_experts";
+  OMMAI_TRY(ommai_json_integer(text, where, count, true, 1, OMMAI_ROUTER_MAX_EXPERTS, &router->n_experts, error));
+  OMMAI_TRY(
+      ommai_json_integer(text, where, "num_experts_per_tok", true, 1, OMMAI_ROUTER_MAX_EXPERTS, &router->n_chosen, error));
+  OMMAI_TRY(
+      ommai_json_integer(text, where, "moe_intermediate_size", true, 1, 1 << 20, &config->experts.intermediate_size, error));
+  OMMAI_TRY(ommai_json_boolean(text, where, "norm_topk_prob", false, &router->normalise, error));
+  OMMAI_TRY(ommai_json_integer(text, where, "decoder_sparse_step", false, 1, OMMAI_DECODER_MAX_LAYERS, &step, error));
+  OMMAI_TRY(ommai_json_integers(text, where, "mlp_only_layers", false, 0, config->n_layers - 1, dense, OMMAI_DECODER_MAX_LAYERS,
+                                &n_dense, error));
+  for (int64_t i = 0; i < config->n_layers; i++) config->routed[i] = (i + 1) % step == 0;
+  for (size_t i = 0; i < n_dense; i++) config->routed[dense[i]] = false;
+  return ommai_decoder_check_router(where, router, error);
+}
+
+enum omma_status ommai_qwen_decoder_parse(const json_t *root, const char *path, enum ommai_qwen_variant variant,
+                                          struct ommai_decoder_config *config, struct omma_error *error) {
+  json_t *nested;
+  char where[OMMAI_WHERE_SIZE];
+  OMMAI_TRY(ommai_json_object(root, path, "text_config", variant != OMMAI_QWEN2, &nested, error));
+  const json_t *text = nested ? nested : root;
+  snprintf(where, sizeof where, "%s%s", path, nested ? ": text_config" : "");
+  config->attention = OMMAI_ATTENTION_GROUPED;
+  config->qkv_bias = variant == OMMAI_QWEN2;
+  config->qk_norm = variant != OMMAI_QWEN2;
+  OMMAI_TRY(ommai_decoder_parse_common(text, where, variant == OMMAI_QWEN2 ? 1e-5 : 1e-6, config, error));
+  OMMAI_TRY(parse_heads(text, where, variant, config, error));
+  if (variant == OMMAI_QWEN3_MOE) OMMAI_TRY(parse_experts(text, where, config, error));
+  OMMAI_TRY(parse_rope(text, where, variant, config, error));
+  return ommai_decoder_parse_tied(text, where, root, path, config, error);
+}
+
+/* ---- tensors ---- */
+
+/* A tensor [n_experts, rows, columns] with all experts' matrices, which are [n_out, n_in] or, as released, [n_in, n_out]: the file's
+ * shape says which, and where both fit it is [n_out, n_in], as in the official loader. */
+static enum omma_status open_fused(struct ommai_weight_loader *loader, const char *name, int64_t n_experts, int64_t n_out,
+                                   int64_t n_in, struct ommai_loader_tensor *tensor, bool *transposed,
+                                   struct omma_error *error) {
+  const struct ommai_tensor *found = ommai_loader_find(loader, name);
+  const int64_t straight[3] = {n_experts, n_out, n_in}, turned[3] = {n_experts, n_in, n_out};
+  *transposed = !found || !ommai_tensor_has_shape(found, 3, straight);
+  return ommai_loader_open(loader, name, 3, *transposed ? turned : straight, tensor, error);
+}
+
+static enum omma_status load_fused(struct ommai_weight_loader *loader, const char *name, int64_t n_experts, int64_t n_out,
+                                   int64_t n_in, struct ommai_linear_form form, struct ommai_decoder_expert *experts, bool down,
+                                   struct omma_error *error) {
+  struct ommai_loader_tensor tensor;
+  bool transposed;
+  OMMAI_TRY(open_fused(loader, name, n_experts, n_out, n_in, &tensor, &transposed, error));
+  for (int64_t e = 0; e < n_experts; e++) {
+    struct ommai_decoder_tile_linear described = {0}, *out = &described;
+    const struct ommai_linear_source source = ommai_loader_matrix(&tensor, e * n_out * n_in, n_out, transposed);
+    if (experts) out = down ? &experts[e].down : &experts[e].gate_up;
+    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_EXPERT, name, &source, 1, n_in, form, out, error));
+  }
+  ommai_loader_close(loader, &tensor);
+  return OMMA_OK;
+}
+
+/* The released files hold all experts of a layer in two tensors, others one by one. */
+static enum omma_status load_experts(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
+                                     const char *prefix, struct ommai_decoder_layer *layer, struct omma_error *error) {
+  char name[NAME_SIZE];
+  int64_t n = config->experts.router.n_experts, h = config->hidden_size, intermediate = config->experts.intermediate_size;
+  OMMAI_TRY(ommai_decoder_load_router(loader, config, prefix, &layer->router, error));
+  snprintf(name, sizeof name, "%s.experts.0.gate_proj.weight", prefix);
+  if (ommai_loader_find(loader, name)) return ommai_decoder_load_experts(loader, config, prefix, layer, error);
+  snprintf(name, sizeof name, "%s.experts.gate_up_proj", prefix);
+  OMMAI_TRY(load_fused(loader, name, n, 2 * intermediate, h, ommai_decoder_form_gate_up(config, intermediate), layer->experts,
+                       false, error));
+  snprintf(name, sizeof name, "%s.experts.down_proj", prefix);
+  return load_fused(loader, name, n, h, intermediate, ommai_decoder_form_down(config, intermediate, false), layer->experts,
+                    true, error);
+}
+
+static enum omma_status load_attention(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
+                                       const char *prefix, struct ommai_decoder_layer *layer, struct omma_error *error) {
+  int64_t h = config->hidden_size, q = ommai_decoder_q_width(config), kv = ommai_decoder_kv_width(config);
+  const struct ommai_linear_part qkv[3] = {ommai_decoder_part(prefix, "self_attn.q_proj", q, config->qkv_bias),
+                                           ommai_decoder_part(prefix, "self_attn.k_proj", kv, config->qkv_bias),
+                                           ommai_decoder_part(prefix, "self_attn.v_proj", kv, config->qkv_bias)};
+  const struct ommai_linear_part o = ommai_decoder_part(prefix, "self_attn.o_proj", h, false);
+  if (config->qk_norm) {
+    OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.q_norm.weight", config->head_dim, &layer->q_norm, error));
+    OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.k_norm.weight", config->head_dim, &layer->k_norm, error));
+  }
+  OMMAI_TRY(
+      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 3, h, ommai_decoder_form_qkv(config), &layer->qkv, error));
+  return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, q, ommai_decoder_form_o(config), &layer->o, error);
+}
+
+static enum omma_status load_layer(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
+                                   const char *model, int64_t index, struct ommai_decoder_layer *layer,
+                                   struct omma_error *error) {
+  char prefix[OMMAI_DECODER_PREFIX_SIZE], mlp[OMMAI_DECODER_PREFIX_SIZE + 8];
+  int64_t h = config->hidden_size;
+  snprintf(prefix, sizeof prefix, "%s.layers.%lld", model, (long long)index);
+  snprintf(mlp, sizeof mlp, "%s.mlp", prefix);
+  OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "input_layernorm.weight", h, &layer->input_norm, error));
+  OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "post_attention_layernorm.weight", h, &layer->post_norm, error));
+  OMMAI_TRY(load_attention(loader, config, prefix, layer, error));
+  if (config->routed[index]) return load_experts(loader, config, mlp, layer, error);
+  return ommai_decoder_load_dense(loader, config, mlp, config->intermediate_size, &layer->dense, error);
+}
+
+/* Of the two places where the language model's tensors may lie, the one that the checkpoint uses. */
+static const char *find_prefix(const struct ommai_weight_loader *loader, enum ommai_qwen_variant variant) {
+  static const char *const prefixes[2] = {"model.language_model", "model"};
+  int released = variant == OMMAI_QWEN2;
+  char name[NAME_SIZE];
+  snprintf(name, sizeof name, "%s.embed_tokens.weight", prefixes[!released]);
+  return ommai_loader_find(loader, name) ? prefixes[!released] : prefixes[released];
+}
+
+enum omma_status ommai_qwen_decoder_load(struct ommai_weight_loader *loader, enum ommai_qwen_variant variant,
+                                         struct ommai_decoder *decoder, struct omma_error *error) {
+  const char *prefix = find_prefix(loader, variant);
+  for (int64_t i = 0; i < decoder->config.n_layers; i++) {
+    struct ommai_decoder_layer described = {0};
+    OMMAI_TRY(load_layer(loader, &decoder->config, prefix, i, decoder->layers ? &decoder->layers[i] : &described, error));
+  }
+  return ommai_decoder_load_ends(loader, prefix, "lm_head", decoder, error);
+}

@@ -1,0 +1,350 @@
+#include "families/template_prompt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/error.h"
+
+/* Marks in the rendered text, of bytes that no UTF-8 has: a mark is MARK and one of these. Where a text from outside spells an image's or video's
+ * token it gets a mark instead, and the last message's end one, so that what the template writes can be told from them. */
+#define MARK '\xff'
+enum { MARK_IMAGE = '0', MARK_VIDEO = '1', MARK_END = '2' };
+static const char end_mark[] = {MARK, MARK_END, ' ', '\0'}; /* the blank shows whether the template strips texts */
+
+struct rendering {
+  const struct ommai_chat_choice *choice;
+  const struct ommai_builtin_template *form;
+  const struct ommai_conversation *conversation;
+  struct ommai_prompt_builder *builder;
+  struct omma_error *error;
+};
+
+/* ---- variables ---- */
+
+/* The text with marks for tokens that it spells. NULL when memory is out. */
+static json_t *guarded_text(const struct ommai_builtin_template *form, const struct omma_allocator *allocator, const char *text,
+                            size_t size, const char *behind) {
+  const char *const tokens[] = {form->image_token, form->video_token};
+  size_t room = size + strlen(behind), n = 0;
+  char *out = ommai_allocate(allocator, room, 1);
+  if (!out) return NULL;
+  for (size_t at = 0; at < size;) {
+    size_t length = 0;
+    for (int i = 0; i < 2 && !length; i++) {
+      size_t wanted = tokens[i] ? strlen(tokens[i]) : 0;
+      if (!wanted || size - at < wanted || memcmp(text + at, tokens[i], wanted) != 0) continue;
+      out[n++] = MARK;
+      out[n++] = (char)(MARK_IMAGE + i);
+      length = wanted;
+    }
+    if (!length) out[n++] = text[at];
+    at += length ? length : 1;
+  }
+  memcpy(out + n, behind, strlen(behind));
+  json_t *json = json_stringn_nocheck(out, n + strlen(behind));
+  ommai_release(allocator, out, room, 1);
+  return json;
+}
+
+static json_t *guarded_json(const struct rendering *rendering, const json_t *text) {
+  return guarded_text(rendering->form, &rendering->builder->allocator, json_string_value(text), json_string_length(text), "");
+}
+
+/* The same in all texts of a document from outside. */
+static bool guard(const struct rendering *rendering, json_t *json) {
+  const char *key;
+  json_t *value;
+  size_t i;
+  json_array_foreach(json, i, value) {
+    bool good =
+        json_is_string(value) ? json_array_set_new(json, i, guarded_json(rendering, value)) == 0 : guard(rendering, value);
+    if (!good) return false;
+  }
+  json_object_foreach(json, key, value) {
+    bool good = json_is_string(value) ? json_object_set_new_nocheck(json, key, guarded_json(rendering, value)) == 0
+                                      : guard(rendering, value);
+    if (!good) return false;
+  }
+  return true;
+}
+
+/* A document from outside, of the kind that the field has. */
+static enum omma_status parse_document(const struct rendering *rendering, const char *field, const char *text, bool array,
+                                       json_t **json) {
+  json_error_t reason;
+  bool no_memory;
+  *json = ommai_json_parse(text, strlen(text), JSON_ALLOW_NUL, &reason, &no_memory);
+  bool good = *json && (array ? json_is_array(*json) : json_is_object(*json));
+  if (good && guard(rendering, *json)) return OMMA_OK;
+  json_decref(*json);
+  *json = NULL;
+  if (no_memory || good) return ommai_fail_memory(rendering->error, field, strlen(text));
+  return ommai_fail_field(rendering->error, OMMA_ERROR_FORMAT, field, "%s: expected a JSON %s", field,
+                          array ? "array" : "object");
+}
+
+static json_t *part_content(const struct rendering *rendering, const struct omma_part *part, const char *behind, bool alone) {
+  if (part->image || part->video) return json_pack("{s:s}", "type", part->image ? "image" : "video");
+  const char *text = part->text_size ? part->text : "";
+  json_t *json = guarded_text(rendering->form, &rendering->builder->allocator, text, part->text_size, behind);
+  return alone ? json : json_pack("{s:s,s:o}", "type", "text", "text", json);
+}
+
+/* One text is a string, as most clients send it; else there is a list of parts. */
+static json_t *message_content(const struct rendering *rendering, const struct omma_message *message, bool continued) {
+  size_t last_text = message->n_parts;
+  for (size_t i = 0; i < message->n_parts; i++) {
+    if (!message->parts[i].image && !message->parts[i].video) last_text = i;
+  }
+  if (message->n_parts == 0) return json_string_nocheck(continued ? end_mark : "");
+  bool alone = message->n_parts == 1 && last_text == 0;
+  json_t *list = alone ? NULL : json_array();
+  for (size_t i = 0; i < message->n_parts; i++) {
+    json_t *part = part_content(rendering, &message->parts[i], continued && i == last_text ? end_mark : "", alone);
+    if (alone) return part;
+    if (json_array_append_new(list, part) == 0) continue;
+    json_decref(list);
+    return NULL;
+  }
+  return list;
+}
+
+static enum omma_status add_message(const struct rendering *rendering, size_t index, json_t *list) {
+  static const char *const roles[] = {"system", "user", "assistant", "tool"};
+  const struct ommai_conversation *conversation = rendering->conversation;
+  const struct omma_message *message = &conversation->messages[index];
+  bool continued = conversation->continue_final_message && index + 1 == conversation->n_messages;
+  json_t *fields = NULL, *content = message_content(rendering, message, continued);
+  json_t *made = json_pack("{s:s,s:o}", "role", roles[message->role], "content", content);
+  enum omma_status status = OMMA_OK;
+  if (message->fields) status = parse_document(rendering, "messages", message->fields, false, &fields);
+  if (fields && json_object_update_missing(made, fields)) status = ommai_fail_memory(rendering->error, "messages", 1);
+  json_decref(fields);
+  if (json_array_append_new(list, made) && status == OMMA_OK) status = ommai_fail_memory(rendering->error, "messages", 1);
+  return status;
+}
+
+/* Names that the template reads and that a request may set, for a message. */
+static void list_switches(const struct ommai_jinja *jinja, char *out, size_t room) {
+  size_t at = 0, size, used = 0;
+  const char *name;
+  snprintf(out, room, "none");
+  while ((name = ommai_jinja_next_read(jinja, &at, &size))) {
+    if (ommai_chat_template_variable(name, size)) continue;
+    int added = snprintf(out + used, room - used, "%s%.*s", used ? ", " : "", (int)size, name);
+    if (added < 0 || (size_t)added >= room - used) break;
+    used += (size_t)added;
+  }
+}
+
+static enum omma_status add_kwargs(const struct rendering *rendering, json_t *variables) {
+  const struct ommai_jinja *jinja = rendering->choice->jinja;
+  const char *text = rendering->conversation->kwargs, *key;
+  json_t *kwargs, *value;
+  enum omma_status status = OMMA_OK;
+  if (!text) return OMMA_OK;
+  OMMAI_TRY(parse_document(rendering, "chat_template_kwargs", text, false, &kwargs));
+  json_object_foreach(kwargs, key, value) {
+    if (ommai_chat_template_variable(key, strlen(key)) || !ommai_jinja_reads(jinja, key)) {
+      char names[200];
+      list_switches(jinja, names, sizeof names);
+      status = ommai_fail_field(
+          rendering->error, OMMA_ERROR_ARGUMENT, "chat_template_kwargs",
+          "chat_template_kwargs: \"%.80s\" is nothing that this model's chat template reads; it reads: %s", key, names);
+      break;
+    }
+  }
+  if (status == OMMA_OK && json_object_update(variables, kwargs)) {
+    status = ommai_fail_memory(rendering->error, "chat_template_kwargs", strlen(text));
+  }
+  json_decref(kwargs);
+  return status;
+}
+
+static enum omma_status add_tools(const struct rendering *rendering, json_t *variables) {
+  json_t *tools = NULL;
+  if (rendering->conversation->tools) {
+    if (!ommai_jinja_reads(rendering->choice->jinja, "tools")) {
+      return ommai_fail_field(rendering->error, OMMA_ERROR_UNSUPPORTED, "tools",
+                              "tools: this model's chat template has no tools; --chat-template gives the model another one");
+    }
+    OMMAI_TRY(parse_document(rendering, "tools", rendering->conversation->tools, true, &tools));
+  }
+  if (json_object_set_new(variables, "tools", tools ? tools : json_null()) == 0) return OMMA_OK;
+  return ommai_fail_memory(rendering->error, "tools", 1);
+}
+
+static enum omma_status add_variables(const struct rendering *rendering, json_t *variables) {
+  const struct ommai_conversation *conversation = rendering->conversation;
+  json_t *messages = json_array();
+  if (json_object_set_new(variables, "messages", messages) || json_object_set_new(variables, "documents", json_null()) ||
+      json_object_set_new(variables, "add_generation_prompt", json_boolean(!conversation->continue_final_message)) ||
+      (rendering->choice->special_tokens && json_object_update(variables, rendering->choice->special_tokens))) {
+    return ommai_fail_memory(rendering->error, "chat template", 1);
+  }
+  for (size_t i = 0; i < conversation->n_messages; i++) OMMAI_TRY(add_message(rendering, i, messages));
+  OMMAI_TRY(add_tools(rendering, variables));
+  return add_kwargs(rendering, variables);
+}
+
+/* ---- from the rendered text to the prompt ---- */
+
+/* The next image or video of the conversation, in the order of the messages. */
+static const struct omma_part *next_part(const struct ommai_conversation *conversation, bool video, size_t *message,
+                                         size_t *part) {
+  for (; *message < conversation->n_messages; ++*message, *part = 0) {
+    const struct omma_message *at = &conversation->messages[*message];
+    while (*part < at->n_parts) {
+      const struct omma_part *candidate = &at->parts[(*part)++];
+      if (video ? candidate->video != NULL : candidate->image != NULL) return candidate;
+    }
+  }
+  return NULL;
+}
+
+struct places {
+  size_t message[2], part[2]; /* of images, of videos */
+};
+
+static enum omma_status place_media(const struct rendering *rendering, struct places *places, bool video) {
+  const struct omma_part *part = next_part(rendering->conversation, video, &places->message[video], &places->part[video]);
+  if (part) {
+    return ommai_builtin_template_media(rendering->form, part, rendering->conversation->temporal_patch_size, rendering->builder,
+                                        rendering->error);
+  }
+  return ommai_fail_field(rendering->error, OMMA_ERROR_ARGUMENT, "messages",
+                          "messages: the chat template writes more %s than there are", video ? "videos" : "images");
+}
+
+static bool stands_at(const char *text, const char *end, const char *word) {
+  return word && (size_t)(end - text) >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
+}
+
+/* What the mark at *text stands for; *text moves behind it. Nothing, where the template took it apart, or wrote the last text more than once. */
+static enum omma_status write_mark(const struct rendering *rendering, const char **text, const char *end) {
+  char kind = end - *text > 1 ? (*text)[1] : '\0';
+  const char *token = NULL;
+  if (kind == MARK_IMAGE) token = rendering->form->image_token;
+  if (kind == MARK_VIDEO) token = rendering->form->video_token;
+  if (stands_at(*text, end, end_mark)) {
+    *text += sizeof end_mark - 1;
+  } else {
+    *text += token || kind == MARK_END ? 2 : 1;
+  }
+  return token ? ommai_prompt_string(rendering->builder, token, rendering->error) : OMMA_OK;
+}
+
+/* Copies [text, end) with images and videos in place of their tokens, and what marks stand for. */
+static enum omma_status write_prompt(const struct rendering *rendering, const char *text, const char *end) {
+  const struct ommai_builtin_template *form = rendering->form;
+  struct places places = {{0}, {0}};
+  const char *plain = text;
+  while (text < end) {
+    bool mark = *text == MARK, image = stands_at(text, end, form->image_token),
+         video = !image && stands_at(text, end, form->video_token);
+    if (!mark && !image && !video) {
+      text++;
+      continue;
+    }
+    OMMAI_TRY(ommai_prompt_text(rendering->builder, plain, (size_t)(text - plain), rendering->error));
+    if (mark) {
+      OMMAI_TRY(write_mark(rendering, &text, end));
+    } else {
+      OMMAI_TRY(place_media(rendering, &places, video));
+      text += strlen(image ? form->image_token : form->video_token);
+    }
+    plain = text;
+  }
+  OMMAI_TRY(ommai_prompt_text(rendering->builder, plain, (size_t)(text - plain), rendering->error));
+  for (int video = 0; video < 2; video++) {
+    if (!next_part(rendering->conversation, video, &places.message[video], &places.part[video])) continue;
+    return ommai_fail_field(rendering->error, OMMA_ERROR_ARGUMENT, "messages", "messages: the chat template leaves out %s",
+                            video ? "a video" : "an image");
+  }
+  return OMMA_OK;
+}
+
+/* Where a prompt ends whose last message goes on: at its mark; without blanks before it where the template takes off those behind texts. */
+static const char *find_end(const char *text, const char *end) {
+  for (const char *at = end - 2; at >= text; at--) {
+    if (at[0] != MARK || at[1] != MARK_END) continue;
+    bool stripped = end - at < 3 || at[2] != ' ';
+    while (stripped && at > text && strchr(" \t\n\v\f\r", at[-1])) at--;
+    return at;
+  }
+  return NULL;
+}
+
+static enum omma_status finish(const struct rendering *rendering, const char *text, size_t size) {
+  const char *end = text + size;
+  if (!rendering->conversation->continue_final_message) return write_prompt(rendering, text, end);
+  end = find_end(text, end);
+  if (end) return write_prompt(rendering, text, end);
+  return ommai_fail_field(rendering->error, OMMA_ERROR_ARGUMENT, "messages",
+                          "messages[%zu]: the chat template changes this text, so it cannot be continued",
+                          rendering->conversation->n_messages - 1);
+}
+
+static enum omma_status render_template(const struct rendering *rendering) {
+  json_t *variables = json_object();
+  char *text;
+  size_t size;
+  enum omma_status status =
+      variables ? add_variables(rendering, variables) : ommai_fail_memory(rendering->error, "chat template", 1);
+  if (status == OMMA_OK) {
+    status = ommai_jinja_render(rendering->choice->jinja, variables, OMMAI_PROMPT_MAX_BYTES, &text, &size, rendering->error);
+  }
+  json_decref(variables);
+  if (status != OMMA_OK) return status;
+  status = finish(rendering, text, size);
+  ommai_release(&rendering->builder->allocator, text, size + 1, 1);
+  return status;
+}
+
+/* ---- which way ---- */
+
+/* What no chat form has a place for; NULL: nothing. */
+static const char *beyond_forms(const struct ommai_conversation *conversation) {
+  if (conversation->tools) return "tools";
+  if (conversation->kwargs && strcmp(conversation->kwargs, "{}") != 0) return "chat_template_kwargs";
+  for (size_t i = 0; i < conversation->n_messages; i++) {
+    if (conversation->messages[i].role == OMMA_ROLE_TOOL || conversation->messages[i].fields) return "messages";
+  }
+  return NULL;
+}
+
+/* Calls that a template would pass over in silence. */
+static enum omma_status check_calls(const struct ommai_chat_choice *choice, const struct ommai_conversation *conversation,
+                                    struct omma_error *error) {
+  if (ommai_jinja_mentions(choice->jinja, "tool_calls")) return OMMA_OK;
+  for (size_t i = 0; i < conversation->n_messages; i++) {
+    const char *fields = conversation->messages[i].fields;
+    if (conversation->messages[i].role != OMMA_ROLE_TOOL && !(fields && strstr(fields, "\"tool_calls\""))) continue;
+    return ommai_fail_field(
+        error, OMMA_ERROR_UNSUPPORTED, "messages",
+        "messages[%zu]: this model's chat template has no tools; --chat-template gives the model another one", i);
+  }
+  return OMMA_OK;
+}
+
+enum omma_status ommai_conversation_render(const struct ommai_chat_choice *choice, bool family_form,
+                                           const struct ommai_conversation *conversation, struct ommai_prompt_builder *builder,
+                                           struct omma_error *error) {
+  const struct ommai_builtin_template *form = choice->variant->form;
+  const char *beyond = beyond_forms(conversation);
+  bool known = !choice->difference[0] || family_form;
+  if (known && !beyond) {
+    return ommai_builtin_template_render(form, conversation->messages, conversation->n_messages,
+                                         conversation->temporal_patch_size, conversation->continue_final_message, builder,
+                                         error);
+  }
+  if (!choice->jinja || (family_form && choice->difference[0])) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, beyond ? beyond : "messages",
+                            "%s: not without a chat template of the model's own that can be rendered",
+                            beyond ? beyond : "messages");
+  }
+  OMMAI_TRY(check_calls(choice, conversation, error));
+  const struct rendering rendering = {choice, form, conversation, builder, error};
+  return render_template(&rendering);
+}

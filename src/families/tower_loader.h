@@ -1,0 +1,44 @@
+/* The vision towers of all families: their sizes in config.json, and their tensors by a table of names. */
+#ifndef OMMAI_FAMILIES_TOWER_LOADER_H
+#define OMMAI_FAMILIES_TOWER_LOADER_H
+
+#include "base/json.h"
+#include "families/weight_loader.h"
+#include "vision/vision_tower.h"
+
+/* Reads the sizes that the vision_config of the Qwen families spells alike, rope_theta, and checks them. What is missing stays as it is
+ * in `config`: the official class's defaults. Errors: FORMAT. */
+enum omma_status ommai_tower_parse_sizes(const json_t *vision, const char *where, struct ommai_vision_config *config,
+                                         struct omma_error *error);
+
+/* Fills head_dim and checks what the tower's code relies on: heads of a multiple of 4, merge sizes that divide every tile of rows.
+ * Errors: FORMAT, UNSUPPORTED. */
+enum omma_status ommai_tower_check_sizes(const char *where, struct ommai_vision_config *config, struct omma_error *error);
+
+/* Names of a merger's parts; linear layers have biases. */
+struct ommai_merger_names {
+  const char *norm, *fc1, *fc2;
+};
+
+/* What a family calls its tensors. Names are without `.weight` and `.bias` and follow a prefix. */
+struct ommai_tower_names {
+  const char *prefixes[2]; /* the release's; and another that is taken where the checkpoint has its patch embedding, or NULL */
+  const char *patch_embed;
+  int patch_embed_dims; /* of the convolution's weight: 5 with a time axis, 4 without */
+  bool patch_embed_bias;
+  const char *position_table;                              /* where the config has learned positions */
+  int position_dims;                                       /* 2: [rows * columns, h]; 3: [rows, columns, h] */
+  const char *block;                                       /* `.N.` and one of the next seven follow */
+  const char *norm1, *norm2, *qkv, *proj, *fc1, *up, *fc2; /* up: where the feed-forward is gated; fc1 is the gate then */
+  const char *apart[3];   /* q, k and v, where the checkpoint has them and not qkv; NULL: it never has */
+  const char *final_norm; /* where the config has one */
+  struct ommai_merger_names merger;
+  const char *deepstack; /* `.J.` and a name of deepstack_merger follow */
+  struct ommai_merger_names deepstack_merger;
+};
+
+/* Names every tensor of the tower to the loader, which fills `tower` when it packs (tower->blocks is allocated then). */
+enum omma_status ommai_tower_load(struct ommai_weight_loader *loader, const struct ommai_tower_names *names,
+                                  struct ommai_vision_tower *tower, struct omma_error *error);
+
+#endif

@@ -1,0 +1,15 @@
+/* Few rows in f32 arithmetic by NEON. */
+#include "kernels/arm/lanes_neon.h"
+
+#define PREFETCH_BYTES 2048
+#define FEW_SUMS 24
+#include "kernels/gemv_lanes.h"
+
+void ommai_gemv_panel_f32_neon(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
+  gemv(weights, false, x, x_stride, n_rows, n_k, sums);
+}
+
+void ommai_gemv_panel_mixed_neon(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
+                                 float *sums) {
+  gemv(weights, true, x, x_stride, n_rows, n_k, sums);
+}

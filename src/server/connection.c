@@ -1,0 +1,267 @@
+#include "server/connection.h"
+
+#include <linux/tcp.h> /* glibc's own has no tcpi_bytes_received */
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/allocator.h"
+#include "base/clock.h"
+#include "server/server_state.h"
+#include "server/watcher.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define HANG_UP_GRACE_NS SECOND_NS  /* for what was sent before the hang-up, and a short reply to it */
+#define YOUNG_NS (SECOND_NS / 4)    /* in which a request may be on its way, and a connection has nothing to prove */
+#define SMALL_BODY_BYTES (64 << 10) /* comes at once with its head */
+#define NEW_BYTES 4096              /* counted beside what came, so that a new connection is not the slowest */
+
+/* The address without what one client can choose freely. */
+static void take_address(struct ommai_connection *connection, const struct sockaddr *address) {
+  if (address && address->sa_family == AF_INET) {
+    struct sockaddr_in in;
+    memcpy(&in, address, sizeof in);
+    connection->address[10] = connection->address[11] = 0xff;
+    memcpy(connection->address + 12, &in.sin_addr, 4);
+  } else if (address && address->sa_family == AF_INET6) {
+    struct sockaddr_in6 in6;
+    memcpy(&in6, address, sizeof in6);
+    memcpy(connection->address, &in6.sin6_addr, IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr) ? 16 : 8);
+  }
+}
+
+/* Bytes that have come from the client so far; 0 where the system does not tell. */
+static uint64_t received(const struct ommai_connection *connection) {
+  struct tcp_info info;
+  socklen_t size = sizeof info;
+  if (getsockopt(connection->descriptor, IPPROTO_TCP, TCP_INFO, &info, &size)) return 0;
+  return size >= offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received ? info.tcpi_bytes_received
+                                                                                                  : 0;
+}
+
+static void enter(struct ommai_connection *connection, enum ommai_connection_stage stage) {
+  connection->stage = stage;
+  connection->since_ns = connection->window_ns = ommai_clock_ns();
+  if (stage == OMMAI_STAGE_ANSWER) return;
+  connection->window_received = received(connection);
+  if (stage == OMMAI_STAGE_BODY) return;
+  connection->request_ns = connection->since_ns;
+  connection->request_received = stage == OMMAI_STAGE_HEAD ? 0 : connection->window_received;
+}
+
+/* No reply is on its way: it is the request that libmicrohttpd waits for. */
+static void send_too_late(int descriptor) {
+  static const char BODY[] =
+      "{\"error\":{\"message\":\"The request came too slowly, or there were too many and it was the slowest.\","
+      "\"type\":\"Request Timeout\",\"param\":null,\"code\":408}}";
+  char reply[sizeof BODY + 128];
+  int size = snprintf(reply, sizeof reply,
+                      "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                      "Content-Length: %zu\r\n\r\n%s",
+                      sizeof BODY - 1, BODY);
+  send(descriptor, reply, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Closes a connection whose request is not complete; a client that has begun one is told why. */
+static void drop(struct ommai_connection *connection) {
+  if (!connection->encrypted && connection->stage != OMMAI_STAGE_IDLE && received(connection) > 0)
+    send_too_late(connection->descriptor);
+  shutdown(connection->descriptor, SHUT_RDWR);
+  connection->dropped = true;
+}
+
+static double speed_of(const struct ommai_connection *connection, int64_t now_ns) {
+  double seconds = (double)(now_ns - connection->request_ns) / (double)SECOND_NS;
+  return ((double)(received(connection) - connection->request_received) + NEW_BYTES) / (seconds + 0.01);
+}
+
+/* Which connections may be dropped for another one: those that have no complete request and are not too young to tell. */
+struct droppable {
+  const unsigned char *client; /* its alone, or NULL */
+  int64_t min_age_ns;
+  bool large; /* only with a large body on its way */
+};
+
+static bool may_drop(const struct ommai_connection *connection, const struct droppable *which, int64_t now_ns) {
+  if (connection->dropped || connection->stage == OMMAI_STAGE_ANSWER || now_ns - connection->request_ns < which->min_age_ns)
+    return false;
+  if (which->large && !(connection->large && connection->stage == OMMAI_STAGE_BODY)) return false;
+  return !which->client || !memcmp(which->client, connection->address, sizeof connection->address);
+}
+
+/* Drops the slowest of these. False when there is none. */
+static bool drop_slowest(struct ommai_server *server, const struct ommai_connection *own, const struct droppable *which) {
+  int64_t now_ns = ommai_clock_ns();
+  struct ommai_connection *slowest = NULL;
+  double slowest_speed = 0;
+  for (struct ommai_connection *connection = server->connections; connection; connection = connection->next) {
+    if (connection == own || !may_drop(connection, which, now_ns)) continue;
+    double speed = speed_of(connection, now_ns);
+    if (slowest && speed >= slowest_speed) continue;
+    slowest = connection;
+    slowest_speed = speed;
+  }
+  if (slowest) drop(slowest);
+  return slowest != NULL;
+}
+
+/* Makes room for a connection where there are more than the limits. False when it is one too many and nobody can be dropped for it.
+ * Others that are too young to tell neither count nor are dropped. list_lock is held and the connection listed. */
+static bool make_room(struct ommai_server *server, const struct ommai_connection *own) {
+  int64_t n_open = 0, n_of_client = 0, now_ns = ommai_clock_ns();
+  for (const struct ommai_connection *connection = server->connections; connection; connection = connection->next) {
+    bool young = !connection->admitted && now_ns - connection->request_ns < YOUNG_NS;
+    if (connection->dropped || (young && connection != own)) continue;
+    n_open++;
+    n_of_client += !memcmp(connection->address, own->address, sizeof own->address);
+  }
+  if (n_of_client > server->max_connections_per_address) {
+    return drop_slowest(server, own, &(struct droppable){own->address, YOUNG_NS, false});
+  }
+  return n_open <= server->max_connections || drop_slowest(server, own, &(struct droppable){NULL, YOUNG_NS, false});
+}
+
+/* Makes room for one that is new, so that there is always some for health checks: at the expense of anybody, but the limits themselves
+ * wait for a request. */
+static void keep_spare_room(struct ommai_server *server, const struct ommai_connection *own) {
+  int64_t n_open = 0;
+  for (const struct ommai_connection *connection = server->connections; connection; connection = connection->next)
+    n_open += !connection->dropped;
+  if (n_open > server->max_connections + OMMAI_CHECK_CONNECTIONS / 2) {
+    drop_slowest(server, own, &(struct droppable){NULL, 0, false});
+  }
+}
+
+bool ommai_connection_admit(struct ommai_server *server, struct ommai_connection *connection, uint64_t body_bytes) {
+  pthread_mutex_lock(&server->list_lock);
+  connection->large = body_bytes > SMALL_BODY_BYTES;
+  if (!connection->admitted) connection->admitted = make_room(server, connection);
+  if (!connection->admitted && !connection->large) {
+    connection->admitted = drop_slowest(server, connection, &(struct droppable){connection->address, 0, true});
+  }
+  bool admitted = connection->admitted;
+  pthread_mutex_unlock(&server->list_lock);
+  return admitted;
+}
+
+struct ommai_connection *ommai_connection_open(struct ommai_server *server, struct MHD_Connection *mhd) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+  struct ommai_connection *connection = info ? ommai_allocate(server->allocator, 1, sizeof *connection) : NULL;
+  if (!connection) return NULL;
+  connection->descriptor = info->connect_fd;
+  connection->encrypted = server->tls.certificate != NULL;
+  info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  take_address(connection, info ? info->client_addr : NULL);
+  enter(connection, OMMAI_STAGE_HEAD);
+  pthread_mutex_lock(&server->list_lock);
+  connection->number = server->next_number++;
+  connection->next = server->connections;
+  if (connection->next) connection->next->previous = connection;
+  server->connections = connection;
+  keep_spare_room(server, connection);
+  pthread_mutex_unlock(&server->list_lock);
+  ommai_watcher_watch(server->watcher, connection->descriptor, connection->number);
+  return connection;
+}
+
+void ommai_connection_close(struct ommai_server *server, struct ommai_connection *connection) {
+  if (!connection) return;
+  ommai_watcher_unwatch(server->watcher, connection->descriptor);
+  pthread_mutex_lock(&server->list_lock);
+  if (connection->next) connection->next->previous = connection->previous;
+  if (connection->previous) {
+    connection->previous->next = connection->next;
+  } else {
+    server->connections = connection->next;
+  }
+  pthread_mutex_unlock(&server->list_lock);
+  ommai_release(server->allocator, connection, 1, sizeof *connection);
+}
+
+struct ommai_connection *ommai_connection_of(struct MHD_Connection *mhd) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  return info ? info->socket_context : NULL;
+}
+
+static void enter_locked(struct ommai_server *server, struct ommai_connection *connection, enum ommai_connection_stage stage) {
+  pthread_mutex_lock(&server->list_lock);
+  enter(connection, stage);
+  connection->answering = false;
+  pthread_mutex_unlock(&server->list_lock);
+}
+
+void ommai_connection_head(struct ommai_server *server, struct ommai_connection *connection) {
+  enter_locked(server, connection, OMMAI_STAGE_BODY);
+}
+
+void ommai_connection_body(struct ommai_server *server, struct ommai_connection *connection) {
+  enter_locked(server, connection, OMMAI_STAGE_ANSWER);
+}
+
+void ommai_connection_reply(struct ommai_server *server, struct ommai_connection *connection) {
+  enter_locked(server, connection, OMMAI_STAGE_IDLE);
+}
+
+bool ommai_connection_answer(struct ommai_server *server, struct ommai_connection *connection) {
+  pthread_mutex_lock(&server->list_lock);
+  connection->answering = true;
+  bool hung_up = connection->hung_up_ns != 0;
+  pthread_mutex_unlock(&server->list_lock);
+  return hung_up;
+}
+
+static struct ommai_connection *find_connection(struct ommai_server *server, uint64_t number) {
+  struct ommai_connection *connection = server->connections;
+  while (connection && connection->number != number) connection = connection->next;
+  return connection;
+}
+
+struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, uint64_t number) {
+  struct ommai_http_call *call = NULL;
+  pthread_mutex_lock(&server->list_lock);
+  struct ommai_connection *connection = find_connection(server, number);
+  if (connection) connection->hung_up_ns = ommai_clock_ns();
+  if (connection && connection->answering) call = server->calls;
+  while (call && call->connection != connection) call = call->next;
+  if (call) ommai_http_call_retain(call);
+  pthread_mutex_unlock(&server->list_lock);
+  return call;
+}
+
+/* A body must come at the least rate in each window. */
+static bool body_stalls(const struct ommai_server *server, struct ommai_connection *connection, int64_t now_ns) {
+  int64_t window_ns = now_ns - connection->window_ns;
+  if (window_ns < server->body_rate_window_ns) return false;
+  uint64_t so_far = received(connection), came = so_far - connection->window_received;
+  connection->window_ns = now_ns;
+  connection->window_received = so_far;
+  return so_far && (double)came < (double)server->min_body_rate * (double)window_ns / (double)SECOND_NS;
+}
+
+static bool is_late(const struct ommai_server *server, struct ommai_connection *connection, int64_t now_ns) {
+  int64_t waited_ns = now_ns - connection->since_ns;
+  switch (connection->stage) {
+    case OMMAI_STAGE_IDLE: return waited_ns > server->idle_timeout_ns;
+    case OMMAI_STAGE_HEAD: return waited_ns > server->head_timeout_ns;
+    case OMMAI_STAGE_BODY: return waited_ns > server->body_timeout_ns || body_stalls(server, connection, now_ns);
+    case OMMAI_STAGE_ANSWER: break;
+  }
+  return false;
+}
+
+void ommai_connection_expire(struct ommai_server *server, int64_t now_ns) {
+  for (struct ommai_connection *connection = server->connections; connection; connection = connection->next) {
+    if (connection->stage == OMMAI_STAGE_IDLE && received(connection) > connection->request_received) {
+      connection->stage = OMMAI_STAGE_HEAD;
+      connection->since_ns = connection->request_ns = now_ns;
+    }
+    bool left = connection->hung_up_ns && !connection->answering && now_ns - connection->hung_up_ns > HANG_UP_GRACE_NS;
+    if (left) shutdown(connection->descriptor, SHUT_RDWR);
+    if (!connection->dropped && is_late(server, connection, now_ns)) drop(connection);
+    bool waits = !connection->admitted && !connection->dropped && connection->stage == OMMAI_STAGE_HEAD;
+    if (waits && now_ns - connection->request_ns > 4 * YOUNG_NS && !make_room(server, connection)) drop(connection);
+  }
+}

@@ -1,0 +1,233 @@
+#include "server/http_call.h"
+
+#include <microhttpd.h>
+#include <sodium.h>
+#include <string.h>
+
+#include "base/allocator.h"
+#include "base/clock.h"
+#include "server/protocol.h"
+#include "server/server_state.h"
+
+struct ommai_http_call *ommai_http_call_create(struct ommai_server *server) {
+  struct ommai_http_call *call = ommai_allocate(server->allocator, 1, sizeof *call);
+  if (!call) return NULL;
+  call->server = server;
+  call->allocator = server->allocator;
+  call->protocol = &ommai_protocol_openai;
+  call->created_ns = call->last_event_ns = ommai_clock_ns();
+  atomic_init(&call->references, 1);
+  atomic_init(&call->body_complete, false);
+  pthread_mutex_init(&call->lock, NULL);
+  ommai_text_init(&call->body, server->allocator);
+  ommai_text_init(&call->reply.body, server->allocator);
+  ommai_server_count_http_call(server, 1);
+  return call;
+}
+
+void ommai_http_call_make_id(struct ommai_http_call *call) {
+  unsigned char random[16];
+  randombytes_buf(random, sizeof random);
+  sodium_bin2hex(call->request_id, sizeof call->request_id, random, sizeof random);
+}
+
+void ommai_http_call_retain(struct ommai_http_call *call) { atomic_fetch_add(&call->references, 1); }
+
+void ommai_http_call_free_event(struct ommai_http_call *call, struct ommai_event *event) {
+  if (!event) return;
+  ommai_release(call->allocator, event, sizeof *event + event->size, 1);
+}
+
+void ommai_http_call_release(struct ommai_http_call *call) {
+  if (!call || atomic_fetch_sub(&call->references, 1) != 1) return;
+  struct ommai_server *server = call->server;
+  ommai_access_release(call);
+  while (call->head) {
+    struct ommai_event *next = call->head->next;
+    ommai_http_call_free_event(call, call->head);
+    call->head = next;
+  }
+  ommai_server_release_body(call);
+  ommai_text_free(&call->reply.body);
+  pthread_mutex_destroy(&call->lock);
+  ommai_release(call->allocator, call, 1, sizeof *call);
+  ommai_server_count_http_call(server, -1);
+}
+
+/* Under the lock. The IO thread then calls the access handler or the stream's reader again. */
+static void resume(struct ommai_http_call *call) {
+  if (!call->suspended) return;
+  call->suspended = false;
+  MHD_resume_connection(call->mhd);
+}
+
+void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body) {
+  pthread_mutex_lock(&call->lock);
+  bool taken = !call->replied && !call->streaming;
+  if (taken) {
+    if (body->failed) { /* an empty 503 needs no memory */
+      ommai_text_free(body);
+      status = 503;
+    }
+    call->reply.status = status;
+    call->reply.content_type = content_type;
+    call->reply.body = *body;
+    ommai_text_init(body, body->allocator);
+    call->replied = call->ended = true;
+    call->waiting = false;
+    resume(call);
+  }
+  if (taken && call->on_reply) call->on_reply(call->on_reply_context);
+  pthread_mutex_unlock(&call->lock);
+  ommai_text_free(body);
+}
+
+static struct ommai_event *make_event(struct ommai_http_call *call, const char *data, size_t size) {
+  struct ommai_event *event = ommai_allocate(call->allocator, sizeof *event + size, 1);
+  if (!event) return NULL;
+  event->size = size;
+  memcpy(event->data, data, size);
+  return event;
+}
+
+/* Under the lock. Takes the event over. */
+static void append_event(struct ommai_http_call *call, struct ommai_event *event) {
+  if (call->tail) {
+    call->tail->next = event;
+  } else {
+    call->head = event;
+  }
+  call->tail = event;
+  call->pending_bytes += event->size;
+  call->last_event_ns = ommai_clock_ns();
+  call->streaming = true;
+  resume(call);
+}
+
+/* Under the lock. */
+static void note_cause(struct ommai_http_call *call, const char *cause) {
+  if (!call->access.cause) call->access.cause = cause;
+}
+
+void ommai_http_call_cut(struct ommai_http_call *call, const char *cause) {
+  pthread_mutex_lock(&call->lock);
+  if (!call->ended && !call->gone) note_cause(call, cause);
+  pthread_mutex_unlock(&call->lock);
+}
+
+bool ommai_http_call_push(struct ommai_http_call *call, const char *data, size_t size) {
+  struct ommai_event *event = make_event(call, data, size);
+  pthread_mutex_lock(&call->lock);
+  bool accepted = event && !call->gone && !call->ended;
+  if (accepted && call->pending_bytes + size > call->server->max_pending_bytes) {
+    call->gone = true; /* a reader this slow is not waited for */
+    note_cause(call, "client_slow");
+    accepted = false;
+    resume(call);
+  }
+  if (accepted) append_event(call, event);
+  pthread_mutex_unlock(&call->lock);
+  if (event && !accepted) ommai_http_call_free_event(call, event);
+  return accepted;
+}
+
+/* Ends the stream with `last` (when an error is to be told) and the protocol's end. A stream whose end does not fit into memory is broken off,
+ * so that nobody takes it for complete. */
+static void end_stream(struct ommai_http_call *call, struct ommai_event *last, bool complete) {
+  const char *end = call->protocol->done;
+  struct ommai_event *done = complete && *end ? make_event(call, end, strlen(end)) : NULL;
+  complete &= done || !*end;
+  pthread_mutex_lock(&call->lock);
+  bool open = !call->ended && !call->gone;
+  bool kept = open && complete;
+  if (kept && last) append_event(call, last);
+  if (kept && done) append_event(call, done);
+  if (open && !complete) call->gone = true;
+  call->ended = true;
+  call->waiting = false;
+  resume(call);
+  pthread_mutex_unlock(&call->lock);
+  if (kept) return;
+  ommai_http_call_free_event(call, last);
+  ommai_http_call_free_event(call, done);
+}
+
+void ommai_http_call_end(struct ommai_http_call *call) { end_stream(call, NULL, true); }
+
+static bool has_stream(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  bool streaming = call->streaming;
+  pthread_mutex_unlock(&call->lock);
+  return streaming;
+}
+
+/* One thread at a time decides about the end of a request (the worker, then the engine's); the watcher may begin a stream with a
+ * comment in between, in which case ommai_http_call_reply leaves things as they are and the error goes into the stream. */
+void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error) {
+  struct ommai_text text;
+  struct ommai_api_error told = *error;
+  ommai_protocol_rename(call->protocol, &told);
+  ommai_text_init(&text, call->allocator);
+  call->protocol->write_error(&told, call->request_id, &text);
+  ommai_http_call_reply(call, error->status, "application/json", &text);
+  if (!has_stream(call)) return;
+  call->protocol->write_error_event(&told, call->request_id, &text);
+  struct ommai_event *last = text.failed ? NULL : make_event(call, text.data, text.size);
+  end_stream(call, last, last != NULL);
+  ommai_text_free(&text);
+}
+
+void ommai_http_call_expect_stream(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  call->waiting = !call->ended;
+  call->last_event_ns = ommai_clock_ns();
+  pthread_mutex_unlock(&call->lock);
+}
+
+void ommai_http_call_keep_alive(struct ommai_http_call *call, int64_t before_ns) {
+  pthread_mutex_lock(&call->lock);
+  bool due = call->waiting && !call->head && call->last_event_ns < before_ns;
+  pthread_mutex_unlock(&call->lock);
+  if (due) ommai_http_call_push(call, call->protocol->keep_alive, strlen(call->protocol->keep_alive));
+}
+
+void ommai_http_call_add_engine_id(struct ommai_http_call *call, uint64_t id) {
+  pthread_mutex_lock(&call->lock);
+  bool gone = call->gone || call->ended;
+  if (call->n_engine_ids < OMMAI_MAX_CHOICES) call->engine_ids[call->n_engine_ids++] = id;
+  pthread_mutex_unlock(&call->lock);
+  if (gone) omma_engine_cancel(call->server->engine, id);
+}
+
+/* The engine is called without our lock: its thread may be inside ommai_http_call_push at this moment. */
+void ommai_http_call_cancel_engine(struct ommai_http_call *call) {
+  uint64_t ids[OMMAI_MAX_CHOICES];
+  pthread_mutex_lock(&call->lock);
+  int n_ids = call->n_engine_ids;
+  memcpy(ids, call->engine_ids, sizeof ids);
+  pthread_mutex_unlock(&call->lock);
+  for (int i = 0; i < n_ids; i++) omma_engine_cancel(call->server->engine, ids[i]);
+}
+
+bool ommai_http_call_has_reply(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  bool replied = call->replied;
+  pthread_mutex_unlock(&call->lock);
+  return replied;
+}
+
+bool ommai_http_call_is_gone(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  bool gone = call->gone;
+  pthread_mutex_unlock(&call->lock);
+  return gone;
+}
+
+void ommai_http_call_leave(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  call->gone = true;
+  call->waiting = false;
+  resume(call);
+  pthread_mutex_unlock(&call->lock);
+  ommai_http_call_cancel_engine(call);
+}

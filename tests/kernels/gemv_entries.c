@@ -1,0 +1,164 @@
+/* The micro-kernels for A few rows times a weight matrix. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/gemv.h"
+#include "kernels/kernel_entry.h"
+#include "support/guarded.h"
+
+enum { COLUMNS = OMMAI_PANEL_COLUMNS, GROUP = OMMAI_GEMV_GROUP, MAX_K = 700, BENCH_K = 1024, BENCH_ROWS = 4 };
+enum operation { PANEL_BF16, PANEL_F32, PANEL_MIXED, OPERATIONS };
+
+static const char *const names[OPERATIONS] = {"gemv_panel_bf16", "gemv_panel_f32", "gemv_panel_mixed"};
+
+/* A panel [k][64] (bf16: [k / 2][64][2]) and rows of x. */
+struct product {
+  enum operation operation;
+  struct ommai_gemv_kernels kernels;
+  int64_t n_k, x_stride;
+  int n_rows, n_columns;
+  struct guarded weights, x, sums;
+};
+
+static bool half_weights(enum operation operation) { return operation != PANEL_F32; }
+static bool half_x(enum operation operation) { return operation == PANEL_BF16; }
+
+static void store(struct guarded *memory, int64_t index, bool half, float value) {
+  if (half) {
+    ((ommai_bf16 *)(void *)memory->data)[index] = ommai_bf16_from_f32(value);
+  } else {
+    ((float *)(void *)memory->data)[index] = value;
+  }
+}
+
+static double load(const struct guarded *memory, int64_t index, bool half) {
+  return half ? ommai_bf16_to_f32(((const ommai_bf16 *)(void *)memory->data)[index])
+              : ((const float *)(void *)memory->data)[index];
+}
+
+static int64_t weight_index(const struct product *p, int64_t k, int column) {
+  return half_weights(p->operation) ? (k / 2 * COLUMNS + column) * 2 + k % 2 : k * COLUMNS + column;
+}
+
+static struct product make_product(struct test_random *random, enum operation operation, int64_t n_k, int n_rows, int64_t gap) {
+  struct product p = {.operation = operation, .n_k = n_k, .n_rows = n_rows, .n_columns = COLUMNS};
+  p.x_stride = n_k + gap;
+  int64_t weights_k = half_weights(operation) ? (n_k + 1) / 2 * 2 : n_k;
+  p.weights = guarded_new((size_t)(weights_k * p.n_columns) * (half_weights(operation) ? 2 : 4), true);
+  p.x = guarded_new((size_t)((p.n_rows - 1) * p.x_stride + n_k) * (half_x(operation) ? 2 : 4), true);
+  p.sums = guarded_new((size_t)(p.n_rows * p.n_columns) * sizeof(float), true);
+  for (int64_t k = 0; k < weights_k; k++) {
+    for (int column = 0; column < p.n_columns; column++) {
+      store(&p.weights, weight_index(&p, k, column), half_weights(operation), test_random_normal(random));
+    }
+  }
+  for (int row = 0; row < p.n_rows; row++) {
+    for (int64_t k = 0; k < n_k; k++) store(&p.x, row * p.x_stride + k, half_x(operation), test_random_normal(random));
+  }
+  return p;
+}
+
+static void free_product(struct product *p) {
+  guarded_free(&p->weights);
+  guarded_free(&p->x);
+  guarded_free(&p->sums);
+}
+
+/* Sums of rows [first, first + count) from what is in `sums` on. */
+static void run(const struct product *p, int first, int count, float *sums) {
+  const unsigned char *x = p->x.data + (size_t)(first * p->x_stride) * (half_x(p->operation) ? 2 : 4);
+  const void *weights = p->weights.data, *rows = x;
+  switch (p->operation) {
+    case PANEL_BF16: p->kernels.panel_bf16(weights, rows, p->x_stride, count, p->n_k, sums); break;
+    case PANEL_F32: p->kernels.panel_f32(weights, rows, p->x_stride, count, p->n_k, sums); break;
+    default: p->kernels.panel_mixed(weights, rows, p->x_stride, count, p->n_k, sums);
+  }
+}
+
+/* Error of one sum over the largest that a chain of additions may make. */
+static double error_at(const struct product *p, int row, int column, double before, double found) {
+  double expected = before, terms = fabs(before);
+  for (int64_t k = 0; k < p->n_k; k++) {
+    double product = load(&p->weights, weight_index(p, k, column), half_weights(p->operation)) *
+                     load(&p->x, row * p->x_stride + k, half_x(p->operation));
+    expected += product;
+    terms += fabs(product);
+  }
+  return fabs(found - expected) / ((double)(p->n_k + 2) * 0x1p-24 * terms + 1e-30);
+}
+
+static double check_gemv(const struct kernel_entry *entry, uint64_t seed) {
+  static const int64_t lengths[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 256, 257, 641};
+  struct test_random random = {seed};
+  int64_t n_k = lengths[test_random_range(&random, 0, sizeof lengths / sizeof *lengths - 1)];
+  if (test_random_range(&random, 0, 2) == 0) n_k = test_random_range(&random, 1, MAX_K);
+  int n_rows = (int)test_random_range(&random, 1, GROUP);
+  struct product p = make_product(&random, (enum operation)entry->index, n_k, n_rows, test_random_range(&random, 0, 5));
+  ommai_gemv_select(entry->level, &p.kernels);
+  float *sums = (float *)(void *)p.sums.data, before = 0.5f, alone[COLUMNS];
+  for (int i = 0; i < p.n_rows * p.n_columns; i++) sums[i] = before;
+  run(&p, 0, p.n_rows, sums);
+  guarded_check(&p.sums, "sums");
+  double worst = 0.0;
+  for (int row = 0; row < p.n_rows; row++) {
+    for (int column = 0; column < p.n_columns; column++) {
+      double error = error_at(&p, row, column, before, sums[row * p.n_columns + column]);
+      if (!(error <= 1.0)) {
+        kernel_fail(entry, seed, "k %d, row %d of %d, column %d: %.3g of the bound", (int)n_k, row, p.n_rows, column, error);
+      }
+      worst = fmax(worst, error);
+    }
+    for (int column = 0; column < p.n_columns; column++) alone[column] = before;
+    run(&p, row, 1, alone);
+    if (memcmp(alone, sums + row * p.n_columns, (size_t)p.n_columns * sizeof *alone) != 0) {
+      kernel_fail(entry, seed, "k %d: row %d of %d differs from that alone", (int)n_k, row, p.n_rows);
+    }
+  }
+  free_product(&p);
+  return worst;
+}
+
+static void bench_run(void *context) {
+  const struct product *p = context;
+  run(p, 0, p->n_rows, (float *)(void *)p->sums.data);
+}
+
+static void release_bench(void *context) {
+  free_product(context);
+  free(context);
+}
+
+static struct kernel_call gemv_call(const struct kernel_entry *entry) {
+  struct test_random random = {1};
+  struct product *p = calloc(1, sizeof *p);
+  *p = make_product(&random, (enum operation)entry->index, BENCH_K, BENCH_ROWS, 0);
+  ommai_gemv_select(entry->level, &p->kernels);
+  memset(p->sums.data, 0, p->sums.size);
+  struct kernel_call call = {.run = bench_run, .release = release_bench, .context = p};
+  call.flops = 2.0 * BENCH_K * p->n_rows * p->n_columns;
+  call.half = half_x(p->operation);
+  snprintf(call.shape, sizeof call.shape, "%d x %d x %d", p->n_rows, BENCH_K, p->n_columns);
+  return call;
+}
+
+static bool same_kernel(const struct ommai_gemv_kernels *a, const struct ommai_gemv_kernels *b, int operation) {
+  switch ((enum operation)operation) {
+    case PANEL_BF16: return a->panel_bf16 == b->panel_bf16;
+    case PANEL_F32: return a->panel_f32 == b->panel_f32;
+    default: return a->panel_mixed == b->panel_mixed;
+  }
+}
+
+/* A kernel belongs to the lowest level that chooses it. */
+void kernel_list_gemv(struct kernel_list *list) {
+  static const struct kernel_family family = {check_gemv, gemv_call};
+  struct ommai_gemv_kernels kernels[OMMAI_CPU_LEVELS];
+  for (int level = 0; level < OMMAI_CPU_LEVELS; level++) {
+    ommai_gemv_select(level, &kernels[level]);
+    for (int i = 0; i < OPERATIONS; i++) {
+      bool known = false;
+      for (int lower = 0; lower < level; lower++) known = known || same_kernel(&kernels[lower], &kernels[level], i);
+      if (!known) kernel_list_add(list, &family, names[i], level, NULL, i);
+    }
+  }
+}
