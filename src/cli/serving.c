@@ -242,6 +242,7 @@ struct opening {
   const struct omma_image_options *image_options;
   struct omma_engine_options engine;
   struct omma_memory_plan *plan;
+  bool encoder_only;
 };
 
 /* Says what fits before time goes into packing weights; the engine gets that much. */
@@ -249,6 +250,10 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   struct opening *opening = context;
   struct omma_memory_plan *plan = opening->plan;
   OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, plan, error));
+  if (opening->encoder_only) {
+    ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_ENCODING);
+    return OMMA_OK;
+  }
   opening->engine.kv_cache_bytes = plan->kv_cache_bytes;
   ommai_room_note(model, plan);
   ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
@@ -270,8 +275,9 @@ static int open_store(const struct ommai_serving *serving, const struct omma_ser
 static int open_kv_publisher(const char *command, const struct ommai_serving *serving, struct ommai_kv_publisher **publisher) {
   struct omma_error error;
   if (!serving->kv_events) return OMMAI_EXIT_DONE;
-  if (serving->no_prefix_caching) {
-    return ommai_wrong_use("%s: --kv-events-config: nothing is kept with --no-enable-prefix-caching", command);
+  if (serving->no_prefix_caching || serving->common.encoder_only) {
+    return ommai_wrong_use("%s: --kv-events-config: no keys and values are kept with %s", command,
+                           serving->no_prefix_caching ? "--no-enable-prefix-caching" : "--mm-encoder-only");
   }
   if (ommai_kv_publisher_create(serving->kv_events, &ommai_default_allocator, publisher, &error) == OMMA_OK) {
     return OMMAI_EXIT_DONE;
@@ -287,7 +293,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   struct omma_error error;
   struct omma_encoding_store store;
   struct omma_kv_events kv_events;
-  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan};
+  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan, serving->common.encoder_only};
   struct ommai_check check = {check_room, &opening, progress, progress_context};
   *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;

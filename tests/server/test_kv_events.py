@@ -211,6 +211,12 @@ def test_wrong_configurations_end_the_start(start, text, message):
     assert message in str(failed.value)
 
 
+@pytest.mark.parametrize("option", ["no_enable_prefix_caching", "mm_encoder_only"])
+def test_servers_that_keep_nothing(start, option):
+    with pytest.raises(RuntimeError, match="no keys and values are kept with --" + option.replace("_", "-")):
+        start(kv_events_config="{}", **{option: True})
+
+
 def test_a_place_that_is_taken(start, tmp_path):
     with zmq.Context() as context, context.socket(zmq.PUB) as other:
         port = other.bind_to_random_port("tcp://127.0.0.1")
