@@ -16,14 +16,6 @@
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
-/* The type that layers compute in; of int8 layers, that of what goes in and out. */
-static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_level level) {
-  if (wanted == OMMA_WEIGHTS_AUTO || wanted == OMMA_WEIGHTS_INT8) {
-    return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
-  }
-  return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
-}
-
 /* Keys and values are of the type that was named for the arithmetic; where none was, of 16 bits. */
 static enum omma_dtype kv_type(const struct omma_model_options *options) {
   if (options->kv_cache == OMMA_KV_CACHE_AUTO) return options->weights == OMMA_WEIGHTS_F32 ? OMMA_F32 : OMMA_BF16;
@@ -240,12 +232,13 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
   enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
   const struct ommai_row_ops *ops = ommai_row_ops(model->level);
   model->tower = (struct ommai_vision_tower){.config = model->config.vision,
-                                             .dtype = packed_type(vision, model->level),
+                                             .dtype = ommai_weight_type_compute(vision, model->level),
+                                             .int8_scores = vision == OMMA_WEIGHTS_INT8,
                                              .ops = ops,
                                              .attention = model->attention,
                                              .linear_engine = model->linear_engine};
   model->decoder = (struct ommai_decoder){.config = model->config.text,
-                                          .dtype = packed_type(options->weights, model->level),
+                                          .dtype = ommai_weight_type_compute(options->weights, model->level),
                                           .kv_type = kv_type(options),
                                           .ops = ops,
                                           .attention = model->attention,
