@@ -140,7 +140,7 @@ def onnxruntime_per_segment(torch, inputs, segments: list[int], threads: int, dt
 
 
 def time_calls(call: Callable[[], object], seconds: float) -> list[float]:
-    """Milliseconds of each run, by the rule of `omma bench attention`: for so many seconds, and at least five."""
+    """Milliseconds of each run, by the rule of `omma bench attention`: for that many seconds, and at least five."""
     times: list[float] = []
     while len(times) < LEAST_RUNS or sum(times) < seconds * 1e3:
         start = time.perf_counter()

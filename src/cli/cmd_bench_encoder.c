@@ -75,12 +75,12 @@ static int parse_sizes(struct bench *bench) {
     struct omma_image_plan *plan = &bench->plans[bench->n_sizes];
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
     if (!ommai_parse_image_size(entry, &plan->width, &plan->height) || plan->width < 1 || plan->height < 1) {
-      return ommai_wrong_use("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
+      return ommai_usage_error("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
     }
     bench->n_sizes++;
     text += length;
     if (!*text) return OMMAI_EXIT_DONE;
-    if (bench->n_sizes == MAX_SIZES) return ommai_wrong_use("bench encoder: --image-size: more than %d sizes", MAX_SIZES);
+    if (bench->n_sizes == MAX_SIZES) return ommai_usage_error("bench encoder: --image-size: more than %d sizes", MAX_SIZES);
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include "cli/nearest.h"
 
-enum ommai_foreign_form {
+enum ommai_foreign_kind {
   OMMAI_FOREIGN_SWITCH,   /* --name and --no-name */
   OMMAI_FOREIGN_VALUE,    /* --name value; keys of a JSON value also as --name.key value */
   OMMAI_FOREIGN_OPTIONAL, /* --name, or with a value */
@@ -17,7 +17,7 @@ enum ommai_foreign_form {
 
 struct ommai_foreign_option {
   const char *name;
-  enum ommai_foreign_form form;
+  enum ommai_foreign_kind kind;
   const char *letters; /* short form behind one dash, or NULL; one letter may have a number attached */
   const char
       *refused; /* why it is refused; NULL: it is accepted and does nothing. A refused switch may be given as --no-name */

@@ -82,10 +82,10 @@ enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int a
                                       struct ommai_strings *arguments);
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments);
 
-/* A whole number with an optional unit as in OMMAI_OPTION_SIZE. False when it is none or does not fit. */
+/* An integer with an optional unit as in OMMAI_OPTION_SIZE. False when it is none or does not fit. */
 bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out);
 
-/* "640x480" or "640X480": two whole numbers and nothing else. False when it is none; the numbers may be 0. */
+/* "640x480" or "640X480": two integers and nothing else. False when it is none; the numbers may be 0. */
 bool ommai_parse_image_size(const char *text, int32_t *width, int32_t *height);
 
 /* Writes the command's help. */

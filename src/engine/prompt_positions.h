@@ -9,7 +9,7 @@
 /* Places the next text token. */
 void ommai_position_text(int32_t *counter, int32_t position[3]);
 
-/* The time position of a video's temporal patch, counted from its begin. seconds: of a temporal patch. Computed in f32 and cut to a whole number, as
+/* The time position of a video's temporal patch, counted from its begin. seconds: of a temporal patch. Computed in f32 and cut to an integer, as
  * the official code does. */
 int32_t ommai_position_time(int64_t temporal_patch, double seconds, double tokens_per_second);
 

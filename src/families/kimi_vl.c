@@ -1,4 +1,4 @@
-/* Kimi-VL: config keys, tensor names, chat form. docs/models/kimi_vl.md describes the model.
+/* Kimi-VL: config keys, tensor names, chat template. docs/models/kimi_vl.md describes the model.
  * Source: vLLM's moonvit.py and kimi_vl.py, transformers' Kimi-K2.5, and the released checkpoints' files. */
 #include <stdio.h>
 
@@ -111,7 +111,7 @@ static enum omma_status load_text(struct ommai_weight_loader *loader, struct omm
   return ommai_deepseek_decoder_load(loader, "language_model", decoder, error);
 }
 
-/* ---- chat form ---- */
+/* ---- chat template ---- */
 
 static const struct ommai_builtin_template builtin_template = {
     .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_system|>system<|im_middle|>",

@@ -1,4 +1,4 @@
-/* Qwen2.5-VL: config keys, tensor names, chat form. docs/models/qwen2_5_vl.md describes the model.
+/* Qwen2.5-VL: config keys, tensor names, chat template. docs/models/qwen2_5_vl.md describes the model.
  * Source: transformers' modeling_qwen2_5_vl.py and the released checkpoints' files. */
 #include <stdio.h>
 
@@ -127,7 +127,7 @@ static enum omma_status load_text(struct ommai_weight_loader *loader, struct omm
   return ommai_qwen_decoder_load(loader, OMMAI_QWEN2, decoder, error);
 }
 
-/* ---- chat form ---- */
+/* ---- chat template ---- */
 
 static const struct ommai_builtin_template builtin_template = {
     .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_start|>system\n",

@@ -450,7 +450,7 @@ bool ommai_dfa_accepts(const struct ommai_char_dfa *dfa, const char *text, size_
 }
 
 void ommai_builder_dfa(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_char_dfa *dfa,
-                       enum ommai_char_form form, int32_t to) {
+                       enum ommai_char_encoding encoding, int32_t to) {
   int32_t first = builder->n_nodes;
   for (size_t i = 0; i < dfa->n_states; i++) ommai_builder_node(builder);
   if (ommai_builder_failed(builder)) return;
@@ -458,7 +458,7 @@ void ommai_builder_dfa(struct ommai_grammar_builder *builder, int32_t from, cons
   for (size_t i = 0; i < dfa->n_states; i++) {
     for (size_t j = 0; j < dfa->states[i].n_edges; j++) {
       const struct ommai_dfa_edge *edge = &dfa->edges[dfa->states[i].first_edge + j];
-      ommai_builder_chars(builder, first + (int32_t)i, edge->low, edge->high, form, first + edge->to);
+      ommai_builder_chars(builder, first + (int32_t)i, edge->low, edge->high, encoding, first + edge->to);
     }
     if (dfa->states[i].accepts) ommai_builder_empty(builder, first + (int32_t)i, to);
   }

@@ -37,6 +37,6 @@ enum omma_status ommai_regex_parse(struct ommai_scratch *scratch, const char *pa
 
 /* Edges from `from` to `to` for the texts of the pattern. */
 void ommai_builder_regex(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_regex *regex,
-                         enum ommai_char_form form, int32_t to);
+                         enum ommai_char_encoding encoding, int32_t to);
 
 #endif

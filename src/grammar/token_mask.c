@@ -2,7 +2,7 @@
  * passed over.
  *
  * Inside strings nearly all tokens are allowed, and the pass would be long. So it is first seen which classes of characters lead on, whichever
- * of them it is, and how often: tokens of so many characters of these classes are allowed at once, from masks that were made with the tree, and
+ * of them it is, and how often: tokens of that many characters of these classes are allowed at once, from masks that were made with the tree, and
  * the pass leaves their subtrees out; where no character of them can follow the last one, those of longer tokens too. */
 #include "grammar/token_mask.h"
 
@@ -196,9 +196,9 @@ enum { MAX_REACHED = 160, ANY_NUMBER = OMMAI_TRIE_MAX_CHARS + 1 };
 /* What is known about tokens of some classes without a walk. */
 struct shortcut {
   uint64_t classes;
-  int32_t n_chars; /* allowed where they have at most so many characters; or ANY_NUMBER */
+  int32_t n_chars; /* allowed where they have at most that many characters; or ANY_NUMBER */
   bool final;      /* longer ones are not */
-  uint32_t rest;   /* but for those of so many characters, as bits, which may be: they are looked at one by one */
+  uint32_t rest;   /* but for those of that many characters, as bits, which may be: they are looked at one by one */
 };
 
 /* The states that characters of some classes lead to from one state, in the order in which they are met. */
@@ -410,7 +410,7 @@ static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, cons
   return true;
 }
 
-/* Adds the whole tokens of so many characters that the grammar allows. False when the recogniser is full. */
+/* Adds the whole tokens of that many characters that the grammar allows. False when the recogniser is full. */
 static bool walk_list(struct ommai_token_masks *masks, int n_chars, uint32_t *mask) {
   const struct ommai_token_trie *trie = masks->trie;
   int live = 0; /* bytes of the token before that led on */

@@ -10,7 +10,7 @@
 
 #include "text/tokenizer.h"
 
-/* Characters of a token that is whole UTF-8: it has masks by their number up to so many. */
+/* Characters of a token that is whole UTF-8: it has masks by their number up to that many. */
 #define OMMAI_TRIE_MAX_CHARS 32
 #define OMMAI_TRIE_MORE_CHARS 255 /* as a number of characters: more than these, or it is not whole UTF-8 */
 
@@ -77,7 +77,7 @@ struct ommai_token_trie {
   size_t n_text_bytes;
   size_t lists[OMMAI_TRIE_MAX_CHARS + 2];
   int64_t vocab_size, n_words;
-  uint32_t *shorter;   /* [MAX_CHARS + 2, n_words]: whole tokens of at most so many characters; the last: all whole ones */
+  uint32_t *shorter;   /* [MAX_CHARS + 2, n_words]: whole tokens of at most that many characters; the last: all whole ones */
   uint32_t *having;    /* [N_CLASSES, n_words]: tokens with a character of the class */
   int32_t *end_tokens; /* [n_end_tokens], those that end an answer */
   size_t n_end_tokens;
@@ -89,7 +89,7 @@ enum omma_status ommai_token_trie_create(const struct ommai_tokenizer *tokenizer
                                          struct ommai_token_trie **trie, struct omma_error *error);
 void ommai_token_trie_destroy(struct ommai_token_trie *trie);
 
-/* Words of a mask of so many tokens. */
+/* Words of a mask of that many tokens. */
 static inline int64_t ommai_mask_words(int64_t vocab_size) { return (vocab_size + 31) / 32; }
 static inline void ommai_mask_set(uint32_t *mask, int32_t token) { mask[token / 32] |= 1u << token % 32; }
 static inline void ommai_mask_clear(uint32_t *mask, int32_t token) { mask[token / 32] &= ~(1u << token % 32); }

@@ -1,6 +1,6 @@
 /* Contracts of the attention kernels, and the lists from which declarations, table and tests are made.
  *
- * Three families. TILE kernels serve the encoder and causal forms: keys and values are packed once per (segment, kv head) in
+ * Three families. TILE kernels serve the encoder and causal modes: keys and values are packed once per (segment, kv head) in
  * blocks of 64 keys, then tiles of query rows of one head attend to the packed blocks. WINDOW kernels are the same for encoder
  * segments of at most one block, which need no running maximum: every row sees every key. DECODE kernels serve single query rows:
  * they read keys and values in place, one block of at most 64 keys at a time.

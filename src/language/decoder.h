@@ -144,12 +144,12 @@ struct ommai_decoder {
 };
 
 /* The forms in which prefill calls a layer's linears. */
-struct ommai_linear_form ommai_decoder_form_qkv(const struct ommai_decoder_config *config);
-struct ommai_linear_form ommai_decoder_form_o(const struct ommai_decoder_config *config);
-struct ommai_linear_form ommai_decoder_form_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
-struct ommai_linear_form ommai_decoder_form_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
+struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config);
+struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config);
+struct ommai_linear_call ommai_decoder_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
+struct ommai_linear_call ommai_decoder_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
                                                  bool accumulate);
-struct ommai_linear_form ommai_decoder_form_router(const struct ommai_decoder_config *config);
+struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config);
 
 /* Allocates the tables that the loading code fills: layers, their experts and heads. Errors: MEMORY; what was made stays for
  * ommai_decoder_free. */

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 
 /* A block of values and their weights stay in the first level of cache. Tokens to be put in order are few. Guesses are made from the
- * beginnings of parts, in a vocabulary of so many parts. */
+ * beginnings of parts, in a vocabulary of that many parts. */
 enum {
   N_THRESHOLDS = OMMAI_ROW_MAX_THRESHOLDS,
   BLOCK = 2048,
@@ -26,7 +26,7 @@ struct ommai_token_cut ommai_token_cut_place(struct ommai_arena *arena, int64_t 
   return cut;
 }
 
-/* Floats as whole numbers in the same order. */
+/* Floats as integers in the same order. */
 static int64_t key_of(float value) {
   int32_t bits;
   memcpy(&bits, &value, sizeof bits);

@@ -154,7 +154,7 @@ int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
   return ommai_div_up(linear->spec.n_out, OMMAI_PANEL_COLUMNS);
 }
 
-/* A task is at least so many bytes of weights, so that handing it out costs little beside reading them, and twice as many in layers
+/* A task is at least that many bytes of weights, so that handing it out costs little beside reading them, and twice as many in layers
  * that make enough such tasks: where one begins the memory has to be found anew. */
 int64_t ommai_linear_task_panels(const struct ommai_linear *linear) {
   enum { LEAST_BYTES = 256 * 1024, USUAL_BYTES = 512 * 1024, ENOUGH_TASKS = 32 };

@@ -70,12 +70,12 @@ struct ommai_linear {
   void *own; /* the format's */
 };
 
-/* A layer in one form of call. */
+/* A layer as it is called. */
 struct ommai_linear_op {
   const struct ommai_linear_engine *engine;
   const struct ommai_linear *linear;
   const struct ommai_row_steps *row_steps;
-  struct ommai_linear_form form;
+  struct ommai_linear_call call;
   int64_t first_column, n_columns;
   void *own; /* the format's */
 };
@@ -134,7 +134,7 @@ struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engin
                                                  const struct ommai_linear_spec *spec);
 
 /* A panel's sums [n_rows][64], bias included: activates them, and writes or adds the first n of each row to y. */
-void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_form *form, int64_t n_rows,
+void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_call *call, int64_t n_rows,
                               int64_t n, float *sums, void *y);
 
 /* Few rows of dense weights. */

@@ -15,8 +15,8 @@ struct ommai_server;
 
 /* A chat as its endpoint brings it, with a reference to each. */
 struct ommai_chat_source {
-  json_t *root;     /* in the form of /v1/chat/completions */
-  json_t *original; /* what came, where that had another form, else NULL */
+  json_t *root;     /* in the format of /v1/chat/completions */
+  json_t *original; /* what came, where that had another format, else NULL */
   json_t *places;   /* where each message stands in `original`, as texts for errors; NULL: "messages[i]" */
 };
 void ommai_chat_source_free(const struct ommai_chat_source *source);

@@ -110,8 +110,8 @@ struct omma_server_options {
   bool log_json;              /* each line is a JSON object, else text */
   bool log_access;            /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
   const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
-  int64_t progress_log_ms;    /* with log_access: after so long another line for a request whose images are encoded; 0: 5,000 */
-  bool log_requests;          /* a line per chat or completion when it is understood: its id and settings */
+  int64_t progress_log_ms; /* with log_access: after this time another line for a request whose images are encoded; 0: 5,000 */
+  bool log_requests;       /* a line per chat or completion when it is understood: its id and settings */
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
 };

@@ -42,7 +42,7 @@ static enum kind kind_of(uint32_t c) {
   return ommai_unicode_is_inert(c) ? INERT : UNSETTLED;
 }
 
-/* Finds the next stretch [*first, *last) from `from` on that may change: it begins with the settled character before the
+/* Finds the next span [*first, *last) from `from` on that may change: it begins with the settled character before the
  * unsettled ones, with which they may combine. False when there is none. */
 static bool next_unsettled(const char *text, size_t size, size_t from, size_t *first, size_t *last) {
   size_t at = from, before = from, length;
@@ -93,8 +93,8 @@ static void order_canonically(int32_t *points, size_t n, int32_t *scratch) {
   }
 }
 
-/* Form C of one stretch into `out`; returns its bytes, or a negative utf8proc error. points and scratch hold
- * POINTS_PER_BYTE code points per byte of the longest stretch. */
+/* Form C of one span into `out`; returns its bytes, or a negative utf8proc error. points and scratch hold
+ * POINTS_PER_BYTE code points per byte of the longest span. */
 static utf8proc_ssize_t compose(const char *text, size_t size, int32_t *points, int32_t *scratch, char *out) {
   size_t n = 0, length;
   for (size_t at = 0; at < size; at += length) {
@@ -112,7 +112,7 @@ static utf8proc_ssize_t compose(const char *text, size_t size, int32_t *points, 
   return (utf8proc_ssize_t)written;
 }
 
-/* The longest stretch that may change, in bytes; 0: the text is in form C. */
+/* The longest span that may change, in bytes; 0: the text is in form C. */
 static size_t longest_unsettled(const char *text, size_t size) {
   size_t longest = 0, first, last;
   for (size_t at = 0; next_unsettled(text, size, at, &first, &last); at = last) {

@@ -42,7 +42,7 @@ struct rank_entry {
   int32_t rank;
 };
 
-/* A whole number of digits alone in text[0, size); -1 for anything else or more than the largest id. */
+/* An integer of digits alone in text[0, size); -1 for anything else or more than the largest id. */
 static int64_t parse_rank(const char *text, size_t size) {
   int64_t rank = 0;
   if (size == 0 || size > 7) return -1;

@@ -69,7 +69,7 @@ enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer,
                                         bool parse_added, int32_t *ids, size_t capacity, size_t *count,
                                         struct omma_error *error);
 
-/* Counts ids as ommai_tokenizer_encode with added tokens makes them, but no further than to `limit`: where there are so many or
+/* Counts ids as ommai_tokenizer_encode with added tokens makes them, but no further than to `limit`: where there are that many or
  * more, *count is at least `limit` and at most what there are. A text too long for fewer is not looked at: a token covers at most
  * the longest one's bytes, and form C is at least a quarter as long as the text. Errors: as there. */
 enum omma_status ommai_tokenizer_count(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t limit,

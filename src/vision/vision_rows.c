@@ -51,17 +51,17 @@ void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_
                           rows->rope_sine);
 }
 
-/* A walk over the stretches of a tile: begins with the tile's first row and an empty stretch. */
+/* A walk over the spans of a tile: begins with the tile's first row and an empty span. */
 struct walk {
-  struct ommai_vision_stretch stretch;
-  int64_t row; /* the stretch's first packed patch */
+  struct ommai_vision_span span;
+  int64_t row; /* the span's first packed patch */
 };
 
 static bool walk_next(const struct ommai_vision_rows *rows, struct ommai_row_tile tile, struct walk *walk) {
-  int64_t left = tile.first + tile.n_rows - (walk->row + walk->stretch.n_patches);
+  int64_t left = tile.first + tile.n_rows - (walk->row + walk->span.n_patches);
   if (left <= 0) return false;
-  walk->row += walk->stretch.n_patches;
-  walk->stretch = ommai_vision_stretch_at(&rows->layout, walk->row, left);
+  walk->row += walk->span.n_patches;
+  walk->span = ommai_vision_span_at(&rows->layout, walk->row, left);
   return true;
 }
 
@@ -69,17 +69,17 @@ static void cut_patches(const struct ommai_vision_rows *rows, struct ommai_row_t
   const struct ommai_vision_config *config = &rows->tower->config;
   int64_t patch_dim = ommai_vision_patch_dim(config), joined = ommai_vision_joined_patches(config);
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
-    const struct ommai_vision_input *input = walk.stretch.input;
+    const struct ommai_vision_input *input = walk.span.input;
     int64_t height = input->grid_rows * config->patch_size, width = input->grid_columns * config->patch_size;
     int64_t temporal_patch_tokens = input->grid_rows * input->grid_columns / joined;
     const uint8_t *frames[OMMAI_PATCH_MAX_TEMPORAL];
     for (int64_t t = 0; t < config->temporal_patch_size; t++) {
-      int64_t frame = ommai_min_i64(walk.stretch.temporal_patch * config->temporal_patch_size + t, input->n_frames - 1);
+      int64_t frame = ommai_min_i64(walk.span.temporal_patch * config->temporal_patch_size + t, input->n_frames - 1);
       frames[t] = input->pixels + frame * height * width * 3;
     }
     /* Cannot fail: grids are whole blocks and the range lies inside the image. */
     (void)ommai_patches_from_frames(rows->patches, frames, (int32_t)width, (int32_t)height,
-                                    walk.stretch.first_token % temporal_patch_tokens * joined, walk.stretch.n_patches,
+                                    walk.span.first_token % temporal_patch_tokens * joined, walk.span.n_patches,
                                     ommai_element(patches, (walk.row - tile.first) * patch_dim, rows->tower->dtype), patch_dim,
                                     rows->tower->dtype, NULL);
   }
@@ -90,11 +90,11 @@ static void add_positions(const struct ommai_vision_rows *rows, struct ommai_row
   const struct ommai_vision_config *config = &tower->config;
   int64_t h = config->hidden_size;
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
-    for (int64_t i = 0; i < walk.stretch.n_patches; i++) {
+    for (int64_t i = 0; i < walk.span.n_patches; i++) {
       struct ommai_position_taps taps;
       const float *table[OMMAI_POSITION_MAX_TAPS];
-      ommai_position_taps(config->positions, ommai_vision_stretch_position(&walk.stretch, config->merge_size, i),
-                          walk.stretch.input->grid_rows, walk.stretch.input->grid_columns, config->position_rows,
+      ommai_position_taps(config->positions, ommai_vision_span_position(&walk.span, config->merge_size, i),
+                          walk.span.input->grid_rows, walk.span.input->grid_columns, config->position_rows,
                           config->position_columns, &taps);
       for (int t = 0; t < taps.n; t++) table[t] = tower->position_table + taps.rows[t] * h;
       tower->ops->add_weighted(rows->residual + (walk.row + i) * h, table, taps.weights, taps.n, h);
@@ -151,9 +151,9 @@ static void project_qkv(struct ommai_vision_rows *rows, struct ommai_row_tile ti
             tower->dtype);
   apply(rows, &weights->qkv, scratch->normed, scratch->projected, tile.n_rows, worker);
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
-    for (int64_t i = 0; i < walk.stretch.n_patches; i++) {
+    for (int64_t i = 0; i < walk.span.n_patches; i++) {
       int64_t row = walk.row + i;
-      rotate_row(rows, ommai_vision_stretch_position(&walk.stretch, config->merge_size, i),
+      rotate_row(rows, ommai_vision_span_position(&walk.span, config->merge_size, i),
                  scratch->projected + (row - tile.first) * 3 * h, ommai_element(rows->qkv, row * 3 * h, tower->dtype), scratch);
     }
   }
@@ -173,11 +173,11 @@ static void merge_tile(struct ommai_vision_rows *rows, struct ommai_row_tile til
   apply(rows, &merger->fc1, scratch->normed, scratch->hidden, n_tokens, worker);
   apply(rows, &merger->fc2, scratch->hidden, scratch->projected, n_tokens, worker);
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
-    const struct ommai_vision_input *input = walk.stretch.input;
+    const struct ommai_vision_input *input = walk.span.input;
     int64_t input_tokens = ommai_vision_input_grid_t(config, input) * input->grid_rows * input->grid_columns / joined;
-    memcpy(input->output + (slot * input_tokens + walk.stretch.first_token) * out,
+    memcpy(input->output + (slot * input_tokens + walk.span.first_token) * out,
            scratch->projected + (walk.row - tile.first) / joined * out,
-           (size_t)(walk.stretch.n_patches / joined * out) * sizeof(float));
+           (size_t)(walk.span.n_patches / joined * out) * sizeof(float));
   }
 }
 

@@ -449,7 +449,8 @@ static enum omma_status read_tables(struct ommai_gguf *file, struct omma_error *
   OMMAI_TRY(sort_keys(file, error));
   int64_t alignment = 32;
   OMMAI_TRY(ommai_gguf_integer(file, "general.alignment", false, 1, OMMAI_GGUF_MAX_ALIGNMENT, &alignment, error));
-  if (alignment % 8) return ommai_fail(error, OMMA_ERROR_FORMAT, "%.300s: general.alignment is no multiple of 8", file->path);
+  if (alignment % 8)
+    return ommai_fail(error, OMMA_ERROR_FORMAT, "%.300s: general.alignment is not a multiple of 8", file->path);
   return place_tensors(file, (uint64_t)ommai_round_up((int64_t)cursor.at, alignment), (uint64_t)alignment, error);
 }
 

@@ -92,7 +92,7 @@ def text_of(data):
 
 
 def live_through(server, files):
-    """The replies of a life, whose server ends; between requests it must get down to so many descriptors, or None."""
+    """The replies of a life, whose server ends; between requests it must get down to that many descriptors, or None."""
     replies = [ask(server), scrape(server), ask(server)]
     if files is not None:
         wait_for(lambda: entries(server, "fd") <= files, f"{files} descriptors again")

@@ -40,7 +40,7 @@ void decoder_bench_check_cutting(const struct ommai_decoder *decoder, const stru
                                  const int32_t *prompt);
 
 /* Four sequences of different lengths from the prompt, decoded together and alone, in any order: not a bit changes. */
-void decoder_bench_check_company(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
-                                 const int32_t *prompt);
+void decoder_bench_check_batch(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
+                               const int32_t *prompt);
 
 #endif

@@ -18,7 +18,7 @@ struct block {
   const ommai_bf16 *weights, *x;
   int64_t n_k, row;
   bool begins, ends;  /* the sums */
-  const char *coming; /* weights to ask for, so many bytes for each STEP_K inputs */
+  const char *coming; /* weights to ask for, that many bytes for each STEP_K inputs */
   int64_t coming_bytes;
 };
 
