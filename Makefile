@@ -67,8 +67,12 @@ test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI 
 	@tools/test_vllm_bench.sh
 
 .PHONY: test-deploy
-test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd) and Kubernetes' schemas
+test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd nginx-light caddy) and Kubernetes' schemas
 	@tools/test_deploy.sh
+
+.PHONY: test-ray
+test-ray: release ## examples/ray_batch.py with two workers of Ray on this machine, from PyPI into build/venv-ray (0.6 GB)
+	@tools/test_ray.sh
 
 .PHONY: packages
 packages:
@@ -121,6 +125,7 @@ format: ## bring the C sources into the common form
 check: ## the rules that a script can check: layers, names, banned functions, headers
 	tools/check_layers.sh
 	tools/check_fuzz.sh
+	tools/check_readmes.sh
 
 .PHONY: clean
 clean: ## remove all builds

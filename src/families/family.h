@@ -28,6 +28,7 @@ struct ommai_family {
 const struct ommai_family *ommai_family_find(const char *model_type);
 const char *ommai_family_list(void);
 
+extern const struct ommai_family ommai_family_qwen2_vl;
 extern const struct ommai_family ommai_family_qwen2_5_vl;
 extern const struct ommai_family ommai_family_qwen3_vl;
 extern const struct ommai_family ommai_family_qwen3_vl_moe;

@@ -36,6 +36,7 @@ struct ommai_video_config {
   bool area_of_all_frames;        /* the limits hold for the sum over all frames; else for each frame, as an image's do */
   int64_t min_pixels, max_pixels; /* of the resized area */
   double tokens_per_second;       /* what a second counts for in the time position of temporal patches that stand in one run */
+  bool time_by_temporal_patch;    /* these time positions count temporal patches, however long one lasts */
 };
 
 /* What generation_config.json says (generation_config.h); 0 where it says nothing. */

@@ -5,10 +5,14 @@
 #include "base/error.h"
 #include "families/config_keys.h"
 #include "families/family.h"
+#include "families/qwen2_files.h"
 #include "families/qwen_decoder.h"
 #include "families/tower_loader.h"
 
 /* ---- config.json ---- */
+
+static const struct ommai_tower_keys tower_keys = {
+    .hidden_size = "hidden_size", .out_hidden_size = "out_hidden_size", .intermediate_size = "intermediate_size"};
 
 enum { MAX_TOKENS_PER_SECOND = 1000 };
 
@@ -62,7 +66,7 @@ static enum omma_status parse_vision(const json_t *root, const char *path, struc
   snprintf(where, sizeof where, "%s: vision_config", path);
   OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
   set_class_defaults(config);
-  OMMAI_TRY(ommai_tower_parse_sizes(vision, where, config, error));
+  OMMAI_TRY(ommai_tower_parse_sizes(vision, where, &tower_keys, config, error));
   OMMAI_TRY(parse_time(vision, where, &model->video, error));
   OMMAI_TRY(ommai_config_expect_string(vision, where, "hidden_act", "silu", error));
   config->gated = true;
@@ -85,19 +89,7 @@ static enum omma_status parse_config(const json_t *root, const char *path, struc
 
 static const struct ommai_default_processor published = {
     .name = "Qwen2.5-VL's published values",
-    .image =
-        "{\"min_pixels\": 3136, \"max_pixels\": 12845056,"
-        " \"image_mean\": [0.48145466, 0.4578275, 0.40821073],"
-        " \"image_std\": [0.26862954, 0.26130258, 0.27577711]}",
-};
-
-static const struct ommai_processor_defaults defaults = {
-    .min_pixels = 56 * 56,
-    .max_pixels = 28 * 28 * 1280,
-    .mean = {0.48145466f, 0.4578275f, 0.40821073f},
-    .std = {0.26862954f, 0.26130258f, 0.27577711f},
-    .video_mean = {0.48145466f, 0.4578275f, 0.40821073f},
-    .video_std = {0.26862954f, 0.26130258f, 0.27577711f},
+    .image = OMMAI_QWEN2_PREPROCESSOR,
 };
 
 /* ---- tensors ---- */
@@ -127,26 +119,11 @@ static enum omma_status load_text(struct ommai_weight_loader *loader, struct omm
   return ommai_qwen_decoder_load(loader, OMMAI_QWEN2, decoder, error);
 }
 
-/* ---- chat template ---- */
-
-static const struct ommai_builtin_template builtin_template = {
-    .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_start|>system\n",
-                   [OMMA_ROLE_USER] = "<|im_start|>user\n",
-                   [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"},
-    .turn_end = "<|im_end|>\n",
-    .image_begin = "<|vision_start|>",
-    .image_end = "<|vision_end|>",
-    .image_token = "<|image_pad|>",
-    .video_token = "<|video_pad|>",
-    .video = OMMAI_VIDEO_WHOLE,
-    .default_system = "You are a helpful assistant.",
-    .allow_system_anywhere = true,
-    .images_in = {true, true, true},
-};
+/* ---- chat templates ---- */
 
 static const struct ommai_chat_variant variants[] = {
-    {"Qwen2.5-VL", &ommai_template_qwen2_5_vl, &builtin_template},
-    {"this project's test checkpoints", &ommai_template_own_qwen2_5_vl, &builtin_template},
+    {"Qwen2.5-VL", &ommai_template_qwen2_5_vl, &ommai_qwen2_builtin_template},
+    {"this project's test checkpoints", &ommai_template_own_qwen2_5_vl, &ommai_qwen2_builtin_template},
     {NULL, NULL, NULL},
 };
 
@@ -156,7 +133,7 @@ const struct ommai_family ommai_family_qwen2_5_vl = {
     .load_vision = load_vision,
     .load_text = load_text,
     .published = &published,
-    .defaults = &defaults,
+    .defaults = &ommai_qwen2_processor_defaults,
     .variants = variants,
     .box_unit = OMMA_BOX_UNIT_RESIZED_PIXELS,
 };

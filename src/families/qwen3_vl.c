@@ -11,6 +11,9 @@
 
 /* ---- config.json ---- */
 
+static const struct ommai_tower_keys tower_keys = {
+    .hidden_size = "hidden_size", .out_hidden_size = "out_hidden_size", .intermediate_size = "intermediate_size"};
+
 /* Sorts the blocks, each with the number of its first mention, and drops the others of the same block. */
 static void sort_deepstack(const int64_t *blocks, size_t count, struct ommai_vision_config *config) {
   for (int64_t block = 0; block < config->depth; block++) {
@@ -68,7 +71,7 @@ static enum omma_status parse_vision(const json_t *root, const char *path, struc
   snprintf(where, sizeof where, "%s: vision_config", path);
   OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
   set_class_defaults(config);
-  OMMAI_TRY(ommai_tower_parse_sizes(vision, where, config, error));
+  OMMAI_TRY(ommai_tower_parse_sizes(vision, where, &tower_keys, config, error));
   OMMAI_TRY(ommai_config_expect_string(vision, where, "hidden_act", "gelu_pytorch_tanh", error));
   config->activation = OMMAI_ACTIVATION_GELU_TANH;
   config->norm = OMMAI_VISION_LAYER_NORM;

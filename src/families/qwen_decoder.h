@@ -1,4 +1,4 @@
-/* The language models of the Qwen vision-language families: config keys and tensor names of Qwen2.5-VL, Qwen3-VL and Qwen3-VL MoE.
+/* The language models of the Qwen vision-language families: config keys and tensor names of Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3-VL MoE.
  * Source: transformers' modeling_qwen2_5_vl.py, modeling_qwen3_vl.py, modeling_qwen3_vl_moe.py and the released checkpoints. */
 #ifndef OMMAI_FAMILIES_QWEN_DECODER_H
 #define OMMAI_FAMILIES_QWEN_DECODER_H

@@ -3,7 +3,7 @@
 #include "families/family.h"
 
 /* X(model_type): adding a family is one entry here. */
-#define FAMILIES(X) X(qwen2_5_vl) X(qwen3_vl) X(qwen3_vl_moe) X(kimi_vl)
+#define FAMILIES(X) X(qwen2_vl) X(qwen2_5_vl) X(qwen3_vl) X(qwen3_vl_moe) X(kimi_vl)
 
 #define FAMILY_POINTER(name) &ommai_family_##name,
 #define FAMILY_NAME(name) " " #name

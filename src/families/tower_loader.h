@@ -6,10 +6,16 @@
 #include "families/weight_loader.h"
 #include "vision/vision_tower.h"
 
-/* Reads the sizes that the vision_config of the Qwen families spells alike, rope_theta, and checks them. What is missing stays as it is
- * in `config`: the official class's defaults. Errors: FORMAT. */
-enum omma_status ommai_tower_parse_sizes(const json_t *vision, const char *where, struct ommai_vision_config *config,
-                                         struct omma_error *error);
+/* How a family's vision_config calls the sizes that families name differently. */
+struct ommai_tower_keys {
+  const char *hidden_size, *out_hidden_size;
+  const char *intermediate_size; /* NULL: it is hidden_size * mlp_ratio */
+};
+
+/* Reads the sizes in the vision_config of the Qwen families, rope_theta, and checks them. What is missing stays as it is in `config`:
+ * the official class's defaults; of mlp_ratio that is 4. Errors: FORMAT. */
+enum omma_status ommai_tower_parse_sizes(const json_t *vision, const char *where, const struct ommai_tower_keys *keys,
+                                         struct ommai_vision_config *config, struct omma_error *error);
 
 /* Fills head_dim and checks what the tower's code relies on: heads of a multiple of 4, merge sizes that divide every tile of rows.
  * Errors: FORMAT, UNSUPPORTED. */

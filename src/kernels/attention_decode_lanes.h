@@ -78,16 +78,52 @@ OMMAI_INLINE void multiply_keys(const struct ommai_attention_decode_block *job, 
   }
 }
 
+/* Some keys' values, for all columns in turn. */
+struct value_keys {
+  int64_t first, end;
+  float (*kept)[Q_ROOM]; /* [n] sums between the parts of a block, as they stand in registers */
+  /* The next rows are asked for evenly over all passes: one in so many keys. */
+  int64_t coming;
+  int passes, due;
+};
+
+OMMAI_INLINE void prefetch_coming(const struct ommai_attention_decode_block *job, struct value_keys *keys,
+                                  struct ommai_attention_types types) {
+  if (--keys->due > 0) return;
+  keys->due = keys->passes;
+  prefetch_rows(job, true, keys->coming++, 1, types);
+}
+
+/* A block's sums of one head to its state, `count` of them in the last span. */
+OMMAI_INLINE void store_spans(const struct ommai_attention_decode_block *job, int64_t head, int64_t at, int spans,
+                              int64_t count, float rescale, vec *acc, struct ommai_attention_types types) {
+  float *out = job->state + head * job->state_stride + OMMAI_ATTENTION_STATE_OUT + at;
+#pragma GCC unroll 8
+  for (int s = 0; s < spans; s++, out += SPAN) {
+    if (types.kv == OMMA_BF16) vec_zip(acc + 2 * s);
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; j++) {
+      vec sum = acc[2 * s + j];
+      if (count <= j * LANES) break;
+      vec_store(out + j * LANES, job->first ? sum : vec_fma(vec_load(out + j * LANES), vec_set1(rescale), sum));
+    }
+  }
+}
+
 /* The values of `spans` spans from `at` on; a single one may be the end of a row, of `count` elements. */
-OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int64_t head, int n, int64_t at, int spans,
-                            int64_t count, const float *weights, const float *rescale, struct ommai_attention_types types) {
+OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int64_t head, int n, struct value_keys *keys,
+                            int64_t at, int spans, int64_t count, const float *weights, const float *rescale,
+                            struct ommai_attention_types types) {
   int64_t step = bytes_of(job->v_stride, types.kv);
   vec acc[SHARED_HEADS][2 * MOST_SPANS];
 #pragma GCC unroll 32
-  for (int i = 0; i < n * 2 * spans; i++) acc[i / (2 * spans)][i % (2 * spans)] = vec_zero();
-  const unsigned char *row = job->v;
-  for (int64_t key = 0; key < job->n_keys; key++, row += step) {
-    if (head == 0 && at == 0) prefetch_rows(job, true, key, 1, types);
+  for (int i = 0; i < n * 2 * spans; i++) {
+    acc[i / (2 * spans)][i % (2 * spans)] =
+        keys->first > 0 ? vec_load(keys->kept[i / (2 * spans)] + at + i % (2 * spans) * LANES) : vec_zero();
+  }
+  const unsigned char *row = (const unsigned char *)job->v + keys->first * step;
+  for (int64_t key = keys->first; key < keys->end; key++, row += step) {
+    if (head == 0) prefetch_coming(job, keys, types);
 #pragma GCC unroll 8
     for (int s = 0; s < spans; s++) {
       vec span[2];
@@ -102,30 +138,34 @@ OMMAI_INLINE void add_spans(const struct ommai_attention_decode_block *job, int6
   }
 #pragma GCC unroll 4
   for (int i = 0; i < n; i++) {
-    float *out = job->state + (head + i) * job->state_stride + OMMAI_ATTENTION_STATE_OUT + at;
-#pragma GCC unroll 8
-    for (int s = 0; s < spans; s++, out += SPAN) {
-      if (types.kv == OMMA_BF16) vec_zip(acc[i] + 2 * s);
-#pragma GCC unroll 2
-      for (int j = 0; j < 2; j++) {
-        vec sum = acc[i][2 * s + j];
-        if (count <= j * LANES) break;
-        vec_store(out + j * LANES, job->first ? sum : vec_fma(vec_load(out + j * LANES), vec_set1(rescale[i]), sum));
-      }
+    if (keys->end == job->n_keys) {
+      store_spans(job, head + i, at, spans, count, rescale[i], acc[i], types);
+      continue;
     }
+#pragma GCC unroll 8
+    for (int j = 0; j < 2 * spans; j++) vec_store(keys->kept[i] + at + j * LANES, acc[i][j]);
   }
 }
 
-/* What pads a head's sums to whole registers is inside of its state and holds zeros. */
+/* What pads a head's sums to whole registers is inside of its state and holds zeros. Where columns take several passes, all are done for some
+ * keys before the next: the memory that a pass finds in cache by then is asked for in the time of all. */
 OMMAI_INLINE void add_values(const struct ommai_attention_decode_block *job, int64_t head, int n, const float *weights,
                              const float *rescale, struct ommai_attention_types types) {
-  int spans = n == 1 ? MOST_SPANS : MOST_SUMS / 2 / (n == 3 ? 4 : n);
-  int64_t at = 0;
-  for (; at + spans * SPAN <= job->v_head_dim; at += spans * SPAN) {
-    add_spans(job, head, n, at, spans, SPAN, weights, rescale, types);
-  }
-  for (; at < job->v_head_dim; at += SPAN) {
-    add_spans(job, head, n, at, 1, ommai_min_i64(job->v_head_dim - at, SPAN), weights, rescale, types);
+  enum { SOME_KEYS = BLOCK / 2 };
+  float kept[SHARED_HEADS][Q_ROOM];
+  const int spans = n == 1 ? MOST_SPANS : MOST_SUMS / 2 / (n == 3 ? 4 : n);
+  const int64_t whole = job->v_head_dim / (spans * SPAN), rest = job->v_head_dim - whole * spans * SPAN;
+  struct value_keys keys = {.kept = kept, .passes = (int)(whole + ommai_div_up(rest, SPAN))};
+  keys.due = keys.passes;
+  for (; keys.first < job->n_keys; keys.first = keys.end) {
+    int64_t at = 0;
+    keys.end = keys.passes > 1 ? ommai_min_i64(keys.first + SOME_KEYS, job->n_keys) : job->n_keys;
+    for (; at < whole * spans * SPAN; at += spans * SPAN) {
+      add_spans(job, head, n, &keys, at, spans, SPAN, weights, rescale, types);
+    }
+    for (; at < job->v_head_dim; at += SPAN) {
+      add_spans(job, head, n, &keys, at, 1, ommai_min_i64(job->v_head_dim - at, SPAN), weights, rescale, types);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "base/team_streams.h"
 #include "kernels/dtype.h"
 #include "language/experts.h"
 #include "language/grouped_attention.h"
@@ -165,7 +166,7 @@ static void gemv(const struct step *step, const struct ommai_linear *linear, con
   } else if (ommai_linear_prepares_rows(linear)) {
     ommai_team_run(step->team, n_rows, prepare_row_task, &call);
   }
-  ommai_team_run(step->team, ommai_div_up(ommai_linear_n_panels(linear), call.panels_per_task), gemv_task, &call);
+  ommai_team_run_streams(step->team, ommai_div_up(ommai_linear_n_panels(linear), call.panels_per_task), gemv_task, &call);
 }
 
 /* Runs the rows' share of a phase: on the team where there are several. */

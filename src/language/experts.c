@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/team.h"
+#include "base/team_streams.h"
 #include "kernels/dtype.h"
 
 void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, const float *logits, int64_t first,
@@ -125,7 +126,7 @@ static void run_few(const struct ommai_decoder *decoder, int64_t layer, const st
   call.expert_tasks = ommai_div_up(call.n_panels, call.task_panels);
   call.x_row_bytes = (size_t)call.x_stride * ommai_dtype_size(decoder->dtype);
   if (decoder->prepared_row_bytes) ommai_team_run(team, n_active, prepare_task, &call);
-  ommai_team_run(team, n_active * call.expert_tasks, few_task, &call);
+  ommai_team_run_streams(team, n_active * call.expert_tasks, few_task, &call);
 }
 
 void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, struct ommai_routing *routing, int64_t n_rows,

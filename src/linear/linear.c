@@ -154,14 +154,11 @@ int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
   return ommai_div_up(linear->spec.n_out, OMMAI_PANEL_COLUMNS);
 }
 
-/* A task is at least that many bytes of weights, so that handing it out costs little beside reading them, and twice as many in layers
- * that make enough such tasks: where one begins the memory has to be found anew. */
+/* A task is so many bytes of weights: handing it out then costs little beside reading them, and all workers end soon after each other. */
 int64_t ommai_linear_task_panels(const struct ommai_linear *linear) {
-  enum { LEAST_BYTES = 256 * 1024, USUAL_BYTES = 512 * 1024, ENOUGH_TASKS = 32 };
-  int64_t n_panels = ommai_linear_n_panels(linear);
-  int64_t panel_bytes = ommai_max_i64((int64_t)ommai_linear_bytes(linear) / n_panels, 1);
-  int64_t usual = ommai_min_i64(ommai_div_up(USUAL_BYTES, panel_bytes), n_panels / ENOUGH_TASKS);
-  return ommai_max_i64(ommai_div_up(LEAST_BYTES, panel_bytes), usual);
+  enum { TASK_BYTES = 256 * 1024 };
+  int64_t panel_bytes = ommai_max_i64((int64_t)ommai_linear_bytes(linear) / ommai_linear_n_panels(linear), 1);
+  return ommai_div_up(TASK_BYTES, panel_bytes);
 }
 
 void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
