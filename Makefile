@@ -59,11 +59,11 @@ test-clients: release ## real clients (openai, anthropic, litellm, langchain-ope
 	@tools/test_clients.sh
 
 .PHONY: test-vllm
-test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
+test-vllm: ## the plugin for vLLM compared with vLLM itself, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm.sh
 
 .PHONY: test-vllm-bench
-test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI into build/vllm-venv (5 GB)
+test-vllm-bench: release ## omma bench serve compared with vllm bench serve, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm_bench.sh
 
 .PHONY: test-deploy

@@ -223,7 +223,7 @@ struct omma_image_plan {
   int64_t n_segments;   /* spans of patches that see each other: one per image, or per temporal patch of a video */
   int64_t n_windows;    /* spans in the tower's windowed layers; 0: it has none */
   double flops;         /* of the vision tower for this image alone */
-  int64_t resize_bytes; /* taken beside the pixels while it, or one frame, is resized */
+  int64_t resize_bytes; /* taken besides the pixels while it, or one frame, is resized */
 };
 /* Errors: LIMIT (aspect ratio, size), ARGUMENT (sizes or options below 1). */
 OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
@@ -392,7 +392,7 @@ struct omma_sampling {
   size_t n_logit_bias;                      /* at most OMMA_MAX_LOGIT_BIAS */
   const int32_t *allowed_token_ids;         /* no other token is ever chosen; NULL: all */
   size_t n_allowed_token_ids;
-  /* A word's tokens, and those behind a blank where they are as many with another first one: the last of them is not chosen behind the others.
+  /* A word's tokens, and those after a blank where they are as many with another first one: the last of them is not chosen after the others.
    * At most OMMA_MAX_BAD_WORDS of such sequences, 1,024 bytes each. */
   const char *const *bad_words;
   size_t n_bad_words;
@@ -432,7 +432,7 @@ struct omma_request_options {
 
 struct omma_request;
 
-/* Prepares a request: chat template, tokens, resized images as patches, positions. Thread-safe and lock-free beside the engine;
+/* Prepares a request: chat template, tokens, resized images as patches, positions. Thread-safe, and lock-free while the engine runs;
  * copies what it needs. Errors: ARGUMENT with `field` ("messages", "temperature", ...), LIMIT ("input_tokens": prompt and one
  * answer token do not fit into the context; "image": an image, or the pixels of all after the resize), FORMAT, UNSUPPORTED, MEMORY. */
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
@@ -464,7 +464,7 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 
 struct omma_engine_options {
   /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
-   * at that moment beside the rest and a reserve. Pages take memory when they are first written. */
+   * at that moment besides the rest and a reserve. Pages take memory when they are first written. */
   int64_t kv_cache_bytes;
   int64_t patch_budget;  /* patches the tower takes at once (a bigger image still runs, alone); 0: the default above */
   int64_t prefill_chunk; /* prompt tokens per step, rounded up to whole pages; 0: 512 */
@@ -664,7 +664,7 @@ struct omma_tensor {
   int64_t shape[8];
   const void *data;
 };
-/* Writes a safetensors file: beside the target first, then renamed, so that a failing write leaves no half file. */
+/* Writes a safetensors file: next to the target first, then renamed, so that a failing write leaves no half file. */
 OMMA_API enum omma_status omma_save_tensors(const char *path, const struct omma_tensor *tensors, size_t n_tensors,
                                             struct omma_error *error);
 

@@ -230,7 +230,7 @@ static void place_units(struct omma_attention_plan *plan, const struct omma_atte
 
 /* ---- jobs and waves --------------------------------------------------------------------------------------------------- */
 
-/* Numbers the jobs; returns the position behind the last unit. */
+/* Numbers the jobs; returns the position after the last unit. */
 static struct ommai_attention_wave number_jobs(struct omma_attention_plan *plan) {
   struct ommai_attention_wave end = {0};
   for (int64_t i = 0; i < plan->n_units; i++) {

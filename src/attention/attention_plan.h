@@ -30,7 +30,7 @@ enum {
 };
 #define OMMAI_ATTENTION_WAVE_BYTES ((size_t)16 << 20)
 
-/* Index into a context's kernels: an enum omma_dtype, or f32 queries beside keys and values in bf16. */
+/* Index into a context's kernels: an enum omma_dtype, or f32 queries over keys and values in bf16. */
 enum { OMMAI_ATTENTION_F32_BF16 = OMMA_F16 + 1, OMMAI_ATTENTION_TYPES };
 
 struct omma_attention_context {

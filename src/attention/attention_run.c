@@ -179,7 +179,7 @@ static int64_t first_job(const struct ommai_attention_unit *unit, bool prepare) 
   return prepare ? unit->first_prepare : unit->first_attend;
 }
 
-/* The last unit whose first job is not behind `number`: units without jobs begin where the next one does. */
+/* The last unit whose first job is not after `number`: units without jobs begin where the next one does. */
 static const struct ommai_attention_unit *unit_of(const struct omma_attention_plan *plan, int64_t number, bool prepare) {
   int64_t low = 0, high = plan->n_units;
   while (high - low > 1) {

@@ -138,7 +138,7 @@ static enum omma_status run_trial(const struct omma_attention_context *context, 
   return status;
 }
 
-/* The types, and then f32 beside bf16. */
+/* The types, and then f32 over bf16. */
 static const struct ommai_attention_types all_types[] = {
     {OMMA_F32, OMMA_F32}, {OMMA_BF16, OMMA_BF16}, {OMMA_F16, OMMA_F16}, {OMMA_F32, OMMA_BF16}};
 

@@ -17,7 +17,7 @@ struct ommai_answer_constraint {
   char *text; /* of a file */
 };
 
-/* Finds the text of the constraint, reading its file. Returns an exit code; what was wrong has been said. Release in every case. */
+/* Finds the text of the constraint, reading its file. Returns an exit code; the error has been printed. Release in every case. */
 int ommai_answer_constraint_read(const char *command, const struct ommai_constraint_values *values,
                                  struct ommai_answer_constraint *constraint);
 void ommai_answer_constraint_release(struct ommai_answer_constraint *constraint);

@@ -89,7 +89,7 @@ static int read_range_ratio(const char *text, struct ommai_data_settings *data) 
                : wrong("random-range-ratio", text, "must be a number from 0 to below 1, or {\"input\": R, \"output\": R}");
 }
 
-/* Reads what sscanf would with blanks allowed: advances *at behind `mark`. */
+/* Reads what sscanf would with blanks allowed: advances *at after `mark`. */
 static bool skip_mark(const char **at, char mark) {
   while (isspace((unsigned char)**at)) (*at)++;
   if (**at != mark) return false;

@@ -37,7 +37,7 @@ static bool looks_like_path(const char *word) {
 
 static int take_prompt(const char *command, const char *word, struct ommai_chat_words *sorted) {
   if (looks_like_path(word)) {
-    return ommai_failed("%s: %s: no such file or directory (a question that looks like a path goes behind --prompt)", command,
+    return ommai_failed("%s: %s: no such file or directory (a question that looks like a path goes after --prompt)", command,
                         word);
   }
   if (sorted->prompt) {

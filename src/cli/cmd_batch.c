@@ -44,7 +44,7 @@ static int check(const struct values *values) {
   }
   if (strcmp(out, "-") == 0) {
     return values->retry_failed
-               ? ommai_wrong_use("batch: --retry-failed: standard output holds no failed lines: give a file with -o")
+               ? ommai_usage_error("batch: --retry-failed: standard output holds no failed lines: give a file with -o")
                : OMMAI_EXIT_DONE;
   }
   if (stat(in, &input) == 0 && stat(out, &output) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino) {
@@ -154,7 +154,7 @@ static const struct ommai_option table[] = {
 };
 static const struct ommai_option_group options = {"Files", table, sizeof table / sizeof *table};
 
-/* Of `vllm run-batch`, beside those of its engine. */
+/* Of `vllm run-batch`, next to those of its engine. */
 static const struct ommai_foreign_option ignored[] = {
     {.name = "output-tmp-dir", .kind = OMMAI_FOREIGN_VALUE},
     {.name = "enable-metrics", .kind = OMMAI_FOREIGN_SWITCH},

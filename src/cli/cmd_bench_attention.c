@@ -1,4 +1,4 @@
-/* omma bench attention: the attention operator alone, beside the peak of the same threads in the same run. */
+/* omma bench attention: the attention operator alone, compared with the peak of the same threads in the same run. */
 #include <omma/attention.h>
 #include <omma/omma.h>
 #include <stdio.h>
@@ -247,7 +247,7 @@ static const struct ommai_option_group options = {"Shape", table, sizeof table /
 
 const struct ommai_command ommai_command_bench_attention = {
     .name = "bench attention",
-    .summary = "speed of the attention operator beside this machine's peak",
+    .summary = "speed of the attention operator compared with this machine's peak",
     .arguments = "--head-dim D --heads H [--segments LIST]",
     .details =
         "Runs the packed attention operator on random inputs, v being a view into a fused q/k/v tensor, and compares its best "

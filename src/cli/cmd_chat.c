@@ -47,7 +47,7 @@ struct values {
 /* What one run of the command owns. */
 struct chat {
   const char *command;   /* "chat", or "run", whose first word is the model */
-  struct values *values; /* with what stands beside the options */
+  struct values *values; /* with what stands besides the options */
   char *input;           /* the prompt from standard input */
   const char *prompt;
   size_t prompt_size;
@@ -174,7 +174,7 @@ static int print_json(const struct chat *chat, const struct ommai_answer *answer
   return ommai_json_print(object);
 }
 
-/* What stands behind a whole answer: the rest of the output, and the drawn boxes. */
+/* What stands after a whole answer: the rest of the output, and the drawn boxes. */
 static int tell(const struct chat *chat, const struct ommai_answer *answer) {
   const struct values *values = chat->values;
   struct ommai_boxes boxes = {0};
@@ -302,7 +302,7 @@ static int ask_or_converse(struct chat *chat) {
   return code;
 }
 
-/* Adds the words that stand beside the options to what those say, which `images` has room for. */
+/* Adds the words that stand besides the options to what those say, which `images` has room for. */
 static int take_words(struct chat *chat, const struct ommai_strings *arguments, const char **images) {
   struct values *values = chat->values;
   bool model_first = strcmp(chat->command, "run") == 0;
@@ -358,7 +358,7 @@ static const struct ommai_option question_table[] = {
      .type = OMMAI_OPTION_STRINGS,
      .offset = AT(videos),
      .value = "FRAMES",
-     .help = "a video: a folder of image files in the order of their names, or files with commas between; behind the images"},
+     .help = "a video: a folder of image files in the order of their names, or files with commas between; after the images"},
     {.name = "fps",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(fps),

@@ -20,7 +20,7 @@ struct values {
   bool json;
 };
 
-/* One image's patches, and the seconds that decoding and all behind it took. */
+/* One image's patches, and the seconds that decoding and all after it took. */
 struct patches {
   struct omma_image_plan plan;
   float *pixel_values; /* [n_patches, patch_dim] */

@@ -136,7 +136,7 @@ static int join_words(const struct ommai_strings *words, char **text, size_t *si
   return ommai_failed("detokenize: out of memory: the ids");
 }
 
-/* The text that holds the ids: of --tokens, of the words beside the options, or of standard input. `*input` is released with free(). */
+/* The text that holds the ids: of --tokens, of the words besides the options, or of standard input. `*input` is released with free(). */
 static int find_ids(const struct detokenize_values *values, const struct ommai_strings *words, char **input, const char **text,
                     size_t *size) {
   int code = OMMAI_EXIT_DONE;

@@ -61,7 +61,7 @@ static enum omma_status check_length(const struct omma_model *model, const struc
   return options->engine ? ommai_engine_check_length(options->engine, n_tokens, error) : OMMA_OK;
 }
 
-/* The next image or video from run *at on, which moves behind it; NULL behind the last. */
+/* The next image or video from run *at on, which moves after it; NULL after the last. */
 static const struct omma_part *next_part(const struct ommai_prompt_builder *prompt, size_t *at) {
   while (*at < prompt->n_images) {
     const struct ommai_prompt_image *run = &prompt->images[(*at)++];

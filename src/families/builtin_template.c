@@ -152,7 +152,7 @@ static enum omma_status write_span(struct span span, struct ommai_prompt_builder
   return ommai_prompt_text(builder, span.at, (size_t)(span.end - span.at), error);
 }
 
-/* Writes an answer's text as the template does: where it belongs to the running turn, behind its thought; else without it. */
+/* Writes an answer's text as the template does: where it belongs to the running turn, after its thought; else without it. */
 static enum omma_status write_answer(const struct ommai_builtin_template *template, struct span text, bool running, bool last,
                                      struct ommai_prompt_builder *builder, struct omma_error *error) {
   struct span thought, rest;

@@ -10,14 +10,14 @@
 enum ommai_video_layout {
   OMMAI_VIDEO_NONE,  /* the family takes no videos */
   OMMAI_VIDEO_WHOLE, /* all in one run */
-  OMMAI_VIDEO_TIMED  /* each temporal patch's between markers of its own, behind its time: "<1.5 seconds>" */
+  OMMAI_VIDEO_TIMED  /* each temporal patch's between markers of its own, after its time: "<1.5 seconds>" */
 };
 
 #define OMMAI_DEFAULT_VIDEO_FPS 2.0
 
 struct ommai_builtin_template {
   const char *turn_begin[OMMAI_CHAT_N_ROLES]; /* by role; the assistant's also ends a prompt that asks for an answer */
-  /* Answers begin with a thought between these marks, and a prompt that asks for one has thought_begin and a line end behind. Of earlier
+  /* Answers begin with a thought between these marks, and a prompt that asks for one has thought_begin and a line end after. Of earlier
    * turns only what follows a thought is told. NULL: answers are text as any other. */
   const char *thought_begin, *thought_end;
   const char *turn_end;

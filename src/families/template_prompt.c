@@ -222,7 +222,7 @@ static bool stands_at(const char *text, const char *end, const char *word) {
   return word && (size_t)(end - text) >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
 }
 
-/* What the mark at *text stands for; *text moves behind it. Nothing, where the template took it apart, or wrote the last text more than once. */
+/* What the mark at *text stands for; *text moves after it. Nothing, where the template took it apart, or wrote the last text more than once. */
 static enum omma_status write_mark(const struct rendering *rendering, const char **text, const char *end) {
   char kind = end - *text > 1 ? (*text)[1] : '\0';
   const char *token = NULL;
@@ -266,7 +266,7 @@ static enum omma_status write_prompt(const struct rendering *rendering, const ch
   return OMMA_OK;
 }
 
-/* Where a prompt ends whose last message goes on: at its mark; without blanks before it where the template takes off those behind texts. */
+/* Where a prompt ends whose last message goes on: at its mark; without blanks before it where the template takes off those after texts. */
 static const char *find_end(const char *text, const char *end) {
   for (const char *at = end - 2; at >= text; at--) {
     if (at[0] != MARK || at[1] != MARK_END) continue;

@@ -19,7 +19,7 @@ static int32_t add_state(struct ommai_scratch *scratch, struct ommai_char_dfa *d
   return (int32_t)dfa->n_states++;
 }
 
-/* Behind the last edge of the state, whose edges are added one after the other; neighbours that lead to the same place are one. */
+/* After the last edge of the state, whose edges are added one after the other; neighbours that lead to the same place are one. */
 static bool add_edge(struct ommai_scratch *scratch, struct ommai_char_dfa *dfa, int32_t state, uint32_t low, uint32_t high,
                      int32_t to) {
   struct ommai_dfa_state *from = &dfa->states[state];
@@ -90,7 +90,7 @@ static int32_t nfa_repeat(struct nfa *nfa, int32_t from, const struct ommai_rege
   return end;
 }
 
-/* The node behind the pattern. */
+/* The node after the pattern. */
 static int32_t nfa_add(struct nfa *nfa, int32_t from, const struct ommai_regex *regex) {
   if (!ommai_scratch_work(nfa->scratch, 1) || nfa->scratch->no_memory) return from;
   if (regex->kind == OMMAI_REGEX_REPEAT) return nfa_repeat(nfa, from, regex);
@@ -129,7 +129,7 @@ struct subsets {
   int32_t mark;
   int32_t *collected; /* [n_nodes] */
   size_t n_collected;
-  int32_t end, rest; /* the pattern's end; a node behind which any text may follow, or -1 */
+  int32_t end, rest; /* the pattern's end; a node after which any text may follow, or -1 */
 };
 
 enum { N_SLOTS = OMMAI_SCRATCH_SLOTS }; /* more than MAX_STATES, so that one is always free */

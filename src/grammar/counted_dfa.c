@@ -82,7 +82,7 @@ static void add_entries(const struct counts *counts, struct ommai_grammar_builde
   if (low != NEVER) ommai_builder_count(builder, from, (int32_t)low, (int32_t)high, to);
 }
 
-/* A character is counted before its bytes, as no byte may be taken behind which it could not end: each pair of a state and one that its edges lead
+/* A character is counted before its bytes, as no byte may be taken after which it could not end: each pair of a state and one that its edges lead
  * to has a node between the count and the bytes. gates: [n_states] zeroes, this state's nodes + 1. */
 static void add_edges(const struct counts *counts, struct ommai_grammar_builder *builder, int32_t first, size_t state,
                       enum ommai_char_encoding encoding, int32_t *gates) {

@@ -48,7 +48,7 @@ static bool take(struct parser *parser, const char *text) {
   return true;
 }
 
-/* (?:, (?<name>, (?P<name>; the parser stands behind "(". */
+/* (?:, (?<name>, (?P<name>; the parser stands after "(". */
 static enum omma_status skip_group_head(struct parser *parser, struct omma_error *error) {
   if (!take(parser, "?")) return OMMA_OK;
   if (take(parser, ":")) return OMMA_OK;
@@ -103,7 +103,7 @@ static bool take_number(struct parser *parser, int32_t *number) {
   return parser->text.at > begin;
 }
 
-/* {m}, {m,} and {m,n}; anything else behind a brace is the brace itself. */
+/* {m}, {m,} and {m,n}; anything else after a brace is the brace itself. */
 static bool take_bounds(struct parser *parser, int32_t *min, int32_t *max) {
   size_t begin = parser->text.at;
   if (take(parser, "{") && take_number(parser, min)) {
@@ -194,7 +194,7 @@ static bool has_anchor(const struct ommai_regex *node) {
   return false;
 }
 
-/* The node with any text before and behind it, where it may have that. */
+/* The node with any text before and after it, where it may have that. */
 static enum omma_status surround(struct ommai_scratch *scratch, struct ommai_regex *node, struct place place,
                                  struct ommai_regex **out, struct omma_error *error) {
   struct ommai_regex *sequence = new_node(scratch, OMMAI_REGEX_SEQUENCE), *any;

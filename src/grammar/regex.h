@@ -1,6 +1,6 @@
 /* Regular expressions: the part of ECMA-262's syntax (and Python's) that is regular, as a tree of nodes, and as edges of a grammar.
  *
- * Known: literals, `.`, classes, alternation, groups (named and non-capturing too), `* + ? {m} {m,} {m,n}` (a lazy `?` behind them changes no
+ * Known: literals, `.`, classes, alternation, groups (named and non-capturing too), `* + ? {m} {m,} {m,n}` (a lazy `?` after them changes no
  * text), escapes \d \w \s \D \W \S \t \n \r \f \v \0 \xHH \uHHHH \u{H} \cX and of punctuation, anchors at the beginning and end of the whole or
  * of an alternative of it. Refused by name: lookaround, backreferences, \b, \p, flags, anchors elsewhere.
  *

@@ -96,7 +96,7 @@ size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct om
 
 enum { MIXED = -4 /* the characters of a class lead to different states */ };
 
-/* The state behind every byte from low to high, or MIXED; FULL. Bytes that the grammar does not tell apart lie side by side. */
+/* The state after every byte from low to high, or MIXED; FULL. Bytes that the grammar does not tell apart lie side by side. */
 static int32_t common_next(struct ommai_recogniser *recogniser, int32_t state, uint8_t low, uint8_t high) {
   const struct ommai_grammar *grammar = recogniser->grammar;
   if (state < 0) return state;
@@ -144,7 +144,7 @@ static const struct form {
              {OMMAI_CLASS_4_BYTES, 4, {0xf1, 0x80, 0x80, 0x80}, {0xf3, 0xbf, 0xbf, 0xbf}},
              {OMMAI_CLASS_4_BYTES, 4, {0xf4, 0x80, 0x80, 0x80}, {0xf4, 0x8f, 0xbf, 0xbf}}};
 
-/* The state behind any character of each class, DEAD or MIXED. False: the recogniser is full. */
+/* The state after any character of each class, DEAD or MIXED. False: the recogniser is full. */
 static bool find_targets(struct ommai_recogniser *recogniser, int32_t state, int32_t targets[OMMAI_N_CLASSES]) {
   for (int i = 0; i < OMMAI_N_CLASSES; i++) targets[i] = OMMAI_STATE_UNKNOWN;
   targets[OMMAI_CLASS_ODD] = MIXED;
@@ -230,7 +230,7 @@ static bool reach_all(struct ommai_recogniser *recogniser, int32_t index, const 
   return true;
 }
 
-/* The classes among `wanted` of which every character leads on from the state; the states behind them are reached. */
+/* The classes among `wanted` of which every character leads on from the state; the states after them are reached. */
 static uint64_t reach_classes(struct ommai_recogniser *recogniser, int32_t index, uint64_t wanted, struct reach *reach) {
   if (!look_at_classes(recogniser, index)) return 0;
   const struct ommai_recogniser_state state = recogniser->states[index];
@@ -251,7 +251,7 @@ static uint64_t find_cycle(struct ommai_recogniser *recogniser, int32_t index) {
   return classes;
 }
 
-/* The states behind any character of the classes that leads on. False where that cannot be told. */
+/* The states after any character of the classes that leads on. False where that cannot be told. */
 static bool reach_any(struct ommai_recogniser *recogniser, int32_t index, uint64_t classes, struct reach *reach) {
   const struct ommai_grammar *grammar = recogniser->grammar;
   if (!look_at_classes(recogniser, index)) return false;
@@ -369,7 +369,7 @@ static void find_run(struct ommai_recogniser *recogniser, int32_t index) {
   recogniser->states[index].run = (uint8_t)(good ? chain.n_chars + 1 : 1);
 }
 
-/* Whether the grammar allows all of the subtree behind the state, by their classes and number of characters. */
+/* Whether the grammar allows all of the subtree after the state, by their classes and number of characters. */
 static inline bool absorbs(struct ommai_recogniser *recogniser, int32_t index, const struct ommai_trie_node *node,
                            size_t n_nodes) {
   const struct ommai_recogniser_state *state = &recogniser->states[index];

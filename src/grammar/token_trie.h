@@ -37,7 +37,7 @@ int ommai_char_class(uint32_t code);
 
 struct ommai_trie_node {
   uint64_t classes; /* of all characters of the tokens in the subtree, from their beginning on */
-  uint32_t end;     /* the node behind its subtree */
+  uint32_t end;     /* the node after its subtree */
   uint32_t first;   /* of the tokens in the order of the tree: those of the subtree are [first, nodes[end].first) */
   int32_t token;    /* or -1 */
   uint16_t depth;   /* of its parent */
@@ -64,7 +64,7 @@ enum ommai_token_group {
 struct ommai_token_trie {
   struct omma_allocator allocator;
   struct ommai_trie_node
-      *nodes; /* [n_nodes + 1], children behind their parent, in the order of bytes; the last one ends the tokens */
+      *nodes; /* [n_nodes + 1], children after their parent, in the order of bytes; the last one ends the tokens */
   size_t n_nodes;
   uint32_t
       *lengths; /* [n_nodes + 1] bits: the numbers of characters of the tokens in the subtree, bit 0 for MAX_CHARS and more */

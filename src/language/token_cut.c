@@ -156,7 +156,7 @@ static uint64_t measure(const struct ommai_token_cut *cut, int64_t count, uint64
   return cut->stage == OMMAI_TOP_K ? (uint64_t)count : weight;
 }
 
-/* Puts low and high around the last threshold from which on the shares, with `base` beside them, measure what is wanted; returns its
+/* Puts low and high around the last threshold from which on the shares, with `base` next to them, measure what is wanted; returns its
  * number. thresholds[0], which is low, is one. */
 static int narrow_to(struct ommai_token_cut *cut, const struct ommai_row_share *shares, uint64_t base) {
   int t = N_THRESHOLDS - 1;

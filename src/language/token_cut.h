@@ -35,7 +35,7 @@ struct ommai_token_cut_part {
 
   struct ommai_row_share shares[OMMAI_ROW_MAX_THRESHOLDS];
   int64_t n_above;    /* tokens at `high` and above */
-  int64_t n_excluded; /* tokens of the value `floor` behind `last` */
+  int64_t n_excluded; /* tokens of the value `floor` after `last` */
   int64_t listed;     /* where its tokens end in the list */
 };
 

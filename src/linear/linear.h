@@ -109,7 +109,7 @@ struct ommai_linear;
  * spec's n_out and has_bias are not looked at: they follow from the sources, of which those without bias count as bias 0.
  * Integer weights: stored integers that fit the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its
  * values, which int4 needs a group for and nothing with minimums can have: int8 with scale max|w| / 127, int4 as row_ops.h's fit_int4.
- * Needs no memory beside the result. Errors: ARGUMENT (also a group that is none, or minimums that cannot be), LIMIT (also for more than
+ * Needs no memory besides the result. Errors: ARGUMENT (also a group that is none, or minimums that cannot be), LIMIT (also for more than
  * OMMAI_LINEAR_MAX_INT8_INPUTS inputs of integer weights), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                      const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **linear,

@@ -88,7 +88,7 @@ struct ommai_linear_format {
   enum omma_status (*check)(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                             struct omma_error *error);
   enum ommai_weight_layout (*layout)(const struct ommai_linear_spec *spec);
-  size_t (*more_bytes)(const struct ommai_linear_spec *spec); /* of what there is beside weights and bias; NULL: nothing */
+  size_t (*more_bytes)(const struct ommai_linear_spec *spec); /* of what there is besides weights and bias; NULL: nothing */
 
   /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY, INTERNAL. */
   enum omma_status (*pack)(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
@@ -188,7 +188,7 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
 
 /* ---- integer weights -------------------------------------------------------------------------------------------------- */
 
-/* Beside the weights. */
+/* Next to the weights. */
 struct ommai_integer_weights {
   float *scales;        /* [n_panels][n_groups][1, or 2 with the minimums second][64] */
   int32_t *weight_sums; /* [n_panels * 64] sums of an output's integers; NULL without zero points */

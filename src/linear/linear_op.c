@@ -27,8 +27,8 @@ static enum omma_status check_call(const struct ommai_linear *linear, const stru
                             "linear layer: %lld panels from %lld on, expected some of the %lld there are",
                             (long long)call->n_panels, (long long)call->first_panel, (long long)panels);
   }
-  if (form->activation >= OMMAI_ACTIVATIONS) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "activation", "linear layer: no activation %d", (int)form->activation);
+  if (call->activation >= OMMAI_ACTIVATIONS) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "activation", "linear layer: no activation %d", (int)call->activation);
   }
   return OMMA_OK;
 }

@@ -304,7 +304,7 @@ static void take_end(struct choice *choice, const struct omma_result *result) {
   if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
 }
 
-/* What is told behind the usage. All choices are over. */
+/* What is told after the usage. All choices are over. */
 static void add_details(struct answer *answer, struct ommai_text *own, struct ommai_usage *usage) {
   struct ommai_http_call *call = answer->call;
   double first_token = (double)answer->choices[0].first_token_ns * 1e-9;

@@ -1,4 +1,4 @@
-/* A chat request in typed form: what the JSON of /v1/chat/completions and of /tokenize with messages becomes. */
+/* A chat request in typed format: what the JSON of /v1/chat/completions and of /tokenize with messages becomes. */
 #ifndef OMMAI_SERVER_CHAT_REQUEST_H
 #define OMMAI_SERVER_CHAT_REQUEST_H
 

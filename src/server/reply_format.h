@@ -47,7 +47,7 @@ struct ommai_usage {
   int64_t prompt_tokens, completion_tokens;
   int64_t reasoning_tokens;     /* of the completion's; -1: answers are not looked through for thoughts */
   int64_t cached_tokens;        /* of the prompt; -1: not known yet */
-  const struct ommai_text *own; /* a JSON object that stands behind the usage as `ommatidia`; NULL: none */
+  const struct ommai_text *own; /* a JSON object that stands after the usage as `ommatidia`; NULL: none */
 };
 
 /* Log-probabilities of an answer's tokens, or a span of them: JSON lists without their brackets; which are in use is the format's. */

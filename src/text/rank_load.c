@@ -13,7 +13,7 @@
 
 #define MAX_FILE_BYTES ((size_t)64 << 20)
 
-/* Special tokens behind the last rank. The official code names two more, for which the released models have no rows. */
+/* Special tokens after the last rank. The official code names two more, for which the released models have no rows. */
 enum { N_RESERVED = 256 };
 
 /* How text is cut before merging. The file does not say it: the released checkpoints carry it in their own Python code. */

@@ -55,7 +55,7 @@ void ommai_vision_layout_place(struct ommai_vision_layout *layout, const struct 
 /* Fills a placed layout; the inputs were counted in its sizes and must outlive it. */
 void ommai_vision_layout_fill(struct ommai_vision_layout *layout, const struct ommai_vision_input *inputs, int64_t n_inputs);
 
-/* Packed patches that lie beside each other in their temporal patch too: whole blocks of one row of blocks. */
+/* Packed patches that lie next to each other in their temporal patch too: whole blocks of one row of blocks. */
 struct ommai_vision_span {
   const struct ommai_vision_input *input;
   int64_t temporal_patch;          /* of the input */

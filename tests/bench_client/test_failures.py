@@ -258,7 +258,7 @@ def test_too_many_open_files(bench, request, model):
     (["--lora-modules", "a", "b"], "--model"),
     (["--profile"], "profiler"),
     (["--self-timed"], "--request-rate"),
-    (["--probe-request-rate", "1"], "beside the measured ones"),
+    (["--probe-request-rate", "1"], "next to the measured ones"),
     (["--plot-dataset-stats"], "--save-detailed"),
     (["--tokenizer-mode", "mistral"], "must be one of auto, hf"),
     (["--skip-tokenizer-init"], "need a tokenizer"),

@@ -1095,7 +1095,7 @@ def test_bench_encoder_holds_its_plan(omma, level):
     # oneDNN's objects and the C library's heap have no plan either, and the kernel counts pages in lots of 64 for each thread.
     assert 0 < result["peak_bytes"] <= result["planned_bytes"] + (1 << 20) and result["code_bytes"] >= 0
     done = omma("bench", "encoder", *words, "--repeat", 1)
-    assert re.search(rb"memory beside weights .* planned .*\n  code, not planned ", done.stdout)
+    assert re.search(rb"memory besides weights .* planned .*\n  code, not planned ", done.stdout)
 
 
 def test_plan_tells_the_resize(omma, no_weights):

@@ -169,7 +169,7 @@ def test_end_of_input(session):
 
 
 def test_questions_go_on(session):
-    """The same question has another answer behind a first one, and the same after /reset."""
+    """The same question has another answer after a first one, and the same after /reset."""
     terminal = session("--max-tokens", "12")
     first = terminal.tell("Hello")
     second = terminal.tell("Hello")

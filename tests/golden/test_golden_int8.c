@@ -132,7 +132,7 @@ static struct omma_image *demo_image(const json_t *question) {
   return image;
 }
 
-/* On the shipped questions: every token's cosine, and the answers. What deepstack adds to a token may be small beside what it adds to others,
+/* On the shipped questions: every token's cosine, and the answers. What deepstack adds to a token may be small compared with what it adds to others,
  * and then is less exact. */
 static void the_demo_model_answers_as_before(void **state) {
   (void)state;

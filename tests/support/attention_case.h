@@ -25,7 +25,7 @@ struct attention_case {
   int64_t n_segments;
   const struct attention_segment *segments;
   int64_t tail_rows;
-  int64_t pad;      /* elements behind each row of a head */
+  int64_t pad;      /* elements after each row of a head */
   bool heads_first; /* [heads, tokens, dim] */
   enum attention_values values;
   bool index64;

@@ -50,7 +50,7 @@ static void check(const struct omma_attention_context *context, const struct att
   free(found);
 }
 
-/* The types of the causal and decode modes: f32, bf16, f32 beside keys and values in bf16. */
+/* The types of the causal and decode modes: f32, bf16, f32 over keys and values in bf16. */
 enum { DECODER_TYPES = 3 };
 static struct attention_case base_case(enum omma_attention_mode mode, enum omma_dtype dtype, int32_t head_dim,
                                        const struct attention_segment *segments, int64_t n_segments) {
@@ -347,7 +347,7 @@ static void several_waves(const struct omma_attention_context *context) {
   assert_same_as_alone(context, &problem, "waves");
 }
 
-/* One segment of 60,000 among hundreds of 64, some empty: the few beside the many have the bits of a run alone. */
+/* One segment of 60,000 among hundreds of 64, some empty: the few next to the many have the bits of a run alone. */
 static void one_long_segment_among_many(const struct omma_attention_context *context) {
   enum { COUNT = 401 };
   if (!is_highest(context)) return;

@@ -206,7 +206,7 @@ static void windows_have_their_kernel(void **state) {
   omma_attention_context_destroy(context);
 }
 
-/* One segment of 60,000 beside hundreds of 64: it comes first, in many jobs. */
+/* One segment of 60,000 next to hundreds of 64: it comes first, in many jobs. */
 static void heavy_segments_come_first(void **state) {
   (void)state;
   enum { COUNT = 1000 };

@@ -150,7 +150,7 @@ static void missing_arguments_are_named(void **state) {
   omma_attention_plan_destroy(NULL);
 }
 
-/* ---- specs whose arrays are wrong: nothing behind their end is read ---- */
+/* ---- specs whose arrays are wrong: nothing after their end is read ---- */
 
 /* A copy of `size` bytes that ends at a page without access. */
 static struct guarded copy_of(const void *bytes, size_t size) {

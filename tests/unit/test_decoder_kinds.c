@@ -41,7 +41,7 @@ static double distance(const float *got, const double *expected) {
   return sqrt(difference / size);
 }
 
-/* Both ways of computing a token, in chunks and not: prefill to its end, and a decode step behind it. */
+/* Both ways of computing a token, in chunks and not: prefill to its end, and a decode step after it. */
 static void logits_match_double_precision(void **state) {
   (void)state;
   static const int64_t lengths[] = {1, 2, 63, 64, 65, 257};

@@ -158,9 +158,9 @@ static void tiles_agree_with_double_precision(void **state) {
       for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation < OMMAI_ACTIVATIONS; activation++) {
         if (i > 5 && activation != OMMAI_ACTIVATION_NONE && activation != (enum ommai_activation)(i % OMMAI_ACTIVATIONS))
           continue;
-        check_form(&p, OMMA_F32, activation, false);
-        if (activation == OMMAI_ACTIVATION_NONE) check_form(&p, OMMA_F32, activation, true);
-        if (compute == OMMA_BF16) check_form(&p, OMMA_BF16, activation, false);
+        check_call(&p, OMMA_F32, activation, false);
+        if (activation == OMMAI_ACTIVATION_NONE) check_call(&p, OMMA_F32, activation, true);
+        if (compute == OMMA_BF16) check_call(&p, OMMA_BF16, activation, false);
       }
       problem_free(&p);
     }
@@ -329,7 +329,7 @@ static void tiles_have_the_bits_of_gemv(void **state) {
   }
 }
 
-/* A layer in parts, the last one narrow, gives the bits of the whole, and touches nothing beside its own outputs. */
+/* A layer in parts, the last one narrow, gives the bits of the whole, and touches nothing next to its own outputs. */
 static void parts_keep_the_bits(void **state) {
   (void)state;
   for (int call_index = 0; call_index < 8; call_index++) {

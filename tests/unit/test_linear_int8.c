@@ -158,16 +158,16 @@ static void tiles_agree_with_double_precision(void **state) {
       struct problem p;
       problem_make(&p, shapes[i][0], shapes[i][1], compute, i % 3 != 2);
       for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation < OMMAI_ACTIVATIONS; activation++) {
-        check_form(&p, OMMA_F32, activation, false);
-        if (activation == OMMAI_ACTIVATION_NONE) check_form(&p, OMMA_F32, activation, true);
-        if (compute == OMMA_BF16) check_form(&p, OMMA_BF16, activation, false);
+        check_call(&p, OMMA_F32, activation, false);
+        if (activation == OMMAI_ACTIVATION_NONE) check_call(&p, OMMA_F32, activation, true);
+        if (compute == OMMA_BF16) check_call(&p, OMMA_BF16, activation, false);
       }
       problem_free(&p);
     }
   }
 }
 
-/* n_rows rows from row `first` on, with nothing behind the last one, against `base`. */
+/* n_rows rows from row `first` on, with nothing after the last one, against `base`. */
 static void check_same_bits(const struct problem *p, const struct ommai_linear_op *op, int64_t first, int64_t n_rows,
                             int worker, const float *base) {
   size_t x_row = (size_t)(p->n_in + X_GAP) * (p->compute == OMMA_BF16 ? 2 : 4), stride = (size_t)(p->n_out + Y_GAP);

@@ -65,7 +65,7 @@ static int64_t plain_blocks(const struct ommai_vision_config *config) {
   return n;
 }
 
-/* By the clock: no time at all is one round of tasks a slice, endless time is the rest of a phase behind the first round of its kind
+/* By the clock: no time at all is one round of tasks a slice, endless time is the rest of a phase after the first round of its kind
  * of tiles. Neither changes a bit, nor does a mixture. */
 static void slices_by_time_do_not_change_a_bit(void **state) {
   (void)state;
