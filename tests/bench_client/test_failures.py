@@ -264,7 +264,7 @@ def test_too_many_open_files(bench, request, model):
     (["--skip-tokenizer-init"], "need a tokenizer"),
     (["--num-promts", "3"], "--num-prompts"),
 ])
-def test_wrong_use(request, words, part):
+def test_usage_error(request, words, part):
     done = subprocess.run([request.config.getoption("--omma"), "bench", "serve", *words], capture_output=True, text=True)
     assert done.returncode == 2 and part in done.stderr and done.stdout == ""
 

@@ -262,7 +262,7 @@ def test_values_that_begin_with_dashes(omma, no_weights, words):
         (["bench", "encoder", "--repeat", "0"], "--repeat"),
     ],
 )
-def test_wrong_use(omma, words, why):
+def test_usage_error(omma, words, why):
     refused(omma(*words), 2, why)
 
 
