@@ -7,15 +7,16 @@ install(TARGETS omma_attention_static omma_attention_shared
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/omma/attention.h include/omma/host.h include/omma/status.h include/omma/team.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
-# The Python package carries its own copy of the library under one plain name: wheels hold no links.
+# The Python package carries its own copies of the libraries under plain names: wheels hold no links.
 install(FILES $<TARGET_FILE:omma_attention_shared> DESTINATION ommatidia RENAME libomma-attention.so COMPONENT python
   EXCLUDE_FROM_ALL)
 set(OMMA_PC_FILES libomma-attention.pc)
 if(NOT OMMA_ATTENTION_ONLY)
   install(TARGETS omma_static omma_shared
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES $<TARGET_FILE:omma_shared> DESTINATION ommatidia RENAME libomma.so COMPONENT python EXCLUDE_FROM_ALL)
   install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES include/omma/encoding_store.h include/omma/omma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+  install(FILES include/omma/encoding_store.h include/omma/omma.h include/omma/tower.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
   install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   # The program looks for it at ../share/ommatidia/demo, seen from its own folder.
   install(DIRECTORY models/demo/ DESTINATION share/ommatidia/demo OPTIONAL)

@@ -83,11 +83,6 @@ enum omma_status ommai_model_config_read(const struct ommai_documents *documents
                                          const struct omma_allocator *allocator, const struct ommai_family **family,
                                          struct ommai_model_config *config, struct omma_error *error);
 
-/* What every family's parse ends with: the ids of image and video tokens under their keys (video_key NULL: the family takes no
- * videos), and that tower and text fit together. Errors: FORMAT. */
-enum omma_status ommai_model_config_fit(const json_t *root, const char *path, const char *image_key, const char *video_key,
-                                        struct ommai_model_config *config, struct omma_error *error);
-
 /* Limits of what a config may say: large enough for every released model, small enough that sizes computed from them cannot
  * overflow 64 bits. */
 #define OMMAI_CONFIG_MAX_LAYERS OMMAI_VISION_MAX_DEPTH

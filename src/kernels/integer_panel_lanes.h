@@ -230,11 +230,13 @@ static void block_u4(const struct integer_block *block) {
 
 /* ---- panels ----------------------------------------------------------------------------------------------------------- */
 
-static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+/* many_rows: many_rows_s8, or what a level has in its place. */
+OMMAI_INLINE void run_s8_with(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums,
+                              void (*many_rows)(const struct integer_block *block)) {
   if (rows->n_rows < WIDE_FROM_ROWS) {
     integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, gemv_s8);
   } else {
-    integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, many_rows_s8);
+    integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, many_rows);
   }
 }
 

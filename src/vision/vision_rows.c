@@ -65,11 +65,48 @@ static bool walk_next(const struct ommai_vision_rows *rows, struct ommai_row_til
   return true;
 }
 
+/* n patches of the input from `first` on. */
+static void copy_patches(const struct ommai_vision_rows *rows, const struct ommai_vision_input *input, int64_t first, int64_t n,
+                         void *out) {
+  const struct ommai_vision_tower *tower = rows->tower;
+  int64_t patch_dim = ommai_vision_patch_dim(&tower->config);
+  const unsigned char *from = input->patches;
+  from += (size_t)(first * patch_dim) * ommai_dtype_size(input->patch_type);
+  if (input->patch_type == tower->dtype) {
+    memcpy(out, from, (size_t)(n * patch_dim) * ommai_dtype_size(tower->dtype));
+  } else {
+    tower->ops->convert((const float *)(const void *)from, n * patch_dim, out, tower->dtype);
+  }
+}
+
+/* The patches of a stretch whose input brings them. */
+static void take_patches(const struct ommai_vision_rows *rows, const struct ommai_vision_stretch *stretch, void *out) {
+  const struct ommai_vision_tower *tower = rows->tower;
+  const struct ommai_vision_config *config = &tower->config;
+  const struct ommai_vision_input *input = stretch->input;
+  if (!input->raster_patches) {
+    copy_patches(rows, input, stretch->first_token * ommai_vision_joined_patches(config), stretch->n_patches, out);
+    return;
+  }
+  for (int64_t i = 0; i < stretch->n_patches; i++) {
+    struct ommai_patch_position position = ommai_vision_stretch_position(stretch, config->merge_size, i);
+    int64_t row = stretch->temporal_patch * input->grid_rows + position.row;
+    copy_patches(rows, input, row * input->grid_columns + position.column, 1,
+                 ommai_element(out, i * ommai_vision_patch_dim(config), tower->dtype));
+  }
+}
+
+/* A tile's patches, cut from pixels or taken. */
 static void cut_patches(const struct ommai_vision_rows *rows, struct ommai_row_tile tile, void *patches) {
   const struct ommai_vision_config *config = &rows->tower->config;
   int64_t patch_dim = ommai_vision_patch_dim(config), joined = ommai_vision_joined_patches(config);
   for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
-    const struct ommai_vision_input *input = walk.span.input;
+    const struct ommai_vision_input *input = walk.stretch.input;
+    void *out = ommai_element(patches, (walk.row - tile.first) * patch_dim, rows->tower->dtype);
+    if (!input->pixels) {
+      take_patches(rows, &walk.stretch, out);
+      continue;
+    }
     int64_t height = input->grid_rows * config->patch_size, width = input->grid_columns * config->patch_size;
     int64_t temporal_patch_tokens = input->grid_rows * input->grid_columns / joined;
     const uint8_t *frames[OMMAI_PATCH_MAX_TEMPORAL];
@@ -79,9 +116,8 @@ static void cut_patches(const struct ommai_vision_rows *rows, struct ommai_row_t
     }
     /* Cannot fail: grids are whole blocks and the range lies inside the image. */
     (void)ommai_patches_from_frames(rows->patches, frames, (int32_t)width, (int32_t)height,
-                                    walk.span.first_token % temporal_patch_tokens * joined, walk.span.n_patches,
-                                    ommai_element(patches, (walk.row - tile.first) * patch_dim, rows->tower->dtype), patch_dim,
-                                    rows->tower->dtype, NULL);
+                                    walk.stretch.first_token % temporal_patch_tokens * joined, walk.stretch.n_patches, out,
+                                    patch_dim, rows->tower->dtype, NULL);
   }
 }
 

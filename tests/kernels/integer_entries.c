@@ -1,4 +1,5 @@
 /* The kernels for panels of integer weights, all of which have the scalar code's bits. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "kernels/integer_panel.h"
@@ -20,7 +21,15 @@ static struct guarded random_bytes(struct test_random *random, int64_t n) {
   return memory;
 }
 
-/* Integers -most .. most of 32 bits. */
+/* int8 weights as a normal distribution has them, few of which are large. */
+static void make_normal(struct test_random *random, int64_t deviation, struct guarded *weights) {
+  int8_t *w = (int8_t *)weights->data;
+  for (size_t i = 0; i < weights->size; i++) {
+    w[i] = (int8_t)fmaxf(-127.0f, fminf((float)deviation * test_random_normal(random), 127.0f));
+  }
+}
+
+/* Whole numbers -most .. most of 32 bits. */
 static struct guarded random_whole(struct test_random *random, int64_t n, int64_t most) {
   struct guarded memory = guarded_new((size_t)n * sizeof(int32_t), true);
   int32_t *values = (int32_t *)(void *)memory.data;
@@ -83,6 +92,10 @@ static double check(const struct kernel_entry *entry, uint64_t seed) {
   bool zeros = entry->index == S8 && group == 0 && test_random_range(&random, 0, 1);
   struct trial t =
       make_trial(&random, entry->index, k_padded, group, n_rows, !zeros && test_random_range(&random, 0, 1), zeros);
+  if (entry->index == S8 && test_random_range(&random, 0, 3)) {
+    make_normal(&random, test_random_range(&random, 10, 60), &t.weights);
+    if (test_random_range(&random, 0, 3) == 0) t.weights.data[test_random_range(&random, 0, (int64_t)t.weights.size - 1)] = 128;
+  }
   float *out = (float *)(void *)t.out.data, *expected = malloc(t.out.size);
   kernel_of(entry->kernel, entry->index)(&t.panel, &t.rows, out);
   guarded_check(&t.out, "out");
@@ -116,12 +129,13 @@ static void release_bench(void *context) {
 
 /* A tile, int8 with a scale for each output, int4 in groups. */
 static struct kernel_call call(const struct kernel_entry *entry) {
-  enum { BENCH_K = 2048, BENCH_ROWS = 128, BENCH_GROUP = 64 };
+  enum { BENCH_K = 2048, BENCH_ROWS = 128, BENCH_GROUP = 64, BENCH_DEVIATION = 36 /* the largest of 2,048 is 127 then */ };
   struct test_random random = {1};
   struct bench *bench = calloc(1, sizeof *bench);
   int64_t group = entry->index == U4 ? BENCH_GROUP : 0;
   bench->kernel = kernel_of(entry->kernel, entry->index);
   bench->trial = make_trial(&random, entry->index, BENCH_K, group, BENCH_ROWS, false, false);
+  if (entry->index == S8) make_normal(&random, BENCH_DEVIATION, &bench->trial.weights);
   struct kernel_call made = {.run = bench_run, .release = release_bench, .context = bench};
   made.flops = 2.0 * BENCH_K * PANEL * BENCH_ROWS;
   snprintf(made.shape, sizeof made.shape, "%d rows, k %d, group %d", BENCH_ROWS, BENCH_K, (int)group);
