@@ -125,7 +125,7 @@ int32_t ommai_attention_pair_heads(int32_t n_kv_heads) {
   return heads;
 }
 
-/* How many kv heads form a pair, where `n_pieces` pieces of work per head are independent and `many` are enough. */
+/* How many kv heads mode a pair, where `n_pieces` pieces of work per head are independent and `many` are enough. */
 static int32_t choose_heads(const struct ommai_attention_problem *problem, int64_t n_pieces, int64_t many) {
   int32_t heads = ommai_attention_pair_heads(problem->n_kv_heads);
   if (n_pieces >= many) return heads;

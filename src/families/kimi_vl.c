@@ -82,7 +82,7 @@ static const struct ommai_tower_names tower_names = {
     .merger = {"multi_modal_projector.pre_norm", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"},
 };
 
-/* ---- chat form ---- */
+/* ---- chat template ---- */
 
 static const struct ommai_builtin_template builtin_template = {
     .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_system|>system<|im_middle|>",

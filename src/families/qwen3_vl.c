@@ -122,7 +122,7 @@ static const struct ommai_tower_names tower_names = {
     .deepstack_merger = {"norm", "linear_fc1", "linear_fc2"},
 };
 
-/* ---- chat form ---- */
+/* ---- chat template ---- */
 
 #define TURNS                                                                             \
   {                                                                                       \

@@ -84,8 +84,8 @@ struct omma_server_options {
    * tells apart what is the same. */
   bool trust_media_uuids;
 
-  /* Of a model opened with encoder_only, whose embeddings are published: kept for GET /v1/encodings/KEY in so many bytes (0: 1 GiB; negative:
-   * none) for so long (0: 10 minutes; negative: until their place is needed), and left in a directory as files for vLLM's ECExampleConnector
+  /* Of a model opened with encoder_only, whose embeddings are published: kept for GET /v1/encodings/KEY in that many bytes (0: 1 GiB; negative:
+   * none) for that long (0: 10 minutes; negative: until their place is needed), and left in a directory as files for vLLM's ECExampleConnector
    * (NULL: none). */
   int64_t encoding_bytes, encoding_ttl_ms;
   const char *encoding_directory;
