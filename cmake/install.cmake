@@ -18,6 +18,24 @@ if(NOT OMMA_ATTENTION_ONLY)
   install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES include/omma/encoding_store.h include/omma/omma.h include/omma/tower.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
   install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  # A manual page for each command is written by the program, which must run on the machine that builds it.
+  set(OMMA_COMMANDS chat run serve batch encode preprocess tokenize detokenize plan info verify bench-attention bench-encoder
+    bench-decode bench-serve)
+  set(OMMA_MANUAL ${CMAKE_BINARY_DIR}/manual)
+  if(NOT CMAKE_CROSSCOMPILING)
+    foreach(command IN LISTS OMMA_COMMANDS)
+      string(REPLACE "bench-" "bench;" words ${command})
+      add_custom_command(OUTPUT ${OMMA_MANUAL}/omma-${command}.1 DEPENDS omma VERBATIM
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${OMMA_MANUAL}
+        COMMAND omma help --man ${words} > ${OMMA_MANUAL}/omma-${command}.1)
+      list(APPEND OMMA_PAGES ${OMMA_MANUAL}/omma-${command}.1)
+    endforeach()
+    add_custom_target(omma_manual ALL DEPENDS ${OMMA_PAGES})
+    install(FILES ${OMMA_PAGES} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  endif()
+  install(FILES src/cli/completion/omma.bash DESTINATION share/bash-completion/completions RENAME omma)
+  install(FILES src/cli/completion/omma.zsh DESTINATION share/zsh/site-functions RENAME _omma)
+  install(FILES src/cli/completion/omma.fish DESTINATION share/fish/vendor_completions.d)
   # The program looks for it at ../share/ommatidia/demo, seen from its own folder.
   install(DIRECTORY models/demo/ DESTINATION share/ommatidia/demo OPTIONAL)
   list(APPEND OMMA_PC_FILES libomma.pc)

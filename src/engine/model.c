@@ -233,6 +233,7 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
   const struct ommai_row_ops *ops = ommai_row_ops(model->level);
   model->tower = (struct ommai_vision_tower){.config = model->config.vision,
                                              .dtype = ommai_weight_type_compute(vision, model->level),
+                                             .int8_scores = vision == OMMA_WEIGHTS_INT8,
                                              .ops = ops,
                                              .attention = model->attention,
                                              .linear_engine = model->linear_engine};

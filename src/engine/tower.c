@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "families/family.h"
+#include "families/tower_loader.h"
 #include "kernels/cpu.h"
 #include "kernels/dtype.h"
 #include "vision/vision_run.h"
@@ -53,7 +54,7 @@ static enum omma_status describe(struct omma_tower *tower, struct ommai_checkpoi
   struct ommai_weight_loader loader = make_loader(tower, OMMAI_LOADER_DESCRIBE, checkpoint);
   if (checkpoint) loader.visit = require_tensor;
   loader.visit_context = checkpoint;
-  OMMAI_TRY(tower->family->load_vision(&loader, &described, error));
+  OMMAI_TRY(ommai_tower_load(&loader, tower->family->tower_names, &described, error));
   tower->n_parameters = loader.n_parameters;
   tower->weight_bytes = loader.bytes;
   return OMMA_OK;
@@ -68,7 +69,7 @@ static enum omma_status pack(struct omma_tower *tower, struct ommai_checkpoint *
   if (!tower->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *tower->tower.blocks);
   OMMAI_TRY(ommai_team_create(tower->n_threads, false, &tower->allocator, &team, error));
   ommai_linear_engine_pack_on(tower->linear_engine, ommai_team_interface(team));
-  enum omma_status status = tower->family->load_vision(&loader, &tower->tower, error);
+  enum omma_status status = ommai_tower_load(&loader, tower->family->tower_names, &tower->tower, error);
   ommai_linear_engine_pack_on(tower->linear_engine, NULL);
   ommai_team_destroy(team);
   tower->packed = status == OMMA_OK;

@@ -49,10 +49,11 @@ class Batch:
 
     def run(self, *words):
         with tempfile.TemporaryDirectory(prefix="omma-ray-") as folder:  # its paths must be short: there are sockets in it
-            environment = {**os.environ, "RAY_TMPDIR": folder, "HOME": folder, "RAY_USAGE_STATS_ENABLED": "0"}
+            environment = {**os.environ, "RAY_TMPDIR": folder, "HOME": folder, "RAY_USAGE_STATS_ENABLED": "0",
+                           "RAY_raylet_start_wait_time_s": "300"}
             command = [sys.executable, str(REPOSITORY / "examples" / "ray_batch.py"), str(MODEL), "-i", str(self.input), "-o",
                        str(self.output), "--workers", "2", "--block", "2", "--omma", str(self.omma), *words]
-            return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+            return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture
