@@ -98,7 +98,7 @@ static void choose_kernel(const struct omma_attention_context *context, bool int
     problem->state_bytes = (size_t)floats * sizeof(float);
     scratch = problem->state_bytes * (size_t)problem->group * (size_t)ommai_attention_pair_heads(problem->n_kv_heads);
   } else {
-    problem->int8 = int8_scores && problem->form == OMMA_ATTENTION_ENCODER && context->int8[types];
+    problem->int8 = int8_scores && problem->mode == OMMA_ATTENTION_ENCODER && context->int8[types];
     problem->tile = problem->int8 ? context->int8[types] : context->tile[types];
     problem->block_bytes =
         (size_t)ommai_round_up((int64_t)problem->tile->block_bytes(problem->head_dim, problem->v_head_dim), 64);

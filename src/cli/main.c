@@ -157,7 +157,7 @@ int main(int argc, char **argv) {
     ommai_complete((size_t)argc - 2, argv + 2, stdout);
     return ommai_finish_output();
   }
-  if (word[0] == '-') return ommai_wrong_use("%s: a command comes first (`omma help` lists all)", word);
+  if (word[0] == '-') return ommai_usage_error("%s: a command comes first (`omma help` lists all)", word);
   int n_words;
   const struct ommai_command *command = ommai_command_find((size_t)argc - 1, argv + 1, &n_words);
   if (!command) return unknown_command(argc - 1, argv + 1);
