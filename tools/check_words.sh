@@ -90,6 +90,8 @@ allowed='
 # Names of test functions and variables
 ^tests/unit/test_encoder_cache\.c:beside
 _beside_
+# The glossary spells the abbreviation out
+^docs/glossary\.md:latent attention
 # "Among so many" is the plain meaning
 ^tests/unit/test_attention\.c:among so many
 '

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Plants old words and wide lines in a small tree and expects exactly the right lines; what only looks like them must pass.
+# shellcheck disable=SC2016
 set -u
 LC_ALL=C.UTF-8
 export LC_ALL
