@@ -129,6 +129,7 @@ static enum omma_status choose_weights(struct omma_tower *tower, enum omma_weigh
   }
   tower->int8 = weights == OMMA_WEIGHTS_INT8;
   tower->tower = (struct ommai_vision_tower){.config = tower->config.vision,
+                                             .int8_scores = tower->int8,
                                              .dtype = ommai_weight_type_compute(weights, tower->level),
                                              .ops = ommai_row_ops(tower->level),
                                              .attention = tower->attention,

@@ -7,18 +7,13 @@
 
 #include "base/json.h"
 #include "families/documents.h"
+#include "image/image_fit.h"
 #include "image/patches.h"
 #include "image/resize.h"
 #include "language/decoder.h"
 #include "vision/vision_tower.h"
 
 #define OMMAI_MAX_STOP_TOKENS 17
-
-/* How an image's size is chosen. */
-enum ommai_image_sizing {
-  OMMAI_SIZING_AREA,   /* sides to whole merge blocks, the area into min_pixels .. max_pixels: smart_resize.h */
-  OMMAI_SIZING_PATCHES /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
-};
 
 /* Images: how they are resized and cut. */
 struct ommai_image_config {

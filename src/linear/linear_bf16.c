@@ -12,19 +12,6 @@ enum { PANEL = OMMAI_PANEL_COLUMNS };
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
-static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
-                              struct omma_error *error) {
-  (void)engine;
-  (void)spec;
-  (void)error;
-  return OMMA_OK;
-}
-
-static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
-  (void)spec;
-  return OMMAI_WEIGHTS_BF16_PANELS;
-}
-
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
   (void)error;
@@ -32,8 +19,6 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   ommai_linear_pack_dense(linear, sources, n_sources);
   return OMMA_OK;
 }
-
-static void release(struct ommai_linear *linear) { (void)linear; }
 
 /* ---- ops -------------------------------------------------------------------------------------------------------------- */
 
@@ -74,10 +59,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
 }
 
 const struct ommai_linear_format ommai_linear_bf16 = {
-    .check = check,
-    .layout = layout_of,
     .pack = pack,
-    .release = release,
     .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
     .op_name = op_name,

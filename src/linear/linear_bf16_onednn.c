@@ -21,19 +21,6 @@ struct passage {
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
-static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
-                              struct omma_error *error) {
-  (void)engine;
-  (void)spec;
-  (void)error;
-  return OMMA_OK;
-}
-
-static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
-  (void)spec;
-  return OMMAI_WEIGHTS_BF16_PANELS;
-}
-
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
   const struct ommai_gemv_weights *packed = &linear->packed;
@@ -152,8 +139,6 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
 }
 
 const struct ommai_linear_format ommai_linear_bf16_onednn = {
-    .check = check,
-    .layout = layout_of,
     .pack = pack,
     .release = release,
     .gemv = ommai_linear_dense_gemv,

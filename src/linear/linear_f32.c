@@ -27,10 +27,6 @@ static enum omma_status check(const struct ommai_linear_engine *engine, const st
   return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "format", "linear layer: no computing in bf16 over f32 weights");
 }
 
-static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
-  return spec->format == OMMAI_FORMAT_BF16 ? OMMAI_WEIGHTS_BF16_PANELS : OMMAI_WEIGHTS_F32_PANELS;
-}
-
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
   (void)error;
@@ -38,8 +34,6 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   ommai_linear_pack_dense(linear, sources, n_sources);
   return OMMA_OK;
 }
-
-static void release(struct ommai_linear *linear) { (void)linear; }
 
 /* ---- ops -------------------------------------------------------------------------------------------------------------- */
 
@@ -159,9 +153,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
 
 const struct ommai_linear_format ommai_linear_f32 = {
     .check = check,
-    .layout = layout_of,
     .pack = pack,
-    .release = release,
     .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
     .op_name = op_name,

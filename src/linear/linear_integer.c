@@ -228,7 +228,6 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
 
 const struct ommai_linear_format ommai_linear_integer = {
     .check = ommai_integer_check,
-    .layout = ommai_integer_layout,
     .more_bytes = ommai_integer_more_bytes,
     .pack = ommai_integer_pack,
     .release = ommai_integer_release,

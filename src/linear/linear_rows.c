@@ -6,7 +6,7 @@
 size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec) {
   const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
   struct omma_error ignored;
-  if (!format->prepared_row_bytes || format->check(engine, spec, &ignored) != OMMA_OK) return 0;
+  if (!format->prepared_row_bytes || ommai_linear_check(engine, spec, &ignored) != OMMA_OK) return 0;
   const struct ommai_linear linear = ommai_linear_without_weights(engine, spec);
   return format->prepared_row_bytes(&linear);
 }
