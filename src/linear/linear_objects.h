@@ -87,7 +87,7 @@ struct ommai_linear_format {
   /* Refuses what this CPU or format has not; NULL: nothing. Errors: UNSUPPORTED, LIMIT. */
   enum omma_status (*check)(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                             struct omma_error *error);
-  size_t (*more_bytes)(const struct ommai_linear_spec *spec); /* of what there is beside weights and bias; NULL: nothing */
+  size_t (*more_bytes)(const struct ommai_linear_spec *spec); /* of what there is besides weights and bias; NULL: nothing */
 
   /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY, INTERNAL. */
   enum omma_status (*pack)(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
