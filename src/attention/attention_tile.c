@@ -7,7 +7,7 @@
 
 enum { CENTER_KEYS = 256 };
 
-/* The mean of a unit's keys, of at most so many that are evenly spaced: any row would do that is the same for all blocks. */
+/* The mean of a unit's keys, of at most that many that are evenly spaced: any row would do that is the same for all blocks. */
 static void find_center(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int32_t kv_head,
                         float *center) {
   int64_t n = ommai_min_i64(unit->n_keys, CENTER_KEYS), stride = run->tensors.k_token_stride;

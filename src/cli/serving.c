@@ -277,7 +277,7 @@ static int open_kv_publisher(const char *command, const struct ommai_serving *se
   if (!serving->kv_events) return OMMAI_EXIT_DONE;
   if (serving->no_prefix_caching || serving->common.encoder_only) {
     return ommai_usage_error("%s: --kv-events-config: no keys and values are kept with %s", command,
-                           serving->no_prefix_caching ? "--no-enable-prefix-caching" : "--mm-encoder-only");
+                             serving->no_prefix_caching ? "--no-enable-prefix-caching" : "--mm-encoder-only");
   }
   if (ommai_kv_publisher_create(serving->kv_events, &ommai_default_allocator, publisher, &error) == OMMA_OK) {
     return OMMAI_EXIT_DONE;

@@ -40,7 +40,7 @@ static float largest_of(const float *x, int64_t n) {
   return largest;
 }
 
-/* The same with keys, less the center, as whole numbers (attention_int8.h). */
+/* The same with keys, less the center, as integers (attention_int8.h). */
 static void pack_bf16_int8(const struct ommai_attention_pack *job) {
   float *packed = job->packed;
   int64_t n = (int64_t)job->n_keys * job->head_dim;
