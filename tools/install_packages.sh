@@ -5,9 +5,9 @@ set -eu
 
 build_packages="gcc g++ cmake ninja-build pkg-config libdnnl-dev libjansson-dev libjpeg-dev libpng-dev libwebp-dev libgif-dev
   libpcre2-dev libutf8proc-dev libsodium-dev libmicrohttpd-dev libcurl4-openssl-dev"
-optional_packages="libgnutls28-dev libhiredis-dev libedit-dev librsvg2-dev libheif-dev libtiff-dev"
+optional_packages="libgnutls28-dev libhiredis-dev libzmq3-dev libmsgpack-dev libedit-dev librsvg2-dev libheif-dev libtiff-dev"
 test_packages="libcmocka-dev python3 python3-venv"
-optional_test_packages="chromium chromium-driver haproxy"
+optional_test_packages="chromium chromium-driver haproxy zsh fish"
 aarch64_packages="cmake ninja-build gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 oldcpu_packages="$build_packages libcmocka-dev qemu-user"
 fuzz_packages="$build_packages clang"
@@ -57,7 +57,7 @@ if [ "$(id -u)" != 0 ]; then
   fi
 fi
 echo "Installing: $missing $missing_optional"
-# sudo passes no environment on, so it is set behind it.
+# sudo passes no environment on, so it is set after it.
 quiet_apt="env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -q"
 install() { $as_root $quiet_apt install -y --no-install-recommends "$@" > /dev/null; }
 if [ -n "$missing" ]; then

@@ -4,6 +4,7 @@
 
 #include "cli/model_options.h"
 #include "server/encoding_store.h"
+#include "server/kv_publisher.h"
 #include "server/server.h"
 
 /* The first member of the struct of values of a command that has these options. */
@@ -20,7 +21,7 @@ struct ommai_serving {
   int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
-  const char *encoder_cache_url;
+  const char *encoder_cache_url, *kv_events;
   double processor_cache_gb;
   struct ommai_strings media_domains;
   bool private_media_addresses;
@@ -30,7 +31,7 @@ struct ommai_serving {
 
 extern const struct ommai_option_group ommai_serving_options;
 
-/* Fills what of the server's options these say, and warns of what has no effect. Both return an exit code; what was wrong has been said, in
+/* Fills what of the server's options these say, and warns of what has no effect. Both return an exit code; the error has been printed, in
  * the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
@@ -38,13 +39,14 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
 struct ommai_opened {
   struct omma_model *model;
   struct omma_engine *engine;
-  struct ommai_encoding_store *store; /* NULL: none */
+  struct ommai_encoding_store *store;      /* NULL: none */
+  struct ommai_kv_publisher *kv_publisher; /* NULL: none */
   struct omma_memory_plan plan;
 };
 
 /* Opens the model, which an argument may name instead of --model, and its engine; says how much fits into its memory before weights are
  * packed. `server` is as ommai_serving_read left it; lines about the shared encoder cache go to its log. progress (may be NULL) is told how
- * much of the weights is there. Returns an exit code; what was wrong has been said, and there is nothing to close then. */
+ * much of the weights is there. Returns an exit code; the error has been printed, and there is nothing to close then. */
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
                        const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
                        struct ommai_opened *opened);

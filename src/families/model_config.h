@@ -7,18 +7,13 @@
 
 #include "base/json.h"
 #include "families/documents.h"
+#include "image/image_fit.h"
 #include "image/patches.h"
 #include "image/resize.h"
 #include "language/decoder.h"
 #include "vision/vision_tower.h"
 
 #define OMMAI_MAX_STOP_TOKENS 17
-
-/* How an image's size is chosen. */
-enum ommai_image_sizing {
-  OMMAI_SIZING_AREA,   /* sides to whole merge blocks, the area into min_pixels .. max_pixels: smart_resize.h */
-  OMMAI_SIZING_PATCHES /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
-};
 
 /* Images: how they are resized and cut. */
 struct ommai_image_config {
@@ -67,7 +62,7 @@ struct ommai_processor_defaults {
   float video_mean[3], video_std[3];
 };
 
-/* What the processor files of a family's released checkpoints say, as JSON, beside the sizes that config.json has. */
+/* What the processor files of a family's released checkpoints say, as JSON, besides the sizes that config.json has. */
 struct ommai_default_processor {
   const char *name;  /* whose values they are, for messages */
   const char *image; /* preprocessor_config.json */

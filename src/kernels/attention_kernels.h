@@ -27,7 +27,7 @@ enum { OMMAI_ATTENTION_BLOCK = OMMA_ATTENTION_PAGE_TOKENS };
  * no kernel pads more than up to the next multiple. */
 enum { OMMAI_ATTENTION_DIM_STEP = 8 };
 
-/* Element types. kv is q, or bf16 beside f32: then keys and values are widened where they are read, and nothing is rounded. */
+/* Element types. kv is q's type, or bf16 under f32 queries: then keys and values are widened where they are read, and nothing is rounded. */
 struct ommai_attention_types {
   enum omma_dtype q; /* of out as well */
   enum omma_dtype kv;

@@ -16,6 +16,18 @@ const struct ommai_linear_format *ommai_linear_format_for(const struct ommai_lin
   return engine->bf16_tile ? &ommai_linear_bf16 : &ommai_linear_bf16_onednn;
 }
 
+enum omma_status ommai_linear_check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
+                                    struct omma_error *error) {
+  const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
+  return format->check ? format->check(engine, spec, error) : OMMA_OK;
+}
+
+static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
+  static const enum ommai_weight_layout layouts[OMMAI_WEIGHT_FORMATS] = {OMMAI_WEIGHTS_F32_PANELS, OMMAI_WEIGHTS_BF16_PANELS,
+                                                                         OMMAI_WEIGHTS_S8_PANELS, OMMAI_WEIGHTS_U4_PANELS};
+  return layouts[spec->format];
+}
+
 const char *ommai_weight_format_name(enum ommai_weight_format format) {
   static const char *const names[OMMAI_WEIGHT_FORMATS] = {"f32", "bf16", "int8", "int4"};
   return names[format];
@@ -28,7 +40,7 @@ struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engin
       .engine = engine,
       .format = format,
       .spec = *spec,
-      .packed = {.n_out = spec->n_out, .n_in = spec->n_in, .layout = format->layout(spec), .x_type = spec->compute},
+      .packed = {.n_out = spec->n_out, .n_in = spec->n_in, .layout = layout_of(spec), .x_type = spec->compute},
   };
 }
 
@@ -103,7 +115,7 @@ enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const s
                                      struct omma_error *error) {
   struct ommai_linear_spec spec = *wanted;
   OMMAI_TRY(check_sources(sources, n_sources, &spec, error));
-  OMMAI_TRY(ommai_linear_format_for(engine, &spec)->check(engine, &spec, error));
+  OMMAI_TRY(ommai_linear_check(engine, &spec, error));
   struct ommai_linear *linear = ommai_allocate(&engine->allocator, 1, sizeof *linear);
   if (!linear) return ommai_fail_memory(error, "linear layer", sizeof *linear);
   enum omma_status status;
@@ -120,7 +132,7 @@ fail:
 void ommai_linear_destroy(struct ommai_linear *linear) {
   if (!linear) return;
   const struct omma_allocator *allocator = &linear->engine->allocator;
-  linear->format->release(linear);
+  if (linear->format->release) linear->format->release(linear);
   ommai_release(allocator, linear->bias, bias_elements(linear->spec.n_out), sizeof *linear->bias);
   ommai_release(allocator, linear->weights, linear->weight_bytes, 1);
   ommai_release(allocator, linear, 1, sizeof *linear);
@@ -138,8 +150,8 @@ size_t ommai_linear_bytes_for(const struct ommai_linear_engine *engine, const st
   const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
   struct omma_error ignored;
   size_t elements;
-  if (format->check(engine, spec, &ignored) != OMMA_OK) return 0;
-  enum ommai_weight_layout layout = format->layout(spec);
+  if (ommai_linear_check(engine, spec, &ignored) != OMMA_OK) return 0;
+  enum ommai_weight_layout layout = layout_of(spec);
   if (!ommai_linear_packed_elements(layout, spec->n_out, spec->n_in, &elements)) return 0;
   return elements * layout_element_bytes(layout) + bias_elements(spec->n_out) * sizeof(float) +
          (format->more_bytes ? format->more_bytes(spec) : 0);
@@ -154,7 +166,7 @@ int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
   return ommai_div_up(linear->spec.n_out, OMMAI_PANEL_COLUMNS);
 }
 
-/* A task is so many bytes of weights: handing it out then costs little beside reading them, and all workers end soon after each other. */
+/* A task is that many bytes of weights: handing it out then costs little compared with reading them, and all workers end soon after each other. */
 int64_t ommai_linear_task_panels(const struct ommai_linear *linear) {
   enum { TASK_BYTES = 256 * 1024 };
   int64_t panel_bytes = ommai_max_i64((int64_t)ommai_linear_bytes(linear) / ommai_linear_n_panels(linear), 1);

@@ -12,19 +12,6 @@ enum { PANEL = OMMAI_PANEL_COLUMNS };
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------- */
 
-static enum omma_status check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
-                              struct omma_error *error) {
-  (void)engine;
-  (void)spec;
-  (void)error;
-  return OMMA_OK;
-}
-
-static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) {
-  (void)spec;
-  return OMMAI_WEIGHTS_BF16_PANELS;
-}
-
 static enum omma_status pack(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
                              struct omma_error *error) {
   (void)error;
@@ -32,8 +19,6 @@ static enum omma_status pack(struct ommai_linear *linear, const struct ommai_lin
   ommai_linear_pack_dense(linear, sources, n_sources);
   return OMMA_OK;
 }
-
-static void release(struct ommai_linear *linear) { (void)linear; }
 
 /* ---- ops -------------------------------------------------------------------------------------------------------------- */
 
@@ -53,31 +38,28 @@ static const char *op_name(const struct ommai_linear_op *op) {
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
   const struct ommai_linear *linear = op->linear;
-  const struct ommai_linear_form *form = &op->form;
+  const struct ommai_linear_call *call = &op->call;
   float *sums = op->engine->scratch[worker].memory;
   int64_t panel_elements = ommai_weights_panel_elements(linear->packed.layout, linear->spec.n_in);
-  struct ommai_bf16_tile tile = {.x = x, .x_stride = form->x_stride, .n_rows = n_rows, .n_k = linear->spec.n_in, .sums = sums};
+  struct ommai_bf16_tile tile = {.x = x, .x_stride = call->x_stride, .n_rows = n_rows, .n_k = linear->spec.n_in, .sums = sums};
   for (int64_t column = 0; column < op->n_columns; column += PANEL) {
     int64_t first = op->first_column + column, n = ommai_min_i64(PANEL, op->n_columns - column);
-    void *to = ommai_element(y, column, form->y_type);
-    bool at_once = n == PANEL && form->activation == OMMAI_ACTIVATION_NONE;
+    void *to = ommai_element(y, column, call->y_type);
+    bool at_once = n == PANEL && call->activation == OMMAI_ACTIVATION_NONE;
     tile.weights = (const ommai_bf16 *)linear->weights + first / PANEL * panel_elements;
     tile.bias = linear->bias + first;
     tile.y = at_once ? to : sums;
-    tile.y_stride = at_once ? form->y_stride : PANEL;
-    tile.y_type = at_once ? form->y_type : OMMA_F32;
-    tile.accumulate = at_once && form->accumulate;
+    tile.y_stride = at_once ? call->y_stride : PANEL;
+    tile.y_type = at_once ? call->y_type : OMMA_F32;
+    tile.accumulate = at_once && call->accumulate;
     op->engine->bf16_tile(&tile);
-    if (!at_once) ommai_linear_finish_sums(op->engine, form, n_rows, n, sums, to);
+    if (!at_once) ommai_linear_finish_sums(op->engine, call, n_rows, n, sums, to);
   }
   return OMMA_OK;
 }
 
 const struct ommai_linear_format ommai_linear_bf16 = {
-    .check = check,
-    .layout = layout_of,
     .pack = pack,
-    .release = release,
     .gemv = ommai_linear_dense_gemv,
     .op_scratch = op_scratch,
     .op_name = op_name,

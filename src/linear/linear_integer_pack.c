@@ -30,10 +30,6 @@ size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec) {
   return n_scales(spec) * sizeof(float) + n_weight_sums(spec) * sizeof(int32_t);
 }
 
-enum ommai_weight_layout ommai_integer_layout(const struct ommai_linear_spec *spec) {
-  return spec->format == OMMAI_FORMAT_INT4 ? OMMAI_WEIGHTS_U4_PANELS : OMMAI_WEIGHTS_S8_PANELS;
-}
-
 enum omma_status ommai_integer_check(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                      struct omma_error *error) {
   (void)engine;

@@ -6,7 +6,7 @@
 size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec) {
   const struct ommai_linear_format *format = ommai_linear_format_for(engine, spec);
   struct omma_error ignored;
-  if (!format->prepared_row_bytes || format->check(engine, spec, &ignored) != OMMA_OK) return 0;
+  if (!format->prepared_row_bytes || ommai_linear_check(engine, spec, &ignored) != OMMA_OK) return 0;
   const struct ommai_linear linear = ommai_linear_without_weights(engine, spec);
   return format->prepared_row_bytes(&linear);
 }
@@ -56,6 +56,6 @@ enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, con
   if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->engine->n_workers) {
     return OMMA_ERROR_ARGUMENT;
   }
-  op->linear->format->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->form.y_type), n_rows, worker);
+  op->linear->format->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->call.y_type), n_rows, worker);
   return OMMA_OK;
 }

@@ -30,7 +30,7 @@ struct ommai_watcher;
 
 #define OMMAI_MAX_MODEL_NAMES 16
 #define OMMAI_MAX_MEDIA_HOSTS 256
-/* Connections beside max_connections, for health checks and for refusals. */
+/* Connections besides max_connections, for health checks and for refusals. */
 #define OMMAI_CHECK_CONNECTIONS 32
 
 struct ommai_server {
@@ -84,6 +84,7 @@ struct ommai_server {
   struct ommai_metrics metrics;
   struct ommai_http_metrics http_metrics;
   struct ommai_media_budget media_budget;
+  const struct ommai_kv_publisher *kv_publisher; /* NULL: none */
   /* Of a server that only encodes. */
   struct ommai_encoding_memory encodings;
   struct ommai_encoding_directory encoding_directory;

@@ -200,7 +200,7 @@ static const char usage[] =
     "  --test PATTERN  only kernels whose name matches (* and ? as in a shell): 'attention_tile_*_avx2'\n"
     "  --seed N        of the first round, later rounds count on; 0 takes one from the clock (default 1)\n"
     "  --rounds N      trials per kernel (default 120)\n"
-    "  --bench         also time each kernel: ns per call, GFLOP/s, share of the peak measured beside it, times scalar\n"
+    "  --bench         also time each kernel: ns per call, GFLOP/s, share of the peak measured next to it, times scalar\n"
     "                  (a window: the scalar tile's)\n"
     "  --seconds T     to time each kernel (default 0.1)\n"
     "  --json FILE     write the table as JSON too\n";

@@ -1,9 +1,9 @@
-/* int8 tiles by PMADDUBSW: |x| times w with x's sign, whose pairs of products fit 16 bits, and mostly two such pairs together, which are then
+/* int8 tiles by PMADDUBSW: |x| times w with x's sign, whose pairs of products fit 16 bits. Mostly two such pairs fit together, which are then
  * widened once: 7 instructions for 64 products, where PMADDWD over widened weights takes 8.
  *
- * 128 (|w1| + |w2| + |w3| + |w4|) < 2^15 for sums up to 255. Where four weights have more, two of them go to a list of vectors that are
- * multiplied by themselves. A block in which many have more, or one is -128, which has no opposite, is left to the widened form.
- * The including file includes integer_panel_lanes.h before. */
+ * 128 (|w1| + |w2| + |w3| + |w4|) < 2^15 for sums up to 255. Inputs of which some output's four weights have more come last and are widened pair
+ * by pair, which takes 8 instructions too; sums are exact, so the order is free. A block with a weight of -128, which has no opposite, is left to
+ * the widened form. The including file includes integer_panel_lanes.h before. */
 #ifndef OMMAI_KERNELS_X86_INTEGER_SIGNED_AVX2_H
 #define OMMAI_KERNELS_X86_INTEGER_SIGNED_AVX2_H
 
@@ -13,53 +13,50 @@ enum {
   STRIP_VECTORS = 2,
   STRIP_COLUMNS = STRIP_VECTORS * LANES,
   STRIPS = PANEL / STRIP_COLUMNS,
-  STEP = 8, /* inputs: two lines */
-  MOST_SUM = 255,
-  MOST_LARGE = BLOCK_K / STEP / 4 /* of a vector of outputs; more cost more than they save */
+  STEP_K = 8, /* inputs: two lines */
+  STEP_VECTORS = 2 * STRIP_VECTORS,
+  MOST_STEPS = BLOCK_K / STEP_K,
+  MOST_SUM = 255
 };
 
-/* Two weights of the second line that do not go with the first's, others zero. */
-struct large_weights {
-  _Alignas(VECTOR) int8_t weights[VECTOR];
-  int64_t k;
-};
-
-/* Weights of STRIP_COLUMNS outputs: lines of both vectors one after the other. */
+/* Weights of STRIP_COLUMNS outputs. */
 struct signed_strip {
-  _Alignas(VECTOR) int8_t weights[BLOCK_K * STRIP_COLUMNS];
-  int n_large[STRIP_VECTORS];
-  struct large_weights large[STRIP_VECTORS][MOST_LARGE];
+  _Alignas(VECTOR) int8_t weights[MOST_STEPS][STEP_VECTORS][VECTOR]; /* a line of both vectors, and the next line */
+  int16_t k[MOST_STEPS];
+  int n_steps, n_small; /* those at first have sums up to MOST_SUM */
 };
 
-/* Copies a vector of two lines; false where it takes more room for large weights than there is, or one has no opposite. */
-OMMAI_INLINE bool copy_vector(const uint8_t *lines, int64_t k, int v, struct signed_strip *strip) {
-  const ivec ones = _mm256_set1_epi8(1), lowest = _mm256_set1_epi8(-128);
-  ivec first = ivec_load(lines), second = ivec_load(lines + LINE);
-  ivec sums =
-      ivec_add_halves(ivec_byte_products(_mm256_abs_epi8(first), ones), ivec_byte_products(_mm256_abs_epi8(second), ones));
-  ivec large = _mm256_cmpgt_epi16(sums, _mm256_set1_epi16(MOST_SUM));
-  ivec none = _mm256_or_si256(_mm256_cmpeq_epi8(first, lowest), _mm256_cmpeq_epi8(second, lowest));
-  int8_t *to = strip->weights + k * STRIP_COLUMNS + v * VECTOR;
-  if (_mm256_movemask_epi8(none)) return false;
-  ivec_store(to, first);
-  ivec_store(to + STRIP_VECTORS * VECTOR, _mm256_andnot_si256(large, second));
-  if (!_mm256_movemask_epi8(large)) return true;
-  if (strip->n_large[v] == MOST_LARGE) return false;
-  struct large_weights *kept = &strip->large[v][strip->n_large[v]++];
-  ivec_store(kept->weights, ivec_and(large, second));
-  kept->k = k + 4;
-  return true;
+/* Whether any four weights have a larger sum. */
+OMMAI_INLINE bool is_large(ivec line, ivec next) {
+  const ivec ones = _mm256_set1_epi8(1);
+  ivec sums = ivec_add_halves(ivec_byte_products(_mm256_abs_epi8(line), ones), ivec_byte_products(_mm256_abs_epi8(next), ones));
+  return _mm256_movemask_epi8(_mm256_cmpgt_epi16(sums, _mm256_set1_epi16(MOST_SUM))) != 0;
+}
+
+/* False where a weight has no opposite. */
+OMMAI_INLINE bool copy_strip(const uint8_t *weights, int64_t n_k, struct signed_strip *strip) {
+  ivec lowest = ivec_zero();
+  int end = strip->n_steps = (int)(n_k / STEP_K);
+  strip->n_small = 0;
+  for (int64_t k = 0; k < n_k; k += STEP_K) {
+    const uint8_t *line = weights + k * PANEL;
+    ivec w[STEP_VECTORS];
+#pragma GCC unroll 4
+    for (int i = 0; i < STEP_VECTORS; i++) {
+      w[i] = ivec_load(line + i / STRIP_VECTORS * LINE + i % STRIP_VECTORS * VECTOR);
+      lowest = _mm256_min_epi8(lowest, w[i]);
+    }
+    int step = is_large(w[0], w[2]) || is_large(w[1], w[3]) ? --end : strip->n_small++;
+    strip->k[step] = (int16_t)k;
+#pragma GCC unroll 4
+    for (int i = 0; i < STEP_VECTORS; i++) ivec_store(strip->weights[step][i], w[i]);
+  }
+  return !_mm256_movemask_epi8(_mm256_cmpeq_epi8(lowest, _mm256_set1_epi8(-128)));
 }
 
 static bool copy_strips(const struct integer_block *block, struct signed_strip *strips) {
   for (int i = 0; i < STRIPS; i++) {
-    for (int v = 0; v < STRIP_VECTORS; v++) strips[i].n_large[v] = 0;
-    for (int64_t k = 0; k < block->n_k; k += STEP) {
-      const uint8_t *lines = block->weights + k * PANEL + i * STRIP_VECTORS * VECTOR;
-      for (int v = 0; v < STRIP_VECTORS; v++) {
-        if (!copy_vector(lines + v * VECTOR, k, v, &strips[i])) return false;
-      }
-    }
+    if (!copy_strip(block->weights + i * STRIP_VECTORS * VECTOR, block->n_k, &strips[i])) return false;
   }
   return true;
 }
@@ -86,16 +83,24 @@ OMMAI_INLINE ivec signed_products(ivec magnitudes, ivec x, ivec w) {
 
 OMMAI_INLINE ivec add_widened(ivec sum, ivec halves) { return ivec_add(sum, ivec_products(halves, ivec_set1(0x00010001))); }
 
-/* The products of the weights in the list. */
-OMMAI_INLINE void add_large(const struct signed_strip *strip, const struct signed_rows *rows, const int n_rows, const int v,
-                            ivec (*acc)[PANEL_VECTORS]) {
-  for (int i = 0; i < strip->n_large[v]; i++) {
-    const struct large_weights *large = &strip->large[v][i];
-    ivec w = ivec_load(large->weights);
+OMMAI_INLINE void add_step(const struct signed_strip *strip, int step, const struct signed_rows *rows, const int n_rows,
+                           const bool large, ivec (*acc)[PANEL_VECTORS]) {
+  const int64_t k = strip->k[step];
+  ivec w[STEP_VECTORS];
 #pragma GCC unroll 4
-    for (int row = 0; row < n_rows; row++) {
-      ivec x = broadcast4(rows->x[row] + large->k), magnitudes = broadcast4(rows->magnitudes[row] + large->k);
-      acc[row][v] = add_widened(acc[row][v], signed_products(magnitudes, x, w));
+  for (int i = 0; i < STEP_VECTORS; i++) w[i] = ivec_load(strip->weights[step][i]);
+#pragma GCC unroll 4
+  for (int row = 0; row < n_rows; row++) {
+    const int8_t *x = rows->x[row] + k;
+    const uint8_t *magnitudes = rows->magnitudes[row] + k;
+    ivec first = broadcast4(x), first_magnitudes = broadcast4(magnitudes);
+    ivec next = broadcast4(x + 4), next_magnitudes = broadcast4(magnitudes + 4);
+#pragma GCC unroll 2
+    for (int v = 0; v < STRIP_VECTORS; v++) {
+      ivec halves = signed_products(first_magnitudes, first, w[v]);
+      ivec more = signed_products(next_magnitudes, next, w[STRIP_VECTORS + v]);
+      if (large) acc[row][v] = add_widened(acc[row][v], more);
+      acc[row][v] = add_widened(acc[row][v], large ? halves : ivec_add_halves(halves, more));
     }
   }
 }
@@ -104,28 +109,8 @@ OMMAI_INLINE void columns_signed(const struct integer_block *block, const struct
                                  const struct signed_rows *rows, int column, const int n_rows) {
   ivec acc[MOST_ROWS][PANEL_VECTORS];
   start(block, column, 0, n_rows, STRIP_VECTORS, acc);
-  for (int64_t k = 0; k < block->n_k; k += STEP) {
-    const int8_t *w = strip->weights + k * STRIP_COLUMNS;
-    ivec first[STRIP_VECTORS], second[STRIP_VECTORS];
-#pragma GCC unroll 2
-    for (int v = 0; v < STRIP_VECTORS; v++) {
-      first[v] = ivec_load(w + v * VECTOR);
-      second[v] = ivec_load(w + (STRIP_VECTORS + v) * VECTOR);
-    }
-#pragma GCC unroll 4
-    for (int row = 0; row < n_rows; row++) {
-      ivec x = broadcast4(rows->x[row] + k), magnitudes = broadcast4(rows->magnitudes[row] + k);
-      ivec next_x = broadcast4(rows->x[row] + k + 4), next_magnitudes = broadcast4(rows->magnitudes[row] + k + 4);
-#pragma GCC unroll 2
-      for (int v = 0; v < STRIP_VECTORS; v++) {
-        ivec halves = signed_products(magnitudes, x, first[v]);
-        halves = ivec_add_halves(halves, signed_products(next_magnitudes, next_x, second[v]));
-        acc[row][v] = add_widened(acc[row][v], halves);
-      }
-    }
-  }
-#pragma GCC unroll 2
-  for (int v = 0; v < STRIP_VECTORS; v++) add_large(strip, rows, n_rows, v, acc);
+  for (int step = 0; step < strip->n_small; step++) add_step(strip, step, rows, n_rows, false, acc);
+  for (int step = strip->n_small; step < strip->n_steps; step++) add_step(strip, step, rows, n_rows, true, acc);
   finish(block, column, n_rows, STRIP_VECTORS, acc);
 }
 
