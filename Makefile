@@ -15,16 +15,36 @@ BUILD_FLAGS_tsan    := -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOMMA_SANITIZE=thread
 # Packages come before what is built with them.
 .NOTPARALLEL:
 
+##@ Build and install
+
 .PHONY: help
 help: ## this list
 	@echo "Ommatidia: vision-language models on CPUs"
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
-	@echo "  make VARIANT          build one of: $(VARIANTS)"
+	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2} \
+	  /^##@ Build/{printf "  make %-16s %s\n", "VARIANT", "build one of: $(VARIANTS)"}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: TARGETS := omma
 demo: packages release ## install what is missing, build, ask the demo model about three images
 	@tools/run_demo.sh build/release/omma
+
+.PHONY: install
+install: release ## install the release build under PREFIX (default /usr/local)
+	@cmake --install build/release --prefix $(PREFIX)
+
+.PHONY: python
+python: release ## make an importable tree of the Python packages at build/python
+	@rm -rf build/python
+	@cmake --install build/release --prefix build/python --component python > /dev/null
+	@cp -R python/ommatidia python/vllm_ommatidia/vllm_ommatidia build/python/
+	@tools/write_plugin_metadata.sh build/python
+	@echo "PYTHONPATH=$(CURDIR)/build/python"
+
+.PHONY: deb
+deb: ## Debian packages in build/deb, checked by lintian (needs debhelper, dpkg-dev, lintian)
+	@tools/make_deb.sh
+
+##@ Test
 
 .PHONY: test
 test: packages test-packages ## install what tests need, build, run all tests (under 15 minutes)
@@ -33,6 +53,8 @@ test: packages test-packages ## install what tests need, build, run all tests (u
 .PHONY: test-full
 test-full: packages test-packages ## the same, C tests and server also under ThreadSanitizer, minutes of fuzzing, and the runs below
 	@tools/run_tests.sh --full
+
+##@ Test longer, or with programs from elsewhere
 
 .PHONY: test-aarch64
 test-aarch64: ## cross-build the attention operator for 64-bit ARM and test it under qemu
@@ -46,20 +68,12 @@ test-oldcpu: ## test the kernels on emulated processors without AVX-512 and with
 test-onednn3: packages test-packages ## test the linear layers and the golden models against oneDNN 3.2, from PyPI
 	@tools/test_onednn3.sh
 
-.PHONY: fuzz
-fuzz: ## fuzz what reads hostile input, 10 minutes for each target (with clang: libFuzzer)
-	@tools/fuzz.sh
-
-.PHONY: bench-kernels
-bench-kernels: packages test-packages release ## time every kernel of every CPU level of this machine
-	@build/release/tests/test_kernels --bench --rounds 1
-
 .PHONY: test-clients
 test-clients: release ## real clients (openai, anthropic, litellm, langchain-openai, llm, prometheus_client), from PyPI into build/venv-clients
 	@tools/test_clients.sh
 
 .PHONY: test-vllm
-test-vllm: ## the plugin for vLLM beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
+test-vllm: release ## the plugin for vLLM and the encoder node beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm.sh
 
 .PHONY: test-vllm-bench
@@ -67,8 +81,20 @@ test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI 
 	@tools/test_vllm_bench.sh
 
 .PHONY: test-deploy
-test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd) and Kubernetes' schemas
+test-deploy: release ## the files of deploy/ with HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd nginx-light caddy) and Kubernetes' schemas
 	@tools/test_deploy.sh
+
+.PHONY: test-ray
+test-ray: release ## examples/ray_batch.py with two workers of Ray on this machine, from PyPI into build/venv-ray (0.6 GB)
+	@tools/test_ray.sh
+
+.PHONY: fuzz
+fuzz: ## fuzz what reads hostile input, 10 minutes for each target (with clang: libFuzzer)
+	@tools/fuzz.sh
+
+.PHONY: bench-kernels
+bench-kernels: packages test-packages release ## time every kernel of every CPU level of this machine
+	@build/release/tests/test_kernels --bench --rounds 1
 
 .PHONY: packages
 packages:
@@ -85,17 +111,7 @@ $(VARIANTS):
 	@rm -f build-$@.log
 	@ninja -C build/$@ $(TARGETS)
 
-.PHONY: install
-install: release ## install the release build under PREFIX (default /usr/local)
-	@cmake --install build/release --prefix $(PREFIX)
-
-.PHONY: python
-python: release ## make an importable tree of the Python packages at build/python
-	@rm -rf build/python
-	@cmake --install build/release --prefix build/python --component python > /dev/null
-	@cp -R python/ommatidia python/vllm_ommatidia/vllm_ommatidia build/python/
-	@tools/write_plugin_metadata.sh build/python
-	@echo "PYTHONPATH=$(CURDIR)/build/python"
+##@ Work on the project
 
 .PHONY: fixtures
 fixtures: ## make the test fixtures anew (needs Python with torch, transformers, Pillow)
@@ -121,6 +137,7 @@ format: ## bring the C sources into the common form
 check: ## the rules that a script can check: layers, names, banned functions, headers
 	tools/check_layers.sh
 	tools/check_fuzz.sh
+	tools/check_readmes.sh
 
 .PHONY: clean
 clean: ## remove all builds

@@ -1,15 +1,20 @@
 """Replicas of `omma serve` behind a balancer, in simulated time.
 
 A replica computes on one thread of control, in turns as docs/engine.md has them: a decode step of all requests that are writing, then a
-slice of images and prompts, which get `percent` of the time of both; without any that is writing, images and prompts get all of it. The
-oldest goes first. At most `max_num_seqs` requests are worked on, more wait. What a request costs outside of the engine (decoding and
-resizing its image) delays it and nobody else: it runs on other threads."""
+slice of images and prompts, which get `percent` of the time of both; without any that is writing, images and prompts get all of it. They
+take turns while both wait; among images and among prompts the oldest goes first. At most `max_num_seqs` requests are worked on, more wait.
+What a request costs outside of the engine (decoding and resizing its image) delays it and nobody else: it runs on other threads."""
 
 import collections
 import dataclasses
 import hashlib
 import heapq
+import math
 import random
+
+
+# Seconds of a slice without decode steps: alone, and where both images and prompts wait.
+LONG_SLICE, SHORT_SLICE = 1.0, 0.1
 
 
 @dataclasses.dataclass
@@ -35,11 +40,16 @@ class Request:
     image: int
     n_tokens: int
     ready: float = 0.0   # when the engine gets it
-    work: float = 0.0    # seconds of image and prompt that are left
+    encode: float = 0.0  # seconds of its image that are left
+    prefill: float = 0.0  # and of its prompt
     written: int = 0
     first: float = 0.0   # when its first token came
     end: float = 0.0
     replica: int = 0
+
+    @property
+    def writes(self) -> bool:
+        return self.encode == 0 and self.prefill == 0
 
     @property
     def time_to_first_token(self) -> float:
@@ -56,7 +66,8 @@ class Replica:
         self.known, self.cached_images = collections.OrderedDict(), cached_images
         self.clock, self.busy = 0.0, 0.0
         self.incoming, self.waiting, self.live = [], collections.deque(), []
-        self.hits = 0
+        self.hits, self.last_turn = 0, -1
+        self.images_turn = True
 
     @property
     def running(self) -> int:
@@ -71,7 +82,8 @@ class Replica:
         while len(self.known) > self.cached_images:
             self.known.popitem(last=False)
         request.ready = request.arrival + (0 if known else self.service.prepare)
-        request.work = self.service.prefill_known if known else self.service.encode + self.service.prefill
+        request.encode = 0.0 if known else self.service.encode
+        request.prefill = self.service.prefill_known if known else self.service.prefill
         heapq.heappush(self.incoming, (request.ready, request.arrival, id(request), request))
 
     def _admit(self) -> None:
@@ -80,19 +92,28 @@ class Replica:
         while self.waiting and len(self.live) < self.max_num_seqs:
             self.live.append(self.waiting.popleft())
 
-    def _slice(self, seconds: float) -> None:
-        while seconds > 0:
-            request = next((r for r in self.live if r.work > 0), None)
-            if not request:
-                return
-            spent = min(seconds, request.work)
-            request.work -= spent
-            seconds -= spent
-            self.clock += spent
-            self.busy += spent
-            if request.work <= 1e-12:
-                request.work = 0.0
-                self._write(request)
+    def _next_work(self) -> tuple:
+        """(request, "encode" or "prefill", whether the other kind waits, too), or None"""
+        image = next((r for r in self.live if r.encode > 0), None)
+        prompt = next((r for r in self.live if r.encode == 0 and r.prefill > 0), None)
+        if image and (self.images_turn or not prompt):
+            return image, "encode", prompt is not None
+        return (prompt, "prefill", image is not None) if prompt else None
+
+    def _slice(self, seconds: float) -> float:
+        """Works on one image or prompt, at most for so long. Returns how long."""
+        if not (work := self._next_work()):
+            return seconds
+        request, kind, others_wait = work
+        left = getattr(request, kind)
+        spent = min(seconds, left, SHORT_SLICE if others_wait else LONG_SLICE)
+        self.clock += spent
+        self.busy += spent
+        self.images_turn = kind == "prefill"
+        setattr(request, kind, left - spent if left - spent > 1e-12 else 0.0)
+        if request.writes:
+            self._write(request)
+        return spent
 
     def _write(self, request: Request) -> None:
         request.written += 1
@@ -113,39 +134,44 @@ class Replica:
                 continue
             if self.clock >= time:
                 return
-            writing = [r for r in self.live if r.work == 0]
+            writing = [r for r in self.live if r.writes]
             if writing:
                 step = self.service.step(len(writing))
                 self.clock += step
                 self.busy += step
                 for request in writing:
                     self._write(request)
-                self._slice(step * self.share)
-            else:  # nobody waits for a token: the oldest goes on until it writes or somebody arrives
-                self._slice(min(self.live[0].work, time - self.clock))
+                seconds = step * self.share
+                while seconds > 0:
+                    seconds -= self._slice(seconds)
+            else:
+                self._slice(time - self.clock)
 
 
-def route(replicas: list, request: Request, routing: str, turn: int) -> int:
-    """The number of the replica: in turns, the one with the fewest requests, or the image's own unless that has twice the mean load."""
+def route(replicas: list, request: Request, routing: str, turn: int, draw: int) -> int:
+    """The number of the replica: in turns; the one with the fewest requests (of equals the one that waited longest); or the image's own,
+    unless that has half more than the mean (HAProxy's hash-balance-factor 150)."""
     if routing == "robin":
         return turn % len(replicas)
-    fewest = min(range(len(replicas)), key=lambda i: (replicas[i].running, i))
+    fewest = min(range(len(replicas)), key=lambda i: (replicas[i].running, replicas[i].last_turn))
     if routing == "least":
         return fewest
-    own = int.from_bytes(hashlib.blake2b(str(request.image).encode()).digest()[:8], "little") % len(replicas)
+    own = int.from_bytes(hashlib.blake2b(f"{draw} {request.image}".encode()).digest()[:8], "little") % len(replicas)
     mean = (sum(r.running for r in replicas) + 1) / len(replicas)
-    return own if replicas[own].running + 1 <= 2 * max(mean, 1) else fewest
+    return own if replicas[own].running < math.ceil(1.5 * mean) else fewest
 
 
 def simulate(service: Service, requests: list, n_replicas: int = 1, routing: str = "least", max_num_seqs: int = 8, percent: float = 50,
-             cached_images: int = 1000) -> list:
-    """Fills in first, end and replica of each request (sorted by arrival). Returns the replicas."""
+             cached_images: int = 1000, draw: int = 0) -> list:
+    """Fills in first, end and replica of each request (sorted by arrival). Returns the replicas. `draw` chooses which image has which
+    replica for its own."""
     replicas = [Replica(service, max_num_seqs, percent, cached_images) for _ in range(n_replicas)]
     for turn, request in enumerate(requests):
         for replica in replicas:
             replica.run_until(request.arrival)
-        request.replica = route(replicas, request, routing, turn)
+        request.replica = route(replicas, request, routing, turn, draw)
         replicas[request.replica].take(request)
+        replicas[request.replica].last_turn = turn
     for replica in replicas:
         replica.run_until(float("inf"))
     return replicas

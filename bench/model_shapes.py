@@ -39,12 +39,15 @@ class Model:
 
 QWEN3_SMALL = Tower(24, 1024, 4096, 16, (5, 11, 17))
 QWEN3_LARGE = Tower(27, 1152, 4304, 16, (8, 16, 24))
+QWEN2 = Tower(32, 1280, 5120, 16)
 QWEN2_5 = Tower(32, 1280, 3420, 16, (7, 15, 23, 31))
 MOONVIT = Tower(27, 1152, 4304, 16)
 MODELS = {
     "qwen3-vl-2b": Model("qwen3_vl", QWEN3_SMALL, Text(28, 2048, 16, 8, 6144, 151936, True)),
     "qwen3-vl-4b": Model("qwen3_vl", QWEN3_SMALL, Text(36, 2560, 32, 8, 9728, 151936, True)),
     "qwen3-vl-8b": Model("qwen3_vl", QWEN3_LARGE, Text(36, 4096, 32, 8, 12288, 151936, False)),
+    "qwen2-vl-2b": Model("qwen2_vl", QWEN2, Text(28, 1536, 12, 2, 8960, 151936, True)),
+    "qwen2-vl-7b": Model("qwen2_vl", QWEN2, Text(28, 3584, 28, 4, 18944, 152064, False)),
     "qwen2.5-vl-3b": Model("qwen2_5_vl", QWEN2_5, Text(36, 2048, 16, 2, 11008, 151936, True)),
     "qwen2.5-vl-7b": Model("qwen2_5_vl", QWEN2_5, Text(28, 3584, 28, 4, 18944, 152064, False)),
     "kimi-vl-a3b": Model("kimi_vl", MOONVIT, Text(27, 2048, 16, 16, 11264, 163840, False, experts=64)),
@@ -179,7 +182,25 @@ def _qwen3_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
     }
 
 
-# ---- Qwen2.5-VL
+# ---- Qwen2-VL and Qwen2.5-VL
+
+
+def _qwen2_shapes(model: Model) -> Shapes:
+    tower, text = model.tower, model.text
+    hidden = tower.hidden
+    yield "visual.patch_embed.proj.weight", (hidden, 3, 2, 14, 14)
+    for index in range(tower.depth):
+        block = f"visual.blocks.{index}"
+        yield from _norm(f"{block}.norm1", hidden)
+        yield from _norm(f"{block}.norm2", hidden)
+        yield from _linear(f"{block}.attn.qkv", 3 * hidden, hidden)
+        yield from _linear(f"{block}.attn.proj", hidden, hidden)
+        yield from _linear(f"{block}.mlp.fc1", tower.intermediate, hidden)
+        yield from _linear(f"{block}.mlp.fc2", hidden, tower.intermediate)
+    yield from _norm("visual.merger.ln_q", hidden)
+    yield from _linear("visual.merger.mlp.0", 4 * hidden, 4 * hidden)
+    yield from _linear("visual.merger.mlp.2", text.hidden, 4 * hidden)
+    yield from _qwen_text("model", text, qwen3=False)
 
 
 def _qwen2_5_shapes(model: Model) -> Shapes:
@@ -199,11 +220,35 @@ def _qwen2_5_shapes(model: Model) -> Shapes:
     yield from _qwen_text("model", text, qwen3=False)
 
 
-def _qwen2_5_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
-    tower, text = model.tower, model.text
+def _qwen2_tower_config(model: Model) -> dict[str, Any]:
+    tower, out = model.tower, model.text.hidden
+    common = {
+        "depth": tower.depth,
+        "in_chans": 3,
+        "num_heads": tower.heads,
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+        "spatial_patch_size": 14,
+        "temporal_patch_size": 2,
+    }
+    if model.family == "qwen2_vl":
+        return common | {"embed_dim": tower.hidden, "mlp_ratio": tower.intermediate // tower.hidden, "hidden_size": out}
+    return common | {
+        "fullatt_block_indexes": list(tower.marked),
+        "hidden_act": "silu",
+        "hidden_size": tower.hidden,
+        "intermediate_size": tower.intermediate,
+        "out_hidden_size": out,
+        "tokens_per_second": 2,
+        "window_size": 112,
+    }
+
+
+def _qwen2_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
+    text, older = model.text, model.family == "qwen2_vl"
     return {
-        "architectures": ["Qwen2_5_VLForConditionalGeneration"],
-        "model_type": "qwen2_5_vl",
+        "architectures": ["Qwen2VLForConditionalGeneration" if older else "Qwen2_5_VLForConditionalGeneration"],
+        "model_type": model.family,
         "tie_word_embeddings": text.tied,
         "torch_dtype": "bfloat16",
         "bos_token_id": ids["<|endoftext|>"],
@@ -215,7 +260,7 @@ def _qwen2_5_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
         "hidden_act": "silu",
         "hidden_size": text.hidden,
         "intermediate_size": text.intermediate,
-        "max_position_embeddings": 128000,
+        "max_position_embeddings": 32768 if older else 128000,
         "max_window_layers": 70,
         "num_attention_heads": text.heads,
         "num_hidden_layers": text.layers,
@@ -225,22 +270,7 @@ def _qwen2_5_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
         "rope_theta": 1000000.0,
         "use_sliding_window": False,
         "vocab_size": text.vocab,
-        "vision_config": {
-            "depth": tower.depth,
-            "fullatt_block_indexes": list(tower.marked),
-            "hidden_act": "silu",
-            "hidden_size": tower.hidden,
-            "in_chans": 3,
-            "intermediate_size": tower.intermediate,
-            "num_heads": tower.heads,
-            "out_hidden_size": text.hidden,
-            "patch_size": 14,
-            "spatial_merge_size": 2,
-            "spatial_patch_size": 14,
-            "temporal_patch_size": 2,
-            "tokens_per_second": 2,
-            "window_size": 112,
-        },
+        "vision_config": _qwen2_tower_config(model),
     }
 
 
@@ -349,8 +379,8 @@ def _kimi_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
     }
 
 
-_SHAPES = {"qwen3_vl": _qwen3_shapes, "qwen2_5_vl": _qwen2_5_shapes, "kimi_vl": _kimi_shapes}
-_CONFIGS = {"qwen3_vl": _qwen3_config, "qwen2_5_vl": _qwen2_5_config, "kimi_vl": _kimi_config}
+_SHAPES = {"qwen3_vl": _qwen3_shapes, "qwen2_vl": _qwen2_shapes, "qwen2_5_vl": _qwen2_5_shapes, "kimi_vl": _kimi_shapes}
+_CONFIGS = {"qwen3_vl": _qwen3_config, "qwen2_vl": _qwen2_config, "qwen2_5_vl": _qwen2_config, "kimi_vl": _kimi_config}
 
 
 def tensor_shapes(model: Model) -> dict[str, tuple[int, ...]]:
@@ -388,7 +418,7 @@ def preprocessor_config(model: Model) -> dict[str, Any]:
         }
     return common | {
         "image_processor_type": "Qwen2VLImageProcessor",
-        "processor_class": "Qwen2_5_VLProcessor",
+        "processor_class": "Qwen2VLProcessor" if model.family == "qwen2_vl" else "Qwen2_5_VLProcessor",
         "image_mean": [0.48145466, 0.4578275, 0.40821073],
         "image_std": [0.26862954, 0.26130258, 0.27577711],
         "max_pixels": 12845056,

@@ -11,29 +11,36 @@ prints both side by side. docs/scaling.md says how to read them."""
 
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import statistics
 import sys
+import threading
 import time
 
 from fleet_model import Request, Service, make_requests, percentile, simulate
 from same_image import Server, base_url, make_image, positive, size_of
 
 QUESTION = "What is in this picture?"
+N_DRAWS = 50
+MOST_TOKENS = 512  # of an answer that is closed before
+
+
+def gaps(values: list) -> list:
+    return [after - before for before, after in zip(values, values[1:])]
 
 
 class Client(Server):
     """A server's requests with all their times."""
 
-    def ask(self, question: str, image: str | None, n_tokens: int, digest: str = "") -> dict:
-        """{"first", "end": seconds from before the request was sent, "timings": the server's own}"""
+    def ask(self, question: str, image: str | None, n_tokens: int, digest: str = "", enough=lambda tokens: False) -> dict:
+        """{"start", "tokens": [when each came], "end", "timings": the server's own}; a stream that has `enough` is closed."""
         parts = [{"type": "image_url", "image_url": {"url": image}}] if image else []
         body = {"model": self.model, "messages": [{"role": "user", "content": parts + [{"type": "text", "text": question}]}],
                 "stream": True, "stream_options": {"include_usage": True}, "max_tokens": n_tokens, "ignore_eos": True,
-                "temperature": 0, "ommatidia": {"details": True}}
-        found = {"first": None, "timings": None}
-        start = time.monotonic()
+                "temperature": 0, "return_token_ids": True, "ommatidia": {"details": True}}
+        found = {"start": time.monotonic(), "tokens": [], "timings": None}
         with self.open("/v1/chat/completions", body, {"x-image-digest": digest} if digest else {}) as stream:
             for line in stream:
                 if not line.startswith(b"data: {"):
@@ -41,22 +48,61 @@ class Client(Server):
                 event = json.loads(line[6:])
                 if "error" in event:
                     sys.exit(f"the server ended a stream: {event['error']}")
-                if event["choices"] and found["first"] is None:
-                    found["first"] = time.monotonic() - start
+                if event["choices"] and event["choices"][0].get("token_ids"):
+                    found["tokens"].append(time.monotonic())
+                    if enough(found["tokens"]):
+                        return found
                 found["timings"] = event.get("ommatidia", {}).get("timings", found["timings"])
-        found["end"] = time.monotonic() - start
-        if found["first"] is None or found["timings"] is None:
+        found["end"] = time.monotonic()
+        if not found["tokens"] or found["timings"] is None:
             sys.exit("the server tells no timings: is it `omma serve`?")
         return found
 
-    def at_once(self, n: int, n_tokens: int) -> float:
-        """Seconds of a decode step while n requests without images are being answered."""
+    def step(self, n: int, n_steps: int) -> float:
+        """Seconds of a decode step with n answers: of steps when all have begun, as before that there are prompts between the steps."""
+        began = []
+
+        def enough(tokens: list) -> bool:
+            if len(tokens) == 1:
+                began.append(tokens[0])
+            return len(began) == n and sum(time >= max(began) for time in tokens) > n_steps
+
         with concurrent.futures.ThreadPoolExecutor(n) as pool:
-            replies = list(pool.map(lambda i: self.ask(f"Tell a story about the number {i}.", None, n_tokens), range(n)))
-        return statistics.median(reply["timings"]["decode"] / (n_tokens - 1) for reply in replies)
+            replies = list(pool.map(lambda i: self.ask(f"Tell a story about the number {i}.", None, MOST_TOKENS, enough=enough), range(n)))
+        return statistics.median(step for reply in replies for step in gaps([time for time in reply["tokens"] if time >= max(began)]))
+
+
+@contextlib.contextmanager
+def busy(arguments):
+    """Meanwhile the servers of --busy answer about new images, one after another: what replicas of one machine take from each other."""
+    done = threading.Event()
+
+    def ask(url: str) -> None:
+        client = Client(argparse.Namespace(**{**vars(arguments), "base_url": url}))
+        while not done.is_set():
+            client.ask(QUESTION, make_image(*arguments.size), 2 * arguments.steps)
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(arguments.busy))) as pool:
+        asking = [pool.submit(ask, url) for url in arguments.busy]
+        try:
+            yield
+        finally:
+            done.set()
+    for one in asking:
+        one.result()
 
 
 def measure(arguments) -> None:
+    with busy(arguments):
+        service = measured_service(arguments)
+    text = json.dumps({"size": "%dx%d" % arguments.size, **dataclasses.asdict(service)}, indent=1)
+    if arguments.output:
+        with open(arguments.output, "w") as file:
+            file.write(text + "\n")
+    print(text)
+
+
+def measured_service(arguments) -> Service:
     client = Client(arguments)
     client.ask("Warm-up?", make_image(*arguments.size), 2)
     new, known = [], []
@@ -65,14 +111,9 @@ def measure(arguments) -> None:
         new.append(client.ask(QUESTION, image, 2)["timings"])
         known.append(client.ask(f"Which colours, and how many? {i}", image, 2)["timings"])
     middle = {key: statistics.median(t[key] for t in new) for key in ("decode_image", "preprocess", "encode", "prefill")}
-    service = Service(prepare=middle["decode_image"] + middle["preprocess"], encode=middle["encode"], prefill=middle["prefill"],
-                      prefill_known=statistics.median(t["encode"] + t["prefill"] for t in known),
-                      steps=[client.at_once(n, arguments.tokens) for n in range(1, arguments.rows + 1)])
-    text = json.dumps({"size": "%dx%d" % arguments.size, **dataclasses.asdict(service)}, indent=1)
-    if arguments.output:
-        with open(arguments.output, "w") as file:
-            file.write(text + "\n")
-    print(text)
+    return Service(prepare=middle["decode_image"] + middle["preprocess"], encode=middle["encode"], prefill=middle["prefill"],
+                   prefill_known=statistics.median(t["encode"] + t["prefill"] for t in known),
+                   steps=[client.step(n, arguments.steps) for n in range(1, arguments.rows + 1)])
 
 
 def load_service(path: str) -> tuple[Service, tuple[int, int]]:
@@ -89,9 +130,10 @@ def requests_of(arguments) -> list:
     return make_requests(arguments.requests, arguments.rate, arguments.hit_rate, arguments.tokens, arguments.seed)
 
 
-def run_model(arguments, n_replicas: int) -> tuple[list, list]:
+def run_model(arguments, n_replicas: int, draw: int = 0) -> tuple[list, list]:
     requests = requests_of(arguments)
-    replicas = simulate(arguments.service[0], requests, n_replicas, arguments.routing, arguments.max_num_seqs, arguments.prefill_percent)
+    replicas = simulate(arguments.service[0], requests, n_replicas, arguments.routing, arguments.max_num_seqs, arguments.prefill_percent,
+                        draw=draw)
     return requests, replicas
 
 
@@ -118,7 +160,8 @@ def play(arguments, requests: list) -> list:
 
     def ask(request: Request) -> dict:
         time.sleep(max(0.0, start + request.arrival - time.monotonic()))
-        return client.ask(QUESTION, images[request.image], request.n_tokens, str(request.image))
+        digest = str(request.image) if arguments.routing == "hash" else ""
+        return client.ask(QUESTION, images[request.image], request.n_tokens, digest)
 
     with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
         return list(pool.map(ask, requests))
@@ -126,11 +169,12 @@ def play(arguments, requests: list) -> list:
 
 def compare(arguments) -> None:
     (n,) = arguments.replicas
-    requests, _ = run_model(arguments, n)
-    replies = play(arguments, requests)
-    print(f"{n} replica{'s' if n > 1 else ''}, {len(requests)} requests; seconds at p50, p90, p99")
-    for name, ours, real in (("first token", [r.time_to_first_token for r in requests], [r["first"] for r in replies]),
-                             ("whole request", [r.seconds for r in requests], [r["end"] for r in replies])):
+    replies = play(arguments, requests_of(arguments))
+    # Which replica a digest belongs to is chance, and with few requests it decides the tail: the times of many such draws together.
+    requests = [request for draw in range(N_DRAWS) for request in run_model(arguments, n, draw)[0]]
+    print(f"{n} replica{'s' if n > 1 else ''}, {len(replies)} requests; seconds at p50, p90, p99")
+    for name, ours, real in (("first token", [r.time_to_first_token for r in requests], [r["tokens"][0] - r["start"] for r in replies]),
+                             ("whole request", [r.seconds for r in requests], [r["end"] - r["start"] for r in replies])):
         print(f"{name:14} predicted  {times(ours)}\n{'':14} measured   {times(real)}")
 
 
@@ -175,18 +219,17 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("measure", help="service times of a replica that nobody else uses")
     add_server(one)
+    one.add_argument("--busy", type=base_url, action="append", default=[], help="another replica on the same machine, kept busy meanwhile")
     one.add_argument("--size", type=size_of, default="512x512", help="of images (default: %(default)s)")
     one.add_argument("--rounds", type=positive, default=3, help="new images (default: %(default)s)")
     one.add_argument("--rows", type=positive, default=4, help="requests at once, up to (default: %(default)s)")
-    one.add_argument("--tokens", type=positive, default=24, help="of an answer, 2 or more (default: %(default)s)")
+    one.add_argument("--steps", type=positive, default=16, help="decode steps that are timed for each (default: %(default)s)")
     one.add_argument("--output", help="a file to write, too")
     add_load(commands.add_parser("predict", help="simulate a load"))
     both = commands.add_parser("compare", help="simulate a load, and send it to real replicas")
     add_server(both)
     add_load(both)
     arguments = parser.parse_args()
-    if arguments.command == "measure" and arguments.tokens < 2:
-        parser.error("--tokens: expected 2 or more: a decode step is between two tokens")
     if arguments.command == "compare" and len(arguments.replicas) != 1:
         parser.error("--replicas: expected one number, of the replicas behind --base-url")
     try:

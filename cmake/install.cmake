@@ -7,16 +7,35 @@ install(TARGETS omma_attention_static omma_attention_shared
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/omma/attention.h include/omma/host.h include/omma/status.h include/omma/team.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
-# The Python package carries its own copy of the library under one plain name: wheels hold no links.
+# The Python package carries its own copies of the libraries under plain names: wheels hold no links.
 install(FILES $<TARGET_FILE:omma_attention_shared> DESTINATION ommatidia RENAME libomma-attention.so COMPONENT python
   EXCLUDE_FROM_ALL)
 set(OMMA_PC_FILES libomma-attention.pc)
 if(NOT OMMA_ATTENTION_ONLY)
   install(TARGETS omma_static omma_shared
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES $<TARGET_FILE:omma_shared> DESTINATION ommatidia RENAME libomma.so COMPONENT python EXCLUDE_FROM_ALL)
   install(TARGETS omma RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES include/omma/encoding_store.h include/omma/omma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
+  install(FILES include/omma/encoding_store.h include/omma/omma.h include/omma/tower.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/omma)
   install(FILES docs/omma.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  # A manual page for each command is written by the program, which must run on the machine that builds it.
+  set(OMMA_COMMANDS chat run serve batch encode preprocess tokenize detokenize plan info verify bench-attention bench-encoder
+    bench-decode bench-serve)
+  set(OMMA_MANUAL ${CMAKE_BINARY_DIR}/manual)
+  if(NOT CMAKE_CROSSCOMPILING)
+    foreach(command IN LISTS OMMA_COMMANDS)
+      string(REPLACE "bench-" "bench;" words ${command})
+      add_custom_command(OUTPUT ${OMMA_MANUAL}/omma-${command}.1 DEPENDS omma VERBATIM
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${OMMA_MANUAL}
+        COMMAND omma help --man ${words} > ${OMMA_MANUAL}/omma-${command}.1)
+      list(APPEND OMMA_PAGES ${OMMA_MANUAL}/omma-${command}.1)
+    endforeach()
+    add_custom_target(omma_manual ALL DEPENDS ${OMMA_PAGES})
+    install(FILES ${OMMA_PAGES} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  endif()
+  install(FILES src/cli/completion/omma.bash DESTINATION share/bash-completion/completions RENAME omma)
+  install(FILES src/cli/completion/omma.zsh DESTINATION share/zsh/site-functions RENAME _omma)
+  install(FILES src/cli/completion/omma.fish DESTINATION share/fish/vendor_completions.d)
   # The program looks for it at ../share/ommatidia/demo, seen from its own folder.
   install(DIRECTORY models/demo/ DESTINATION share/ommatidia/demo OPTIONAL)
   list(APPEND OMMA_PC_FILES libomma.pc)

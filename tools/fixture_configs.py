@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from transformers import PreTrainedConfig, Qwen2_5_VLConfig, Qwen3VLConfig, Qwen3VLMoeConfig
+from transformers import PreTrainedConfig, Qwen2_5_VLConfig, Qwen2VLConfig, Qwen3VLConfig, Qwen3VLMoeConfig
 
 from fixture_tokenizer import added_token_id
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 VOCAB_SIZE = 544  # the tokenizer knows fewer: the last rows are padding
 MAX_POSITIONS = 32_768
-ROPE_THETA = {"qwen2_5_vl": 1_000_000.0, "qwen3_vl": 5_000_000.0, "qwen3_vl_moe": 5_000_000.0}
-CONFIG_CLASSES = {"qwen2_5_vl": Qwen2_5_VLConfig, "qwen3_vl": Qwen3VLConfig, "qwen3_vl_moe": Qwen3VLMoeConfig}
+ROPE_THETA = {"qwen2_vl": 1_000_000.0, "qwen2_5_vl": 1_000_000.0, "qwen3_vl": 5_000_000.0, "qwen3_vl_moe": 5_000_000.0}
+CONFIG_CLASSES = {"qwen2_vl": Qwen2VLConfig, "qwen2_5_vl": Qwen2_5_VLConfig, "qwen3_vl": Qwen3VLConfig, "qwen3_vl_moe": Qwen3VLMoeConfig}
 
 
 def _special_ids() -> dict[str, int]:
@@ -30,7 +30,6 @@ def make_config(spec: ModelSpec) -> PreTrainedConfig:
     """The official configuration object for a spec."""
     vision = dict(
         in_channels=3,
-        out_hidden_size=spec.text["hidden_size"],
         patch_size=spec.form.patch_size,
         spatial_merge_size=spec.form.merge_size,
         temporal_patch_size=2,
@@ -45,10 +44,15 @@ def make_config(spec: ModelSpec) -> PreTrainedConfig:
         **spec.text,
     )
     rope = dict(rope_type="default", rope_theta=ROPE_THETA[spec.family], mrope_section=list(spec.mrope_section))
-    if spec.family == "qwen2_5_vl":
-        vision |= dict(hidden_act="silu", tokens_per_second=2)
+    # Qwen2-VL calls the tower's width embed_dim, and hidden_size that of the language model.
+    vision |= {"hidden_size" if spec.family == "qwen2_vl" else "out_hidden_size": spec.text["hidden_size"]}
+    if spec.family in ("qwen2_vl", "qwen2_5_vl"):
         # Not the class defaults, which lie outside the small vocabulary.
         text |= dict(bos_token_id=added_token_id("<|endoftext|>"), eos_token_id=added_token_id("<|im_end|>"))
+    if spec.family == "qwen2_vl":
+        vision |= dict(hidden_act="quick_gelu")
+    elif spec.family == "qwen2_5_vl":
+        vision |= dict(hidden_act="silu", tokens_per_second=2)
     else:
         vision |= dict(hidden_act="gelu_pytorch_tanh", num_position_embeddings=spec.n_positions)
         text |= dict(attention_bias=False)
@@ -129,11 +133,46 @@ def _released_qwen3_vl(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, A
     }
 
 
-def _released_qwen2_5_vl(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]:
-    """The language model's keys lie flat at the top level."""
-    text, vision = config.text_config, config.vision_config
+def _released_tower(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]:
+    """vision_config of Qwen2-VL or Qwen2.5-VL."""
+    vision = config.vision_config
+    if spec.family == "qwen2_vl":
+        return {
+            "depth": vision.depth,
+            "embed_dim": vision.embed_dim,
+            "mlp_ratio": vision.mlp_ratio,
+            "num_heads": vision.num_heads,
+            "in_chans": 3,
+            "hidden_size": vision.hidden_size,
+            "patch_size": vision.patch_size,
+            "spatial_merge_size": vision.spatial_merge_size,
+            "spatial_patch_size": vision.patch_size,
+            "temporal_patch_size": 2,
+        }
     return {
-        "architectures": ["Qwen2_5_VLForConditionalGeneration"],
+        "depth": vision.depth,
+        "hidden_act": "silu",
+        "hidden_size": vision.hidden_size,
+        "intermediate_size": vision.intermediate_size,
+        "num_heads": vision.num_heads,
+        "in_chans": 3,
+        "out_hidden_size": vision.out_hidden_size,
+        "patch_size": vision.patch_size,
+        "spatial_merge_size": vision.spatial_merge_size,
+        "spatial_patch_size": vision.patch_size,
+        "window_size": vision.window_size,
+        "fullatt_block_indexes": list(vision.fullatt_block_indexes),
+        "tokens_per_second": 2,
+        "temporal_patch_size": 2,
+    }
+
+
+def _released_qwen2(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]:
+    """Qwen2-VL and Qwen2.5-VL: the language model's keys lie flat at the top level."""
+    text = config.text_config
+    name = "Qwen2VL" if spec.family == "qwen2_vl" else "Qwen2_5_VL"
+    return {
+        "architectures": [f"{name}ForConditionalGeneration"],
         "attention_dropout": 0.0,
         "bos_token_id": added_token_id("<|endoftext|>"),
         "eos_token_id": added_token_id("<|im_end|>"),
@@ -148,34 +187,19 @@ def _released_qwen2_5_vl(spec: ModelSpec, config: PreTrainedConfig) -> dict[str,
         "intermediate_size": text.intermediate_size,
         "max_position_embeddings": MAX_POSITIONS,
         "max_window_layers": 70,
-        "model_type": "qwen2_5_vl",
+        "model_type": spec.family,
         "num_attention_heads": text.num_attention_heads,
         "num_hidden_layers": text.num_hidden_layers,
         "num_key_value_heads": text.num_key_value_heads,
         "rms_norm_eps": 1e-06,
-        "rope_theta": ROPE_THETA["qwen2_5_vl"],
+        "rope_theta": ROPE_THETA[spec.family],
         "sliding_window": 32768,
         "tie_word_embeddings": spec.tied,
         "torch_dtype": str(spec.dtype).removeprefix("torch."),
         "transformers_version": "4.41.2",
         "use_cache": True,
         "use_sliding_window": False,
-        "vision_config": {
-            "depth": vision.depth,
-            "hidden_act": "silu",
-            "hidden_size": vision.hidden_size,
-            "intermediate_size": vision.intermediate_size,
-            "num_heads": vision.num_heads,
-            "in_chans": 3,
-            "out_hidden_size": vision.out_hidden_size,
-            "patch_size": vision.patch_size,
-            "spatial_merge_size": vision.spatial_merge_size,
-            "spatial_patch_size": vision.patch_size,
-            "window_size": vision.window_size,
-            "fullatt_block_indexes": list(vision.fullatt_block_indexes),
-            "tokens_per_second": 2,
-            "temporal_patch_size": 2,
-        },
+        "vision_config": _released_tower(spec, config),
         "rope_scaling": {"type": "mrope", "mrope_section": list(spec.mrope_section)},
         "vocab_size": VOCAB_SIZE,
     }
@@ -183,5 +207,5 @@ def _released_qwen2_5_vl(spec: ModelSpec, config: PreTrainedConfig) -> dict[str,
 
 def released_config(spec: ModelSpec, config: PreTrainedConfig) -> dict[str, Any]:
     """config.json in the dialect of the family's released checkpoints."""
-    make = _released_qwen2_5_vl if spec.family == "qwen2_5_vl" else _released_qwen3_vl
+    make = _released_qwen2 if spec.family in ("qwen2_vl", "qwen2_5_vl") else _released_qwen3_vl
     return make(spec, config)

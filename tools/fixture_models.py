@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import (
     GenerationConfig,
     Qwen2_5_VLForConditionalGeneration,
+    Qwen2VLForConditionalGeneration,
     Qwen3VLForConditionalGeneration,
     Qwen3VLMoeForConditionalGeneration,
 )
@@ -24,15 +25,19 @@ from fixture_tiktoken import SPECIAL_IDS, write_tiktoken
 from fixture_tokenizer import added_token_id, write_tokenizer
 
 MODEL_CLASSES = {
+    "qwen2_vl": Qwen2VLForConditionalGeneration,
     "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
     "qwen3_vl": Qwen3VLForConditionalGeneration,
     "qwen3_vl_moe": Qwen3VLMoeForConditionalGeneration,
 }
 PROCESSOR_CLASSES = {
+    "qwen2_vl": "Qwen2VLProcessor",
     "qwen2_5_vl": "Qwen2_5_VLProcessor",
     "qwen3_vl": "Qwen3VLProcessor",
     "qwen3_vl_moe": "Qwen3VLProcessor",
 }
+# Families with the processor, the chat template and the config dialect of Qwen2-VL.
+QWEN2_FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,38 @@ MODELS = (
         form=CLIP_FORM,
         case_names=("one_image", "two_images", "three_images", "text_only"),
     ),
+    # A tower without windows, as wide inside as mlp_ratio says; config and tensor names as released.
+    ModelSpec(
+        name="qwen2_vl_untied",
+        seed=62,
+        dtype=torch.bfloat16,
+        vision=dict(depth=3, embed_dim=40, num_heads=2, mlp_ratio=3),
+        text=dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                  intermediate_size=80),
+        mrope_section=(2, 2, 2),
+        tied=False,
+        family="qwen2_vl",
+        stop_question="Count to 84.",
+        released=True,
+        shard_bytes=300_000,
+        form=CLIP_FORM,
+    ),
+    # The released head width, and videos, whose time goes by temporal patches whatever their rate.
+    ModelSpec(
+        name="qwen2_vl_tied",
+        seed=65,
+        dtype=torch.float16,
+        vision=dict(depth=2, embed_dim=80, num_heads=1, mlp_ratio=1),
+        text=dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                  intermediate_size=64),
+        mrope_section=(2, 4, 6),
+        tied=True,
+        family="qwen2_vl",
+        module_names=True,
+        video=True,
+        form=CLIP_FORM,
+        case_names=("one_image", "two_images", "three_images", "text_only"),
+    ),
     # Layer 1 is dense, the others have experts.
     ModelSpec(
         name="qwen3_vl_moe",
@@ -232,7 +269,7 @@ def write_json(path: Path, value: Any) -> None:
 def write_preprocessor(folder: Path, spec: ModelSpec) -> None:
     """preprocessor_config.json; the released files name fewer fields than save_pretrained writes."""
     form = spec.form
-    if spec.family == "qwen2_5_vl" and spec.released:
+    if spec.family in QWEN2_FAMILIES and spec.released:
         limits: dict[str, Any] = {"min_pixels": form.shortest_edge, "max_pixels": form.longest_edge}
     else:
         limits = {"size": {"longest_edge": form.longest_edge, "shortest_edge": form.shortest_edge}}
@@ -243,7 +280,7 @@ def write_preprocessor(folder: Path, spec: ModelSpec) -> None:
         "image_mean": list(form.mean),
         "image_std": list(form.std),
         "processor_class": PROCESSOR_CLASSES[spec.family],
-        "image_processor_type": "Qwen2VLImageProcessor" if spec.family == "qwen2_5_vl" else "Qwen2VLImageProcessorFast",
+        "image_processor_type": "Qwen2VLImageProcessor" if spec.family in QWEN2_FAMILIES else "Qwen2VLImageProcessorFast",
     }
     if not spec.released:
         config |= {
@@ -259,10 +296,10 @@ def write_preprocessor(folder: Path, spec: ModelSpec) -> None:
 
 
 def write_video_preprocessor(folder: Path, spec: ModelSpec) -> None:
-    """video_preprocessor_config.json; Qwen3-VL's limits hold for all frames together, Qwen2.5-VL's for each."""
+    """video_preprocessor_config.json; Qwen3-VL's limits hold for all frames together, those of the others for each."""
     form = spec.form
     config = {
-        "size": {"longest_edge": form.longest_edge * (1 if spec.family == "qwen2_5_vl" else 8),
+        "size": {"longest_edge": form.longest_edge * (1 if spec.family in QWEN2_FAMILIES else 8),
                  "shortest_edge": form.shortest_edge},
         "patch_size": form.patch_size,
         "temporal_patch_size": 2,
@@ -273,7 +310,7 @@ def write_video_preprocessor(folder: Path, spec: ModelSpec) -> None:
         "min_frames": 4,
         "max_frames": 768,
         "processor_class": PROCESSOR_CLASSES[spec.family],
-        "video_processor_type": "Qwen2VLVideoProcessor" if spec.family == "qwen2_5_vl" else "Qwen3VLVideoProcessor",
+        "video_processor_type": "Qwen2VLVideoProcessor" if spec.family in QWEN2_FAMILIES else "Qwen3VLVideoProcessor",
     }
     write_json(folder / "video_preprocessor_config.json", config)
 
@@ -321,7 +358,7 @@ def write_checkpoint(spec: ModelSpec, folder: Path) -> None:
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     if spec.released:
         write_json(folder / "config.json", released_config(spec, config))
-    write_tokenizer(folder, default_system=spec.family == "qwen2_5_vl")
+    write_tokenizer(folder, default_system=spec.family in QWEN2_FAMILIES)
     write_preprocessor(folder, spec)
     if spec.video:
         write_video_preprocessor(folder, spec)

@@ -13,7 +13,7 @@ from transformers import AutoProcessor
 from transformers.image_utils import load_image
 from transformers.vision_utils import get_vision_window_index
 
-from fixture_models import MODEL_CLASSES
+from fixture_models import MODEL_CLASSES, QWEN2_FAMILIES
 from fixture_stages import Recorder, Tensors, record_language, sample_rows
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class QwenOfficial:
         if any(loading.values()):
             raise RuntimeError(f"{folder.name}: the official class does not find its tensors: {loading}")
         self.model.eval()
-        self.stamps_videos = spec.family != "qwen2_5_vl"  # a time before every pair of frames
+        self.stamps_videos = spec.family not in QWEN2_FAMILIES  # a time before every pair of frames
         self.image_processor = type(self.processor.image_processor).__name__
         self.stops = self.model.generation_config.eos_token_id
         config = self.model.config

@@ -3,6 +3,7 @@
 
     tools/make_fixtures.py --out tests/golden            write everything anew
     tools/make_fixtures.py --out tests/golden --check    compare the files there with a fresh run
+    tools/make_fixtures.py --out tests/golden --only M   write one model anew, of those in fixture_models.py
 
 Needs torch, torchvision, transformers, tokenizers, tiktoken, jinja2, safetensors and Pillow; the versions used are in every golden.json.
 The run is deterministic: fixed seeds, one thread, float32, eager attention.
@@ -77,13 +78,15 @@ def make_model(spec: ModelSpec, out: Path) -> None:
     print(f"{spec.name}: done")
 
 
-def make_all(out: Path) -> None:
-    """Writes the images and every model anew."""
-    shutil.rmtree(out / IMAGE_FOLDER, ignore_errors=True)
-    write_images(out / IMAGE_FOLDER)
-    write_converted(out / CONVERTED_FOLDER)
+def make_all(out: Path, only: str | None = None) -> None:
+    """Writes the images and every model anew, or one model."""
+    if not only:
+        shutil.rmtree(out / IMAGE_FOLDER, ignore_errors=True)
+        write_images(out / IMAGE_FOLDER)
+        write_converted(out / CONVERTED_FOLDER)
     for spec in MODELS:
-        make_model(spec, out)
+        if only in (None, spec.name):
+            make_model(spec, out)
     for path in owned_files(out):
         path.chmod(0o644)  # safetensors writes files that only their owner may read
 
@@ -151,6 +154,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Make the golden test fixtures with the official transformers code.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="fixture folder, as a rule tests/golden")
     parser.add_argument("--check", action="store_true", help="compare DIR with a fresh run instead of writing it")
+    parser.add_argument("--only", metavar="MODEL", choices=[spec.name for spec in MODELS], help="write this model alone")
     parser.add_argument("--tolerance", type=float, default=1e-6, metavar="T",
                         help="largest difference that --check accepts in float tensors (default: %(default)s)")
     return parser.parse_args()
@@ -163,7 +167,7 @@ def main() -> int:
     transformers.logging.disable_progress_bar()
     if arguments.check:
         return 1 if check_all(arguments.out, arguments.tolerance) else 0
-    make_all(arguments.out)
+    make_all(arguments.out, arguments.only)
     return 0
 
 

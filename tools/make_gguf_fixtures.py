@@ -21,7 +21,10 @@ from gguf_files import convert, copy_keys, finish  # noqa: E402
 
 TYPES = ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4")
 ROWS, BLOCKS = 2, 3
-MODELS = ("qwen3_vl_tied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl")
+MODELS = ("qwen3_vl_tied", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl")
+# Tensors that a model's sizes follow from.
+SIZE_TENSORS = {"token_embd.weight", "v.position_embd.weight"}
+MORE_SIZE_TENSORS = {"qwen2_vl_untied": {"v.blk.0.ffn_up.weight"}}
 
 
 def add_keys(writer):
@@ -66,13 +69,13 @@ def write_types(path):
     finish(writer)
 
 
-def cut(source, target):
-    """The file's keys, and of every tensor the first values of the first rows; tables that a model's sizes follow from keep their rows."""
+def cut(source, target, whole):
+    """The file's keys, and of every tensor the first values of the first rows; those named in `whole` keep their rows."""
     reader = gguf.GGUFReader(source)
     writer = copy_keys(reader, target)
     for tensor in reader.tensors:
         places = [slice(4)] * tensor.data.ndim
-        if tensor.name in ("token_embd.weight", "v.position_embd.weight"):
+        if tensor.name in whole:
             places[0] = slice(None)
         writer.add_tensor(tensor.name, np.ascontiguousarray(tensor.data[tuple(places)]))
     finish(writer)
@@ -85,7 +88,9 @@ def write_models(folder):
     for name in MODELS:
         with tempfile.TemporaryDirectory() as made:
             made = pathlib.Path(made)
-            model, mmproj = (cut(path, made / f"cut-{path.name}") for path in convert(ROOT / "tests" / "golden" / name, made, "F32"))
+            whole = SIZE_TENSORS | MORE_SIZE_TENSORS.get(name, set())
+            files = convert(ROOT / "tests" / "golden" / name, made, "F32")
+            model, mmproj = (cut(path, made / f"cut-{path.name}", whole) for path in files)
         (folder / f"{name}.bin").write_bytes(struct.pack("<I", len(model)) + model + mmproj)
 
 

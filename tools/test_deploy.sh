@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests the files of deploy/ with all programs that read them: HAProxy, promtool, systemd-analyze (Debian: haproxy prometheus systemd) and Kubernetes' schemas from
-# PyPI. `make test` does the part for which it finds the programs.
+# Tests the files of deploy/ with all programs that read them: HAProxy, promtool, systemd-analyze, nginx, Caddy (Debian: haproxy prometheus
+# systemd nginx-light caddy) and Kubernetes' schemas from PyPI. `make test` does the part for which it finds the programs.
 set -eu
 
 cd "$(dirname "$0")/.."

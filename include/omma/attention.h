@@ -115,6 +115,10 @@ struct omma_attention_spec {
   /* CAUSAL and DECODE: k and v are bf16 whatever `dtype` says of q and out. With f32 queries keys and values count as their values in
    * f32, and nothing else is rounded. */
   bool bf16_kv;
+
+  /* ENCODER: scores may be products of 8-bit integers, made of q row by row and of k, less its mean over the segment, in blocks of 64
+   * keys, where that is faster: in bf16 on CPUs with AVX512-BF16 and VNNI, for segments of more than 64 keys. Elsewhere nothing changes. */
+  bool int8_scores;
 };
 
 struct omma_attention_plan;

@@ -64,10 +64,13 @@ struct omma_model_options {
    * checkpoint is already ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named, which changes nothing; any other is refused.
    * Layers that it stores as integers are kept as such unless `weights` is F32. */
   const char *quantization;
-  const char *isa;           /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
-  int n_threads;             /* 0: as many as the process may use CPUs */
-  bool no_pinning;           /* leave the threads to the scheduler instead of binding each to a CPU */
-  bool config_only;          /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
+  const char *isa;  /* CPU level, see attention.h; NULL: OMMA_ISA or the best */
+  int n_threads;    /* 0: as many as the process may use CPUs */
+  bool no_pinning;  /* leave the threads to the scheduler instead of binding each to a CPU */
+  bool config_only; /* read everything but the weights: enough for plans, and tokens where there is a tokenizer */
+  /* Load the vision tower alone: no weights of the language model, and no keys and values in the engine, which encodes the images of
+   * requests (omma_callbacks.on_embeddings) and generates nothing. */
+  bool encoder_only;
   int64_t max_model_len;     /* context limit in tokens; 0: the checkpoint's */
   int64_t max_resized_bytes; /* of resized images of all requests together, more gives MEMORY; 0: no limit */
   int64_t known_image_bytes; /* of resized images kept for omma_image_recall; 0: 64 MiB, below 0: none */
@@ -119,6 +122,10 @@ struct omma_model_info {
   const char *kv_cache;     /* how keys and values are kept, "f32" or "bf16" */
   const char *linear;       /* which library and layout serve the linear layers */
   int n_threads;
+  bool encoder_only;    /* as it was opened; n_parameters are the tower's then */
+  bool bf16_embeddings; /* embeddings for others are bf16: the checkpoint is, and f32 was not asked for */
+  const char
+      *fingerprint; /* of the checkpoint's tensors: 64 hexadecimal digits, docs/encoder-node.md; empty: without weights */
   int64_t n_parameters, n_vision_parameters;
   int64_t weight_bytes; /* packed, in memory; what it would be for config_only */
   int64_t max_model_len;
@@ -575,16 +582,21 @@ struct omma_result {
  *
  * Called on the engine's thread; must be quick and must not call the engine, but for omma_engine_cancel. Each may be NULL.
  * on_token returning false cancels the request. on_finish comes exactly once per submitted request, last. */
+struct omma_embeddings;
+
 struct omma_callbacks {
   void *context;
   void (*on_progress)(void *context, enum omma_stage stage, int64_t done, int64_t total);
   bool (*on_token)(void *context, const struct omma_token_event *event);
   void (*on_finish)(void *context, const struct omma_result *result);
   void (*on_prompt_token)(void *context, const struct omma_prompt_token_event *event); /* in order, before the first on_token */
+  /* Of a model opened with encoder_only, before an on_finish with OMMA_FINISH_STOP: the outputs for the request's images and videos, in
+   * order. The callee destroys them, by any thread, before the engine is destroyed. */
+  void (*on_embeddings)(void *context, struct omma_embeddings *embeddings);
 };
 
-/* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: BUSY (queue
- * full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is
+/* Puts a request into the queue. Thread-safe. The request must live until on_finish, the callbacks are copied. Errors: ARGUMENT (field
+ * "messages": no image for an engine that only encodes), BUSY (queue full), LIMIT (would never fit into the KV cache), CANCELLED (the engine is
  * going down). */
 OMMA_API enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omma_request *request,
                                              const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error);
@@ -620,8 +632,6 @@ OMMA_API void omma_engine_get_stats(const struct omma_engine *engine, struct omm
 
 /* ---- embeddings ------------------------------------------------------------------------------------------------------- */
 
-struct omma_embeddings;
-
 /* One image's output of the tower: merged [n_tokens, width] f32, and n_deepstack tensors of the same shape. Owned by the embeddings. */
 struct omma_image_embeddings {
   int64_t grid_thw[3];
@@ -637,6 +647,10 @@ OMMA_API enum omma_status omma_encode(struct omma_engine *engine, const struct o
                                       const struct omma_image_options *options, bool together, omma_progress progress,
                                       void *progress_context, struct omma_embeddings **embeddings, struct omma_error *error);
 OMMA_API void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index, struct omma_image_embeddings *out);
+/* One image's output as vLLM keeps it: rows [n_tokens, (1 + n_deepstack) * width], a token's row of `merged` and of each deepstack tensor side by
+ * side, as f32, or as bf16 rounded to nearest. */
+OMMA_API void omma_embeddings_copy_rows(const struct omma_embeddings *embeddings, size_t index, enum omma_dtype type,
+                                        void *rows);
 
 /* Seconds that making the embeddings took. Parts of work that threads share are the mean of the threads; they add up to `total`. */
 struct omma_encode_timings {

@@ -9,7 +9,8 @@ from ._attention import attention
 from ._info import info, self_test
 from ._segmentation import Segmentation
 from ._teams import get_num_threads, set_num_threads
+from ._tower import Tower
 
 __version__ = "0.1.0"
 
-__all__ = ["Segmentation", "__version__", "attention", "get_num_threads", "info", "self_test", "set_num_threads"]
+__all__ = ["Segmentation", "Tower", "__version__", "attention", "get_num_threads", "info", "self_test", "set_num_threads"]

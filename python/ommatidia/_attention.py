@@ -33,7 +33,7 @@ WORKSPACE_KEEP_BYTES = 64 << 20
 _ALIGNMENT = 64
 
 
-class _Workspaces(threading.local):
+class Workspaces(threading.local):
     """Scratch memory, one per thread, so that calls from many threads share nothing."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _Workspaces(threading.local):
         return -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT, memory
 
 
-_workspaces = _Workspaces()
+_workspaces = Workspaces()
 
 
 def attention(

@@ -119,25 +119,25 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def _load() -> ctypes.CDLL:
+def bind(path: Path, prototypes: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDLL:
+    """A library with the types of its functions. ImportError where it cannot be loaded or lacks one of them."""
     try:
-        loaded = ctypes.CDLL(str(LIBRARY_PATH))
+        loaded = ctypes.CDLL(str(path))
     except OSError as error:
         raise ImportError(
-            f"{LIBRARY_PATH}: cannot be loaded ({error}); install the package with pip, or use the tree that "
-            "`make python` makes"
+            f"{path}: cannot be loaded ({error}); install the package with pip, or use the tree that `make python` makes"
         ) from error
-    for name, (result, arguments) in _PROTOTYPES.items():
+    for name, (result, arguments) in prototypes.items():
         try:
             function = getattr(loaded, name)
         except AttributeError as error:
-            raise ImportError(f"{LIBRARY_PATH}: has no {name}; it belongs to another version of this package") from error
+            raise ImportError(f"{path}: has no {name}; it belongs to another version of this package") from error
         function.restype = result
         function.argtypes = arguments
     return loaded
 
 
-library = _load()
+library = bind(LIBRARY_PATH, _PROTOTYPES)
 
 
 def check(status: int, error: Error) -> None:

@@ -220,6 +220,11 @@ def empty_like(q: Any, shape: tuple[int, ...]) -> Any:
     return np.empty(shape, dtype=q.dtype)
 
 
+def empty_f32(like: Any, shape: tuple[int, ...]) -> Any:
+    """A float32 array of the kind of `like`."""
+    return _torch().empty(shape, dtype=_torch().float32, device="cpu") if is_tensor(like) else np.empty(shape, np.float32)
+
+
 def check_out(out: Any, shape: tuple[int, ...]) -> None:
     if tuple(out.shape) != shape:
         raise ValueError(f"out: expected shape {list(shape)}, found {list(out.shape)}")

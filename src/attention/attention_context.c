@@ -21,6 +21,7 @@ enum omma_status omma_attention_context_create(const struct omma_attention_optio
     const struct ommai_attention_types types = i == OMMAI_ATTENTION_F32_BF16 ? mixed : same;
     self->tile[i] = ommai_attention_tile_kernel_find(level, types);
     self->window[i] = ommai_attention_window_kernel_find(level, types);
+    self->int8[i] = ommai_attention_int8_kernel_find(level, types);
     self->decode[i] = ommai_attention_decode_kernel_find(level, types);
   }
   *context = self;

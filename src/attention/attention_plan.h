@@ -38,6 +38,7 @@ struct omma_attention_context {
   enum ommai_cpu_level level;
   const struct ommai_attention_tile_kernel *tile[OMMAI_ATTENTION_TYPES];
   const struct ommai_attention_tile_kernel *window[OMMAI_ATTENTION_TYPES];
+  const struct ommai_attention_tile_kernel *int8[OMMAI_ATTENTION_TYPES]; /* NULL: none */
   const struct ommai_attention_decode_kernel *decode[OMMAI_ATTENTION_TYPES];
 };
 
@@ -52,6 +53,7 @@ struct ommai_attention_problem {
   int64_t n_tokens, n_kv_tokens;
   int64_t n_segments;
   int64_t batch_rows, batch_kv_rows; /* rows per segment where cu_seqlens is NULL */
+  bool int8;                         /* the tile kernel's scores are of integers */
   const struct ommai_attention_tile_kernel *tile;
   const struct ommai_attention_tile_kernel
       *window; /* ENCODER, for units of one block; NULL where the tile kernel serves them */

@@ -88,7 +88,8 @@ static enum omma_status check_counts(const struct omma_attention_spec *spec, str
 }
 
 /* Kernels, and the sizes that follow from them. A worker's scratch holds the kernel's own and a small unit's shared part. */
-static void choose_kernel(const struct omma_attention_context *context, struct ommai_attention_problem *problem) {
+static void choose_kernel(const struct omma_attention_context *context, bool int8_scores,
+                          struct ommai_attention_problem *problem) {
   size_t scratch;
   int types = problem->types.kv == problem->types.q ? (int)problem->types.q : OMMAI_ATTENTION_F32_BF16;
   if (problem->form == OMMA_ATTENTION_DECODE) {
@@ -97,7 +98,8 @@ static void choose_kernel(const struct omma_attention_context *context, struct o
     problem->state_bytes = (size_t)floats * sizeof(float);
     scratch = problem->state_bytes * (size_t)problem->group * (size_t)ommai_attention_pair_heads(problem->n_kv_heads);
   } else {
-    problem->tile = context->tile[types];
+    problem->int8 = int8_scores && problem->form == OMMA_ATTENTION_ENCODER && context->int8[types];
+    problem->tile = problem->int8 ? context->int8[types] : context->tile[types];
     problem->block_bytes =
         (size_t)ommai_round_up((int64_t)problem->tile->block_bytes(problem->head_dim, problem->v_head_dim), 64);
     problem->window = problem->form == OMMA_ATTENTION_ENCODER ? context->window[types] : NULL;
@@ -124,7 +126,7 @@ enum omma_status ommai_attention_check_spec(const struct omma_attention_context 
     problem->batch_kv_rows = problem->n_kv_tokens / batch;
     problem->n_segments = ommai_max_i64(spec->n_segments, batch);
   }
-  choose_kernel(context, problem);
+  choose_kernel(context, spec->int8_scores, problem);
   return OMMA_OK;
 }
 

@@ -5,6 +5,22 @@
 #include "base/checked.h"
 #include "kernels/attention_element.h"
 
+enum { CENTER_KEYS = 256 };
+
+/* The mean of a unit's keys, of at most so many that are evenly spaced: any row would do that is the same for all blocks. */
+static void find_center(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int32_t kv_head,
+                        float *center) {
+  int64_t n = ommai_min_i64(unit->n_keys, CENTER_KEYS), stride = run->tensors.k_token_stride;
+  int32_t dim = run->plan->problem.head_dim;
+  const uint16_t *keys = ommai_attention_k_block(run, unit, kv_head, 0);
+  for (int32_t d = 0; d < dim; d++) center[d] = 0.0f;
+  for (int64_t i = 0; i < n; i++) {
+    const uint16_t *key = keys + i * unit->n_keys / n * stride;
+    for (int32_t d = 0; d < dim; d++) center[d] += ommai_bf16_to_f32(key[d]);
+  }
+  for (int32_t d = 0; d < dim; d++) center[d] /= (float)n;
+}
+
 static void pack_blocks(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int32_t kv_head,
                         unsigned char *packed, int64_t first, int64_t end) {
   const struct ommai_attention_problem *problem = &run->plan->problem;
@@ -12,12 +28,18 @@ static void pack_blocks(const struct ommai_attention_run *run, const struct omma
                                       .v_stride = run->tensors.v_token_stride,
                                       .head_dim = problem->head_dim,
                                       .v_head_dim = problem->v_head_dim};
+  const struct ommai_attention_tile_kernel *kernel = ommai_attention_kernel_for(problem, unit->n_keys);
+  float center[OMMA_ATTENTION_MAX_HEAD_DIM];
+  if (problem->int8 && kernel == problem->tile) {
+    find_center(run, unit, kv_head, center);
+    pack.center = center;
+  }
   for (int64_t block = first; block < end; block++) {
     pack.k = ommai_attention_k_block(run, unit, kv_head, block);
     pack.v = ommai_attention_v_block(run, unit, kv_head, block);
     pack.n_keys = (int32_t)ommai_min_i64(unit->n_keys - block * OMMAI_ATTENTION_BLOCK, OMMAI_ATTENTION_BLOCK);
     pack.packed = packed + (size_t)block * problem->block_bytes;
-    ommai_attention_kernel_for(problem, unit->n_keys)->pack(&pack);
+    kernel->pack(&pack);
   }
 }
 

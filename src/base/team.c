@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/allocator.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 #if defined(__x86_64__)
@@ -14,9 +15,10 @@
 #define RELAX() ((void)0)
 #endif
 
-/* How long a worker looks for the next run before it sleeps: some tens of microseconds, the gap between two phases of a
- * layer. With fewer CPUs than workers spinning only takes time from whoever has the work. */
-enum { SPIN_ROUNDS = 2000 };
+/* How long a worker looks for the next run, and the caller for the last worker, before it sleeps: about the longest task of a layer, so
+ * that hardly anybody sleeps within a forward pass. To be woken takes 50 us where the machine is idle and a millisecond where it is not.
+ * With fewer CPUs than workers looking only takes time from whoever has the work. */
+enum { SPIN_NS = 1000000, SPIN_ROUNDS = 32 }; /* rounds: between two looks at the clock */
 
 struct worker {
   struct ommai_team *team;
@@ -28,7 +30,7 @@ struct ommai_team {
   struct omma_team interface;
   struct omma_allocator allocator;
   int n_threads;
-  int spin_rounds;
+  int64_t spin_ns;
   struct worker *workers; /* [n_threads]; entry 0 has no thread */
   int n_started;
 
@@ -54,16 +56,33 @@ static void take_tasks(struct ommai_team *team, int worker) {
   }
 }
 
+static bool has_run(struct ommai_team *team, uint_fast64_t seen) {
+  return atomic_load_explicit(&team->generation, memory_order_acquire) != seen;
+}
+
+static bool all_have_left(struct ommai_team *team, uint_fast64_t unused) {
+  (void)unused;
+  return atomic_load_explicit(&team->n_inside, memory_order_acquire) == 0;
+}
+
+/* Looks for a while; false where what is waited for did not come. */
+static bool look_for(struct ommai_team *team, bool (*came)(struct ommai_team *, uint_fast64_t), uint_fast64_t seen) {
+  if (team->spin_ns == 0) return false;
+  int64_t end = ommai_clock_ns() + team->spin_ns;
+  do {
+    for (int round = 0; round < SPIN_ROUNDS; round++) {
+      if (came(team, seen)) return true;
+      RELAX();
+    }
+  } while (ommai_clock_ns() < end);
+  return false;
+}
+
 /* Waits until the generation differs from `seen`; false when the team stops. */
 static bool wait_for_run(struct ommai_team *team, uint_fast64_t seen) {
-  for (int round = 0; round < team->spin_rounds; round++) {
-    if (atomic_load_explicit(&team->generation, memory_order_acquire) != seen) return !atomic_load(&team->stop);
-    RELAX();
-  }
+  if (look_for(team, has_run, seen)) return !atomic_load(&team->stop);
   pthread_mutex_lock(&team->mutex);
-  while (atomic_load_explicit(&team->generation, memory_order_acquire) == seen) {
-    pthread_cond_wait(&team->wake, &team->mutex);
-  }
+  while (!has_run(team, seen)) pthread_cond_wait(&team->wake, &team->mutex);
   pthread_mutex_unlock(&team->mutex);
   return !atomic_load(&team->stop);
 }
@@ -105,12 +124,9 @@ static void team_run(void *context, int64_t n_tasks, omma_task task, void *task_
   atomic_store_explicit(&team->n_inside, team->n_threads - 1, memory_order_relaxed);
   begin_generation(team);
   take_tasks(team, 0);
-  for (int round = 0; round < team->spin_rounds; round++) {
-    if (atomic_load_explicit(&team->n_inside, memory_order_acquire) == 0) return;
-    RELAX();
-  }
+  if (look_for(team, all_have_left, 0)) return;
   pthread_mutex_lock(&team->mutex);
-  while (atomic_load_explicit(&team->n_inside, memory_order_acquire) != 0) pthread_cond_wait(&team->idle, &team->mutex);
+  while (!all_have_left(team, 0)) pthread_cond_wait(&team->idle, &team->mutex);
   pthread_mutex_unlock(&team->mutex);
 }
 
@@ -148,7 +164,7 @@ enum omma_status ommai_team_create(int n_threads, bool pin, const struct omma_al
   if (!team) return ommai_fail_memory(error, "thread team", sizeof *team);
   team->allocator = *allocator;
   team->n_threads = n_threads;
-  team->spin_rounds = n_threads <= ommai_team_cpu_count() ? SPIN_ROUNDS : 0;
+  team->spin_ns = n_threads <= ommai_team_cpu_count() ? SPIN_NS : 0;
   team->interface = (struct omma_team){team, n_threads, team_run};
   pthread_mutex_init(&team->mutex, NULL);
   pthread_cond_init(&team->wake, NULL);

@@ -111,10 +111,17 @@ static int cut_off(struct ommai_batch_output *output) {
   return ftruncate(output->file, end) == 0 ? code : failed(output->path, "its torn last line cannot be cut off");
 }
 
+static int open_standard_output(struct ommai_batch_output *output) {
+  output->path = "standard output";
+  output->file = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  return output->file < 0 ? failed(output->path, "cannot be written") : OMMAI_EXIT_DONE;
+}
+
 int ommai_batch_output_open(const char *path, bool retry_failed, struct ommai_batch_output *output) {
   struct stat status;
   *output = (struct ommai_batch_output){.path = path, .file = -1, .done = json_object(), .bad_lines = json_object()};
   if (!output->done || !output->bad_lines) return ommai_failed("batch: out of memory");
+  if (strcmp(path, "-") == 0) return open_standard_output(output);
   output->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (output->file < 0 || fstat(output->file, &status) != 0) return failed(path, "cannot be written");
   if (!S_ISREG(status.st_mode)) return OMMAI_EXIT_DONE;

@@ -40,6 +40,11 @@ static int check(const struct values *values) {
   if (is_address(out)) {
     return ommai_wrong_use("batch: --output-file: %s: only local files are written: curl -T out.jsonl %s sends one", out, out);
   }
+  if (strcmp(out, "-") == 0) {
+    return values->retry_failed
+               ? ommai_wrong_use("batch: --retry-failed: standard output holds no failed lines: give a file with -o")
+               : OMMAI_EXIT_DONE;
+  }
   if (stat(in, &input) == 0 && stat(out, &output) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino) {
     return ommai_wrong_use("batch: --output-file: %s: is the input itself: give another file", out);
   }
@@ -138,7 +143,8 @@ static const struct ommai_option table[] = {
      .type = OMMAI_OPTION_STRING,
      .offset = AT(output),
      .value = "FILE",
-     .help = "where the answers go, one line each as they come; what is in it already is not asked again; needed"},
+     .help = "where the answers go, one line each as they come; what is in it already is not asked again; - is standard "
+             "output; needed"},
     {.name = "retry-failed",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(retry_failed),

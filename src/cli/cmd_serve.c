@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/diagnostics.h"
+#include "cli/encoder_node.h"
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/json_words.h"
@@ -25,6 +26,7 @@
 
 struct values {
   struct ommai_serving serving;
+  struct ommai_encoder_node_values encoder;
   const char *host, *uds;
   int64_t port;
   const char *ssl_keyfile, *ssl_certfile, *ssl_ca_certs;
@@ -47,6 +49,7 @@ struct values {
 struct held {
   struct ommai_serve_keys keys;
   struct ommai_json_words origins, methods, headers;
+  json_t *ec_transfer_config;
 };
 
 /* Those of uvicorn, whose access lines are of level info. */
@@ -81,6 +84,7 @@ static void release_held(struct held *held) {
   ommai_json_words_release(&held->origins);
   ommai_json_words_release(&held->methods);
   ommai_json_words_release(&held->headers);
+  json_decref(held->ec_transfer_config);
 }
 
 /* Seconds and counts of the command line, of which 0 is none; the server's 0 is its default and a negative number none. */
@@ -126,12 +130,18 @@ static void note_address(const struct values *values, int port) {
   char address[OMMAI_MAX_PATH];
   snprintf(address, sizeof address, "http%s://%s%s%s:%d", values->ssl_certfile ? "s" : "", bracket ? "[" : "", values->host,
            bracket ? "]" : "", port);
-  ommai_note("serving at %s/v1%s%s%s (Ctrl-C ends it)", address, values->no_page ? "" : ", with a page at ",
-             values->no_page ? "" : address, values->no_page ? "" : "/");
+  bool page = !values->no_page && !values->serving.common.encoder_only;
+  ommai_note("serving at %s/v1%s%s%s (Ctrl-C ends it)", address, page ? ", with a page at " : "", page ? address : "",
+             page ? "/" : "");
 }
 
 static void tell_configuration(const struct values *values, const struct omma_server_options *options,
                                const struct ommai_opened *opened) {
+  if (values->serving.common.encoder_only) {
+    ommai_serve_note_encoder(opened->model, &opened->plan, options);
+    ommai_serve_note_access(options);
+    return;
+  }
   ommai_serve_note_model(opened->model, &opened->plan);
   ommai_serve_note_memory(&opened->plan);
   ommai_serve_note_access(options);
@@ -169,7 +179,7 @@ static int serve(const struct values *values, const struct omma_server_options *
   return code;
 }
 
-static int serve_with(const struct values *values, const struct ommai_strings *arguments, struct held *held) {
+static int serve_with(struct values *values, const struct ommai_strings *arguments, struct held *held) {
   struct omma_server_options options = {.host = values->host,
                                         .port = (int)values->port,
                                         .uds = values->uds,
@@ -193,6 +203,9 @@ static int serve_with(const struct values *values, const struct ommai_strings *a
   int64_t told_ns = 0;
   int code = ommai_serving_read("serve", &values->serving, &options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options.cross_origin);
+  if (code == OMMAI_EXIT_DONE) {
+    code = ommai_encoder_node_read("serve", &values->encoder, &values->serving.common, &options, &held->ec_transfer_config);
+  }
   if (code != OMMAI_EXIT_DONE) return code;
   if (ommai_server_check_tls(&options.tls, &error) != OMMA_OK) return ommai_failed("serve: %s", error.message);
   set_limits(values, &options);
@@ -213,10 +226,10 @@ static int serve_with(const struct values *values, const struct ommai_strings *a
 }
 
 static int run_serve(const void *given, const struct ommai_strings *arguments) {
-  const struct values *values = given;
+  struct values values = *(const struct values *)given;
   struct held held = {0};
-  int code = ommai_serve_keys_collect(&values->api_keys, values->api_key_file, &held.keys); /* first, since it wipes argv */
-  if (code == OMMAI_EXIT_DONE) code = serve_with(values, arguments, &held);
+  int code = ommai_serve_keys_collect(&values.api_keys, values.api_key_file, &held.keys); /* first, since it wipes argv */
+  if (code == OMMAI_EXIT_DONE) code = serve_with(&values, arguments, &held);
   release_held(&held);
   return code;
 }
@@ -284,6 +297,40 @@ static const struct ommai_option table[] = {
      .help = "take the uuid of an image for its content, whoever sends it: who names it first decides what it shows"},
 };
 static const struct ommai_option_group options = {"Server", table, sizeof table / sizeof *table};
+
+static const struct ommai_option encoder_table[] = {
+    {.name = "mm-encoder-only",
+     .type = OMMAI_OPTION_FLAG,
+     .offset = AT(encoder.mm_encoder_only),
+     .negatable = true,
+     .help = "load the vision tower alone and encode the images of /v1/chat/completions for other engines, which get them at "
+             "/v1/encodings/UUID: no text is generated, and neither language weights nor a KV cache take memory"},
+    {.name = "ec-transfer-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(encoder.ec_transfer_config),
+     .value = "JSON",
+     .help = "the same, and leave embeddings as files for vLLM's ECExampleConnector: {\"ec_connector\": "
+             "\"ECExampleConnector\", \"ec_role\": \"ec_producer\", \"ec_connector_extra_config\": "
+             "{\"shared_storage_path\": DIR}}"},
+    {.name = "encodings-bytes",
+     .type = OMMAI_OPTION_SIZE,
+     .offset = AT(encoder.encodings_bytes),
+     .value = "SIZE",
+     .low = 0,
+     .high = (int64_t)1 << 40,
+     .initial = "1G",
+     .help = "memory for embeddings at /v1/encodings/UUID; the oldest give way, and 0 keeps none"},
+    {.name = "encodings-ttl",
+     .type = OMMAI_OPTION_INTEGER,
+     .offset = AT(encoder.encodings_ttl),
+     .value = "SECONDS",
+     .low = 0,
+     .high = 1 << 30,
+     .initial = "600",
+     .help = "how long they are kept there; 0: until their place is needed"},
+};
+static const struct ommai_option_group encoder_options = {"Encoder node", encoder_table,
+                                                          sizeof encoder_table / sizeof *encoder_table};
 
 static const struct ommai_option access_table[] = {
     {.name = "api-key",
@@ -459,9 +506,9 @@ const struct ommai_command ommai_command_serve = {
         "refused "
         "with the reason.",
     .example = "omma serve models/my-model --port 8000 --max-model-len 8192",
-    .groups = {&options, &ommai_serving_options, &access_options, &limit_options, &log_options, &ommai_image_options,
-               &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_template_options,
-               &ommai_machine_options},
+    .groups = {&options, &ommai_serving_options, &encoder_options, &access_options, &limit_options, &log_options,
+               &ommai_image_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
+               &ommai_template_options, &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .ignored_of = "vLLM",
     .values_size = sizeof(struct values),

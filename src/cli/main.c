@@ -4,18 +4,24 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "cli/command_list.h"
 #include "cli/commands.h"
+#include "cli/completion.h"
 #include "cli/diagnostics.h"
 #include "cli/interrupt.h"
+#include "cli/manual.h"
 #include "cli/nearest.h"
 
-static const struct ommai_command *const commands[] = {
-    &ommai_command_chat,          &ommai_command_run,          &ommai_command_serve,       &ommai_command_batch,
-    &ommai_command_encode,        &ommai_command_preprocess,   &ommai_command_plan,        &ommai_command_tokenize,
-    &ommai_command_detokenize,    &ommai_command_info,         &ommai_command_verify,      &ommai_command_bench_attention,
-    &ommai_command_bench_encoder, &ommai_command_bench_decode, &ommai_command_bench_serve,
+/* Parts of the list of commands, which begin with these. */
+static const struct {
+  const char *title;
+  const struct ommai_command *first;
+} sections[] = {
+    {"Answers", &ommai_command_chat},
+    {"Parts of a request", &ommai_command_encode},
+    {"Model and machine", &ommai_command_plan},
+    {"Benchmarks", &ommai_command_bench_attention},
 };
-#define N_COMMANDS (sizeof commands / sizeof *commands)
 
 static void print_summary(const struct ommai_command *command, FILE *out) {
   char name[40];
@@ -24,50 +30,35 @@ static void print_summary(const struct ommai_command *command, FILE *out) {
 }
 
 static void print_help(FILE *out) {
-  fprintf(out, "Usage: omma COMMAND [options]\n\nRuns vision-language models on CPUs.\n\nCommands:\n");
-  for (size_t i = 0; i < N_COMMANDS; i++) print_summary(commands[i], out);
+  fprintf(out, "Usage: omma COMMAND [options]\n\nRuns vision-language models on CPUs.\n");
+  for (size_t i = 0; i < ommai_n_commands; i++) {
+    for (size_t s = 0; s < sizeof sections / sizeof *sections; s++) {
+      if (sections[s].first == ommai_commands[i]) fprintf(out, "\n%s:\n", sections[s].title);
+    }
+    print_summary(ommai_commands[i], out);
+  }
+  fprintf(out, "\nThis program:\n");
   fprintf(out, "  %-18s %s\n", "help [COMMAND]", "this text, or a command's options");
+  fprintf(out, "  %-18s %s\n", "completion SHELL", "print the completion script for bash, zsh or fish");
   fprintf(out,
           "\n`omma COMMAND --help` lists a command's options with their defaults and an example; `omma --version` (-V) prints\n"
-          "the version. Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted by Ctrl-C.\n\nExample:\n"
-          "  omma chat photo.jpg \"What is in this picture?\"\n");
-}
-
-/* The number of words of `name` that stand at the beginning of the command line; 0 when it is another command. */
-static int match_name(const char *name, int argc, char **argv) {
-  const char *space = strchr(name, ' ');
-  size_t first = space ? (size_t)(space - name) : strlen(name);
-  if (argc < 1 || strlen(argv[0]) != first || memcmp(argv[0], name, first) != 0) return 0;
-  if (!space) return 1;
-  return argc >= 2 && strcmp(argv[1], space + 1) == 0 ? 2 : 0;
-}
-
-static const struct ommai_command *find_command(int argc, char **argv, int *n_words) {
-  for (size_t i = 0; i < N_COMMANDS; i++) {
-    *n_words = match_name(commands[i]->name, argc, argv);
-    if (*n_words == 0 && commands[i]->alias) *n_words = match_name(commands[i]->alias, argc, argv);
-    if (*n_words) return commands[i];
-  }
-  return NULL;
-}
-
-/* The second word of a command of two, when its first is `word`; else NULL. */
-static const char *second_word(const struct ommai_command *command, const char *word) {
-  size_t size = strlen(word);
-  return size && strncmp(command->name, word, size) == 0 && command->name[size] == ' ' ? command->name + size + 1 : NULL;
+          "the version. Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted by Ctrl-C.\n\nExamples:\n"
+          "  omma chat photo.jpg \"What is in this image?\"\n"
+          "  omma serve models/my-model --port 8000\n"
+          "  source <(omma completion bash)\n");
 }
 
 static bool begins_commands(const char *word) {
-  for (size_t i = 0; i < N_COMMANDS; i++) {
-    if (second_word(commands[i], word)) return true;
+  for (size_t i = 0; i < ommai_n_commands; i++) {
+    if (ommai_command_second_word(ommai_commands[i], word)) return true;
   }
   return false;
 }
 
 static int group_help(const char *word) {
   printf("Usage: omma %s COMMAND [options]\n\nCommands:\n", word);
-  for (size_t i = 0; i < N_COMMANDS; i++) {
-    if (second_word(commands[i], word)) print_summary(commands[i], stdout);
+  for (size_t i = 0; i < ommai_n_commands; i++) {
+    if (ommai_command_second_word(ommai_commands[i], word)) print_summary(ommai_commands[i], stdout);
   }
   printf("\n`omma %s COMMAND --help` lists a command's options with their defaults and an example.\n", word);
   return ommai_finish_output();
@@ -77,8 +68,8 @@ static int group_help(const char *word) {
 static int say_second_words(const char *word) {
   char list[128];
   size_t length = 0;
-  for (size_t i = 0; i < N_COMMANDS; i++) {
-    const char *second = second_word(commands[i], word);
+  for (size_t i = 0; i < ommai_n_commands; i++) {
+    const char *second = ommai_command_second_word(ommai_commands[i], word);
     if (!second || length >= sizeof list) continue;
     length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "", second);
   }
@@ -95,9 +86,9 @@ static int unknown_command(int argc, char **argv) {
   if (second && (argc < 2 || argv[1][0] == '-')) return say_second_words(argv[0]);
   snprintf(wanted, sizeof wanted, "%s%s%s", argv[0], second ? " " : "", second ? argv[1] : "");
   struct ommai_nearest search = {.wanted = wanted};
-  for (size_t i = 0; i < N_COMMANDS; i++) {
-    ommai_nearest_offer(&search, commands[i]->name);
-    if (commands[i]->alias) ommai_nearest_offer(&search, commands[i]->alias);
+  for (size_t i = 0; i < ommai_n_commands; i++) {
+    ommai_nearest_offer(&search, ommai_commands[i]->name);
+    if (ommai_commands[i]->alias) ommai_nearest_offer(&search, ommai_commands[i]->alias);
   }
   if (!search.best) return ommai_wrong_use("%s: unknown command (`omma help` lists all)", wanted);
   return ommai_wrong_use("%s: unknown command, did you mean %s? (`omma help` lists all)", wanted, search.best);
@@ -105,14 +96,23 @@ static int unknown_command(int argc, char **argv) {
 
 static int help(int argc, char **argv) {
   int n_words;
+  bool manual = argc && strcmp(argv[0], "--man") == 0; /* the source of the command's manual page, which is installed */
+  if (manual) {
+    argc--;
+    argv++;
+  }
   if (argc == 0 || asks_for_help(argv[0])) {
     print_help(stdout);
     return ommai_finish_output();
   }
-  const struct ommai_command *command = find_command(argc, argv, &n_words);
+  const struct ommai_command *command = ommai_command_find((size_t)argc, argv, &n_words);
   if (!command && argc == 1 && begins_commands(argv[0])) return group_help(argv[0]);
   if (!command) return unknown_command(argc, argv);
-  ommai_options_help(command, stdout);
+  if (manual) {
+    ommai_manual_write(command, stdout);
+  } else {
+    ommai_options_help(command, stdout);
+  }
   return ommai_finish_output();
 }
 
@@ -152,9 +152,14 @@ int main(int argc, char **argv) {
   }
   if (strcmp(word, "help") == 0) return help(argc - 2, argv + 2);
   if (asks_for_help(word)) return help(0, NULL);
+  if (strcmp(word, "completion") == 0) return ommai_completion_script((size_t)argc - 2, argv + 2);
+  if (strcmp(word, "__complete") == 0) {
+    ommai_complete((size_t)argc - 2, argv + 2, stdout);
+    return ommai_finish_output();
+  }
   if (word[0] == '-') return ommai_wrong_use("%s: a command comes first (`omma help` lists all)", word);
   int n_words;
-  const struct ommai_command *command = find_command(argc - 1, argv + 1, &n_words);
+  const struct ommai_command *command = ommai_command_find((size_t)argc - 1, argv + 1, &n_words);
   if (!command) return unknown_command(argc - 1, argv + 1);
   return run(command, argc, argv, 1 + n_words);
 }

@@ -293,6 +293,7 @@ int ommai_open_model_checked(const struct ommai_common *common, bool config_only
                                        .isa = ommai_common_isa(common),
                                        .n_threads = (int)common->threads,
                                        .config_only = config_only,
+                                       .encoder_only = common->encoder_only,
                                        .max_model_len = common->max_model_len,
                                        .max_resized_bytes = common->max_resized_bytes,
                                        .known_image_bytes = common->known_image_bytes,

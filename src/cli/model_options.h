@@ -22,6 +22,7 @@ struct ommai_common {
   bool trust_family_chat_template;
   const char *chat_template; /* a file; NULL: the checkpoint's */
   bool no_chat;              /* not an option: any prompt form will do */
+  bool encoder_only;         /* not an option: as in omma_model_options */
 };
 
 extern const struct ommai_option_group ommai_machine_options;  /* threads, isa, verbose */

@@ -12,13 +12,7 @@
 #include "cli/diagnostics.h"
 #include "cli/nearest.h"
 
-/* Walks over all options of a command: `for (struct cursor c = {0}; next_option(command, &c);)`. */
-struct cursor {
-  size_t group, index;
-  const struct ommai_option *option;
-};
-
-static bool next_option(const struct ommai_command *command, struct cursor *cursor) {
+bool ommai_next_option(const struct ommai_command *command, struct ommai_option_cursor *cursor) {
   while (cursor->group < OMMAI_MAX_OPTION_GROUPS && command->groups[cursor->group]) {
     const struct ommai_option_group *group = command->groups[cursor->group];
     if (cursor->index < group->n_options) {
@@ -32,14 +26,14 @@ static bool next_option(const struct ommai_command *command, struct cursor *curs
 }
 
 static const struct ommai_option *find_option(const struct ommai_command *command, const char *name, size_t size) {
-  for (struct cursor c = {0}; next_option(command, &c);) {
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
     if (ommai_option_spelled(name, size, c.option->name)) return c.option;
   }
   return NULL;
 }
 
 static const struct ommai_option *find_letter(const struct ommai_command *command, char letter) {
-  for (struct cursor c = {0}; next_option(command, &c);) {
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
     if (c.option->letter == letter) return c.option;
   }
   return NULL;
@@ -52,12 +46,12 @@ static const char *nearest_option(const struct ommai_command *command, const cha
   for (size_t i = 0; i < size; i++) dashed[i] = word[i] == '_' ? '-' : word[i];
   dashed[size] = '\0';
   struct ommai_nearest search = {.wanted = dashed}, opposite = {.wanted = dashed + 3};
-  for (struct cursor c = {0}; next_option(command, &c);) ommai_nearest_offer(&search, c.option->name);
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) ommai_nearest_offer(&search, c.option->name);
   ommai_nearest_offer(&search, "help");
   ommai_foreign_options_offer(command->ignored, false, &search);
   ommai_foreign_options_offer(command->also_ignored, false, &search);
   if (strncmp(dashed, "no-", 3) == 0 && dashed[3]) {
-    for (struct cursor c = {0}; next_option(command, &c);) {
+    for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
       if (c.option->negatable) ommai_nearest_offer(&opposite, c.option->name);
     }
     ommai_foreign_options_offer(command->ignored, true, &opposite);
@@ -212,7 +206,7 @@ static enum ommai_parsed set_option(const char *command, const struct ommai_opti
 }
 
 static enum ommai_parsed set_defaults(const struct ommai_command *command, void *values) {
-  for (struct cursor c = {0}; next_option(command, &c);) {
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
     const struct ommai_option *option = c.option;
     void *field = (char *)values + option->offset;
     if (option->initial) {
@@ -367,7 +361,7 @@ static void release_strings(struct ommai_strings *list) {
 }
 
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments) {
-  for (struct cursor c = {0}; next_option(command, &c);) {
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
     bool is_list = c.option->type == OMMAI_OPTION_STRINGS || c.option->type == OMMAI_OPTION_WORDS;
     if (is_list) release_strings((struct ommai_strings *)((char *)values + c.option->offset));
   }

@@ -88,6 +88,17 @@ bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out);
 /* "640x480" or "640X480": two whole numbers and nothing else. False when it is none; the numbers may be 0. */
 bool ommai_parse_image_size(const char *text, int32_t *width, int32_t *height);
 
+/* Walks over all options of a command: `for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);)` with c.option. */
+struct ommai_option_cursor {
+  size_t group, index;
+  const struct ommai_option *option;
+};
+bool ommai_next_option(const struct ommai_command *command, struct ommai_option_cursor *cursor);
+
+/* The range and the default of an option's value in parentheses; empty where there is neither. */
+#define OMMAI_OPTION_VALUE_SIZE 256
+void ommai_option_describe_value(const struct ommai_option *option, char *text, size_t size);
+
 /* Writes the command's help. */
 void ommai_options_help(const struct ommai_command *command, FILE *out);
 

@@ -27,8 +27,7 @@ static int wrap(FILE *out, const char *text, int indent, int column) {
   return column;
 }
 
-/* The range and the default in parentheses; empty where there is neither. */
-static void describe_value(const struct ommai_option *option, char *text, size_t size) {
+void ommai_option_describe_value(const struct ommai_option *option, char *text, size_t size) {
   char range[160] = "";
   if (option->choices) {
     for (int i = 0; option->choices[i]; i++) {
@@ -53,7 +52,7 @@ static void describe_value(const struct ommai_option *option, char *text, size_t
 }
 
 static void help_option(const struct ommai_option *option, FILE *out) {
-  char name[64], value[256];
+  char name[64], value[OMMAI_OPTION_VALUE_SIZE];
   char letter[8] = "";
   if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
   snprintf(name, sizeof name, "  %s--%s%s%s", letter, option->name, option->value ? " " : "",
@@ -67,7 +66,7 @@ static void help_option(const struct ommai_option *option, FILE *out) {
   column = wrap(out, option->help, HELP_INDENT, HELP_INDENT);
   if (option->type == OMMAI_OPTION_WORDS) column = wrap(out, "(one or more)", HELP_INDENT, column);
   if (option->type == OMMAI_OPTION_STRINGS) column = wrap(out, "(may be given several times)", HELP_INDENT, column);
-  describe_value(option, value, sizeof value);
+  ommai_option_describe_value(option, value, sizeof value);
   wrap(out, value, HELP_INDENT, column);
   fputc('\n', out);
 }

@@ -12,6 +12,8 @@ void ommai_room_warn_of_weights(const struct omma_model *model);
 #define OMMAI_ROOM_OPTIONS_OF_PLAN "--kv-cache-bytes, --max-model-len, --max-num-seqs or --max-pixels"
 #define OMMAI_ROOM_OPTIONS_OF_SERVING "--kv-cache-bytes, --max-model-len, --max-num-seqs, --max-pixels or --encoder-cache-bytes"
 
+#define OMMAI_ROOM_OPTIONS_OF_ENCODING "--max-num-seqs, --max-pixels or --encoder-cache-bytes"
+
 /* Warns where the plan in all takes more memory than is free, naming `options`; not where the weights alone do. */
 void ommai_room_warn_of_total(const struct omma_model *model, const struct omma_memory_plan *plan, const char *options);
 

@@ -37,6 +37,41 @@ void ommai_serve_note_memory(const struct omma_memory_plan *plan) {
              ommai_format_bytes(plan->encoder_cache_bytes + plan->known_image_bytes, caches, sizeof caches));
 }
 
+static void note_encodings(const struct omma_server_options *options) {
+  char bytes[32], kept[96] = "none are kept for /v1/encodings";
+  if (options->encoding_bytes > 0) {
+    snprintf(kept, sizeof kept, "up to %s are kept for /v1/encodings/UUID",
+             ommai_format_bytes(options->encoding_bytes, bytes, sizeof bytes));
+    if (options->encoding_ttl_ms > 0) {
+      size_t used = strlen(kept);
+      snprintf(kept + used, sizeof kept - used, ", for %lld s", (long long)options->encoding_ttl_ms / 1000);
+    }
+  }
+  ommai_note("embeddings: %s; files: %s", kept, options->encoding_directory ? options->encoding_directory : "none");
+}
+
+void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_plan *plan,
+                              const struct omma_server_options *options) {
+  struct omma_model_info info;
+  char weights[32], workspaces[32], requests[32], total[32], caches[32];
+  omma_model_get_info(model, &info);
+  ommai_note(
+      "encoder node: vision tower of %s, %.3g million parameters, computed in %s, embeddings in %s, %s, %d thread%s; up "
+      "to %lld requests at once; checkpoint %s",
+      info.model_type, (double)info.n_parameters * 1e-6, info.vision_weights, info.bf16_embeddings ? "bf16" : "f32", info.isa,
+      info.n_threads, ommai_format_plural(info.n_threads), (long long)plan->max_sequences, info.fingerprint);
+  ommai_note(
+      "memory: tower weights %s, workspaces and tables %s, requests with an image each %s: %s in all, and up to %s for "
+      "images kept from earlier requests; no language weights, no keys and values",
+      ommai_format_bytes(plan->weight_bytes, weights, sizeof weights),
+      ommai_format_bytes(plan->vision_workspace_bytes + plan->linear_scratch_bytes + plan->table_bytes, workspaces,
+                         sizeof workspaces),
+      ommai_format_bytes(plan->max_sequences * plan->request_bytes, requests, sizeof requests),
+      ommai_format_bytes(plan->total_bytes, total, sizeof total),
+      ommai_format_bytes(plan->encoder_cache_bytes + plan->known_image_bytes, caches, sizeof caches));
+  note_encodings(options);
+}
+
 /* "none", or the words with commas between, as far as there is room. */
 static const char *show_words(const char *const *words, size_t n, char *out, size_t size) {
   size_t used = 0;

@@ -12,6 +12,10 @@ void ommai_serve_note_model(const struct omma_model *model, const struct omma_me
 /* The memory by what it is for. */
 void ommai_serve_note_memory(const struct omma_memory_plan *plan);
 
+/* Both of a server that only encodes, and where it leaves embeddings. */
+void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_plan *plan,
+                              const struct omma_server_options *options);
+
 /* Who may use it, and what is fetched and read for clients. */
 void ommai_serve_note_access(const struct omma_server_options *options);
 

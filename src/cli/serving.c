@@ -242,6 +242,7 @@ struct opening {
   const struct omma_image_options *image_options;
   struct omma_engine_options engine;
   struct omma_memory_plan *plan;
+  bool encoder_only;
 };
 
 /* Says what fits before time goes into packing weights; the engine gets that much. */
@@ -249,6 +250,10 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   struct opening *opening = context;
   struct omma_memory_plan *plan = opening->plan;
   OMMAI_TRY(omma_plan_memory(model, &opening->engine, 0, plan, error));
+  if (opening->encoder_only) {
+    ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_ENCODING);
+    return OMMA_OK;
+  }
   opening->engine.kv_cache_bytes = plan->kv_cache_bytes;
   ommai_room_note(model, plan);
   ommai_room_warn_of_total(model, plan, OMMAI_ROOM_OPTIONS_OF_SERVING);
@@ -273,7 +278,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   struct ommai_common common = serving->common;
   struct omma_error error;
   struct omma_encoding_store store;
-  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan};
+  struct opening opening = {&server->image_options, engine_options(serving), &opened->plan, serving->common.encoder_only};
   struct ommai_check check = {check_room, &opening, progress, progress_context};
   *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;

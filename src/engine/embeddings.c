@@ -1,8 +1,10 @@
-/* omma_encode: images in, the tower's outputs out. */
+/* Outputs of the tower for callers: those of omma_encode, and those of requests that are only encoded, which stay in the cache. */
 #include <string.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
+#include "base/half.h"
+#include "engine/embeddings.h"
 #include "engine/encode_call.h"
 #include "engine/prepared_image.h"
 
@@ -15,6 +17,8 @@ struct omma_embeddings {
   const float **deepstack;               /* [n_images, n_deepstack] */
   size_t n_deepstack;
   float *values;
+  struct ommai_encoder_cache *cache;   /* of which these are users; NULL: the values are their own */
+  struct ommai_encoded_image **shared; /* [n_images] */
   struct omma_encode_timings timings;
 };
 
@@ -23,6 +27,10 @@ void omma_embeddings_destroy(struct omma_embeddings *embeddings) {
   struct omma_allocator allocator = embeddings->allocator;
   size_t n = embeddings->n_images;
   for (size_t i = 0; embeddings->prepared && i < n; i++) ommai_prepared_image_free(&embeddings->prepared[i]);
+  for (size_t i = 0; embeddings->cache && embeddings->shared && i < n; i++) {
+    if (embeddings->shared[i]) ommai_encoder_cache_give_back(embeddings->cache, embeddings->shared[i]);
+  }
+  ommai_release(&allocator, embeddings->shared, n, sizeof *embeddings->shared);
   ommai_release(&allocator, embeddings->prepared, n, sizeof *embeddings->prepared);
   ommai_release(&allocator, embeddings->inputs, n, sizeof *embeddings->inputs);
   ommai_release(&allocator, embeddings->images, n, sizeof *embeddings->images);
@@ -35,42 +43,101 @@ void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index,
   *out = embeddings->images[index];
 }
 
+static void copy_row(const float *values, size_t n, enum omma_dtype type, void *rows, size_t at) {
+  if (type == OMMA_F32) {
+    memcpy((float *)rows + at, values, n * sizeof *values);
+    return;
+  }
+  for (size_t i = 0; i < n; i++) ((uint16_t *)rows)[at + i] = ommai_bf16_from_f32(values[i]);
+}
+
+void omma_embeddings_copy_rows(const struct omma_embeddings *embeddings, size_t index, enum omma_dtype type, void *rows) {
+  const struct omma_image_embeddings *image = &embeddings->images[index];
+  size_t width = (size_t)image->width, n_tensors = 1 + (size_t)image->n_deepstack;
+  for (size_t i = 0; i < (size_t)image->n_tokens; i++) {
+    for (size_t j = 0; j < n_tensors; j++) {
+      const float *values = j ? image->deepstack[j - 1] : image->merged;
+      copy_row(values + i * width, width, type, rows, (i * n_tensors + j) * width);
+    }
+  }
+}
+
 void omma_embeddings_get_timings(const struct omma_embeddings *embeddings, struct omma_encode_timings *timings) {
   *timings = embeddings->timings;
 }
 
+/* Where the output of an image lies whose values begin at `output`. */
+static void lay_out_image(const struct omma_model *model, struct omma_embeddings *embeddings, size_t index,
+                          const struct omma_image_plan *plan, const float *output) {
+  const float **deepstack = embeddings->deepstack + index * embeddings->n_deepstack;
+  int64_t width = model->config.vision.out_hidden_size;
+  embeddings->images[index] = (struct omma_image_embeddings){.n_tokens = plan->n_tokens,
+                                                             .width = width,
+                                                             .merged = output,
+                                                             .n_deepstack = (int64_t)embeddings->n_deepstack,
+                                                             .deepstack = deepstack};
+  memcpy(embeddings->images[index].grid_thw, plan->grid_thw, sizeof plan->grid_thw);
+  for (size_t j = 0; j < embeddings->n_deepstack; j++) deepstack[j] = output + (1 + (int64_t)j) * plan->n_tokens * width;
+}
+
 static void lay_out(const struct omma_model *model, struct omma_embeddings *embeddings) {
   float *output = embeddings->values;
-  int64_t width = model->config.vision.out_hidden_size;
   for (size_t i = 0; i < embeddings->n_images; i++) {
     const struct omma_image_plan *plan = &embeddings->prepared[i].plan;
-    const float **deepstack = embeddings->deepstack + i * embeddings->n_deepstack;
     embeddings->inputs[i] = (struct ommai_vision_input){.pixels = embeddings->prepared[i].pixels,
                                                         .n_frames = embeddings->prepared[i].n_frames,
                                                         .grid_rows = plan->grid_thw[1],
                                                         .grid_columns = plan->grid_thw[2],
                                                         .output = output};
-    embeddings->images[i] = (struct omma_image_embeddings){.n_tokens = plan->n_tokens,
-                                                           .width = width,
-                                                           .merged = output,
-                                                           .n_deepstack = (int64_t)embeddings->n_deepstack,
-                                                           .deepstack = deepstack};
-    memcpy(embeddings->images[i].grid_thw, plan->grid_thw, sizeof plan->grid_thw);
-    for (size_t j = 0; j < embeddings->n_deepstack; j++) deepstack[j] = output + (1 + (int64_t)j) * plan->n_tokens * width;
+    lay_out_image(model, embeddings, i, plan, output);
     output += ommai_encode_output_size(model, plan->n_tokens);
   }
+}
+
+static enum omma_status allocate_views(const struct omma_model *model, struct omma_embeddings *embeddings,
+                                       struct omma_error *error) {
+  size_t n = embeddings->n_images;
+  embeddings->n_deepstack = (size_t)model->config.vision.n_deepstack;
+  embeddings->images = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->images);
+  embeddings->deepstack = ommai_allocate(&embeddings->allocator, n * embeddings->n_deepstack, sizeof *embeddings->deepstack);
+  if (embeddings->images && embeddings->deepstack) return OMMA_OK;
+  return ommai_fail_memory(error, "embeddings", n * sizeof *embeddings->images);
+}
+
+enum omma_status ommai_embeddings_share(const struct omma_request *request, struct ommai_encoder_cache *cache,
+                                        struct ommai_encoded_image *const *encoded, struct omma_embeddings **out,
+                                        struct omma_error *error) {
+  const struct omma_model *model = request->model;
+  struct omma_embeddings *embeddings = ommai_allocate(&model->allocator, 1, sizeof *embeddings);
+  if (!embeddings) return ommai_fail_memory(error, "embeddings", sizeof *embeddings);
+  embeddings->allocator = model->allocator;
+  embeddings->n_images = request->n_images;
+  embeddings->cache = cache;
+  embeddings->shared = ommai_allocate(&model->allocator, request->n_images, sizeof *embeddings->shared);
+  enum omma_status status = embeddings->shared
+                                ? allocate_views(model, embeddings, error)
+                                : ommai_fail_memory(error, "embeddings", request->n_images * sizeof *embeddings->shared);
+  if (status != OMMA_OK) {
+    omma_embeddings_destroy(embeddings);
+    return status;
+  }
+  for (size_t i = 0; i < request->n_images; i++) {
+    ommai_encoder_cache_share(cache, encoded[i]);
+    embeddings->shared[i] = encoded[i];
+    lay_out_image(model, embeddings, i, &request->images[i].plan, encoded[i]->values);
+  }
+  *out = embeddings;
+  return OMMA_OK;
 }
 
 static enum omma_status prepare(const struct omma_model *model, const struct omma_image *const *images,
                                 const struct omma_image_options *options, struct omma_embeddings *embeddings,
                                 struct omma_error *error) {
   size_t n = embeddings->n_images;
-  embeddings->n_deepstack = (size_t)model->config.vision.n_deepstack;
+  OMMAI_TRY(allocate_views(model, embeddings, error));
   embeddings->prepared = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->prepared);
   embeddings->inputs = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->inputs);
-  embeddings->images = ommai_allocate(&embeddings->allocator, n, sizeof *embeddings->images);
-  embeddings->deepstack = ommai_allocate(&embeddings->allocator, n * embeddings->n_deepstack, sizeof *embeddings->deepstack);
-  if (!embeddings->prepared || !embeddings->inputs || !embeddings->images || !embeddings->deepstack) {
+  if (!embeddings->prepared || !embeddings->inputs) {
     return ommai_fail_memory(error, "embeddings", n * sizeof *embeddings->images);
   }
   for (size_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* Outputs of the tower, kept by what went in: an image that comes again needs no encoder.
  *
  * A byte budget; what was not used for longest goes first, never what is in use. One thread takes and gives back; others may ask what is
- * there and put what they have from elsewhere. */
+ * there, put what they have from elsewhere, and give back complete images that were shared with them. */
 #ifndef OMMAI_ENGINE_ENCODER_CACHE_H
 #define OMMAI_ENGINE_ENCODER_CACHE_H
 
@@ -26,7 +26,7 @@ struct ommai_encoded_image {
   float *values; /* [n_values] */
   size_t n_values;
   bool complete;   /* the values are there */
-  int64_t n_users; /* changed by the one thread, under the lock */
+  int64_t n_users; /* changed under the lock, of an incomplete image by the one thread alone */
   bool kept;       /* by the cache; else it goes with its last user */
   struct ommai_encoded_image *older, *newer;
 };
@@ -71,7 +71,7 @@ void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct omm
 /* Any thread. */
 struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encoder_cache *cache);
 
-/* One user less. The last user's incomplete image is forgotten. */
+/* One user less. The last user's incomplete image is forgotten. Any thread, of a complete image. */
 void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image);
 
 #endif

@@ -222,6 +222,10 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
                                     const struct omma_callbacks *callbacks, uint64_t *id, struct omma_error *error) {
   static const struct omma_callbacks none = {0};
   OMMAI_TRY(ommai_engine_check_length(engine, request->n_tokens, error));
+  if (engine->model->encoder_only && request->n_images == 0) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages",
+                            "messages: no image, and nothing but images is encoded here");
+  }
   ommai_encoding_share_find(&engine->resources.share, &engine->resources.encoder_cache, request);
   const struct ommai_job job = {.submitted = ommai_clock_ns(),
                                 .priority = engine->resources.sizes.by_priority ? request->priority : 0,
@@ -268,6 +272,15 @@ static void waiter_prompt_token(void *context, const struct omma_prompt_token_ev
   if (waiter->inner.on_prompt_token) waiter->inner.on_prompt_token(waiter->inner.context, event);
 }
 
+static void waiter_embeddings(void *context, struct omma_embeddings *embeddings) {
+  struct waiter *waiter = context;
+  if (waiter->inner.on_embeddings) {
+    waiter->inner.on_embeddings(waiter->inner.context, embeddings);
+  } else {
+    omma_embeddings_destroy(embeddings);
+  }
+}
+
 static void waiter_finish(void *context, const struct omma_result *result) {
   struct waiter *waiter = context;
   if (waiter->inner.on_finish) waiter->inner.on_finish(waiter->inner.context, result);
@@ -284,7 +297,8 @@ enum omma_status omma_generate(struct omma_engine *engine, const struct omma_req
   if (callbacks) waiter.inner = *callbacks;
   pthread_mutex_init(&waiter.mutex, NULL);
   pthread_cond_init(&waiter.finished, NULL);
-  const struct omma_callbacks wrapped = {&waiter, waiter_progress, waiter_token, waiter_finish, waiter_prompt_token};
+  const struct omma_callbacks wrapped = {&waiter,       waiter_progress,     waiter_token,
+                                         waiter_finish, waiter_prompt_token, waiter_embeddings};
   enum omma_status status = omma_engine_submit(engine, request, &wrapped, NULL, error);
   if (status == OMMA_OK) {
     pthread_mutex_lock(&waiter.mutex);

@@ -16,14 +16,6 @@
 
 const char *omma_version(void) { return OMMA_VERSION; }
 
-/* The type that layers compute in; of int8 layers, that of what goes in and out. */
-static enum omma_dtype packed_type(enum omma_weight_type wanted, enum ommai_cpu_level level) {
-  if (wanted == OMMA_WEIGHTS_AUTO || wanted == OMMA_WEIGHTS_INT8) {
-    return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
-  }
-  return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
-}
-
 /* Keys and values are of the type that was named for the arithmetic; where none was, of 16 bits. */
 static enum omma_dtype kv_type(const struct omma_model_options *options) {
   if (options->kv_cache == OMMA_KV_CACHE_AUTO) return options->weights == OMMA_WEIGHTS_F32 ? OMMA_F32 : OMMA_BF16;
@@ -41,13 +33,13 @@ static struct ommai_weight_loader make_loader(const struct omma_model *model, en
                                       .stored_type = model->config.stored_type};
 }
 
-/* Runs the family's lists over a tower and a decoder. */
+/* Runs the family's lists over a tower and, where there is to be one, a decoder. */
 static enum omma_status load(const struct omma_model *model, struct ommai_weight_loader *loader,
                              struct ommai_vision_tower *tower, struct ommai_decoder *decoder, int64_t *n_vision_parameters,
                              struct omma_error *error) {
-  OMMAI_TRY(model->family->load_vision(loader, tower, error));
+  OMMAI_TRY(ommai_tower_load(loader, model->family->tower_names, tower, error));
   if (n_vision_parameters) *n_vision_parameters = loader->n_parameters;
-  return model->family->load_text(loader, decoder, error);
+  return model->encoder_only ? OMMA_OK : model->family->text->load(model->family->text, loader, decoder, error);
 }
 
 enum omma_status ommai_model_describe(const struct omma_model *model, const struct ommai_checkpoint *checkpoint,
@@ -91,7 +83,8 @@ static enum omma_status count_weights(struct omma_model *model, struct omma_erro
   struct ommai_weight_loader loader = make_loader(model, OMMAI_LOADER_DESCRIBE, model->checkpoint);
   OMMAI_TRY(load(model, &loader, &tower, &decoder, &model->n_vision_parameters, error));
   model->n_parameters = loader.n_parameters;
-  if (model->config.text.tied_embeddings) model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
+  if (model->config.text.tied_embeddings && !model->encoder_only)
+    model->n_parameters -= model->config.text.vocab_size * model->config.text.hidden_size;
   model->weight_bytes = loader.bytes;
   model->step_weight_bytes = step_weight_bytes(model, &loader);
   model->most_kept = most_kept(&loader);
@@ -124,7 +117,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   size_t depth = (size_t)model->config.vision.depth;
   model->tower.blocks = ommai_allocate(&model->allocator, depth, sizeof *model->tower.blocks);
   if (!model->tower.blocks) return ommai_fail_memory(error, "blocks", depth * sizeof *model->tower.blocks);
-  OMMAI_TRY(ommai_decoder_allocate(&model->decoder, &model->allocator, error));
+  if (!model->encoder_only) OMMAI_TRY(ommai_decoder_allocate(&model->decoder, &model->allocator, error));
   loader = make_loader(model, OMMAI_LOADER_PACK, model->checkpoint);
   loader.progress = options->progress;
   loader.progress_context = options->progress_context;
@@ -135,7 +128,7 @@ static enum omma_status pack_weights(struct omma_model *model, const struct omma
   ommai_linear_engine_pack_on(model->linear_engine, NULL);
   ommai_image_team_return(model->image_team, team);
   if (status != OMMA_OK) return status;
-  model->config.stored_type = model->decoder.embedding_type;
+  if (!model->encoder_only) model->config.stored_type = model->decoder.embedding_type;
   /* Tensors that are only mapped, or that the model has no use for, were not counted. */
   if (loader.progress) loader.progress(loader.progress_context, loader.bytes_total, loader.bytes_total);
   return OMMA_OK;
@@ -210,6 +203,7 @@ static enum omma_status choose_limits(struct omma_model *model, const struct omm
   }
   model->pin_threads = !options->no_pinning;
   model->config_only = options->config_only;
+  model->encoder_only = options->encoder_only;
   return OMMA_OK;
 }
 
@@ -238,12 +232,13 @@ static enum omma_status set_up_networks(struct omma_model *model, const struct o
   enum omma_weight_type vision = options->vision_weights ? options->vision_weights : options->weights;
   const struct ommai_row_ops *ops = ommai_row_ops(model->level);
   model->tower = (struct ommai_vision_tower){.config = model->config.vision,
-                                             .dtype = packed_type(vision, model->level),
+                                             .dtype = ommai_weight_type_compute(vision, model->level),
+                                             .int8_scores = vision == OMMA_WEIGHTS_INT8,
                                              .ops = ops,
                                              .attention = model->attention,
                                              .linear_engine = model->linear_engine};
   model->decoder = (struct ommai_decoder){.config = model->config.text,
-                                          .dtype = packed_type(options->weights, model->level),
+                                          .dtype = ommai_weight_type_compute(options->weights, model->level),
                                           .kv_type = kv_type(options),
                                           .ops = ops,
                                           .attention = model->attention,
@@ -297,6 +292,8 @@ static enum omma_status open_model(struct omma_model *model, const struct omma_m
   if (options->before_weights) OMMAI_TRY(options->before_weights(options->before_weights_context, model, error));
   if (!model->config_only) OMMAI_TRY(pack_weights(model, options, error));
   model->weights_packed = !model->config_only;
+  model->bf16_embeddings = model->config.stored_type == OMMA_BF16 && options->weights != OMMA_WEIGHTS_F32;
+  if (model->checkpoint) ommai_checkpoint_fingerprint(model->checkpoint, model->fingerprint);
   ommai_linear_engine_describe(model->linear_engine, model->linear_description, sizeof model->linear_description);
   return OMMA_OK;
 }
@@ -397,6 +394,9 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
       .kv_cache = ommai_dtype_name(model->decoder.kv_type),
       .linear = model->linear_description,
       .n_threads = model->n_threads,
+      .encoder_only = model->encoder_only,
+      .bf16_embeddings = model->bf16_embeddings,
+      .fingerprint = model->fingerprint,
       .n_parameters = model->n_parameters,
       .n_vision_parameters = model->n_vision_parameters,
       .weight_bytes = model->weight_bytes,

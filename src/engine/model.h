@@ -5,6 +5,7 @@
 #include <omma/omma.h>
 #include <stdatomic.h>
 
+#include "engine/checkpoint_fingerprint.h"
 #include "engine/image_store.h"
 #include "engine/image_team.h"
 #include "engine/pixel_budget.h"
@@ -24,7 +25,8 @@ struct omma_model {
   struct ommai_documents documents;
   enum ommai_cpu_level level;
   int n_threads;
-  bool pin_threads, config_only;
+  bool pin_threads, config_only, encoder_only;
+  bool bf16_embeddings;                  /* what those of images are published as, else f32 */
   bool weights_packed;                   /* false of config_only models, and before their turn comes */
   struct omma_allocator large_allocator; /* of weights, keys and values, decoded and resized images: in huge pages */
   struct ommai_image_team *image_team;
@@ -49,6 +51,7 @@ struct omma_model {
   int64_t step_weight_bytes;    /* that a generated token reads */
   int64_t linear_scratch_bytes; /* of all threads; taken with the weights */
   char linear_description[320];
+  char fingerprint[OMMAI_FINGERPRINT_SIZE]; /* empty: without weights */
   atomic_bool has_engine;
 };
 

@@ -10,8 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
-#include "image/fit_patches.h"
-#include "image/smart_resize.h"
+#include "image/image_fit.h"
 #include "vision/vision_layout.h"
 
 static struct ommai_image_limits effective_limits(const struct omma_image_limits *limits) {
@@ -129,42 +128,33 @@ static enum omma_status area_limits(const struct omma_image_options *options, in
                           (long long)*low);
 }
 
+static struct ommai_fit_limits fit_limits(const struct omma_model *model) {
+  const struct ommai_patch_spec *patches = &model->config.image.patches;
+  return (struct ommai_fit_limits){.sizing = model->config.image.sizing,
+                                   .patch_size = patches->patch_size,
+                                   .merge_size = patches->merge_size,
+                                   .temporal_patch_size = patches->temporal};
+}
+
 /* The size of the image's content and of the canvas that is cut into patches. */
 static enum omma_status choose_size(const struct omma_model *model, int32_t width, int32_t height,
                                     const struct omma_image_options *options, struct ommai_fitted_size *size,
                                     struct omma_error *error) {
-  const struct ommai_image_config *prepared = &model->config.image;
-  int32_t patch = prepared->patches.patch_size, merge = prepared->patches.merge_size;
-  int64_t low, high;
-  OMMAI_TRY(area_limits(options, prepared->min_pixels, prepared->max_pixels, prepared->sizing == OMMAI_SIZING_AREA, &low, &high,
-                        error));
-  if (prepared->sizing == OMMAI_SIZING_PATCHES) {
-    return ommai_fit_patches(width, height, patch, merge, ommai_max_i64(high / ((int64_t)patch * patch), 1), size, error);
-  }
-  OMMAI_TRY(ommai_smart_resize(height, width, patch * merge, low, high, &size->height, &size->width, error));
-  size->padded_width = size->width;
-  size->padded_height = size->height;
-  return OMMA_OK;
+  const struct ommai_image_config *image = &model->config.image;
+  struct ommai_fit_limits limits = fit_limits(model);
+  OMMAI_TRY(area_limits(options, image->min_pixels, image->max_pixels, image->sizing == OMMAI_SIZING_AREA, &limits.min_pixels,
+                        &limits.max_pixels, error));
+  return ommai_image_fit(&limits, width, height, size, error);
 }
 
 /* The same for the frames of a video. */
 static enum omma_status choose_frame_size(const struct omma_model *model, int32_t width, int32_t height, int64_t n_frames,
                                           const struct omma_image_options *options, struct ommai_fitted_size *size,
                                           struct omma_error *error) {
-  const struct ommai_patch_spec *patches = &model->config.image.patches;
   const struct ommai_video_config *video = &model->config.video;
-  int32_t factor = patches->patch_size * patches->merge_size;
-  int64_t low, high;
-  OMMAI_TRY(area_limits(options, video->min_pixels, video->max_pixels, true, &low, &high, error));
-  if (video->area_of_all_frames) {
-    OMMAI_TRY(ommai_smart_resize_frames(n_frames, patches->temporal, height, width, factor, low, high, &size->height,
-                                        &size->width, error));
-  } else {
-    OMMAI_TRY(ommai_smart_resize(height, width, factor, low, high, &size->height, &size->width, error));
-  }
-  size->padded_width = size->width;
-  size->padded_height = size->height;
-  return OMMA_OK;
+  struct ommai_fit_limits limits = fit_limits(model);
+  OMMAI_TRY(area_limits(options, video->min_pixels, video->max_pixels, true, &limits.min_pixels, &limits.max_pixels, error));
+  return ommai_frame_fit(&limits, width, height, video->area_of_all_frames ? n_frames : 0, size, error);
 }
 
 static enum omma_status check_size(int32_t width, int32_t height, struct omma_error *error) {

@@ -226,6 +226,13 @@ static enum omma_status count_tokens(struct omma_request *request, const struct 
   return check_length(request->model, options, total, error);
 }
 
+/* The time position of a video's temporal patch. */
+static int32_t time_of(const struct ommai_model_config *config, const struct omma_video *video, int64_t temporal_patch) {
+  double seconds = (double)config->vision.temporal_patch_size / ommai_video_fps(video);
+  if (config->video.time_by_temporal_patch) return (int32_t)temporal_patch;
+  return ommai_position_time(temporal_patch, seconds, config->video.tokens_per_second);
+}
+
 /* Places a run of an image's or video's tokens from token `first` on; returns how many. */
 static size_t place_run(struct omma_request *request, const struct ommai_prompt_image *run, size_t index, size_t first,
                         int32_t *counter) {
@@ -235,7 +242,6 @@ static size_t place_run(struct omma_request *request, const struct ommai_prompt_
   int64_t merge = config->vision.merge_size, columns = plan->grid_thw[2] / merge, rows = plan->grid_thw[1] / merge;
   int64_t area = rows * columns, begin = run->temporal_patch > 0 ? run->temporal_patch * area : 0;
   int64_t count = run->temporal_patch == OMMAI_ALL_TEMPORAL_PATCHES ? plan->n_tokens : area;
-  double temporal_patch_seconds = video ? (double)config->vision.temporal_patch_size / ommai_video_fps(video) : 0;
   for (int64_t i = 0; i < count; i++) {
     struct ommai_request_token *token = &request->tokens[first + (size_t)i];
     *token = (struct ommai_request_token){
@@ -243,7 +249,7 @@ static size_t place_run(struct omma_request *request, const struct ommai_prompt_
     if (config->text.rope_1d) {
       ommai_position_text(counter, token->position);
     } else {
-      int32_t time = ommai_position_time(i / area, temporal_patch_seconds, config->video.tokens_per_second);
+      int32_t time = video ? time_of(config, video, i / area) : 0;
       ommai_position_image(*counter, time, i % area / columns, i % columns, token->position);
     }
     request->ids[first + (size_t)i] = token->token;

@@ -98,6 +98,22 @@ static enum omma_status pick_limits(const struct omma_engine_options *options, s
   return OMMA_OK;
 }
 
+static enum omma_status fail_workspace(struct omma_error *error) {
+  return ommai_fail_field(error, OMMA_ERROR_LIMIT, "patch_budget",
+                          "engine: the workspace's size does not fit into this machine's addresses");
+}
+
+/* Images of one merge block each are the most there can be in a pass. */
+static enum omma_status size_vision(const struct omma_model *model, struct ommai_engine_sizes *sizes,
+                                    struct omma_error *error) {
+  int64_t block = model->config.vision.merge_size * model->config.vision.merge_size;
+  int64_t images = ommai_max_i64(sizes->patch_budget / block, 1);
+  const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), images,
+                                          ommai_max_i64(sizes->patch_budget, block)};
+  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
+  return sizes->vision_workspace ? OMMA_OK : fail_workspace(error);
+}
+
 /* Everything with a row for each sequence or page. */
 static size_t size_tables(const struct omma_model *model, const struct ommai_engine_sizes *sizes, size_t sampler) {
   size_t vocab = (size_t)model->config.text.vocab_size, n = (size_t)sizes->max_sequences;
@@ -110,19 +126,21 @@ static enum omma_status size_workspaces(const struct omma_model *model, struct o
   int64_t chunk = ommai_min_i64(sizes->prefill_chunk, sizes->context);
   sizes->prefill_workspace = ommai_prefill_workspace_size(&model->decoder, chunk, sizes->context, model->n_threads);
   sizes->decode_workspace = ommai_decode_workspace_size(&model->decoder, sizes->max_rows, sizes->context, model->n_threads);
-  /* Images of one merge block each are the most there can be in a pass. */
-  int64_t block = model->config.vision.merge_size * model->config.vision.merge_size;
-  int64_t images = ommai_max_i64(sizes->patch_budget / block, 1);
-  const struct ommai_vision_sizes most = {ommai_max_i64(sizes->patch_budget, block), images,
-                                          ommai_max_i64(sizes->patch_budget, block)};
-  sizes->vision_workspace = ommai_vision_workspace_size(&model->tower, &most, model->n_threads);
+  OMMAI_TRY(size_vision(model, sizes, error));
   size_t sampler = ommai_sampler_size(model->config.text.vocab_size, sizes->max_sequences);
   sizes->mask_words = ommai_mask_words(model->config.text.vocab_size);
   sizes->tables = size_tables(model, sizes, sampler);
-  if (!sizes->prefill_workspace || !sizes->decode_workspace || !sizes->vision_workspace || !sampler) {
-    return ommai_fail_field(error, OMMA_ERROR_LIMIT, "patch_budget",
-                            "engine: the workspace's size does not fit into this machine's addresses");
-  }
+  return sizes->prefill_workspace && sizes->decode_workspace && sampler ? OMMA_OK : fail_workspace(error);
+}
+
+/* Nothing of a language model: neither pages nor what it computes in. */
+static enum omma_status size_encoder(const struct omma_model *model, struct ommai_engine_sizes *sizes,
+                                     struct omma_error *error) {
+  sizes->context = model->max_model_len;
+  sizes->logits_rows = sizes->max_rows = sizes->draft_tokens = 0;
+  sizes->prefix_cache = false;
+  OMMAI_TRY(size_vision(model, sizes, error));
+  sizes->tables = ommai_scheduler_bytes(sizes);
   return OMMA_OK;
 }
 
@@ -132,6 +150,7 @@ enum omma_status ommai_engine_sizes(const struct omma_model *model, const struct
   *sizes = (struct ommai_engine_sizes){0};
   if (!options) options = &defaults;
   OMMAI_TRY(pick_limits(options, sizes, error));
+  if (model->encoder_only) return size_encoder(model, sizes, error);
   int64_t room = options->kv_cache_bytes ? -1 : ommai_memory_room("");
   OMMAI_TRY(size_kv(model, options->kv_cache_bytes, room, sizes, error));
   OMMAI_TRY(size_workspaces(model, sizes, error));
@@ -169,7 +188,13 @@ enum omma_status omma_plan_memory(const struct omma_model *model, const struct o
   return OMMA_OK;
 }
 
+/* Tokens that tables have a place for. */
+static size_t vocabulary(const struct omma_model *model) {
+  return model->encoder_only ? 0 : (size_t)model->config.text.vocab_size;
+}
+
 static size_t sampler_size(const struct ommai_resources *resources) {
+  if (resources->model->encoder_only) return 0;
   return ommai_sampler_size(resources->model->config.text.vocab_size, resources->sizes.max_sequences);
 }
 
@@ -177,7 +202,7 @@ static enum omma_status allocate(struct ommai_resources *resources, struct omma_
   const struct omma_model *model = resources->model;
   const struct omma_allocator *allocator = &model->allocator;
   const struct ommai_engine_sizes *sizes = &resources->sizes;
-  size_t vocab = (size_t)model->config.text.vocab_size, cells = vocab * (size_t)sizes->max_sequences;
+  size_t vocab = vocabulary(model), cells = vocab * (size_t)sizes->max_sequences;
   size_t logits = vocab * (size_t)sizes->logits_rows;
   resources->prefill_workspace = ommai_allocate_uninitialised(allocator, sizes->prefill_workspace, 1);
   resources->decode_workspace = ommai_allocate_uninitialised(allocator, sizes->decode_workspace, 1);
@@ -192,6 +217,7 @@ static enum omma_status allocate(struct ommai_resources *resources, struct omma_
     return ommai_fail_memory(error, "engine",
                              sizes->prefill_workspace + sizes->decode_workspace + sizes->vision_workspace + sizes->tables);
   }
+  if (model->encoder_only) return OMMA_OK;
   resources->sampler =
       ommai_sampler_place(resources->sampler_memory, model->config.text.vocab_size, sizes->max_sequences, model->decoder.ops);
   return OMMA_OK;
@@ -204,9 +230,11 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   ommai_encoder_cache_init(&resources->encoder_cache, sizes->encoder_cache_bytes, &model->allocator);
   OMMAI_TRY_GOTO(ommai_team_create(model->n_threads, model->pin_threads, &model->allocator, &resources->team, error), failed);
   resources->team_interface = ommai_team_interface(resources->team);
-  OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, sizes->n_pages, &model->large_allocator,
-                                       &resources->kv, error),
-                 failed);
+  if (!model->encoder_only) {
+    OMMAI_TRY_GOTO(ommai_kv_cache_create(&model->config.text, model->decoder.kv_type, sizes->n_pages, &model->large_allocator,
+                                         &resources->kv, error),
+                   failed);
+  }
   OMMAI_TRY_GOTO(ommai_page_pool_create(sizes->n_pages, &model->allocator, &resources->pool, error), failed);
   OMMAI_TRY_GOTO(allocate(resources, error), failed);
   return OMMA_OK;
@@ -219,7 +247,7 @@ void ommai_resources_free(struct ommai_resources *resources) {
   if (!resources->model) return;
   const struct omma_allocator *allocator = &resources->model->allocator;
   const struct ommai_engine_sizes *sizes = &resources->sizes;
-  size_t vocab = (size_t)resources->model->config.text.vocab_size, cells = vocab * (size_t)sizes->max_sequences;
+  size_t vocab = vocabulary(resources->model), cells = vocab * (size_t)sizes->max_sequences;
   size_t logits = vocab * (size_t)sizes->logits_rows;
   ommai_release(allocator, resources->prefill_workspace, sizes->prefill_workspace, 1);
   ommai_release(allocator, resources->decode_workspace, sizes->decode_workspace, 1);

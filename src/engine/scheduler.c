@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/embeddings.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS };
 
@@ -135,6 +136,7 @@ bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struc
   const struct ommai_resources *resources = scheduler->resources;
   if (job->encode) return true;
   if (scheduler->n_live == resources->sizes.max_sequences) return false;
+  if (resources->model->encoder_only) return true;
   for (int64_t i = 0; i < scheduler->n_live; i++) {
     const struct ommai_sequence *sequence = scheduler->live[i];
     if (is_preempted(sequence) && !goes_before(job->priority, job->id, sequence)) return false;
@@ -309,11 +311,34 @@ static enum omma_status begin_chunk(struct ommai_scheduler *scheduler, struct om
   return ommai_prefill_lane_begin(&scheduler->prefill, sequence, error);
 }
 
+/* Of an engine that only encodes: the sequence's images are through the tower, and that is all. */
+static void hand_over(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence) {
+  struct omma_embeddings *embeddings;
+  struct omma_error error;
+  enum omma_status status =
+      ommai_embeddings_share(sequence->request, &scheduler->resources->encoder_cache, sequence->encoded, &embeddings, &error);
+  if (status != OMMA_OK) {
+    fail(scheduler, sequence, &error);
+    return;
+  }
+  sequence->result.finish = OMMA_FINISH_STOP;
+  if (sequence->callbacks.on_embeddings) {
+    sequence->callbacks.on_embeddings(sequence->callbacks.context, embeddings);
+  } else {
+    omma_embeddings_destroy(embeddings);
+  }
+  finish(scheduler, sequence);
+}
+
 /* Goes on with a chunk, or begins one. It ends with the chunk at the latest, so that cancellations are seen. */
 static void prefill_slice(struct ommai_scheduler *scheduler, int64_t ns) {
   struct ommai_prefill_lane *lane = &scheduler->prefill;
   struct omma_error error;
   struct ommai_sequence *sequence = lane->sequence ? lane->sequence : first_in(scheduler, OMMA_STAGE_PREFILL);
+  if (scheduler->resources->model->encoder_only) {
+    hand_over(scheduler, sequence);
+    return;
+  }
   enum omma_status status = lane->sequence ? OMMA_OK : begin_chunk(scheduler, sequence, &error);
   if (status == OMMA_OK && lane->sequence) status = advance_chunk(scheduler, ns, &error);
   if (status != OMMA_OK) fail(scheduler, sequence, &error);

@@ -41,7 +41,8 @@ static void count_prompt(struct ommai_sequence *sequence) {
 
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
                                       const struct ommai_job *job, struct omma_error *error) {
-  int64_t vocab = resources->model->config.text.vocab_size;
+  const bool encoder_only = resources->model->encoder_only;
+  int64_t vocab = encoder_only ? 0 : resources->model->config.text.vocab_size; /* then the tables are empty */
   *sequence = (struct ommai_sequence){.resources = resources,
                                       .id = job->id,
                                       .priority = job->priority,
@@ -56,7 +57,7 @@ enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct om
   sequence->result.timings.preprocess = job->request->preprocess_seconds;
   OMMAI_TRY(allocate(sequence, error));
   ommai_structured_answer_start(&sequence->structured, job->request->grammar);
-  count_prompt(sequence);
+  if (!encoder_only) count_prompt(sequence);
   ommai_answer_text_init(&sequence->answer, job->request);
   return OMMA_OK;
 }

@@ -1,4 +1,5 @@
-#include "families/deepseek_decoder.h"
+/* The language model of DeepSeek-V3's kind, as in Kimi-VL: MLA, sigmoid router, shared experts. Source: transformers'
+ * modeling_deepseek_v3.py and the released checkpoints. */
 
 #include <stdio.h>
 
@@ -7,6 +8,7 @@
 #include "families/decoder_config.h"
 #include "families/decoder_loader.h"
 #include "families/rope_config.h"
+#include "families/text_family.h"
 #include "language/mla.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1, MAX_RANK = 1 << 16, MAX_WIDTH = 1 << 20 };
@@ -89,8 +91,9 @@ static enum omma_status parse_experts(const json_t *text, const char *where, str
   return OMMA_OK;
 }
 
-enum omma_status ommai_deepseek_decoder_parse(const json_t *root, const char *path, struct ommai_decoder_config *config,
-                                              struct omma_error *error) {
+static enum omma_status parse(const struct ommai_text_family *family, const json_t *root, const char *path,
+                              struct ommai_decoder_config *config, struct omma_error *error) {
+  (void)family;
   json_t *text;
   char where[OMMAI_WHERE_SIZE];
   OMMAI_TRY(ommai_json_object(root, path, "text_config", true, &text, error));
@@ -168,12 +171,12 @@ static enum omma_status load_feed_forward(struct ommai_weight_loader *loader, co
   return ommai_decoder_load_dense(loader, config, name, width, &layer->dense, error);
 }
 
-enum omma_status ommai_deepseek_decoder_load(struct ommai_weight_loader *loader, const char *prefix,
-                                             struct ommai_decoder *decoder, struct omma_error *error) {
+static enum omma_status load(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
+                             struct ommai_decoder *decoder, struct omma_error *error) {
   const struct ommai_decoder_config *config = &decoder->config;
   char model[OMMAI_DECODER_PREFIX_SIZE], head[OMMAI_DECODER_PREFIX_SIZE], name[OMMAI_DECODER_PREFIX_SIZE + 32];
-  snprintf(model, sizeof model, "%s.model", prefix);
-  snprintf(head, sizeof head, "%s.lm_head", prefix);
+  snprintf(model, sizeof model, "%s.model", family->prefixes[0]);
+  snprintf(head, sizeof head, "%s.lm_head", family->prefixes[0]);
   for (int64_t i = 0; i < config->n_layers; i++) {
     struct ommai_decoder_layer described = {0}, *layer = decoder->layers ? &decoder->layers[i] : &described;
     int64_t h = config->hidden_size;
@@ -185,3 +188,5 @@ enum omma_status ommai_deepseek_decoder_load(struct ommai_weight_loader *loader,
   }
   return ommai_decoder_load_ends(loader, model, head, decoder, error);
 }
+
+const struct ommai_text_family ommai_text_deepseek = {.parse = parse, .load = load, .prefixes = {"language_model"}};

@@ -60,6 +60,23 @@ static const struct ommai_gguf_name mla_text[] = {
     {.file = NULL},
 };
 
+static const struct ommai_gguf_name qwen2_tower[] = {
+    {.file = "v.patch_embd", .shown = "visual.patch_embed.proj"},
+    {.file = "v.blk.#.ln1", .shown = "visual.blocks.#.norm1"},
+    {.file = "v.blk.#.ln2", .shown = "visual.blocks.#.norm2"},
+    {.file = "v.blk.#.attn_qkv", .shown = "visual.blocks.#.attn.qkv"},
+    {.file = "v.blk.#.attn_q", .shown = "visual.blocks.#.attn.q"},
+    {.file = "v.blk.#.attn_k", .shown = "visual.blocks.#.attn.k"},
+    {.file = "v.blk.#.attn_v", .shown = "visual.blocks.#.attn.v"},
+    {.file = "v.blk.#.attn_out", .shown = "visual.blocks.#.attn.proj"},
+    {.file = "v.blk.#.ffn_up", .shown = "visual.blocks.#.mlp.fc1"},
+    {.file = "v.blk.#.ffn_down", .shown = "visual.blocks.#.mlp.fc2"},
+    {.file = "v.post_ln", .shown = "visual.merger.ln_q"},
+    {.file = "mm.0", .shown = "visual.merger.mlp.0"},
+    {.file = "mm.2", .shown = "visual.merger.mlp.2"},
+    {.file = NULL},
+};
+
 static const struct ommai_gguf_name qwen2_5_tower[] = {
     {.file = "v.patch_embd", .shown = "visual.patch_embed.proj"},
     {.file = "v.blk.#.ln1", .shown = "visual.blocks.#.norm1"},
@@ -121,12 +138,14 @@ static const struct ommai_gguf_name moon_tower[] = {
 /* ---- the architectures ---- */
 
 static const struct ommai_gguf_architecture architectures[] = {
+    {"qwen2vl", "qwen2vl_merger", "qwen2_vl", qwen_text, qwen2_tower},
     {"qwen2vl", "qwen2.5vl_merger", "qwen2_5_vl", qwen_text, qwen2_5_tower},
     {"qwen3vl", "qwen3vl_merger", "qwen3_vl", qwen_text, qwen3_tower},
     {"qwen3vlmoe", "qwen3vl_merger", "qwen3_vl_moe", qwen_text, qwen3_tower},
     {"deepseek2", "kimivl", "kimi_vl", mla_text, moon_tower},
 };
-#define KNOWN "qwen2vl with qwen2.5vl_merger, qwen3vl and qwen3vlmoe with qwen3vl_merger, deepseek2 with kimivl"
+#define KNOWN \
+  "qwen2vl with qwen2vl_merger or qwen2.5vl_merger, qwen3vl and qwen3vlmoe with qwen3vl_merger, deepseek2 with kimivl"
 
 static bool is_text(struct ommai_gguf_text text, const char *expected) {
   return text.size == strlen(expected) && memcmp(text.bytes, expected, text.size) == 0;

@@ -234,7 +234,7 @@ static void make_mla_text(struct draft *draft, const struct ommai_gguf_files *fi
   if (get_integer(draft, "expert_gating_func", true, 0) != SIGMOID) fail_key(draft, "expert_gating_func", "2, sigmoid");
 }
 
-/* Sizes that the towers of both Qwen families say alike. */
+/* Sizes that the towers of the Qwen families say alike. */
 static void make_tower(struct draft *draft) {
   static const struct copied keys[] = {{"block_count", "depth", INTEGER, true},
                                        {"embedding_length", "hidden_size", INTEGER, true},
@@ -244,6 +244,22 @@ static void make_tower(struct draft *draft) {
                                        {"projection_dim", "out_hidden_size", INTEGER, true},
                                        {"spatial_merge_size", "spatial_merge_size", INTEGER, false}};
   COPY_ALL(draft, keys);
+}
+
+/* What converters write as feed_forward_length of this tower is the language model's width: the tensors have the true one. */
+static void make_ungated_tower(struct draft *draft) {
+  static const char name[] = "v.blk.0.ffn_up.weight";
+  static const struct copied keys[] = {{"block_count", "depth", INTEGER, true},
+                                       {"embedding_length", "embed_dim", INTEGER, true},
+                                       {"attention.head_count", "num_heads", INTEGER, true},
+                                       {"patch_size", "patch_size", INTEGER, true},
+                                       {"projection_dim", "hidden_size", INTEGER, true},
+                                       {"spatial_merge_size", "spatial_merge_size", INTEGER, false}};
+  COPY_ALL(draft, keys);
+  int64_t width = get_integer(draft, "embedding_length", true, 0);
+  int64_t intermediate = length_of(draft, ommai_gguf_find(draft->file, name), name, 0);
+  if (width > 0) set(draft, "mlp_ratio", json_real((double)intermediate / (double)width));
+  set(draft, "hidden_act", json_string("quick_gelu"));
 }
 
 /* All blocks stay inside windows but every pattern-th. */
@@ -321,6 +337,11 @@ struct maker {
 };
 
 static const struct maker makers[] = {
+    {"qwen2_vl",
+     make_grouped_text,
+     make_ungated_tower,
+     {{"image_token_id", "<|image_pad|>"}, {"video_token_id", "<|video_pad|>"}},
+     {"<|im_end|>", "<|endoftext|>"}},
     {"qwen2_5_vl",
      make_grouped_text,
      make_windowed_tower,

@@ -1,14 +1,32 @@
 /* Kimi-VL: config keys, tensor names, chat form. docs/models/kimi_vl.md describes the model.
  * Source: vLLM's moonvit.py and kimi_vl.py, transformers' Kimi-K2.5, and the released checkpoints' files. */
-#include <stdio.h>
-
 #include "base/error.h"
-#include "families/config_keys.h"
-#include "families/deepseek_decoder.h"
 #include "families/family.h"
-#include "families/tower_loader.h"
 
 /* ---- config.json ---- */
+
+/* The released files say every size. */
+static const struct ommai_vision_config tower = {
+    .temporal_patch_size = 1,
+    .in_channels = 3,
+    .norm = OMMAI_VISION_LAYER_NORM,
+    .norm_eps = 1e-5f,
+    .merger_norm_eps = 1e-5f,
+    .final_norm = true,
+    .activation = OMMAI_ACTIVATION_GELU_TANH,
+    .positions = OMMAI_POSITIONS_BICUBIC,
+    .rope = OMMAI_ROPE_PAIRS,
+    .rope_theta = 10000.0,
+};
+
+static const struct ommai_tower_keys tower_keys = {
+    .depth = "num_hidden_layers",
+    .hidden_size = "hidden_size",
+    .n_heads = "num_attention_heads",
+    .intermediate_size = "intermediate_size",
+    .expected = {"model_type", "moonvit"},
+    .required = true,
+};
 
 static enum omma_status parse_merge(const json_t *vision, const char *where, struct ommai_vision_config *config,
                                     struct omma_error *error) {
@@ -23,50 +41,12 @@ static enum omma_status parse_merge(const json_t *vision, const char *where, str
   return OMMA_OK;
 }
 
-static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_vision_config *config,
-                                     struct omma_error *error) {
-  json_t *vision;
-  char where[4200];
-  const struct {
-    const char *key;
-    int64_t high, *out;
-  } keys[] = {
-      {"num_hidden_layers", OMMAI_CONFIG_MAX_LAYERS, &config->depth},
-      {"hidden_size", OMMAI_CONFIG_MAX_WIDTH, &config->hidden_size},
-      {"num_attention_heads", OMMAI_CONFIG_MAX_HEADS, &config->n_heads},
-      {"intermediate_size", OMMAI_CONFIG_MAX_WIDTH, &config->intermediate_size},
-      {"patch_size", 256, &config->patch_size},
-      {"init_pos_emb_height", 4096, &config->position_rows},
-      {"init_pos_emb_width", 4096, &config->position_columns},
-  };
-  snprintf(where, sizeof where, "%s: vision_config", path);
-  OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
-  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-    OMMAI_TRY(ommai_json_integer(vision, where, keys[i].key, true, 1, keys[i].high, keys[i].out, error));
-  }
-  OMMAI_TRY(ommai_config_expect_string(vision, where, "model_type", "moonvit", error));
-  OMMAI_TRY(parse_merge(vision, where, config, error));
-  config->in_channels = 3;
-  config->temporal_patch_size = 1;
-  config->norm = OMMAI_VISION_LAYER_NORM;
-  config->norm_eps = config->merger_norm_eps = 1e-5f;
-  config->final_norm = true;
-  config->activation = OMMAI_ACTIVATION_GELU_TANH;
-  config->positions = OMMAI_POSITIONS_BICUBIC;
-  config->rope = OMMAI_ROPE_PAIRS;
-  config->rope_theta = 10000.0;
-  return ommai_tower_check_sizes(where, config, error);
-}
-
-static enum omma_status parse_config(const json_t *root, const char *path, struct ommai_model_config *config,
-                                     struct omma_error *error) {
-  OMMAI_TRY(parse_vision(root, path, &config->vision, error));
-  OMMAI_TRY(ommai_deepseek_decoder_parse(root, path, &config->text, error));
-  config->vision.out_hidden_size = config->text.hidden_size; /* of the projector */
-  config->image.sizing = OMMAI_SIZING_PATCHES;
-  config->image.resize_rule = OMMAI_RESIZE_PRECISE22;
-  config->image.raster_patches = true;
-  return ommai_model_config_fit(root, path, "media_placeholder_token_id", NULL, config, error);
+static enum omma_status parse_own(const json_t *vision, const char *where, struct ommai_model_config *config,
+                                  struct omma_error *error) {
+  struct ommai_vision_config *tower_config = &config->vision;
+  OMMAI_TRY(ommai_json_integer(vision, where, "init_pos_emb_height", true, 1, 4096, &tower_config->position_rows, error));
+  OMMAI_TRY(ommai_json_integer(vision, where, "init_pos_emb_width", true, 1, 4096, &tower_config->position_columns, error));
+  return parse_merge(vision, where, tower_config, error);
 }
 
 /* ---- released processor files ---- */
@@ -102,15 +82,6 @@ static const struct ommai_tower_names tower_names = {
     .merger = {"multi_modal_projector.pre_norm", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"},
 };
 
-static enum omma_status load_vision(struct ommai_weight_loader *loader, struct ommai_vision_tower *tower,
-                                    struct omma_error *error) {
-  return ommai_tower_load(loader, &tower_names, tower, error);
-}
-
-static enum omma_status load_text(struct ommai_weight_loader *loader, struct ommai_decoder *decoder, struct omma_error *error) {
-  return ommai_deepseek_decoder_load(loader, "language_model", decoder, error);
-}
-
 /* ---- chat form ---- */
 
 static const struct ommai_builtin_template builtin_template = {
@@ -134,9 +105,13 @@ static const struct ommai_chat_variant variants[] = {
 
 const struct ommai_family ommai_family_kimi_vl = {
     .model_type = "kimi_vl",
-    .parse_config = parse_config,
-    .load_vision = load_vision,
-    .load_text = load_text,
+    .tower = &tower,
+    .tower_keys = &tower_keys,
+    .tower_names = &tower_names,
+    .parse_own = parse_own,
+    .text = &ommai_text_deepseek,
+    .image = {.sizing = OMMAI_SIZING_PATCHES, .resize_rule = OMMAI_RESIZE_PRECISE22, .raster_patches = true},
+    .image_token_key = "media_placeholder_token_id",
     .published = &published,
     .defaults = &defaults,
     .variants = variants,

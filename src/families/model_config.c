@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "families/family.h"
 #include "families/generation_config.h"
@@ -32,7 +31,7 @@ static enum omma_status parse(const json_t *root, const struct ommai_documents *
   }
   snprintf(config->model_type, sizeof config->model_type, "%s", model_type);
   config->stored_type = stored_type(root);
-  OMMAI_TRY((*family)->parse_config(root, path, config, error));
+  OMMAI_TRY(ommai_family_parse(*family, root, path, config, error));
   const struct ommai_default_processor *published = may_assume ? (*family)->published : NULL;
   OMMAI_TRY(
       ommai_image_config_read(documents, allocator, published, (*family)->defaults, &config->vision, &config->image, error));
@@ -40,21 +39,6 @@ static enum omma_status parse(const json_t *root, const struct ommai_documents *
     OMMAI_TRY(ommai_video_config_read(documents, allocator, published, (*family)->defaults, config, error));
   }
   return ommai_generation_config_read(documents, allocator, root, config->text.vocab_size, &config->generation, error);
-}
-
-enum omma_status ommai_model_config_fit(const json_t *root, const char *path, const char *image_key, const char *video_key,
-                                        struct ommai_model_config *config, struct omma_error *error) {
-  int64_t image_token, video_token = -1, last = config->text.vocab_size - 1;
-  OMMAI_TRY(ommai_json_integer(root, path, image_key, true, 0, last, &image_token, error));
-  if (video_key) OMMAI_TRY(ommai_json_integer(root, path, video_key, false, 0, last, &video_token, error));
-  config->image_token = (int32_t)image_token;
-  config->video.token = (int32_t)video_token;
-  /* Outputs beyond the last layer have no taker, as in the official code. */
-  config->text.n_deepstack = ommai_min_i64(config->vision.n_deepstack, config->text.n_layers);
-  if (config->vision.out_hidden_size == config->text.hidden_size) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_FORMAT, "out_hidden_size",
-                          "%s: vision_config: out_hidden_size %lld differs from text_config's hidden_size %lld", path,
-                          (long long)config->vision.out_hidden_size, (long long)config->text.hidden_size);
 }
 
 enum omma_status ommai_model_config_read(const struct ommai_documents *documents, bool may_assume,

@@ -7,18 +7,13 @@
 
 #include "base/json.h"
 #include "families/documents.h"
+#include "image/image_fit.h"
 #include "image/patches.h"
 #include "image/resize.h"
 #include "language/decoder.h"
 #include "vision/vision_tower.h"
 
 #define OMMAI_MAX_STOP_TOKENS 17
-
-/* How an image's size is chosen. */
-enum ommai_image_sizing {
-  OMMAI_SIZING_AREA,   /* sides to whole merge blocks, the area into min_pixels .. max_pixels: smart_resize.h */
-  OMMAI_SIZING_PATCHES /* shrunk to max_pixels' worth of patches, then padded to whole merge blocks: fit_patches.h */
-};
 
 /* Images: how they are resized and cut. */
 struct ommai_image_config {
@@ -36,6 +31,7 @@ struct ommai_video_config {
   bool area_of_all_frames;        /* the limits hold for the sum over all frames; else for each frame, as an image's do */
   int64_t min_pixels, max_pixels; /* of the resized area */
   double tokens_per_second;       /* what a second counts for in the time position of temporal patches that stand in one run */
+  bool time_by_temporal_patch;    /* these time positions count temporal patches, however long one lasts */
 };
 
 /* What generation_config.json says (generation_config.h); 0 where it says nothing. */
@@ -81,11 +77,6 @@ struct ommai_family;
 enum omma_status ommai_model_config_read(const struct ommai_documents *documents, bool may_assume,
                                          const struct omma_allocator *allocator, const struct ommai_family **family,
                                          struct ommai_model_config *config, struct omma_error *error);
-
-/* What every family's parse ends with: the ids of image and video tokens under their keys (video_key NULL: the family takes no
- * videos), and that tower and text fit together. Errors: FORMAT. */
-enum omma_status ommai_model_config_fit(const json_t *root, const char *path, const char *image_key, const char *video_key,
-                                        struct ommai_model_config *config, struct omma_error *error);
 
 /* Limits of what a config may say: large enough for every released model, small enough that sizes computed from them cannot
  * overflow 64 bits. */

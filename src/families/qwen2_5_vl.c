@@ -1,14 +1,38 @@
 /* Qwen2.5-VL: config keys, tensor names, chat form. docs/models/qwen2_5_vl.md describes the model.
  * Source: transformers' modeling_qwen2_5_vl.py and the released checkpoints' files. */
-#include <stdio.h>
-
 #include "base/error.h"
 #include "families/config_keys.h"
 #include "families/family.h"
-#include "families/qwen_decoder.h"
-#include "families/tower_loader.h"
+#include "families/qwen2_files.h"
 
 /* ---- config.json ---- */
+
+static const struct ommai_vision_config tower = {
+    .depth = 32,
+    .hidden_size = 3584,
+    .n_heads = 16,
+    .intermediate_size = 3420,
+    .patch_size = 14,
+    .temporal_patch_size = 2,
+    .merge_size = 2,
+    .in_channels = 3,
+    .out_hidden_size = 3584,
+    .norm = OMMAI_VISION_RMS_NORM,
+    .norm_eps = 1e-6f,
+    .merger_norm_eps = 1e-6f,
+    .gated = true,
+    .positions = OMMAI_POSITIONS_NONE,
+    .rope = OMMAI_ROPE_HALF,
+    .rope_theta = 10000.0,
+};
+
+static const struct ommai_tower_keys tower_keys = {
+    OMMAI_QWEN_TOWER_KEYS,
+    .hidden_size = "hidden_size",
+    .intermediate_size = "intermediate_size",
+    .out_hidden_size = "out_hidden_size",
+    .expected = {"hidden_act", "silu"},
+};
 
 enum { MAX_TOKENS_PER_SECOND = 1000 };
 
@@ -44,60 +68,17 @@ static enum omma_status parse_time(const json_t *vision, const char *where, stru
                           video->tokens_per_second);
 }
 
-/* Configurations that transformers 4.49 saved lack what equals the class's default. */
-static void set_class_defaults(struct ommai_vision_config *config) {
-  config->depth = 32;
-  config->hidden_size = config->out_hidden_size = 3584;
-  config->n_heads = 16;
-  config->intermediate_size = 3420;
-  config->patch_size = 14;
-  config->temporal_patch_size = config->merge_size = 2;
-}
-
-static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_model_config *model,
-                                     struct omma_error *error) {
-  struct ommai_vision_config *config = &model->vision;
-  json_t *vision;
-  char where[4200];
-  snprintf(where, sizeof where, "%s: vision_config", path);
-  OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
-  set_class_defaults(config);
-  OMMAI_TRY(ommai_tower_parse_sizes(vision, where, config, error));
-  OMMAI_TRY(parse_time(vision, where, &model->video, error));
-  OMMAI_TRY(ommai_config_expect_string(vision, where, "hidden_act", "silu", error));
-  config->gated = true;
-  config->norm = OMMAI_VISION_RMS_NORM;
-  config->norm_eps = config->merger_norm_eps = 1e-6f;
-  config->positions = OMMAI_POSITIONS_NONE;
-  config->rope = OMMAI_ROPE_HALF;
-  return parse_windows(vision, where, config, error);
-}
-
-static enum omma_status parse_config(const json_t *root, const char *path, struct ommai_model_config *config,
-                                     struct omma_error *error) {
-  OMMAI_TRY(parse_vision(root, path, config, error));
-  OMMAI_TRY(ommai_qwen_decoder_parse(root, path, OMMAI_QWEN2, &config->text, error));
-  config->image.resize_rule = OMMAI_RESIZE_INT16;
-  return ommai_model_config_fit(root, path, "image_token_id", "video_token_id", config, error);
+static enum omma_status parse_own(const json_t *vision, const char *where, struct ommai_model_config *config,
+                                  struct omma_error *error) {
+  OMMAI_TRY(parse_time(vision, where, &config->video, error));
+  return parse_windows(vision, where, &config->vision, error);
 }
 
 /* ---- released processor files ---- */
 
 static const struct ommai_default_processor published = {
     .name = "Qwen2.5-VL's published values",
-    .image =
-        "{\"min_pixels\": 3136, \"max_pixels\": 12845056,"
-        " \"image_mean\": [0.48145466, 0.4578275, 0.40821073],"
-        " \"image_std\": [0.26862954, 0.26130258, 0.27577711]}",
-};
-
-static const struct ommai_processor_defaults defaults = {
-    .min_pixels = 56 * 56,
-    .max_pixels = 28 * 28 * 1280,
-    .mean = {0.48145466f, 0.4578275f, 0.40821073f},
-    .std = {0.26862954f, 0.26130258f, 0.27577711f},
-    .video_mean = {0.48145466f, 0.4578275f, 0.40821073f},
-    .video_std = {0.26862954f, 0.26130258f, 0.27577711f},
+    .image = OMMAI_QWEN2_PREPROCESSOR,
 };
 
 /* ---- tensors ---- */
@@ -118,45 +99,26 @@ static const struct ommai_tower_names tower_names = {
     .merger = {"merger.ln_q", "merger.mlp.0", "merger.mlp.2"},
 };
 
-static enum omma_status load_vision(struct ommai_weight_loader *loader, struct ommai_vision_tower *tower,
-                                    struct omma_error *error) {
-  return ommai_tower_load(loader, &tower_names, tower, error);
-}
-
-static enum omma_status load_text(struct ommai_weight_loader *loader, struct ommai_decoder *decoder, struct omma_error *error) {
-  return ommai_qwen_decoder_load(loader, OMMAI_QWEN2, decoder, error);
-}
-
-/* ---- chat form ---- */
-
-static const struct ommai_builtin_template builtin_template = {
-    .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_start|>system\n",
-                   [OMMA_ROLE_USER] = "<|im_start|>user\n",
-                   [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"},
-    .turn_end = "<|im_end|>\n",
-    .image_begin = "<|vision_start|>",
-    .image_end = "<|vision_end|>",
-    .image_token = "<|image_pad|>",
-    .video_token = "<|video_pad|>",
-    .video = OMMAI_VIDEO_WHOLE,
-    .default_system = "You are a helpful assistant.",
-    .allow_system_anywhere = true,
-    .images_in = {true, true, true},
-};
+/* ---- chat templates ---- */
 
 static const struct ommai_chat_variant variants[] = {
-    {"Qwen2.5-VL", &ommai_template_qwen2_5_vl, &builtin_template},
-    {"this project's test checkpoints", &ommai_template_own_qwen2_5_vl, &builtin_template},
+    {"Qwen2.5-VL", &ommai_template_qwen2_5_vl, &ommai_qwen2_builtin_template},
+    {"this project's test checkpoints", &ommai_template_own_qwen2_5_vl, &ommai_qwen2_builtin_template},
     {NULL, NULL, NULL},
 };
 
 const struct ommai_family ommai_family_qwen2_5_vl = {
     .model_type = "qwen2_5_vl",
-    .parse_config = parse_config,
-    .load_vision = load_vision,
-    .load_text = load_text,
+    .tower = &tower,
+    .tower_keys = &tower_keys,
+    .tower_names = &tower_names,
+    .parse_own = parse_own,
+    .text = &ommai_text_qwen2,
+    .image = {.resize_rule = OMMAI_RESIZE_INT16},
+    .image_token_key = "image_token_id",
+    .video_token_key = "video_token_id",
     .published = &published,
-    .defaults = &defaults,
+    .defaults = &ommai_qwen2_processor_defaults,
     .variants = variants,
     .box_unit = OMMA_BOX_UNIT_RESIZED_PIXELS,
 };

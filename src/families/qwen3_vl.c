@@ -1,15 +1,39 @@
 /* Qwen3-VL, dense and with experts: config keys, tensor names, chat form. docs/models/qwen3-vl.md describes the model.
  * Source: transformers' modeling_qwen3_vl.py and the released checkpoints' files. */
 #include <math.h>
-#include <stdio.h>
 
 #include "base/error.h"
 #include "families/config_keys.h"
 #include "families/family.h"
-#include "families/qwen_decoder.h"
-#include "families/tower_loader.h"
 
 /* ---- config.json ---- */
+
+static const struct ommai_vision_config tower = {
+    .depth = 27,
+    .hidden_size = 1152,
+    .n_heads = 16,
+    .intermediate_size = 4304,
+    .patch_size = 16,
+    .temporal_patch_size = 2,
+    .merge_size = 2,
+    .in_channels = 3,
+    .out_hidden_size = 3584,
+    .norm = OMMAI_VISION_LAYER_NORM,
+    .norm_eps = 1e-6f,
+    .merger_norm_eps = 1e-6f,
+    .activation = OMMAI_ACTIVATION_GELU_TANH,
+    .positions = OMMAI_POSITIONS_BILINEAR,
+    .rope = OMMAI_ROPE_HALF,
+    .rope_theta = 10000.0,
+};
+
+static const struct ommai_tower_keys tower_keys = {
+    OMMAI_QWEN_TOWER_KEYS,
+    .hidden_size = "hidden_size",
+    .intermediate_size = "intermediate_size",
+    .out_hidden_size = "out_hidden_size",
+    .expected = {"hidden_act", "gelu_pytorch_tanh"},
+};
 
 /* Sorts the blocks, each with the number of its first mention, and drops the others of the same block. */
 static void sort_deepstack(const int64_t *blocks, size_t count, struct ommai_vision_config *config) {
@@ -45,56 +69,14 @@ static enum omma_status parse_positions(const json_t *vision, const char *where,
     return ommai_fail_field(error, OMMA_ERROR_FORMAT, "num_position_embeddings",
                             "%s: key \"num_position_embeddings\": expected a square, found %lld", where, (long long)count);
   }
-  config->positions = OMMAI_POSITIONS_BILINEAR;
   config->position_rows = config->position_columns = side;
   return OMMA_OK;
 }
 
-/* Configurations that transformers saves may lack what equals the class's default. */
-static void set_class_defaults(struct ommai_vision_config *config) {
-  config->depth = 27;
-  config->hidden_size = 1152;
-  config->n_heads = 16;
-  config->intermediate_size = 4304;
-  config->patch_size = 16;
-  config->temporal_patch_size = config->merge_size = 2;
-  config->out_hidden_size = 3584;
-}
-
-static enum omma_status parse_vision(const json_t *root, const char *path, struct ommai_vision_config *config,
-                                     struct omma_error *error) {
-  json_t *vision;
-  char where[4200];
-  snprintf(where, sizeof where, "%s: vision_config", path);
-  OMMAI_TRY(ommai_json_object(root, path, "vision_config", true, &vision, error));
-  set_class_defaults(config);
-  OMMAI_TRY(ommai_tower_parse_sizes(vision, where, config, error));
-  OMMAI_TRY(ommai_config_expect_string(vision, where, "hidden_act", "gelu_pytorch_tanh", error));
-  config->activation = OMMAI_ACTIVATION_GELU_TANH;
-  config->norm = OMMAI_VISION_LAYER_NORM;
-  config->norm_eps = config->merger_norm_eps = 1e-6f;
-  config->rope = OMMAI_ROPE_HALF;
-  OMMAI_TRY(parse_positions(vision, where, config, error));
-  return parse_deepstack(vision, where, config, error);
-}
-
-static enum omma_status parse_variant(const json_t *root, const char *path, enum ommai_qwen_variant variant,
-                                      struct ommai_model_config *config, struct omma_error *error) {
-  OMMAI_TRY(parse_vision(root, path, &config->vision, error));
-  OMMAI_TRY(ommai_qwen_decoder_parse(root, path, variant, &config->text, error));
-  config->image.resize_rule = OMMAI_RESIZE_INT16;
-  config->video.area_of_all_frames = true;
-  return ommai_model_config_fit(root, path, "image_token_id", "video_token_id", config, error);
-}
-
-static enum omma_status parse_config(const json_t *root, const char *path, struct ommai_model_config *config,
-                                     struct omma_error *error) {
-  return parse_variant(root, path, OMMAI_QWEN3, config, error);
-}
-
-static enum omma_status parse_moe_config(const json_t *root, const char *path, struct ommai_model_config *config,
-                                         struct omma_error *error) {
-  return parse_variant(root, path, OMMAI_QWEN3_MOE, config, error);
+static enum omma_status parse_own(const json_t *vision, const char *where, struct ommai_model_config *config,
+                                  struct omma_error *error) {
+  OMMAI_TRY(parse_positions(vision, where, &config->vision, error));
+  return parse_deepstack(vision, where, &config->vision, error);
 }
 
 /* ---- released processor files ---- */
@@ -140,20 +122,6 @@ static const struct ommai_tower_names tower_names = {
     .deepstack_merger = {"norm", "linear_fc1", "linear_fc2"},
 };
 
-static enum omma_status load_vision(struct ommai_weight_loader *loader, struct ommai_vision_tower *tower,
-                                    struct omma_error *error) {
-  return ommai_tower_load(loader, &tower_names, tower, error);
-}
-
-static enum omma_status load_text(struct ommai_weight_loader *loader, struct ommai_decoder *decoder, struct omma_error *error) {
-  return ommai_qwen_decoder_load(loader, OMMAI_QWEN3, decoder, error);
-}
-
-static enum omma_status load_moe_text(struct ommai_weight_loader *loader, struct ommai_decoder *decoder,
-                                      struct omma_error *error) {
-  return ommai_qwen_decoder_load(loader, OMMAI_QWEN3_MOE, decoder, error);
-}
-
 /* ---- chat form ---- */
 
 #define TURNS                                                                             \
@@ -198,9 +166,15 @@ static const struct ommai_chat_variant variants[] = {
 
 const struct ommai_family ommai_family_qwen3_vl = {
     .model_type = "qwen3_vl",
-    .parse_config = parse_config,
-    .load_vision = load_vision,
-    .load_text = load_text,
+    .tower = &tower,
+    .tower_keys = &tower_keys,
+    .tower_names = &tower_names,
+    .parse_own = parse_own,
+    .text = &ommai_text_qwen3,
+    .image = {.resize_rule = OMMAI_RESIZE_INT16},
+    .video = {.area_of_all_frames = true},
+    .image_token_key = "image_token_id",
+    .video_token_key = "video_token_id",
     .published = &published,
     .defaults = &defaults,
     .variants = variants,
@@ -209,9 +183,15 @@ const struct ommai_family ommai_family_qwen3_vl = {
 
 const struct ommai_family ommai_family_qwen3_vl_moe = {
     .model_type = "qwen3_vl_moe",
-    .parse_config = parse_moe_config,
-    .load_vision = load_vision,
-    .load_text = load_moe_text,
+    .tower = &tower,
+    .tower_keys = &tower_keys,
+    .tower_names = &tower_names,
+    .parse_own = parse_own,
+    .text = &ommai_text_qwen3_moe,
+    .image = {.resize_rule = OMMAI_RESIZE_INT16},
+    .video = {.area_of_all_frames = true},
+    .image_token_key = "image_token_id",
+    .video_token_key = "video_token_id",
     .published = &published,
     .defaults = &defaults,
     .variants = variants,

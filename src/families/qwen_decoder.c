@@ -1,4 +1,6 @@
-#include "families/qwen_decoder.h"
+/* The language models of the Qwen vision-language families: Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3-VL MoE.
+ * Source: transformers' modeling_qwen2_vl.py, modeling_qwen2_5_vl.py, modeling_qwen3_vl.py, modeling_qwen3_vl_moe.py and the released
+ * checkpoints. */
 
 #include <stdio.h>
 #include <string.h>
@@ -8,21 +10,20 @@
 #include "families/decoder_config.h"
 #include "families/decoder_loader.h"
 #include "families/rope_config.h"
+#include "families/text_family.h"
 
 enum { NAME_SIZE = OMMAI_LOADER_MAX_NAME + 1 };
 
 /* ---- config.json ---- */
 
-/* The defaults of theta and sections are those of the official classes. */
-static enum omma_status parse_rope(const json_t *text, const char *where, enum ommai_qwen_variant variant,
+static enum omma_status parse_rope(const struct ommai_text_family *family, const json_t *text, const char *where,
                                    struct ommai_decoder_config *config, struct omma_error *error) {
-  static const int64_t sections[2][3] = {{16, 24, 24}, {24, 20, 20}};
   int64_t *section = config->mrope_section;
   json_t *rope;
   size_t count = 3;
-  OMMAI_TRY(ommai_rope_parse(text, where, variant == OMMAI_QWEN2 ? 1e6 : 5e5, config, &rope, error));
-  memcpy(section, sections[variant != OMMAI_QWEN2], sizeof sections[0]);
-  config->mrope_interleaved = variant != OMMAI_QWEN2;
+  OMMAI_TRY(ommai_rope_parse(text, where, family->rope_theta, config, &rope, error));
+  memcpy(section, family->mrope_section, sizeof family->mrope_section);
+  config->mrope_interleaved = family->mrope_interleaved;
   if (rope) {
     OMMAI_TRY(ommai_json_integers(rope, where, "mrope_section", false, 0, OMMAI_MROPE_MAX_PAIRS, section, 3, &count, error));
     OMMAI_TRY(ommai_json_boolean(rope, where, "mrope_interleaved", false, &config->mrope_interleaved, error));
@@ -44,17 +45,16 @@ static enum omma_status parse_rope(const json_t *text, const char *where, enum o
   return OMMA_OK;
 }
 
-/* Heads: QWEN2 divides the hidden size, the others have their own key, without which QWEN3 has 128 and MOE divides too. */
-static enum omma_status parse_heads(const json_t *text, const char *where, enum ommai_qwen_variant variant,
+static enum omma_status parse_heads(const struct ommai_text_family *family, const json_t *text, const char *where,
                                     struct ommai_decoder_config *config, struct omma_error *error) {
-  if (variant == OMMAI_QWEN2) {
+  if (!family->head_dim_key) {
     if (config->hidden_size % config->n_heads || config->head_dim > OMMA_ATTENTION_MAX_HEAD_DIM) {
       return ommai_fail_field(error, OMMA_ERROR_FORMAT, "num_attention_heads",
                               "%s: hidden_size %lld in %lld heads: expected equal heads of at most %d", where,
                               (long long)config->hidden_size, (long long)config->n_heads, OMMA_ATTENTION_MAX_HEAD_DIM);
     }
   } else {
-    if (variant == OMMAI_QWEN3) config->head_dim = 128;
+    if (family->head_dim) config->head_dim = family->head_dim;
     OMMAI_TRY(ommai_json_integer(text, where, "head_dim", false, 2, OMMA_ATTENTION_MAX_HEAD_DIM, &config->head_dim, error));
   }
   if (config->n_heads % config->n_kv_heads || config->head_dim % 2) {
@@ -91,20 +91,20 @@ static enum omma_status parse_experts(const json_t *text, const char *where, str
   return ommai_decoder_check_router(where, router, error);
 }
 
-enum omma_status ommai_qwen_decoder_parse(const json_t *root, const char *path, enum ommai_qwen_variant variant,
-                                          struct ommai_decoder_config *config, struct omma_error *error) {
+static enum omma_status parse(const struct ommai_text_family *family, const json_t *root, const char *path,
+                              struct ommai_decoder_config *config, struct omma_error *error) {
   json_t *nested;
   char where[OMMAI_WHERE_SIZE];
-  OMMAI_TRY(ommai_json_object(root, path, "text_config", variant != OMMAI_QWEN2, &nested, error));
+  OMMAI_TRY(ommai_json_object(root, path, "text_config", !family->top_level, &nested, error));
   const json_t *text = nested ? nested : root;
   snprintf(where, sizeof where, "%s%s", path, nested ? ": text_config" : "");
   config->attention = OMMAI_ATTENTION_GROUPED;
-  config->qkv_bias = variant == OMMAI_QWEN2;
-  config->qk_norm = variant != OMMAI_QWEN2;
-  OMMAI_TRY(ommai_decoder_parse_common(text, where, variant == OMMAI_QWEN2 ? 1e-5 : 1e-6, config, error));
-  OMMAI_TRY(parse_heads(text, where, variant, config, error));
-  if (variant == OMMAI_QWEN3_MOE) OMMAI_TRY(parse_experts(text, where, config, error));
-  OMMAI_TRY(parse_rope(text, where, variant, config, error));
+  config->qkv_bias = family->qkv_bias;
+  config->qk_norm = family->qk_norm;
+  OMMAI_TRY(ommai_decoder_parse_common(text, where, family->norm_eps, config, error));
+  OMMAI_TRY(parse_heads(family, text, where, config, error));
+  if (family->experts) OMMAI_TRY(parse_experts(text, where, config, error));
+  OMMAI_TRY(parse_rope(family, text, where, config, error));
   return ommai_decoder_parse_tied(text, where, root, path, config, error);
 }
 
@@ -183,21 +183,42 @@ static enum omma_status load_layer(struct ommai_weight_loader *loader, const str
   return ommai_decoder_load_dense(loader, config, mlp, config->intermediate_size, &layer->dense, error);
 }
 
-/* Of the two places where the language model's tensors may lie, the one that the checkpoint uses. */
-static const char *find_prefix(const struct ommai_weight_loader *loader, enum ommai_qwen_variant variant) {
-  static const char *const prefixes[2] = {"model.language_model", "model"};
-  int released = variant == OMMAI_QWEN2;
+/* Of the places where the language model's tensors may lie, the one that the checkpoint uses. */
+static const char *find_prefix(const struct ommai_text_family *family, const struct ommai_weight_loader *loader) {
   char name[NAME_SIZE];
-  snprintf(name, sizeof name, "%s.embed_tokens.weight", prefixes[!released]);
-  return ommai_loader_find(loader, name) ? prefixes[!released] : prefixes[released];
+  snprintf(name, sizeof name, "%s.embed_tokens.weight", family->prefixes[1]);
+  return family->prefixes[ommai_loader_find(loader, name) ? 1 : 0];
 }
 
-enum omma_status ommai_qwen_decoder_load(struct ommai_weight_loader *loader, enum ommai_qwen_variant variant,
-                                         struct ommai_decoder *decoder, struct omma_error *error) {
-  const char *prefix = find_prefix(loader, variant);
+static enum omma_status load(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
+                             struct ommai_decoder *decoder, struct omma_error *error) {
+  const char *prefix = find_prefix(family, loader);
   for (int64_t i = 0; i < decoder->config.n_layers; i++) {
     struct ommai_decoder_layer described = {0};
     OMMAI_TRY(load_layer(loader, &decoder->config, prefix, i, decoder->layers ? &decoder->layers[i] : &described, error));
   }
   return ommai_decoder_load_ends(loader, prefix, "lm_head", decoder, error);
 }
+
+/* ---- the families ---- */
+
+/* Defaults are those of the official classes. */
+
+const struct ommai_text_family ommai_text_qwen2 = {
+    .parse = parse,
+    .load = load,
+    .prefixes = {"model", "model.language_model"},
+    .top_level = true,
+    .qkv_bias = true,
+    .norm_eps = 1e-5,
+    .rope_theta = 1e6,
+    .mrope_section = {16, 24, 24},
+};
+
+#define QWEN3_TEXT                                                                                                    \
+  .parse = parse, .load = load, .prefixes = {"model.language_model", "model"}, .qk_norm = true, .head_dim_key = true, \
+  .norm_eps = 1e-6, .rope_theta = 5e5, .mrope_section = {24, 20, 20}, .mrope_interleaved = true
+
+const struct ommai_text_family ommai_text_qwen3 = {QWEN3_TEXT, .head_dim = 128};
+
+const struct ommai_text_family ommai_text_qwen3_moe = {QWEN3_TEXT, .experts = true};

@@ -2,13 +2,10 @@
 
 #include "families/family.h"
 
-/* X(model_type): adding a family is one entry here. */
-#define FAMILIES(X) X(qwen2_5_vl) X(qwen3_vl) X(qwen3_vl_moe) X(kimi_vl)
+#define FAMILY_POINTER(name, words) &ommai_family_##name,
+#define FAMILY_NAME(name, words) " " #name
 
-#define FAMILY_POINTER(name) &ommai_family_##name,
-#define FAMILY_NAME(name) " " #name
-
-static const struct ommai_family *const families[] = {FAMILIES(FAMILY_POINTER)};
+static const struct ommai_family *const families[] = {OMMAI_FAMILIES(FAMILY_POINTER)};
 
 const struct ommai_family *ommai_family_find(const char *model_type) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
@@ -17,4 +14,4 @@ const struct ommai_family *ommai_family_find(const char *model_type) {
   return NULL;
 }
 
-const char *ommai_family_list(void) { return &FAMILIES(FAMILY_NAME)[1]; }
+const char *ommai_family_list(void) { return &OMMAI_FAMILIES(FAMILY_NAME)[1]; }

@@ -24,33 +24,54 @@ enum omma_status ommai_tower_check_sizes(const char *where, struct ommai_vision_
   return OMMA_OK;
 }
 
-enum omma_status ommai_tower_parse_sizes(const json_t *vision, const char *where, struct ommai_vision_config *config,
-                                         struct omma_error *error) {
+/* intermediate_size as the part of hidden_size that mlp_ratio is, cut to an integer. */
+static enum omma_status parse_ratio(const json_t *vision, const char *where, struct ommai_vision_config *config,
+                                    struct omma_error *error) {
+  double ratio = 4; /* of the official class */
+  OMMAI_TRY(ommai_json_number(vision, where, "mlp_ratio", false, &ratio, error));
+  double size = (double)config->hidden_size * ratio;
+  if (!(size >= 1 && size <= OMMAI_CONFIG_MAX_WIDTH)) {
+    return ommai_fail_field(error, OMMA_ERROR_FORMAT, "mlp_ratio",
+                            "%s: key \"mlp_ratio\": %g times %lld: expected 1 to %d outputs", where, ratio,
+                            (long long)config->hidden_size, OMMAI_CONFIG_MAX_WIDTH);
+  }
+  config->intermediate_size = (int64_t)size;
+  return OMMA_OK;
+}
+
+static enum omma_status parse_theta(const json_t *vision, const char *where, const char *key,
+                                    struct ommai_vision_config *config, struct omma_error *error) {
+  json_t *rope;
+  OMMAI_TRY(ommai_json_object(vision, where, key, false, &rope, error));
+  if (rope) OMMAI_TRY(ommai_json_number(rope, where, "rope_theta", false, &config->rope_theta, error));
+  return ommai_config_check_theta(where, config->rope_theta, error);
+}
+
+enum omma_status ommai_tower_parse(const json_t *vision, const char *where, const struct ommai_tower_keys *keys,
+                                   struct ommai_vision_config *config, struct omma_error *error) {
   const struct {
     const char *key;
     int64_t low, high, *out;
-  } keys[] = {
-      {"depth", 1, OMMAI_CONFIG_MAX_LAYERS, &config->depth},
-      {"hidden_size", 1, OMMAI_CONFIG_MAX_WIDTH, &config->hidden_size},
-      {"num_heads", 1, OMMAI_CONFIG_MAX_HEADS, &config->n_heads},
-      {"intermediate_size", 1, OMMAI_CONFIG_MAX_WIDTH, &config->intermediate_size},
+  } sizes[] = {
+      {keys->depth, 1, OMMAI_CONFIG_MAX_LAYERS, &config->depth},
+      {keys->hidden_size, 1, OMMAI_CONFIG_MAX_WIDTH, &config->hidden_size},
+      {keys->n_heads, 1, OMMAI_CONFIG_MAX_HEADS, &config->n_heads},
+      {keys->intermediate_size, 1, OMMAI_CONFIG_MAX_WIDTH, &config->intermediate_size},
       {"patch_size", 1, 256, &config->patch_size},
-      {"temporal_patch_size", 1, 16, &config->temporal_patch_size},
-      {"spatial_merge_size", 1, 8, &config->merge_size},
-      {"in_channels", 3, 3, &config->in_channels},
-      {"in_chans", 3, 3, &config->in_channels},
-      {"out_hidden_size", 1, OMMAI_CONFIG_MAX_WIDTH, &config->out_hidden_size},
+      {keys->temporal_patch_size, 1, 16, &config->temporal_patch_size},
+      {keys->merge_size, 1, 8, &config->merge_size},
+      {keys->in_channels[0], 3, 3, &config->in_channels},
+      {keys->in_channels[1], 3, 3, &config->in_channels},
+      {keys->out_hidden_size, 1, OMMAI_CONFIG_MAX_WIDTH, &config->out_hidden_size},
   };
-  json_t *rope;
-  config->in_channels = 3;
-  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-    OMMAI_TRY(ommai_json_integer(vision, where, keys[i].key, false, keys[i].low, keys[i].high, keys[i].out, error));
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (!sizes[i].key) continue;
+    OMMAI_TRY(
+        ommai_json_integer(vision, where, sizes[i].key, keys->required, sizes[i].low, sizes[i].high, sizes[i].out, error));
   }
-  config->rope_theta = 10000.0;
-  OMMAI_TRY(ommai_json_object(vision, where, "rope_parameters", false, &rope, error));
-  if (rope) OMMAI_TRY(ommai_json_number(rope, where, "rope_theta", false, &config->rope_theta, error));
-  OMMAI_TRY(ommai_config_check_theta(where, config->rope_theta, error));
-  return ommai_tower_check_sizes(where, config, error);
+  if (!keys->intermediate_size) OMMAI_TRY(parse_ratio(vision, where, config, error));
+  if (keys->rope) OMMAI_TRY(parse_theta(vision, where, keys->rope, config, error));
+  return ommai_config_expect_string(vision, where, keys->expected[0], keys->expected[1], error);
 }
 
 /* ---- tensors ---- */

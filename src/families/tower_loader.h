@@ -6,10 +6,25 @@
 #include "families/weight_loader.h"
 #include "vision/vision_tower.h"
 
-/* Reads the sizes that the vision_config of the Qwen families spells alike, rope_theta, and checks them. What is missing stays as it is
- * in `config`: the official class's defaults. Errors: FORMAT. */
-enum omma_status ommai_tower_parse_sizes(const json_t *vision, const char *where, struct ommai_vision_config *config,
-                                         struct omma_error *error);
+/* How a family's vision_config spells the sizes. NULL: it has no such key, the value is the family's own. */
+struct ommai_tower_keys {
+  const char *depth, *hidden_size, *n_heads;
+  const char *intermediate_size; /* NULL: it is hidden_size * mlp_ratio */
+  const char *out_hidden_size;   /* NULL: the width of the language model */
+  const char *temporal_patch_size, *merge_size, *in_channels[2];
+  const char *rope;        /* an object with rope_theta */
+  const char *expected[2]; /* a key and the string that it must have where it is given */
+  bool required;           /* sizes that are missing are errors; else they are the official class's defaults */
+};
+
+/* As all Qwen families spell them. */
+#define OMMAI_QWEN_TOWER_KEYS                                                                                                 \
+  .depth = "depth", .n_heads = "num_heads", .temporal_patch_size = "temporal_patch_size", .merge_size = "spatial_merge_size", \
+  .in_channels = {"in_channels", "in_chans"}, .rope = "rope_parameters"
+
+/* Reads the keys of vision_config into `config`, where what is missing stays as it is. Errors: FORMAT, UNSUPPORTED. */
+enum omma_status ommai_tower_parse(const json_t *vision, const char *where, const struct ommai_tower_keys *keys,
+                                   struct ommai_vision_config *config, struct omma_error *error);
 
 /* Fills head_dim and checks what the tower's code relies on: heads of a multiple of 4, merge sizes that divide every tile of rows.
  * Errors: FORMAT, UNSUPPORTED. */

@@ -1,9 +1,15 @@
 #include "families/weight_policy.h"
 
-#include <omma/omma.h>
 #include <string.h>
 
 #include "base/error.h"
+
+enum omma_dtype ommai_weight_type_compute(enum omma_weight_type wanted, enum ommai_cpu_level level) {
+  if (wanted == OMMA_WEIGHTS_AUTO || wanted == OMMA_WEIGHTS_INT8) {
+    return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_NEON_BF16 ? OMMA_BF16 : OMMA_F32;
+  }
+  return wanted == OMMA_WEIGHTS_BF16 ? OMMA_BF16 : OMMA_F32;
+}
 
 struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute) {
   return (struct ommai_weight_kind){.format = OMMAI_FORMAT_BF16, .compute = compute};

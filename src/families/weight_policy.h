@@ -3,6 +3,8 @@
 #ifndef OMMAI_FAMILIES_WEIGHT_POLICY_H
 #define OMMAI_FAMILIES_WEIGHT_POLICY_H
 
+#include <omma/omma.h>
+
 #include "linear/linear.h"
 
 /* What a layer is for. ROLE_MLA: what the heads of MLA make of the compressed values. */
@@ -38,6 +40,9 @@ struct ommai_weight_policy {
   /* The language model's layers that a file stores as integers with scales are kept so; false: they are expanded to what `kinds` says. */
   bool keeps_stored;
 };
+
+/* The type that layers compute in; of int8 layers, that of what goes in and out. */
+enum omma_dtype ommai_weight_type_compute(enum omma_weight_type wanted, enum ommai_cpu_level level);
 
 struct ommai_weight_kind ommai_weight_kind_dense(enum omma_dtype compute);
 

@@ -1,8 +1,9 @@
 /* Contracts of the attention kernels, and the lists from which declarations, table and tests are made.
  *
- * Three families. TILE kernels serve the encoder and causal forms: keys and values are packed once per (segment, kv head) in
+ * Four families. TILE kernels serve the encoder and causal forms: keys and values are packed once per (segment, kv head) in
  * blocks of 64 keys, then tiles of query rows of one head attend to the packed blocks. WINDOW kernels are the same for encoder
- * segments of at most one block, which need no running maximum: every row sees every key. DECODE kernels serve single query rows:
+ * segments of at most one block, which need no running maximum: every row sees every key. INT8 kernels are TILE kernels whose
+ * scores are products of 8-bit integers (attention_int8.h). DECODE kernels serve single query rows:
  * they read keys and values in place, one block of at most 64 keys at a time.
  *
  * Every kernel keeps these rules, from which the operator's determinism follows:
@@ -39,7 +40,8 @@ struct ommai_attention_pack {
   int64_t k_stride, v_stride;
   int32_t n_keys; /* 1 .. OMMAI_ATTENTION_BLOCK; a tile kernel fills the rest of the block with zeros */
   int32_t head_dim, v_head_dim;
-  void *packed; /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */
+  const float *center; /* [head_dim]: what kernels with scores of integers take off every key; others do not look at it */
+  void *packed;        /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */
 };
 
 /* Rows of q, k, v and out that will be wanted after this job; a kernel asks for a share between its loops. Only a hint: rows
@@ -117,15 +119,18 @@ struct ommai_attention_decode_kernel {
   X(f32_avx2)                                \
   X(f32_bf16_avx2) X(bf16_avx2) X(f16_avx2) X(f32_avx512) X(f32_bf16_avx512) X(bf16_avx512) X(f16_avx512) X(bf16_avx512_bf16)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X) X(bf16_avx512_bf16)
+#define OMMAI_ATTENTION_INT8_KERNELS_ARCH(X) X(bf16_avx512_bf16_vnni)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) \
   X(f32_avx2) X(f32_bf16_avx2) X(bf16_avx2) X(f32_avx512) X(f32_bf16_avx512) X(bf16_avx512) X(bf16_avx512_bf16)
 #elif defined(__aarch64__)
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X) X(f32_neon) X(f32_bf16_neon) X(bf16_neon) X(f16_neon) X(bf16_neon_bf16)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X)
+#define OMMAI_ATTENTION_INT8_KERNELS_ARCH(X)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X) X(f32_neon) X(f32_bf16_neon) X(bf16_neon)
 #else
 #define OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
 #define OMMAI_ATTENTION_WINDOW_KERNELS(X)
+#define OMMAI_ATTENTION_INT8_KERNELS_ARCH(X)
 #define OMMAI_ATTENTION_DECODE_KERNELS_ARCH(X)
 #endif
 
@@ -136,6 +141,8 @@ struct ommai_attention_decode_kernel {
   X(f16_scalar)                         \
   OMMAI_ATTENTION_TILE_KERNELS_ARCH(X)
 
+#define OMMAI_ATTENTION_INT8_KERNELS(X) X(bf16_scalar) OMMAI_ATTENTION_INT8_KERNELS_ARCH(X)
+
 #define OMMAI_ATTENTION_DECODE_KERNELS(X) \
   X(f32_scalar)                           \
   X(f32_bf16_scalar)                      \
@@ -144,26 +151,36 @@ struct ommai_attention_decode_kernel {
 
 #define OMMAI_DECLARE_TILE(kernel) extern const struct ommai_attention_tile_kernel ommai_attention_tile_##kernel;
 #define OMMAI_DECLARE_WINDOW(kernel) extern const struct ommai_attention_tile_kernel ommai_attention_window_##kernel;
+#define OMMAI_DECLARE_INT8(kernel) extern const struct ommai_attention_tile_kernel ommai_attention_int8_##kernel;
 #define OMMAI_DECLARE_DECODE(kernel) extern const struct ommai_attention_decode_kernel ommai_attention_decode_##kernel;
 OMMAI_ATTENTION_TILE_KERNELS(OMMAI_DECLARE_TILE)
 OMMAI_ATTENTION_WINDOW_KERNELS(OMMAI_DECLARE_WINDOW)
+OMMAI_ATTENTION_INT8_KERNELS(OMMAI_DECLARE_INT8)
 OMMAI_ATTENTION_DECODE_KERNELS(OMMAI_DECLARE_DECODE)
 #undef OMMAI_DECLARE_TILE
 #undef OMMAI_DECLARE_WINDOW
+#undef OMMAI_DECLARE_INT8
 #undef OMMAI_DECLARE_DECODE
 
 /* The kernel of the highest level up to `level`; NULL where the types have none. A window kernel's block takes no more bytes than the
- * tile kernel's of the same level and type. */
+ * tile and INT8 kernels' of the same level and type, in whose place it may lie. */
 const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum ommai_cpu_level level,
                                                                            struct ommai_attention_types types);
 const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enum ommai_cpu_level level,
                                                                              struct ommai_attention_types types);
+/* NULL too where the best one is of a lower level than the tile kernel, which is faster then. */
+const struct ommai_attention_tile_kernel *ommai_attention_int8_kernel_find(enum ommai_cpu_level level,
+                                                                           struct ommai_attention_types types);
 const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(enum ommai_cpu_level level,
                                                                                struct ommai_attention_types types);
+
+/* Whether this machine runs an INT8 kernel: some need AVX512-VNNI beside what their level has. */
+bool ommai_attention_int8_runs(const struct ommai_attention_tile_kernel *kernel);
 
 /* The lists as NULL-terminated arrays, for tests and benchmarks. */
 extern const struct ommai_attention_tile_kernel *const ommai_attention_tile_kernels[];
 extern const struct ommai_attention_tile_kernel *const ommai_attention_window_kernels[];
+extern const struct ommai_attention_tile_kernel *const ommai_attention_int8_kernels[];
 extern const struct ommai_attention_decode_kernel *const ommai_attention_decode_kernels[];
 
 #endif

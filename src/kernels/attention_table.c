@@ -2,12 +2,15 @@
 
 #define TILE_ENTRY(kernel) &ommai_attention_tile_##kernel,
 #define WINDOW_ENTRY(kernel) &ommai_attention_window_##kernel,
+#define INT8_ENTRY(kernel) &ommai_attention_int8_##kernel,
 #define DECODE_ENTRY(kernel) &ommai_attention_decode_##kernel,
 
 const struct ommai_attention_tile_kernel *const ommai_attention_tile_kernels[] = {OMMAI_ATTENTION_TILE_KERNELS(TILE_ENTRY)
                                                                                       NULL};
 const struct ommai_attention_tile_kernel *const ommai_attention_window_kernels[] = {OMMAI_ATTENTION_WINDOW_KERNELS(WINDOW_ENTRY)
                                                                                         NULL};
+const struct ommai_attention_tile_kernel *const ommai_attention_int8_kernels[] = {OMMAI_ATTENTION_INT8_KERNELS(INT8_ENTRY)
+                                                                                      NULL};
 const struct ommai_attention_decode_kernel *const ommai_attention_decode_kernels[] = {
     OMMAI_ATTENTION_DECODE_KERNELS(DECODE_ENTRY) NULL};
 
@@ -31,6 +34,17 @@ const struct ommai_attention_tile_kernel *ommai_attention_tile_kernel_find(enum 
 const struct ommai_attention_tile_kernel *ommai_attention_window_kernel_find(enum ommai_cpu_level level,
                                                                              struct ommai_attention_types types) {
   return find_tile(ommai_attention_window_kernels, level, types);
+}
+
+bool ommai_attention_int8_runs(const struct ommai_attention_tile_kernel *kernel) {
+  return ommai_cpu_has(kernel->level) && (kernel->level != OMMAI_CPU_AVX512_BF16 || ommai_cpu_has_vnni());
+}
+
+const struct ommai_attention_tile_kernel *ommai_attention_int8_kernel_find(enum ommai_cpu_level level,
+                                                                           struct ommai_attention_types types) {
+  const struct ommai_attention_tile_kernel *tile = ommai_attention_tile_kernel_find(level, types);
+  const struct ommai_attention_tile_kernel *found = find_tile(ommai_attention_int8_kernels, level, types);
+  return found && found->level >= tile->level && ommai_attention_int8_runs(found) ? found : NULL;
 }
 
 const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(enum ommai_cpu_level level,

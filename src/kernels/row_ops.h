@@ -61,6 +61,8 @@ struct ommai_row_share {
   X(gelu_erf, (float *x, int64_t d))                                                                                      \
   /* x[d], in place: x / (1 + exp(-x)). */                                                                                \
   X(silu, (float *x, int64_t d))                                                                                          \
+  /* x[d], in place: x / (1 + exp(-1.702 x)). */                                                                          \
+  X(quick_gelu, (float *x, int64_t d))                                                                                    \
   /* out[d] = x[d] / row->scale + row->zero (kernels/int8.h); x of x_type (f32 or bf16). */                               \
   X(quantise, (const void *x, enum omma_dtype x_type, int64_t d, uint8_t *out, struct ommai_uint8_row *row))              \
   /* out[d] = x[d] / *scale in -127 .. 127, *scale = max|x| / 127 (kernels/int8.h); x of x_type (f32 or bf16). */         \

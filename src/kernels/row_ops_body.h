@@ -273,6 +273,15 @@ static inline void silu_group(float *restrict x) {
 
 static void silu(float *x, int64_t d) { in_groups(x, d, silu_group); }
 
+static inline void quick_gelu_group(float *restrict x) {
+  float e[GROUP];
+  for (int i = 0; i < GROUP; i++) e[i] = -1.702f * x[i];
+  exp_group(e);
+  for (int i = 0; i < GROUP; i++) x[i] = x[i] / (1.0f + e[i]);
+}
+
+static void quick_gelu(float *x, int64_t d) { in_groups(x, d, quick_gelu_group); }
+
 static inline float load(const void *x, int64_t i, enum omma_dtype type) {
   return type == OMMA_F32 ? ((const float *)x)[i] : ommai_bf16_to_f32(((const ommai_bf16 *)x)[i]);
 }

@@ -27,7 +27,7 @@ static enum omma_status check_form(const struct ommai_linear *linear, const stru
                             "linear layer: %lld panels from %lld on, expected some of the %lld there are",
                             (long long)form->n_panels, (long long)form->first_panel, (long long)panels);
   }
-  if (form->activation > OMMAI_ACTIVATION_SILU) {
+  if (form->activation >= OMMAI_ACTIVATIONS) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "activation", "linear layer: no activation %d", (int)form->activation);
   }
   return OMMA_OK;
@@ -87,6 +87,7 @@ static void activate(const struct ommai_row_ops *ops, enum ommai_activation acti
     case OMMAI_ACTIVATION_GELU_TANH: ops->gelu_tanh(row, n); break;
     case OMMAI_ACTIVATION_GELU_ERF: ops->gelu_erf(row, n); break;
     case OMMAI_ACTIVATION_SILU: ops->silu(row, n); break;
+    case OMMAI_ACTIVATION_QUICK_GELU: ops->quick_gelu(row, n); break;
     default: break;
   }
 }

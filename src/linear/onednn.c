@@ -263,6 +263,7 @@ static dnnl_status_t append_activation(dnnl_post_ops_t ops, enum ommai_activatio
     case OMMAI_ACTIVATION_GELU_TANH: return append_eltwise(ops, dnnl_eltwise_gelu_tanh, 0.0f);
     case OMMAI_ACTIVATION_GELU_ERF: return append_eltwise(ops, dnnl_eltwise_gelu_erf, 0.0f);
     case OMMAI_ACTIVATION_SILU: return append_eltwise(ops, dnnl_eltwise_swish, 1.0f);
+    case OMMAI_ACTIVATION_QUICK_GELU: return append_eltwise(ops, dnnl_eltwise_swish, 1.702f);
     default: return dnnl_success;
   }
 }

@@ -2,6 +2,7 @@
 #include "server/chat.h"
 
 #include "server/answer.h"
+#include "server/encode_answer.h"
 #include "server/endpoints.h"
 #include "server/request_json.h"
 #include "server/server_state.h"
@@ -68,7 +69,11 @@ bool ommai_chat_count_tokens(const struct ommai_server *server, const struct omm
 }
 
 static void answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
-  ommai_chat_answer(call, request, &ommai_chat_reply_format, NULL);
+  if (call->server->info.encoder_only) {
+    ommai_encode_answer(call, request);
+  } else {
+    ommai_chat_answer(call, request, &ommai_chat_reply_format, NULL);
+  }
 }
 
 void ommai_endpoint_chat(struct ommai_http_call *call) {

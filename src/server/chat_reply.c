@@ -139,9 +139,13 @@ static void whole(struct ommai_text *out, const struct ommai_reply_head *head, c
   ommai_reply_add_whole_usage(out, usage);
   ommai_reply_add_list(out, "prompt_logprobs", head->prompt_logprobs);
   ommai_reply_add_list(out, "prompt_token_ids", head->prompt_ids);
-  ommai_text_add(out,
-                 ",\"prompt_text\":null,\"kv_transfer_params\":null,"
-                 "\"ec_transfer_params\":null,\"metrics\":null}");
+  ommai_text_add(out, ",\"prompt_text\":null,\"kv_transfer_params\":null,\"ec_transfer_params\":");
+  if (head->ec_transfer_params) {
+    ommai_text_append(out, head->ec_transfer_params->data, head->ec_transfer_params->size);
+  } else {
+    ommai_text_add(out, "null");
+  }
+  ommai_text_add(out, ",\"metrics\":null}");
 }
 
 static void add_token(struct ommai_text *out, const struct omma_model *model, int32_t token, float logprob) {

@@ -12,6 +12,7 @@ void ommai_endpoint_metrics(struct ommai_http_call *call);
 void ommai_endpoint_models(struct ommai_http_call *call);
 void ommai_endpoint_model(struct ommai_http_call *call);
 void ommai_endpoint_page(struct ommai_http_call *call);
+void ommai_endpoint_encoding(struct ommai_http_call *call);
 
 /* On a worker. */
 void ommai_endpoint_chat(struct ommai_http_call *call);

@@ -41,6 +41,7 @@ struct ommai_reply_head {
   bool has_tools;    /* that answers may call */
   bool has_thoughts; /* answers begin with one, so that one without content has null there */
   const struct ommai_text *prompt_ids, *prompt_logprobs; /* of the one prompt of a chat, as in struct ommai_reply_part */
+  const struct ommai_text *ec_transfer_params;           /* of a chat, JSON; NULL: none */
 };
 
 struct ommai_usage {

@@ -12,6 +12,7 @@ static const struct ommai_route routes[] = {
     {"/v1/completions", OMMAI_METHOD_POST, true, ommai_endpoint_completions},
     {"/v1/responses", OMMAI_METHOD_POST, true, ommai_endpoint_responses},
     {"/v1/messages", OMMAI_METHOD_POST, true, ommai_endpoint_messages},
+    {"/v1/encodings/{key}", OMMAI_METHOD_GET, false, ommai_endpoint_encoding},
     {"/v1/messages/count_tokens", OMMAI_METHOD_POST, true, ommai_endpoint_count_tokens},
     {"/v1/embeddings", OMMAI_METHOD_POST, true, ommai_endpoint_embeddings},
     {"/v1/models", OMMAI_METHOD_GET, false, ommai_endpoint_models},
@@ -36,9 +37,23 @@ const struct ommai_route *ommai_route_find(const char *path, const char **rest) 
   return NULL;
 }
 
+/* Whether its answers are text that the model writes; images of chats can also be encoded alone. */
+static bool generates(const struct ommai_route *route) {
+  return route->handle == ommai_endpoint_completions || route->handle == ommai_endpoint_responses ||
+         route->handle == ommai_endpoint_messages;
+}
+
 void ommai_route_run(struct ommai_job *job) {
   struct ommai_http_call *call = (struct ommai_http_call *)job;
-  if (!ommai_http_call_is_gone(call)) call->route->handle(call);
+  if (call->server->info.encoder_only && generates(call->route)) {
+    struct ommai_api_error error;
+    ommai_api_fail(
+        &error, 400, NULL,
+        "This server only encodes images (--mm-encoder-only) and generates no text: send them to /v1/chat/completions.");
+    ommai_http_call_fail(call, &error);
+  } else if (!ommai_http_call_is_gone(call)) {
+    call->route->handle(call);
+  }
   ommai_server_release_body(call);
   ommai_http_call_release(call);
 }

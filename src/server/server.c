@@ -64,6 +64,8 @@
 #define DEFAULT_MEDIA_MS 10000
 #define DEFAULT_MEDIA_CPU_MS 30000
 #define DEFAULT_MEDIA_BYTES (INT64_C(1536) << 20)
+#define DEFAULT_ENCODING_BYTES (INT64_C(1) << 30)
+#define DEFAULT_ENCODING_TTL_MS 600000
 #define DEFAULT_IMAGE_BYTES (INT64_C(64) << 20)
 #define FLUSH_NS INT64_C(1000000000) /* for the last replies to reach their sockets */
 #define MILLISECOND INT64_C(1000000)
@@ -304,6 +306,15 @@ static enum omma_status listen_at(struct ommai_server *server, const struct omma
   return ommai_listener_open_unix(server->uds, &server->listener, &server->socket_file, error);
 }
 
+static enum omma_status take_encodings(struct ommai_server *server, const struct omma_server_options *options,
+                                       struct omma_error *error) {
+  int64_t budget = options->encoding_bytes < 0 ? 0 : or_default(options->encoding_bytes, DEFAULT_ENCODING_BYTES);
+  int64_t ttl_ms = options->encoding_ttl_ms < 0 ? 0 : or_default(options->encoding_ttl_ms, DEFAULT_ENCODING_TTL_MS);
+  ommai_encoding_memory_init(&server->encodings, (size_t)budget, ttl_ms * MILLISECOND, server->allocator);
+  if (!options->encoding_directory) return OMMA_OK;
+  return ommai_encoding_directory_open(options->encoding_directory, &server->encoding_directory, error);
+}
+
 static enum omma_status take_options(struct ommai_server *server, const struct omma_server_options *options,
                                      struct omma_error *error) {
   take_numbers(server, options);
@@ -322,6 +333,7 @@ static enum omma_status take_options(struct ommai_server *server, const struct o
     server->unlogged_paths = copy_string(server, options->unlogged_paths);
     if (!server->unlogged_paths) return ommai_fail_memory(error, "unlogged paths", 1);
   }
+  OMMAI_TRY(take_encodings(server, options, error));
   return take_media_hosts(server, options, error);
 }
 
@@ -524,5 +536,7 @@ void ommai_server_destroy(struct ommai_server *server) {
   ommai_http_metrics_destroy(&server->http_metrics);
   ommai_media_budget_destroy(&server->media_budget);
   ommai_grammar_cache_free(&server->grammars);
+  ommai_encoding_memory_free(&server->encodings);
+  ommai_encoding_directory_close(&server->encoding_directory);
   ommai_release(server->allocator, server, 1, sizeof *server);
 }

@@ -84,6 +84,12 @@ struct omma_server_options {
    * tells apart what is the same. */
   bool trust_media_uuids;
 
+  /* Of a model opened with encoder_only, whose embeddings are published: kept for GET /v1/encodings/KEY in so many bytes (0: 1 GiB; negative:
+   * none) for so long (0: 10 minutes; negative: until their place is needed), and left in a directory as files for vLLM's ECExampleConnector
+   * (NULL: none). */
+  int64_t encoding_bytes, encoding_ttl_ms;
+  const char *encoding_directory;
+
   int64_t max_media_bytes; /* memory that images of all requests take while they are decoded, codecs included; 0: 1.5 GiB */
   int64_t media_cpu_ms;    /* processor time for decoding the images of one request; 0: 30,000 */
 

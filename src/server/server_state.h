@@ -8,6 +8,8 @@
 #include "server/api_keys.h"
 #include "server/connection.h"
 #include "server/cross_origin.h"
+#include "server/encoding_directory.h"
+#include "server/encoding_memory.h"
 #include "server/grammar_cache.h"
 #include "server/http_call.h"
 #include "server/http_metrics.h"
@@ -82,6 +84,9 @@ struct ommai_server {
   struct ommai_metrics metrics;
   struct ommai_http_metrics http_metrics;
   struct ommai_media_budget media_budget;
+  /* Of a server that only encodes. */
+  struct ommai_encoding_memory encodings;
+  struct ommai_encoding_directory encoding_directory;
 
   atomic_size_t body_bytes;      /* bodies being received or parsed */
   atomic_uint_least64_t n_seeds; /* handed out to requests that gave none */

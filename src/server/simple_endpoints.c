@@ -1,4 +1,4 @@
-/* The routes that only read counters and constants. */
+/* The routes that only read counters and constants, and what is kept ready. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -83,6 +83,21 @@ void ommai_endpoint_models(struct ommai_http_call *call) {
   }
   ommai_text_add(&body, "]}");
   reply_json(call, &body);
+}
+
+void ommai_endpoint_encoding(struct ommai_http_call *call) {
+  struct ommai_server *server = call->server;
+  struct ommai_api_error error;
+  struct ommai_text body;
+  ommai_text_init(&body, call->allocator);
+  if (server->info.encoder_only && ommai_encoding_memory_get(&server->encodings, call->path_rest, &body)) {
+    ommai_http_call_reply(call, 200, "application/octet-stream", &body);
+    return;
+  }
+  ommai_api_fail(&error, 404, NULL,
+                 server->info.encoder_only ? "No embeddings are kept under this key: send the image to /v1/chat/completions."
+                                           : "This server publishes no embeddings (--mm-encoder-only).");
+  ommai_http_call_fail(call, &error);
 }
 
 /* The model's path, where that is a name too, is the first one's. */

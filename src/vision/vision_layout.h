@@ -10,9 +10,14 @@
 #include "base/arena.h"
 #include "vision/vision_tower.h"
 
-/* One image or video: 8-bit RGB after the resize, and where its tokens go. */
+/* One image or video: 8-bit RGB after the resize, or its patches; and where its tokens go. */
 struct ommai_vision_input {
   const uint8_t *pixels; /* [n_frames, grid_rows * patch_size, grid_columns * patch_size, 3] */
+  /* In place of pixels: normalised patches [n_temporal_patches * grid_rows * grid_columns, patch_dim], f32 or of the tower's type, in each
+   * temporal patch by blocks from left to right and top to bottom, or row by row. */
+  const void *patches;
+  enum omma_dtype patch_type;
+  bool raster_patches;
   int64_t n_frames; /* 1 for an image. temporal_patch_size frames make a temporal patch, short of some the last one again */
   int64_t grid_rows, grid_columns;
   float *

@@ -1,9 +1,9 @@
 #include "vision/vision_rows.h"
 
-#include <string.h>
-
 #include "base/checked.h"
 #include "kernels/dtype.h"
+#include "vision/vision_entry.h"
+#include "vision/vision_exit.h"
 
 static void place_scratch(struct ommai_vision_scratch *scratch, const struct ommai_vision_config *config, enum omma_dtype dtype,
                           struct ommai_arena *arena) {
@@ -51,13 +51,7 @@ void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_
                           rows->rope_sine);
 }
 
-/* A walk over the stretches of a tile: begins with the tile's first row and an empty stretch. */
-struct walk {
-  struct ommai_vision_stretch stretch;
-  int64_t row; /* the stretch's first packed patch */
-};
-
-static bool walk_next(const struct ommai_vision_rows *rows, struct ommai_row_tile tile, struct walk *walk) {
+bool ommai_vision_walk_next(const struct ommai_vision_rows *rows, struct ommai_row_tile tile, struct ommai_vision_walk *walk) {
   int64_t left = tile.first + tile.n_rows - (walk->row + walk->stretch.n_patches);
   if (left <= 0) return false;
   walk->row += walk->stretch.n_patches;
@@ -65,46 +59,8 @@ static bool walk_next(const struct ommai_vision_rows *rows, struct ommai_row_til
   return true;
 }
 
-static void cut_patches(const struct ommai_vision_rows *rows, struct ommai_row_tile tile, void *patches) {
-  const struct ommai_vision_config *config = &rows->tower->config;
-  int64_t patch_dim = ommai_vision_patch_dim(config), joined = ommai_vision_joined_patches(config);
-  for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
-    const struct ommai_vision_input *input = walk.stretch.input;
-    int64_t height = input->grid_rows * config->patch_size, width = input->grid_columns * config->patch_size;
-    int64_t temporal_patch_tokens = input->grid_rows * input->grid_columns / joined;
-    const uint8_t *frames[OMMAI_PATCH_MAX_TEMPORAL];
-    for (int64_t t = 0; t < config->temporal_patch_size; t++) {
-      int64_t frame = ommai_min_i64(walk.stretch.temporal_patch * config->temporal_patch_size + t, input->n_frames - 1);
-      frames[t] = input->pixels + frame * height * width * 3;
-    }
-    /* Cannot fail: grids are whole blocks and the range lies inside the image. */
-    (void)ommai_patches_from_frames(rows->patches, frames, (int32_t)width, (int32_t)height,
-                                    walk.stretch.first_token % temporal_patch_tokens * joined, walk.stretch.n_patches,
-                                    ommai_element(patches, (walk.row - tile.first) * patch_dim, rows->tower->dtype), patch_dim,
-                                    rows->tower->dtype, NULL);
-  }
-}
-
-static void add_positions(const struct ommai_vision_rows *rows, struct ommai_row_tile tile) {
-  const struct ommai_vision_tower *tower = rows->tower;
-  const struct ommai_vision_config *config = &tower->config;
-  int64_t h = config->hidden_size;
-  for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
-    for (int64_t i = 0; i < walk.stretch.n_patches; i++) {
-      struct ommai_position_taps taps;
-      const float *table[OMMAI_POSITION_MAX_TAPS];
-      ommai_position_taps(config->positions, ommai_vision_stretch_position(&walk.stretch, config->merge_size, i),
-                          walk.stretch.input->grid_rows, walk.stretch.input->grid_columns, config->position_rows,
-                          config->position_columns, &taps);
-      for (int t = 0; t < taps.n; t++) table[t] = tower->position_table + taps.rows[t] * h;
-      tower->ops->add_weighted(rows->residual + (walk.row + i) * h, table, taps.weights, taps.n, h);
-    }
-  }
-}
-
-/* Norms n_rows rows of x [n_rows, width] into out [n_rows, width] of out_type. */
-static void norm_rows(const struct ommai_vision_tower *tower, const struct ommai_vision_norm *norm, float eps, const float *x,
-                      int64_t n_rows, int64_t width, void *out, enum omma_dtype out_type) {
+void ommai_vision_norm_rows(const struct ommai_vision_tower *tower, const struct ommai_vision_norm *norm, float eps,
+                            const float *x, int64_t n_rows, int64_t width, void *out, enum omma_dtype out_type) {
   bool rms = tower->config.norm == OMMAI_VISION_RMS_NORM;
   for (int64_t row = 0; row < n_rows; row++, x += width) {
     void *to = ommai_element(out, row * width, out_type);
@@ -114,6 +70,13 @@ static void norm_rows(const struct ommai_vision_tower *tower, const struct ommai
       tower->ops->layer_norm(x, norm->weight, norm->bias, eps, width, to, out_type);
     }
   }
+}
+
+void ommai_vision_apply(struct ommai_vision_rows *rows, const struct ommai_vision_linear *linear, const void *x, void *y,
+                        int64_t n_rows, int worker) {
+  int64_t start = ommai_vision_profile_start(rows->profiles);
+  ommai_row_tiles_apply(&rows->tiles, linear->op, x, y, n_rows, worker);
+  ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_LINEAR, start);
 }
 
 /* q and k of one row turned, v as it is, everything rounded once; from and to [3h]. */
@@ -132,14 +95,6 @@ static void rotate_row(const struct ommai_vision_rows *rows, struct ommai_patch_
   tower->ops->convert(from + 2 * h, h, ommai_element(to, 2 * h, tower->dtype), tower->dtype);
 }
 
-/* A linear layer of a block or merger over n_rows rows of a tile. */
-static void apply(struct ommai_vision_rows *rows, const struct ommai_vision_linear *linear, const void *x, void *y,
-                  int64_t n_rows, int worker) {
-  int64_t start = ommai_vision_profile_start(rows->profiles);
-  ommai_row_tiles_apply(&rows->tiles, linear->op, x, y, n_rows, worker);
-  ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_LINEAR, start);
-}
-
 /* norm1 and qkv of `block` for a tile, into the packed qkv. */
 static void project_qkv(struct ommai_vision_rows *rows, struct ommai_row_tile tile, int64_t block, int worker) {
   const struct ommai_vision_tower *tower = rows->tower;
@@ -147,10 +102,10 @@ static void project_qkv(struct ommai_vision_rows *rows, struct ommai_row_tile ti
   const struct ommai_vision_block *weights = &tower->blocks[block];
   struct ommai_vision_scratch *scratch = &rows->scratch[worker];
   int64_t h = config->hidden_size;
-  norm_rows(tower, &weights->norm1, config->norm_eps, rows->residual + tile.first * h, tile.n_rows, h, scratch->normed,
-            tower->dtype);
-  apply(rows, &weights->qkv, scratch->normed, scratch->projected, tile.n_rows, worker);
-  for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
+  ommai_vision_norm_rows(tower, &weights->norm1, config->norm_eps, rows->residual + tile.first * h, tile.n_rows, h,
+                         scratch->normed, tower->dtype);
+  ommai_vision_apply(rows, &weights->qkv, scratch->normed, scratch->projected, tile.n_rows, worker);
+  for (struct ommai_vision_walk walk = {.row = tile.first}; ommai_vision_walk_next(rows, tile, &walk);) {
     for (int64_t i = 0; i < walk.stretch.n_patches; i++) {
       int64_t row = walk.row + i;
       rotate_row(rows, ommai_vision_stretch_position(&walk.stretch, config->merge_size, i),
@@ -159,40 +114,9 @@ static void project_qkv(struct ommai_vision_rows *rows, struct ommai_row_tile ti
   }
 }
 
-/* Merges a tile's rows x [n_rows, h] and puts the tokens where their inputs want them; `slot` 0 is the tower's end, then
- * deepstack. x may be scratch->projected. */
-static void merge_tile(struct ommai_vision_rows *rows, struct ommai_row_tile tile, const float *x,
-                       const struct ommai_vision_merger *merger, int64_t slot, int worker) {
-  const struct ommai_vision_tower *tower = rows->tower;
-  const struct ommai_vision_config *config = &tower->config;
-  struct ommai_vision_scratch *scratch = &rows->scratch[worker];
-  int64_t joined = ommai_vision_joined_patches(config), h = config->hidden_size, out = config->out_hidden_size;
-  int64_t n_tokens = tile.n_rows / joined, norm_width = merger->norm_after_join ? h * joined : h;
-  norm_rows(tower, &merger->norm, config->merger_norm_eps, x, tile.n_rows * h / norm_width, norm_width, scratch->normed,
-            tower->dtype);
-  apply(rows, &merger->fc1, scratch->normed, scratch->hidden, n_tokens, worker);
-  apply(rows, &merger->fc2, scratch->hidden, scratch->projected, n_tokens, worker);
-  for (struct walk walk = {.row = tile.first}; walk_next(rows, tile, &walk);) {
-    const struct ommai_vision_input *input = walk.stretch.input;
-    int64_t input_tokens = ommai_vision_input_grid_t(config, input) * input->grid_rows * input->grid_columns / joined;
-    memcpy(input->output + (slot * input_tokens + walk.stretch.first_token) * out,
-           scratch->projected + (walk.row - tile.first) / joined * out,
-           (size_t)(walk.stretch.n_patches / joined * out) * sizeof(float));
-  }
-}
-
 void ommai_vision_enter_tile(struct ommai_vision_rows *rows, int64_t index, int worker) {
-  const struct ommai_vision_tower *tower = rows->tower;
   struct ommai_row_tile tile = ommai_row_tile_at(&rows->tiles, index);
-  struct ommai_vision_scratch *scratch = &rows->scratch[worker];
-  int64_t start = ommai_vision_profile_start(rows->profiles);
-  cut_patches(rows, tile, scratch->hidden);
-  ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_CUT, start);
-  start = ommai_vision_profile_start(rows->profiles);
-  ommai_row_tiles_apply(&rows->tiles, tower->patch_embed.op, scratch->hidden,
-                        rows->residual + tile.first * tower->config.hidden_size, tile.n_rows, worker);
-  if (tower->config.positions != OMMAI_POSITIONS_NONE) add_positions(rows, tile);
-  ommai_vision_profile_stop(rows->profiles, worker, OMMAI_VISION_EMBED, start);
+  ommai_vision_entry(rows, tile, worker);
   project_qkv(rows, tile, 0, worker);
 }
 
@@ -203,30 +127,19 @@ static void feed_forward(struct ommai_vision_rows *rows, const struct ommai_visi
   const struct ommai_vision_config *config = &tower->config;
   struct ommai_vision_scratch *scratch = &rows->scratch[worker];
   int64_t intermediate = config->intermediate_size;
-  norm_rows(tower, &weights->norm2, config->norm_eps, residual, n_rows, config->hidden_size, scratch->normed, tower->dtype);
+  ommai_vision_norm_rows(tower, &weights->norm2, config->norm_eps, residual, n_rows, config->hidden_size, scratch->normed,
+                         tower->dtype);
   if (config->gated) {
-    apply(rows, &weights->fc1, scratch->normed, scratch->projected, n_rows, worker);
+    ommai_vision_apply(rows, &weights->fc1, scratch->normed, scratch->projected, n_rows, worker);
     for (int64_t row = 0; row < n_rows; row++) {
       const float *gate = scratch->projected + row * 2 * intermediate;
       tower->ops->silu_mul(gate, gate + intermediate, intermediate,
                            ommai_element(scratch->hidden, row * intermediate, tower->dtype), tower->dtype);
     }
   } else {
-    apply(rows, &weights->fc1, scratch->normed, scratch->hidden, n_rows, worker);
+    ommai_vision_apply(rows, &weights->fc1, scratch->normed, scratch->hidden, n_rows, worker);
   }
-  apply(rows, &weights->fc2, scratch->hidden, residual, n_rows, worker);
-}
-
-/* The end of the tower: final norm and merger. */
-static void finish_tile(struct ommai_vision_rows *rows, struct ommai_row_tile tile, const float *residual, int worker) {
-  const struct ommai_vision_tower *tower = rows->tower;
-  const struct ommai_vision_config *config = &tower->config;
-  if (config->final_norm) {
-    float *normed = rows->scratch[worker].projected;
-    norm_rows(tower, &tower->final_norm, config->norm_eps, residual, tile.n_rows, config->hidden_size, normed, OMMA_F32);
-    residual = normed;
-  }
-  merge_tile(rows, tile, residual, &tower->merger, 0, worker);
+  ommai_vision_apply(rows, &weights->fc2, scratch->hidden, residual, n_rows, worker);
 }
 
 void ommai_vision_leave_tile(struct ommai_vision_rows *rows, int64_t block, int64_t index, int worker) {
@@ -236,14 +149,14 @@ void ommai_vision_leave_tile(struct ommai_vision_rows *rows, int64_t block, int6
   struct ommai_row_tile tile = ommai_row_tile_at(&rows->tiles, index);
   float *residual = rows->residual + tile.first * config->hidden_size;
   const void *attended = ommai_element(rows->attended, tile.first * config->hidden_size, tower->dtype);
-  apply(rows, &weights->proj, attended, residual, tile.n_rows, worker);
+  ommai_vision_apply(rows, &weights->proj, attended, residual, tile.n_rows, worker);
   feed_forward(rows, weights, residual, tile.n_rows, worker);
   for (int64_t j = 0; j < config->n_deepstack; j++) {
-    if (config->deepstack_layers[j] == block) merge_tile(rows, tile, residual, &tower->deepstack[j], 1 + j, worker);
+    if (config->deepstack_layers[j] == block) ommai_vision_merge(rows, tile, residual, &tower->deepstack[j], 1 + j, worker);
   }
   if (block + 1 < config->depth) {
     project_qkv(rows, tile, block + 1, worker);
   } else {
-    finish_tile(rows, tile, residual, worker);
+    ommai_vision_exit(rows, tile, residual, worker);
   }
 }

@@ -44,4 +44,23 @@ void ommai_vision_enter_tile(struct ommai_vision_rows *rows, int64_t tile, int w
 /* Attended rows -> residual through the rest of `block` -> q, k, v of the next block, or tokens after the last, for one tile. */
 void ommai_vision_leave_tile(struct ommai_vision_rows *rows, int64_t block, int64_t tile, int worker);
 
+/* ---- what entry, blocks and exit share ---- */
+
+/* A walk over the stretches of a tile: begins with the tile's first row and an empty stretch. */
+struct ommai_vision_walk {
+  struct ommai_vision_stretch stretch;
+  int64_t row; /* the stretch's first packed patch */
+};
+
+/* Goes on to the next stretch; false: the tile is at its end. */
+bool ommai_vision_walk_next(const struct ommai_vision_rows *rows, struct ommai_row_tile tile, struct ommai_vision_walk *walk);
+
+/* Norms n_rows rows of x [n_rows, width] into out [n_rows, width] of out_type. */
+void ommai_vision_norm_rows(const struct ommai_vision_tower *tower, const struct ommai_vision_norm *norm, float eps,
+                            const float *x, int64_t n_rows, int64_t width, void *out, enum omma_dtype out_type);
+
+/* A linear layer of a block or merger over n_rows rows of a tile. */
+void ommai_vision_apply(struct ommai_vision_rows *rows, const struct ommai_vision_linear *linear, const void *x, void *y,
+                        int64_t n_rows, int worker);
+
 #endif

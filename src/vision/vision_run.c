@@ -48,7 +48,8 @@ static struct omma_attention_spec attention_spec(const struct ommai_vision_tower
                                       .index_type = OMMA_INDEX_INT64,
                                       .n_segments = n_segments,
                                       .cu_seqlens = borders,
-                                      .batch = borders ? 0 : 1};
+                                      .batch = borders ? 0 : 1,
+                                      .int8_scores = tower->int8_scores};
 }
 
 /* Sizes stay far from overflow: a row is under 2^32 bytes by the config's limits and the patches are bounded here. */

@@ -80,6 +80,7 @@ struct ommai_vision_merger {
 struct ommai_vision_tower {
   struct ommai_vision_config config;
   enum omma_dtype dtype; /* of linear layers, q, k and v: f32 or bf16 */
+  bool int8_scores;      /* attention may multiply q and k in 8 bits */
   const struct ommai_row_ops *ops;
   const struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;

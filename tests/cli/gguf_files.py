@@ -17,8 +17,9 @@ import numpy as np
 
 Kind = gguf.GGMLQuantizationType
 NUMPY_TYPES = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
-ARCHITECTURES = {"qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe", "kimi_vl": "deepseek2"}
-PROJECTORS = {"qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "kimi_vl": "kimivl"}
+ARCHITECTURES = {"qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe", "kimi_vl": "deepseek2"}
+PROJECTORS = {"qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger",
+              "kimi_vl": "kimivl"}
 
 
 def read_json(path: Path) -> dict:
@@ -212,8 +213,9 @@ def vision_keys(writer: Writer, source: Path, root: dict) -> None:
     file.add_clip_projector_type(PROJECTORS[kind])
     file.add_vision_projection_dim(hidden)
     file.add_vision_patch_size(vision["patch_size"])
-    file.add_vision_embedding_length(vision["hidden_size"])
-    file.add_vision_feed_forward_length(vision["intermediate_size"])
+    # The converter takes Qwen2-VL's hidden_size, the language model's width, for the feed-forward's.
+    file.add_vision_embedding_length(vision["embed_dim" if kind == "qwen2_vl" else "hidden_size"])
+    file.add_vision_feed_forward_length(vision["hidden_size" if kind == "qwen2_vl" else "intermediate_size"])
     file.add_vision_block_count(vision.get("depth", vision.get("num_hidden_layers")))
     file.add_vision_head_count(vision.get("num_heads", vision.get("num_attention_heads")))
     file.add_vision_image_mean(processor["image_mean"])
@@ -232,7 +234,7 @@ def vision_keys(writer: Writer, source: Path, root: dict) -> None:
         file.add_vision_use_silu(True)
         file.add_vision_n_wa_pattern(vision["fullatt_block_indexes"][0] + 1)
         file.add_vision_window_size(vision["window_size"])
-    else:
+    elif kind != "qwen2_vl":
         file.add_vision_use_gelu(True)
         file.add_vision_is_deepstack_layers([i in vision["deepstack_visual_indexes"] for i in range(vision["depth"])])
 
@@ -319,7 +321,7 @@ def convert(source: Path, out: Path, kind: str, plain_copy: Path | None = None) 
     for name, values in stack_experts(tensors).items():
         short = name.removeprefix("language_model.").replace("model.language_model.", "model.").replace("model.visual.", "visual.")
         if "visual." in short or "vision_tower." in short or "multi_modal" in short:
-            vision_tensor(mmproj, vision_names, short, values, vision, split=family in ("qwen2_5_vl", "kimi_vl"))
+            vision_tensor(mmproj, vision_names, short, values, vision, split=family in ("qwen2_vl", "qwen2_5_vl", "kimi_vl"))
         elif short != "lm_head.weight" or not tied:
             text_tensor(model, text_names, short, values, text)
     model.close()

@@ -256,6 +256,18 @@ def test_input_forms(batch, omma):
     assert batch.results() == []
 
 
+def test_through_pipes(batch):
+    """With - for both files an answer comes while the input is still open: how another program feeds requests one by one."""
+    words = ["-" if word in (batch.input, batch.output) else str(word) for word in batch.words]
+    with subprocess.Popen([str(batch.omma.path), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for text in hello(2):
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["custom_id"] == json.loads(text)["custom_id"]
+        said = process.communicate()[1]
+    assert process.returncode == 0 and "2 answered" in said and "in standard output" in said
+
+
 def test_progress_on_a_terminal(batch):
     batch.write(*(chat(f"r{i}", "Hello", max_tokens=100, ignore_eos=True) for i in range(12)))
     leader, follower = pty.openpty()
@@ -286,6 +298,7 @@ def test_full_disk(batch):
         (["-i", "/", "-o", "/nowhere/out"], 1, "is a directory"),
         (["-i", "/dev/null", "-o", "/nowhere/out"], 1, "/nowhere/out"),
         (["-i", __file__, "-o", __file__], 2, "the input itself"),
+        (["-i", __file__, "-o", "-", "--retry-failed"], 2, "give a file with -o"),
         (["-i", "in", "--tokenizer", "other"], 2, "vLLM's flag"),
         (["-i", "in", "--enable-metric"], 2, "did you mean --enable-metrics?"),
     ],

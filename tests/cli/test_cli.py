@@ -429,6 +429,9 @@ def test_plan_of_a_quantised_model(omma, no_weights):
 
 
 RELEASED = {  # family, layers, billions of parameters, whether embeddings and outputs share their weights
+    "qwen2-vl-2b": ("qwen2_vl", 28, 2.21, True),
+    "qwen2-vl-7b": ("qwen2_vl", 28, 8.29, False),
+    "qwen2-vl-72b": ("qwen2_vl", 80, 73.4, False),
     "qwen2.5-vl-3b": ("qwen2_5_vl", 36, 3.75, True),
     "qwen2.5-vl-7b": ("qwen2_5_vl", 28, 8.29, False),
     "qwen2.5-vl-32b": ("qwen2_5_vl", 64, 33.45, False),

@@ -15,7 +15,7 @@ from gguf_files import convert, copy_keys, finish, widen_latent
 from omma_program import refused
 
 # Checkpoints of every architecture whose shapes the converter can say.
-CHECKPOINTS = ["qwen3_vl_tied", "qwen3_vl_wide", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl"]
+CHECKPOINTS = ["qwen3_vl_tied", "qwen3_vl_wide", "qwen2_vl_untied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl"]
 QUANTISED = ["Q8_0", "Q4_0", "Q5_1", "MXFP4", "IQ4_NL", "F16"]
 TEXTS = ["Hello world", " a  b\n\n\tc ", "naïve café — 日本語 текст 12345 <|im_end|>x<|im_start|>", "e\u0301 \u00e9 don't I'LL", "🎉" * 3]
 

@@ -17,6 +17,7 @@ from waiting import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 N_REQUESTS = 50
+N_STREAMED = 64
 
 
 def free_port():
@@ -108,6 +109,19 @@ def test_no_request_is_lost_while_replicas_are_restarted(need, start, balance):
     for thread in clients:
         thread.join()
     assert failed == [] and n_asked[0] >= N_REQUESTS
+
+
+def test_streams_pass_as_they_come(start, balance):
+    """Tokens reach the client in pieces: a balancer that gathers them would send them all at once, and the first one late."""
+    balancer = balance([start(), start()])
+    body = json.dumps({**question(stream=True), "max_tokens": N_STREAMED}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", balancer.port), timeout=120) as connection:
+        connection.sendall(head.encode() + body)
+        pieces = [connection.recv(1 << 20)]
+        while b"[DONE]" not in pieces[-1]:
+            pieces.append(connection.recv(1 << 20))
+    assert len(pieces) > 8, len(pieces)
 
 
 def test_an_image_goes_where_it_was(start, balance):

@@ -46,6 +46,41 @@ def test_haproxy_takes_its_configuration(need):
     run(need("haproxy"), "-c", "-f", DEPLOY / "haproxy" / "haproxy.cfg")
 
 
+def example_of(text):
+    """The indented block of docs/serve.md that holds the text."""
+    blocks = re.findall(r"(?:^(?:    .*)?\n)+", (ROOT / "docs" / "serve.md").read_text(), re.M)
+    (block,) = [block for block in blocks if text in block]
+    return re.sub("^    ", "", block, flags=re.M)
+
+
+def test_nginx_takes_the_example_of_the_docs(need, tmp_path):
+    path = tmp_path / "nginx.conf"
+    path.write_text(f"pid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\nhttp {{ access_log off; server {{ listen 127.0.0.1:8080;\n{example_of('proxy_pass')}}} }}\n")
+    run(need("nginx"), "-t", "-q", "-c", path)
+
+
+def test_caddy_takes_the_example_of_the_docs(need, tmp_path):
+    path = tmp_path / "Caddyfile"
+    path.write_text(example_of("reverse_proxy"))
+    adapted = subprocess.run([need("caddy"), "adapt", "--config", path, "--adapter", "caddyfile"], capture_output=True, text=True)
+    assert adapted.returncode == 0, adapted.stderr
+    assert '"flush_interval":-1' in adapted.stdout and '"read_timeout":1800000000000' in adapted.stdout
+
+
+def test_every_file_is_read_by_a_test():
+    """A file that is new in deploy/ gets its test here, or in the module beside this one."""
+    sources = "".join(path.read_text() for path in pathlib.Path(__file__).parent.glob("test_*.py"))
+    files = [path.relative_to(DEPLOY) for path in DEPLOY.rglob("*") if path.is_file() and path.name != "README.md"]
+    untested = [str(path) for path in files if path.name not in sources and path.parent.name != "kubernetes"]
+    assert len(files) > 10 and untested == []
+
+
+def test_the_readme_lists_every_file():
+    text = (DEPLOY / "README.md").read_text()
+    for path in DEPLOY.iterdir():
+        assert path.name == "README.md" or f"({path.name}" in text, path
+
+
 def test_prometheus_takes_its_files(need):
     promtool = need("promtool")
     run(promtool, "check", "config", DEPLOY / "prometheus" / "prometheus.yml")

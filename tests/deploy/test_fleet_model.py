@@ -33,6 +33,15 @@ def test_writing_shares_the_time_with_a_new_image():
     assert requests[1].time_to_first_token == pytest.approx(0.01 + 2 * 0.5, abs=0.05)
 
 
+def test_images_and_prompts_take_turns():
+    """The prompt of the first of two images and the second image get a tenth of a second in turns; so the first token comes after
+    the prompt's time and nearly as much of the other image's."""
+    requests = [Request(0.0, 0, 1), Request(0.0, 1, 1)]
+    service = Service(prepare=0.0, encode=1.0, prefill=0.5, prefill_known=0.0, steps=[0.02])
+    simulate(service, requests)
+    assert requests[0].first == pytest.approx(1.0 + 0.5 + 0.4, abs=0.11) and requests[1].first == pytest.approx(3.0)
+
+
 def test_a_queue_of_equal_requests_waits_as_the_formula_says():
     """One at a time, answers of one token: a queue with random arrivals and a fixed service time s; the mean wait is
     rho s / (2 (1 - rho)) (Pollaczek and Khinchine)."""
@@ -61,6 +70,12 @@ def test_the_image_decides_the_replica_while_it_has_room():
         requests = [Request(2.0 * i, 0, 2) for i in range(8)]
         return sum(replica.hits for replica in simulate(SERVICE, requests, n_replicas=4, routing=routing))
     assert hits("hash") == 7 and hits("robin") == 4
+
+
+def test_idle_replicas_take_turns():
+    requests = [Request(2.0 * i, i, 2) for i in range(6)]
+    simulate(SERVICE, requests, n_replicas=3, routing="least")
+    assert [request.replica for request in requests] == [0, 1, 2] * 2
 
 
 def test_percentile_is_linear_between_neighbours():

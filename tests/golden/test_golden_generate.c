@@ -124,7 +124,7 @@ static void tokens_equal_the_official_ones(void **state) {
     omma_engine_destroy(engine);
     omma_model_close(model);
   }
-  assert_int_equal(n_videos, 12);
+  assert_int_equal(n_videos, 18);
 }
 
 /* Answers of all cases under one setup. */

@@ -8,13 +8,20 @@
 #include "kernels/attention_rows.h"
 
 enum { BLOCK = OMMAI_ATTENTION_BLOCK, BENCH_KEYS = 1024, BENCH_DIM = 72 };
-enum { TILE, WINDOW }; /* index of an entry */
+enum { TILE, WINDOW, INT8 }; /* index of an entry */
 
 typedef const struct ommai_attention_tile_kernel *tile_kernel;
 
 static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static int64_t n_blocks_of(const struct attention_problem *p) { return (p->n_keys + BLOCK - 1) / BLOCK; }
+
+/* What kernels with scores of integers take off every key. */
+static const float *center(void) {
+  static float values[ATTENTION_MAX_DIM];
+  for (int d = 0; d < ATTENTION_MAX_DIM; d++) values[d] = 0.125f * (float)(d % 7) - 0.25f;
+  return values;
+}
 
 static void pack_block(tile_kernel kernel, const struct attention_problem *p, int64_t block, void *packed) {
   int64_t left = p->n_keys - block * BLOCK;
@@ -25,6 +32,7 @@ static void pack_block(tile_kernel kernel, const struct attention_problem *p, in
                                       .n_keys = (int32_t)(left < BLOCK ? left : BLOCK),
                                       .head_dim = p->head_dim,
                                       .v_head_dim = p->v_head_dim,
+                                      .center = center(),
                                       .packed = packed};
   kernel->pack(&pack);
 }
@@ -107,6 +115,44 @@ static struct attention_limits limits_of(const struct kernel_entry *entry) {
                                    .masked = !window};
 }
 
+/* Rows [first, end) of `rows`, less `less` where that is not NULL, to the nearest multiples of the 127th part of the largest. */
+static void to_int8(struct attention_rows *rows, int64_t first, int64_t end, const float *less) {
+  float largest = 0.0f;
+  for (int round = 0; round < 2; round++) {
+    for (int64_t row = first; row < end; row++) {
+      float *x = (float *)(void *)attention_row(rows, row);
+      for (int64_t d = 0; d < rows->dim; d++) {
+        if (round == 0) {
+          x[d] -= less ? less[d] : 0.0f;
+          largest = fmaxf(largest, fabsf(x[d]));
+        } else {
+          x[d] = largest > 0x1p-100f ? rintf(x[d] * (127.0f / largest)) * (largest / 127.0f) : 0.0f;
+        }
+      }
+    }
+  }
+}
+
+/* The problem whose scores a kernel of 8-bit integers computes: q and k in f32, with values that such integers have. */
+static struct attention_problem in_int8(const struct attention_problem *p) {
+  struct attention_problem made = *p;
+  struct attention_rows *from[2] = {&made.q, &made.k};
+  for (int i = 0; i < 2; i++) {
+    const struct attention_rows rows = *from[i];
+    *from[i] = (struct attention_rows){.type = OMMA_F32, .n = rows.n, .dim = rows.dim, .stride = rows.dim};
+    from[i]->memory = guarded_new((size_t)(rows.n * rows.dim) * sizeof(float), true);
+    for (int64_t at = 0; at < rows.n * rows.dim; at++) {
+      float x = ommai_attention_load(attention_row(&rows, at / rows.dim), at % rows.dim, rows.type);
+      ommai_attention_store(from[i]->memory.data, at, OMMA_F32, x);
+    }
+  }
+  for (int64_t row = 0; row < p->n_rows; row++) to_int8(&made.q, row, row + 1, NULL);
+  for (int64_t key = 0; key < p->n_keys; key += BLOCK) {
+    to_int8(&made.k, key, key + BLOCK < p->n_keys ? key + BLOCK : p->n_keys, center());
+  }
+  return made;
+}
+
 static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   tile_kernel kernel = entry->kernel;
   struct test_random random = {seed};
@@ -115,12 +161,13 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   float together[ATTENTION_MAX_ROWS][ATTENTION_MAX_DIM], alone[ATTENTION_MAX_DIM];
   char name[80];
   double worst = 0.0;
+  struct attention_problem exact = entry->index == INT8 ? in_int8(&p) : p;
   attention_problem_name(&p, name, sizeof name);
   run_tile(kernel, &p, 0, p.n_rows, test_random_range(&random, 0, 1));
   for (int32_t row = 0; row < p.n_rows; row++) {
     int64_t seen = p.first_visible + row < p.n_keys ? p.first_visible + row : p.n_keys;
     load_row(&p, row, together[row]);
-    double error = attention_row_error(&p, row, seen, together[row]);
+    double error = attention_row_error(&exact, row, seen, together[row]);
     if (!(error <= 1.0)) kernel_fail(entry, seed, "%s: row %d of %d: %.3g of the bound", name, row, p.n_rows, error);
     worst = fmax(worst, error);
   }
@@ -135,6 +182,10 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   }
   if (!padding_holds(&p)) kernel_fail(entry, seed, "%s: wrote between the rows of out", name);
   guarded_check(&p.out.memory, "out");
+  if (entry->index == INT8) {
+    guarded_free(&exact.q.memory);
+    guarded_free(&exact.k.memory);
+  }
   attention_problem_free(&p);
   return worst;
 }
@@ -221,20 +272,27 @@ static struct kernel_call pack_call(const struct kernel_entry *entry) {
   return call;
 }
 
+/* Which list a kernel is in, as names have it. */
+static const char *const kinds[] = {[TILE] = "tile", [WINDOW] = "window", [INT8] = "int8"};
+
 /* A kernel's two entries. There is no scalar window kernel: both kinds are compared with the scalar tile. */
-static void add_kernel(struct kernel_list *list, tile_kernel kernel, const char *kind, int index) {
+static void add_kernel(struct kernel_list *list, tile_kernel kernel, int index) {
   static const struct kernel_family families[2] = {{check_tile, attend_call}, {check_pack, pack_call}};
   static const char *const parts[2] = {"", "_pack"};
   const char *type = attention_types_name(kernel->types);
   char operation[KERNEL_NAME_SIZE];
   for (int i = 0; i < 2; i++) {
-    snprintf(operation, sizeof operation, "attention_%s%s_%s", kind, parts[i], type);
+    snprintf(operation, sizeof operation, "attention_%s%s_%s", kinds[index], parts[i], type);
     struct kernel_entry *entry = kernel_list_add(list, &families[i], operation, kernel->level, kernel, index);
-    snprintf(entry->scalar, sizeof entry->scalar, "attention_tile%s_%s_scalar", parts[i], type);
+    snprintf(entry->scalar, sizeof entry->scalar, "attention_%s%s_%s_scalar", kinds[index == WINDOW ? TILE : index], parts[i],
+             type);
   }
 }
 
 void kernel_list_attention_tiles(struct kernel_list *list) {
-  for (int i = 0; ommai_attention_tile_kernels[i]; i++) add_kernel(list, ommai_attention_tile_kernels[i], "tile", TILE);
-  for (int i = 0; ommai_attention_window_kernels[i]; i++) add_kernel(list, ommai_attention_window_kernels[i], "window", WINDOW);
+  for (int i = 0; ommai_attention_tile_kernels[i]; i++) add_kernel(list, ommai_attention_tile_kernels[i], TILE);
+  for (int i = 0; ommai_attention_window_kernels[i]; i++) add_kernel(list, ommai_attention_window_kernels[i], WINDOW);
+  for (int i = 0; ommai_attention_int8_kernels[i]; i++) {
+    if (ommai_attention_int8_runs(ommai_attention_int8_kernels[i])) add_kernel(list, ommai_attention_int8_kernels[i], INT8);
+  }
 }

@@ -90,6 +90,7 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
     case OPERATION_gelu_tanh: ops->gelu_tanh(out, inputs->d); break;
     case OPERATION_gelu_erf: ops->gelu_erf(out, inputs->d); break;
     case OPERATION_silu: ops->silu(out, inputs->d); break;
+    case OPERATION_quick_gelu: ops->quick_gelu(out, inputs->d); break;
     case OPERATION_quantise: ops->quantise(x, OMMA_F32, inputs->d, out, &(struct ommai_uint8_row){0}); break;
     case OPERATION_find_range: ops->find_range(x, inputs->d, &(struct ommai_row_range){0}); break;
     case OPERATION_weigh: ops->weigh(x, highest(inputs), 0.5f, inputs->d, out); break;
@@ -139,6 +140,7 @@ static double expected_at(const struct inputs *inputs, int operation, int64_t i,
     case OPERATION_gelu_tanh: return y / (1 + exp(-1.5957691216057308 * (y + 0.044715 * y * y * y)));
     case OPERATION_gelu_erf: return 0.5 * y * erfc(-y * 0.7071067811865476);
     case OPERATION_silu: return y / (1 + exp(-y));
+    case OPERATION_quick_gelu: return y / (1 + exp(-1.702 * y));
     default: return y + 0.5 * x - 0.25 * y + 0.125 * w + (double)0.7f * b - (double)0.9f * x;
   }
 }

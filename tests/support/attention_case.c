@@ -218,7 +218,8 @@ static void run_plan(const struct omma_attention_context *context, const struct 
                                      .cu_seqlens_k = problem->paged ? NULL : memory->key_borders,
                                      .q_offsets = encoder ? NULL : memory->offsets,
                                      .paged = problem->paged,
-                                     .bf16_kv = problem->bf16_kv};
+                                     .bf16_kv = problem->bf16_kv,
+                                     .int8_scores = problem->int8_scores};
   struct omma_error error;
   struct omma_attention_plan *plan;
   assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);

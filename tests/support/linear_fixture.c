@@ -24,6 +24,7 @@ double fixture_activate(double x, enum ommai_activation activation) {
     case OMMAI_ACTIVATION_GELU_TANH: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
     case OMMAI_ACTIVATION_GELU_ERF: return 0.5 * x * erfc(-x * 0.7071067811865476);
     case OMMAI_ACTIVATION_SILU: return x / (1 + exp(-x));
+    case OMMAI_ACTIVATION_QUICK_GELU: return x / (1 + exp(-1.702 * x));
     default: return x;
   }
 }

@@ -55,6 +55,7 @@ clean_tree() {
   file CMakeLists.txt 'add_compile_options(-O3) # never -ffast-math\n'
   file include/omma/status.h '#ifdef __cplusplus\nextern "C" {\n#endif\nint omma_a(void);\n#ifdef __cplusplus\n}\n#endif\n'
   file src/base/error.h '/* Nothing. */\n'
+  file src/families/family.h '#define LIST(X) \\\n  X(qwen9_vl, "qwen") \\\n  X(kimi_vl, "kimi moonvit deepseek")\n'
 }
 
 clean_tree
@@ -102,6 +103,7 @@ plant src/linear/p.c '#include <immintrin.h>\n#include <arm_neon.h>\n' \
 plant tests/unit/test_p.c '#include <emmintrin.h>\n' '1: intrinsics: emmintrin.h outside src/kernels'
 plant src/vision/q.c '/* as in Qwen3 */\nint is_KIMI; /* MoonViT */\n' '1: family: "Qwen" outside src/families' \
   '2: family: "KIMI" outside src/families' '2: family: "MoonViT" outside src/families'
+plant src/vision/q2.c 'int llava; /* in no list */\nint qwen9;\n' '2: family: "qwen" outside src/families'
 plant src/language/deepseek.c 'int x;\n' '1: family: a family in the file name'
 plant src/server/r.c 'void r(void) {\n  strcpy(a, b); }\nint x = atoi(s) + rand();\nchar *h = getenv("HOME");\n' \
   '2: banned: strcpy: not allowed in src' '3: banned: atoi: not allowed in src' \

@@ -1,11 +1,14 @@
 /* The operator against its definition in double precision, and against itself: neighbours, order, strides, teams, slices and
  * chunks do not change a bit. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "base/half.h"
 #include "base/team.h"
 #include "kernels/cpu.h"
 #include "support/attention_case.h"
+#include "support/guarded.h"
 
 static const double relative_limits[3] = {2e-6, 4e-3, 1e-3}; /* by enum omma_dtype, on normal inputs */
 
@@ -290,6 +293,11 @@ static void packing_teams_and_slices(const struct omma_attention_context *contex
       assert_same_as_alone(context, &problem, "pages");
     }
   }
+  struct attention_case problem = base_case(OMMA_ATTENTION_ENCODER, OMMA_BF16, 72, segments, 10);
+  problem.int8_scores = true;
+  problem.team = ommai_team_interface(team);
+  problem.slice = 3;
+  assert_same_as_alone(context, &problem, "scores in 8 bits");
   ommai_team_destroy(team);
 }
 
@@ -369,6 +377,48 @@ static void one_long_segment_among_many(const struct omma_attention_context *con
   free(found);
 }
 
+enum { SHIFTED_TOKENS = 150, SHIFTED_DIM = 64, SHIFTED_VALUES = SHIFTED_TOKENS * SHIFTED_DIM };
+
+/* One head of normal values, `shift` added to every key: rows of out. */
+static void run_shifted(const struct omma_attention_context *context, float shift, bool int8_scores,
+                        float out[SHIFTED_VALUES]) {
+  static uint16_t rows[4][SHIFTED_VALUES];
+  struct test_random random = {7};
+  for (int i = 0; i < 3 * SHIFTED_VALUES; i++) {
+    int tensor = i / SHIFTED_VALUES, at = i % SHIFTED_VALUES;
+    float offset = tensor == 1 ? shift * (float)(at % SHIFTED_DIM % 5 - 2) : 0.0f;
+    rows[tensor][at] = ommai_bf16_from_f32(test_random_normal(&random) + offset);
+  }
+  struct omma_attention_spec spec = {
+      .dtype = OMMA_BF16, .n_heads = 1, .head_dim = SHIFTED_DIM, .n_tokens = SHIFTED_TOKENS, .int8_scores = int8_scores};
+  struct omma_attention_tensors tensors = {.q = rows[0], .k = rows[1], .v = rows[2], .out = rows[3]};
+  struct omma_attention_plan *plan;
+  struct omma_error error;
+  assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
+  size_t size = omma_attention_plan_workspace_size(plan, 1);
+  struct guarded workspace = guarded_new((size + 63) / 64 * 64, true);
+  assert_ok(omma_attention_run(plan, &tensors, workspace.data, size, NULL, &error), &error);
+  for (int i = 0; i < SHIFTED_VALUES; i++) out[i] = ommai_bf16_to_f32(rows[3][i]);
+  guarded_free(&workspace);
+  omma_attention_plan_destroy(plan);
+}
+
+/* Scores of 8-bit integers: near those in bf16, also where all keys have much in common. */
+static void scores_in_8_bits(const struct omma_attention_context *context) {
+  static float plain[SHIFTED_VALUES], in_8_bits[SHIFTED_VALUES];
+  for (float shift = 0.0f; shift < 5.0f; shift += 4.0f) {
+    double error = 0.0, norm = 0.0;
+    run_shifted(context, shift, false, plain);
+    run_shifted(context, shift, true, in_8_bits);
+    for (int i = 0; i < SHIFTED_VALUES; i++) {
+      double difference = in_8_bits[i] - plain[i];
+      error += difference * difference;
+      norm += plain[i] * plain[i];
+    }
+    if (!(sqrt(error / norm) <= 0.03)) fail_msg("keys shifted by %g: %.3g", (double)shift, sqrt(error / norm));
+  }
+}
+
 static void self_test(const struct omma_attention_context *context) {
   struct omma_error error;
   assert_ok(omma_attention_self_test(context, &error), &error);
@@ -394,6 +444,7 @@ LEVEL_TEST(chunked_prefill)
 LEVEL_TEST(decode_row_by_row)
 LEVEL_TEST(several_waves)
 LEVEL_TEST(one_long_segment_among_many)
+LEVEL_TEST(scores_in_8_bits)
 LEVEL_TEST(self_test)
 
 int main(void) {
@@ -413,6 +464,7 @@ int main(void) {
       cmocka_unit_test(test_decode_row_by_row),
       cmocka_unit_test(test_several_waves),
       cmocka_unit_test(test_one_long_segment_among_many),
+      cmocka_unit_test(test_scores_in_8_bits),
       cmocka_unit_test(test_self_test),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

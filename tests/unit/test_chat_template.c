@@ -234,7 +234,8 @@ static void expect_prompt(const json_t *this_case, const struct released *releas
 
 static void prompts_are_those_of_transformers(void **state) {
   (void)state;
-  struct released all[] = {{"qwen2_5_vl", &ommai_family_qwen2_5_vl, 0, {0}},
+  struct released all[] = {{"qwen2_5_vl", &ommai_family_qwen2_vl, 0, {0}},
+                           {"qwen2_5_vl", &ommai_family_qwen2_5_vl, 0, {0}},
                            {"qwen3_vl_instruct", &ommai_family_qwen3_vl, 0, {0}},
                            {"qwen3_vl_thinking", &ommai_family_qwen3_vl, 1, {0}},
                            {"kimi_vl", &ommai_family_kimi_vl, 0, {0}}};

@@ -39,6 +39,7 @@ struct released {
   const char *values;
 };
 
+#define QWEN2 "Qwen2-VL's published values"
 #define QWEN2_5 "Qwen2.5-VL's published values"
 #define QWEN3 "Qwen3-VL's published values"
 #define KIMI "Kimi-VL-A3B-Instruct's published values (Thinking-2506 has in_token_limit 16384 instead of 4096)"
@@ -46,6 +47,9 @@ struct released {
 /* Parameters: summed by hand from the shapes in docs/models. An image of 1000 x 700 becomes 1008 x 700 where a token is 28 pixels wide,
  * 36 x 25 tokens in 9 x 7 windows of 4 x 4 or padded to that, and 992 x 704 where it is 32, 31 x 22 tokens. */
 static const struct released released[] = {
+    {"qwen2-vl-2b", "qwen2_vl", 2.21, 2208985600, 665271296, 28, 32, 0, 900, 0, 3136, 12845056, QWEN2},
+    {"qwen2-vl-7b", "qwen2_vl", 8.29, 8291375616, 675759104, 28, 32, 152064 * 3584, 900, 0, 3136, 12845056, QWEN2},
+    {"qwen2-vl-72b", "qwen2_vl", 73.4, 73405560320, 699356672, 80, 32, 152064 * 8192, 900, 0, 3136, 12845056, QWEN2},
     {"qwen2.5-vl-3b", "qwen2_5_vl", 3.75, 3754622976, 668684288, 36, 32, 0, 900, 63, 3136, 12845056, QWEN2_5},
     {"qwen2.5-vl-7b", "qwen2_5_vl", 8.29, 8292166656, 676550144, 28, 32, 152064 * 3584, 900, 63, 3136, 12845056, QWEN2_5},
     {"qwen2.5-vl-32b", "qwen2_5_vl", 33.5, 33452718336, 688841984, 64, 32, 152064 * 5120, 900, 63, 3136, 12845056, QWEN2_5},

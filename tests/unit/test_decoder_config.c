@@ -2,27 +2,25 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
-#include "families/deepseek_decoder.h"
-#include "families/qwen_decoder.h"
+#include "families/text_family.h"
 #include "language/kv_cache.h"
 #include "support/test.h"
 
-enum { DEEPSEEK = OMMAI_QWEN3_MOE + 1 };
+#define DEEPSEEK &ommai_text_deepseek
 
-static enum omma_status parse(const char *json, int variant, struct ommai_decoder_config *config, struct omma_error *error) {
+static enum omma_status parse(const char *json, const struct ommai_text_family *family, struct ommai_decoder_config *config,
+                              struct omma_error *error) {
   json_error_t reason;
   json_t *root = json_loads(json, 0, &reason);
   if (!root) fail_msg("%s: %s", json, reason.text);
   memset(config, 0, sizeof *config);
-  enum omma_status status =
-      variant == DEEPSEEK ? ommai_deepseek_decoder_parse(root, "config.json", config, error)
-                          : ommai_qwen_decoder_parse(root, "config.json", (enum ommai_qwen_variant)variant, config, error);
+  enum omma_status status = family->parse(family, root, "config.json", config, error);
   json_decref(root);
   return status;
 }
 
 /* Parameters of the text part, and the bytes that it takes packed in bf16 where the CPU has products for that. */
-static struct ommai_weight_loader weigh(const struct ommai_decoder_config *config, int variant) {
+static struct ommai_weight_loader weigh(const struct ommai_decoder_config *config, const struct ommai_text_family *family) {
   struct omma_error error;
   enum ommai_cpu_level level;
   struct ommai_linear_engine *engine;
@@ -34,9 +32,7 @@ static struct ommai_weight_loader weigh(const struct ommai_decoder_config *confi
                                        .allocator = ommai_default_allocator,
                                        .linear_engine = engine,
                                        .policy = ommai_weight_policy_make(plain, false, plain)};
-  assert_ok(variant == DEEPSEEK ? ommai_deepseek_decoder_load(&loader, "language_model", &decoder, &error)
-                                : ommai_qwen_decoder_load(&loader, (enum ommai_qwen_variant)variant, &decoder, &error),
-            &error);
+  assert_ok(family->load(family, &loader, &decoder, &error), &error);
   ommai_linear_engine_destroy(engine);
   return loader;
 }
@@ -70,26 +66,26 @@ static void published_sizes_are_known(void **state) {
   (void)state;
   static const struct {
     const char *json;
-    int variant;
+    const struct ommai_text_family *family;
     int64_t n_parameters, kv_bytes; /* of the text part; a token, bf16 */
   } sizes[] = {
-      {QWEN2(2048, 36, 16, 2, 11008, 151936, true), OMMAI_QWEN2, 3397103616, 36864},
-      {QWEN2(3584, 28, 28, 4, 18944, 152064, false), OMMAI_QWEN2, 7615616512, 57344},
-      {QWEN2(5120, 64, 40, 8, 27648, 152064, false), OMMAI_QWEN2, 32763876352, 262144},
-      {QWEN2(8192, 80, 64, 8, 29568, 152064, false), OMMAI_QWEN2, 72706203648, 327680},
-      {QWEN3_TEXT(2048, 28, 16, 8, 6144, "") ",\"tie_word_embeddings\":true}", OMMAI_QWEN3, 2031739904, 114688},
-      {QWEN3_TEXT(2560, 36, 32, 8, 9728, "") ",\"tie_word_embeddings\":true}", OMMAI_QWEN3, 4411424256, 147456},
-      {QWEN3_TEXT(4096, 36, 32, 8, 12288, "") "}", OMMAI_QWEN3, 8190735360, 147456},
-      {QWEN3_TEXT(5120, 64, 64, 8, 25600, "") "}", OMMAI_QWEN3, 32762123264, 262144},
-      {QWEN3_TEXT(2048, 48, 32, 4, 6144, MOE(768)) "}", OMMAI_QWEN3_MOE, 30532122624, 98304},
-      {QWEN3_TEXT(4096, 94, 64, 4, 12288, MOE(1536)) "}", OMMAI_QWEN3_MOE, 235093634560, 192512},
+      {QWEN2(2048, 36, 16, 2, 11008, 151936, true), &ommai_text_qwen2, 3397103616, 36864},
+      {QWEN2(3584, 28, 28, 4, 18944, 152064, false), &ommai_text_qwen2, 7615616512, 57344},
+      {QWEN2(5120, 64, 40, 8, 27648, 152064, false), &ommai_text_qwen2, 32763876352, 262144},
+      {QWEN2(8192, 80, 64, 8, 29568, 152064, false), &ommai_text_qwen2, 72706203648, 327680},
+      {QWEN3_TEXT(2048, 28, 16, 8, 6144, "") ",\"tie_word_embeddings\":true}", &ommai_text_qwen3, 2031739904, 114688},
+      {QWEN3_TEXT(2560, 36, 32, 8, 9728, "") ",\"tie_word_embeddings\":true}", &ommai_text_qwen3, 4411424256, 147456},
+      {QWEN3_TEXT(4096, 36, 32, 8, 12288, "") "}", &ommai_text_qwen3, 8190735360, 147456},
+      {QWEN3_TEXT(5120, 64, 64, 8, 25600, "") "}", &ommai_text_qwen3, 32762123264, 262144},
+      {QWEN3_TEXT(2048, 48, 32, 4, 6144, MOE(768)) "}", &ommai_text_qwen3_moe, 30532122624, 98304},
+      {QWEN3_TEXT(4096, 94, 64, 4, 12288, MOE(1536)) "}", &ommai_text_qwen3_moe, 235093634560, 192512},
       {KIMI, DEEPSEEK, 15960110208, 31104},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     struct ommai_decoder_config config;
     struct omma_error error;
-    assert_ok(parse(sizes[i].json, sizes[i].variant, &config, &error), &error);
-    struct ommai_weight_loader loader = weigh(&config, sizes[i].variant);
+    assert_ok(parse(sizes[i].json, sizes[i].family, &config, &error), &error);
+    struct ommai_weight_loader loader = weigh(&config, sizes[i].family);
     assert_int_equal(loader.n_parameters, sizes[i].n_parameters);
     assert_true(loader.bytes >= 2 * (loader.n_parameters - config.vocab_size * config.hidden_size));
     assert_int_equal(ommai_kv_page_bytes(&config, OMMA_BF16), OMMA_ATTENTION_PAGE_TOKENS * sizes[i].kv_bytes);
@@ -100,12 +96,12 @@ static void keys_become_properties(void **state) {
   (void)state;
   struct ommai_decoder_config config;
   struct omma_error error;
-  assert_ok(parse(QWEN2(2048, 36, 16, 2, 11008, 151936, true), OMMAI_QWEN2, &config, &error), &error);
+  assert_ok(parse(QWEN2(2048, 36, 16, 2, 11008, 151936, true), &ommai_text_qwen2, &config, &error), &error);
   assert_true(config.qkv_bias && !config.qk_norm && !config.mrope_interleaved && config.tied_embeddings);
   assert_int_equal(config.head_dim, 128);
   assert_false(config.rope_1d);
   assert_ok(parse(QWEN3_TEXT(2048, 4, 32, 4, 6144, MOE(768) "\"mlp_only_layers\":[2],\"decoder_sparse_step\":1,") "}",
-                  OMMAI_QWEN3, &config, &error),
+                  &ommai_text_qwen3, &config, &error),
             &error);
   assert_false(config.routed[0]); /* the dense family does not look at experts */
   assert_ok(parse(KIMI, DEEPSEEK, &config, &error), &error);
@@ -140,7 +136,7 @@ static void layers_with_experts_are_listed(void **state) {
   char *stepped = changed(QWEN3_TEXT(2048, 6, 32, 4, 6144, MOE(768)) "}", "decoder_sparse_step", "2");
   char *json = changed(stepped, "mlp_only_layers", "[3]");
   static const bool routed[6] = {false, true, false, false, false, true};
-  assert_ok(parse(json, OMMAI_QWEN3_MOE, &config, &error), &error);
+  assert_ok(parse(json, &ommai_text_qwen3_moe, &config, &error), &error);
   assert_memory_equal(config.routed, routed, sizeof routed);
   free(stepped);
   free(json);
@@ -149,7 +145,7 @@ static void layers_with_experts_are_listed(void **state) {
 static void what_cannot_be_honoured_is_refused_by_name(void **state) {
   (void)state;
   static const struct {
-    int variant;
+    const struct ommai_text_family *family;
     const char *key, *value, *part;
     enum omma_status status;
   } cases[] = {
@@ -171,24 +167,25 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state) {
       {DEEPSEEK, "moe_layer_freq", "2", "moe_layer_freq", OMMA_ERROR_FORMAT},
       {DEEPSEEK, "rope_theta", "1", "rope_theta", OMMA_ERROR_FORMAT},
       {DEEPSEEK, "attention_bias", "true", "attention_bias", OMMA_ERROR_UNSUPPORTED},
-      {OMMAI_QWEN2, "num_attention_heads", "15", "15 heads", OMMA_ERROR_FORMAT},
-      {OMMAI_QWEN2, "num_attention_heads", "4", "at most 256", OMMA_ERROR_FORMAT},
-      {OMMAI_QWEN2, "num_key_value_heads", "3", "num_key_value_heads", OMMA_ERROR_FORMAT},
-      {OMMAI_QWEN2, "rope_scaling", "{\"type\":\"llama3\",\"mrope_section\":[16,24,24]}", "llama3", OMMA_ERROR_UNSUPPORTED},
-      {OMMAI_QWEN2, "rms_norm_eps", "0", "rms_norm_eps", OMMA_ERROR_FORMAT},
-      {OMMAI_QWEN3_MOE, "num_experts", NULL, "\"num_experts\" is missing", OMMA_ERROR_FORMAT},
-      {OMMAI_QWEN3_MOE, "num_experts_per_tok", "129", "at most the 128 experts", OMMA_ERROR_FORMAT},
-      {OMMAI_QWEN3_MOE, "mlp_only_layers", "[48]", "mlp_only_layers", OMMA_ERROR_FORMAT},
-      {OMMAI_QWEN3_MOE, "moe_intermediate_size", "0", "moe_intermediate_size", OMMA_ERROR_FORMAT},
+      {&ommai_text_qwen2, "num_attention_heads", "15", "15 heads", OMMA_ERROR_FORMAT},
+      {&ommai_text_qwen2, "num_attention_heads", "4", "at most 256", OMMA_ERROR_FORMAT},
+      {&ommai_text_qwen2, "num_key_value_heads", "3", "num_key_value_heads", OMMA_ERROR_FORMAT},
+      {&ommai_text_qwen2, "rope_scaling", "{\"type\":\"llama3\",\"mrope_section\":[16,24,24]}", "llama3",
+       OMMA_ERROR_UNSUPPORTED},
+      {&ommai_text_qwen2, "rms_norm_eps", "0", "rms_norm_eps", OMMA_ERROR_FORMAT},
+      {&ommai_text_qwen3_moe, "num_experts", NULL, "\"num_experts\" is missing", OMMA_ERROR_FORMAT},
+      {&ommai_text_qwen3_moe, "num_experts_per_tok", "129", "at most the 128 experts", OMMA_ERROR_FORMAT},
+      {&ommai_text_qwen3_moe, "mlp_only_layers", "[48]", "mlp_only_layers", OMMA_ERROR_FORMAT},
+      {&ommai_text_qwen3_moe, "moe_intermediate_size", "0", "moe_intermediate_size", OMMA_ERROR_FORMAT},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const char *base = cases[i].variant == DEEPSEEK      ? KIMI
-                       : cases[i].variant == OMMAI_QWEN2 ? QWEN2(2048, 36, 16, 2, 11008, 151936, true)
-                                                         : QWEN3_TEXT(2048, 48, 32, 4, 6144, MOE(768)) "}";
+    const char *base = cases[i].family == DEEPSEEK            ? KIMI
+                       : cases[i].family == &ommai_text_qwen2 ? QWEN2(2048, 36, 16, 2, 11008, 151936, true)
+                                                              : QWEN3_TEXT(2048, 48, 32, 4, 6144, MOE(768)) "}";
     struct ommai_decoder_config config;
     struct omma_error error;
     char *json = changed(base, cases[i].key, cases[i].value);
-    assert_fails(parse(json, cases[i].variant, &config, &error), cases[i].status, cases[i].part, &error);
+    assert_fails(parse(json, cases[i].family, &config, &error), cases[i].status, cases[i].part, &error);
     free(json);
   }
 }
@@ -211,7 +208,7 @@ static void sliding_counts_where_a_layer_slides(void **state) {
     struct omma_error error;
     char *sliding = changed(QWEN2(2048, 36, 16, 2, 11008, 151936, true), "use_sliding_window", "true");
     char *json = changed(sliding, cases[i].key, cases[i].value);
-    enum omma_status status = parse(json, OMMAI_QWEN2, &config, &error);
+    enum omma_status status = parse(json, &ommai_text_qwen2, &config, &error);
     if (status != (cases[i].taken ? OMMA_OK : OMMA_ERROR_UNSUPPORTED)) fail_msg("%s", json);
     if (!cases[i].taken) assert_non_null(strstr(error.message, "true is not supported where layers slide"));
     free(sliding);
@@ -228,7 +225,7 @@ static void heads_have_the_classes_width(void **state) {
     struct omma_error error;
     char *json = changed(QWEN3_TEXT(4096, 6, 16, 4, 6144, MOE(768)) "}", "head_dim", values[i % 2]);
     char *other = changed(json, "rope_scaling", i < 2 ? "{\"mrope_section\":[48,40,40]}" : "null");
-    assert_ok(parse(other, i < 2 ? OMMAI_QWEN3_MOE : OMMAI_QWEN3, &config, &error), &error);
+    assert_ok(parse(other, i < 2 ? &ommai_text_qwen3_moe : &ommai_text_qwen3, &config, &error), &error);
     assert_int_equal(config.head_dim, i < 2 ? 256 : 128);
     assert_int_equal(config.mrope_section[1], i < 2 ? 40 : 20);
     free(json);

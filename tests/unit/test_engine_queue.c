@@ -75,7 +75,7 @@ static void client_finish(void *context, const struct omma_result *result) {
 }
 
 static enum omma_status try_submit(struct client *client, const struct omma_request *request, struct omma_error *error) {
-  const struct omma_callbacks callbacks = {client, client_progress, client_token, client_finish, NULL};
+  const struct omma_callbacks callbacks = {client, client_progress, client_token, client_finish, NULL, NULL};
   return omma_engine_submit(client->engine, request, &callbacks, &client->id, error);
 }
 
@@ -309,7 +309,7 @@ static void a_callback_may_cancel(void **state) {
   first.hold_token = 0;
   submit(&first, plain);
   client_init(&client, engine);
-  const struct omma_callbacks callbacks = {&client, NULL, cancel_itself, client_finish, NULL};
+  const struct omma_callbacks callbacks = {&client, NULL, cancel_itself, client_finish, NULL, NULL};
   assert_ok(omma_engine_submit(engine, plain, &callbacks, &client.id, &error), &error);
   fixture_gate_open(&gate);
   expect_end(&first, OMMA_FINISH_LENGTH, 8);

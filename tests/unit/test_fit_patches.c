@@ -1,4 +1,4 @@
-#include "image/fit_patches.h"
+#include "image/image_fit.h"
 
 #include <stdlib.h>
 
@@ -52,8 +52,27 @@ static void padding_moves_rows(void **state) {
   }
 }
 
+/* The rules by their names: the areas of smart_resize, for frames each or together, and patches with their padding. */
+static void rules_choose_the_size(void **state) {
+  (void)state;
+  struct ommai_fit_limits limits = {OMMAI_SIZING_AREA, 14, 2, 2, 3136, 12845056};
+  struct ommai_fitted_size size, frame;
+  struct omma_error error;
+  assert_ok(ommai_image_fit(&limits, 640, 480, &size, &error), &error);
+  assert_true(size.width == 644 && size.height == 476 && size.padded_width == 644 && size.padded_height == 476);
+  assert_ok(ommai_frame_fit(&limits, 640, 480, 0, &frame, &error), &error);
+  assert_true(ommai_fitted_size_equals(&size, &frame));
+  limits.max_pixels = 4 * 320000;
+  assert_ok(ommai_frame_fit(&limits, 640, 480, 8, &frame, &error), &error);
+  assert_true(frame.width < size.width && 8 * frame.width * frame.height <= limits.max_pixels);
+  limits = (struct ommai_fit_limits){OMMAI_SIZING_PATCHES, 14, 2, 1, 0, (int64_t)4096 * 14 * 14};
+  assert_ok(ommai_image_fit(&limits, 640, 480, &size, &error), &error);
+  assert_true(size.width == 640 && size.height == 480 && size.padded_width == 644 && size.padded_height == 504);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rules_choose_the_size),
       cmocka_unit_test(sizes_are_the_official_ones),
       cmocka_unit_test(sides_have_a_limit),
       cmocka_unit_test(padding_moves_rows),

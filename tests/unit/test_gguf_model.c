@@ -12,7 +12,7 @@
 #include "support/test.h"
 
 static const struct omma_allocator *const memory = &ommai_default_allocator;
-static const char *const names[] = {"qwen3_vl_tied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl"};
+static const char *const names[] = {"qwen3_vl_tied", "qwen2_5_vl_untied", "qwen3_vl_moe", "kimi_vl", "qwen2_vl_untied"};
 enum { N_NAMES = sizeof names / sizeof *names };
 
 /* The two files of each model, in one folder. */
@@ -111,7 +111,7 @@ static void chat_templates_are_those_of_the_checkpoints(void **state) {
     struct ommai_gguf_model *model = open_model(m);
     struct ommai_chat_choice choice;
     struct omma_error error;
-    static const char *const types[] = {"qwen3_vl", "qwen2_5_vl", "qwen3_vl_moe", "kimi_vl"};
+    static const char *const types[] = {"qwen3_vl", "qwen2_5_vl", "qwen3_vl_moe", "kimi_vl", "qwen2_vl"};
     assert_ok(
         ommai_chat_template_read(ommai_gguf_model_documents(model), NULL, memory, ommai_family_find(types[m]), &choice, &error),
         &error);

@@ -157,7 +157,7 @@ static void tiles_agree_with_double_precision(void **state) {
     for (enum omma_dtype compute = OMMA_F32; compute <= OMMA_BF16; compute++) {
       struct problem p;
       problem_make(&p, shapes[i][0], shapes[i][1], compute, i % 3 != 2);
-      for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation <= OMMAI_ACTIVATION_SILU; activation++) {
+      for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation < OMMAI_ACTIVATIONS; activation++) {
         check_form(&p, OMMA_F32, activation, false);
         if (activation == OMMAI_ACTIVATION_NONE) check_form(&p, OMMA_F32, activation, true);
         if (compute == OMMA_BF16) check_form(&p, OMMA_BF16, activation, false);
@@ -203,7 +203,7 @@ static void rows_keep_their_bits(void **state) {
   for (int i = 0; i < N_SHAPES; i++) {
     struct problem p;
     problem_make(&p, shapes[i][0], shapes[i][1], i % 2 ? OMMA_F32 : OMMA_BF16, true);
-    struct ommai_linear_op *op = make_op(&p, OMMA_F32, (enum ommai_activation)(i % 4), false);
+    struct ommai_linear_op *op = make_op(&p, OMMA_F32, (enum ommai_activation)(i % OMMAI_ACTIVATIONS), false);
     float *base = calloc((size_t)(ROWS * (p.n_out + Y_GAP)), sizeof *base);
     assert_int_equal(ommai_linear_run(op, p.input, base, ROWS, 0), OMMA_OK);
     for (int64_t n = 1; n <= ROWS; n += n < 20 ? 1 : 9) check_same_bits(&p, op, n * 7 % ROWS, n, (int)(n % 2), base);

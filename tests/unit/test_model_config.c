@@ -68,7 +68,8 @@ struct change {
 static const struct change refused[] = {
     {CONFIG, "model_type", NULL, FORMAT, "key \"model_type\" is missing"},
     {CONFIG, "model_type", "3", FORMAT, "expected a string, found an integer"},
-    {CONFIG, "model_type", "\"llava\"", UNSUPPORTED, "model_type \"llava\" is not supported; known: qwen2_5_vl qwen3_vl"},
+    {CONFIG, "model_type", "\"llava\"", UNSUPPORTED,
+     "model_type \"llava\" is not supported; known: qwen2_vl qwen2_5_vl qwen3_vl"},
     {CONFIG, "model_type", "\"qwen3_vl_moe\"", FORMAT, "\"num_experts\" is missing"},
     {CONFIG, "text_config", NULL, FORMAT, "key \"text_config\" is missing"},
     {CONFIG, "text_config", "[1]", FORMAT, "expected an object, found an array"},
@@ -428,16 +429,17 @@ static void class_defaults_stand_in_processor_files(void **state) {
     const char *model;
     int64_t least, most;
     float mean, std;
-  } cases[] = {{"qwen2_5_vl_untied", 3136, 1003520, 0.48145466f, 0.26862954f},
+  } cases[] = {{"qwen2_vl_untied", 3136, 1003520, 0.48145466f, 0.26862954f},
+               {"qwen2_5_vl_untied", 3136, 1003520, 0.48145466f, 0.26862954f},
                {"qwen3_vl_tied", 3136, 1003520, 0.48145466f, 0.26862954f},
                {"kimi_vl", 0, 4096 * 14 * 14, 0.5f, 0.5f}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
     struct ommai_model_config config;
     struct omma_error error;
-    const char *text = i == 2 ? "{\"pad_input\": true}" : "{}";
+    const char *text = i == 3 ? "{\"pad_input\": true}" : "{}";
     fixture_copy_config(cases[i].model, folder);
-    if (i < 2) fixture_set_key(folder, CONFIG, "video_token_id", NULL);
+    if (i < 3) fixture_set_key(folder, CONFIG, "video_token_id", NULL);
     test_write_file(test_path(path, folder, IMAGE), text, strlen(text));
     assert_ok(read_folder(folder, &config, &error), &error);
     assert_int_equal(config.image.min_pixels, cases[i].least);

@@ -4,9 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "families/deepseek_decoder.h"
 #include "families/family.h"
-#include "families/qwen_decoder.h"
+#include "families/text_family.h"
 #include "language/mrope.h"
 #include "support/test.h"
 
@@ -22,11 +21,10 @@ static json_t *load_fixture(void) {
 static enum omma_status parse(const char *kind, json_t *text, struct ommai_decoder_config *config, struct omma_error *error) {
   json_t *root = json_pack("{s:O}", "text_config", text);
   memset(config, 0, sizeof *config);
-  enum omma_status status =
-      strcmp(kind, "deepseek") == 0
-          ? ommai_deepseek_decoder_parse(root, "config.json", config, error)
-          : ommai_qwen_decoder_parse(root, "config.json", strcmp(kind, "qwen2") == 0 ? OMMAI_QWEN2 : OMMAI_QWEN3, config,
-                                     error);
+  const struct ommai_text_family *family = strcmp(kind, "deepseek") == 0 ? &ommai_text_deepseek
+                                           : strcmp(kind, "qwen2") == 0  ? &ommai_text_qwen2
+                                                                         : &ommai_text_qwen3;
+  enum omma_status status = family->parse(family, root, "config.json", config, error);
   json_decref(root);
   return status;
 }

@@ -7,6 +7,7 @@
 #include "support/test.h"
 #include "support/weights_files.h"
 
+#define QWEN2_VL &ommai_family_qwen2_vl
 #define QWEN2_5_VL &ommai_family_qwen2_5_vl
 #define KIMI_VL &ommai_family_kimi_vl
 
@@ -23,7 +24,7 @@ static struct ommai_vision_config parse_released(const struct ommai_family *fami
   struct ommai_model_config config = {0};
   struct omma_error error;
   json_t *root = released(name);
-  assert_ok(family->parse_config(root, name, &config, &error), &error);
+  assert_ok(ommai_family_parse(family, root, name, &config, &error), &error);
   json_decref(root);
   return config.vision;
 }
@@ -61,10 +62,35 @@ static int64_t describe(const struct ommai_family *family, const struct ommai_vi
                                        .policy = ommai_weight_policy_make(plain, config->gated, plain),
                                        .visit = list_tensor,
                                        .visit_context = listing};
-  assert_ok(family->load_vision(&loader, &tower, &error), &error);
+  assert_ok(ommai_tower_load(&loader, family->tower_names, &tower, &error), &error);
   ommai_linear_engine_destroy(engine);
   assert_true(loader.bytes >= 4 * loader.n_parameters);
   return loader.n_parameters;
+}
+
+static void released_towers_without_windows(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t out;
+  } sizes[] = {{"qwen2-vl-2b", 1536}, {"qwen2-vl-7b", 3584}, {"qwen2-vl-72b", 8192}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct ommai_vision_config config = parse_released(QWEN2_VL, sizes[i].name);
+    struct listing listing = {.prefix = "visual."};
+    int64_t h = 1280;
+    assert_int_equal(config.hidden_size, h);
+    assert_int_equal(config.intermediate_size, 4 * h);
+    assert_int_equal(config.out_hidden_size, sizes[i].out);
+    assert_int_equal(config.head_dim, 80);
+    assert_int_equal(config.window_size, 0);
+    assert_true(!config.gated && config.norm == OMMAI_VISION_LAYER_NORM && config.positions == OMMAI_POSITIONS_NONE);
+    assert_int_equal(config.activation, OMMAI_ACTIVATION_QUICK_GELU);
+    int64_t block = 4 * h + (3 * h * h + 3 * h) + (h * h + h) + (4 * h * h + 4 * h) + (4 * h * h + h);
+    int64_t merger = 2 * h + (16 * h * h + 4 * h) + (4 * h + 1) * sizes[i].out;
+    assert_int_equal(describe(QWEN2_VL, &config, NULL, &listing), 1176 * h + 32 * block + merger);
+    assert_int_equal(listing.n_tensors, 1 + 32 * 12 + 6);
+    assert_string_equal(listing.last, "visual.merger.mlp.2.bias");
+  }
 }
 
 static void released_towers_with_windows(void **state) {
@@ -130,6 +156,15 @@ struct change {
 #define UNSUPPORTED OMMA_ERROR_UNSUPPORTED
 
 static const struct change refused[] = {
+    {QWEN2_VL, "embed_dim", "1281", FORMAT, "hidden_size 1281 in 16 heads"},
+    {QWEN2_VL, "embed_dim", "\"1280\"", FORMAT, "\"embed_dim\": expected an integer, found a string"},
+    {QWEN2_VL, "hidden_size", NULL, FORMAT, "vision_config: hidden_size 3584 differs from text_config's hidden_size 1536"},
+    {QWEN2_VL, "hidden_act", "\"gelu\"", UNSUPPORTED, "expected \"quick_gelu\", found \"gelu\""},
+    {QWEN2_VL, "mlp_ratio", "0", FORMAT, "\"mlp_ratio\": 0 times 1280: expected 1 to 1048576 outputs"},
+    {QWEN2_VL, "mlp_ratio", "1e300", FORMAT, "\"mlp_ratio\": 1e+300 times 1280"},
+    {QWEN2_VL, "mlp_ratio", "-4", FORMAT, "\"mlp_ratio\": -4 times 1280"},
+    {QWEN2_VL, "mlp_ratio", "\"4\"", FORMAT, "\"mlp_ratio\": expected a number, found a string"},
+    {QWEN2_VL, "rope_parameters", "{\"rope_theta\": 1}", FORMAT, "\"rope_theta\": expected more than 1, found 1"},
     {QWEN2_5_VL, "depth", "1025", FORMAT, "expected 1 to 1024, found 1025"},
     {QWEN2_5_VL, "depth", "31", FORMAT, "\"fullatt_block_indexes\""},
     {QWEN2_5_VL, "hidden_size", "1281", FORMAT, "hidden_size 1281 in 16 heads"},
@@ -168,14 +203,17 @@ static void unusable_values_are_named(void **state) {
     const struct change *change = &refused[i];
     struct ommai_model_config config = {0};
     struct omma_error error;
-    json_t *root = released(change->family == KIMI_VL ? "kimi-vl-a3b-instruct" : "qwen2.5-vl-32b");
+    json_t *root = released(change->family == KIMI_VL    ? "kimi-vl-a3b-instruct"
+                            : change->family == QWEN2_VL ? "qwen2-vl-2b"
+                                                         : "qwen2.5-vl-32b");
     json_t *vision = json_object_get(root, "vision_config");
     if (change->json) {
       json_object_set_new(vision, change->key, json_loads(change->json, JSON_DECODE_ANY, NULL));
     } else {
       json_object_del(vision, change->key);
     }
-    assert_fails(change->family->parse_config(root, "config.json", &config, &error), change->status, change->part, &error);
+    assert_fails(ommai_family_parse(change->family, root, "config.json", &config, &error), change->status, change->part,
+                 &error);
     json_decref(root);
   }
 }
@@ -189,14 +227,21 @@ static void class_defaults_stand_for_what_is_missing(void **state) {
   json_t *root = released("qwen2.5-vl-7b");
   json_object_set_new(root, "vision_config",
                       json_pack("{s:s, s:i, s:f}", "model_type", "qwen2_5_vl", "hidden_size", 1280, "tokens_per_second", 2.0));
-  assert_ok(ommai_family_qwen2_5_vl.parse_config(root, "config.json", &config, &error), &error);
+  assert_ok(ommai_family_parse(&ommai_family_qwen2_5_vl, root, "config.json", &config, &error), &error);
+  assert_memory_equal(&config.vision, &expected, sizeof expected);
+  json_decref(root);
+  root = released("qwen2-vl-7b");
+  expected = parse_released(QWEN2_VL, "qwen2-vl-7b");
+  memset(&config, 0, sizeof config);
+  json_object_set_new(root, "vision_config", json_pack("{s:s}", "model_type", "qwen2_vl"));
+  assert_ok(ommai_family_parse(&ommai_family_qwen2_vl, root, "config.json", &config, &error), &error);
   assert_memory_equal(&config.vision, &expected, sizeof expected);
   json_decref(root);
   root = released("qwen3-vl-8b");
   expected = parse_released(&ommai_family_qwen3_vl, "qwen3-vl-8b");
   memset(&config, 0, sizeof config);
   json_object_set_new(root, "vision_config", json_pack("{s:i}", "out_hidden_size", 4096));
-  assert_ok(ommai_family_qwen3_vl.parse_config(root, "config.json", &config, &error), &error);
+  assert_ok(ommai_family_parse(&ommai_family_qwen3_vl, root, "config.json", &config, &error), &error);
   assert_memory_equal(&config.vision, &expected, sizeof expected);
   json_decref(root);
 }
@@ -216,7 +261,7 @@ static void deepstack_goes_by_blocks_and_mergers_by_the_list(void **state) {
     struct omma_error error;
     json_t *root = released("qwen3-vl-8b");
     json_object_set_new(json_object_get(root, "vision_config"), "deepstack_visual_indexes", json_loads(cases[i].list, 0, NULL));
-    assert_ok(ommai_family_qwen3_vl.parse_config(root, "config.json", &config, &error), &error);
+    assert_ok(ommai_family_parse(&ommai_family_qwen3_vl, root, "config.json", &config, &error), &error);
     assert_int_equal(config.vision.n_deepstack, cases[i].count);
     for (int64_t j = 0; j < cases[i].count; j++) {
       assert_int_equal(config.vision.deepstack_layers[j], cases[i].blocks[j]);
@@ -234,7 +279,7 @@ static void whole_parts_must_be_there(void **state) {
     struct omma_error error;
     json_t *root = released("kimi-vl-a3b-instruct");
     json_object_del(root, parts[i]);
-    assert_fails(ommai_family_kimi_vl.parse_config(root, "config.json", &config, &error), FORMAT, parts[i], &error);
+    assert_fails(ommai_family_parse(&ommai_family_kimi_vl, root, "config.json", &config, &error), FORMAT, parts[i], &error);
     json_decref(root);
   }
 }
@@ -268,6 +313,7 @@ static void the_checkpoint_decides_on_the_prefix(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(released_towers_without_windows),
       cmocka_unit_test(released_towers_with_windows),
       cmocka_unit_test(released_towers_with_a_projector),
       cmocka_unit_test(unusable_values_are_named),

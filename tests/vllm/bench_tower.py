@@ -1,4 +1,5 @@
-"""Times vLLM's vision towers with its own attention and with the plugin's, in turns, and prints one row per tower.
+"""Times vLLM's vision towers with its own attention, with the plugin's, and libomma's towers in their place, in turns, and prints one row
+per tower.
 
 python bench_tower.py [--tower NAME] [--layers N] [--side PIXELS] [--repeats N] [--dtype bfloat16|float32]"""
 
@@ -11,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from towers import TOWERS, attention_layers, stock_attention, vllm_context
+from towers import TOWERS, attention_layers, libomma_tower, project, stock_attention, vllm_context
 
 PATCH_SIZE = {"qwen3_vl": 16, "qwen2_5_vl": 14, "kimi_vl": 14}
 
@@ -34,18 +35,23 @@ class Stopwatch:
 
 
 def best_times(name: str, layers: int, side: int, repeats: int) -> dict[str, tuple[float, float]]:
-    """The best seconds of (attention, whole tower), for vLLM alone and with the plugin."""
-    tower = TOWERS[name].build(layers)
+    """The best seconds of (attention, whole tower), for vLLM alone, with the plugin's attention, and of libomma's tower."""
+    own = TOWERS[name].build(layers)
+    libomma = libomma_tower(name, own)
     cells = side // (2 * PATCH_SIZE[name]) * 2
-    stopwatch = Stopwatch(tower)
-    TOWERS[name].run(tower, [(8, 8)])
-    best = {"vllm": (float("inf"), float("inf")), "plugin": (float("inf"), float("inf"))}
+    stopwatch = Stopwatch(own)
+    for tower in (own, libomma):
+        TOWERS[name].run(tower, [(8, 8)])
+    best = {way: (float("inf"), float("inf")) for way in ("vllm", "attention", "tower")}
     for _ in range(repeats):
         for way in best:
-            with stock_attention(tower) if way == "vllm" else nullcontext():
+            with stock_attention(own) if way == "vllm" else nullcontext():
                 stopwatch.seconds = 0.0
                 started = time.perf_counter()
-                TOWERS[name].run(tower, [(cells, cells)])
+                if way == "tower":
+                    TOWERS[name].run(libomma, [(cells, cells)])
+                else:
+                    project(own, TOWERS[name].run(own, [(cells, cells)]))
                 took = (stopwatch.seconds, time.perf_counter() - started)
             best[way] = (min(best[way][0], took[0]), min(best[way][1], took[1]))
     return best
@@ -60,15 +66,16 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     args = parser.parse_args()
     print(f"{args.layers} layers, one image of {args.side} x {args.side}, {args.dtype}, {torch.get_num_threads()} threads")
-    print(f"{'tower':12} {'attention, ms per layer':>32} {'tower, ms':>32}")
+    print(f"{'':12} {'attention, ms per layer':>30} {'tower, ms: vLLM':>16} {'attention':>18} {'libomma':>18}")
     for name in args.tower or TOWERS:
         with vllm_context(getattr(torch, args.dtype)):
             best = best_times(name, args.layers, args.side, args.repeats)
-        cells = []
-        for which, unit in ((0, 1e3 / args.layers), (1, 1e3)):
-            before, after = best["vllm"][which] * unit, best["plugin"][which] * unit
-            cells.append(f"{before:8.1f} -> {after:8.1f}, {before / after:.2f} x")
-        print(f"{name:12} {cells[0]:>32} {cells[1]:>32}", flush=True)
+        before, after = (best[way][0] * 1e3 / args.layers for way in ("vllm", "attention"))
+        cells = [f"{before:8.1f} -> {after:8.1f}, {before / after:.2f} x".rjust(30), f"{best['vllm'][1] * 1e3:16.0f}"]
+        for way in ("attention", "tower"):
+            seconds = best[way][1]
+            cells.append(f"{seconds * 1e3:.0f}, {best['vllm'][1] / seconds:.2f} x".rjust(18))
+        print(f"{name:12} {' '.join(cells)}", flush=True)
 
 
 if __name__ == "__main__":

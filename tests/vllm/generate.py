@@ -1,6 +1,7 @@
 """Greedy tokens from vLLM's engine, for a file of tasks: python generate.py TASKS.json ANSWERS.json
 
-A task is {"model": folder, "cases": [{"prompt": text, "images": [files]}]}; its answer is a list of tokens per case. Whether
+A task is {"model": folder, "cases": [{"prompt": text, "images": [files]}]}; its answer is a list of tokens per case. A case may name its
+images by "uuids", and a task have an "ec_transfer_config": where vLLM gets their embeddings. Whether
 the plugin takes part is up to VLLM_PLUGINS, which is why this is a program and not a function."""
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
 
 def prompt_of(case: dict[str, Any]) -> dict[str, Any]:
     images = [Image.open(path).convert("RGB") for path in case["images"]]
-    return {"prompt": case["prompt"], "multi_modal_data": {"image": images}}
+    prompt = {"prompt": case["prompt"], "multi_modal_data": {"image": images}}
+    return prompt | ({"multi_modal_uuids": {"image": case["uuids"]}} if "uuids" in case else {})
 
 
 def answers_to(task: dict[str, Any]) -> list[list[int]]:
@@ -30,6 +32,7 @@ def answers_to(task: dict[str, Any]) -> list[list[int]]:
         task["model"], trust_remote_code=True, dtype="float32", enforce_eager=True,
         max_model_len=2048, max_num_batched_tokens=2048,
         limit_mm_per_prompt={"image": 4, "video": 0}, skip_mm_profiling=True,
+        ec_transfer_config=task.get("ec_transfer_config"),
     )
     sampling = SamplingParams(temperature=0, max_tokens=24)
     # All at once, so that images of several requests are packed into one pass of the tower.

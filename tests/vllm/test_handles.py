@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from ommatidia import _plans, _segmentation
+from ommatidia import _handles, _plans, _segmentation
 from towers import TOWERS, vllm_context
 from vllm.model_executor.layers.attention import MMEncoderAttention
-from vllm_ommatidia import _handles
 
 TOKENS = 1234
 WINDOWS = np.arange(0, TOKENS + 1, 2, dtype=np.int32)

@@ -45,12 +45,16 @@ def made_task(golden: Path, name: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def generate(tasks: list[dict[str, Any]], folder: Path, plugins: str) -> tuple[dict[str, list[list[int]]], str]:
+def generate(
+    tasks: list[dict[str, Any]], folder: Path, plugins: str, tower: str = "0"
+) -> tuple[dict[str, list[list[int]]], str]:
     """Answers by model, and what vLLM said."""
-    tasks_file, answers_file = folder / "tasks.json", folder / f"answers-{plugins}.json"
+    tasks_file, answers_file = folder / "tasks.json", folder / f"answers-{plugins}-{tower}.json"
     tasks_file.write_text(json.dumps(tasks), encoding="utf-8")
     program = Path(__file__).with_name("generate.py")
-    environment = os.environ | {"VLLM_PLUGINS": plugins, "VLLM_CACHE_ROOT": str(folder / f"cache-{plugins}")}
+    environment = os.environ | {
+        "VLLM_PLUGINS": plugins, "OMMATIDIA_TOWER": tower, "VLLM_CACHE_ROOT": str(folder / f"cache-{plugins}-{tower}")
+    }  # fmt: skip
     done = subprocess.run(
         [sys.executable, str(program), str(tasks_file), str(answers_file)],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900,
@@ -61,7 +65,7 @@ def generate(tasks: list[dict[str, Any]], folder: Path, plugins: str) -> tuple[d
 
 
 class Answers:
-    """Every model's answers from one run of vLLM without the plugin and one with it."""
+    """Every model's answers from one run of vLLM without the plugin, one with it, and one with its towers."""
 
     def __init__(self, golden: Path, folder: Path) -> None:
         stored = {name: golden_task(golden, name, folder) for name in QWEN3_VL}
@@ -69,6 +73,7 @@ class Answers:
         self.official = {name: answers for name, (_, answers) in stored.items()}
         self.alone, self.log_alone = generate(tasks, folder, "none")
         self.with_plugin, self.log_with_plugin = generate(tasks, folder, "ommatidia")
+        self.with_towers, self.log_with_towers = generate(tasks, folder, "ommatidia", tower="1")
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +84,11 @@ def answers(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Answers:
 @pytest.mark.parametrize("name", (*QWEN3_VL, *MADE_HERE))
 def test_same_tokens_as_without_the_plugin(answers: Answers, name: str) -> None:
     assert answers.with_plugin[name] == answers.alone[name]
+
+
+@pytest.mark.parametrize("name", (*QWEN3_VL, *MADE_HERE))
+def test_same_tokens_with_towers_of_libomma(answers: Answers, name: str) -> None:
+    assert answers.with_towers[name] == answers.alone[name]
 
 
 @pytest.mark.parametrize("name", QWEN3_VL)
@@ -99,3 +109,13 @@ def test_the_plugin_says_that_it_is_active(answers: Answers) -> None:
     # The towers' heads, in the order of the models; Kimi-VL's are of 72 too.
     for line, heads in zip(active, (72, 32, 20, 80), strict=True):
         assert line.startswith(f"encoder attention in float32, heads of {heads}, kernel tile_f32_")
+
+
+def test_the_plugin_says_which_towers_are_replaced(answers: Answers) -> None:
+    """Not the Kimi-VL made here: its language model has no experts, which libomma's reader of config.json wants."""
+    lines = answers.log_with_towers.splitlines()
+    active = [line.partition("is active: ")[2] for line in lines if "is active: vision tower" in line]
+    for line, family in zip(active, (*["qwen3_vl"] * len(QWEN3_VL), "qwen2_5_vl"), strict=True):
+        assert line.startswith(f"vision tower of {family} in f32, ") and line.endswith("on PyTorch's OpenMP threads")
+    [left] = [line for line in lines if "leaves the vision tower to vLLM" in line]
+    assert "kimi_vl" in left and left.endswith('key "n_routed_experts" is missing')

@@ -1,11 +1,13 @@
-"""vLLM's own vision tower classes with random weights, outside of an engine."""
+"""vLLM's own vision tower classes with random weights, outside of an engine, and libomma's towers with the same weights."""
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,8 +38,22 @@ def vllm_context(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(default_dtype)
 
 
+def checkpoint_weights(tower: nn.Module) -> dict[str, torch.Tensor]:
+    """A tower's weights by their names in a checkpoint, where gate and up are two."""
+    weights = {}
+    for name, parameter in tower.named_parameters():
+        if "gate_up_proj" in name:
+            for part, half in zip(("gate_proj", "up_proj"), parameter.data.chunk(2)):
+                weights[name.replace("gate_up_proj", part)] = half.clone()
+        else:
+            weights[name] = parameter.data.clone()
+    return weights
+
+
 def randomise(tower: nn.Module, seed: int) -> nn.Module:
-    """Fills every parameter so that signals neither die nor explode, then lets vLLM pack its weights as after loading."""
+    """Fills every parameter so that signals neither die nor explode, then lets vLLM pack its weights as after loading.
+
+    What they were before that is kept as `checkpoint`."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in sorted(tower.named_parameters()):
         noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float32)
@@ -50,9 +66,24 @@ def randomise(tower: nn.Module, seed: int) -> nn.Module:
         else:
             value = noise / math.sqrt(parameter[0].numel())
         parameter.data.copy_(value)
+    tower.__dict__["checkpoint"] = checkpoint_weights(tower)
     for module in tower.modules():
         if hasattr(module, "quant_method"):
             module.quant_method.process_weights_after_loading(module)
+    return tower
+
+
+def with_config(tower: nn.Module, golden: str, vision: Any) -> nn.Module:
+    """Keeps a config.json of a model with this tower as the attribute `model_config`; all but the tower's part is a golden model's."""
+    path = Path(__file__).parent.parent / "golden" / golden / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["vision_config"] = json.loads(vision.to_json_string(use_diff=False))
+    text, hidden_size = config["text_config"], getattr(vision, "out_hidden_size", 2048)
+    if "head_dim" not in text and "v_head_dim" not in text:
+        text["num_attention_heads"] = hidden_size // 128
+        text["rope_parameters"]["mrope_section"] = [16, 24, 24]
+    text["hidden_size"] = hidden_size
+    tower.__dict__["model_config"] = config
     return tower
 
 
@@ -65,7 +96,7 @@ def qwen3_vl(layers: int, hidden_size: int = 1024, heads: int = 16, intermediate
         depth=layers, hidden_size=hidden_size, num_heads=heads, intermediate_size=intermediate_size, patch_size=16,
         out_hidden_size=2 * hidden_size, num_position_embeddings=2304, deepstack_visual_indexes=[layers // 2],
     )
-    return randomise(Qwen3_VisionTransformer(config, prefix="visual"), seed=1)
+    return with_config(randomise(Qwen3_VisionTransformer(config, prefix="visual"), seed=1), "qwen3_vl_tied", config)
 
 
 def qwen2_5_vl(layers: int, hidden_size: int = 1280, heads: int = 16, intermediate_size: int = 3420) -> nn.Module:
@@ -78,18 +109,22 @@ def qwen2_5_vl(layers: int, hidden_size: int = 1280, heads: int = 16, intermedia
         depth=layers, hidden_size=hidden_size, num_heads=heads, intermediate_size=intermediate_size, patch_size=14,
         out_hidden_size=2048, window_size=112, fullatt_block_indexes=full,
     )
-    return randomise(Qwen2_5_VisionTransformer(config, prefix="visual"), seed=2)
+    return with_config(randomise(Qwen2_5_VisionTransformer(config, prefix="visual"), seed=2), "qwen2_5_vl_tied", config)
 
 
 def moonvit(layers: int, hidden_size: int = 1152, heads: int = 16, intermediate_size: int = 4304) -> nn.Module:
-    """The tower of Kimi-VL; the released one has 27 layers."""
+    """The tower of Kimi-VL; the released one has 27 layers. Its projector is the attribute `projector`."""
+    from vllm.model_executor.models.kimi_vl import KimiVLMultiModalProjector
     from vllm.model_executor.models.moonvit import MoonVitPretrainedModel
     from vllm.transformers_utils.configs.moonvit import MoonViTConfig
 
     config = MoonViTConfig(
         num_hidden_layers=layers, hidden_size=hidden_size, num_attention_heads=heads, intermediate_size=intermediate_size
     )
-    return randomise(MoonVitPretrainedModel(config, prefix="vision_tower"), seed=3)
+    tower = with_config(randomise(MoonVitPretrainedModel(config, prefix="vision_tower"), seed=3), "kimi_vl", config)
+    both = SimpleNamespace(vision_config=config, text_config=SimpleNamespace(hidden_size=2048))
+    tower.__dict__["projector"] = randomise(KimiVLMultiModalProjector(both, prefix="multi_modal_projector"), seed=4)
+    return tower
 
 
 def _patches(grid: list[tuple[int, int]], *shape: int) -> torch.Tensor:
@@ -113,6 +148,30 @@ TOWERS: dict[str, Any] = {
     "qwen2_5_vl": SimpleNamespace(build=qwen2_5_vl, run=run_qwen),
     "kimi_vl": SimpleNamespace(build=moonvit, run=run_moonvit),
 }
+
+
+def libomma_tower(name: str, tower: nn.Module, weights: str | None = None) -> nn.Module:
+    """The plugin's tower with the weights and the attributes of vLLM's; Kimi-VL's ends with the projector."""
+    from vllm_ommatidia import _tower
+
+    dtype = torch.get_default_dtype()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(tower.model_config), encoding="utf-8")
+        source = _tower.TowerSource(Path(folder), weights or str(dtype).removeprefix("torch."), dtype, lasting=True)
+        if name == "kimi_vl":
+            stand_in: nn.Module = _tower.KimiTower(tower, source, "vision_tower.")
+            projector = _tower.KimiProjector(tower.projector, source, "multi_modal_projector.")
+            projector.load_weights(tower.projector.checkpoint.items())
+        else:
+            stand_in = _tower.QwenTower(tower, source, "model.visual.")
+        stand_in.load_weights(tower.checkpoint.items())
+        source.pack()
+    return stand_in
+
+
+def project(tower: nn.Module, features: torch.Tensor) -> torch.Tensor:
+    """What vLLM's model makes of its tower's output [tokens, ...]: Kimi-VL's goes through the projector."""
+    return features if not hasattr(tower, "projector") else tower.projector(features.view(-1, tower.hidden_size))
 
 
 def attention_layers(tower: nn.Module) -> list[MMEncoderAttention]:

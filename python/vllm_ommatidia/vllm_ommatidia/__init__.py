@@ -1,4 +1,4 @@
-"""Ommatidia's packed attention under vLLM's vision towers on CPUs.
+"""Ommatidia's packed attention under vLLM's vision towers on CPUs, or whole towers of libomma (OMMATIDIA_TOWER=1).
 
 Installed beside vLLM, the package is found through the entry point group `vllm.general_plugins`; nothing else has to be done.
 What a vLLM offers is looked at, not its version number: there were several layouts, and distributions of the CPU build count
@@ -16,6 +16,14 @@ __all__ = ["__version__", "register"]
 _logger = logging.getLogger("vllm.ommatidia")
 
 _LAYER_NAME = "MMEncoderAttention"
+
+# Models whose towers libomma has.
+_ARCHITECTURES = (
+    "Qwen2_5_VLForConditionalGeneration",
+    "Qwen3VLForConditionalGeneration",
+    "Qwen3VLMoeForConditionalGeneration",
+    "KimiVLForConditionalGeneration",
+)
 
 
 def register() -> None:
@@ -38,6 +46,10 @@ def register() -> None:
         _replace_layer()
     except Exception as error:  # whatever it is, it must not stop the server
         _logger.warning("Ommatidia is not active: %s", error)
+    try:
+        _replace_models()
+    except Exception as error:
+        _logger.warning("Ommatidia leaves vision towers to vLLM's own implementation: %s", error)
 
 
 def _replace_layer() -> None:
@@ -61,3 +73,20 @@ def _replace_layer() -> None:
         raise RuntimeError(f"{_LAYER_NAME} is already replaced by {present.__qualname__}")
     ommatidia.self_test()
     custom_op.CustomOp.register_oot(_decorated_op_cls=OmmatidiaEncoderAttention, name=_LAYER_NAME)
+
+
+def _replace_models() -> None:
+    """Where whole towers are asked for, puts our model classes into vLLM's registry."""
+    from ._option import tower_option
+
+    if tower_option() is None:
+        return
+    from vllm import ModelRegistry
+    from vllm.model_executor.models import utils
+    from vllm.model_executor.models.interfaces import SupportsMultiModal
+
+    if not hasattr(utils, "no_init_weights") or not hasattr(SupportsMultiModal, "_mark_tower_model"):
+        raise RuntimeError("vision towers of this vLLM cannot be replaced (it has no _mark_tower_model)")
+    for name in _ARCHITECTURES:
+        if name in ModelRegistry.models:
+            ModelRegistry.register_model(name, f"vllm_ommatidia._tower:{name}")

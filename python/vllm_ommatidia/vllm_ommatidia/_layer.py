@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import ommatidia
+import ommatidia.torch
 import torch
-
-from . import _handles, _operator
+from ommatidia import _handles
 
 try:
     from vllm.model_executor.layers.attention.mm_encoder_attention import MMEncoderAttention
@@ -25,14 +25,14 @@ def _announce(dtype: torch.dtype, head_dim: int) -> None:
     """Says once per process, type and head dimension that the operator is active, and on which kernels."""
     type_name = str(dtype).removeprefix("torch.")
     probe = torch.zeros(1, 1, 1, head_dim, dtype=dtype)
-    reason = _operator.refusal(probe, probe, probe, None)
+    reason = ommatidia.torch.refusal(probe, probe, probe, None)
     if reason is not None:
         _warn_of_fallback(reason)
         return
     kernels = ommatidia.info([head_dim])["kernels"]
     kernel, of_windows = (kernels[form][type_name][head_dim] for form in ("encoder", "windows"))
     windows = "" if of_windows == kernel else f" (windows of up to 64 tokens: {of_windows})"
-    threads = "PyTorch's OpenMP threads" if _operator.team() == "openmp" else "threads of its own"
+    threads = "PyTorch's OpenMP threads" if ommatidia.torch.team() == "openmp" else "threads of its own"
     _logger.info(
         "Ommatidia %s is active: encoder attention in %s, heads of %d, kernel %s%s, on %s",
         ommatidia.__version__, type_name, head_dim, kernel, windows, threads,
@@ -42,6 +42,14 @@ def _announce(dtype: torch.dtype, head_dim: int) -> None:
 @cache
 def _warn_of_fallback(reason: str) -> None:
     _logger.warning("Ommatidia leaves encoder attention to vLLM's own implementation: %s", reason)
+
+
+def _flat_borders(cu_seqlens: torch.Tensor, n_batch: int, n_tokens: int) -> torch.Tensor:
+    """Borders over the flattened tokens of a batch, from those that vLLM applies to each of its rows alike."""
+    if int(cu_seqlens[-1]) != n_tokens:
+        raise ValueError(f"cu_seqlens: ends at {int(cu_seqlens[-1])}, but the rows have {n_tokens} tokens")
+    first_token = torch.arange(n_batch, dtype=torch.int64).unsqueeze(1) * n_tokens
+    return torch.cat([cu_seqlens[:1].to(torch.int64), (cu_seqlens[1:] + first_token).flatten()])
 
 
 class OmmatidiaEncoderAttention(MMEncoderAttention):
@@ -55,7 +63,8 @@ class OmmatidiaEncoderAttention(MMEncoderAttention):
         super().__init__(*args, **named)
         # vLLM 0.32 itself refuses fp8 on CPUs; one that does not is not to get another type's result without a word.
         self._unsupported = "fp8 attention is asked for" if getattr(self, "fp8_enabled", False) else None
-        if self._unsupported is None:
+        # On the meta device it is built for its shapes alone.
+        if self._unsupported is None and torch.get_default_device().type != "meta":
             _announce(torch.get_default_dtype(), self.head_size)
 
     @classmethod
@@ -86,11 +95,13 @@ class OmmatidiaEncoderAttention(MMEncoderAttention):
             q = query.unflatten(-1, (self.num_heads, self.head_size))
             k = key.unflatten(-1, (self.num_kv_heads, self.head_size))
             v = value.unflatten(-1, (self.num_kv_heads, self.head_size))
-        reason = self._unsupported or _operator.refusal(q, k, v, cu_seqlens)
+        reason = self._unsupported or ommatidia.torch.refusal(q, k, v, cu_seqlens)
         if reason is not None:
             if not torch.compiler.is_compiling():
                 _warn_of_fallback(reason)
             return super().forward_cpu(query, key, value, cu_seqlens)
+        if cu_seqlens is not None and q.shape[0] > 1:
+            cu_seqlens, sequence_lengths = _flat_borders(cu_seqlens, q.shape[0], q.shape[1]), None
         out: torch.Tensor = torch.ops.ommatidia.encoder_attention(q, k, v, cu_seqlens, sequence_lengths, self.scale)
         return out.flatten(-2) if query.dim() == 3 else out
 

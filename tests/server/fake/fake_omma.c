@@ -608,3 +608,16 @@ void omma_engine_get_stats(const struct omma_engine *engine, struct omma_engine_
   *stats = engine->stats;
   pthread_mutex_unlock(lock);
 }
+
+/* The scripted engine only generates: nothing is ever in these. */
+
+void omma_embeddings_destroy(struct omma_embeddings *embeddings) { (void)embeddings; }
+
+void omma_embeddings_get(const struct omma_embeddings *embeddings, size_t index, struct omma_image_embeddings *out) {
+  (void)embeddings, (void)index;
+  *out = (struct omma_image_embeddings){0};
+}
+
+void omma_embeddings_copy_rows(const struct omma_embeddings *embeddings, size_t index, enum omma_dtype type, void *rows) {
+  (void)embeddings, (void)index, (void)type, (void)rows;
+}

@@ -1,12 +1,12 @@
-"""Segmentations that travel through vLLM as a tensor.
+"""Segmentations that travel through a host program as a tensor.
 
-vLLM calls a hook of the layer's class once per segmentation and encoder step, and hands the tensor that it returns to every
-layer as `sequence_lengths`. The tensor made here is a handle: a number under which the segmentation is kept, so that layers
-neither convert nor copy their cu_seqlens.
+vLLM, for example, calls a hook once per segmentation and encoder step, and hands the tensor that it returns to every layer. The
+tensor made here is a handle: a number under which the segmentation is kept, so that layers neither convert nor copy their
+cu_seqlens.
 
 A number is given to one segmentation only and never again. A handle to one that has been dropped, or a tensor that is no
 handle, therefore finds nothing, and the borders that come with it are compared before they are taken for those of the handle:
-whatever vLLM hands to a layer, the layer's cu_seqlens decide."""
+whatever is handed to a layer, the layer's cu_seqlens decide."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import numpy as np
-import ommatidia
 import torch
+
+from ._segmentation import Segmentation
 
 # Both bound the table. A step needs one segmentation, or two, of some hundred bytes.
 TABLE_ENTRIES = 256
@@ -30,7 +31,7 @@ _WORD = 1 << 31
 
 class _Entry(NamedTuple):
     number: int
-    segmentation: ommatidia.Segmentation
+    segmentation: Segmentation
     borders: torch.Tensor  # the table's own copy, to compare with
 
     def n_bytes(self) -> int:
@@ -51,7 +52,7 @@ class HandleTable:
 
     def handle(self, cu_seqlens: np.ndarray[Any, Any]) -> torch.Tensor:
         """A flat int32 tensor for this segmentation. ValueError where cu_seqlens is none in its type or shape."""
-        segmentation = ommatidia.Segmentation(cu_seqlens)
+        segmentation = Segmentation(cu_seqlens)
         key = (cu_seqlens.dtype, segmentation.content)
         with self._lock:
             entry = self._by_content.get(key)
@@ -62,7 +63,7 @@ class HandleTable:
         number = entry.number
         return torch.tensor([_MAGIC, self._process, number // _WORD, number % _WORD], dtype=torch.int32)
 
-    def find(self, handle: torch.Tensor, cu_seqlens: torch.Tensor) -> ommatidia.Segmentation | None:
+    def find(self, handle: torch.Tensor, cu_seqlens: torch.Tensor) -> Segmentation | None:
         """The segmentation of a handle if it is that of cu_seqlens; None if not, or if there is none any more."""
         if handle.dtype is not torch.int32 or handle.dim() != 1 or handle.shape[0] != 4:
             return None
@@ -79,7 +80,7 @@ class HandleTable:
         with self._lock:
             return len(self._by_content), self._n_bytes
 
-    def _insert(self, key: tuple[np.dtype[Any], bytes], segmentation: ommatidia.Segmentation) -> _Entry:
+    def _insert(self, key: tuple[np.dtype[Any], bytes], segmentation: Segmentation) -> _Entry:
         self._last_number += 1
         borders = torch.from_numpy(np.frombuffer(segmentation.content, np.int64).astype(key[0]))
         entry = _Entry(self._last_number, segmentation, borders)

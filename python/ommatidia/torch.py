@@ -1,16 +1,20 @@
-"""The operator as a PyTorch one, `torch.ops.ommatidia.encoder_attention`, so that torch.compile takes it as one opaque call."""
+"""The operator as a PyTorch one: importing this module registers `torch.ops.ommatidia.encoder_attention`.
+
+It has a fake kernel, so that torch.compile and torch.export take it as one opaque call whose result's shape they know."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Literal
 
-import ommatidia
 import torch
 
 from . import _handles
+from ._attention import attention
+from ._library import MAX_HEAD_DIM
+from ._segmentation import Segmentation
 
-MAX_HEAD_DIM = 256
+__all__ = ["encoder_attention", "refusal", "team"]
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _BORDER_TYPES = (torch.int32, torch.int64)
@@ -51,57 +55,56 @@ def team() -> Literal["own", "openmp"]:
     """The threads to run on: those that PyTorch's own operators run on, whose spinning would slow down any others."""
     probe = torch.zeros(1, 1, 1)
     try:
-        ommatidia.attention(probe, probe, probe, team="openmp")
+        attention(probe, probe, probe, team="openmp")
     except RuntimeError:
         return "own"
     return "openmp"
 
 
-def flat_borders(cu_seqlens: torch.Tensor, n_batch: int, n_tokens: int) -> torch.Tensor:
-    """Borders over the flattened tokens of a batch, from those that vLLM applies to each of its rows alike."""
-    if int(cu_seqlens[-1]) != n_tokens:
-        raise ValueError(f"cu_seqlens: ends at {int(cu_seqlens[-1])}, but the rows have {n_tokens} tokens")
-    first_token = torch.arange(n_batch, dtype=torch.int64).unsqueeze(1) * n_tokens
-    return torch.cat([cu_seqlens[:1].to(torch.int64), (cu_seqlens[1:] + first_token).flatten()])
+def encoder_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> torch.Tensor:
+    """`ommatidia.attention` on PyTorch's threads, as an operator that torch.compile and torch.export know.
 
-
-def _segmentation(
-    cu_seqlens: torch.Tensor | None, handle: torch.Tensor | None, n_batch: int, n_tokens: int
-) -> torch.Tensor | ommatidia.Segmentation | None:
-    if cu_seqlens is None:
-        return None
-    if n_batch > 1:
-        return flat_borders(cu_seqlens, n_batch, n_tokens)
-    found = None if handle is None else _handles.table.find(handle, cu_seqlens)
-    return cu_seqlens if found is None else found
+    q [b, s, H, D], k [b, sk, Hkv, D], v [b, sk, Hkv, Dv]; cu_seqlens over the b * s flattened tokens, None: each row of the batch
+    is a segment. Returns [b, s, H, Dv], contiguous. No gradients."""
+    out: torch.Tensor = torch.ops.ommatidia.encoder_attention(q, k, v, cu_seqlens, None, scale)
+    return out
 
 
 def _run(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    cu_seqlens: torch.Tensor | None,
-    handle: torch.Tensor | None,
-    scale: float,
+    cu_seqlens: torch.Tensor | None = None,
+    handle: torch.Tensor | None = None,
+    scale: float | None = None,
 ) -> torch.Tensor:
-    segmentation = _segmentation(cu_seqlens, handle, q.shape[0], q.shape[1])
-    return ommatidia.attention(q, k, v, segmentation, scale=scale, team=team())
+    segmentation: torch.Tensor | Segmentation | None = cu_seqlens
+    if cu_seqlens is not None and handle is not None:
+        found = _handles.table.find(handle, cu_seqlens)
+        segmentation = cu_seqlens if found is None else found
+    return attention(q, k, v, segmentation, scale=scale, team=team())
 
 
 def _shape_only(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    cu_seqlens: torch.Tensor | None,
-    handle: torch.Tensor | None,
-    scale: float,
+    cu_seqlens: torch.Tensor | None = None,
+    handle: torch.Tensor | None = None,
+    scale: float | None = None,
 ) -> torch.Tensor:
     return q.new_empty((*q.shape[:-1], v.shape[-1]))
 
 
-_library = torch.library.Library("ommatidia", "DEF")
-_library.define(
-    "encoder_attention(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens, Tensor? handle, float scale) -> Tensor"
+_operators = torch.library.Library("ommatidia", "DEF")
+_operators.define(
+    "encoder_attention(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens=None, Tensor? handle=None, float? scale=None) -> Tensor"
 )
-_library.impl("encoder_attention", _run, "CPU")
-torch.library.register_fake("ommatidia::encoder_attention", _shape_only, lib=_library)
+_operators.impl("encoder_attention", _run, "CPU")
+torch.library.register_fake("ommatidia::encoder_attention", _shape_only, lib=_operators)

@@ -1,0 +1,76 @@
+#include "cli/encoder_node.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/diagnostics.h"
+
+static const char FLAG[] = "--ec-transfer-config";
+
+static int wrong_json(const char *command, const struct omma_error *error) {
+  return ommai_wrong_use("%s: %s", command, error->message);
+}
+
+/* A key that is none of vLLM's would go unseen. */
+static int check_keys(const char *command, const json_t *root) {
+  static const char *const known[] = {"ec_connector",
+                                      "ec_role",
+                                      "engine_id",
+                                      "ec_buffer_device",
+                                      "ec_buffer_size",
+                                      "ec_ip",
+                                      "ec_port",
+                                      "ec_connector_extra_config",
+                                      "ec_connector_module_path",
+                                      NULL};
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)root, key, value) {
+    size_t i = 0;
+    while (known[i] && strcmp(known[i], key) != 0) i++;
+    if (!known[i]) return ommai_wrong_use("%s: %s: unknown key \"%s\"", command, FLAG, key);
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+static int read_config(const char *command, const json_t *root, struct omma_server_options *options) {
+  const char *connector = NULL, *role = NULL;
+  json_t *extra = NULL;
+  struct omma_error error;
+  int code = check_keys(command, root);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (ommai_json_string(root, FLAG, "ec_connector", true, &connector, &error) != OMMA_OK ||
+      ommai_json_string(root, FLAG, "ec_role", true, &role, &error) != OMMA_OK ||
+      ommai_json_object(root, FLAG, "ec_connector_extra_config", false, &extra, &error) != OMMA_OK) {
+    return wrong_json(command, &error);
+  }
+  if (strcmp(role, "ec_producer") != 0) {
+    return ommai_wrong_use("%s: %s: ec_role: expected \"ec_producer\": this server encodes for others, and takes no embeddings",
+                           command, FLAG);
+  }
+  if (strcmp(connector, "ECExampleConnector") != 0) {
+    return ommai_wrong_use(
+        "%s: %s: ec_connector: expected \"ECExampleConnector\", which are files in a directory; over HTTP embeddings are "
+        "published without this option",
+        command, FLAG);
+  }
+  if (ommai_json_string(extra, FLAG, "shared_storage_path", false, &options->encoding_directory, &error) != OMMA_OK) {
+    return wrong_json(command, &error);
+  }
+  if (options->encoding_directory && options->encoding_directory[0]) return OMMAI_EXIT_DONE;
+  return ommai_wrong_use("%s: %s: ec_connector_extra_config: expected {\"shared_storage_path\": DIRECTORY}", command, FLAG);
+}
+
+int ommai_encoder_node_read(const char *command, const struct ommai_encoder_node_values *values, struct ommai_common *common,
+                            struct omma_server_options *options, json_t **config) {
+  const char *text = values->ec_transfer_config;
+  struct omma_error error;
+  common->encoder_only = values->mm_encoder_only || text;
+  options->no_page |= common->encoder_only; /* it asks questions */
+  /* The server's 0 is its default. */
+  options->encoding_bytes = values->encodings_bytes ? values->encodings_bytes : -1;
+  options->encoding_ttl_ms = values->encodings_ttl ? values->encodings_ttl * 1000 : -1;
+  if (!text) return OMMAI_EXIT_DONE;
+  if (ommai_json_load(FLAG, text, strlen(text), config, &error) != OMMA_OK) return wrong_json(command, &error);
+  return read_config(command, *config, options);
+}

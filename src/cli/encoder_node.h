@@ -1,0 +1,21 @@
+/* `omma serve` as an encoder node: what --mm-encoder-only and --ec-transfer-config say. */
+#ifndef OMMAI_CLI_ENCODER_NODE_H
+#define OMMAI_CLI_ENCODER_NODE_H
+
+#include <jansson.h>
+
+#include "cli/model_options.h"
+#include "server/server.h"
+
+struct ommai_encoder_node_values {
+  bool mm_encoder_only;
+  const char *ec_transfer_config;         /* vLLM's JSON object; NULL: none */
+  int64_t encodings_bytes, encodings_ttl; /* in bytes and seconds */
+};
+
+/* Says in `common` whether the tower alone is opened, and in `options` where embeddings are published. *config is what the options point into, to
+ * be given back with json_decref. Returns an exit code; what was wrong has been said, in the name of `command`. */
+int ommai_encoder_node_read(const char *command, const struct ommai_encoder_node_values *values, struct ommai_common *common,
+                            struct omma_server_options *options, json_t **config);
+
+#endif

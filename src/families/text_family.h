@@ -1,0 +1,38 @@
+/* Families of language models: where their keys stand in config.json, and how their tensors are named. Several model families share
+ * one. */
+#ifndef OMMAI_FAMILIES_TEXT_FAMILY_H
+#define OMMAI_FAMILIES_TEXT_FAMILY_H
+
+#include "base/json.h"
+#include "families/weight_loader.h"
+#include "language/decoder.h"
+
+struct ommai_text_family {
+  /* Reads the text part of config.json (root; `path` for messages). All but n_deepstack is filled in. Errors: FORMAT, UNSUPPORTED. */
+  enum omma_status (*parse)(const struct ommai_text_family *family, const json_t *root, const char *path,
+                            struct ommai_decoder_config *config, struct omma_error *error);
+
+  /* Names every tensor to the loader, which fills `decoder` when it packs. */
+  enum omma_status (*load)(const struct ommai_text_family *family, struct ommai_weight_loader *loader,
+                           struct ommai_decoder *decoder, struct omma_error *error);
+
+  const char *prefixes[2]; /* of tensors: the release's; and another that is taken where the checkpoint has it, or NULL */
+
+  /* What follows is read by qwen_decoder.c alone. */
+  bool top_level;    /* without text_config the keys are at the top level */
+  bool qkv_bias;     /* of q, k and v */
+  bool qk_norm;      /* RMSNorm of each head's q and k */
+  bool experts;      /* MoE layers */
+  bool head_dim_key; /* heads have a key of their own, head_dim; else they are hidden_size / num_attention_heads wide */
+  int64_t head_dim;  /* where that key is missing; 0: hidden_size / num_attention_heads */
+  double norm_eps, rope_theta; /* where their keys are missing */
+  int64_t mrope_section[3];    /* likewise */
+  bool mrope_interleaved;      /* likewise */
+};
+
+extern const struct ommai_text_family ommai_text_qwen2;     /* biased q, k, v; contiguous M-RoPE sections */
+extern const struct ommai_text_family ommai_text_qwen3;     /* normed q and k, own head_dim, interleaved sections */
+extern const struct ommai_text_family ommai_text_qwen3_moe; /* the same with MoE layers */
+extern const struct ommai_text_family ommai_text_deepseek;  /* MLA, sigmoid router, shared experts, rope_1d */
+
+#endif
