@@ -103,7 +103,7 @@ other_levels() {
 
 # The Python environment of the tests: pytest and real clients from PyPI.
 make_venv() {
-  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, jsonschema, ml_dtypes, numpy, openai, PIL, rfc3339_validator, yaml' 2> /dev/null && return
+  [ -x build/venv/bin/pytest ] && build/venv/bin/python -c 'import httpx, jsonschema, ml_dtypes, msgspec, numpy, openai, PIL, rfc3339_validator, yaml, zmq' 2> /dev/null && return
   begin "Python environment"
   python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt && return
   failed=$((failed + 1))
@@ -161,7 +161,7 @@ servers() {
   run_pytest "server" tests/server --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
   # What depends on the model, on the families that the demo model is not of; the files named here are the same with any.
   ignored=
-  for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes; do
+  for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes kv_events; do
     ignored="$ignored --ignore tests/server/test_$name.py"
   done
   for model in qwen2_5_vl_tied kimi_vl; do

@@ -17,6 +17,7 @@
 #include <omma/attention.h>
 #include <omma/encoding_store.h>
 #include <omma/host.h>
+#include <omma/kv_events.h>
 #include <omma/status.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -479,6 +480,7 @@ struct omma_engine_options {
   /* Images once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
   const struct omma_encoding_store *encoding_store; /* copied; its context must live as long as the engine. NULL: none */
+  const struct omma_kv_events *kv_events;           /* likewise */
   /* How long the tower or a prompt is worked on before the engine looks at its queue again, while no answer is being written, aimed at
    * from below; 0: 1000. A tile of 128 rows on every thread is the least. Short slices cost a few per cent in waiting at their ends,
    * and change no result. */
@@ -618,9 +620,10 @@ struct omma_engine_stats {
   int64_t encoding_store_hits, encoding_store_misses; /* images looked for in omma_engine_options.encoding_store */
   int64_t kv_pages, kv_pages_used;                    /* of OMMA_ATTENTION_PAGE_TOKENS tokens; used: by running requests */
   int64_t kv_pages_kept;                              /* of earlier prompts, for later ones; given up when pages run out */
-  bool prefix_cache;                                  /* keys and values of prompts are kept */
-  int64_t prefix_cache_queries, prefix_cache_hits;    /* prompt tokens looked up, and found */
-  int64_t n_drafts, draft_tokens, accepted_tokens;    /* guesses, their tokens, and how many of these were right */
+  int64_t kv_pages_published; /* those that later prompts may take over: kept ones, and of running requests */
+  bool prefix_cache;          /* keys and values of prompts are kept */
+  int64_t prefix_cache_queries, prefix_cache_hits; /* prompt tokens looked up, and found */
+  int64_t n_drafts, draft_tokens, accepted_tokens; /* guesses, their tokens, and how many of these were right */
   int64_t decode_steps;
   double decode_seconds,
       decode_model_seconds;           /* of these steps in all, and of the network in them: the rest draws tokens and tells */

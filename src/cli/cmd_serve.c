@@ -145,6 +145,7 @@ static void tell_configuration(const struct values *values, const struct omma_se
   ommai_serve_note_model(opened->model, &opened->plan);
   ommai_serve_note_memory(&opened->plan);
   ommai_serve_note_access(options);
+  if (opened->kv_publisher) ommai_note("KV events: published %s", ommai_kv_publisher_place(opened->kv_publisher));
   tell_sampling(&values->serving.common, opened->model);
   ommai_serve_warn_of_tools(opened->model, options);
 }
@@ -216,6 +217,7 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
   options.log_context = log;
   code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &told_ns, &opened);
   if (code == OMMAI_EXIT_DONE) {
+    options.kv_publisher = opened.kv_publisher;
     ommai_interrupt_defer();
     code = serve(values, &options, &opened);
     ommai_interrupt_resume();

@@ -272,12 +272,27 @@ static int open_store(const struct ommai_serving *serving, const struct omma_ser
   return OMMAI_EXIT_DONE;
 }
 
+static int open_kv_publisher(const char *command, const struct ommai_serving *serving, struct ommai_kv_publisher **publisher) {
+  struct omma_error error;
+  if (!serving->kv_events) return OMMAI_EXIT_DONE;
+  if (serving->no_prefix_caching || serving->common.encoder_only) {
+    return ommai_wrong_use("%s: --kv-events-config: no keys and values are kept with %s", command,
+                           serving->no_prefix_caching ? "--no-enable-prefix-caching" : "--mm-encoder-only");
+  }
+  if (ommai_kv_publisher_create(serving->kv_events, &ommai_default_allocator, publisher, &error) == OMMA_OK) {
+    return OMMAI_EXIT_DONE;
+  }
+  return error.status == OMMA_ERROR_ARGUMENT || error.status == OMMA_ERROR_FORMAT ? wrong_json(command, &error)
+                                                                                  : ommai_failed_call(&error);
+}
+
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
                        const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
                        struct ommai_opened *opened) {
   struct ommai_common common = serving->common;
   struct omma_error error;
   struct omma_encoding_store store;
+  struct omma_kv_events kv_events;
   struct opening opening = {&server->image_options, engine_options(serving), &opened->plan, serving->common.encoder_only};
   struct ommai_check check = {check_room, &opening, progress, progress_context};
   *opened = (struct ommai_opened){0};
@@ -287,10 +302,15 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   int code = ommai_common_take_model(command, arguments, &common);
   if (code == OMMAI_EXIT_DONE) code = read_speculation(command, serving->speculative, &opening.engine);
   if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
+  if (code == OMMAI_EXIT_DONE) code = open_kv_publisher(command, serving, &opened->kv_publisher);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);
   if (code == OMMAI_EXIT_DONE && opened->store) {
     store = ommai_encoding_store_interface(opened->store);
     opening.engine.encoding_store = &store;
+  }
+  if (code == OMMAI_EXIT_DONE && opened->kv_publisher) {
+    kv_events = ommai_kv_publisher_interface(opened->kv_publisher);
+    opening.engine.kv_events = &kv_events;
   }
   if (code == OMMAI_EXIT_DONE && omma_engine_create(opened->model, &opening.engine, &opened->engine, &error) != OMMA_OK) {
     code = ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_SERVING);
@@ -303,6 +323,7 @@ void ommai_serving_close(struct ommai_opened *opened) {
   omma_engine_destroy(opened->engine);
   omma_model_close(opened->model);
   ommai_encoding_store_destroy(opened->store);
+  ommai_kv_publisher_destroy(opened->kv_publisher);
 }
 
 #define AT(field) offsetof(struct ommai_serving, field)
@@ -451,6 +472,15 @@ static const struct ommai_option table[] = {
          "Redis or Valkey where replicas share encoded images: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix://PATH, "
          "with ?ttl=SECONDS&timeout=MILLISECONDS",
      .otherwise = "each replica encodes for itself"},
+    {.name = "kv-events-config",
+     .type = OMMAI_OPTION_STRING,
+     .offset = AT(kv_events),
+     .value = "JSON",
+     .help =
+         "tell routers over ZeroMQ what the prefix cache holds, such as {\"enable_kv_cache_events\": true, \"endpoint\": "
+         "\"tcp://*:5557\", \"replay_endpoint\": \"tcp://*:5558\", \"topic\": \"kv@pod@model\"}; whoever connects reads all "
+         "prompts' tokens",
+     .otherwise = "nobody is told"},
     {.name = "mm-processor-cache-gb",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(processor_cache_gb),

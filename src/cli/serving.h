@@ -4,6 +4,7 @@
 
 #include "cli/model_options.h"
 #include "server/encoding_store.h"
+#include "server/kv_publisher.h"
 #include "server/server.h"
 
 /* The first member of the struct of values of a command that has these options. */
@@ -20,7 +21,7 @@ struct ommai_serving {
   int64_t seed; /* -1: not given */
   const char *limit_mm_per_prompt, *mm_processor_kwargs;
   int64_t encoder_cache_bytes; /* -1: not given */
-  const char *encoder_cache_url;
+  const char *encoder_cache_url, *kv_events;
   double processor_cache_gb;
   struct ommai_strings media_domains;
   bool private_media_addresses;
@@ -38,7 +39,8 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
 struct ommai_opened {
   struct omma_model *model;
   struct omma_engine *engine;
-  struct ommai_encoding_store *store; /* NULL: none */
+  struct ommai_encoding_store *store;      /* NULL: none */
+  struct ommai_kv_publisher *kv_publisher; /* NULL: none */
   struct omma_memory_plan plan;
 };
 

@@ -313,6 +313,5 @@ const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"spec-tokens", VALUE, NULL, SPEC, NULL},
     {"watermark-config", VALUE, NULL, "answers carry no watermark", NULL},
     {"diffusion-config", VALUE, "dc", "it generates text token by token", NULL},
-    {"kv-events-config", VALUE, NULL, "nobody is told of the cache's contents", NULL},
     {NULL, SWITCH, NULL, NULL, NULL},
 };

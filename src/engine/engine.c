@@ -49,6 +49,7 @@ static void publish(struct omma_engine *engine) {
   struct omma_engine_stats *stats = &engine->stats;
   stats->kv_pages_used = pages.n_used;
   stats->kv_pages_kept = pages.n_kept;
+  stats->kv_pages_published = pages.n_published;
   stats->prefix_cache_queries = engine->resources.prefix_queries;
   stats->prefix_cache_hits = engine->resources.prefix_hits;
   stats->n_drafts = engine->resources.n_drafts;
@@ -140,12 +141,16 @@ static void *engine_main(void *argument) {
 /* ---- creation ---- */
 
 static enum omma_status set_up(struct omma_engine *engine, const struct ommai_engine_sizes *sizes,
-                               const struct omma_encoding_store *store, struct omma_error *error) {
+                               const struct omma_engine_options *options, struct omma_error *error) {
   const struct ommai_scheduler_events events = {engine, finish_generate, finish_encode};
   OMMAI_TRY(ommai_job_ring_init(&engine->ring, sizes->queue_limit, sizes->max_sequences, sizes->by_priority, &engine->allocator,
                                 error));
   OMMAI_TRY(ommai_resources_create(engine->model, sizes, &engine->resources, error));
-  OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, store, engine->model, error));
+  if (options) {
+    OMMAI_TRY(ommai_encoding_share_init(&engine->resources.share, options->encoding_store, engine->model, error));
+    ommai_page_pool_tell(engine->resources.pool, options->kv_events);
+    if (options->kv_events) engine->resources.kv_events = *options->kv_events;
+  }
   OMMAI_TRY(ommai_scheduler_init(&engine->scheduler, &engine->resources, &events, error));
   engine->stats.alive = true;
   engine->stats.kv_pages = sizes->n_pages;
@@ -176,7 +181,7 @@ enum omma_status omma_engine_create(struct omma_model *model, const struct omma_
   engine->model = model;
   pthread_mutex_init(&engine->mutex, NULL);
   pthread_cond_init(&engine->finished, NULL);
-  enum omma_status status = set_up(engine, &sizes, options ? options->encoding_store : NULL, error);
+  enum omma_status status = set_up(engine, &sizes, options, error);
   if (status != OMMA_OK) {
     omma_engine_destroy(engine);
     return status;

@@ -8,7 +8,7 @@
 enum { NONE = -1 };
 
 struct page {
-  struct ommai_page_key key; /* of a published page */
+  struct omma_kv_page_key key; /* of a published page */
   int32_t n_users;
   bool published;
   int32_t next_in_bucket;
@@ -17,10 +17,11 @@ struct page {
 
 struct ommai_page_pool {
   struct omma_allocator allocator;
-  int64_t n_pages, n_free, n_kept, n_evictions;
-  struct page *pages;  /* [n_pages] */
-  int32_t *free_pages; /* stack [n_pages] */
-  int32_t *buckets;    /* [n_pages], first page of each chain */
+  int64_t n_pages, n_free, n_kept, n_published, n_evictions;
+  struct omma_kv_events events; /* without functions: nobody is told */
+  struct page *pages;           /* [n_pages] */
+  int32_t *free_pages;          /* stack [n_pages] */
+  int32_t *buckets;             /* [n_pages], first page of each chain */
   int32_t oldest, newest;
 };
 
@@ -59,10 +60,15 @@ void ommai_page_pool_destroy(struct ommai_page_pool *pool) {
   ommai_release(&allocator, pool, 1, sizeof *pool);
 }
 
+void ommai_page_pool_tell(struct ommai_page_pool *pool, const struct omma_kv_events *events) {
+  if (events) pool->events = *events;
+}
+
 struct ommai_page_counts ommai_page_pool_counts(const struct ommai_page_pool *pool) {
   return (struct ommai_page_counts){.n_pages = pool->n_pages,
                                     .n_used = pool->n_pages - pool->n_free - pool->n_kept,
                                     .n_kept = pool->n_kept,
+                                    .n_published = pool->n_published,
                                     .n_evictions = pool->n_evictions};
 }
 
@@ -70,13 +76,13 @@ int64_t ommai_page_pool_available(const struct ommai_page_pool *pool) { return p
 
 /* ---- keys ---- */
 
-static int32_t *bucket_of(const struct ommai_page_pool *pool, const struct ommai_page_key *key) {
+static int32_t *bucket_of(const struct ommai_page_pool *pool, const struct omma_kv_page_key *key) {
   uint64_t hash;
   memcpy(&hash, key->bytes, sizeof hash);
   return &pool->buckets[hash % (uint64_t)pool->n_pages];
 }
 
-static int32_t find(const struct ommai_page_pool *pool, const struct ommai_page_key *key) {
+static int32_t find(const struct ommai_page_pool *pool, const struct omma_kv_page_key *key) {
   int32_t page = *bucket_of(pool, key);
   while (page != NONE && memcmp(&pool->pages[page].key, key, sizeof *key) != 0) page = pool->pages[page].next_in_bucket;
   return page;
@@ -87,15 +93,19 @@ static void unpublish(struct ommai_page_pool *pool, int32_t page) {
   while (*link != page) link = &pool->pages[*link].next_in_bucket;
   *link = pool->pages[page].next_in_bucket;
   pool->pages[page].published = false;
+  pool->n_published--;
+  if (pool->events.removed) pool->events.removed(pool->events.context, &pool->pages[page].key);
 }
 
-void ommai_page_pool_publish(struct ommai_page_pool *pool, int32_t page, const struct ommai_page_key *key) {
-  if (pool->pages[page].published || find(pool, key) != NONE) return;
+bool ommai_page_pool_publish(struct ommai_page_pool *pool, int32_t page, const struct omma_kv_page_key *key) {
+  if (pool->pages[page].published || find(pool, key) != NONE) return false;
   int32_t *bucket = bucket_of(pool, key);
   pool->pages[page].key = *key;
   pool->pages[page].published = true;
   pool->pages[page].next_in_bucket = *bucket;
   *bucket = page;
+  pool->n_published++;
+  return true;
 }
 
 /* ---- published pages without users, by age ---- */
@@ -117,7 +127,7 @@ static void unkeep(struct ommai_page_pool *pool, int32_t page) {
 
 /* ---- users ---- */
 
-int64_t ommai_page_pool_find(const struct ommai_page_pool *pool, const struct ommai_page_key *keys, int64_t n,
+int64_t ommai_page_pool_find(const struct ommai_page_pool *pool, const struct omma_kv_page_key *keys, int64_t n,
                              int64_t *n_kept) {
   int64_t found = 0;
   *n_kept = 0;
@@ -129,7 +139,7 @@ int64_t ommai_page_pool_find(const struct ommai_page_pool *pool, const struct om
   return found;
 }
 
-int64_t ommai_page_pool_match(struct ommai_page_pool *pool, const struct ommai_page_key *keys, int64_t n, int32_t *pages) {
+int64_t ommai_page_pool_match(struct ommai_page_pool *pool, const struct omma_kv_page_key *keys, int64_t n, int32_t *pages) {
   int64_t found = 0;
   for (; found < n; found++) {
     int32_t page = find(pool, &keys[found]);

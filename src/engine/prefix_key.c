@@ -25,8 +25,8 @@ static void add_token(crypto_generichash_state *state, const struct omma_request
   add(state, &token->image_row, sizeof token->image_row);
 }
 
-void ommai_prefix_keys(const struct omma_request *request, const char *salt, struct ommai_page_key *keys) {
-  struct ommai_page_key previous = {{0}};
+void ommai_prefix_keys(const struct omma_request *request, const char *salt, struct omma_kv_page_key *keys) {
+  struct omma_kv_page_key previous = {{0}};
   if (salt) crypto_generichash(previous.bytes, sizeof previous.bytes, (const unsigned char *)salt, strlen(salt), NULL, 0);
   for (size_t page = 0; page < ommai_prefix_key_count(request->n_tokens); page++) {
     crypto_generichash_state state;

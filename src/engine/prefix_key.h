@@ -14,6 +14,6 @@ size_t ommai_prefix_key_count(size_t n_tokens);
 
 /* Keys of the prompt's first pages into keys[ommai_prefix_key_count(n_tokens)]. 256-bit hashes: a hit crosses users. `salt` (may be NULL)
  * begins the chain, so that prompts with different salts share nothing. */
-void ommai_prefix_keys(const struct omma_request *request, const char *salt, struct ommai_page_key *keys);
+void ommai_prefix_keys(const struct omma_request *request, const char *salt, struct omma_kv_page_key *keys);
 
 #endif

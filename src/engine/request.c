@@ -277,6 +277,12 @@ static enum omma_status place_tokens(struct omma_request *request, const struct 
   return OMMA_OK;
 }
 
+static enum omma_status take_salt(struct omma_request *request, const char *salt, struct omma_error *error) {
+  if (!salt) return OMMA_OK;
+  request->cache_salt = ommai_duplicate(&request->allocator, salt, strlen(salt));
+  return request->cache_salt ? OMMA_OK : ommai_fail_memory(error, "cache_salt", strlen(salt));
+}
+
 /* For n_tokens. */
 static enum omma_status allocate_prompt(struct omma_request *request, struct omma_error *error) {
   request->ids = ommai_allocate(&request->allocator, request->n_tokens, sizeof *request->ids);
@@ -285,6 +291,13 @@ static enum omma_status allocate_prompt(struct omma_request *request, struct omm
   request->page_keys = ommai_allocate(&request->allocator, request->n_page_keys, sizeof *request->page_keys);
   if (request->ids && request->tokens && request->page_keys) return OMMA_OK;
   return ommai_fail_memory(error, "prompt", request->n_tokens * sizeof *request->tokens);
+}
+
+/* The salt is copied: whoever is told of kept pages is told of it too. */
+static enum omma_status name_pages(struct omma_request *request, const char *salt, struct omma_error *error) {
+  OMMAI_TRY(take_salt(request, salt, error));
+  ommai_prefix_keys(request, request->cache_salt, request->page_keys);
+  return OMMA_OK;
 }
 
 /* All that is known from the text and the sizes of images. */
@@ -319,8 +332,7 @@ static enum omma_status take_tokens(struct omma_request *request, const int32_t 
     ommai_position_text(&counter, request->tokens[i].position);
   }
   request->next_position = counter;
-  ommai_prefix_keys(request, options->cache_salt, request->page_keys);
-  return OMMA_OK;
+  return name_pages(request, options->cache_salt, error);
 }
 
 /* A text that is too long, of which all tokens are made once. */
@@ -345,8 +357,7 @@ static enum omma_status assemble(struct omma_request *request, const struct omma
   OMMAI_TRY(allocate_prompt(request, error));
   OMMAI_TRY(place_tokens(request, prompt, error));
   free_text_ids(request);
-  ommai_prefix_keys(request, options->cache_salt, request->page_keys);
-  return OMMA_OK;
+  return name_pages(request, options->cache_salt, error);
 }
 
 /* A request without a prompt. */
@@ -442,6 +453,7 @@ static enum omma_status copy_prompt(const struct omma_request *source, struct om
   memcpy(request->ids, source->ids, source->n_tokens * sizeof *source->ids);
   memcpy(request->tokens, source->tokens, source->n_tokens * sizeof *source->tokens);
   memcpy(request->page_keys, source->page_keys, source->n_page_keys * sizeof *source->page_keys);
+  OMMAI_TRY(take_salt(request, source->cache_salt, error));
   request->next_position = source->next_position;
   request->thought.open = source->thought.open;
   OMMAI_TRY(allocate_images(request, source->n_images, error));
@@ -479,6 +491,7 @@ void omma_request_destroy(struct omma_request *request) {
   ommai_release(&allocator, request->tokens, request->n_tokens, sizeof *request->tokens);
   ommai_release(&allocator, request->page_keys, request->n_page_keys, sizeof *request->page_keys);
   for (size_t i = 0; i < request->n_stop; i++) ommai_release(&allocator, request->stop[i], request->stop_size[i] + 1, 1);
+  if (request->cache_salt) ommai_release(&allocator, request->cache_salt, strlen(request->cache_salt) + 1, 1);
   ommai_release(&allocator, request, 1, sizeof *request);
 }
 

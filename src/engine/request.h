@@ -35,8 +35,9 @@ struct omma_request {
   struct ommai_prepared_image *images; /* and videos, in order */
   struct ommai_image_key *keys;        /* [n_images] */
   size_t n_images;
-  struct ommai_page_key *page_keys; /* [n_page_keys], of the prompt's full pages */
+  struct omma_kv_page_key *page_keys; /* [n_page_keys], of the prompt's full pages */
   size_t n_page_keys;
+  char *cache_salt; /* NULL: none */
   int64_t priority;
 
   struct ommai_thought_rules thought;

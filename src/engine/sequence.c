@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/kept_page.h"
 #include "engine/prompt_scores.h"
 
 enum { PAGE = OMMA_ATTENTION_PAGE_TOKENS, AHEAD_TOKENS = 64 };
@@ -192,7 +193,8 @@ void ommai_sequence_publish(struct ommai_sequence *sequence, int64_t n_prefilled
   sequence->n_prefilled = n_prefilled;
   if (!sequence->resources->sizes.prefix_cache) return;
   for (int64_t i = first; i < end; i++) {
-    ommai_page_pool_publish(sequence->resources->pool, sequence->pages[i], &request->page_keys[i]);
+    if (ommai_page_pool_publish(sequence->resources->pool, sequence->pages[i], &request->page_keys[i]))
+      ommai_kept_page_tell(&sequence->resources->kv_events, request, i);
   }
 }
 

@@ -8,6 +8,7 @@
 void ommai_endpoint_health(struct ommai_http_call *call);
 void ommai_endpoint_version(struct ommai_http_call *call);
 void ommai_endpoint_load(struct ommai_http_call *call);
+void ommai_endpoint_is_sleeping(struct ommai_http_call *call);
 void ommai_endpoint_metrics(struct ommai_http_call *call);
 void ommai_endpoint_models(struct ommai_http_call *call);
 void ommai_endpoint_model(struct ommai_http_call *call);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Upper bounds of the buckets, ascending, 0-terminated. Source: vLLM's metrics. */
 static const double first_token_bounds[] = {.001, .005, .01, .02, .04, .06, .08, .1,  .25, .5,   .75, 1,
@@ -144,8 +145,11 @@ static void write_finished(struct writer *writer, const struct omma_engine_stats
   }
 }
 
+static double used_pages(const struct omma_engine_stats *stats) {
+  return stats->kv_pages ? (double)stats->kv_pages_used / (double)stats->kv_pages : 0;
+}
+
 static void write_counters(struct writer *writer, const struct omma_engine_stats *stats, const struct ommai_metrics *counted) {
-  double pages = stats->kv_pages ? (double)stats->kv_pages_used / (double)stats->kv_pages : 0;
   int64_t queries = stats->encoder_cache_hits + stats->encoder_cache_misses;
   const struct {
     const char *name, *type, *help;
@@ -154,7 +158,7 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
       {"vllm:num_requests_running", "gauge", "Requests that the engine works on.", (double)stats->n_running},
       {"vllm:num_requests_waiting", "gauge", "Requests that wait for the engine, or for pages to go on.",
        (double)stats->n_waiting},
-      {"vllm:kv_cache_usage_perc", "gauge", "Pages of keys and values in use; 1 is all.", pages},
+      {"vllm:kv_cache_usage_perc", "gauge", "Pages of keys and values in use; 1 is all.", used_pages(stats)},
       {"vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up among those of earlier prompts.",
        (double)stats->prefix_cache_queries},
       {"vllm:prefix_cache_hits_total", "counter", "Prompt tokens whose keys and values an earlier prompt had left.",
@@ -192,27 +196,59 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
     write_value(writer, values[i].name, values[i].type, values[i].help, values[i].value);
   }
-  begin(writer, "vllm:cache_config_info", "gauge", "Pages of keys and values: their number, and tokens in each.");
-  ommai_text_format(writer->out,
-                    "vllm:cache_config_info{%s,block_size=\"%d\",enable_prefix_caching=\"%s\",num_gpu_blocks=\"%" PRId64
-                    "\"} 1\n",
-                    writer->labels, OMMA_ATTENTION_PAGE_TOKENS, stats->prefix_cache ? "True" : "False", stats->kv_pages);
   begin(writer, "omma:encoder_batch_images", "summary", "Images in a pass through the encoder.");
   ommai_text_format(writer->out, "omma:encoder_batch_images_sum{%s} %" PRId64 "\n", writer->labels, stats->images);
   ommai_text_format(writer->out, "omma:encoder_batch_images_count{%s} %" PRId64 "\n", writer->labels, stats->encoder_passes);
 }
 
-void ommai_metrics_write(struct ommai_metrics *metrics, const struct omma_engine_stats *stats, const char *model_name,
-                         struct ommai_text *out) {
+/* Names that routers read which were written for older versions of vLLM, of the same figures. */
+static void write_old_names(struct writer *writer, const struct omma_engine_stats *stats) {
+  double hits = (double)stats->prefix_cache_hits, queries = (double)stats->prefix_cache_queries;
+  write_value(writer, "vllm:gpu_cache_usage_perc", "gauge", "vllm:kv_cache_usage_perc by its older name.", used_pages(stats));
+  write_value(writer, "vllm:gpu_prefix_cache_queries_total", "counter", "vllm:prefix_cache_queries_total by its older name.",
+              queries);
+  write_value(writer, "vllm:gpu_prefix_cache_hits_total", "counter", "vllm:prefix_cache_hits_total by its older name.", hits);
+  write_value(writer, "vllm:gpu_prefix_cache_hit_rate", "gauge", "Hits among these queries since the start.",
+              queries > 0 ? hits / queries : 0);
+}
+
+/* What is as it was configured, in labels. */
+static void write_configuration(struct writer *writer, const struct ommai_metrics_sources *sources) {
+  const struct omma_engine_stats *stats = sources->stats;
+  const char *type = strcmp(sources->kv_cache, "f32") == 0 ? "float32" : "bfloat16";
+  begin(writer, "vllm:cache_config_info", "gauge", "Pages of keys and values: their number, and tokens in each.");
+  ommai_text_format(writer->out,
+                    "vllm:cache_config_info{%s,block_size=\"%d\",cache_dtype=\"%s\",enable_prefix_caching=\"%s\","
+                    "num_cpu_blocks=\"None\",num_gpu_blocks=\"%" PRId64 "\",prefix_caching_hash_algo=\"blake2b\"} 1\n",
+                    writer->labels, OMMA_ATTENTION_PAGE_TOKENS, type, stats->prefix_cache ? "True" : "False", stats->kv_pages);
+  begin(writer, "vllm:lora_requests_info", "gauge", "Adapters in use: there are none. The time, as vLLM has it.");
+  ommai_text_format(writer->out,
+                    "vllm:lora_requests_info{%s,max_lora=\"0\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} %lld\n",
+                    writer->labels, (long long)time(NULL));
+}
+
+static void write_kv_events(struct writer *writer, const struct ommai_metrics_sources *sources) {
+  write_value(writer, "omma:prefix_cache_pages", "gauge", "Pages that later prompts may take over.",
+              (double)sources->stats->kv_pages_published);
+  write_value(writer, "omma:kv_event_batches_total", "counter", "Batches of KV events that were published.",
+              (double)sources->kv_event_batches);
+  write_value(writer, "omma:kv_events_lost_total", "counter", "KV events that nobody was told of.",
+              (double)sources->kv_events_lost);
+}
+
+void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out) {
   struct ommai_histogram copies[OMMAI_N_HISTOGRAMS];
   struct writer writer = {.out = out};
-  set_labels(&writer, model_name);
+  set_labels(&writer, sources->model_name);
   pthread_mutex_lock(&metrics->lock);
   memcpy(copies, metrics->histograms, sizeof copies);
   struct ommai_metrics counted = {
       .prepared_ahead = metrics->prepared_ahead, .decoded = metrics->decoded, .recalled = metrics->recalled};
   pthread_mutex_unlock(&metrics->lock);
-  write_counters(&writer, stats, &counted);
-  write_finished(&writer, stats);
+  write_counters(&writer, sources->stats, &counted);
+  write_old_names(&writer, sources->stats);
+  write_configuration(&writer, sources);
+  write_kv_events(&writer, sources);
+  write_finished(&writer, sources->stats);
   for (int i = 0; i < OMMAI_N_HISTOGRAMS; i++) write_histogram(&writer, (enum ommai_histogram_name)i, &copies[i]);
 }

@@ -53,8 +53,15 @@ void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded
 void ommai_metrics_finish(struct ommai_metrics *metrics, const struct omma_result *result, double decode_image, double seconds,
                           double first_token_seconds);
 
-/* Writes everything, with the engine's own counters. */
-void ommai_metrics_write(struct ommai_metrics *metrics, const struct omma_engine_stats *stats, const char *model_name,
-                         struct ommai_text *out);
+/* What others count. */
+struct ommai_metrics_sources {
+  const struct omma_engine_stats *stats;
+  const char *model_name;
+  const char *kv_cache;                     /* omma_model_info.kv_cache */
+  int64_t kv_event_batches, kv_events_lost; /* ommai_kv_publisher_counts */
+};
+
+/* Writes everything. */
+void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out);
 
 #endif

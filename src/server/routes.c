@@ -23,6 +23,7 @@ static const struct ommai_route routes[] = {
     {"/ping", OMMAI_METHOD_GET | OMMAI_METHOD_POST, false, ommai_endpoint_health},
     {"/version", OMMAI_METHOD_GET, false, ommai_endpoint_version},
     {"/load", OMMAI_METHOD_GET, false, ommai_endpoint_load},
+    {"/is_sleeping", OMMAI_METHOD_GET, false, ommai_endpoint_is_sleeping},
     {"/metrics", OMMAI_METHOD_GET, false, ommai_endpoint_metrics},
     {PAGE, OMMAI_METHOD_GET, false, ommai_endpoint_page},
 };

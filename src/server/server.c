@@ -259,6 +259,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->drain_ns = (options->drain_ms < 0 ? 0 : or_default(options->drain_ms, DEFAULT_DRAIN_MS)) * MILLISECOND;
   take_connection_limits(server, options);
   server->trust_media_uuids = options->trust_media_uuids;
+  server->kv_publisher = options->kv_publisher;
   server->metrics_without_key = options->metrics_without_key;
   server->log = options->log;
   server->log_context = options->log_context;

@@ -31,6 +31,8 @@ struct omma_tls_options {
   enum omma_client_certificates clients;
 };
 
+struct ommai_kv_publisher; /* server/kv_publisher.h */
+
 /* Zero-initialised: the defaults. All strings are copied. */
 struct omma_server_options {
   bool offline;     /* no socket: requests come from server/batch_request.h alone; what concerns connections has no meaning */
@@ -118,6 +120,8 @@ struct omma_server_options {
   const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
   int64_t progress_log_ms;    /* with log_access: after so long another line for a request whose images are encoded; 0: 5,000 */
   bool log_requests;          /* a line per chat or completion when it is understood: its id and settings */
+
+  const struct ommai_kv_publisher *kv_publisher; /* whose counts /metrics has; it must live as long as the server. NULL: none */
 
   const struct omma_allocator *allocator; /* NULL: the library's own */
 };

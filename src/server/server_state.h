@@ -84,6 +84,7 @@ struct ommai_server {
   struct ommai_metrics metrics;
   struct ommai_http_metrics http_metrics;
   struct ommai_media_budget media_budget;
+  const struct ommai_kv_publisher *kv_publisher; /* NULL: none */
   /* Of a server that only encodes. */
   struct ommai_encoding_memory encodings;
   struct ommai_encoding_directory encoding_directory;

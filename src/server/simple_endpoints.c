@@ -4,6 +4,7 @@
 
 #include "server/answer_fields.h"
 #include "server/endpoints.h"
+#include "server/kv_publisher.h"
 #include "server/process_metrics.h"
 #include "server/server_state.h"
 
@@ -34,13 +35,23 @@ void ommai_endpoint_load(struct ommai_http_call *call) {
   reply_json(call, &body);
 }
 
+/* vLLM's sleep mode, which routers ask about, is not here. */
+void ommai_endpoint_is_sleeping(struct ommai_http_call *call) {
+  struct ommai_text body;
+  ommai_text_init(&body, call->allocator);
+  ommai_text_add(&body, "{\"is_sleeping\":false}");
+  reply_json(call, &body);
+}
+
 void ommai_endpoint_metrics(struct ommai_http_call *call) {
   struct ommai_server *server = call->server;
   struct omma_engine_stats stats = {0};
+  struct ommai_metrics_sources sources = {&stats, server->model_names[0], server->info.kv_cache, 0, 0};
   struct ommai_text body;
   omma_engine_get_stats(server->engine, &stats);
   ommai_text_init(&body, call->allocator);
-  ommai_metrics_write(&server->metrics, &stats, server->model_names[0], &body);
+  ommai_kv_publisher_counts(server->kv_publisher, &sources.kv_event_batches, &sources.kv_events_lost);
+  ommai_metrics_write(&server->metrics, &sources, &body);
   ommai_http_metrics_write(&server->http_metrics, &body);
   ommai_process_metrics_write(&body);
   ommai_http_call_reply(call, 200, "text/plain; version=0.0.4; charset=utf-8", &body);

@@ -12,8 +12,8 @@ static struct ommai_page_pool *make(int64_t n_pages) {
   return pool;
 }
 
-static struct ommai_page_key key_of(int64_t name) {
-  struct ommai_page_key key = {{0}};
+static struct omma_kv_page_key key_of(int64_t name) {
+  struct omma_kv_page_key key = {{0}};
   memcpy(key.bytes, &name, sizeof name);
   return key;
 }
@@ -46,7 +46,7 @@ static void pages_are_taken_and_given_back(void **state) {
 static void published_pages_are_found_and_shared(void **state) {
   (void)state;
   struct ommai_page_pool *pool = make(6);
-  struct ommai_page_key keys[4] = {key_of(10), key_of(11), key_of(12), key_of(13)};
+  struct omma_kv_page_key keys[4] = {key_of(10), key_of(11), key_of(12), key_of(13)};
   int32_t first[4], second[4], third[4];
   int64_t n_kept;
   assert_true(ommai_page_pool_take(pool, 4, first));
@@ -79,7 +79,7 @@ static void published_pages_are_found_and_shared(void **state) {
 static void what_was_used_last_stays_longest(void **state) {
   (void)state;
   struct ommai_page_pool *pool = make(4);
-  struct ommai_page_key old[2] = {key_of(1), key_of(2)}, young[2] = {key_of(3), key_of(4)};
+  struct omma_kv_page_key old[2] = {key_of(1), key_of(2)}, young[2] = {key_of(3), key_of(4)};
   int32_t a[2], b[2], c[2];
   int64_t n_kept;
   assert_true(ommai_page_pool_take(pool, 2, a) && ommai_page_pool_take(pool, 2, b));
@@ -110,10 +110,10 @@ struct user {
   int64_t n, chain, n_filled;
 };
 
-static struct ommai_page_key chain_key(int64_t chain, int64_t index) { return key_of(chain * 1000 + index + 1); }
+static struct omma_kv_page_key chain_key(int64_t chain, int64_t index) { return key_of(chain * 1000 + index + 1); }
 
 static void begin(struct ommai_page_pool *pool, struct user *user, const int64_t *content, struct test_random *random) {
-  struct ommai_page_key keys[MAX_HELD];
+  struct omma_kv_page_key keys[MAX_HELD];
   user->chain = test_random_range(random, 0, N_CHAINS - 1);
   for (int64_t i = 0; i < MAX_HELD; i++) keys[i] = chain_key(user->chain, i);
   user->n = user->n_filled = ommai_page_pool_match(pool, keys, test_random_range(random, 0, MAX_HELD), user->pages);
@@ -139,7 +139,7 @@ static void a_random_course_leaks_nothing(void **state) {
     struct user *user = &users[test_random_range(&random, 0, N_USERS - 1)];
     if (user->n == 0) begin(pool, user, content, &random);
     if (user->n_filled < user->n) {
-      struct ommai_page_key key = chain_key(user->chain, user->n_filled);
+      struct omma_kv_page_key key = chain_key(user->chain, user->n_filled);
       content[user->pages[user->n_filled]] = user->chain * 1000 + user->n_filled + 1;
       ommai_page_pool_publish(pool, user->pages[user->n_filled++], &key);
     } else if (user->n < MAX_HELD && test_random_range(&random, 0, 3)) {

@@ -86,6 +86,7 @@ void omma_model_get_info(const struct omma_model *model, struct omma_model_info 
                                    .max_model_len = CONTEXT,
                                    .vocab_size = VOCABULARY,
                                    .recommended_temperature = -1,
+                                   .kv_cache = "bf16",
                                    .chat_template = "the fake",
                                    .chat_template_has_tools = true};
 }

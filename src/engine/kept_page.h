@@ -1,0 +1,13 @@
+/* What whoever asked for it is told of a page that was published. */
+#ifndef OMMAI_ENGINE_KEPT_PAGE_H
+#define OMMAI_ENGINE_KEPT_PAGE_H
+
+#include <omma/kv_events.h>
+#include <stdint.h>
+
+struct omma_request;
+
+/* Page `page` of the request's prompt, below request->n_page_keys. Nothing happens without events->stored. */
+void ommai_kept_page_tell(const struct omma_kv_events *events, const struct omma_request *request, int64_t page);
+
+#endif
