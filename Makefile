@@ -73,11 +73,11 @@ test-clients: release ## real clients (openai, anthropic, litellm, langchain-ope
 	@tools/test_clients.sh
 
 .PHONY: test-vllm
-test-vllm: release ## the plugin for vLLM and the encoder node beside vLLM itself, from PyPI into build/vllm-venv (5 GB)
+test-vllm: release ## the plugin for vLLM and the encoder node compared with vLLM itself, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm.sh
 
 .PHONY: test-vllm-bench
-test-vllm-bench: release ## omma bench serve beside vllm bench serve, from PyPI into build/vllm-venv (5 GB)
+test-vllm-bench: release ## omma bench serve compared with vllm bench serve, from PyPI into build/vllm-venv (5 GB)
 	@tools/test_vllm_bench.sh
 
 .PHONY: test-deploy
@@ -138,6 +138,7 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/check_layers.sh
 	tools/check_fuzz.sh
 	tools/check_readmes.sh
+	tools/check_words.sh --rule word
 
 .PHONY: clean
 clean: ## remove all builds

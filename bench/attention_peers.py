@@ -3,7 +3,7 @@
 
 Ours, PyTorch and zentorch get q and k contiguous and v as a strided view of a fused q/k/v, as a vision tower has them, H heads of D, and the
 same segments; OpenVINO and onnxruntime get everything contiguous in the order they like best. Rounds alternate between the programs, so that a slow minute of the machine hits all of them; the best round counts, the
-median is printed beside it. GFLOP/s count useful work: 4 * sum(length^2) * D * H.
+median is printed next to it. GFLOP/s count useful work: 4 * sum(length^2) * D * H.
 
     pip install torch==2.13.0 zentorch==2.13.0.2 onnxruntime openvino onnx numpy
     bench/attention_peers.py --omma build/release/omma --threads 2
@@ -140,7 +140,7 @@ def onnxruntime_per_segment(torch, inputs, segments: list[int], threads: int, dt
 
 
 def time_calls(call: Callable[[], object], seconds: float) -> list[float]:
-    """Milliseconds of each run, by the rule of `omma bench attention`: for so many seconds, and at least five."""
+    """Milliseconds of each run, by the rule of `omma bench attention`: for that many seconds, and at least five."""
     times: list[float] = []
     while len(times) < LEAST_RUNS or sum(times) < seconds * 1e3:
         start = time.perf_counter()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""omma's language models beside llama.cpp's on this machine, at the same bits: bf16, int8 and Q8_0, int4 and Q4_0.
+"""omma's language models compared with llama.cpp's on this machine, at the same bits: bf16, int8 and Q8_0, int4 and Q4_0.
 
     git clone https://github.com/ggml-org/llama.cpp
     bench/make_random_model.py --out build/models qwen3-vl-2b
@@ -177,7 +177,7 @@ def measure_omma(arguments: argparse.Namespace, fmt: str, engine: Engine) -> Non
 def measure_theirs(arguments: argparse.Namespace, fmt: str, engine: Engine, file: Path) -> None:
     best = []
     for work in (["-p", str(PREFILL), "-n", "0"], ["-p", "0", "-n", str(arguments.tokens), "-d", str(CONTEXT)]):
-        if engine.name != "llama.cpp" and "-d" in work:  # has no depth: the prompt counts as one piece with the tokens behind it
+        if engine.name != "llama.cpp" and "-d" in work:  # has no depth: the prompt counts as one piece with the tokens after it
             work = ["-p", "0", "-n", "0", "-gp", f"{CONTEXT},{arguments.tokens}"]
         command = [str(engine.programs / "llama-bench"), "-m", str(file), "-t", str(arguments.threads), "-r", "1", "-o", "json", *work]
         best.append(max(result["avg_ts"] for result in json.loads(run(command, engine.name))))

@@ -64,7 +64,7 @@ def check(arguments: argparse.Namespace, model: Path, name: str, grids: list[tup
     good = 0 <= peak <= TOLERANCE * planned and planned <= arguments.budget * 2**30
     good &= result["n_patches"] == sum(rows * columns for rows, columns in grids)
     print(f"{name}: {result['n_images']} images, {result['n_patches']:,} patches, {result['ms_min'] / 1e3:.1f} s, "
-          f"{peak / 2**20:,.1f} MiB beside the weights, planned {planned / 2**20:,.1f} ({peak / planned:.3f}), "
+          f"{peak / 2**20:,.1f} MiB besides the weights, planned {planned / 2**20:,.1f} ({peak / planned:.3f}), "
           f"budget {arguments.budget * 1024:,.0f}: {'within' if good else 'OVER'}", flush=True)
     return good
 
@@ -74,7 +74,7 @@ def main() -> int:
     add_omma_option(parser)
     parser.add_argument("--model", type=Path, help="a Kimi-VL checkpoint")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--budget", type=float, default=2, help="GiB beside the weights")
+    parser.add_argument("--budget", type=float, default=2, help="GiB besides the weights")
     arguments = parser.parse_args()
     assert sum(rows * columns for rows, columns in QUEUE) == QUEUE_PATCHES
     model = arguments.model or random_model("kimi-vl-a3b", 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long after its address is opened the page at / is first painted, beside a page of one line, in headless Chromium.
+"""How long after its address is opened the page at / is first painted, compared with a page of one line, in headless Chromium.
 
     build/venv-page/bin/python bench/first_paint.py [--omma build/release/omma] [--rounds 15]
 

@@ -74,7 +74,7 @@ class Replica:
         return len(self.incoming) + len(self.waiting) + len(self.live)
 
     def take(self, request: Request) -> None:
-        """A request arrives; the clock stands at or behind its arrival."""
+        """A request arrives; the clock stands at or after its arrival."""
         known = request.image in self.known
         self.hits += known
         self.known[request.image] = True
@@ -101,7 +101,7 @@ class Replica:
         return (prompt, "prefill", image is not None) if prompt else None
 
     def _slice(self, seconds: float) -> float:
-        """Works on one image or prompt, at most for so long. Returns how long."""
+        """Works on one image or prompt, at most for that long. Returns how long."""
         if not (work := self._next_work()):
             return seconds
         request, kind, others_wait = work

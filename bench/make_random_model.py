@@ -31,7 +31,7 @@ QWEN_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>
                 "<|image_pad|>", "<|video_pad|>")
 QWEN_SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
               r"\s*[\r\n]+|\s+(?!\S)|\s+")
-# Their places behind the vocabulary.
+# Their places after the vocabulary.
 KIMI_SPECIAL = {"[BOS]": 0, "[EOS]": 1, "<|im_end|>": 2, "<|im_user|>": 3, "<|im_assistant|>": 4, "<|im_system|>": 10,
                 "<|im_middle|>": 17, "<|media_start|>": 18, "<|media_content|>": 19, "<|media_end|>": 20,
                 "<|media_pad|>": 21, "[UNK]": 254, "[PAD]": 255}

@@ -64,7 +64,7 @@ def with_depth(model: Model, depth: int) -> Model:
 
 
 def tower_only(model: Model) -> Model:
-    """One layer of the language model and few tokens: what has to be there beside the tower."""
+    """One layer of the language model and few tokens: what has to be there next to the tower."""
     return replace(model, text=replace(model.text, layers=1, intermediate=256, vocab=TINY_VOCAB, experts=min(model.text.experts, 8)))
 
 

@@ -117,7 +117,7 @@ def complete(url: str, question: Question, beginning: str | None, n_tokens: int)
 
 
 def next_tokens(url: str, question: Question, beginning: str) -> dict[tuple[int, ...], float]:
-    """The likeliest tokens behind a beginning of the answer, by their bytes, with their log-probabilities."""
+    """The likeliest tokens after a beginning of the answer, by their bytes, with their log-probabilities."""
     choice = complete(url, question, beginning, 1)
     content = choice["logprobs"]["content"]
     return {tuple(top["bytes"] or []): top["logprob"] for top in content[0]["top_logprobs"]} if content else {}

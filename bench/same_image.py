@@ -38,7 +38,7 @@ def size_of(text: str) -> tuple[int, int]:
 
 def positive(text: str) -> int:
     if not re.fullmatch(r"[1-9]\d{0,5}", text):
-        raise argparse.ArgumentTypeError(f"{text}: expected a whole number from 1")
+        raise argparse.ArgumentTypeError(f"{text}: expected an integer from 1")
     return int(text)
 
 

@@ -2,7 +2,7 @@
 """What guessing the forced bytes of structured answers gains: tokens a second of answers with long keys.
 
 Two servers with the same model, of two versions of the program, are asked in turn, one at a time, for objects with --keys required members. Prints
-the tokens a second behind the first one of each and their ratio, and the share of the second one's guesses that were right. The answers must be
+the tokens a second after the first one of each and their ratio, and the share of the second one's guesses that were right. The answers must be
 equal.
 
     omma-before serve DIR --port 8001 &

@@ -162,7 +162,7 @@ def start(stack: ExitStack, peer: str, model: Path, pixels: torch.Tensor, grid: 
 
 
 def relative_error(output: torch.Tensor, file: str) -> float:
-    """Of all embeddings, against those that `omma encode` wrote; Qwen3-VL's deepstack columns lie behind the merged ones."""
+    """Of all embeddings, against those that `omma encode` wrote; Qwen3-VL's deepstack columns lie after the merged ones."""
     expected = load_file(file)["image.0.embeddings"]
     found = output.float()[:, : expected.shape[1]]
     return ((found - expected).norm() / expected.norm()).item()

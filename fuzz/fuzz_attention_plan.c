@@ -140,7 +140,7 @@ static void try_wild(struct fuzz_input *input) {
   FUZZ_CHECK(omma_attention_context_create(&options, &context, NULL) == OMMA_OK);
   uint64_t flags = fuzz_number(input, 1);
   if (flags & 1) counter.fail_at = counter.n_allocations;
-  struct omma_attention_spec spec = {.form = (enum omma_attention_form)fuzz_pick(input, 0, 3),
+  struct omma_attention_spec spec = {.mode = (enum omma_attention_mode)fuzz_pick(input, 0, 3),
                                      .dtype = (enum omma_dtype)fuzz_pick(input, 0, 3),
                                      .index_type = (enum omma_index_type)fuzz_pick(input, 0, 7) / 3,
                                      .n_heads = (int32_t)wild(input, 16),
@@ -155,7 +155,7 @@ static void try_wild(struct fuzz_input *input) {
                                      .paged = flags & 4};
   uint32_t scale = (uint32_t)fuzz_number(input, 4);
   if (flags & 8) memcpy(&spec.scale, &scale, sizeof scale);
-  if (spec.form == OMMA_ATTENTION_DECODE && spec.n_tokens > MAX_UNITS && spec.n_tokens <= OMMA_ATTENTION_MAX_TOKENS) {
+  if (spec.mode == OMMA_ATTENTION_DECODE && spec.n_tokens > MAX_UNITS && spec.n_tokens <= OMMA_ATTENTION_MAX_TOKENS) {
     spec.n_tokens = MAX_UNITS; /* a plan has a unit for each, in memory and time */
   }
   fill_borders(input, spec.index_type, borders);

@@ -52,12 +52,12 @@ static void block_and_count(const struct ommai_attention_decode_block *job) {
 
 static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static struct attention_segment pick_segment(struct fuzz_input *input, enum omma_attention_form form, int64_t room) {
+static struct attention_segment pick_segment(struct fuzz_input *input, enum omma_attention_mode mode, int64_t room) {
   uint64_t flags = fuzz_number(input, 1);
-  int64_t n_rows = fuzz_pick(input, 0, form == OMMA_ATTENTION_DECODE ? 3 : flags & 1 ? 150 : 40);
+  int64_t n_rows = fuzz_pick(input, 0, mode == OMMA_ATTENTION_DECODE ? 3 : flags & 1 ? 150 : 40);
   int64_t others = fuzz_pick(input, 0, flags & 2 ? 200 : 20);
   struct attention_segment segment = {.n_rows = min_i64(n_rows, room), .content = (uint32_t)fuzz_number(input, 1)};
-  segment.n_keys = form != OMMA_ATTENTION_ENCODER ? segment.n_rows + others : flags & 4 ? others : segment.n_rows;
+  segment.n_keys = mode != OMMA_ATTENTION_ENCODER ? segment.n_rows + others : flags & 4 ? others : segment.n_rows;
   segment.poison = (flags & 0xf0) == 0xf0;
   return segment;
 }
@@ -79,14 +79,14 @@ static void check_visits(const struct attention_case *problem) {
       keys += (segment->n_keys - segment->n_rows + row + 1) * problem->n_heads;
   }
   for (int64_t i = 0; i < n_visits; i++) {
-    FUZZ_CHECK(problem->form == OMMA_ATTENTION_DECODE || visits[i].count == 1);
+    FUZZ_CHECK(problem->mode == OMMA_ATTENTION_DECODE || visits[i].count == 1);
     found += visits[i].count;
   }
   FUZZ_CHECK(n_visits == n_expected);
-  FUZZ_CHECK(found == (problem->form == OMMA_ATTENTION_DECODE ? keys : n_expected));
+  FUZZ_CHECK(found == (problem->mode == OMMA_ATTENTION_DECODE ? keys : n_expected));
 }
 
-/* Every row, or so many of them that the definition takes some milliseconds. */
+/* Every row, or that many of them that the definition takes some milliseconds. */
 static int64_t row_step(const struct attention_case *problem) {
   int64_t products = 0, most = 200000;
   for (int64_t i = 0; i < problem->n_segments; i++) products += problem->segments[i].n_rows * problem->segments[i].n_keys;
@@ -98,7 +98,7 @@ static void run_sound(const struct omma_attention_context *context, struct atten
   int types = problem->bf16_kv && problem->dtype == OMMA_F32 ? OMMAI_ATTENTION_F32_BF16 : (int)problem->dtype;
   struct ommai_attention_tile_kernel tile = *context->tile[types], window = tile;
   struct ommai_attention_decode_kernel decode = {.name = "none"};
-  if (problem->form == OMMA_ATTENTION_DECODE) decode = *context->decode[types];
+  if (problem->mode == OMMA_ATTENTION_DECODE) decode = *context->decode[types];
   inner_tile = context->tile[types];
   inner_window = context->window[types];
   inner_decode = context->decode[types];
@@ -130,18 +130,18 @@ static void try_sound(struct fuzz_input *input) {
   enum ommai_cpu_level level = (enum ommai_cpu_level)fuzz_pick(input, 0, OMMAI_CPU_LEVELS - 1);
   struct omma_attention_options options = {.isa = ommai_cpu_level_name(ommai_cpu_has(level) ? level : ommai_cpu_best())};
   struct attention_segment segments[MOST];
-  struct attention_case problem = {.form = (enum omma_attention_form)fuzz_pick(input, 0, 2), .segments = segments};
+  struct attention_case problem = {.mode = (enum omma_attention_mode)fuzz_pick(input, 0, 2), .segments = segments};
   int64_t types = fuzz_pick(input, 0, 2);
-  problem.bf16_kv = problem.form != OMMA_ATTENTION_ENCODER && types == 2;
+  problem.bf16_kv = problem.mode != OMMA_ATTENTION_ENCODER && types == 2;
   problem.dtype = problem.bf16_kv ? OMMA_F32 : (enum omma_dtype)types;
   problem.n_kv_heads = (int32_t)fuzz_pick(input, 1, 3);
   problem.n_heads = problem.n_kv_heads * (int32_t)fuzz_pick(input, 1, 3);
-  int32_t width = problem.form == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM / OMMA_ATTENTION_MAX_HEAD_DIM : 1;
+  int32_t width = problem.mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM / OMMA_ATTENTION_MAX_HEAD_DIM : 1;
   problem.head_dim = width * (int32_t)fuzz_pick(input, 1, 256);
   problem.v_head_dim = fuzz_pick(input, 0, 1) ? problem.head_dim : width * (int32_t)fuzz_pick(input, 1, 256);
   problem.scale = scales[fuzz_pick(input, 0, 4)];
   uint64_t flags = fuzz_number(input, 1);
-  problem.paged = (flags & 1) && problem.form != OMMA_ATTENTION_ENCODER;
+  problem.paged = (flags & 1) && problem.mode != OMMA_ATTENTION_ENCODER;
   problem.heads_first = flags & 2;
   problem.index64 = flags & 4;
   problem.pad = (int64_t)(flags >> 3 & 3);
@@ -151,7 +151,7 @@ static void try_sound(struct fuzz_input *input) {
   problem.n_segments = fuzz_pick(input, 0, MOST);
   int64_t room = MAX_ROWS / problem.n_heads;
   for (int64_t i = 0; i < problem.n_segments; i++) {
-    segments[i] = pick_segment(input, problem.form, room);
+    segments[i] = pick_segment(input, problem.mode, room);
     room -= segments[i].n_rows;
   }
   struct omma_team team = {.n_workers = (int)fuzz_pick(input, 1, 5), .run = run_backward};

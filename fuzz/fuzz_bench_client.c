@@ -44,13 +44,13 @@ static void try_reply(const char *text, size_t size, size_t piece, bool chat) {
 }
 
 static void try_data(enum ommai_data_kind kind, const char *file) {
-  static const struct ommai_body_form form = {.chat = true, .model = "m", .logprobs = -1};
+  static const struct ommai_body_fields fields = {.chat = true, .model = "m", .logprobs = -1};
   char path[200];
   struct ommai_data_set set;
   struct omma_error error = {.status = OMMA_OK};
   snprintf(path, sizeof path, "%s/%s", fuzz_folder(), file);
   struct ommai_data_settings data = {.kind = kind, .path = path, .n_requests = 3, .output_len = -1};
-  enum omma_status status = ommai_data_set_make(&data, &form, &ommai_default_allocator, &set, &error);
+  enum omma_status status = ommai_data_set_make(&data, &fields, &ommai_default_allocator, &set, &error);
   FUZZ_CHECK(status == OMMA_OK || (error.message[0] && memchr(error.message, 0, sizeof error.message)));
   ommai_data_set_release(&set);
 }

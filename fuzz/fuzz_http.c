@@ -65,7 +65,7 @@ static bool is_readable(int connection, int wait_ms) {
   return poll(&wanted, 1, wait_ms) != 0;
 }
 
-/* Reads to the server's end, or until it is silent for so long; -1: for ever. */
+/* Reads to the server's end, or until it is silent for that long; -1: for ever. */
 static size_t receive(int connection, int silence_ms) {
   size_t size = 0;
   while (size < MAX_REPLY && is_readable(connection, silence_ms)) {

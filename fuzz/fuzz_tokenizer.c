@@ -1,4 +1,4 @@
-/* A tokenizer's files: tokenizer.json, or (where the bytes do not begin like an object) tiktoken.model; behind a NUL, tokenizer_config.json.
+/* A tokenizer's files: tokenizer.json, or (where the bytes do not begin like an object) tiktoken.model; after a NUL, tokenizer_config.json.
  * Whatever is accepted encodes and decodes any text within its stated sizes. */
 #include <string.h>
 

@@ -27,7 +27,7 @@ TEXT
 
 say() { echo "bare_root: $*" >&2; }
 fail() { say "$*"; exit 1; }
-wrong_use() { say "$* (see --help)"; exit 2; }
+usage_error() { say "$* (see --help)"; exit 2; }
 
 suite=bookworm
 mirror=
@@ -39,15 +39,15 @@ while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
     --suite | --mirror)
-      if [ $# -lt 2 ] || [ -z "$2" ]; then wrong_use "$1 needs a value"; fi
+      if [ $# -lt 2 ] || [ -z "$2" ]; then usage_error "$1 needs a value"; fi
       if [ "$1" = --suite ]; then suite=$2; else mirror=$2; fi
       shift ;;
     --host-mirrors) host_mirrors=yes ;;
     --no-host-mirrors) host_mirrors=no ;;
     --keep) keep=yes ;;
     --) shift; break ;;
-    -*) wrong_use "unknown option: $1" ;;
-    *) [ -z "$root" ] || wrong_use "more than one folder: $1"; root=$1 ;;
+    -*) usage_error "unknown option: $1" ;;
+    *) [ -z "$root" ] || usage_error "more than one folder: $1"; root=$1 ;;
   esac
   shift
 done

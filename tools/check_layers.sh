@@ -11,7 +11,7 @@ usage() {
   cat <<'TEXT'
 usage: tools/check_layers.sh [--root DIR] [--build DIR]
 
-Prints one line per violation, "file:line: rule: what", and exits with 1 when there is any, 2 on wrong use.
+Prints one line per violation, "file:line: rule: what", and exits with 1 when there is any, 2 on a usage error.
 
   --root DIR   the tree to check (default: the one this script lies in)
   --build DIR  where the libraries were built; the symbol rules are skipped for libraries that are not there and for

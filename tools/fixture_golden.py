@@ -115,7 +115,7 @@ def make_video_cases(spec: ModelSpec) -> list[Case]:
     """Requests with videos. Of 5 frames the last one counts twice.
 
     At 2.5 frames a second the temporal positions of Qwen2.5-VL go in unequal steps, and end where the columns end. The last three
-    videos go on beyond them and beyond the text: the answer goes on behind the text all the same.
+    videos go on beyond them and beyond the text: the answer goes on after the text all the same.
     """
     if not spec.video:
         return []

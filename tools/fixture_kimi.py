@@ -107,7 +107,7 @@ def tensor_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
 
 
 def random_tensors(spec: ModelSpec) -> Tensors:
-    """Weights by which signals neither die nor explode; the router's bias is F32 beside the others' type."""
+    """Weights by which signals neither die nor explode; the router's bias is F32 besides the others' type."""
     generator = torch.Generator().manual_seed(spec.seed)
     tensors: Tensors = {}
     for name, shape in sorted(tensor_shapes(spec).items()):

@@ -2,7 +2,7 @@
 """Writes tests/data/text/ranks: a tiktoken.model with cases encoded by the tiktoken library itself.
 
 Tokens and texts come from the fixture `capitals`; the special tokens are laid out as in the released checkpoints of this form:
-256 ids behind the last rank, some of them named in tokenizer_config.json.
+256 ids after the last rank, some of them named in tokenizer_config.json.
 
     python tools/fixture_ranks.py        (needs tiktoken)
 """

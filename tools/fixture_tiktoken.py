@@ -1,4 +1,4 @@
-"""The small tokenizer of the Kimi-VL fixture: ranks as in tiktoken.model, special tokens behind them; its prompt."""
+"""The small tokenizer of the Kimi-VL fixture: ranks as in tiktoken.model, special tokens after them; its prompt."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ SAMPLES = (
 
 
 def special_name(token: int) -> str:
-    """The text of an id behind the ranks; those without a name count on from their id."""
+    """The text of an id after the ranks; those without a name count on from their id."""
     names = {id_: name for name, id_ in SPECIAL_IDS.items()}
     return names.get(token, f"<|reserved_token_{token}|>")
 

@@ -57,7 +57,7 @@ if [ "$(id -u)" != 0 ]; then
   fi
 fi
 echo "Installing: $missing $missing_optional"
-# sudo passes no environment on, so it is set behind it.
+# sudo passes no environment on, so it is set after it.
 quiet_apt="env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -q"
 install() { $as_root $quiet_apt install -y --no-install-recommends "$@" > /dev/null; }
 if [ -n "$missing" ]; then

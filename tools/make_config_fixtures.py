@@ -39,7 +39,7 @@ KINDS = {
     ),
 }
 YARN = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768}
-# Per case the kind, and the keys of its text configuration beside the sizes.
+# Per case the kind, and the keys of its text configuration besides the sizes.
 CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("plain", "qwen2", dict(rope_theta=1e6, rope_scaling={"type": "mrope", "mrope_section": [16, 24, 24]})),
     ("no rope at all", "qwen2", {}),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/data/gguf/types.gguf with the official gguf package: keys of every type, and for every quantised type random blocks
-(TYPE.blocks) beside what the package makes of them (TYPE.values); and fuzz/corpus/gguf_model, from the golden checkpoints: models whose
+(TYPE.blocks) compared with what the package makes of them (TYPE.values); and fuzz/corpus/gguf_model, from the golden checkpoints: models whose
 tensors are cut to a few values.
 
 Needs gguf and ml_dtypes. A second run with the same versions gives the same bytes.
@@ -83,7 +83,7 @@ def cut(source, target, whole):
 
 
 def write_models(folder):
-    """Two files behind each other, after the size of the first."""
+    """Two files one after the other, after the size of the first."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in MODELS:
         with tempfile.TemporaryDirectory() as made:

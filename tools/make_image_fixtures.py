@@ -322,7 +322,7 @@ def make_gifs(files):
 
 
 def bmp(width, height, bits, pixels, compression=0, palette=None, masks=(), header=40):
-    """`height` below 0: the first row on top. masks: written into the header where it has room, else behind it."""
+    """`height` below 0: the first row on top. masks: written into the header where it has room, else after it."""
     if header == 12:
         head = struct.pack("<IHHHH", 12, width, height, 1, bits)
         colours = b"" if palette is None else palette.astype(np.uint8)[:, ::-1].tobytes()

@@ -3,7 +3,7 @@
 
     python tools/make_optional_image_fixtures.py            (needs numpy, Pillow 11.3 or newer, pillow_heif)
 
-Written: the files, the drawing behind them as reference.png and reference_on_white.png (its half-transparent form), and manifest.txt, a
+Written: the files, the drawing after them as reference.png and reference_on_white.png (its half-transparent form), and manifest.txt, a
 line each: file, reference, the largest mean difference of a channel that a lossy codec may make (0: none).
 """
 

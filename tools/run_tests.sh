@@ -126,7 +126,7 @@ run_pytest_in() {
   count_junit
 }
 
-# Runs functions beside each other, each a row of pytest runs, which wait most of their time; shows what each said when all have ended, one
+# Runs functions next to each other, each a row of pytest runs, which wait most of their time; shows what each said when all have ended, one
 # after the other, and adds up their counts and times.
 run_beside() {
   begin ""
@@ -230,16 +230,16 @@ run_wheel() {
   run_pytest_in build/venv-wheel "python package from its wheel" tests/python
 }
 
-# Masks of tokens beside those of llguidance, in an environment of its own.
+# Masks of tokens compared with those of llguidance, in an environment of its own.
 run_oracle() {
-  begin "grammars beside llguidance"
+  begin "grammars compared with llguidance"
   rm -rf build/venv-oracle
   python3 -m venv build/venv-oracle &&
     build/venv-oracle/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt llguidance==1.9.1 || {
     failed=$((failed + 1))
     return
   }
-  run_pytest_in build/venv-oracle "grammars beside llguidance" tests/grammar/test_oracle.py --walk build/release/tests/grammar_walk
+  run_pytest_in build/venv-oracle "grammars compared with llguidance" tests/grammar/test_oracle.py --walk build/release/tests/grammar_walk
 }
 
 # Real clients, in an environment of their own.
@@ -276,7 +276,7 @@ if [ $full = yes ]; then
     run_pytest "damaged checkpoints under sanitizers" tests/cli/test_mutated_checkpoints.py --full --omma build/asan/omma
   }
   for level in "" $levels; do
-    run_ctest "many requests, all models${level:+ at $level}" release "OMMA_TEST_LARGE=1 OMMA_ISA=$level" -R '^test_engine_company$'
+    run_ctest "many requests, all models${level:+ at $level}" release "OMMA_TEST_LARGE=1 OMMA_ISA=$level" -R '^test_engine_batch$'
   done
   run_bounds
   run_wheel

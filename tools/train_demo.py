@@ -490,7 +490,7 @@ def main() -> None:
     add("--minutes", type=float, default=60, help="training time in all, earlier runs included (default 60)")
     add("--steps", type=int, default=1_000_000, help="stop after this many steps, earlier runs included")
     add("--vision-part", type=float, default=0.22, help="part of the time that trains the tower alone (default 0.22)")
-    add("--map-weight", type=float, default=0.5, help="weight of the map's loss beside answers (default 0.5)")
+    add("--map-weight", type=float, default=0.5, help="weight of the map's loss besides answers (default 0.5)")
     add("--seed", type=int, default=1, help="seed of weights and images (default 1)")
     add("--threads", type=int, default=1, help="threads of torch (default 1)")
     add("--float32", action="store_true", help="multiply matrices in float32; default: in bf16, weights in float32")

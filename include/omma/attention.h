@@ -37,7 +37,7 @@ enum omma_index_type { OMMA_INDEX_INT32 = 0, OMMA_INDEX_INT64 = 1 };
  *          position 0, so that a prompt cut into chunks gives the bits of the whole prompt. f32 and bf16.
  * DECODE:  as CAUSAL, for one to a few query rows per segment, through kernels with a fixed split over the keys: a row's
  *          bits do not depend on how many rows or sequences are decoded together. f32 and bf16. */
-enum omma_attention_form { OMMA_ATTENTION_ENCODER = 0, OMMA_ATTENTION_CAUSAL = 1, OMMA_ATTENTION_DECODE = 2 };
+enum omma_attention_mode { OMMA_ATTENTION_ENCODER = 0, OMMA_ATTENTION_CAUSAL = 1, OMMA_ATTENTION_DECODE = 2 };
 
 #define OMMA_ATTENTION_MAX_HEAD_DIM 256
 #define OMMA_ATTENTION_MAX_DECODE_HEAD_DIM 1024 /* DECODE: keys may be compressed rows that many heads share */
@@ -68,12 +68,12 @@ OMMA_API void omma_attention_context_destroy(struct omma_attention_context *cont
 /* The CPU level in use: a constant string such as "avx512_bf16". */
 OMMA_API const char *omma_attention_context_isa(const struct omma_attention_context *context);
 
-/* The kernel that serves this form, type and pair of head dimensions, for people to read; a constant string. Encoder segments of
+/* The kernel that serves this mode, type and pair of head dimensions, for people to read; a constant string. Encoder segments of
  * up to 64 keys may have another, which omma_attention_plan_info names. NULL where the combination is not supported. */
-OMMA_API const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_form form,
+OMMA_API const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_mode mode,
                                                 enum omma_dtype dtype, int32_t head_dim, int32_t v_head_dim);
 
-/* Runs small problems through the chosen kernels of every form, type and usual head dimension and compares them with the
+/* Runs small problems through the chosen kernels of every mode, type and usual head dimension and compares them with the
  * scalar reference in double precision. OK, or INTERNAL with the first kernel that is off. Takes some milliseconds. */
 OMMA_API enum omma_status omma_attention_self_test(const struct omma_attention_context *context, struct omma_error *error);
 
@@ -85,7 +85,7 @@ OMMA_API enum omma_status omma_attention_self_test(const struct omma_attention_c
  * [n_kv_tokens, n_kv_heads, head_dim] and [n_kv_tokens, n_kv_heads, v_head_dim]. A batched [b, s, H, D] tensor is the packed
  * one with n_tokens = b * s and batch = b. Query heads h share key/value head h / (n_heads / n_kv_heads). */
 struct omma_attention_spec {
-  enum omma_attention_form form;
+  enum omma_attention_mode mode;
   enum omma_dtype dtype;
   int32_t n_heads;
   int32_t n_kv_heads; /* 0: n_heads. n_heads must be a multiple of it */
@@ -132,9 +132,9 @@ OMMA_API enum omma_status omma_attention_plan_create(const struct omma_attention
 /* Destroys a plan made by omma_attention_plan_create. NULL is allowed. */
 OMMA_API void omma_attention_plan_destroy(struct omma_attention_plan *plan);
 
-/* The same without allocation: an upper bound of the bytes that a plan of at most so many segments and tokens takes, then
+/* The same without allocation: an upper bound of the bytes that a plan of at most that many segments and tokens takes, then
  * the plan in caller's memory (aligned to 64). Such a plan needs no destruction. A bound holds for every spec with the same
- * form, type, heads and dimensions whose counts are not larger; it does not read cu_seqlens, which may be NULL. Returns 0 for
+ * mode, type, heads and dimensions whose counts are not larger; it does not read cu_seqlens, which may be NULL. Returns 0 for
  * numbers that would be refused. */
 OMMA_API size_t omma_attention_plan_size_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec);
@@ -157,7 +157,7 @@ OMMA_API void omma_attention_plan_get_info(const struct omma_attention_plan *pla
 /* Bytes of workspace for a run on a team of n_workers: a fixed amount per worker plus one wave, whatever the total. */
 OMMA_API size_t omma_attention_plan_workspace_size(const struct omma_attention_plan *plan, int n_workers);
 
-/* An upper bound of omma_attention_plan_workspace_size over all plans with the spec's form, type, heads and dimensions whose
+/* An upper bound of omma_attention_plan_workspace_size over all plans with the spec's mode, type, heads and dimensions whose
  * counts are not larger: what a program reserves that plans its memory before it knows the segmentations. */
 OMMA_API size_t omma_attention_workspace_bound(const struct omma_attention_context *context,
                                                const struct omma_attention_spec *spec, int n_workers);

@@ -2,7 +2,7 @@
  *
  *   omma_model    a checkpoint directory, weights packed, immutable        shared by everything, any thread
  *   omma_image    decoded 8-bit RGB pixels                                 immutable after decoding
- *   omma_request  a prompt made ready: token ids, patches, positions       made by any thread, immutable
+ *   omma_request  a prompt prepared: token ids, patches, positions       made by any thread, immutable
  *   omma_engine   the one thread that computes; bounded queue in front     submit and cancel from any thread
  *
  * Usual order: omma_model_open -> omma_engine_create -> for each question: omma_image_decode, omma_request_create (any worker
@@ -50,7 +50,7 @@ enum omma_kv_cache_type { OMMA_KV_CACHE_AUTO = 0, OMMA_KV_CACHE_F32 = 1, OMMA_KV
 typedef void (*omma_progress)(void *context, int64_t done, int64_t total);
 
 /* What becomes of a checkpoint that has no chat template, or one that cannot be rendered. OWN: it is refused (UNSUPPORTED, field "chat_template") when
- * it is opened, with config_only when a chat is made ready. FAMILY: chats have the form of the nearest known template, also where the checkpoint's own
+ * it is opened, with config_only when a chat is prepared. FAMILY: chats have the form of the nearest known template, also where the checkpoint's own
  * is not known but could be rendered. UNUSED: it is opened, and chats are refused. */
 enum omma_chat_template_use { OMMA_CHAT_TEMPLATE_OWN = 0, OMMA_CHAT_TEMPLATE_FAMILY = 1, OMMA_CHAT_TEMPLATE_UNUSED = 2 };
 
@@ -60,7 +60,7 @@ struct omma_model_options {
   enum omma_kv_cache_type kv_cache;     /* of the language model */
   /* What the language model's matrices are packed as, vLLM's --quantization. NULL or "none": as the checkpoint has them. "int8": 8 bits with
    * a scale for each output. "int4": 4 bits with a scale for each group of inputs (OMMA_INT4_GROUP), "int4-g32", "int4-g64", "int4-g128": of so
-   * many. Inputs are brought to 8 bits row by row, sums are whole numbers, activations and the KV cache stay as `weights` says. The output
+   * many. Inputs are brought to 8 bits row by row, sums are integers, activations and the KV cache stay as `weights` says. The output
    * layer and the heads of MLA have 8 bits with "int4" too; routers, norms and the vision tower stay as they are. What a
    * checkpoint is already ("compressed-tensors", "fp8", "awq", "gptq", "gguf") may be named, which changes nothing; any other is refused.
    * Layers that it stores as integers are kept as such unless `weights` is F32. */
@@ -166,7 +166,7 @@ OMMA_API enum omma_status omma_self_test(const char *isa, omma_report report, vo
  * operation, details = kernel). */
 OMMA_API enum omma_status omma_describe_kernels(const char *isa, omma_report report, void *context, struct omma_error *error);
 
-/* What this machine can do at a CPU level with so many threads: multiply-adds per second out of registers, times two. Measured
+/* What this machine can do at a CPU level with that many threads: multiply-adds per second out of registers, times two. Measured
  * on the spot in some hundredths of a second. */
 struct omma_machine {
   int n_threads;
@@ -175,7 +175,7 @@ struct omma_machine {
 };
 OMMA_API enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine,
                                                struct omma_error *error);
-/* 10^9 bytes a second that so many threads read from memory, in a plain loop over 256 MiB, or twice the last cache where that
+/* 10^9 bytes a second that this many threads read from memory, in a plain loop over 256 MiB, or twice the last cache where that
  * is more (in huge pages where the system gives them), in about a tenth of a second. n_threads 0: all. Errors: ARGUMENT, MEMORY. */
 OMMA_API enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error);
 
@@ -228,10 +228,10 @@ struct omma_image_plan {
   int32_t resized_width, resized_height; /* what the tower sees */
   int64_t grid_thw[3];                   /* patches: time, rows, columns */
   int64_t n_patches, n_tokens;
-  int64_t n_segments;   /* stretches of patches that see each other: one per image, or per temporal patch of a video */
-  int64_t n_windows;    /* stretches in the tower's windowed layers; 0: it has none */
+  int64_t n_segments;   /* spans of patches that see each other: one per image, or per temporal patch of a video */
+  int64_t n_windows;    /* spans in the tower's windowed layers; 0: it has none */
   double flops;         /* of the vision tower for this image alone */
-  int64_t resize_bytes; /* taken beside the pixels while it, or one frame, is resized */
+  int64_t resize_bytes; /* taken besides the pixels while it, or one frame, is resized */
 };
 /* Errors: LIMIT (aspect ratio, size), ARGUMENT (sizes or options below 1). */
 OMMA_API enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t width, int32_t height,
@@ -325,8 +325,8 @@ struct omma_message {
 
 /* How a model writes calls, <tool_call>{"name": ..., "arguments": {...}}</tool_call> or <|tool_calls_section_begin|> and so on, by the name of vLLM's
  * tool parser for it. Errors: ARGUMENT (field "tool_call_parser"; the message lists the names). */
-enum omma_tool_form { OMMA_TOOLS_OBJECTS = 0, OMMA_TOOLS_SECTIONS = 1 };
-OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_form *form, struct omma_error *error);
+enum omma_tool_format { OMMA_TOOLS_OBJECTS = 0, OMMA_TOOLS_SECTIONS = 1 };
+OMMA_API enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_format *form, struct omma_error *error);
 
 #define OMMA_MAX_STOP_STRINGS 16
 #define OMMA_MAX_TOP_LOGPROBS 20
@@ -384,7 +384,7 @@ struct omma_sampling {
   double repetition_penalty;                  /* 0: 1, that is none; over prompt and answer */
   double presence_penalty, frequency_penalty; /* [-2, 2], over the answer */
   int64_t max_tokens;                         /* 0: what the context leaves */
-  int64_t min_tokens;                         /* no stop before so many */
+  int64_t min_tokens;                         /* no stop before that many */
   const char *const *stop;                    /* strings that end the answer and are cut off it */
   size_t n_stop;
   const int32_t *stop_token_ids;
@@ -393,14 +393,14 @@ struct omma_sampling {
   bool include_stop;        /* what ends the answer, a stop string or the text of a stop token, stays in its text */
   bool keep_special_tokens; /* special tokens have their text in the answer's; the one that ends it only with include_stop */
   bool logprobs;            /* report the chosen token's log-probability */
-  int n_top_logprobs;       /* and so many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
+  int n_top_logprobs;       /* and that many of the likeliest tokens', at most OMMA_MAX_TOP_LOGPROBS */
   bool prompt_logprobs;     /* report those of the prompt (on_prompt_token), whose rows are all computed then, kept or not */
   int n_prompt_logprobs;
   const struct omma_logit_bias *logit_bias; /* added before penalties, within [-100, 100]; of several for a token the last */
   size_t n_logit_bias;                      /* at most OMMA_MAX_LOGIT_BIAS */
   const int32_t *allowed_token_ids;         /* no other token is ever chosen; NULL: all */
   size_t n_allowed_token_ids;
-  /* A word's tokens, and those behind a blank where they are as many with another first one: the last of them is not chosen behind the others.
+  /* A word's tokens, and those after a blank where they are as many with another first one: the last of them is not chosen after the others.
    * At most OMMA_MAX_BAD_WORDS of such sequences, 1,024 bytes each. */
   const char *const *bad_words;
   size_t n_bad_words;
@@ -440,7 +440,7 @@ struct omma_request_options {
 
 struct omma_request;
 
-/* Makes a request ready: chat form, tokens, resized images as patches, positions. Thread-safe and lock-free beside the engine;
+/* Prepares a request: chat template, tokens, resized images as patches, positions. Thread-safe, and lock-free while the engine runs;
  * copies what it needs. Errors: ARGUMENT with `field` ("messages", "temperature", ...), LIMIT ("input_tokens": prompt and one
  * answer token do not fit into the context; "image": an image, or the pixels of all after the resize), FORMAT, UNSUPPORTED, MEMORY. */
 OMMA_API enum omma_status omma_request_create(const struct omma_model *model, const struct omma_message *messages,
@@ -451,7 +451,7 @@ OMMA_API enum omma_status omma_request_create(const struct omma_model *model, co
 OMMA_API enum omma_status omma_count_prompt_tokens(const struct omma_model *model, const struct omma_message *messages,
                                                    size_t n_messages, const struct omma_request_options *options,
                                                    int64_t *n_tokens, struct omma_error *error);
-/* The same from a prompt's ids (of omma_tokenize, say), without chat form and images: of the options, the sampling counts. Errors:
+/* The same from a prompt's ids (of omma_tokenize, say), without chat template and images: of the options, the sampling counts. Errors:
  * ARGUMENT with `field` ("prompt": no id, or one out of range, with its index; or as above), LIMIT ("input_tokens"), MEMORY. */
 OMMA_API enum omma_status omma_request_create_tokens(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                                      const struct omma_request_options *options, struct omma_request **request,
@@ -472,12 +472,12 @@ OMMA_API const int32_t *omma_request_prompt(const struct omma_request *request, 
 
 struct omma_engine_options {
   /* Pages of keys and values. 0: room for max_sequences times max_model_len tokens, at most what this machine, its control group (cgroup) or `ulimit -v` leaves
-   * at that moment beside the rest and a reserve. Pages take memory when they are first written. */
+   * at that moment besides the rest and a reserve. Pages take memory when they are first written. */
   int64_t kv_cache_bytes;
   int64_t patch_budget;  /* patches the tower takes at once (a bigger image still runs, alone); 0: the default above */
   int64_t prefill_chunk; /* prompt tokens per step, rounded up to whole pages; 0: 512 */
   int64_t queue_limit;   /* requests that may wait; 0: 256 */
-  /* Images once encoded are kept in at most so many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
+  /* Images once encoded are kept in at most that many bytes, the least recently used go first; 0: 512 MiB, -1: none are kept. */
   int64_t encoder_cache_bytes;
   const struct omma_encoding_store *encoding_store; /* copied; its context must live as long as the engine. NULL: none */
   const struct omma_kv_events *kv_events;           /* likewise */
@@ -681,7 +681,7 @@ struct omma_tensor {
   int64_t shape[8];
   const void *data;
 };
-/* Writes a safetensors file: beside the target first, then renamed, so that a failing write leaves no half file. */
+/* Writes a safetensors file: next to the target first, then renamed, so that a failing write leaves no half file. */
 OMMA_API enum omma_status omma_save_tensors(const char *path, const struct omma_tensor *tensors, size_t n_tensors,
                                             struct omma_error *error);
 

@@ -69,7 +69,7 @@ struct omma_tower_input {
 };
 
 /* Bytes of workspace that omma_tower_encode needs for these inputs with n_workers. Pointers are not looked at. Errors: ARGUMENT (grids that are
- * no positive multiples of the merge size, n_workers), LIMIT. */
+ * not positive multiples of the merge size, n_workers), LIMIT. */
 OMMA_API enum omma_status omma_tower_workspace_size(const struct omma_tower *tower, const struct omma_tower_input *inputs,
                                                     size_t n_inputs, int n_workers, size_t *size, struct omma_error *error);
 

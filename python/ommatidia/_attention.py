@@ -40,7 +40,7 @@ class Workspaces(threading.local):
         self._memory = np.empty(0, np.uint8)
 
     def lend(self, size: int) -> tuple[int, object]:
-        """An aligned address with `size` bytes behind it, and the object that keeps them."""
+        """An aligned address with `size` bytes after it, and the object that keeps them."""
         memory = self._memory
         if memory.size < size + _ALIGNMENT:
             # Dropped first: the old block and the larger new one need not be there at the same time.
@@ -83,7 +83,7 @@ def attention(
     dimension must be contiguous, and the rows of a batch one token stride apart.
 
     cu_seqlens: int32 or int64, [n + 1]: borders of n segments over the b * s flattened tokens, the first 0, not decreasing;
-    segments may be empty. Rows of q behind the last border give zeros. None: each row of the batch is a segment. A
+    segments may be empty. Rows of q after the last border give zeros. None: each row of the batch is a segment. A
     `Segmentation` of it spares calls that share it the conversion.
     cu_seqlens_k: borders over k and v where they differ, with the same n. Queries of a segment without keys give zeros.
     max_seqlen: taken for the sake of other operators' callers, and not used.

@@ -13,12 +13,12 @@ from ._plans import Plan, PlanKey, context
 # The head dimensions of the usual vision towers.
 _HEAD_DIMS = (64, 72, 80, 88, 96, 104, 112, 128)
 
-# Encoder segments of up to so many tokens may have a kernel of their own.
+# Encoder segments of up to that many tokens may have a kernel of their own.
 _WINDOW_TOKENS = 64
 
 
-def _kernel(form: int, dtype: int, head_dim: int) -> str | None:
-    name = library.omma_attention_kernel_name(context.handle(), form, dtype, head_dim, head_dim)
+def _kernel(mode: int, dtype: int, head_dim: int) -> str | None:
+    name = library.omma_attention_kernel_name(context.handle(), mode, dtype, head_dim, head_dim)
     return None if name is None else name.decode()
 
 
@@ -31,7 +31,7 @@ def _window_kernel(dtype: int, head_dim: int) -> str | None:
 
 
 def info(head_dims: Iterable[int] = _HEAD_DIMS) -> dict[str, Any]:
-    """The library in use, its CPU level, the number of threads, and the kernel per form, type and head dimension.
+    """The library in use, its CPU level, the number of threads, and the kernel per mode, type and head dimension.
 
     "windows" are the encoder's segments of up to 64 tokens. A kernel of None is a combination that is refused."""
     dims = tuple(head_dims)

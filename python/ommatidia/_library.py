@@ -48,7 +48,7 @@ class Options(ctypes.Structure):
 
 class Spec(ctypes.Structure):
     _fields_ = [
-        ("form", c_int),
+        ("mode", c_int),
         ("dtype", c_int),
         ("n_heads", c_int32),
         ("n_kv_heads", c_int32),

@@ -20,7 +20,7 @@ _INT32_MAX = 2**31 - 1
 class PlanKey(NamedTuple):
     """All that a plan depends on. Segmentations count by their content: their owner may reuse the arrays and change them."""
 
-    form: int
+    mode: int
     dtype: int
     n_heads: int
     n_kv_heads: int
@@ -83,7 +83,7 @@ def _spec_of(key: PlanKey) -> Spec:
     heads = [min(value, _INT32_MAX) for value in (key.n_heads, key.n_kv_heads, key.head_dim, key.v_head_dim)]
     n_segments = 0 if key.cu_seqlens is None else len(key.cu_seqlens) // 8 - 1
     return Spec(
-        key.form,
+        key.mode,
         key.dtype,
         *heads,
         key.scale,

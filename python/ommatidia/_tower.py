@@ -78,7 +78,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    """libomma beside this package, or where the system's loader finds it. ImportError where there is none."""
+    """libomma next to this package, or where the system's loader finds it. ImportError where there is none."""
     try:
         return bind(LIBRARY_PATH if LIBRARY_PATH.exists() else Path(LIBRARY_NAME), _PROTOTYPES)
     except ImportError as error:
@@ -95,7 +95,7 @@ def _numbers(grid_thw: Any) -> np.ndarray[Any, Any]:
     """[n, 3] int64 of a list, an array or a tensor."""
     grid = np.asarray(grid_thw.cpu().numpy() if is_tensor(grid_thw) else grid_thw)
     if grid.ndim != 2 or grid.shape[1] != 3 or grid.dtype.kind not in "iu":
-        raise ValueError(f"grid_thw: expected whole numbers [n, 3], found {grid.dtype} {list(grid.shape)}")
+        raise ValueError(f"grid_thw: expected integers [n, 3], found {grid.dtype} {list(grid.shape)}")
     return grid.astype(np.int64)
 
 

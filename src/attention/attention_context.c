@@ -38,10 +38,10 @@ const char *omma_attention_context_isa(const struct omma_attention_context *cont
   return ommai_cpu_level_name(context->level);
 }
 
-const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_form form,
+const char *omma_attention_kernel_name(const struct omma_attention_context *context, enum omma_attention_mode mode,
                                        enum omma_dtype dtype, int32_t head_dim, int32_t v_head_dim) {
   struct omma_attention_spec spec = {
-      .form = form, .dtype = dtype, .n_heads = 1, .head_dim = head_dim, .v_head_dim = v_head_dim};
+      .mode = mode, .dtype = dtype, .n_heads = 1, .head_dim = head_dim, .v_head_dim = v_head_dim};
   struct ommai_attention_problem problem;
   if (ommai_attention_check_spec(context, &spec, &problem, NULL) != OMMA_OK) return NULL;
   return problem.tile ? problem.tile->name : problem.decode->name;

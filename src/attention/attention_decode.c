@@ -1,4 +1,4 @@
-/* Jobs of the decode form: the keys of a row are cut into splits of fixed length by position; each split leaves a state per
+/* Jobs of the decode mode: the keys of a row are cut into splits of fixed length by position; each split leaves a state per
  * query head, and the states are combined in order of position. */
 #include <math.h>
 

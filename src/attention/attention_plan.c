@@ -54,7 +54,7 @@ static size_t saturating_add(size_t a, size_t b) {
 
 /* Shared workspace of one kv head. */
 static size_t head_bytes(const struct ommai_attention_problem *problem, int64_t n_keys) {
-  if (problem->form == OMMA_ATTENTION_DECODE) {
+  if (problem->mode == OMMA_ATTENTION_DECODE) {
     return (size_t)ommai_div_up(n_keys, OMMAI_ATTENTION_SPLIT_KEYS) * problem->state_bytes * (size_t)problem->group;
   }
   return (size_t)ommai_div_up(n_keys, OMMAI_ATTENTION_BLOCK) * problem->block_bytes;
@@ -97,7 +97,7 @@ static int64_t key_bound(const struct ommai_attention_problem *problem, const st
 
 static struct extent extent_bound(const struct ommai_attention_problem *problem, const struct omma_attention_spec *spec) {
   struct extent extent = {0};
-  bool decode = problem->form == OMMA_ATTENTION_DECODE;
+  bool decode = problem->mode == OMMA_ATTENTION_DECODE;
   extent.n_units = decode ? problem->n_tokens : ommai_min_i64(problem->n_segments, problem->n_tokens);
   extent.n_pairs = extent.n_units * problem->n_kv_heads;
   size_t bytes = head_bytes(problem, key_bound(problem, spec));
@@ -115,7 +115,7 @@ static struct extent extent_bound(const struct ommai_attention_problem *problem,
 
 /* Units of one segment: one, or one per query row when decoding; none without query rows. */
 static int64_t units_in(const struct ommai_attention_problem *problem, const struct ommai_attention_segment *segment) {
-  if (problem->form == OMMA_ATTENTION_DECODE) return segment->n_rows;
+  if (problem->mode == OMMA_ATTENTION_DECODE) return segment->n_rows;
   return segment->n_rows > 0;
 }
 
@@ -125,7 +125,7 @@ int32_t ommai_attention_pair_heads(int32_t n_kv_heads) {
   return heads;
 }
 
-/* How many kv heads form a pair, where `n_pieces` pieces of work per head are independent and `many` are enough. */
+/* How many kv heads mode a pair, where `n_pieces` pieces of work per head are independent and `many` are enough. */
 static int32_t choose_heads(const struct ommai_attention_problem *problem, int64_t n_pieces, int64_t many) {
   int32_t heads = ommai_attention_pair_heads(problem->n_kv_heads);
   if (n_pieces >= many) return heads;
@@ -143,8 +143,8 @@ static struct ommai_attention_unit make_unit(const struct ommai_attention_proble
                                       .segment = index,
                                       .attend_per_pair = 1,
                                       .heads_per_pair = 1};
-  if (problem->form != OMMA_ATTENTION_ENCODER) unit.first_visible = segment->offset + row + 1;
-  if (problem->form == OMMA_ATTENTION_DECODE) {
+  if (problem->mode != OMMA_ATTENTION_ENCODER) unit.first_visible = segment->offset + row + 1;
+  if (problem->mode == OMMA_ATTENTION_DECODE) {
     unit.n_rows = 1;
     unit.n_keys = unit.first_visible;
     unit.prepare_per_pair = ommai_div_up(unit.n_keys, OMMAI_ATTENTION_SPLIT_KEYS);
@@ -182,7 +182,7 @@ static int bucket_of(const struct ommai_attention_unit *unit) {
 static double unit_flops(const struct ommai_attention_problem *problem, const struct ommai_attention_unit *unit) {
   double rows = (double)unit->n_rows;
   double seen = rows * (double)unit->n_keys;
-  if (problem->form == OMMA_ATTENTION_CAUSAL) seen -= rows * (rows - 1) / 2;
+  if (problem->mode == OMMA_ATTENTION_CAUSAL) seen -= rows * (rows - 1) / 2;
   return 2.0 * (problem->head_dim + problem->v_head_dim) * problem->n_heads * seen;
 }
 
@@ -230,7 +230,7 @@ static void place_units(struct omma_attention_plan *plan, const struct omma_atte
 
 /* ---- jobs and waves --------------------------------------------------------------------------------------------------- */
 
-/* Numbers the jobs; returns the position behind the last unit. */
+/* Numbers the jobs; returns the position after the last unit. */
 static struct ommai_attention_wave number_jobs(struct omma_attention_plan *plan) {
   struct ommai_attention_wave end = {0};
   for (int64_t i = 0; i < plan->n_units; i++) {

@@ -2,7 +2,7 @@
  *
  * A plan is a list of units, those that use shared workspace before the small ones and the heaviest of each first, and a list of waves
  * over them. A unit is the queries of one segment (one
- * query row in the DECODE form) against the keys of its sequence. A pair is a unit and one kv head, or a few neighbouring ones
+ * query row in the DECODE mode) against the keys of its sequence. A pair is a unit and one kv head, or a few neighbouring ones
  * where there is work enough for everybody. The pairs, in unit order, are cut into waves so that what a wave keeps in shared
  * workspace fits a fixed budget. A wave has two phases, each one team call:
  *
@@ -25,12 +25,12 @@ enum {
   OMMAI_ATTENTION_SMALL_KEYS = 128,
   OMMAI_ATTENTION_SMALL_ROWS = 512, /* query rows times query heads per kv head */
   OMMAI_ATTENTION_PAIR_HEADS = 16,  /* the most kv heads in a pair: neighbours in memory, so one prefetches for the next */
-  OMMAI_ATTENTION_MANY_PAIRS = 128, /* as long as so many are left, pairs have more heads */
+  OMMAI_ATTENTION_MANY_PAIRS = 128, /* as long as that many are left, pairs have more heads */
   OMMAI_ATTENTION_MANY_SPLITS = 4,  /* likewise of pairs and splits when decoding, where memory is read faster in its order */
 };
 #define OMMAI_ATTENTION_WAVE_BYTES ((size_t)16 << 20)
 
-/* Index into a context's kernels: an enum omma_dtype, or f32 queries beside keys and values in bf16. */
+/* Index into a context's kernels: an enum omma_dtype, or f32 queries over keys and values in bf16. */
 enum { OMMAI_ATTENTION_F32_BF16 = OMMA_F16 + 1, OMMAI_ATTENTION_TYPES };
 
 struct omma_attention_context {
@@ -44,7 +44,7 @@ struct omma_attention_context {
 
 /* What a checked spec says, with its defaults filled in. */
 struct ommai_attention_problem {
-  enum omma_attention_form form;
+  enum omma_attention_mode mode;
   struct ommai_attention_types types;
   int32_t n_heads, n_kv_heads, group; /* group: query heads per kv head */
   int32_t head_dim, v_head_dim;
@@ -125,7 +125,7 @@ int64_t ommai_attention_tile_count(const struct ommai_attention_tile_kernel *ker
 void ommai_attention_tile_rows(const struct ommai_attention_tile_kernel *kernel, int64_t n_rows, int64_t index,
                                int64_t *first_row, int64_t *count);
 
-/* The kernel for units of n_keys keys, in the ENCODER and CAUSAL forms. */
+/* The kernel for units of n_keys keys, in the ENCODER and CAUSAL modes. */
 const struct ommai_attention_tile_kernel *ommai_attention_kernel_for(const struct ommai_attention_problem *problem,
                                                                      int64_t n_keys);
 

@@ -179,7 +179,7 @@ static int64_t first_job(const struct ommai_attention_unit *unit, bool prepare) 
   return prepare ? unit->first_prepare : unit->first_attend;
 }
 
-/* The last unit whose first job is not behind `number`: units without jobs begin where the next one does. */
+/* The last unit whose first job is not after `number`: units without jobs begin where the next one does. */
 static const struct ommai_attention_unit *unit_of(const struct omma_attention_plan *plan, int64_t number, bool prepare) {
   int64_t low = 0, high = plan->n_units;
   while (high - low > 1) {
@@ -210,7 +210,7 @@ static struct ommai_attention_job find_job(const struct ommai_attention_run *run
 static void prepare_task(void *context, int64_t task, int worker) {
   const struct ommai_attention_run *run = context;
   struct ommai_attention_job job = find_job(run, run->first_job + task, worker, true);
-  if (run->plan->problem.form == OMMA_ATTENTION_DECODE) {
+  if (run->plan->problem.mode == OMMA_ATTENTION_DECODE) {
     ommai_attention_decode_prepare(run, &job);
   } else {
     ommai_attention_tile_prepare(run, &job);
@@ -220,7 +220,7 @@ static void prepare_task(void *context, int64_t task, int worker) {
 static void attend_task(void *context, int64_t task, int worker) {
   const struct ommai_attention_run *run = context;
   struct ommai_attention_job job = find_job(run, run->first_job + task, worker, false);
-  if (run->plan->problem.form == OMMA_ATTENTION_DECODE) {
+  if (run->plan->problem.mode == OMMA_ATTENTION_DECODE) {
     ommai_attention_decode_attend(run, &job);
   } else {
     ommai_attention_tile_attend(run, &job);

@@ -10,7 +10,7 @@
 enum { N_HEADS = 2, SHORT = 37, LONG = 150, TOKENS = SHORT + LONG, ROW_STEP = 29, DECODE_ROWS = 2 };
 
 struct trial {
-  enum omma_attention_form form;
+  enum omma_attention_mode mode;
   struct ommai_attention_types types;
   int32_t head_dim;
   float *values;   /* inputs: q [TOKENS, N_HEADS, D], k [TOKENS, D], v [TOKENS, D] */
@@ -67,7 +67,7 @@ static void segments_of(const struct trial *trial, int64_t borders[3], int64_t k
   const int64_t lengths[2] = {SHORT, LONG};
   borders[0] = key_borders[0] = 0;
   for (int i = 0; i < 2; i++) {
-    int64_t rows = trial->form == OMMA_ATTENTION_DECODE ? DECODE_ROWS : lengths[i];
+    int64_t rows = trial->mode == OMMA_ATTENTION_DECODE ? DECODE_ROWS : lengths[i];
     borders[i + 1] = borders[i] + rows;
     key_borders[i + 1] = key_borders[i] + lengths[i];
     offsets[i] = lengths[i] - rows;
@@ -76,7 +76,7 @@ static void segments_of(const struct trial *trial, int64_t borders[3], int64_t k
 
 /* The next row to look at in [row, end): some, and always the last, where tiles go wrong first. */
 static int64_t next_row(const struct trial *trial, int64_t row, int64_t end) {
-  int64_t next = row + (trial->form == OMMA_ATTENTION_DECODE ? 1 : ROW_STEP);
+  int64_t next = row + (trial->mode == OMMA_ATTENTION_DECODE ? 1 : ROW_STEP);
   return next < end || row == end - 1 ? next : end - 1;
 }
 
@@ -87,12 +87,12 @@ static enum omma_status compare(const struct omma_attention_context *context, co
   for (int i = 0; i < 2; i++) {
     for (int64_t row = borders[i]; row < borders[i + 1]; row = next_row(trial, row, borders[i + 1])) {
       int64_t n_keys = key_borders[i + 1] - key_borders[i];
-      if (trial->form != OMMA_ATTENTION_ENCODER) n_keys = offsets[i] + row - borders[i] + 1;
+      if (trial->mode != OMMA_ATTENTION_ENCODER) n_keys = offsets[i] + row - borders[i] + 1;
       double found = row_error(trial, row, row % N_HEADS, key_borders[i], n_keys);
       if (found <= limits[trial->types.q]) continue;
       return ommai_fail(error, OMMA_ERROR_INTERNAL,
                         "attention self-test: %s, head_dim %d, row %d: error %.3g, expected at most %g",
-                        omma_attention_kernel_name(context, trial->form, trial->types.q, trial->head_dim, 0), trial->head_dim,
+                        omma_attention_kernel_name(context, trial->mode, trial->types.q, trial->head_dim, 0), trial->head_dim,
                         (int)row, found, limits[trial->types.q]);
     }
   }
@@ -113,7 +113,7 @@ static enum omma_status run_trial(const struct omma_attention_context *context, 
   int64_t borders[3], key_borders[3], offsets[2];
   segments_of(trial, borders, key_borders, offsets);
   fill(trial);
-  struct omma_attention_spec spec = {.form = trial->form,
+  struct omma_attention_spec spec = {.mode = trial->mode,
                                      .dtype = trial->types.q,
                                      .n_heads = N_HEADS,
                                      .n_kv_heads = 1,
@@ -124,7 +124,7 @@ static enum omma_status run_trial(const struct omma_attention_context *context, 
                                      .n_segments = 2,
                                      .cu_seqlens = borders,
                                      .cu_seqlens_k = key_borders,
-                                     .q_offsets = trial->form == OMMA_ATTENTION_ENCODER ? NULL : offsets,
+                                     .q_offsets = trial->mode == OMMA_ATTENTION_ENCODER ? NULL : offsets,
                                      .bf16_kv = trial->types.kv != trial->types.q};
   struct omma_attention_plan *plan;
   OMMAI_TRY(omma_attention_plan_create(context, &spec, &plan, error));
@@ -138,23 +138,23 @@ static enum omma_status run_trial(const struct omma_attention_context *context, 
   return status;
 }
 
-/* The types, and then f32 beside bf16. */
+/* The types, and then f32 over bf16. */
 static const struct ommai_attention_types all_types[] = {
     {OMMA_F32, OMMA_F32}, {OMMA_BF16, OMMA_BF16}, {OMMA_F16, OMMA_F16}, {OMMA_F32, OMMA_BF16}};
 
-static bool served(int form, struct ommai_attention_types types) {
-  return form == OMMA_ATTENTION_ENCODER ? types.q == types.kv : types.q != OMMA_F16;
+static bool served(int mode, struct ommai_attention_types types) {
+  return mode == OMMA_ATTENTION_ENCODER ? types.q == types.kv : types.q != OMMA_F16;
 }
 
-/* All forms, types and usual head dimensions in one block of memory. */
+/* All modes, types and usual head dimensions in one block of memory. */
 static enum omma_status run_trials(const struct omma_attention_context *context, float *values, void *elements, double *weights,
                                    struct omma_error *error) {
   static const int32_t dims[] = {64, 72, 80, 128};
-  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+  for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (size_t j = 0; j < sizeof all_types / sizeof *all_types; j++) {
-      if (!served(form, all_types[j])) continue;
+      if (!served(mode, all_types[j])) continue;
       for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-        struct trial trial = {(enum omma_attention_form)form, all_types[j], dims[i], values, elements, weights};
+        struct trial trial = {(enum omma_attention_mode)mode, all_types[j], dims[i], values, elements, weights};
         OMMAI_TRY(run_trial(context, &trial, error));
       }
     }

@@ -11,22 +11,22 @@
 
 static enum omma_status check_type(const struct omma_attention_spec *spec, struct ommai_attention_problem *problem,
                                    struct omma_error *error) {
-  if (spec->form < OMMA_ATTENTION_ENCODER || spec->form > OMMA_ATTENTION_DECODE) {
-    REFUSE(ARGUMENT, "form", "expected an enum omma_attention_form, found %d", (int)spec->form);
+  if (spec->mode < OMMA_ATTENTION_ENCODER || spec->mode > OMMA_ATTENTION_DECODE) {
+    REFUSE(ARGUMENT, "mode", "expected an enum omma_attention_mode, found %d", (int)spec->mode);
   }
   if (spec->dtype < OMMA_F32 || spec->dtype > OMMA_F16) {
     REFUSE(ARGUMENT, "dtype", "expected an enum omma_dtype, found %d", (int)spec->dtype);
   }
-  if (spec->form != OMMA_ATTENTION_ENCODER && spec->dtype == OMMA_F16) {
-    REFUSE(UNSUPPORTED, "dtype", "f16 is served in the encoder form only; the causal and decode forms take f32 and bf16");
+  if (spec->mode != OMMA_ATTENTION_ENCODER && spec->dtype == OMMA_F16) {
+    REFUSE(UNSUPPORTED, "dtype", "f16 is served in the encoder mode only; the causal and decode modes take f32 and bf16");
   }
   if (spec->index_type != OMMA_INDEX_INT32 && spec->index_type != OMMA_INDEX_INT64) {
     REFUSE(ARGUMENT, "index_type", "expected an enum omma_index_type, found %d", (int)spec->index_type);
   }
-  if (spec->bf16_kv && spec->form == OMMA_ATTENTION_ENCODER) {
-    REFUSE(UNSUPPORTED, "bf16_kv", "the encoder form takes keys and values of its queries' type");
+  if (spec->bf16_kv && spec->mode == OMMA_ATTENTION_ENCODER) {
+    REFUSE(UNSUPPORTED, "bf16_kv", "the encoder mode takes keys and values of its queries' type");
   }
-  problem->form = spec->form;
+  problem->mode = spec->mode;
   problem->types = (struct ommai_attention_types){spec->dtype, spec->bf16_kv ? OMMA_BF16 : spec->dtype};
   return OMMA_OK;
 }
@@ -44,7 +44,7 @@ static enum omma_status check_shape(const struct omma_attention_spec *spec, stru
   }
   if (spec->head_dim < 1) REFUSE(ARGUMENT, "head_dim", "expected at least 1, found %d", spec->head_dim);
   if (v_head_dim < 1) REFUSE(ARGUMENT, "v_head_dim", "expected at least 1, found %d", v_head_dim);
-  int32_t most = spec->form == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM;
+  int32_t most = spec->mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM;
   if (spec->head_dim > most) REFUSE(UNSUPPORTED, "head_dim", "expected at most %d, found %d", most, spec->head_dim);
   if (v_head_dim > most) REFUSE(UNSUPPORTED, "v_head_dim", "expected at most %d, found %d", most, v_head_dim);
   if (!isfinite(spec->scale)) REFUSE(ARGUMENT, "scale", "expected a finite number, found %g", (double)spec->scale);
@@ -74,9 +74,9 @@ static enum omma_status check_counts(const struct omma_attention_spec *spec, str
   OMMAI_TRY(check_count("n_kv_tokens", spec->n_kv_tokens, OMMA_ATTENTION_MAX_TOKENS, error));
   OMMAI_TRY(check_count("n_segments", spec->n_segments, OMMA_ATTENTION_MAX_SEGMENTS, error));
   OMMAI_TRY(check_count("batch", spec->batch, OMMA_ATTENTION_MAX_SEGMENTS, error));
-  bool encoder = spec->form == OMMA_ATTENTION_ENCODER;
-  if (encoder && spec->paged) REFUSE(ARGUMENT, "paged", "the encoder form reads no pages");
-  if (encoder && spec->q_offsets) REFUSE(ARGUMENT, "q_offsets", "the encoder form has no positions; expected NULL");
+  bool encoder = spec->mode == OMMA_ATTENTION_ENCODER;
+  if (encoder && spec->paged) REFUSE(ARGUMENT, "paged", "the encoder mode reads no pages");
+  if (encoder && spec->q_offsets) REFUSE(ARGUMENT, "q_offsets", "the encoder mode has no positions; expected NULL");
   if (!spec->cu_seqlens && spec->cu_seqlens_k) {
     REFUSE(ARGUMENT, "cu_seqlens_k", "given without cu_seqlens");
   }
@@ -92,17 +92,17 @@ static void choose_kernel(const struct omma_attention_context *context, bool int
                           struct ommai_attention_problem *problem) {
   size_t scratch;
   int types = problem->types.kv == problem->types.q ? (int)problem->types.q : OMMAI_ATTENTION_F32_BF16;
-  if (problem->form == OMMA_ATTENTION_DECODE) {
+  if (problem->mode == OMMA_ATTENTION_DECODE) {
     problem->decode = context->decode[types];
     int64_t floats = OMMAI_ATTENTION_STATE_OUT + ommai_round_up(problem->v_head_dim, 16);
     problem->state_bytes = (size_t)floats * sizeof(float);
     scratch = problem->state_bytes * (size_t)problem->group * (size_t)ommai_attention_pair_heads(problem->n_kv_heads);
   } else {
-    problem->int8 = int8_scores && problem->form == OMMA_ATTENTION_ENCODER && context->int8[types];
+    problem->int8 = int8_scores && problem->mode == OMMA_ATTENTION_ENCODER && context->int8[types];
     problem->tile = problem->int8 ? context->int8[types] : context->tile[types];
     problem->block_bytes =
         (size_t)ommai_round_up((int64_t)problem->tile->block_bytes(problem->head_dim, problem->v_head_dim), 64);
-    problem->window = problem->form == OMMA_ATTENTION_ENCODER ? context->window[types] : NULL;
+    problem->window = problem->mode == OMMA_ATTENTION_ENCODER ? context->window[types] : NULL;
     scratch = problem->tile->scratch_bytes(problem->head_dim, problem->v_head_dim);
     size_t window = problem->window ? problem->window->scratch_bytes(problem->head_dim, problem->v_head_dim) : 0;
     scratch = (size_t)ommai_round_up((int64_t)(window > scratch ? window : scratch), 64);
@@ -221,7 +221,7 @@ enum omma_status ommai_attention_check_segments(const struct ommai_attention_pro
   } else {
     OMMAI_TRY(check_batch(problem, spec, error));
   }
-  return problem->form == OMMA_ATTENTION_ENCODER ? OMMA_OK : check_positions(problem, spec, error);
+  return problem->mode == OMMA_ATTENTION_ENCODER ? OMMA_OK : check_positions(problem, spec, error);
 }
 
 struct ommai_attention_segment ommai_attention_segment_at(const struct ommai_attention_problem *problem,
@@ -241,7 +241,7 @@ struct ommai_attention_segment ommai_attention_segment_at(const struct ommai_att
     segment.first_key = problem->paged ? 0 : index * problem->batch_kv_rows;
     segment.key_room = problem->batch_kv_rows;
   }
-  if (problem->form == OMMA_ATTENTION_ENCODER) {
+  if (problem->mode == OMMA_ATTENTION_ENCODER) {
     segment.n_keys = segment.key_room;
   } else {
     segment.offset = spec->q_offsets ? spec->q_offsets[index] : 0;

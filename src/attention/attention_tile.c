@@ -1,4 +1,4 @@
-/* Jobs of the encoder and causal forms: pack key blocks; attend one tile, or a whole small pair. */
+/* Jobs of the encoder and causal modes: pack key blocks; attend one tile, or a whole small pair. */
 #include <string.h>
 
 #include "attention/attention_plan.h"
@@ -7,7 +7,7 @@
 
 enum { CENTER_KEYS = 256 };
 
-/* The mean of a unit's keys, of at most so many that are evenly spaced: any row would do that is the same for all blocks. */
+/* The mean of a unit's keys, of at most that many that are evenly spaced: any row would do that is the same for all blocks. */
 static void find_center(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int32_t kv_head,
                         float *center) {
   int64_t n = ommai_min_i64(unit->n_keys, CENTER_KEYS), stride = run->tensors.k_token_stride;
@@ -92,7 +92,7 @@ static void attend_one(const struct ommai_attention_run *run, const struct ommai
   const struct ommai_attention_problem *problem = &run->plan->problem;
   int64_t n_tiles = tile_count(problem, job->unit);
   int64_t head = (int64_t)job->first_head * problem->group + job->index / n_tiles, index = job->index % n_tiles;
-  if (problem->form == OMMA_ATTENTION_CAUSAL) index = n_tiles - 1 - index;
+  if (problem->mode == OMMA_ATTENTION_CAUSAL) index = n_tiles - 1 - index;
   attend_tile(run, job->unit, head, index, job->shared, job->scratch, NULL);
 }
 

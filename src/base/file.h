@@ -21,7 +21,7 @@ bool ommai_file_exists(const char *path);
 enum omma_status ommai_file_find(char *path, size_t size, const char *directory, const char *name, bool *found,
                                  struct omma_error *error);
 
-/* Reads a whole regular file of at most `limit` bytes. *data gets *size bytes and a NUL behind them; release with
+/* Reads a whole regular file of at most `limit` bytes. *data gets *size bytes and a NUL after them; release with
  * ommai_release(allocator, data, size + 1, 1). Errors: IO, LIMIT, MEMORY, with the path in the message. */
 enum omma_status ommai_file_read(const char *path, size_t limit, const struct omma_allocator *allocator, char **data,
                                  size_t *size, struct omma_error *error);

@@ -67,7 +67,7 @@ static enum omma_status wrong_type(const char *where, const char *key, const cha
                           ommai_json_kind(value));
 }
 
-/* A whole number; 2.0 counts as 2, as some writers store it so. */
+/* An integer; 2.0 counts as 2, as some writers store it so. */
 static bool as_integer(const json_t *value, int64_t *out) {
   if (json_is_integer(value)) {
     *out = json_integer_value(value);

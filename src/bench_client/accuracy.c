@@ -78,7 +78,7 @@ struct normal {
 };
 
 static bool normalise(const char *text, size_t size, const struct omma_allocator *allocator, struct normal *normal) {
-  /* A contraction grows by its apostrophes, at most by half; behind the result stands the stripped text. */
+  /* A contraction grows by its apostrophes, at most by half; after the result stands the stripped text. */
   normal->capacity = 3 * size + 16;
   normal->text = ommai_allocate(allocator, normal->capacity, 1);
   normal->size = 0;

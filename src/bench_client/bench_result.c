@@ -133,7 +133,7 @@ static void set_details(struct builder *builder, const struct ommai_bench_report
   set_list(builder, "errors", report, failure);
 }
 
-/* The moments at which a rising rate passed whole numbers. */
+/* The moments at which a rising rate passed integers. */
 static void set_rate_changes(struct builder *builder, const struct ommai_bench_report *report) {
   const struct ommai_arrivals *arrivals = &report->arrivals;
   struct timespec wall, now;

@@ -1,4 +1,4 @@
-/* One batch of requests: sent at their times, at most so many at once, each reply timed. */
+/* One batch of requests: sent at their times, at most that many at once, each reply timed. */
 #ifndef OMMAI_BENCH_CLIENT_BENCH_RUN_H
 #define OMMAI_BENCH_CLIENT_BENCH_RUN_H
 

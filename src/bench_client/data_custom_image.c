@@ -110,7 +110,7 @@ static enum omma_status add_row(const struct reader *reader, const json_t *row) 
     const json_t *own = json_object_get(row, "output_tokens");
     output_len = json_integer_value(own);
     if (!json_is_integer(own) || output_len < 1) {
-      status = wrong(reader, "without --custom-output-len a whole number \"output_tokens\" of 1 or more is needed");
+      status = wrong(reader, "without --custom-output-len an integer \"output_tokens\" of 1 or more is needed");
     }
   }
   if (status == OMMA_OK) {

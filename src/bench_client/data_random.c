@@ -70,7 +70,7 @@ static enum omma_status decode(struct maker *maker, size_t n, size_t *size) {
   const struct ommai_tokenizer *tokenizer = maker->settings->tokenizer;
   size_t raw;
   OMMAI_TRY(ommai_tokenizer_decode(tokenizer, maker->ids, n, false, NULL, 0, &raw, maker->error));
-  /* Behind the result, which is up to three times as long, stand the bytes it is made from. */
+  /* After the result, which is up to three times as long, stand the bytes it is made from. */
   if (!reserve_text(maker, 0, 4 * raw + 1)) return out_of_memory(maker);
   char *bytes = maker->text + 3 * raw;
   OMMAI_TRY(ommai_tokenizer_decode(tokenizer, maker->ids, n, false, bytes, raw, &raw, maker->error));

@@ -12,7 +12,7 @@ enum omma_status ommai_data_set_add(struct ommai_data_set *set, const json_t *pr
   if (!ommai_grow((void **)&set->samples, &set->samples_capacity, set->n_samples, 1, sizeof sample, set->allocator)) {
     return ommai_fail_memory(error, "requests", set->n_samples * sizeof sample);
   }
-  OMMAI_TRY(ommai_body_make(&set->form, prompt, media, output_len, &sample.body, &sample.body_size, error));
+  OMMAI_TRY(ommai_body_make(&set->fields, prompt, media, output_len, &sample.body, &sample.body_size, error));
   sample.answers = json_incref((json_t *)answers);
   set->samples[set->n_samples++] = sample;
   const struct ommai_data_settings *settings = set->settings;
@@ -35,10 +35,10 @@ static enum omma_status pick(const struct ommai_data_settings *settings, struct 
   return OMMA_OK;
 }
 
-enum omma_status ommai_data_set_make(const struct ommai_data_settings *settings, const struct ommai_body_form *form,
+enum omma_status ommai_data_set_make(const struct ommai_data_settings *settings, const struct ommai_body_fields *fields,
                                      const struct omma_allocator *allocator, struct ommai_data_set *set,
                                      struct omma_error *error) {
-  *set = (struct ommai_data_set){.allocator = allocator, .settings = settings, .form = *form};
+  *set = (struct ommai_data_set){.allocator = allocator, .settings = settings, .fields = *fields};
   switch (settings->kind) {
     case OMMAI_DATA_RANDOM:
     case OMMAI_DATA_RANDOM_MM: OMMAI_TRY(ommai_data_random(settings, set, error)); break;

@@ -60,16 +60,16 @@ struct ommai_sample {
 struct ommai_data_set {
   const struct omma_allocator *allocator;
   const struct ommai_data_settings *settings; /* while it is made */
-  struct ommai_body_form form;
+  struct ommai_body_fields fields;
   struct ommai_sample *samples;
   size_t n_samples, samples_capacity;
   size_t *picks;
   size_t n_picks, picks_capacity;
 };
 
-/* Makes the data set: the same settings and files give the same requests. `form` is copied; what it points to must live as long.
+/* Makes the data set: the same settings and files give the same requests. `fields` is copied; what it points to must live as long.
  * Release in every case. Errors: ARGUMENT, IO, FORMAT (with file and line), UNSUPPORTED, LIMIT, MEMORY. */
-enum omma_status ommai_data_set_make(const struct ommai_data_settings *settings, const struct ommai_body_form *form,
+enum omma_status ommai_data_set_make(const struct ommai_data_settings *settings, const struct ommai_body_fields *fields,
                                      const struct omma_allocator *allocator, struct ommai_data_set *set,
                                      struct omma_error *error);
 void ommai_data_set_release(struct ommai_data_set *set);

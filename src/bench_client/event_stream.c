@@ -15,7 +15,7 @@ void ommai_event_stream_release(struct ommai_event_stream *stream) {
   ommai_event_stream_init(stream, stream->allocator);
 }
 
-/* Appends bytes and keeps room for a NUL behind them. */
+/* Appends bytes and keeps room for a NUL after them. */
 static enum omma_status append(const struct ommai_event_stream *stream, char **text, size_t *text_size, size_t *capacity,
                                const char *bytes, size_t size) {
   if (*text_size + size > OMMAI_EVENT_MAX_BYTES) return OMMA_ERROR_LIMIT;

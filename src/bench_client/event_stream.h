@@ -12,7 +12,7 @@
 /* An event's data and the bytes of its unfinished line may be this long. */
 #define OMMAI_EVENT_MAX_BYTES ((size_t)16 << 20)
 
-/* Takes the data of one event: its `data` lines joined by line feeds, with a NUL behind them; never empty. Events without data and
+/* Takes the data of one event: its `data` lines joined by line feeds, with a NUL after them; never empty. Events without data and
  * comments are not reported. What it returns other than OMMA_OK ends the reading. */
 typedef enum omma_status (*ommai_event_fn)(void *context, const char *data, size_t size);
 

@@ -28,7 +28,7 @@ void ommai_http_destroy(struct ommai_http *http);
 /* How a request ended. */
 struct ommai_http_end {
   int status;          /* of HTTP; 0: none came */
-  const char *reason;  /* the phrase behind the status, or "" */
+  const char *reason;  /* the phrase after the status, or "" */
   const char *failure; /* why it failed on the way, or NULL when the reply is complete */
 };
 
@@ -58,7 +58,7 @@ void ommai_http_cancel(struct ommai_http *http, const char *why);
 #define OMMAI_FETCH_SECONDS 10
 #define OMMAI_FETCH_SLOW_SECONDS 1
 
-/* One question beside the load, from beginning to end, which takes OMMAI_FETCH_SECONDS at most. *status is HTTP's (0: no reply, and then `body` is the reason); *body is the reply (at most 64 MiB),
+/* One question besides the load, from beginning to end, which takes OMMAI_FETCH_SECONDS at most. *status is HTTP's (0: no reply, and then `body` is the reason); *body is the reply (at most 64 MiB),
  * *size bytes and a NUL in the allocator's memory, released with ommai_release(allocator, *body, *size + 1, 1). */
 enum omma_status ommai_http_fetch(struct ommai_http *http, const struct ommai_http_request *request,
                                   const struct omma_allocator *allocator, int *status, char **body, size_t *size,

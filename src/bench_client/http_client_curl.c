@@ -15,7 +15,7 @@
 
 #define N_READY 64
 #define REASON_SIZE 64
-/* Descriptors beside those of connections: standard streams, files, epoll, timer, resolver. */
+/* Descriptors next to those of connections: standard streams, files, epoll, timer, resolver. */
 #define OTHER_DESCRIPTORS 64
 #define CONNECT_SECONDS 60
 
@@ -24,7 +24,7 @@ struct ommai_http {
   struct ommai_http_options options;
   CURLM *multi;
   int epoll, timer;
-  int wake;           /* the descriptor in epoll beside the sockets, or -1 */
+  int wake;           /* the descriptor in epoll next to the sockets, or -1 */
   double curl_due;    /* when libcurl wants to be called again; 0: not at all */
   struct call *calls; /* those that run, a list */
 };

@@ -32,28 +32,29 @@ static json_t *user_message(const json_t *prompt, const json_t *media) {
   return json_pack("[{s:s, s:o}]", "role", "user", "content", parts);
 }
 
-static json_t *chat_body(const struct ommai_body_form *form, const json_t *prompt, const json_t *media, int64_t output_len) {
+static json_t *chat_body(const struct ommai_body_fields *fields, const json_t *prompt, const json_t *media,
+                         int64_t output_len) {
   json_t *messages = all_have(prompt, "role") ? json_incref((json_t *)prompt) : user_message(prompt, media);
-  return json_pack("{s:s, s:o, s:I, s:b, s:{s:b}}", "model", form->model, "messages", messages, "max_completion_tokens",
+  return json_pack("{s:s, s:o, s:I, s:b, s:{s:b}}", "model", fields->model, "messages", messages, "max_completion_tokens",
                    (json_int_t)output_len, "stream", 1, "stream_options", "include_usage", 1);
 }
 
-static json_t *completion_body(const struct ommai_body_form *form, const json_t *prompt, int64_t output_len) {
-  json_t *logprobs = form->logprobs < 0 ? json_null() : json_integer(form->logprobs);
-  return json_pack("{s:s, s:O, s:f, s:I, s:o, s:b, s:{s:b}}", "model", form->model, "prompt", prompt, "repetition_penalty", 1.0,
-                   "max_tokens", (json_int_t)output_len, "logprobs", logprobs, "stream", 1, "stream_options", "include_usage",
-                   1);
+static json_t *completion_body(const struct ommai_body_fields *fields, const json_t *prompt, int64_t output_len) {
+  json_t *logprobs = fields->logprobs < 0 ? json_null() : json_integer(fields->logprobs);
+  return json_pack("{s:s, s:O, s:f, s:I, s:o, s:b, s:{s:b}}", "model", fields->model, "prompt", prompt, "repetition_penalty",
+                   1.0, "max_tokens", (json_int_t)output_len, "logprobs", logprobs, "stream", 1, "stream_options",
+                   "include_usage", 1);
 }
 
-enum omma_status ommai_body_make(const struct ommai_body_form *form, const json_t *prompt, const json_t *media,
+enum omma_status ommai_body_make(const struct ommai_body_fields *fields, const json_t *prompt, const json_t *media,
                                  int64_t output_len, char **body, size_t *size, struct omma_error *error) {
-  if (!form->chat && (!json_is_string(prompt) || media)) {
+  if (!fields->chat && (!json_is_string(prompt) || media)) {
     return ommai_fail(error, OMMA_ERROR_ARGUMENT, "images and messages need the backend openai-chat");
   }
-  json_t *object = form->chat ? chat_body(form, prompt, media, output_len) : completion_body(form, prompt, output_len);
+  json_t *object = fields->chat ? chat_body(fields, prompt, media, output_len) : completion_body(fields, prompt, output_len);
   int failed = !object;
-  if (!failed && form->ignore_eos) failed = json_object_set_new(object, "ignore_eos", json_true());
-  if (!failed && form->extra) failed = json_object_update(object, (json_t *)form->extra);
+  if (!failed && fields->ignore_eos) failed = json_object_set_new(object, "ignore_eos", json_true());
+  if (!failed && fields->extra) failed = json_object_update(object, (json_t *)fields->extra);
   *body = failed ? NULL : json_dumps(object, JSON_COMPACT);
   json_decref(object);
   if (!*body) return ommai_fail_memory(error, "the body of a request", 0);

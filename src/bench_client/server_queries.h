@@ -1,4 +1,4 @@
-/* What is asked of the server beside the measured requests. */
+/* What is asked of the server next to the measured requests. */
 #ifndef OMMAI_BENCH_CLIENT_SERVER_QUERIES_H
 #define OMMAI_BENCH_CLIENT_SERVER_QUERIES_H
 

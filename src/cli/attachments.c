@@ -94,15 +94,15 @@ static int list_frames(const char *source, struct names *names) {
   struct stat status;
   if (stat(source, &status) == 0 && S_ISDIR(status.st_mode)) return list_folder(source, names);
   if (!strchr(source, ',')) {
-    return ommai_wrong_use(
-        "video: %s: expected a folder of frames, or their files with commas between (ffmpeg -i FILM -vf fps=2 FOLDER/%%d.png "
+    return ommai_usage_error(
+        "video: %s: expected a folder of frames, or their files with commas between (ffmpeg -i VIDEO -vf fps=2 FOLDER/%%d.png "
         "makes "
         "them)",
         source);
   }
   for (const char *name = source;; name++) {
     size_t size = strcspn(name, ",");
-    if (size == 0) return ommai_wrong_use("video: %s: a name between the commas is empty", source);
+    if (size == 0) return ommai_usage_error("video: %s: a name between the commas is empty", source);
     int code = add_name(names, source, name, size);
     if (code != OMMAI_EXIT_DONE) return code;
     name += size;

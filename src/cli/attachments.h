@@ -10,7 +10,7 @@ struct ommai_attachment_options {
   double fps; /* of videos */
 };
 
-/* Loads the image that `source` names, as ommai_load_image does. Both return an exit code; what was wrong has been said. */
+/* Loads the image that `source` names, as ommai_load_image does. Both return an exit code; the error has been printed. */
 int ommai_attach_image(const char *source, const struct ommai_attachment_options *options, struct omma_part *part);
 
 /* Loads the video whose frames `source` names: a folder of image files, taken in the order of their names with numbers counted as

@@ -35,12 +35,12 @@ static int read_entries(const char *text, const char *where, struct ommai_segmen
     size_t size = strcspn(text, separators);
     snprintf(entry, sizeof entry, "%.*s", (int)(size < sizeof entry ? size : sizeof entry), text);
     if (size >= sizeof entry || !parse_entry(entry, &length, &count)) {
-      return ommai_wrong_use("bench attention: --segments %.60s: '%s' is no length: entries are N or NxCOUNT", where, entry);
+      return ommai_usage_error("bench attention: --segments %.60s: '%s' is no length: entries are N or NxCOUNT", where, entry);
     }
     if ((int64_t)segments->count + count > OMMA_ATTENTION_MAX_SEGMENTS ||
         n_tokens + length * count > OMMA_ATTENTION_MAX_TOKENS) {
-      return ommai_wrong_use("bench attention: --segments %.60s: more than %lld segments or %lld tokens", where,
-                             (long long)OMMA_ATTENTION_MAX_SEGMENTS, (long long)OMMA_ATTENTION_MAX_TOKENS);
+      return ommai_usage_error("bench attention: --segments %.60s: more than %lld segments or %lld tokens", where,
+                               (long long)OMMA_ATTENTION_MAX_SEGMENTS, (long long)OMMA_ATTENTION_MAX_TOKENS);
     }
     for (int64_t i = 0; i < count; i++) {
       n_tokens += length;
@@ -50,7 +50,7 @@ static int read_entries(const char *text, const char *where, struct ommai_segmen
     text += size;
   }
   if (n_tokens > 0) return OMMAI_EXIT_DONE;
-  return ommai_wrong_use("bench attention: --segments %.60s: no tokens in it", where);
+  return ommai_usage_error("bench attention: --segments %.60s: no tokens in it", where);
 }
 
 static int parse_text(const char *text, const char *where, struct ommai_segments *segments) {

@@ -61,7 +61,7 @@ struct ommai_bench_serve_settings {
   bool plot_is_png;
 };
 
-/* Checks the values and translates them. Returns an exit code; what was wrong has been said. Release in every case. */
+/* Checks the values and translates them. Returns an exit code; the error has been printed. Release in every case. */
 int ommai_bench_serve_settings_make(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings);
 void ommai_bench_serve_settings_release(struct ommai_bench_serve_settings *settings);
 

@@ -12,7 +12,7 @@
 #include "cli/diagnostics.h"
 
 static int wrong(const char *option, const char *value, const char *why) {
-  return ommai_wrong_use("bench serve: --%s '%s': %s", option, value, why);
+  return ommai_usage_error("bench serve: --%s '%s': %s", option, value, why);
 }
 
 static int make_urls(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings) {
@@ -21,7 +21,7 @@ static int make_urls(const struct ommai_bench_serve_values *values, struct ommai
   const char *endpoint = values->endpoint ? values->endpoint : settings->chat ? "/v1/chat/completions" : "/v1/completions";
   const char *end = settings->chat ? "chat/completions" : "completions";
   if (!ommai_path_ends_with(endpoint, end)) {
-    return ommai_wrong_use("bench serve: --endpoint '%s': must end in %s with --backend %s", endpoint, end, backend);
+    return ommai_usage_error("bench serve: --endpoint '%s': must end in %s with --backend %s", endpoint, end, backend);
   }
   size_t size;
   if (values->base_url) {
@@ -35,7 +35,7 @@ static int make_urls(const struct ommai_bench_serve_values *values, struct ommai
   }
   size_t all = (size_t)snprintf(settings->url, sizeof settings->url, "%s%s", settings->base_url, endpoint);
   if (size >= sizeof settings->base_url || all >= sizeof settings->url) {
-    return ommai_wrong_use("bench serve: the server's address is too long");
+    return ommai_usage_error("bench serve: the server's address is too long");
   }
   return OMMAI_EXIT_DONE;
 }
@@ -89,7 +89,7 @@ static int read_range_ratio(const char *text, struct ommai_data_settings *data) 
                : wrong("random-range-ratio", text, "must be a number from 0 to below 1, or {\"input\": R, \"output\": R}");
 }
 
-/* Reads what sscanf would with blanks allowed: advances *at behind `mark`. */
+/* Reads what sscanf would with blanks allowed: advances *at after `mark`. */
 static bool skip_mark(const char **at, char mark) {
   while (isspace((unsigned char)**at)) (*at)++;
   if (**at != mark) return false;
@@ -167,11 +167,11 @@ static int check_data(const struct ommai_bench_serve_values *values, bool chat) 
       values->data == OMMAI_DATA_RANDOM_MM || values->data == OMMAI_DATA_CUSTOM_IMAGE || values->data == OMMAI_DATA_HF;
   if (random && values->path)
     return wrong("dataset-path", values->path, "random data needs none: name the kind with --dataset-name");
-  if (!random && !values->path) return ommai_wrong_use("bench serve: --dataset-path is missing: where is the data set?");
-  if (images && !chat) return ommai_wrong_use("bench serve: images need --backend openai-chat");
+  if (!random && !values->path) return ommai_usage_error("bench serve: --dataset-path is missing: where is the data set?");
+  if (images && !chat) return ommai_usage_error("bench serve: images need --backend openai-chat");
   if (values->n_prompts == 0 && values->data != OMMAI_DATA_CUSTOM_IMAGE) return wrong("num-prompts", "0", "must be 1 or more");
   if (random && values->skip_tokenizer) {
-    return ommai_wrong_use("bench serve: --skip-tokenizer-init: random prompts need a tokenizer");
+    return ommai_usage_error("bench serve: --skip-tokenizer-init: random prompts need a tokenizer");
   }
   return OMMAI_EXIT_DONE;
 }
@@ -210,18 +210,18 @@ static int make_arrivals(const struct ommai_bench_serve_values *values, struct o
                                       .seed = (uint32_t)values->seed};
   if (arrivals->ramp == OMMAI_RAMP_NONE) {
     if (values->ramp_start < 0 && values->ramp_end < 0) return OMMAI_EXIT_DONE;
-    return ommai_wrong_use("bench serve: --ramp-up-%s-rps needs --ramp-up-strategy linear or exponential",
-                           values->ramp_start < 0 ? "end" : "start");
+    return ommai_usage_error("bench serve: --ramp-up-%s-rps needs --ramp-up-strategy linear or exponential",
+                             values->ramp_start < 0 ? "end" : "start");
   }
-  if (!isinf(values->rate)) return ommai_wrong_use("bench serve: --request-rate and --ramp-up-strategy: give one of them");
+  if (!isinf(values->rate)) return ommai_usage_error("bench serve: --request-rate and --ramp-up-strategy: give one of them");
   if (values->ramp_start < 0 || values->ramp_end < 0) {
-    return ommai_wrong_use("bench serve: --ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps");
+    return ommai_usage_error("bench serve: --ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps");
   }
   if (values->ramp_start == 0)
     return wrong("ramp-up-start-rps", "0", "must be 1 or more: at rate 0 the first request never comes");
   if (values->ramp_start > values->ramp_end) {
-    return ommai_wrong_use("bench serve: --ramp-up-start-rps %lld: must not be above --ramp-up-end-rps %lld",
-                           (long long)values->ramp_start, (long long)values->ramp_end);
+    return ommai_usage_error("bench serve: --ramp-up-start-rps %lld: must not be above --ramp-up-end-rps %lld",
+                             (long long)values->ramp_start, (long long)values->ramp_end);
   }
   return OMMAI_EXIT_DONE;
 }

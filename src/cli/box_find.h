@@ -26,7 +26,7 @@ struct ommai_box {
 struct ommai_boxes {
   struct ommai_box *items; /* [OMMAI_MAX_BOXES] */
   size_t count;
-  size_t n_refused; /* without a meaning: not four numbers, empty, beside the image, on an image that is not there */
+  size_t n_refused; /* without a meaning: not four numbers, empty, outside the image, on an image that is not there */
   json_t *values;   /* keeps the labels */
 };
 

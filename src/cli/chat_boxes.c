@@ -64,7 +64,7 @@ static int check_file(const char *path, const char *const *images, size_t n_imag
   bool there = stat(path, &status) == 0;
   for (size_t i = 0; there && i < n_images; i++) {
     if (stat(images[i], &image) == 0 && image.st_dev == status.st_dev && image.st_ino == status.st_ino) {
-      return ommai_wrong_use("chat: --boxes: %s: is the image %s itself: give another file", path, images[i]);
+      return ommai_usage_error("chat: --boxes: %s: is the image %s itself: give another file", path, images[i]);
     }
   }
   return check_writable(path, there, &status);
@@ -74,7 +74,7 @@ int ommai_chat_boxes_check_path(const char *path, const char *const *images, siz
   char name[OMMAI_MAX_PATH];
   const char *dot = strrchr(path, '.');
   if (!dot || strcasecmp(dot, ".png") != 0) {
-    return ommai_wrong_use("chat: --boxes: %s: expected a name that ends in .png, the form of what is drawn", path);
+    return ommai_usage_error("chat: --boxes: %s: expected a name that ends in .png, the form of what is drawn", path);
   }
   int code = OMMAI_EXIT_DONE;
   for (size_t i = 0; i < n_images && code == OMMAI_EXIT_DONE; i++) {

@@ -130,7 +130,7 @@ static void print_help(bool edits) {
   }
 }
 
-/* The text behind a command word, in letters of either case, or NULL when the line is not that command. */
+/* The text after a command word, in letters of either case, or NULL when the line is not that command. */
 static const char *command_argument(const char *line, const char *command) {
   size_t size = strlen(command);
   if (strncasecmp(line, command, size) != 0 || (line[size] && line[size] != ' ')) return NULL;
@@ -146,7 +146,7 @@ static int64_t count_tokens(const struct session *session) {
   return n_tokens;
 }
 
-/* A question that does not fit behind those before it: its images wait again, and what helps is said. */
+/* A question that does not fit after those before it: its images wait again, and what helps is said. */
 static void take_back(struct session *session, const struct omma_error *refusal) {
   const struct ommai_conversation *conversation = session->conversation;
   const struct omma_engine_options options = {.kv_cache_bytes = session->options->kv_cache_bytes, .max_sequences = 1};
@@ -197,7 +197,7 @@ static void ask(struct session *session, const char *question) {
   ommai_answer_release(&answer);
 }
 
-/* Without a slash nothing may stand behind the word: a question could begin so. */
+/* Without a slash nothing may stand after the word: a question could begin so. */
 static bool is_farewell(const char *line) {
   if (command_argument(line, "/bye") || command_argument(line, "/quit") || command_argument(line, "/exit")) return true;
   const char *rest = command_argument(line, "quit");
@@ -242,7 +242,7 @@ static bool handle(struct session *session, const struct ommai_question *questio
   return true;
 }
 
-/* Reads a line behind a prompt, to be released with free(). A terminal that edits its lines itself drops what was typed at a signal, and
+/* Reads a line after a prompt, to be released with free(). A terminal that edits its lines itself drops what was typed at a signal, and
  * does not tell whether there was any. */
 static enum ommai_line_end take_line(const struct session *session, const char *prompt, char **line) {
   if (session->editor) return ommai_line_editor_read(session->editor, prompt, line);

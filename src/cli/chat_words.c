@@ -21,10 +21,10 @@ static bool is_model(const char *directory) {
 }
 
 static int take_directory(const char *command, const char *word, struct ommai_chat_words *sorted) {
-  if (sorted->model) return ommai_wrong_use("%s: %s: the model is given already (%s)", command, word, sorted->model);
+  if (sorted->model) return ommai_usage_error("%s: %s: the model is given already (%s)", command, word, sorted->model);
   if (!is_model(word) && !ommai_is_gguf(word)) {
-    return ommai_wrong_use("%s: %s: a directory without config.json is no model (--video %s takes one of frames)", command,
-                           word, word);
+    return ommai_usage_error("%s: %s: a directory without config.json is no model (--video %s takes one of frames)", command,
+                             word, word);
   }
   sorted->model = word;
   return OMMAI_EXIT_DONE;
@@ -37,12 +37,12 @@ static bool looks_like_path(const char *word) {
 
 static int take_prompt(const char *command, const char *word, struct ommai_chat_words *sorted) {
   if (looks_like_path(word)) {
-    return ommai_failed("%s: %s: no such file or directory (a question that looks like a path goes behind --prompt)", command,
+    return ommai_failed("%s: %s: no such file or directory (a question that looks like a path goes after --prompt)", command,
                         word);
   }
   if (sorted->prompt) {
-    return ommai_wrong_use("%s: '%s': the question is '%s' already: put a question of several words in quotes", command, word,
-                           sorted->prompt);
+    return ommai_usage_error("%s: '%s': the question is '%s' already: put a question of several words in quotes", command, word,
+                             sorted->prompt);
   }
   sorted->prompt = word;
   return OMMAI_EXIT_DONE;

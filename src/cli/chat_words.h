@@ -1,4 +1,4 @@
-/* The words of `omma chat` and `omma run` that stand beside their options: [DIR] [IMAGE...] [QUESTION]. */
+/* The words of `omma chat` and `omma run` that stand next to their options: [DIR] [IMAGE...] [QUESTION]. */
 #ifndef OMMAI_CLI_CHAT_WORDS_H
 #define OMMAI_CLI_CHAT_WORDS_H
 

@@ -15,10 +15,10 @@
 #include "cli/text_lines.h"
 #include "cli/vllm_flags.h"
 
-/* Requests under way at once: twice what the engine runs, so that the next ones are prepared meanwhile, and at most so many. */
+/* Requests under way at once: twice what the engine runs, so that the next ones are prepared meanwhile, and at most that many. */
 #define MAX_PARALLEL 128
 #define DEFAULT_LINE_BYTES ((int64_t)64 << 20)
-/* A line that begins with so many blanks counts as an empty one, for the progress alone. */
+/* A line that begins with that many blanks counts as an empty one, for the progress alone. */
 #define COUNTED_BYTES 64
 
 struct values {
@@ -34,19 +34,21 @@ static bool is_address(const char *path) {
 static int check(const struct values *values) {
   struct stat input, output;
   const char *in = values->input, *out = values->output;
-  if (!in) return ommai_wrong_use("batch: --input-file is missing: a file of requests, one JSON object a line (-i in.jsonl)");
-  if (!out) return ommai_wrong_use("batch: --output-file is missing: the file to write (-o out.jsonl)");
-  if (is_address(in)) return ommai_wrong_use("batch: --input-file: %s: only local files are read: curl -o in.jsonl %s", in, in);
+  if (!in) return ommai_usage_error("batch: --input-file is missing: a file of requests, one JSON object a line (-i in.jsonl)");
+  if (!out) return ommai_usage_error("batch: --output-file is missing: the file to write (-o out.jsonl)");
+  if (is_address(in))
+    return ommai_usage_error("batch: --input-file: %s: only local files are read: curl -o in.jsonl %s", in, in);
   if (is_address(out)) {
-    return ommai_wrong_use("batch: --output-file: %s: only local files are written: curl -T out.jsonl %s sends one", out, out);
+    return ommai_usage_error("batch: --output-file: %s: only local files are written: curl -T out.jsonl %s sends one", out,
+                             out);
   }
   if (strcmp(out, "-") == 0) {
     return values->retry_failed
-               ? ommai_wrong_use("batch: --retry-failed: standard output holds no failed lines: give a file with -o")
+               ? ommai_usage_error("batch: --retry-failed: standard output holds no failed lines: give a file with -o")
                : OMMAI_EXIT_DONE;
   }
   if (stat(in, &input) == 0 && stat(out, &output) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino) {
-    return ommai_wrong_use("batch: --output-file: %s: is the input itself: give another file", out);
+    return ommai_usage_error("batch: --output-file: %s: is the input itself: give another file", out);
   }
   return OMMAI_EXIT_DONE;
 }
@@ -152,13 +154,13 @@ static const struct ommai_option table[] = {
 };
 static const struct ommai_option_group options = {"Files", table, sizeof table / sizeof *table};
 
-/* Of `vllm run-batch`, beside those of its engine. */
+/* Of `vllm run-batch`, next to those of its engine. */
 static const struct ommai_foreign_option ignored[] = {
-    {.name = "output-tmp-dir", .form = OMMAI_FOREIGN_VALUE},
-    {.name = "enable-metrics", .form = OMMAI_FOREIGN_SWITCH},
-    {.name = "host", .form = OMMAI_FOREIGN_VALUE},
-    {.name = "port", .form = OMMAI_FOREIGN_VALUE},
-    {.name = "url", .form = OMMAI_FOREIGN_VALUE},
+    {.name = "output-tmp-dir", .kind = OMMAI_FOREIGN_VALUE},
+    {.name = "enable-metrics", .kind = OMMAI_FOREIGN_SWITCH},
+    {.name = "host", .kind = OMMAI_FOREIGN_VALUE},
+    {.name = "port", .kind = OMMAI_FOREIGN_VALUE},
+    {.name = "url", .kind = OMMAI_FOREIGN_VALUE},
     {.name = NULL},
 };
 

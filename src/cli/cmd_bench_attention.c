@@ -1,4 +1,4 @@
-/* omma bench attention: the attention operator alone, beside the peak of the same threads in the same run. */
+/* omma bench attention: the attention operator alone, compared with the peak of the same threads in the same run. */
 #include <omma/attention.h>
 #include <omma/omma.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static int make_plan(struct bench *bench) {
   const struct values *values = bench->values;
   struct omma_attention_options options = {.isa = ommai_common_isa(&values->common)};
   struct omma_attention_spec spec = {
-      .form = values->causal ? OMMA_ATTENTION_CAUSAL : OMMA_ATTENTION_ENCODER,
+      .mode = values->causal ? OMMA_ATTENTION_CAUSAL : OMMA_ATTENTION_ENCODER,
       .dtype = dtypes[values->dtype],
       .n_heads = (int32_t)values->heads,
       .n_kv_heads = (int32_t)values->kv_heads,
@@ -166,11 +166,11 @@ static void release(struct bench *bench) {
 static int run_bench_attention(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
   (void)arguments;
-  if (!values->head_dim) return ommai_wrong_use("bench attention: --head-dim is missing");
-  if (!values->heads) return ommai_wrong_use("bench attention: --heads is missing");
+  if (!values->head_dim) return ommai_usage_error("bench attention: --head-dim is missing");
+  if (!values->heads) return ommai_usage_error("bench attention: --heads is missing");
   if (values->kv_heads && values->heads % values->kv_heads != 0) {
-    return ommai_wrong_use("bench attention: --kv-heads %lld: must divide --heads %lld", (long long)values->kv_heads,
-                           (long long)values->heads);
+    return ommai_usage_error("bench attention: --kv-heads %lld: must divide --heads %lld", (long long)values->kv_heads,
+                             (long long)values->heads);
   }
   struct bench bench = {.values = values, .n_threads = ommai_common_threads(&values->common)};
   int code = ommai_segments_parse(values->segments, &bench.segments);
@@ -224,7 +224,7 @@ static const struct ommai_option table[] = {
     {.name = "causal",
      .type = OMMAI_OPTION_FLAG,
      .offset = AT(causal),
-     .help = "the form for decoders: a token sees those before it"},
+     .help = "the mode for decoders: a token sees those before it"},
     {.name = "seconds",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(seconds),
@@ -247,7 +247,7 @@ static const struct ommai_option_group options = {"Shape", table, sizeof table /
 
 const struct ommai_command ommai_command_bench_attention = {
     .name = "bench attention",
-    .summary = "speed of the attention operator beside this machine's peak",
+    .summary = "speed of the attention operator compared with this machine's peak",
     .arguments = "--head-dim D --heads H [--segments LIST]",
     .details =
         "Runs the packed attention operator on random inputs, v being a view into a fused q/k/v tensor, and compares its best "

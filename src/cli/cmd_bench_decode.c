@@ -1,5 +1,5 @@
-/* omma bench decode: prompts of random tokens through a model's language part and tokens behind them: the prompt beside the peak of
- * the same threads, the tokens beside what the same threads read from memory, both measured in the same run. */
+/* omma bench decode: prompts of random tokens through a model's language part and tokens after them: the prompt compared with the peak of
+ * the same threads, the tokens compared with what the same threads read from memory, both measured in the same run. */
 #include <math.h>
 #include <omma/omma.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@ struct values {
   bool json;
 };
 
-/* One length of prompt, and the tokens behind it. */
+/* One length of prompt, and the tokens after it. */
 struct context {
   int64_t n_tokens;
   struct omma_request *request;             /* `batch` times at once */
@@ -79,14 +79,14 @@ static int parse_contexts(struct bench *bench) {
     int64_t n_tokens;
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
     if (length >= sizeof entry || !ommai_parse_integer(entry, false, &n_tokens) || n_tokens < 1 || n_tokens > MAX_CONTEXT) {
-      return ommai_wrong_use("bench decode: --context: '%s' is no length: expected 1 to %d", entry, MAX_CONTEXT);
+      return ommai_usage_error("bench decode: --context: '%s' is no length: expected 1 to %d", entry, MAX_CONTEXT);
     }
     bench->contexts[bench->n_contexts++].n_tokens = n_tokens;
     bench->longest = ommai_max_i64(bench->longest, n_tokens);
     text += length;
     if (!*text) return OMMAI_EXIT_DONE;
     if (bench->n_contexts == MAX_CONTEXTS) {
-      return ommai_wrong_use("bench decode: --context: more than %d lengths", MAX_CONTEXTS);
+      return ommai_usage_error("bench decode: --context: more than %d lengths", MAX_CONTEXTS);
     }
   }
 }
@@ -364,7 +364,7 @@ static void print_context(const struct bench *bench, const struct context *conte
   } else {
     ommai_print_fact(stdout, prompt, "%lld answers at once", (long long)batch);
   }
-  ommai_print_fact(stdout, batch == 1 ? "  a token behind it" : "  a token of each",
+  ommai_print_fact(stdout, batch == 1 ? "  a token after it" : "  a token of each",
                    "%.2f ms in the best run, %.2f ms median, %.1f tokens a second; %.2f ms the fastest step",
                    context->step[0] * 1e3, median(bench, context->step) * 1e3, step_rate(bench, context),
                    context->fastest * 1e3);
@@ -387,7 +387,7 @@ static int print_table(const struct bench *bench) {
   ommai_print_fact(stdout, "language model", "%s in %s, keys and values in %s, on %d thread%s, %s", bench->info.model_type,
                    bench->info.weights, bench->info.kv_cache, bench->info.n_threads, ommai_format_plural(bench->info.n_threads),
                    bench->info.isa);
-  ommai_print_fact(stdout, "work", "%lld run%s, %lld tokens behind each prompt", (long long)bench->values->repeat,
+  ommai_print_fact(stdout, "work", "%lld run%s, %lld tokens after each prompt", (long long)bench->values->repeat,
                    ommai_format_plural(bench->values->repeat), (long long)bench->values->tokens);
   print_machine("peak", peak_gflops(bench, 0), peak_gflops(bench, 1), "GFLOP/s");
   print_machine("memory, read", bench->reads[0], bench->reads[1], "GB/s");
@@ -438,7 +438,7 @@ static const struct ommai_option table[] = {
      .low = 2,
      .high = MAX_TOKENS,
      .initial = "16",
-     .help = "tokens behind each prompt; the first comes from the prompt, the others are timed"},
+     .help = "tokens after each prompt; the first comes from the prompt, the others are timed"},
     {.name = "batch",
      .type = OMMAI_OPTION_INTEGER,
      .offset = AT(batch),
@@ -494,10 +494,10 @@ static const struct ommai_option_group options = {"Work", table, sizeof table / 
 
 const struct ommai_command ommai_command_bench_decode = {
     .name = "bench decode",
-    .summary = "speed of a model's language part beside this machine's peak and memory",
+    .summary = "speed of a model's language part compared with this machine's peak and memory",
     .arguments = "--model DIR [--context N,...] [--tokens M] [--batch N]",
     .details =
-        "Reads prompts of random tokens and generates tokens behind them, greedily and past any end. Compares the best time of "
+        "Reads prompts of random tokens and generates tokens after them, greedily and past any end. Compares the best time of "
         "a "
         "prompt with that of its floating-point operations at the peak that the same threads reach out of registers, and what "
         "a "

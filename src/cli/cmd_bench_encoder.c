@@ -1,5 +1,5 @@
-/* omma bench encoder: images through a model's vision tower, beside the peak of the same threads in the same run, with what the
- * parts take, the memory beside what was planned, and packed passes beside one image after another. */
+/* omma bench encoder: images through a model's vision tower, compared with the peak of the same threads in the same run, with what the
+ * parts take, the memory compared with what was planned, and packed passes compared with one image after another. */
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ struct bench {
   struct omma_model_info info;
   struct omma_engine *engine;
   int64_t n_patches, n_tokens, planned_bytes;
-  int64_t peak_bytes, code_bytes; /* taken at most beside weights and code; code. -1: unknown */
+  int64_t peak_bytes, code_bytes; /* taken at most besides weights and code; code. -1: unknown */
   double flops;
   struct ommai_peaks peaks;                /* before the runs, after each of the first ones, after the last */
   double times[N_WAYS][MAX_RUNS];          /* sorted in the end */
@@ -75,12 +75,12 @@ static int parse_sizes(struct bench *bench) {
     struct omma_image_plan *plan = &bench->plans[bench->n_sizes];
     snprintf(entry, sizeof entry, "%.*s", (int)(length < sizeof entry ? length : sizeof entry), text);
     if (!ommai_parse_image_size(entry, &plan->width, &plan->height) || plan->width < 1 || plan->height < 1) {
-      return ommai_wrong_use("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
+      return ommai_usage_error("bench encoder: --image-size: '%s' is no size: expected WIDTHxHEIGHT", entry);
     }
     bench->n_sizes++;
     text += length;
     if (!*text) return OMMAI_EXIT_DONE;
-    if (bench->n_sizes == MAX_SIZES) return ommai_wrong_use("bench encoder: --image-size: more than %d sizes", MAX_SIZES);
+    if (bench->n_sizes == MAX_SIZES) return ommai_usage_error("bench encoder: --image-size: more than %d sizes", MAX_SIZES);
   }
 }
 
@@ -253,10 +253,10 @@ static void print_memory(const struct bench *bench) {
   char planned[32], peak[32], code[32];
   ommai_format_bytes(bench->planned_bytes, planned, sizeof planned);
   if (bench->peak_bytes < 0) {
-    ommai_print_fact(stdout, "memory beside weights", "unknown, planned %s", planned);
+    ommai_print_fact(stdout, "memory besides weights", "unknown, planned %s", planned);
     return;
   }
-  ommai_print_fact(stdout, "memory beside weights", "%s, planned %s", ommai_format_bytes(bench->peak_bytes, peak, sizeof peak),
+  ommai_print_fact(stdout, "memory besides weights", "%s, planned %s", ommai_format_bytes(bench->peak_bytes, peak, sizeof peak),
                    planned);
   ommai_print_fact(stdout, "code, not planned", "%s of libraries, and made by oneDNN",
                    ommai_format_bytes(bench->code_bytes, code, sizeof code));
@@ -375,13 +375,14 @@ static const struct ommai_option_group options = {"Work", table, sizeof table / 
 
 const struct ommai_command ommai_command_bench_encoder = {
     .name = "bench encoder",
-    .summary = "speed and memory of a model's vision tower beside this machine's peak",
+    .summary = "speed and memory of a model's vision tower compared with this machine's peak",
     .arguments = "--model DIR [--image-size WxH,...] [--batch N]",
     .details =
         "Runs images of noise through the vision tower, from pixels in memory to embeddings, and compares the best time with "
         "that of the same floating-point operations at the peak that the same threads reach out of registers in the same run. "
         "Says "
-        "what the parts of the best run took, and the most memory taken beside the weights, with what was planned; the code of "
+        "what the parts of the best run took, and the most memory taken besides the weights, with what was planned; the code "
+        "of "
         "libraries and that which oneDNN makes for the shapes of layers is not planned and told by itself. Several images "
         "are run in packed passes and one by one, in turns.",
     .example = "omma bench encoder --model models/my-model --image-size 256x256 --batch 64",

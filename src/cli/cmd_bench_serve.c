@@ -107,11 +107,11 @@ static int open_tokenizer(struct bench *bench) {
 static void tell_waiting(const char *url) { ommai_note("waiting for %s, %d s at most", url, OMMAI_FETCH_SECONDS); }
 
 static int make_requests(struct bench *bench) {
-  struct ommai_body_form form = {.chat = bench->settings.chat,
-                                 .model = bench->name,
-                                 .ignore_eos = bench->settings.ignore_eos,
-                                 .logprobs = bench->values->logprobs,
-                                 .extra = bench->settings.extra};
+  struct ommai_body_fields fields = {.chat = bench->settings.chat,
+                                     .model = bench->name,
+                                     .ignore_eos = bench->settings.ignore_eos,
+                                     .logprobs = bench->values->logprobs,
+                                     .extra = bench->settings.extra};
   struct ommai_server_tokenizer server = {.http = bench->http,
                                           .base_url = bench->settings.base_url,
                                           .model = bench->name,
@@ -124,7 +124,7 @@ static int make_requests(struct bench *bench) {
   if (!bench->values->no_progress) bench->settings.data.progress = ommai_progress_update;
   bench->settings.data.progress_context = &bench->progress;
   ommai_progress_begin(&bench->progress, "making requests");
-  enum omma_status status = ommai_data_set_make(&bench->settings.data, &form, bench->allocator, &bench->set, &error);
+  enum omma_status status = ommai_data_set_make(&bench->settings.data, &fields, bench->allocator, &bench->set, &error);
   ommai_progress_end(&bench->progress);
   bench->settings.data.server_tokenizer = NULL;
   if (status != OMMA_OK) return ommai_failed_call(&error);

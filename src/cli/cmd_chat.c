@@ -8,7 +8,7 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/answer_form.h"
+#include "cli/answer_constraint.h"
 #include "cli/attachments.h"
 #include "cli/chat_answer.h"
 #include "cli/chat_boxes.h"
@@ -39,7 +39,7 @@ struct values {
   int64_t seed;
   double repetition_penalty, presence_penalty, frequency_penalty;
   struct ommai_strings stop;
-  struct ommai_form_values form;
+  struct ommai_constraint_values form;
   bool ignore_eos;
   bool no_history;
 };
@@ -47,7 +47,7 @@ struct values {
 /* What one run of the command owns. */
 struct chat {
   const char *command;   /* "chat", or "run", whose first word is the model */
-  struct values *values; /* with what stands beside the options */
+  struct values *values; /* with what stands besides the options */
   char *input;           /* the prompt from standard input */
   const char *prompt;
   size_t prompt_size;
@@ -57,7 +57,7 @@ struct chat {
   double decode_image; /* seconds for reading and decoding them */
   bool given;          /* to the conversation: only their list is left */
   struct omma_engine_options engine_options;
-  struct ommai_answer_form form;
+  struct ommai_answer_constraint form;
   struct omma_grammar *grammar; /* of the form; NULL: answers are free */
   struct omma_model *model;
   struct omma_engine *engine;
@@ -67,15 +67,15 @@ struct chat {
 static int check(const struct chat *chat) {
   const struct values *values = chat->values;
   if (values->stop.count > OMMA_MAX_STOP_STRINGS) {
-    return ommai_wrong_use("%s: --stop: given %zu times, at most %d are possible", chat->command, values->stop.count,
-                           OMMA_MAX_STOP_STRINGS);
+    return ommai_usage_error("%s: --stop: given %zu times, at most %d are possible", chat->command, values->stop.count,
+                             OMMA_MAX_STOP_STRINGS);
   }
   if (values->boxes && !values->images.count)
-    return ommai_wrong_use("%s: --boxes: needs --image, an image to draw on", chat->command);
+    return ommai_usage_error("%s: --boxes: needs --image, an image to draw on", chat->command);
   if (values->logprobs >= 0 && !values->json)
-    return ommai_wrong_use("%s: --logprobs: needs --json, which prints them", chat->command);
+    return ommai_usage_error("%s: --logprobs: needs --json, which prints them", chat->command);
   for (size_t i = 0; i < values->stop.count; i++) {
-    if (!values->stop.items[i][0]) return ommai_wrong_use("%s: --stop '': must not be empty", chat->command);
+    if (!values->stop.items[i][0]) return ommai_usage_error("%s: --stop '': must not be empty", chat->command);
   }
   if (values->boxes) return ommai_chat_boxes_check_path(values->boxes, values->images.items, values->images.count);
   return OMMAI_EXIT_DONE;
@@ -91,15 +91,15 @@ static int read_prompt(struct chat *chat) {
 
 static int find_prompt(struct chat *chat, size_t n_from_standard_input) {
   const struct values *values = chat->values;
-  if (n_from_standard_input > 1) return ommai_wrong_use("%s: -: standard input is one image, not several", chat->command);
+  if (n_from_standard_input > 1) return ommai_usage_error("%s: -: standard input is one image, not several", chat->command);
   if (values->prompt) {
     chat->prompt = values->prompt;
     chat->prompt_size = strlen(values->prompt);
   } else if (n_from_standard_input) {
-    return ommai_wrong_use("%s: -: needs a question (--prompt TEXT): standard input is the image", chat->command);
+    return ommai_usage_error("%s: -: needs a question (--prompt TEXT): standard input is the image", chat->command);
   } else if (isatty(STDIN_FILENO)) {
-    if (values->json) return ommai_wrong_use("%s: --json: needs --prompt, or a prompt on standard input", chat->command);
-    if (values->boxes) return ommai_wrong_use("%s: --boxes: needs --prompt, or a prompt on standard input", chat->command);
+    if (values->json) return ommai_usage_error("%s: --json: needs --prompt, or a prompt on standard input", chat->command);
+    if (values->boxes) return ommai_usage_error("%s: --boxes: needs --prompt, or a prompt on standard input", chat->command);
     chat->interactive = true;
     return OMMAI_EXIT_DONE;
   } else {
@@ -107,7 +107,7 @@ static int find_prompt(struct chat *chat, size_t n_from_standard_input) {
     if (code != OMMAI_EXIT_DONE) return code;
   }
   if (!ommai_text_is_blank(chat->prompt, chat->prompt_size)) return OMMAI_EXIT_DONE;
-  return ommai_wrong_use("%s: nothing to ask: the question is empty (--prompt \"What is in this picture?\")", chat->command);
+  return ommai_usage_error("%s: nothing to ask: the question is empty (--prompt \"What is in this picture?\")", chat->command);
 }
 
 static struct ommai_attachment_options attachment_options(const struct values *values) {
@@ -174,7 +174,7 @@ static int print_json(const struct chat *chat, const struct ommai_answer *answer
   return ommai_json_print(object);
 }
 
-/* What stands behind a whole answer: the rest of the output, and the drawn boxes. */
+/* What stands after a whole answer: the rest of the output, and the drawn boxes. */
 static int tell(const struct chat *chat, const struct ommai_answer *answer) {
   const struct values *values = chat->values;
   struct ommai_boxes boxes = {0};
@@ -260,7 +260,7 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   const struct omma_message images = {.role = OMMA_ROLE_USER, .parts = chat->attachments, .n_parts = chat->n_attachments};
   struct omma_memory_plan plan;
   struct omma_grammar *grammar;
-  OMMAI_TRY(ommai_answer_form_compile(&chat->form, model, &grammar, error));
+  OMMAI_TRY(ommai_answer_constraint_compile(&chat->form, model, &grammar, error));
   omma_grammar_destroy(grammar);
   OMMAI_TRY(omma_plan_memory(model, &chat->engine_options, 0, &plan, error));
   chat->engine_options.kv_cache_bytes = plan.kv_cache_bytes;
@@ -285,7 +285,8 @@ static int start(struct chat *chat) {
   if (code != OMMAI_EXIT_DONE) return code;
   if (omma_engine_create(chat->model, &chat->engine_options, &chat->engine, &error) != OMMA_OK)
     return ommai_room_failed(&error, OMMAI_ROOM_OPTIONS_OF_CHAT);
-  if (ommai_answer_form_compile(&chat->form, chat->model, &chat->grammar, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (ommai_answer_constraint_compile(&chat->form, chat->model, &chat->grammar, &error) != OMMA_OK)
+    return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }
 
@@ -301,7 +302,7 @@ static int ask_or_converse(struct chat *chat) {
   return code;
 }
 
-/* Adds the words that stand beside the options to what those say, which `images` has room for. */
+/* Adds the words that stand besides the options to what those say, which `images` has room for. */
 static int take_words(struct chat *chat, const struct ommai_strings *arguments, const char **images) {
   struct values *values = chat->values;
   bool model_first = strcmp(chat->command, "run") == 0;
@@ -312,14 +313,14 @@ static int take_words(struct chat *chat, const struct ommai_strings *arguments, 
   int code = ommai_chat_words_sort(chat->command, arguments, model_first, &words);
   if (code != OMMAI_EXIT_DONE) return code;
   if (model_first && !words.model) {
-    return ommai_wrong_use(
+    return ommai_usage_error(
         "run: which model? Give its Hugging Face directory or GGUF file: omma run DIR (`omma chat` asks the demo model)");
   }
   values->common.model = words.model;
   values->prompt = words.prompt;
   values->images = words.images;
   code = check(chat);
-  if (code == OMMAI_EXIT_DONE) code = ommai_answer_form_read(chat->command, &values->form, &chat->form);
+  if (code == OMMAI_EXIT_DONE) code = ommai_answer_constraint_read(chat->command, &values->form, &chat->form);
   if (code == OMMAI_EXIT_DONE) code = ommai_check_model_path(&values->common);
   return code == OMMAI_EXIT_DONE ? find_prompt(chat, words.n_from_standard_input) : code;
 }
@@ -333,7 +334,7 @@ static int run(const char *command, const void *given, const struct ommai_string
   int code = take_words(&chat, arguments, images);
   if (code == OMMAI_EXIT_DONE) code = ask_or_converse(&chat);
   ommai_release(&ommai_default_allocator, images, room, sizeof *images);
-  ommai_answer_form_release(&chat.form);
+  ommai_answer_constraint_release(&chat.form);
   free(chat.input);
   return code;
 }
@@ -357,7 +358,7 @@ static const struct ommai_option question_table[] = {
      .type = OMMAI_OPTION_STRINGS,
      .offset = AT(videos),
      .value = "FRAMES",
-     .help = "a video: a folder of image files in the order of their names, or files with commas between; behind the images"},
+     .help = "a video: a folder of image files in the order of their names, or files with commas between; after the images"},
     {.name = "fps",
      .type = OMMAI_OPTION_NUMBER,
      .offset = AT(fps),

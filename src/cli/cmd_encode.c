@@ -96,7 +96,7 @@ static int encode(struct omma_model *model, const struct values *values, struct 
 
 static int run_encode(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
-  if (!values->output) return ommai_wrong_use("encode: --output is missing: the file to write, such as OUT.safetensors");
+  if (!values->output) return ommai_usage_error("encode: --output is missing: the file to write, such as OUT.safetensors");
   struct ommai_common common = values->common;
   struct omma_model *model = NULL;
   struct omma_image **images = NULL;

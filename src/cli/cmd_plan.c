@@ -292,7 +292,7 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
     estimate.sources.count--;
   }
   if (!values.common.model && !arguments->count) {
-    return ommai_wrong_use("plan: arguments are missing (usage: omma plan [options] [DIR] [IMAGE-or-WxH...])");
+    return ommai_usage_error("plan: arguments are missing (usage: omma plan [options] [DIR] [IMAGE-or-WxH...])");
   }
   if (values.common.model) values.common.model = model_directory(values.common.model, directory, sizeof directory);
   if (!estimate.sources.count) estimate.sources = (struct ommai_strings){&usual, 1, 1};
@@ -306,7 +306,7 @@ static const struct ommai_option table[] = {
      .value = "N",
      .low = 1,
      .high = OMMA_MAX_VIDEO_FRAMES,
-     .help = "plan videos of so many frames, each as large as the image",
+     .help = "plan videos of that many frames, each as large as the image",
      .otherwise = "images"},
     {.name = "max-num-seqs",
      .type = OMMAI_OPTION_INTEGER,

@@ -20,7 +20,7 @@ struct values {
   bool json;
 };
 
-/* One image's patches, and the seconds that decoding and all behind it took. */
+/* One image's patches, and the seconds that decoding and all after it took. */
 struct patches {
   struct omma_image_plan plan;
   float *pixel_values; /* [n_patches, patch_dim] */
@@ -124,7 +124,7 @@ static int preprocess_all(const struct omma_model *model, const struct values *v
 static int run_preprocess(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
   if (!values->output && !values->json) {
-    return ommai_wrong_use("preprocess: --output is missing: the file to write, such as OUT.safetensors");
+    return ommai_usage_error("preprocess: --output is missing: the file to write, such as OUT.safetensors");
   }
   struct omma_model *model = NULL;
   size_t n_images = arguments->count;

@@ -258,7 +258,7 @@ static const struct ommai_option table[] = {
      .offset = AT(uds),
      .value = "PATH",
      .help = "Unix domain socket to listen on instead of --host and --port; its file goes with the server, one that was left "
-             "behind is "
+             "after is "
              "replaced, and the umask and its folder say who may connect"},
     {.name = "ssl-certfile",
      .type = OMMAI_OPTION_STRING,

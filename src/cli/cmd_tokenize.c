@@ -64,9 +64,9 @@ static int tokenize(const struct omma_model *model, const char *text, size_t siz
 static int run_tokenize(const void *given, const struct ommai_strings *arguments) {
   const struct tokenize_values *values = given;
   const char *text = values->text;
-  if (text && arguments->count) return ommai_wrong_use("tokenize: '%s': --text gives a text already", arguments->items[0]);
+  if (text && arguments->count) return ommai_usage_error("tokenize: '%s': --text gives a text already", arguments->items[0]);
   if (arguments->count > 1) {
-    return ommai_wrong_use("tokenize: '%s': put a text of several words in quotes", arguments->items[1]);
+    return ommai_usage_error("tokenize: '%s': put a text of several words in quotes", arguments->items[1]);
   }
   if (arguments->count) text = arguments->items[0];
   struct omma_model *model = NULL;
@@ -82,7 +82,7 @@ static int run_tokenize(const void *given, const struct ommai_strings *arguments
 }
 
 static int wrong_id(const char *text) {
-  return ommai_wrong_use("detokenize: '%.40s': not a token id: give numbers, or JSON such as {\"tokens\":[1,2]}", text);
+  return ommai_usage_error("detokenize: '%.40s': not a token id: give numbers, or JSON such as {\"tokens\":[1,2]}", text);
 }
 
 /* Adds the numbers of a plain list: separated by blanks or commas. */
@@ -136,11 +136,11 @@ static int join_words(const struct ommai_strings *words, char **text, size_t *si
   return ommai_failed("detokenize: out of memory: the ids");
 }
 
-/* The text that holds the ids: of --tokens, of the words beside the options, or of standard input. `*input` is released with free(). */
+/* The text that holds the ids: of --tokens, of the words besides the options, or of standard input. `*input` is released with free(). */
 static int find_ids(const struct detokenize_values *values, const struct ommai_strings *words, char **input, const char **text,
                     size_t *size) {
   int code = OMMAI_EXIT_DONE;
-  if (values->tokens && words->count) return ommai_wrong_use("detokenize: '%s': --tokens gives ids already", words->items[0]);
+  if (values->tokens && words->count) return ommai_usage_error("detokenize: '%s': --tokens gives ids already", words->items[0]);
   *text = values->tokens;
   if (values->tokens) {
     *size = strlen(values->tokens);

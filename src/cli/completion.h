@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Writes what words[n - 1] may become, behind the words before it (without the program's name): a line for each, the word, a tab and
+/* Writes what words[n - 1] may become, after the words before it (without the program's name): a line for each, the word, a tab and
  * its description; and a line `:files` where names of files may stand. */
 void ommai_complete(size_t n, char *const *words, FILE *out);
 

@@ -27,7 +27,7 @@ int ommai_failed_call(const struct omma_error *error) {
   return ommai_failed("%s", omma_status_name(error->status));
 }
 
-int ommai_wrong_use(const char *format, ...) {
+int ommai_usage_error(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   say("", format, arguments);

@@ -15,7 +15,7 @@ int ommai_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int ommai_failed_call(const struct omma_error *error);
 
 /* The same for a wrong command line; returns OMMAI_EXIT_USAGE. */
-int ommai_wrong_use(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int ommai_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* `omma: warning: message`, and `omma: message`. */
 void ommai_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -8,7 +8,7 @@
 static const char FLAG[] = "--ec-transfer-config";
 
 static int wrong_json(const char *command, const struct omma_error *error) {
-  return ommai_wrong_use("%s: %s", command, error->message);
+  return ommai_usage_error("%s: %s", command, error->message);
 }
 
 /* A key that is none of vLLM's would go unseen. */
@@ -28,7 +28,7 @@ static int check_keys(const char *command, const json_t *root) {
   json_object_foreach((json_t *)root, key, value) {
     size_t i = 0;
     while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) return ommai_wrong_use("%s: %s: unknown key \"%s\"", command, FLAG, key);
+    if (!known[i]) return ommai_usage_error("%s: %s: unknown key \"%s\"", command, FLAG, key);
   }
   return OMMAI_EXIT_DONE;
 }
@@ -45,11 +45,11 @@ static int read_config(const char *command, const json_t *root, struct omma_serv
     return wrong_json(command, &error);
   }
   if (strcmp(role, "ec_producer") != 0) {
-    return ommai_wrong_use("%s: %s: ec_role: expected \"ec_producer\": this server encodes for others, and takes no embeddings",
+    return ommai_usage_error("%s: %s: ec_role: expected \"ec_producer\": this server encodes for others, and takes no embeddings",
                            command, FLAG);
   }
   if (strcmp(connector, "ECExampleConnector") != 0) {
-    return ommai_wrong_use(
+    return ommai_usage_error(
         "%s: %s: ec_connector: expected \"ECExampleConnector\", which are files in a directory; over HTTP embeddings are "
         "published without this option",
         command, FLAG);
@@ -58,7 +58,7 @@ static int read_config(const char *command, const json_t *root, struct omma_serv
     return wrong_json(command, &error);
   }
   if (options->encoding_directory && options->encoding_directory[0]) return OMMAI_EXIT_DONE;
-  return ommai_wrong_use("%s: %s: ec_connector_extra_config: expected {\"shared_storage_path\": DIRECTORY}", command, FLAG);
+  return ommai_usage_error("%s: %s: ec_connector_extra_config: expected {\"shared_storage_path\": DIRECTORY}", command, FLAG);
 }
 
 int ommai_encoder_node_read(const char *command, const struct ommai_encoder_node_values *values, struct ommai_common *common,

@@ -26,8 +26,8 @@ static const char *value_behind(const char *end) {
 
 /* --name, --no-name, --name=value, --name.key=value */
 static bool matches_name(const struct ommai_foreign_option *option, const char *word, struct given *given) {
-  size_t size = strcspn(word, option->form == OMMAI_FOREIGN_VALUE ? "=." : "=");
-  bool negated = option->form == OMMAI_FOREIGN_SWITCH && size > 3 && ommai_option_spelled(word, 3, "no-") &&
+  size_t size = strcspn(word, option->kind == OMMAI_FOREIGN_VALUE ? "=." : "=");
+  bool negated = option->kind == OMMAI_FOREIGN_SWITCH && size > 3 && ommai_option_spelled(word, 3, "no-") &&
                  ommai_option_spelled(word + 3, size - 3, option->name);
   if (!negated && !ommai_option_spelled(word, size, option->name)) return false;
   *given = (struct given){option, negated, value_behind(word + size)};
@@ -56,16 +56,16 @@ static bool find(const struct ommai_foreign_option *options, const char *word, s
 /* Moves over the values that stand in words of their own; the first of them becomes the value. False when a value is missing: the
  * next option is none, or it would be lost. */
 static bool take_values(struct given *given, int argc, char **argv, int *index) {
-  enum ommai_foreign_form form = given->option->form;
-  if (form == OMMAI_FOREIGN_SWITCH || given->value) return true;
+  enum ommai_foreign_kind kind = given->option->kind;
+  if (kind == OMMAI_FOREIGN_SWITCH || given->value) return true;
   while (*index + 1 < argc) {
     const char *next = argv[*index + 1];
-    if (next[0] == '-' && (form != OMMAI_FOREIGN_VALUE || next[1] == '-')) break;
+    if (next[0] == '-' && (kind != OMMAI_FOREIGN_VALUE || next[1] == '-')) break;
     if (!given->value) given->value = next;
     ++*index;
-    if (form != OMMAI_FOREIGN_WORDS) break;
+    if (kind != OMMAI_FOREIGN_WORDS) break;
   }
-  return given->value || form != OMMAI_FOREIGN_VALUE;
+  return given->value || kind != OMMAI_FOREIGN_VALUE;
 }
 
 /* Whether `value` is one of the words of `list`. */
@@ -85,7 +85,7 @@ enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_
   if (!find(foreign->options, argv[*index], &given)) return OMMAI_FOREIGN_UNKNOWN;
   const struct ommai_foreign_option *option = given.option;
   if (!take_values(&given, argc, argv, index)) {
-    ommai_wrong_use("%s: --%s: a value is missing", foreign->command, option->name);
+    ommai_usage_error("%s: --%s: a value is missing", foreign->command, option->name);
     return OMMAI_FOREIGN_REFUSED;
   }
   if (!option->refused || given.negated || (given.value && is_listed(option->but_for, given.value))) {
@@ -93,15 +93,15 @@ enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_
                option->name);
     return OMMAI_FOREIGN_PASSED;
   }
-  ommai_wrong_use("%s: %s's flag --%s is not supported here: %s%s%s%s", foreign->command, foreign->program, option->name,
-                  option->refused, option->but_for ? " (accepted: " : "", option->but_for ? option->but_for : "",
-                  option->but_for ? ")" : "");
+  ommai_usage_error("%s: %s's flag --%s is not supported here: %s%s%s%s", foreign->command, foreign->program, option->name,
+                    option->refused, option->but_for ? " (accepted: " : "", option->but_for ? option->but_for : "",
+                    option->but_for ? ")" : "");
   return OMMAI_FOREIGN_REFUSED;
 }
 
 void ommai_foreign_options_offer(const struct ommai_foreign_option *options, bool negated, struct ommai_nearest *search) {
   if (!options) return;
   for (const struct ommai_foreign_option *option = options; option->name; option++) {
-    if (!negated || option->form == OMMAI_FOREIGN_SWITCH) ommai_nearest_offer(search, option->name);
+    if (!negated || option->kind == OMMAI_FOREIGN_SWITCH) ommai_nearest_offer(search, option->name);
   }
 }

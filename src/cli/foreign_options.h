@@ -8,7 +8,7 @@
 
 #include "cli/nearest.h"
 
-enum ommai_foreign_form {
+enum ommai_foreign_kind {
   OMMAI_FOREIGN_SWITCH,   /* --name and --no-name */
   OMMAI_FOREIGN_VALUE,    /* --name value; keys of a JSON value also as --name.key value */
   OMMAI_FOREIGN_OPTIONAL, /* --name, or with a value */
@@ -17,8 +17,8 @@ enum ommai_foreign_form {
 
 struct ommai_foreign_option {
   const char *name;
-  enum ommai_foreign_form form;
-  const char *letters; /* short form behind one dash, or NULL; one letter may have a number attached */
+  enum ommai_foreign_kind kind;
+  const char *letters; /* short form after one dash, or NULL; one letter may have a number attached */
   const char
       *refused; /* why it is refused; NULL: it is accepted and does nothing. A refused switch may be given as --no-name */
   const char *but_for; /* values that are accepted all the same, with one blank between them; NULL: none */
@@ -36,7 +36,7 @@ enum ommai_foreign_outcome { OMMAI_FOREIGN_UNKNOWN, OMMAI_FOREIGN_PASSED, OMMAI_
 bool ommai_option_spelled(const char *word, size_t size, const char *name);
 
 /* Passes over the option at argv[*index] and its values, of which *index is the last then, and says what came of it.
- * OMMAI_FOREIGN_UNKNOWN: the word is none of them, nothing was said. */
+ * OMMAI_FOREIGN_UNKNOWN: the word is none of them, nothing was printed. */
 enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_options *foreign, int argc, char **argv,
                                                      int *index);
 

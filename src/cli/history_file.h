@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* So many are kept. */
+/* At most this many are kept. */
 #define OMMAI_HISTORY_LINES 1000
 
 /* Hands out the last OMMAI_HISTORY_LINES lines, and cuts a file that has twice as many down to them. Without a file there are none.

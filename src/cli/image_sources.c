@@ -74,7 +74,7 @@ static int load_standard_input(struct omma_image **image) {
   char *bytes;
   size_t size;
   if (isatty(STDIN_FILENO)) {
-    return ommai_wrong_use("image: -: standard input is a terminal: pipe an image into it, such as curl -s URL | omma ...");
+    return ommai_usage_error("image: -: standard input is a terminal: pipe an image into it, such as curl -s URL | omma ...");
   }
   int code = ommai_read_input(&bytes, &size);
   if (code != OMMAI_EXIT_DONE) return code;
@@ -105,7 +105,7 @@ int ommai_load_image(const char *source, struct omma_image **image) {
   if (starts_with(source, "data:")) return load_data_url(source, image);
   if (ommai_file_address(source, path, sizeof path)) return load_file(path, image);
   if (is_network_address(source)) {
-    return ommai_wrong_use(
+    return ommai_usage_error(
         "image: %s: images are not fetched from the network: download it, or pipe it in: "
         "curl -s URL | omma ... - (a file, a data: URL, file:// or - is expected)",
         source);

@@ -11,7 +11,7 @@ int ommai_json_words_read(const char *command, const char *flag, const char *tex
   bool valid = json_is_array(list->document);
   for (size_t i = 0; i < n_words && valid; i++) valid = json_is_string(json_array_get(list->document, i));
   if (!valid) {
-    return ommai_wrong_use("%s: %s '%s': must be a JSON list of strings, such as '[\"one\", \"two\"]'", command, flag, text);
+    return ommai_usage_error("%s: %s '%s': must be a JSON list of strings, such as '[\"one\", \"two\"]'", command, flag, text);
   }
   list->words.items = n_words ? ommai_allocate(&ommai_default_allocator, n_words, sizeof *list->words.items) : NULL;
   if (n_words && !list->words.items) return ommai_failed("%s: out of memory for the values of %s", command, flag);

@@ -20,7 +20,7 @@ enum ommai_line_end {
  * move its cursor, or memory ran out. */
 struct ommai_line_editor *ommai_line_editor_create(const char *history);
 
-/* Reads the next line behind `prompt`, a constant string. With READ, *line is the line without its end, to be released with free(); a text
+/* Reads the next line after `prompt`, a constant string. With READ, *line is the line without its end, to be released with free(); a text
  * of several lines that was pasted (bracketed paste) is one line with line ends in it. Else *line is NULL. Signals are deferred by the
  * caller. */
 enum ommai_line_end ommai_line_editor_read(struct ommai_line_editor *editor, const char *prompt, char **line);

@@ -47,7 +47,7 @@ static void take_terminal(EditLine *line) {
   fflush(stdout);
 }
 
-/* Notes whether anything is typed, and puts the cursor behind it, where the terminal goes on after a signal. */
+/* Notes whether anything is typed, and puts the cursor after it, where the terminal goes on after a signal. */
 static void leave_line(EditLine *line) {
   const LineInfoW *info = el_wline(line);
   if (info->lastchar > info->buffer) editor_of(line)->typed = true;
@@ -148,7 +148,7 @@ static bool add_pasted(struct paste *paste, wchar_t character) {
   return true;
 }
 
-/* Reads a paste and the brackets behind it. Line ends become '\n'; control characters, and what may begin the brackets, are left out.
+/* Reads a paste and the brackets after it. Line ends become '\n'; control characters, and what may begin the brackets, are left out.
  * False when the terminal or memory fails. */
 static bool read_paste(EditLine *line, struct paste *paste) {
   wchar_t character = 0, before;

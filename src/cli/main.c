@@ -73,7 +73,7 @@ static int say_second_words(const char *word) {
     if (!second || length >= sizeof list) continue;
     length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "", second);
   }
-  return ommai_wrong_use("%s: say what to %s, one of: %s (`omma %s --help` tells more)", word, word, list, word);
+  return ommai_usage_error("%s: say what to %s, one of: %s (`omma %s --help` tells more)", word, word, list, word);
 }
 
 static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
@@ -90,8 +90,8 @@ static int unknown_command(int argc, char **argv) {
     ommai_nearest_offer(&search, ommai_commands[i]->name);
     if (ommai_commands[i]->alias) ommai_nearest_offer(&search, ommai_commands[i]->alias);
   }
-  if (!search.best) return ommai_wrong_use("%s: unknown command (`omma help` lists all)", wanted);
-  return ommai_wrong_use("%s: unknown command, did you mean %s? (`omma help` lists all)", wanted, search.best);
+  if (!search.best) return ommai_usage_error("%s: unknown command (`omma help` lists all)", wanted);
+  return ommai_usage_error("%s: unknown command, did you mean %s? (`omma help` lists all)", wanted, search.best);
 }
 
 static int help(int argc, char **argv) {
@@ -157,7 +157,7 @@ int main(int argc, char **argv) {
     ommai_complete((size_t)argc - 2, argv + 2, stdout);
     return ommai_finish_output();
   }
-  if (word[0] == '-') return ommai_wrong_use("%s: a command comes first (`omma help` lists all)", word);
+  if (word[0] == '-') return ommai_usage_error("%s: a command comes first (`omma help` lists all)", word);
   int n_words;
   const struct ommai_command *command = ommai_command_find((size_t)argc - 1, argv + 1, &n_words);
   if (!command) return unknown_command(argc - 1, argv + 1);

@@ -87,9 +87,10 @@ static const struct ommai_option weight_table[] = {
      .offset = COMMON(quantization),
      .value = "METHOD",
      .choices = quantization_names,
-     .help = "what the language model's weights become when they are loaded: int8 with a scale for each output, int4 with a "
-             "scale for each 64 inputs (-g32, -g64, -g128: for each so many); what the checkpoint is already changes nothing, "
-             "anything else is refused: docs/quantization.md",
+     .help =
+         "what the language model's weights become when they are loaded: int8 with a scale for each output, int4 with a "
+         "scale for each 64 inputs (-g32, -g64, -g128: for each that many); what the checkpoint is already changes nothing, "
+         "anything else is refused: docs/quantization.md",
      .initial = "none"},
     {.name = "kv-cache-dtype",
      .type = OMMAI_OPTION_CHOICE,
@@ -119,7 +120,7 @@ static const struct ommai_option engine_table[] = {
      .low = 1,
      .high = INT64_MAX,
      .help = "memory for keys and values, such as 2G; taken as it is used",
-     .otherwise = "room for the context limit, at most what is free beside the weights"},
+     .otherwise = "room for the context limit, at most what is free besides the weights"},
     {.name = "kv-cache-memory-bytes",
      .type = OMMAI_OPTION_SIZE,
      .offset = COMMON(kv_cache_bytes),
@@ -268,7 +269,7 @@ static void update(void *context, int64_t done, int64_t total) {
 
 int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common) {
   if (!arguments->count) return OMMAI_EXIT_DONE;
-  if (common->model) return ommai_wrong_use("%s: %s: the model is given by --model already", command, arguments->items[0]);
+  if (common->model) return ommai_usage_error("%s: %s: the model is given by --model already", command, arguments->items[0]);
   common->model = arguments->items[0];
   return OMMAI_EXIT_DONE;
 }

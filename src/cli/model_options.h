@@ -37,7 +37,7 @@ extern const struct ommai_option_group ommai_template_options; /* chat_template,
   {                                                                                         \
     .name = "mmproj", .type = OMMAI_OPTION_STRING, .offset = (place), .value = "FILE.gguf", \
     .help = "the vision tower of a model in GGUF files, a file of its own",                 \
-    .otherwise = "the one beside it, where --model is a directory"                          \
+    .otherwise = "the one next to it, where --model is a directory"                         \
   }
 
 /* Names of the CPU levels, ends in NULL. */
@@ -64,7 +64,7 @@ int ommai_check_model_path(const struct ommai_common *common);
 int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common);
 
 /* Opens the model that --model names, else the demo model. With a line of progress, and a warning where its chat template is not the
- * one that prompts are rendered by. Returns an exit code; what was wrong has been said. */
+ * one that prompts are rendered by. Returns an exit code; the error has been printed. */
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model);
 
 /* The same with a check that runs when all but the weights is read (see omma_model_options.before_weights). Anything but OK ends the

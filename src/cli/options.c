@@ -64,10 +64,10 @@ static enum ommai_parsed unknown_option(const struct ommai_command *command, con
   bool negated;
   const char *nearest = nearest_option(command, name, size, &negated);
   if (nearest) {
-    ommai_wrong_use("%s: --%.*s: unknown option, did you mean --%s%s? (`omma %s --help` lists all)", command->name, (int)size,
-                    name, negated ? "no-" : "", nearest, command->name);
+    ommai_usage_error("%s: --%.*s: unknown option, did you mean --%s%s? (`omma %s --help` lists all)", command->name, (int)size,
+                      name, negated ? "no-" : "", nearest, command->name);
   } else {
-    ommai_wrong_use("%s: --%.*s: unknown option (`omma %s --help` lists all)", command->name, (int)size, name, command->name);
+    ommai_usage_error("%s: --%.*s: unknown option (`omma %s --help` lists all)", command->name, (int)size, name, command->name);
   }
   return OMMAI_PARSED_WRONG;
 }
@@ -112,7 +112,7 @@ bool ommai_parse_image_size(const char *text, int32_t *width, int32_t *height) {
 
 static enum ommai_parsed wrong_value(const char *command, const struct ommai_option *option, const char *value,
                                      const char *why) {
-  ommai_wrong_use("%s: --%s '%s': %s", command, option->name, value, why);
+  ommai_usage_error("%s: --%s '%s': %s", command, option->name, value, why);
   return OMMAI_PARSED_WRONG;
 }
 
@@ -127,9 +127,8 @@ static enum ommai_parsed set_integer(const char *command, const struct ommai_opt
     return OMMAI_PARSED;
   }
   if (!ommai_parse_integer(value, with_unit, &number)) {
-    return wrong_value(
-        command, option, value,
-        with_unit ? "must be a whole number, with a unit (k, K, m, M, g, G) or without" : "must be a whole number");
+    return wrong_value(command, option, value,
+                       with_unit ? "must be an integer, with a unit (k, K, m, M, g, G) or without" : "must be an integer");
   }
   if (number < option->low || number > option->high) {
     if (number < option->low && option->high >= INT32_MAX) {
@@ -240,10 +239,10 @@ static enum ommai_parsed next_value(const struct ommai_command *command, int arg
     return OMMAI_PARSED;
   }
   if (word) {
-    ommai_wrong_use("%s: --%s: a value is missing (%s): the next word, %s, is an option (--%s=%s gives it as the value)",
-                    command->name, option->name, option->value, word, option->name, word);
+    ommai_usage_error("%s: --%s: a value is missing (%s): the next word, %s, is an option (--%s=%s gives it as the value)",
+                      command->name, option->name, option->value, word, option->name, word);
   } else {
-    ommai_wrong_use("%s: --%s: a value is missing (%s)", command->name, option->name, option->value);
+    ommai_usage_error("%s: --%s: a value is missing (%s)", command->name, option->name, option->value);
   }
   return OMMAI_PARSED_WRONG;
 }
@@ -262,7 +261,7 @@ static enum ommai_parsed read_option(const struct ommai_command *command, int ar
   } else {
     *option = word[2] ? NULL : find_letter(command, word[1]);
     if (!*option) {
-      ommai_wrong_use("%s: %s: unknown option (`omma %s --help` lists all)", command->name, word, command->name);
+      ommai_usage_error("%s: %s: unknown option (`omma %s --help` lists all)", command->name, word, command->name);
       return OMMAI_PARSED_WRONG;
     }
   }
@@ -280,13 +279,13 @@ static bool takes_word(const struct ommai_option *option, const char *word) {
 
 static enum ommai_parsed check_arguments(const struct ommai_command *command, const struct ommai_strings *arguments) {
   if (arguments->count > command->max_arguments) {
-    ommai_wrong_use("%s: '%s': unexpected argument (usage: omma %s [options] %s)", command->name,
-                    arguments->items[command->max_arguments], command->name, command->arguments);
+    ommai_usage_error("%s: '%s': unexpected argument (usage: omma %s [options] %s)", command->name,
+                      arguments->items[command->max_arguments], command->name, command->arguments);
     return OMMAI_PARSED_WRONG;
   }
   if (arguments->count < command->min_arguments) {
-    ommai_wrong_use("%s: arguments are missing (usage: omma %s [options] %s)", command->name, command->name,
-                    command->arguments);
+    ommai_usage_error("%s: arguments are missing (usage: omma %s [options] %s)", command->name, command->name,
+                      command->arguments);
     return OMMAI_PARSED_WRONG;
   }
   return OMMAI_PARSED;

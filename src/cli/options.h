@@ -67,7 +67,7 @@ struct ommai_command {
   const char *ignored_of; /* that program's name; NULL where none is refused */
   size_t values_size;     /* of the struct that the options fill */
   size_t min_arguments, max_arguments;
-  /* Returns the exit code. `values` is the filled struct, `arguments` what stood there beside the options. */
+  /* Returns the exit code. `values` is the filled struct, `arguments` what stood there besides the options. */
   int (*run)(const void *values, const struct ommai_strings *arguments);
 };
 
@@ -76,16 +76,16 @@ enum ommai_parsed { OMMAI_PARSED, OMMAI_PARSED_HELP, OMMAI_PARSED_VERSION, OMMAI
 /* Reads argv[first..argc) into `values` (values_size bytes, zeroed) and `arguments` (zeroed). Forms: --name value, --name=value
  * (underscores in a name count as dashes), -x value, `--` ends the options. A next word that is an option itself is not taken as a
  * value: --name=--value gives such a one. OMMAI_PARSED_HELP, OMMAI_PARSED_VERSION: --help (-h) or --version (-V) was asked for, nothing
- * more was read. OMMAI_PARSED_WRONG: what was wrong has been said on stderr, with the nearest name for an unknown option. Release in every
+ * more was read. OMMAI_PARSED_WRONG: the error has been printed on stderr, with the nearest name for an unknown option. Release in every
  * case. */
 enum ommai_parsed ommai_options_parse(const struct ommai_command *command, int argc, char **argv, int first, void *values,
                                       struct ommai_strings *arguments);
 void ommai_options_release(const struct ommai_command *command, void *values, struct ommai_strings *arguments);
 
-/* A whole number with an optional unit as in OMMAI_OPTION_SIZE. False when it is none or does not fit. */
+/* An integer with an optional unit as in OMMAI_OPTION_SIZE. False when it is none or does not fit. */
 bool ommai_parse_integer(const char *text, bool with_unit, int64_t *out);
 
-/* "640x480" or "640X480": two whole numbers and nothing else. False when it is none; the numbers may be 0. */
+/* "640x480" or "640X480": two integers and nothing else. False when it is none; the numbers may be 0. */
 bool ommai_parse_image_size(const char *text, int32_t *width, int32_t *height);
 
 /* Walks over all options of a command: `for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);)` with c.option. */

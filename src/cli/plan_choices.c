@@ -81,7 +81,7 @@ void ommai_plan_choices_print(const struct ommai_plan_choices *choices) {
   printf(
       "  %s; besides is all memory but weights, keys and values.\n"
       "  Estimates from the %.1f GB/s that this machine was just seen to read: the start from the page cache, and the\n"
-      "  tokens of one answer behind %lld.\n",
+      "  tokens of one answer after %lld.\n",
       choices->count == OMMAI_PLAN_CHOICES ? "f32 and bf16 are --dtype, int8 and int4 --quantization" : "f32 is --dtype",
       choices->read_gbps, (long long)choices->context);
 }

@@ -10,7 +10,7 @@ struct ommai_progress {
   bool drawn;   /* a line stands on the screen */
   const char *stage;
   double started, last_drawn;
-  char details[80]; /* shown behind the time; may be set before each update */
+  char details[80]; /* shown after the time; may be set before each update */
 };
 
 /* Starts a stage: `stage` is a constant string. Nothing is drawn before a first moment has passed. */

@@ -35,7 +35,7 @@ void ommai_room_advise(const struct omma_model *model, const struct omma_memory_
 void ommai_room_warn_of_largest(const struct omma_model *model, const struct omma_memory_plan *plan,
                                 const struct omma_image_options *sizes);
 
-/* Whether a prompt, and one token behind it, fits into an engine of `plan`. Errors: those of omma_count_prompt_tokens, LIMIT
+/* Whether a prompt, and one token after it, fits into an engine of `plan`. Errors: those of omma_count_prompt_tokens, LIMIT
  * ("input_tokens") with advice. */
 enum omma_status ommai_room_check_prompt(const struct omma_model *model, const struct omma_memory_plan *plan,
                                          const struct omma_message *messages, size_t n_messages, struct omma_error *error);

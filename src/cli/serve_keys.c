@@ -32,7 +32,7 @@ static int take_words(const struct ommai_strings *given, struct ommai_serve_keys
   for (size_t i = 1; i < keys->n_owned; i++) {
     struct stat info;
     if (stat(keys->keys.items[i], &info) || !S_ISDIR(info.st_mode)) continue;
-    return ommai_wrong_use(
+    return ommai_usage_error(
         "serve: --api-key: takes all words up to the next option, and word %zu is a directory: the model "
         "comes before --api-key",
         i + 1);
@@ -63,7 +63,7 @@ static int take_environment(struct ommai_serve_keys *keys) {
     const char *value = getenv(VARIABLES[i]);
     if (!value) continue;
     if (!*value) {
-      return ommai_wrong_use("serve: %s is set, but empty: give it a key, or unset it to serve without one", VARIABLES[i]);
+      return ommai_usage_error("serve: %s is set, but empty: give it a key, or unset it to serve without one", VARIABLES[i]);
     }
     keys->keys.items[keys->keys.count++] = value;
   }
@@ -81,7 +81,7 @@ int ommai_serve_keys_collect(const struct ommai_strings *given, const char *file
   if (code != OMMAI_EXIT_DONE) return code;
   /* Before a model is loaded for minutes. */
   if (ommai_server_check_api_keys(keys->keys.items, keys->keys.count, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
-  return ommai_wrong_use("serve: %s", error.message);
+  return ommai_usage_error("serve: %s", error.message);
 }
 
 void ommai_serve_keys_release(struct ommai_serve_keys *keys) {

@@ -11,7 +11,7 @@
 
 /* What the engine takes as a chunk at most. */
 #define MAX_BATCHED_TOKENS 65536
-/* Resized images of all requests that are made ready or wait. */
+/* Resized images of all requests that are prepared or wait. */
 #define MAX_RESIZED_BYTES ((int64_t)4 << 30)
 #define GIB ((double)(1 << 30))
 
@@ -22,13 +22,13 @@ static int check_keys(const char *command, const json_t *object, const char *fla
   json_object_foreach((json_t *)object, key, value) {
     size_t i = 0;
     while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) return ommai_wrong_use("%s: %s: unknown key \"%s\"", command, flag, key);
+    if (!known[i]) return ommai_usage_error("%s: %s: unknown key \"%s\"", command, flag, key);
   }
   return OMMAI_EXIT_DONE;
 }
 
 static int wrong_json(const char *command, const struct omma_error *error) {
-  return ommai_wrong_use("%s: %s", command, error->message);
+  return ommai_usage_error("%s: %s", command, error->message);
 }
 
 /* Takes the limit of one kind of media. The server's 0 is its default and a negative number is none. */
@@ -63,7 +63,7 @@ static int read_processor_options(const char *command, const struct ommai_servin
   *limits = ommai_common_image_options(&serving->common);
   if (!serving->mm_processor_kwargs) return OMMAI_EXIT_DONE;
   if (limits->min_pixels || limits->max_pixels) {
-    return ommai_wrong_use("%s: %s: not together with --min-pixels and --max-pixels", command, flag);
+    return ommai_usage_error("%s: %s: not together with --min-pixels and --max-pixels", command, flag);
   }
   const char *text = serving->mm_processor_kwargs;
   if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
@@ -90,7 +90,7 @@ static int read_speculation(const char *command, const char *text, struct omma_e
   const char *method = json_string_value(json_object_get(root, "method"));
   int code = OMMAI_EXIT_DONE;
   if (!method || strcmp(method, "ngram") != 0) { /* before the keys, which another method has others of */
-    code = ommai_wrong_use("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
+    code = ommai_usage_error("%s: %s: method: expected \"ngram\"; no draft model guesses tokens here", command, flag);
   }
   if (code == OMMAI_EXIT_DONE) code = check_keys(command, root, flag, known);
   if (code == OMMAI_EXIT_DONE &&
@@ -100,8 +100,8 @@ static int read_speculation(const char *command, const char *text, struct omma_e
     code = wrong_json(command, &error);
   }
   if (code == OMMAI_EXIT_DONE && options->lookup_max && options->lookup_min > options->lookup_max) {
-    code = ommai_wrong_use("%s: %s: \"prompt_lookup_min\": expected 1 to \"prompt_lookup_max\", %lld, found %lld", command,
-                           flag, (long long)options->lookup_max, (long long)options->lookup_min);
+    code = ommai_usage_error("%s: %s: \"prompt_lookup_min\": expected 1 to \"prompt_lookup_max\", %lld, found %lld", command,
+                             flag, (long long)options->lookup_max, (long long)options->lookup_min);
   }
   json_decref(root);
   return code;
@@ -111,11 +111,11 @@ static int read_speculation(const char *command, const char *text, struct omma_e
 static int check_reasoning(const char *command, const char *flag, const json_t *root, const char *given) {
   const char *parser = json_string_value(json_object_get(root, "reasoning_parser"));
   if (parser && parser[0] && (!given || strcmp(given, parser) != 0)) {
-    return ommai_wrong_use("%s: %s: reasoning_parser: it is given by --reasoning-parser %s", command, flag, parser);
+    return ommai_usage_error("%s: %s: reasoning_parser: it is given by --reasoning-parser %s", command, flag, parser);
   }
   if (given && json_is_true(json_object_get(root, "enable_in_reasoning"))) {
-    return ommai_wrong_use("%s: %s: enable_in_reasoning: not supported, structured answers follow their thoughts", command,
-                           flag);
+    return ommai_usage_error("%s: %s: enable_in_reasoning: not supported, structured answers follow their thoughts", command,
+                             flag);
   }
   return OMMAI_EXIT_DONE;
 }
@@ -153,7 +153,7 @@ static int read_reasoning(const char *command, const struct ommai_serving *servi
     return OMMAI_EXIT_DONE;
   }
   bool parser = strcmp(error.field, "reasoning_parser") == 0;
-  return ommai_wrong_use("%s: --reasoning-%s: %s", command, parser ? "parser" : "config", error.message);
+  return ommai_usage_error("%s: --reasoning-%s: %s", command, parser ? "parser" : "config", error.message);
 }
 
 /* Other keys of generation_config.json mean nothing here, as in vLLM. */
@@ -184,12 +184,12 @@ static void warn_without_effect(const char *command, const struct ommai_serving 
 
 static int read_tools(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
   if (serving->auto_tool_choice && !serving->tool_call_parser) {
-    return ommai_wrong_use("%s: --enable-auto-tool-choice requires --tool-call-parser", command);
+    return ommai_usage_error("%s: --enable-auto-tool-choice requires --tool-call-parser", command);
   }
-  enum omma_tool_form form;
+  enum omma_tool_format format;
   struct omma_error error;
-  if (serving->tool_call_parser && omma_tool_parser_find(serving->tool_call_parser, &form, &error) != OMMA_OK) {
-    return ommai_wrong_use("%s: --tool-call-parser: %s", command, error.message);
+  if (serving->tool_call_parser && omma_tool_parser_find(serving->tool_call_parser, &format, &error) != OMMA_OK) {
+    return ommai_usage_error("%s: --tool-call-parser: %s", command, error.message);
   }
   options->enable_auto_tool_choice = serving->auto_tool_choice;
   options->tool_call_parser = serving->tool_call_parser;
@@ -276,8 +276,8 @@ static int open_kv_publisher(const char *command, const struct ommai_serving *se
   struct omma_error error;
   if (!serving->kv_events) return OMMAI_EXIT_DONE;
   if (serving->no_prefix_caching || serving->common.encoder_only) {
-    return ommai_wrong_use("%s: --kv-events-config: no keys and values are kept with %s", command,
-                           serving->no_prefix_caching ? "--no-enable-prefix-caching" : "--mm-encoder-only");
+    return ommai_usage_error("%s: --kv-events-config: no keys and values are kept with %s", command,
+                             serving->no_prefix_caching ? "--no-enable-prefix-caching" : "--mm-encoder-only");
   }
   if (ommai_kv_publisher_create(serving->kv_events, &ommai_default_allocator, publisher, &error) == OMMA_OK) {
     return OMMAI_EXIT_DONE;

@@ -18,7 +18,7 @@ enum ommai_text_line {
 struct ommai_text_lines {
   int file;
   size_t limit; /* bytes of a line, without its end; longer ones are cut there */
-  char *line;   /* the last one read, without its end, with a NUL behind it */
+  char *line;   /* the last one read, without its end, with a NUL after it */
   size_t size, capacity;
   int64_t number; /* of that line, from 1 */
   int64_t end;    /* bytes of the file up to the end of that line */

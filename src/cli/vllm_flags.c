@@ -25,7 +25,7 @@
 const struct ommai_foreign_option ommai_vllm_flags[] = {
     {"api-server-count", VALUE, "asc", NULL, NULL},
     {"trust-request-mm-kwargs", SWITCH, NULL, NULL, NULL},
-    {"enable-reasoning", SWITCH, NULL, NULL, NULL}, /* of older versions, beside --reasoning-parser */
+    {"enable-reasoning", SWITCH, NULL, NULL, NULL}, /* of older versions, besides --reasoning-parser */
     {"tool-strict-level", VALUE, NULL, NULL, NULL},
     {"max-log-len", VALUE, NULL, NULL, NULL},
     {"enable-server-load-tracking", SWITCH, NULL, NULL, NULL},

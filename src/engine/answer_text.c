@@ -30,7 +30,7 @@ static size_t find_stop(struct ommai_answer_text *answer) {
   return first;
 }
 
-/* How many bytes at the end of `held`, behind `from`, are the beginning of a string, if they are more than `least`. */
+/* How many bytes at the end of `held`, after `from`, are the beginning of a string, if they are more than `least`. */
 static size_t begun_tail(const struct ommai_answer_text *answer, size_t from, const char *string, size_t size, size_t least) {
   size_t most = size - 1 < answer->n_held - from ? size - 1 : answer->n_held - from;
   for (size_t n = most; n > least; n--) {
@@ -72,7 +72,7 @@ static bool waits_for_begin(struct ommai_answer_text *answer) {
   return false;
 }
 
-/* Goes through the marks in `held`. A grammar begins behind the token that completes the end mark, and the answer with it. */
+/* Goes through the marks in `held`. A grammar begins after the token that completes the end mark, and the answer with it. */
 static void follow_thought(struct ommai_answer_text *answer) {
   const struct ommai_thought_rules *rules = &answer->request->thought;
   struct ommai_thought *thought = &answer->thought;
@@ -88,7 +88,7 @@ static void follow_thought(struct ommai_answer_text *answer) {
   thought->stage = OMMAI_THOUGHT_OVER;
 }
 
-/* Ends what is held at a stop string, or behind it where it is told. */
+/* Ends what is held at a stop string, or after it where it is told. */
 static void look_for_stop(struct ommai_answer_text *answer) {
   const struct omma_request *request = answer->request;
   answer->n_held = find_stop(answer);

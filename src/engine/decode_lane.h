@@ -38,7 +38,7 @@ enum omma_status ommai_decode_lane_init(struct ommai_decode_lane *lane, struct o
                                         struct omma_error *error);
 void ommai_decode_lane_free(struct ommai_decode_lane *lane);
 
-/* Runs the last tokens of the sequences in entries[0 .. n) and what is guessed behind them; all are in stage DECODE, their pages in place.
+/* Runs the last tokens of the sequences in entries[0 .. n) and what is guessed after them; all are in stage DECODE, their pages in place.
  * Then every entry is open. Errors: MEMORY, INTERNAL. */
 enum omma_status ommai_decode_lane_step(struct ommai_decode_lane *lane, int64_t n, struct omma_error *error);
 

@@ -27,17 +27,17 @@ static enum omma_status open_context(enum ommai_cpu_level level, struct omma_att
   return omma_attention_context_create(&options, attention, error);
 }
 
-/* A form and type: neighbouring head dimensions with the same kernel in one line. */
-static void describe_dims(const struct omma_attention_context *attention, enum omma_attention_form form, enum omma_dtype type,
+/* A mode and type: neighbouring head dimensions with the same kernel in one line. */
+static void describe_dims(const struct omma_attention_context *attention, enum omma_attention_mode mode, enum omma_dtype type,
                           omma_report report, void *context) {
-  static const char *const forms[] = {"encoder", "causal", "decode"};
-  int32_t most = form == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM, first = 1;
-  const char *kernel = omma_attention_kernel_name(attention, form, type, first, first);
+  static const char *const modes[] = {"encoder", "causal", "decode"};
+  int32_t most = mode == OMMA_ATTENTION_DECODE ? OMMA_ATTENTION_MAX_DECODE_HEAD_DIM : OMMA_ATTENTION_MAX_HEAD_DIM, first = 1;
+  const char *kernel = omma_attention_kernel_name(attention, mode, type, first, first);
   for (int32_t dim = first; dim <= most; dim++) {
     char what[80];
-    const char *next = dim == most ? NULL : omma_attention_kernel_name(attention, form, type, dim + 1, dim + 1);
+    const char *next = dim == most ? NULL : omma_attention_kernel_name(attention, mode, type, dim + 1, dim + 1);
     if (next == kernel) continue;
-    snprintf(what, sizeof what, "attention %s %s, D %d-%d", forms[form], ommai_dtype_name(type), first, dim);
+    snprintf(what, sizeof what, "attention %s %s, D %d-%d", modes[mode], ommai_dtype_name(type), first, dim);
     if (kernel) tell(report, context, true, what, kernel);
     kernel = next;
     first = dim + 1;
@@ -46,8 +46,8 @@ static void describe_dims(const struct omma_attention_context *attention, enum o
 
 static void describe_attention(const struct omma_attention_context *attention, omma_report report, void *context) {
   char details[120];
-  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
-    for (int type = OMMA_F32; type <= OMMA_F16; type++) describe_dims(attention, form, type, report, context);
+  for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
+    for (int type = OMMA_F32; type <= OMMA_F16; type++) describe_dims(attention, mode, type, report, context);
   }
   snprintf(details, sizeof details,
            "multiples of %d fill the tiles of encoder and causal, others are padded inside to the next",
@@ -67,7 +67,7 @@ static void describe_windows(enum ommai_cpu_level level, omma_report report, voi
   }
 }
 
-/* The causal and decode forms with f32 queries over bf16 pages, of any head dimension. */
+/* The causal and decode modes with f32 queries over bf16 pages, of any head dimension. */
 static void describe_mixed(enum ommai_cpu_level level, omma_report report, void *context) {
   const struct ommai_attention_types types = {OMMA_F32, OMMA_BF16};
   tell(report, context, true, "attention causal f32, bf16 KV", ommai_attention_tile_kernel_find(level, types)->name);

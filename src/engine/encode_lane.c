@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 /* Images of other sequences go along while a pass has fewer patches than this for each thread: more would only delay the first ones. */
-enum { COMPANY_PATCHES = 256 };
+enum { BATCH_PATCHES = 256 };
 
 void ommai_encode_lane_init(struct ommai_encode_lane *lane, struct ommai_resources *resources) {
   *lane = (struct ommai_encode_lane){.resources = resources};
@@ -113,9 +113,9 @@ enum omma_status ommai_encode_lane_begin(struct ommai_encode_lane *lane, struct 
   while (first < n && sequences[first]->stage != OMMA_STAGE_ENCODE) first++;
   if (lane->calls && (first == n || lane->calls->id < sequences[first]->id)) return begin_call(lane, error);
   add_images(lane, sequences[first], sizes->patch_budget);
-  int64_t company = ommai_min_i64(sizes->patch_budget, (int64_t)COMPANY_PATCHES * lane->resources->model->n_threads);
+  int64_t batch_patches = ommai_min_i64(sizes->patch_budget, (int64_t)BATCH_PATCHES * lane->resources->model->n_threads);
   for (int64_t i = first + 1; i < n; i++) {
-    if (sequences[i]->stage == OMMA_STAGE_ENCODE) add_images(lane, sequences[i], company);
+    if (sequences[i]->stage == OMMA_STAGE_ENCODE) add_images(lane, sequences[i], batch_patches);
   }
   return start_run(lane, lane->inputs, error);
 }

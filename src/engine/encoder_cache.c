@@ -82,7 +82,7 @@ struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encode
   return counts;
 }
 
-/* Whether values of this size fit beside what is in use. */
+/* Whether values of this size fit besides what is in use. */
 static bool has_room(const struct ommai_encoder_cache *cache, size_t n_values) {
   int64_t in_use = 0;
   for (const struct ommai_encoded_image *image = cache->oldest; image; image = image->newer) {

@@ -14,7 +14,7 @@
 
 #define OMMAI_DEFAULT_ENCODER_CACHE_BYTES ((int64_t)512 << 20)
 
-/* What an image's output depends on beside the model: a hash of the grid, of the pixels after the resize and of the client's name
+/* What an image's output depends on besides the model: a hash of the grid, of the pixels after the resize and of the client's name
  * for it, or of the name alone where that is trusted. */
 struct ommai_image_key {
   uint8_t bytes[32];

@@ -1,7 +1,7 @@
 /* The second level of the encoder's cache: outputs of the tower that engines share through a store of the host's
  * (omma_engine_options.encoding_store).
  *
- * An output is named by a hash of the image's key and of all that it depends on beside the image: checkpoint, configuration, how the tower
+ * An output is named by a hash of the image's key and of all that it depends on besides the image: checkpoint, configuration, how the tower
  * computes, and this library's version. Replicas with the same names make the same bits as long as they are the same build. */
 #ifndef OMMAI_ENGINE_ENCODING_SHARE_H
 #define OMMAI_ENGINE_ENCODING_SHARE_H
@@ -13,7 +13,7 @@
 
 struct ommai_encoding_share {
   struct omma_encoding_store store; /* without functions: there is none */
-  uint8_t digest[32];               /* of what outputs depend on beside the image */
+  uint8_t digest[32];               /* of what outputs depend on besides the image */
   atomic_int_least64_t n_hits, n_misses;
 };
 

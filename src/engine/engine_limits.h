@@ -1,4 +1,4 @@
-/* What an engine takes, for what is made ready before it. */
+/* Length limits of an engine, checked while a request is being built. */
 #ifndef OMMAI_ENGINE_ENGINE_LIMITS_H
 #define OMMAI_ENGINE_ENGINE_LIMITS_H
 

@@ -17,7 +17,7 @@ struct ommai_image_store;
 
 #define OMMAI_DEFAULT_IMAGE_STORE_BYTES ((int64_t)64 << 20)
 
-/* All that the pixels depend on beside the model: the file's bytes, as their 256-bit hash, and the sizes that the options lead to. */
+/* All that the pixels depend on besides the model: the file's bytes, as their 256-bit hash, and the sizes that the options lead to. */
 struct ommai_image_name {
   uint8_t digest[32];
   struct ommai_fitted_size size;

@@ -1,5 +1,5 @@
 /* The threads that prepare images. The engine's own team belongs to its one thread; images are prepared by whoever makes a
- * request, so they have a team beside it, taken by one caller at a time. */
+ * request, so they have a team next to it, taken by one caller at a time. */
 #ifndef OMMAI_ENGINE_IMAGE_TEAM_H
 #define OMMAI_ENGINE_IMAGE_TEAM_H
 

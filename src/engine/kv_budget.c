@@ -3,7 +3,7 @@
 #include "base/checked.h"
 
 #define LEAST_RESERVE ((int64_t)512 << 20)
-#define RESERVED_PART 8 /* one of so many parts of the room */
+#define RESERVED_PART 8 /* the reserve is 1/8 of the room */
 #define LEAST_PART 8
 #define WHERE_ROOM_IS_UNKNOWN ((int64_t)1 << 30)
 

@@ -1,5 +1,5 @@
 /* A thread that makes the masks of structured answers while the network runs: which tokens may be drawn next is known as soon as the last
- * one was, but only needed behind the step. One of these for each engine; the thread starts with the first answer that has a grammar. */
+ * one was, but only needed after the step. One of these for each engine; the thread starts with the first answer that has a grammar. */
 #ifndef OMMAI_ENGINE_MASK_WORKER_H
 #define OMMAI_ENGINE_MASK_WORKER_H
 
@@ -7,7 +7,7 @@
 
 #include "engine/structured_answer.h"
 
-/* Masks for an answer: behind its last token, and behind each guess. */
+/* Masks for an answer: after its last token, and after each guess. */
 struct ommai_mask_task {
   const struct ommai_structured_answer *answer;
   const int32_t *guesses; /* [n_guesses] */

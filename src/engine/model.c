@@ -317,8 +317,8 @@ static bool rendered_as_its_own(const struct omma_model *model) {
 }
 
 static bool has_tools(const struct omma_model *model) {
-  bool family_form = model->chat.difference[0] && model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY;
-  return model->chat.jinja && !family_form && ommai_jinja_reads(model->chat.jinja, "tools");
+  bool family_template = model->chat.difference[0] && model->chat_use == OMMA_CHAT_TEMPLATE_FAMILY;
+  return model->chat.jinja && !family_template && ommai_jinja_reads(model->chat.jinja, "tools");
 }
 
 enum omma_status ommai_model_require_chat(const struct omma_model *model, struct omma_error *error) {

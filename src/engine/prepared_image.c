@@ -203,7 +203,7 @@ enum omma_status omma_model_plan_image(const struct omma_model *model, int32_t w
 }
 
 static enum omma_status check_frames(const struct omma_model *model, size_t n_frames, struct omma_error *error) {
-  if (model->chat.variant->form->video == OMMAI_VIDEO_NONE) {
+  if (model->chat.variant->template->video == OMMAI_VIDEO_NONE) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "video", "%s models take no videos", model->config.model_type);
   }
   if (model->config.video.token < 0) {

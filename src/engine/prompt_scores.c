@@ -23,7 +23,7 @@ static void tell(struct ommai_sequence *sequence, int64_t index, const struct om
   if (sequence->callbacks.on_prompt_token) sequence->callbacks.on_prompt_token(sequence->callbacks.context, &event);
 }
 
-/* The rows at positions at .. at + n - 1, each of which has a token behind it. */
+/* The rows at positions at .. at + n - 1, each of which has a token after it. */
 static enum omma_status score(struct ommai_sequence *sequence, const float *rows, int64_t at, int64_t n,
                               struct omma_error *error) {
   struct ommai_resources *resources = sequence->resources;

@@ -1,4 +1,4 @@
-/* From messages to a request: check -> chat form -> images planned -> text between them counted -> images and videos resized ->
+/* From messages to a request: check -> chat template -> images planned -> text between them counted -> images and videos resized ->
  * tokens and positions; or from ids. */
 #include "engine/request.h"
 
@@ -61,7 +61,7 @@ static enum omma_status check_length(const struct omma_model *model, const struc
   return options->engine ? ommai_engine_check_length(options->engine, n_tokens, error) : OMMA_OK;
 }
 
-/* The next image or video from run *at on, which moves behind it; NULL behind the last. */
+/* The next image or video from run *at on, which moves after it; NULL after the last. */
 static const struct omma_part *next_part(const struct ommai_prompt_builder *prompt, size_t *at) {
   while (*at < prompt->n_images) {
     const struct ommai_prompt_image *run = &prompt->images[(*at)++];
@@ -377,7 +377,7 @@ static enum omma_status create_empty(const struct omma_model *model, const struc
   return status;
 }
 
-/* A request that `make` fills from the messages in the family's chat form. */
+/* A request that `make` fills from the messages in the family's chat template. */
 static enum omma_status create_from_messages(const struct omma_model *model, const struct omma_message *messages,
                                              size_t n_messages, const struct omma_request_options *options,
                                              enum omma_status (*make)(struct omma_request *,

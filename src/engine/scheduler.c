@@ -111,7 +111,7 @@ static int64_t promised_pages(const struct ommai_scheduler *scheduler) {
   return promised;
 }
 
-/* Whether there are pages for n_positions of the request beside what is promised. */
+/* Whether there are pages for n_positions of the request besides what is promised. */
 static bool has_pages(const struct ommai_scheduler *scheduler, const struct omma_request *request, int64_t n_positions) {
   const struct ommai_resources *resources = scheduler->resources;
   int64_t found = 0, kept = 0;
@@ -235,7 +235,7 @@ static bool take_token(struct ommai_scheduler *scheduler, struct ommai_sequence 
 /* The sequences that decode, their pages in place, into the lane's entries; how many. */
 static int64_t collect_entries(struct ommai_scheduler *scheduler) {
   int64_t n = 0;
-  for (int64_t i = 0; i < scheduler->n_live; i++) { /* may preempt those behind */
+  for (int64_t i = 0; i < scheduler->n_live; i++) { /* may preempt those after */
     struct ommai_sequence *sequence = scheduler->live[i];
     if (sequence->stage != OMMA_STAGE_DECODE) continue;
     (void)cover(scheduler, sequence, (int64_t)sequence->request->n_tokens + sequence->n_generated);

@@ -42,7 +42,7 @@ enum omma_status ommai_scheduler_init(struct ommai_scheduler *scheduler, struct 
 /* Nothing may be live. Takes a zeroed scheduler. */
 void ommai_scheduler_free(struct ommai_scheduler *scheduler);
 
-/* Whether the job may be added now: a sequence is free, the pages suffice for it beside what the others are expected to need, and nobody
+/* Whether the job may be added now: a sequence is free, the pages suffice for it besides what the others are expected to need, and nobody
  * before it waits for pages. Always true for images, and where nothing is live. */
 bool ommai_scheduler_admits(const struct ommai_scheduler *scheduler, const struct ommai_job *job);
 /* Adds an admitted job. One that fails at once ends at once. */

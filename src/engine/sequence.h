@@ -28,7 +28,7 @@ struct ommai_sequence {
   int64_t n_pages, max_pages;
   int64_t n_prefilled; /* prompt tokens whose keys and values are in the pages */
   int64_t n_decoded;   /* generated tokens likewise */
-  int64_t n_scored;    /* prompt tokens behind the first whose log-probabilities the client has */
+  int64_t n_scored;    /* prompt tokens after the first whose log-probabilities the client has */
   bool was_preempted;
 
   int32_t *generated; /* [max_generated] */
@@ -43,7 +43,7 @@ struct ommai_sequence {
   struct omma_result result;
 };
 
-/* Prepares a sequence for a job, in slot `slot` of the engine's tables. Everything it allocates beside images, it allocates here. It has
+/* Prepares a sequence for a job, in slot `slot` of the engine's tables. Everything it allocates besides images, it allocates here. It has
  * not entered yet. Errors: MEMORY; free it in any case. */
 enum omma_status ommai_sequence_start(struct ommai_sequence *sequence, struct ommai_resources *resources, int64_t slot,
                                       const struct ommai_job *job, struct omma_error *error);

@@ -177,7 +177,7 @@ static size_t whole_size(const char *text, size_t size) {
   return size - (at - 1) >= length ? size : at - 1;
 }
 
-/* The tokens of text [size] that begin at byte `from` or behind it; 0 where one lies across it. */
+/* The tokens of text [size] that begin at byte `from` or after it; 0 where one lies across it. */
 static int64_t cut(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t from, int64_t most,
                    int32_t *tokens) {
   int32_t ids[MAX_IDS];

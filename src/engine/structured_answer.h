@@ -32,7 +32,7 @@ struct ommai_structured_answer {
 /* Before the first token. `grammar` may be NULL. */
 void ommai_structured_answer_start(struct ommai_structured_answer *answer, struct omma_grammar *grammar);
 
-/* Takes the token that was drawn behind `generated` [n_generated], which are the answer so far, it included. Errors: ARGUMENT (no token could
+/* Takes the token that was drawn after `generated` [n_generated], which are the answer so far, it included. Errors: ARGUMENT (no token could
  * follow, so that this one is not of the grammar). */
 enum omma_status ommai_structured_answer_take(struct ommai_structured_answer *answer, const int32_t *generated,
                                               int64_t n_generated, struct omma_error *error);
@@ -45,17 +45,17 @@ bool ommai_structured_answer_is_over(const struct ommai_structured_answer *answe
 void ommai_structured_answer_mask(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
                                   bool ignore_eos, uint32_t *mask);
 
-/* Whether the mask has a token beside n_banned ones. */
+/* Whether the mask has a token besides n_banned ones. */
 bool ommai_structured_answer_leaves(uint32_t *mask, int64_t n_words, const int32_t *banned, size_t n_banned);
 
 /* Guesses up to `most` next tokens where the grammar leaves one way to go on over some bytes (a key, punctuation): as the tokenizer cuts these
- * bytes behind the answer so far. Returns how many. What is drawn does not depend on it. */
+ * bytes after the answer so far. Returns how many. What is drawn does not depend on it. */
 int64_t ommai_structured_answer_guess(struct ommai_structured_answer *answer, const int32_t *generated, int64_t n_generated,
                                       int64_t most, int32_t *tokens);
 
-/* Whether the next mask would have to be made, or one behind guesses. */
+/* Whether the next mask would have to be made, or one after guesses. */
 bool ommai_structured_answer_needs_mask(const struct ommai_structured_answer *answer, int64_t n_guesses);
-/* Makes the masks of the next token and of those behind each guess, to be remembered. */
+/* Makes the masks of the next token and of those after each guess, to be remembered. */
 void ommai_structured_answer_prepare(const struct ommai_structured_answer *answer, const int32_t *guesses, int64_t n_guesses);
 
 #endif

@@ -42,7 +42,7 @@ enum ommai_thought_stage {
 struct ommai_thought {
   enum ommai_thought_stage stage;
   int64_t n_tokens;    /* drawn until its end mark was complete, marks included */
-  int64_t first_token; /* that counts for the budget: behind the begin mark */
+  int64_t first_token; /* that counts for the budget: after the begin mark */
   size_t n_forced;     /* tokens of the forced end that were drawn */
 };
 

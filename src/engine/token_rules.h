@@ -27,7 +27,7 @@ enum omma_status ommai_token_rules_take(struct ommai_token_rules *rules, const s
                                         const struct omma_sampling *sampling, struct omma_error *error);
 void ommai_token_rules_free(struct ommai_token_rules *rules, const struct omma_allocator *allocator);
 
-/* The tokens that would complete a bad word behind the answer generated[n_generated], into banned[OMMA_MAX_BAD_WORDS]; returns how many. */
+/* The tokens that would complete a bad word after the answer generated[n_generated], into banned[OMMA_MAX_BAD_WORDS]; returns how many. */
 size_t ommai_token_rules_ban(const struct ommai_token_rules *rules, const int32_t *generated, int64_t n_generated,
                              int32_t *banned);
 

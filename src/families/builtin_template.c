@@ -18,7 +18,7 @@ static enum omma_status render_time(double seconds, struct ommai_prompt_builder 
 }
 
 /* A temporal patch's time is the middle between its first and last frame's. Source: _calculate_timestamps of the official processor. */
-static enum omma_status render_timed(const struct ommai_builtin_template *form, const struct omma_part *part,
+static enum omma_status render_timed(const struct ommai_builtin_template *template, const struct omma_part *part,
                                      int64_t temporal_patch_size, struct ommai_prompt_builder *builder,
                                      struct omma_error *error) {
   int64_t last = (int64_t)part->video->n_frames - 1;
@@ -26,22 +26,23 @@ static enum omma_status render_timed(const struct ommai_builtin_template *form, 
   for (int64_t temporal_patch = 0, frame = 0; frame <= last; temporal_patch++, frame += temporal_patch_size) {
     double begin = (double)frame / fps, end = (double)ommai_min_i64(frame + temporal_patch_size - 1, last) / fps;
     OMMAI_TRY(render_time((begin + end) / 2, builder, error));
-    OMMAI_TRY(ommai_prompt_string(builder, form->image_begin, error));
+    OMMAI_TRY(ommai_prompt_string(builder, template->image_begin, error));
     OMMAI_TRY(ommai_prompt_image(builder, part, temporal_patch, error));
-    OMMAI_TRY(ommai_prompt_string(builder, form->image_end, error));
+    OMMAI_TRY(ommai_prompt_string(builder, template->image_end, error));
   }
   return OMMA_OK;
 }
 
-enum omma_status ommai_builtin_template_media(const struct ommai_builtin_template *form, const struct omma_part *part,
+enum omma_status ommai_builtin_template_media(const struct ommai_builtin_template *template, const struct omma_part *part,
                                               int64_t temporal_patch_size, struct ommai_prompt_builder *builder,
                                               struct omma_error *error) {
-  if (part->video && form->video == OMMAI_VIDEO_TIMED) return render_timed(form, part, temporal_patch_size, builder, error);
+  if (part->video && template->video == OMMAI_VIDEO_TIMED)
+    return render_timed(template, part, temporal_patch_size, builder, error);
   return ommai_prompt_image(builder, part, OMMAI_ALL_TEMPORAL_PATCHES, error);
 }
 
 /* Parts of a turn in order; an image is its markers with nothing between. */
-static enum omma_status render_parts(const struct ommai_builtin_template *form, const struct omma_message *message,
+static enum omma_status render_parts(const struct ommai_builtin_template *template, const struct omma_message *message,
                                      size_t index, int64_t temporal_patch_size, struct ommai_prompt_builder *builder,
                                      struct omma_error *error) {
   for (size_t i = 0; i < message->n_parts; i++) {
@@ -50,22 +51,22 @@ static enum omma_status render_parts(const struct ommai_builtin_template *form, 
       OMMAI_TRY(ommai_prompt_text(builder, part->text, part->text_size, error));
       continue;
     }
-    if (!form->images_in[message->role]) {
+    if (!template->images_in[message->role]) {
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: only user%s messages can hold %s", index,
-                              form->images_in[OMMA_ROLE_SYSTEM] ? " and system" : "", part->video ? "videos" : "images");
+                              template->images_in[OMMA_ROLE_SYSTEM] ? " and system" : "", part->video ? "videos" : "images");
     }
-    OMMAI_TRY(ommai_prompt_string(builder, form->image_begin, error));
-    OMMAI_TRY(ommai_builtin_template_media(form, part, temporal_patch_size, builder, error));
-    OMMAI_TRY(ommai_prompt_string(builder, form->image_end, error));
+    OMMAI_TRY(ommai_prompt_string(builder, template->image_begin, error));
+    OMMAI_TRY(ommai_builtin_template_media(template, part, temporal_patch_size, builder, error));
+    OMMAI_TRY(ommai_prompt_string(builder, template->image_end, error));
   }
   return OMMA_OK;
 }
 
-static enum omma_status render_default_system(const struct ommai_builtin_template *form, struct ommai_prompt_builder *builder,
-                                              struct omma_error *error) {
-  OMMAI_TRY(ommai_prompt_string(builder, form->turn_begin[OMMA_ROLE_SYSTEM], error));
-  OMMAI_TRY(ommai_prompt_string(builder, form->default_system, error));
-  return ommai_prompt_string(builder, form->turn_end, error);
+static enum omma_status render_default_system(const struct ommai_builtin_template *template,
+                                              struct ommai_prompt_builder *builder, struct omma_error *error) {
+  OMMAI_TRY(ommai_prompt_string(builder, template->turn_begin[OMMA_ROLE_SYSTEM], error));
+  OMMAI_TRY(ommai_prompt_string(builder, template->default_system, error));
+  return ommai_prompt_string(builder, template->turn_end, error);
 }
 
 /* ---- answers with thoughts ---- */
@@ -101,7 +102,7 @@ static size_t find_question(const struct omma_message *messages, size_t n_messag
   return n_messages - 1;
 }
 
-/* A stretch of text. */
+/* A span of text. */
 struct span {
   const char *at, *end;
 };
@@ -126,16 +127,17 @@ static const char *find(struct span text, struct span wanted, bool last) {
 }
 
 /* The thought in an answer, empty where it has none, and what follows it. */
-static void split_answer(const struct ommai_builtin_template *form, struct span text, struct span *thought, struct span *rest) {
-  const char *end = find(text, as_span(form->thought_end), false);
+static void split_answer(const struct ommai_builtin_template *template, struct span text, struct span *thought,
+                         struct span *rest) {
+  const char *end = find(text, as_span(template->thought_end), false);
   *thought = (struct span){text.at, text.at};
   *rest = text;
   if (!end) return;
-  rest->at = find(text, as_span(form->thought_end), true) + strlen(form->thought_end);
+  rest->at = find(text, as_span(template->thought_end), true) + strlen(template->thought_end);
   while (rest->at < rest->end && *rest->at == '\n') rest->at++;
   *thought = (struct span){text.at, end};
-  const char *begin = find(*thought, as_span(form->thought_begin), true);
-  if (begin) thought->at = begin + strlen(form->thought_begin);
+  const char *begin = find(*thought, as_span(template->thought_begin), true);
+  if (begin) thought->at = begin + strlen(template->thought_begin);
   *thought = strip_line_ends(*thought);
 }
 
@@ -150,18 +152,18 @@ static enum omma_status write_span(struct span span, struct ommai_prompt_builder
   return ommai_prompt_text(builder, span.at, (size_t)(span.end - span.at), error);
 }
 
-/* Writes an answer's text as the template does: where it belongs to the running turn, behind its thought; else without it. */
-static enum omma_status write_answer(const struct ommai_builtin_template *form, struct span text, bool running, bool last,
+/* Writes an answer's text as the template does: where it belongs to the running turn, after its thought; else without it. */
+static enum omma_status write_answer(const struct ommai_builtin_template *template, struct span text, bool running, bool last,
                                      struct ommai_prompt_builder *builder, struct omma_error *error) {
   struct span thought, rest;
-  split_answer(form, text, &thought, &rest);
+  split_answer(template, text, &thought, &rest);
   if (!running || (!last && thought.at == thought.end)) return write_span(rest, builder, error);
   while (rest.at < rest.end && *rest.at == '\n') rest.at++;
-  OMMAI_TRY(ommai_prompt_string(builder, form->thought_begin, error));
+  OMMAI_TRY(ommai_prompt_string(builder, template->thought_begin, error));
   OMMAI_TRY(ommai_prompt_string(builder, "\n", error));
   OMMAI_TRY(write_span(thought, builder, error));
   OMMAI_TRY(ommai_prompt_string(builder, "\n", error));
-  OMMAI_TRY(ommai_prompt_string(builder, form->thought_end, error));
+  OMMAI_TRY(ommai_prompt_string(builder, template->thought_end, error));
   OMMAI_TRY(ommai_prompt_string(builder, "\n\n", error));
   return write_span(rest, builder, error);
 }
@@ -173,18 +175,18 @@ struct turn {
 };
 
 /* An answer that goes on must stand in the prompt as it is, but for blanks around it. */
-static enum omma_status check_continued(const struct ommai_builtin_template *form, size_t index, struct span text,
+static enum omma_status check_continued(const struct ommai_builtin_template *template, size_t index, struct span text,
                                         struct span written, struct omma_error *error) {
   if (find(written, strip_blanks(text), false)) return OMMA_OK;
   return ommai_fail_field(
       error, OMMA_ERROR_ARGUMENT, "messages",
       "messages[%zu]: the chat template changes this text, so it cannot be continued: a thought stands between "
       "\"%s\\n\" and \"\\n%s\\n\\n\"",
-      index, form->thought_begin, form->thought_end);
+      index, template->thought_begin, template->thought_end);
 }
 
 /* Rewrites the answer that stands from byte `start` to the end. */
-static enum omma_status rewrite_answer(const struct ommai_builtin_template *form, const struct turn *turn, size_t start,
+static enum omma_status rewrite_answer(const struct ommai_builtin_template *template, const struct turn *turn, size_t start,
                                        struct ommai_prompt_builder *builder, struct omma_error *error) {
   size_t size = builder->size - start;
   bool running = turn->index > turn->question, last = turn->index + 1 == turn->n_messages;
@@ -192,10 +194,10 @@ static enum omma_status rewrite_answer(const struct ommai_builtin_template *form
   if (!copy) return ommai_fail_memory(error, "prompt text", size);
   const struct span text = {copy, copy + size};
   builder->size = start;
-  enum omma_status status = write_answer(form, text, running, last, builder, error);
+  enum omma_status status = write_answer(template, text, running, last, builder, error);
   if (status == OMMA_OK && turn->continued) {
     const struct span written = {builder->text + start, builder->text + builder->size};
-    status = check_continued(form, turn->index, text, written, error);
+    status = check_continued(template, turn->index, text, written, error);
   }
   ommai_release(&builder->allocator, copy, size + 1, 1);
   return status;
@@ -203,36 +205,37 @@ static enum omma_status rewrite_answer(const struct ommai_builtin_template *form
 
 /* ---- conversations ---- */
 
-static enum omma_status render_turn(const struct ommai_builtin_template *form, const struct omma_message *message,
+static enum omma_status render_turn(const struct ommai_builtin_template *template, const struct omma_message *message,
                                     const struct turn *turn, int64_t temporal_patch_size, struct ommai_prompt_builder *builder,
                                     struct omma_error *error) {
-  if (message->role == OMMA_ROLE_SYSTEM && turn->index > 0 && !form->allow_system_anywhere) {
+  if (message->role == OMMA_ROLE_SYSTEM && turn->index > 0 && !template->allow_system_anywhere) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "messages", "messages[%zu]: a system message must be the first",
                             turn->index);
   }
-  OMMAI_TRY(ommai_prompt_string(builder, form->turn_begin[message->role], error));
+  OMMAI_TRY(ommai_prompt_string(builder, template->turn_begin[message->role], error));
   size_t start = builder->size;
-  OMMAI_TRY(render_parts(form, message, turn->index, temporal_patch_size, builder, error));
-  if (form->thought_begin && message->role == OMMA_ROLE_ASSISTANT) {
-    OMMAI_TRY(rewrite_answer(form, turn, start, builder, error));
+  OMMAI_TRY(render_parts(template, message, turn->index, temporal_patch_size, builder, error));
+  if (template->thought_begin && message->role == OMMA_ROLE_ASSISTANT) {
+    OMMAI_TRY(rewrite_answer(template, turn, start, builder, error));
   }
-  return turn->continued ? OMMA_OK : ommai_prompt_string(builder, form->turn_end, error);
+  return turn->continued ? OMMA_OK : ommai_prompt_string(builder, template->turn_end, error);
 }
 
-enum omma_status ommai_builtin_template_render(const struct ommai_builtin_template *form, const struct omma_message *messages,
-                                               size_t n_messages, int64_t temporal_patch_size, bool continue_final_message,
+enum omma_status ommai_builtin_template_render(const struct ommai_builtin_template *template,
+                                               const struct omma_message *messages, size_t n_messages,
+                                               int64_t temporal_patch_size, bool continue_final_message,
                                                struct ommai_prompt_builder *builder, struct omma_error *error) {
-  if (form->default_system && n_messages > 0 && messages[0].role != OMMA_ROLE_SYSTEM) {
-    OMMAI_TRY(render_default_system(form, builder, error));
+  if (template->default_system && n_messages > 0 && messages[0].role != OMMA_ROLE_SYSTEM) {
+    OMMAI_TRY(render_default_system(template, builder, error));
   }
   struct turn turn = {.n_messages = n_messages, .question = find_question(messages, n_messages)};
   for (; turn.index < n_messages; turn.index++) {
     turn.continued = continue_final_message && turn.index + 1 == n_messages;
-    OMMAI_TRY(render_turn(form, &messages[turn.index], &turn, temporal_patch_size, builder, error));
+    OMMAI_TRY(render_turn(template, &messages[turn.index], &turn, temporal_patch_size, builder, error));
   }
   if (continue_final_message && n_messages > 0) return OMMA_OK;
-  OMMAI_TRY(ommai_prompt_string(builder, form->turn_begin[OMMA_ROLE_ASSISTANT], error));
-  if (!form->thought_begin) return OMMA_OK;
-  OMMAI_TRY(ommai_prompt_string(builder, form->thought_begin, error));
+  OMMAI_TRY(ommai_prompt_string(builder, template->turn_begin[OMMA_ROLE_ASSISTANT], error));
+  if (!template->thought_begin) return OMMA_OK;
+  OMMAI_TRY(ommai_prompt_string(builder, template->thought_begin, error));
   return ommai_prompt_string(builder, "\n", error);
 }

@@ -57,7 +57,7 @@ static void describe(const char *where, const char *text, size_t size, const str
            where, long_tag ? "the tag that begins in " : "", line, nearest->name, *excerpt ? excerpt : "(a line end)");
 }
 
-/* Parses the template, to be rendered. One that cannot be is no error yet: another form may be taken in its place. */
+/* Parses the template, to be rendered. One that cannot be is no error yet: another template may be taken in its place. */
 static enum omma_status prepare(const char *where, const char *text, size_t size, const struct omma_allocator *allocator,
                                 struct ommai_chat_choice *choice, struct omma_error *error) {
   struct omma_error cause;

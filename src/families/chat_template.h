@@ -1,4 +1,4 @@
-/* A checkpoint's chat template: where it stands, and which of the family's chat forms renders as it does, if one does. */
+/* A checkpoint's chat template: where it stands, and which of the family's built-in templates renders as it does, if one does. */
 #ifndef OMMAI_FAMILIES_CHAT_TEMPLATE_H
 #define OMMAI_FAMILIES_CHAT_TEMPLATE_H
 
@@ -11,11 +11,11 @@
 
 struct ommai_family;
 
-/* A known template and the form that renders as it does. A family's list ends in a NULL name; its first is the family's own form. */
+/* A known template and the built-in template that renders as it does. A family's list ends in a NULL name; its first is the family's own. */
 struct ommai_chat_variant {
   const char *name; /* whose template it is, for messages */
   const struct ommai_known_template *known;
-  const struct ommai_builtin_template *form;
+  const struct ommai_builtin_template *template;
 };
 
 enum { OMMAI_CHAT_DIFFERENCE_SIZE = 640 };

@@ -21,30 +21,30 @@ struct ommai_linear_part ommai_decoder_part(const char *prefix, const char *name
 
 enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                            const struct ommai_linear_part *parts, int n_parts, int64_t n_in,
-                                           struct ommai_linear_form form, struct ommai_decoder_linear *out,
+                                           struct ommai_linear_call call, struct ommai_decoder_linear *out,
                                            struct omma_error *error) {
   OMMAI_TRY(ommai_loader_linear(loader, role, parts, n_parts, 2, &n_in, &out->linear, error));
   if (loader->mode != OMMAI_LOADER_PACK) {
     bool has_bias = false;
     for (int i = 0; i < n_parts; i++) has_bias |= parts[i].has_bias;
-    return ommai_loader_count_scratch(loader, has_bias, &form, true, error);
+    return ommai_loader_count_scratch(loader, has_bias, &call, true, error);
   }
-  return ommai_linear_parts_create(loader->linear_engine, out->linear, &form, &out->parts, error);
+  return ommai_linear_parts_create(loader->linear_engine, out->linear, &call, &out->parts, error);
 }
 
 /* Of the layer that was packed or described last. */
-static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_form *form,
+static enum omma_status make_op(struct ommai_weight_loader *loader, const struct ommai_linear_call *call,
                                 struct ommai_decoder_tile_linear *out, struct omma_error *error) {
-  if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, false, form, false, error);
-  return ommai_linear_op_create(loader->linear_engine, out->linear, form, &out->op, error);
+  if (loader->mode != OMMAI_LOADER_PACK) return ommai_loader_count_scratch(loader, false, call, false, error);
+  return ommai_linear_op_create(loader->linear_engine, out->linear, call, &out->op, error);
 }
 
 enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                                 const char *name, const struct ommai_linear_source *sources, int n_sources,
-                                                int64_t n_in, struct ommai_linear_form form,
+                                                int64_t n_in, struct ommai_linear_call call,
                                                 struct ommai_decoder_tile_linear *out, struct omma_error *error) {
   OMMAI_TRY(ommai_loader_pack(loader, role, name, sources, n_sources, n_in, &out->linear, error));
-  return make_op(loader, &form, out, error);
+  return make_op(loader, &call, out, error);
 }
 
 /* The parts that gate and up are stacked from, and down. */
@@ -64,17 +64,17 @@ enum omma_status ommai_decoder_load_dense(struct ommai_weight_loader *loader, co
                                           struct omma_error *error) {
   const struct gated_parts parts = gated_parts(config, prefix, intermediate_size);
   OMMAI_TRY(ommai_decoder_load_linear(loader, OMMAI_ROLE_GATE_UP, parts.gate_up, 2, config->hidden_size,
-                                      ommai_decoder_form_gate_up(config, intermediate_size), &out->gate_up, error));
+                                      ommai_decoder_call_gate_up(config, intermediate_size), &out->gate_up, error));
   return ommai_decoder_load_linear(loader, OMMAI_ROLE_DOWN, &parts.down, 1, intermediate_size,
-                                   ommai_decoder_form_down(config, intermediate_size, true), &out->down, error);
+                                   ommai_decoder_call_down(config, intermediate_size, true), &out->down, error);
 }
 
 static enum omma_status load_expert(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
                                     const char *prefix, struct ommai_decoder_expert *out, struct omma_error *error) {
   int64_t hidden = config->hidden_size, intermediate = config->experts.intermediate_size;
   const struct gated_parts parts = gated_parts(config, prefix, intermediate);
-  const struct ommai_linear_form gate_up = ommai_decoder_form_gate_up(config, intermediate);
-  const struct ommai_linear_form down = ommai_decoder_form_down(config, intermediate, false);
+  const struct ommai_linear_call gate_up = ommai_decoder_call_gate_up(config, intermediate);
+  const struct ommai_linear_call down = ommai_decoder_call_down(config, intermediate, false);
   const enum ommai_weight_role role = OMMAI_ROLE_EXPERT;
   OMMAI_TRY(ommai_loader_linear(loader, role, parts.gate_up, 2, 2, &hidden, &out->gate_up.linear, error));
   OMMAI_TRY(make_op(loader, &gate_up, &out->gate_up, error));
@@ -92,7 +92,7 @@ enum omma_status ommai_decoder_load_router(struct ommai_weight_loader *loader, c
   OMMAI_TRY(ommai_loader_open(loader, name, 2, shape, &tensor, error));
   const struct ommai_linear_source source = ommai_loader_matrix(&tensor, 0, shape[0], false);
   OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_ROUTER, name, &source, 1, shape[1],
-                                           ommai_decoder_form_router(config), out, error));
+                                           ommai_decoder_call_router(config), out, error));
   ommai_loader_close(loader, &tensor);
   return OMMA_OK;
 }

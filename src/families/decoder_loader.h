@@ -17,12 +17,12 @@ struct ommai_linear_part ommai_decoder_part(const char *prefix, const char *name
 /* Stacked parts as a layer for all rows; what prefill calls is made when packing. */
 enum omma_status ommai_decoder_load_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                            const struct ommai_linear_part *parts, int n_parts, int64_t n_in,
-                                           struct ommai_linear_form form, struct ommai_decoder_linear *out,
+                                           struct ommai_linear_call call, struct ommai_decoder_linear *out,
                                            struct omma_error *error);
 /* A layer for one task's rows, from matrices of opened tensors. */
 enum omma_status ommai_decoder_pack_tile_linear(struct ommai_weight_loader *loader, enum ommai_weight_role role,
                                                 const char *name, const struct ommai_linear_source *sources, int n_sources,
-                                                int64_t n_in, struct ommai_linear_form form,
+                                                int64_t n_in, struct ommai_linear_call call,
                                                 struct ommai_decoder_tile_linear *out, struct omma_error *error);
 
 /* PREFIX.{gate,up,down}_proj.weight of the given intermediate size. */

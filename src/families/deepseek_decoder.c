@@ -107,7 +107,7 @@ static enum omma_status parse(const struct ommai_text_family *family, const json
 
 /* ---- tensors ---- */
 
-/* kv_b_proj [n_heads, nope + v, kv_rank]: a head's key rows, then its value rows, in the three forms of use. */
+/* kv_b_proj [n_heads, nope + v, kv_rank]: a head's key rows, then its value rows, in the three uses. */
 static enum omma_status load_head(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,
                                   const char *name, const struct ommai_loader_tensor *tensor, int64_t head,
                                   struct ommai_mla_head *out, struct omma_error *error) {
@@ -118,8 +118,8 @@ static enum omma_status load_head(struct ommai_weight_loader *loader, const stru
   /* The key rows [nope, rank], read as the transposed matrix of a layer from nope to rank. */
   const struct ommai_linear_source absorb = ommai_loader_matrix(tensor, key_at, rank, true);
   const enum ommai_weight_role role = OMMAI_ROLE_MLA;
-  const struct ommai_linear_form form = ommai_mla_form_expand(config, loader->policy.kinds[role].compute);
-  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, role, name, both, 2, rank, form, &out->expand, error));
+  const struct ommai_linear_call call = ommai_mla_call_expand(config, loader->policy.kinds[role].compute);
+  OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, role, name, both, 2, rank, call, &out->expand, error));
   OMMAI_TRY(ommai_loader_pack(loader, role, name, &absorb, 1, nope, &out->absorb, error));
   return ommai_loader_pack(loader, role, name, &value, 1, rank, &out->value, error);
 }
@@ -149,10 +149,10 @@ static enum omma_status load_attention(struct ommai_weight_loader *loader, const
   OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.kv_a_layernorm.weight", config->latent.kv_rank,
                                       &layer->latent_norm, error));
   OMMAI_TRY(
-      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 2, h, ommai_decoder_form_qkv(config), &layer->qkv, error));
+      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 2, h, ommai_decoder_call_qkv(config), &layer->qkv, error));
   OMMAI_TRY(load_heads(loader, config, prefix, layer->mla_heads, error));
   return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, ommai_decoder_attended_width(config),
-                                   ommai_decoder_form_o(config), &layer->o, error);
+                                   ommai_decoder_call_o(config), &layer->o, error);
 }
 
 static enum omma_status load_feed_forward(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,

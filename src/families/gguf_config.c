@@ -325,7 +325,7 @@ static enum omma_status find_tokens(const struct ommai_gguf *file, const char *c
 
 /* ---- how the parts of an architecture are made ---- */
 
-/* What a family wants beside what its files say. */
+/* What a family wants besides what its files say. */
 struct maker {
   const char *model_type;
   void (*text)(struct draft *draft, const struct ommai_gguf_files *files);
@@ -333,7 +333,7 @@ struct maker {
   struct {
     const char *key, *token;
   } places[2];          /* of images and videos in prompts, by the token's text */
-  const char *stops[2]; /* tokens that end an answer, beside what the file calls so */
+  const char *stops[2]; /* tokens that end an answer, besides what the file calls so */
 };
 
 static const struct maker makers[] = {

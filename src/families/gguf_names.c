@@ -60,7 +60,7 @@ static const struct ommai_gguf_name *find_name(const struct ommai_gguf_name *nam
   return NULL;
 }
 
-/* `pattern` with the numbers, and `end` behind it. */
+/* `pattern` with the numbers, and `end` after it. */
 static void write_name(char out[NAME_SIZE], const char *pattern, int64_t number, int64_t expert, const char *end) {
   size_t used = 0;
   for (; *pattern && used < NAME_SIZE; pattern++) {
@@ -162,7 +162,7 @@ static void keys_values_row(const void *context, int64_t output, int64_t first, 
   for (int64_t i = 0; i < n; i++) ommai_gguf_row_values(&pair->keys, head * pair->rank + first + i, row, 1, out + i);
 }
 
-/* Shown under the keys' tensor; the values' one is looked for beside it. */
+/* Shown under the keys' tensor; the values' one is looked for next to it. */
 static enum omma_status add_keys_values(struct ommai_gguf_tensors *self, const struct ommai_gguf_files *files,
                                         const struct source *source, int64_t number, struct omma_error *error) {
   const struct ommai_gguf_tensor *keys = source->tensor;
@@ -171,7 +171,7 @@ static enum omma_status add_keys_values(struct ommai_gguf_tensors *self, const s
   const struct ommai_gguf_tensor *values = ommai_gguf_files_find(files, name);
   if (keys->n_dims != 3 || !values || values->n_dims != 3 || values->shape[0] != keys->shape[0] ||
       values->shape[2] != keys->shape[1]) {
-    return fail(source, "expected [heads, rank, keys], and attn_v_b beside it with [heads, values, rank]", error);
+    return fail(source, "expected [heads, rank, keys], and attn_v_b next to it with [heads, values, rank]", error);
   }
   struct keys_values *pair = &self->pairs[self->n_pairs++];
   *pair = (struct keys_values){{keys->format, keys->data, keys->shape[2]},

@@ -1,4 +1,4 @@
-/* Kimi-VL: config keys, tensor names, chat form. docs/models/kimi_vl.md describes the model.
+/* Kimi-VL: config keys, tensor names, chat template. docs/models/kimi_vl.md describes the model.
  * Source: vLLM's moonvit.py and kimi_vl.py, transformers' Kimi-K2.5, and the released checkpoints' files. */
 #include "base/error.h"
 #include "families/family.h"
@@ -82,7 +82,7 @@ static const struct ommai_tower_names tower_names = {
     .merger = {"multi_modal_projector.pre_norm", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"},
 };
 
-/* ---- chat form ---- */
+/* ---- chat template ---- */
 
 static const struct ommai_builtin_template builtin_template = {
     .turn_begin = {[OMMA_ROLE_SYSTEM] = "<|im_system|>system<|im_middle|>",

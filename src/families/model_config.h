@@ -62,7 +62,7 @@ struct ommai_processor_defaults {
   float video_mean[3], video_std[3];
 };
 
-/* What the processor files of a family's released checkpoints say, as JSON, beside the sizes that config.json has. */
+/* What the processor files of a family's released checkpoints say, as JSON, besides the sizes that config.json has. */
 struct ommai_default_processor {
   const char *name;  /* whose values they are, for messages */
   const char *image; /* preprocessor_config.json */

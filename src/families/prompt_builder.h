@@ -1,4 +1,4 @@
-/* A prompt under construction: text that is tokenised between its images and videos. A family's chat form writes into it. */
+/* A prompt under construction: text that is tokenised between its images and videos. A family's chat template writes into it. */
 #ifndef OMMAI_FAMILIES_PROMPT_BUILDER_H
 #define OMMAI_FAMILIES_PROMPT_BUILDER_H
 

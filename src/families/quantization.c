@@ -32,7 +32,7 @@ enum omma_status ommai_quantization_add(struct ommai_quantization *quantization,
 /* ---- for people ---- */
 
 static void describe_storage(const struct ommai_storage *storage, char *out, size_t size) {
-  if (storage->form == OMMAI_STORAGE_FLOAT8) {
+  if (storage->format == OMMAI_STORAGE_FLOAT8) {
     if (storage->block[0]) {
       snprintf(out, size, "8-bit floats in blocks of %lld x %lld", (long long)storage->block[0], (long long)storage->block[1]);
     } else {
@@ -121,7 +121,7 @@ static enum omma_status refuse_other_places(const json_t *root, const char *path
   config = json_object_get(root, "compression_config");
   if (!config || json_is_null(config)) return OMMA_OK;
   snprintf(where, sizeof where, "%s: compression_config", path);
-  return refuse_method(where, "this form of compressed-tensors' first versions", error);
+  return refuse_method(where, "this format of compressed-tensors' first versions", error);
 }
 
 static enum omma_status read_config(const json_t *root, const char *path, const struct omma_allocator *allocator,
@@ -217,7 +217,7 @@ enum omma_status ommai_quantization_expect(struct ommai_quantization *quantizati
   if (!*is_stored || quantization->may_be_mixed) return OMMA_OK;
   const struct ommai_storage *storage = &quantization->schemes[scheme];
   int64_t group = storage->group && storage->group < n_in ? storage->group : n_in;
-  if (storage->form == OMMAI_STORAGE_FLOAT8 || n_in % group) return OMMA_OK;
+  if (storage->format == OMMAI_STORAGE_FLOAT8 || n_in % group) return OMMA_OK;
   out->bits = storage->bits;
   out->group = group;
   out->has_minimums = storage->has_zeros;

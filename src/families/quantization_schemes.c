@@ -63,22 +63,22 @@ static enum omma_status use_for_all(struct ommai_quantization *out, const char *
 
 static const char supported_formats[] = "pack-quantized, int-quantized, float-quantized, naive-quantized or mixed-precision";
 
-/* The form of a group in this format, whose type and bits are known. */
-static enum omma_status choose_form(const char *format, bool is_float, const char *where, struct ommai_storage *storage,
-                                    struct omma_error *error) {
+/* How a group with this `format` of compressed-tensors is stored, whose type and bits are known. */
+static enum omma_status choose_format(const char *format, bool is_float, const char *where, struct ommai_storage *storage,
+                                      struct omma_error *error) {
   static const struct {
-    const char *format;
+    const char *name;
     bool is_float;
-    enum ommai_storage_form form;
+    enum ommai_storage_format format;
   } known[] = {
       {"pack-quantized", false, OMMAI_STORAGE_PACKED}, {"int-quantized", false, OMMAI_STORAGE_INT8},
       {"naive-quantized", false, OMMAI_STORAGE_INT8},  {"float-quantized", true, OMMAI_STORAGE_FLOAT8},
       {"naive-quantized", true, OMMAI_STORAGE_FLOAT8},
   };
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    if (strcmp(known[i].format, format) != 0 || known[i].is_float != is_float) continue;
-    storage->form = known[i].form;
-    if (known[i].form == OMMAI_STORAGE_PACKED || storage->bits == 8) return OMMA_OK;
+    if (strcmp(known[i].name, format) != 0 || known[i].is_float != is_float) continue;
+    storage->format = known[i].format;
+    if (known[i].format == OMMAI_STORAGE_PACKED || storage->bits == 8) return OMMA_OK;
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "num_bits", "%s: %s of %d bits is not supported; 8 are", where,
                             format, storage->bits);
   }
@@ -114,7 +114,7 @@ static enum omma_status parse_weights(const json_t *weights, const char *where, 
   if (!is_float && strcmp(type, "int") != 0) return fail_value(where, "type", "int or float", type, error);
   if (is_float && !symmetric) return fail_value(where, "symmetric", "true for floats", "false", error);
   storage->has_zeros = !symmetric;
-  OMMAI_TRY(choose_form(format, is_float, where, storage, error));
+  OMMAI_TRY(choose_format(format, is_float, where, storage, error));
   return parse_strategy(weights, where, is_float, storage, error);
 }
 
@@ -210,7 +210,7 @@ enum omma_status ommai_quantization_parse_compressed_tensors(const json_t *confi
 
 enum omma_status ommai_quantization_parse_fp8(const json_t *config, const char *where, struct ommai_quantization *out,
                                               struct omma_error *error) {
-  struct ommai_storage storage = {.form = OMMAI_STORAGE_FLOAT8, .bits = 8};
+  struct ommai_storage storage = {.format = OMMAI_STORAGE_FLOAT8, .bits = 8};
   OMMAI_TRY(ommai_config_expect_string(config, where, "fmt", "e4m3", error));
   OMMAI_TRY(parse_block(config, where, "weight_block_size", storage.block, error));
   return use_for_all(out, where, &storage, error);
@@ -220,7 +220,7 @@ enum omma_status ommai_quantization_parse_fp8(const json_t *config, const char *
 
 enum omma_status ommai_quantization_parse_awq(const json_t *config, const char *where, struct ommai_quantization *out,
                                               struct omma_error *error) {
-  struct ommai_storage storage = {.form = OMMAI_STORAGE_AWQ, .has_zeros = true};
+  struct ommai_storage storage = {.format = OMMAI_STORAGE_AWQ, .has_zeros = true};
   const char *version = "gemm";
   OMMAI_TRY(parse_bits(config, where, "bits", &storage.bits, error));
   OMMAI_TRY(parse_group(config, where, "group_size", &storage.group, error));
@@ -268,7 +268,7 @@ static enum omma_status parse_dynamic(const json_t *config, const char *where, s
 
 enum omma_status ommai_quantization_parse_gptq(const json_t *config, const char *where, struct ommai_quantization *out,
                                                struct omma_error *error) {
-  struct ommai_storage storage = {.form = OMMAI_STORAGE_GPTQ};
+  struct ommai_storage storage = {.format = OMMAI_STORAGE_GPTQ};
   const char *version = "gptq";
   bool symmetric = true;
   OMMAI_TRY(parse_gptq_sizes(config, where, &storage, error));

@@ -1,4 +1,4 @@
-/* Qwen3-VL, dense and with experts: config keys, tensor names, chat form. docs/models/qwen3-vl.md describes the model.
+/* Qwen3-VL, dense and with experts: config keys, tensor names, chat template. docs/models/qwen3-vl.md describes the model.
  * Source: transformers' modeling_qwen3_vl.py and the released checkpoints' files. */
 #include <math.h>
 
@@ -122,7 +122,7 @@ static const struct ommai_tower_names tower_names = {
     .deepstack_merger = {"norm", "linear_fc1", "linear_fc2"},
 };
 
-/* ---- chat form ---- */
+/* ---- chat template ---- */
 
 #define TURNS                                                                             \
   {                                                                                       \
@@ -130,7 +130,7 @@ static const struct ommai_tower_names tower_names = {
     [OMMA_ROLE_ASSISTANT] = "<|im_start|>assistant\n"                                     \
   }
 
-static const struct ommai_builtin_template instruct_form = {
+static const struct ommai_builtin_template instruct_template = {
     .turn_begin = TURNS,
     .turn_end = "<|im_end|>\n",
     .image_begin = "<|vision_start|>",
@@ -142,7 +142,7 @@ static const struct ommai_builtin_template instruct_form = {
 };
 
 /* The template renders images in answers too, and would drop those of thoughts. */
-static const struct ommai_builtin_template thinking_form = {
+static const struct ommai_builtin_template thinking_template = {
     .turn_begin = TURNS,
     .thought_begin = "<think>",
     .thought_end = "</think>",
@@ -157,10 +157,10 @@ static const struct ommai_builtin_template thinking_form = {
 };
 
 static const struct ommai_chat_variant variants[] = {
-    {"Qwen3-VL Instruct", &ommai_template_qwen3_vl_instruct, &instruct_form},
-    {"Qwen3-VL Thinking", &ommai_template_qwen3_vl_thinking, &thinking_form},
-    {"this project's test checkpoints", &ommai_template_own_qwen3_vl, &instruct_form},
-    {"this project's demo model", &ommai_template_own_demo, &instruct_form},
+    {"Qwen3-VL Instruct", &ommai_template_qwen3_vl_instruct, &instruct_template},
+    {"Qwen3-VL Thinking", &ommai_template_qwen3_vl_thinking, &thinking_template},
+    {"this project's test checkpoints", &ommai_template_own_qwen3_vl, &instruct_template},
+    {"this project's demo model", &ommai_template_own_demo, &instruct_template},
     {NULL, NULL, NULL},
 };
 

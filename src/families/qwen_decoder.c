@@ -122,7 +122,7 @@ static enum omma_status open_fused(struct ommai_weight_loader *loader, const cha
 }
 
 static enum omma_status load_fused(struct ommai_weight_loader *loader, const char *name, int64_t n_experts, int64_t n_out,
-                                   int64_t n_in, struct ommai_linear_form form, struct ommai_decoder_expert *experts, bool down,
+                                   int64_t n_in, struct ommai_linear_call call, struct ommai_decoder_expert *experts, bool down,
                                    struct omma_error *error) {
   struct ommai_loader_tensor tensor;
   bool transposed;
@@ -131,7 +131,7 @@ static enum omma_status load_fused(struct ommai_weight_loader *loader, const cha
     struct ommai_decoder_tile_linear described = {0}, *out = &described;
     const struct ommai_linear_source source = ommai_loader_matrix(&tensor, e * n_out * n_in, n_out, transposed);
     if (experts) out = down ? &experts[e].down : &experts[e].gate_up;
-    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_EXPERT, name, &source, 1, n_in, form, out, error));
+    OMMAI_TRY(ommai_decoder_pack_tile_linear(loader, OMMAI_ROLE_EXPERT, name, &source, 1, n_in, call, out, error));
   }
   ommai_loader_close(loader, &tensor);
   return OMMA_OK;
@@ -146,10 +146,10 @@ static enum omma_status load_experts(struct ommai_weight_loader *loader, const s
   snprintf(name, sizeof name, "%s.experts.0.gate_proj.weight", prefix);
   if (ommai_loader_find(loader, name)) return ommai_decoder_load_experts(loader, config, prefix, layer, error);
   snprintf(name, sizeof name, "%s.experts.gate_up_proj", prefix);
-  OMMAI_TRY(load_fused(loader, name, n, 2 * intermediate, h, ommai_decoder_form_gate_up(config, intermediate), layer->experts,
+  OMMAI_TRY(load_fused(loader, name, n, 2 * intermediate, h, ommai_decoder_call_gate_up(config, intermediate), layer->experts,
                        false, error));
   snprintf(name, sizeof name, "%s.experts.down_proj", prefix);
-  return load_fused(loader, name, n, h, intermediate, ommai_decoder_form_down(config, intermediate, false), layer->experts,
+  return load_fused(loader, name, n, h, intermediate, ommai_decoder_call_down(config, intermediate, false), layer->experts,
                     true, error);
 }
 
@@ -165,8 +165,8 @@ static enum omma_status load_attention(struct ommai_weight_loader *loader, const
     OMMAI_TRY(ommai_decoder_load_vector(loader, prefix, "self_attn.k_norm.weight", config->head_dim, &layer->k_norm, error));
   }
   OMMAI_TRY(
-      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 3, h, ommai_decoder_form_qkv(config), &layer->qkv, error));
-  return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, q, ommai_decoder_form_o(config), &layer->o, error);
+      ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_QKV, qkv, 3, h, ommai_decoder_call_qkv(config), &layer->qkv, error));
+  return ommai_decoder_load_linear(loader, OMMAI_ROLE_TEXT_O, &o, 1, q, ommai_decoder_call_o(config), &layer->o, error);
 }
 
 static enum omma_status load_layer(struct ommai_weight_loader *loader, const struct ommai_decoder_config *config,

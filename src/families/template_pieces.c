@@ -13,7 +13,7 @@ struct cut {
   const char *text;
   size_t size, at;
   struct ommai_template_pieces *pieces;
-  bool strip_next; /* the last tag removes all blanks behind it */
+  bool strip_next; /* the last tag removes all blanks after it */
   bool after_line; /* what was read last ends in a line end, or nothing was read */
   /* The line of text that goes on across comments. */
   uint32_t digest;
@@ -133,7 +133,7 @@ static uint32_t digest_tag(const struct cut *cut, size_t at, size_t end, char ki
   return digest;
 }
 
-/* Behind a tag: all blanks where it says so; else one line end behind a statement or comment. */
+/* After a tag: all blanks where it says so; else one line end after a statement or comment. */
 static void pass_close(struct cut *cut, size_t close, char kind) {
   char sign = cut->text[close - 1];
   cut->at = close + 2;

@@ -14,7 +14,7 @@ static const char end_mark[] = {MARK, MARK_END, ' ', '\0'}; /* the blank shows w
 
 struct rendering {
   const struct ommai_chat_choice *choice;
-  const struct ommai_builtin_template *form;
+  const struct ommai_builtin_template *template;
   const struct ommai_conversation *conversation;
   struct ommai_prompt_builder *builder;
   struct omma_error *error;
@@ -23,9 +23,9 @@ struct rendering {
 /* ---- variables ---- */
 
 /* The text with marks for tokens that it spells. NULL when memory is out. */
-static json_t *guarded_text(const struct ommai_builtin_template *form, const struct omma_allocator *allocator, const char *text,
-                            size_t size, const char *behind) {
-  const char *const tokens[] = {form->image_token, form->video_token};
+static json_t *guarded_text(const struct ommai_builtin_template *template, const struct omma_allocator *allocator,
+                            const char *text, size_t size, const char *behind) {
+  const char *const tokens[] = {template->image_token, template->video_token};
   size_t room = size + strlen(behind), n = 0;
   char *out = ommai_allocate(allocator, room, 1);
   if (!out) return NULL;
@@ -48,7 +48,8 @@ static json_t *guarded_text(const struct ommai_builtin_template *form, const str
 }
 
 static json_t *guarded_json(const struct rendering *rendering, const json_t *text) {
-  return guarded_text(rendering->form, &rendering->builder->allocator, json_string_value(text), json_string_length(text), "");
+  return guarded_text(rendering->template, &rendering->builder->allocator, json_string_value(text), json_string_length(text),
+                      "");
 }
 
 /* The same in all texts of a document from outside. */
@@ -87,7 +88,7 @@ static enum omma_status parse_document(const struct rendering *rendering, const 
 static json_t *part_content(const struct rendering *rendering, const struct omma_part *part, const char *behind, bool alone) {
   if (part->image || part->video) return json_pack("{s:s}", "type", part->image ? "image" : "video");
   const char *text = part->text_size ? part->text : "";
-  json_t *json = guarded_text(rendering->form, &rendering->builder->allocator, text, part->text_size, behind);
+  json_t *json = guarded_text(rendering->template, &rendering->builder->allocator, text, part->text_size, behind);
   return alone ? json : json_pack("{s:s,s:o}", "type", "text", "text", json);
 }
 
@@ -210,8 +211,8 @@ struct places {
 static enum omma_status place_media(const struct rendering *rendering, struct places *places, bool video) {
   const struct omma_part *part = next_part(rendering->conversation, video, &places->message[video], &places->part[video]);
   if (part) {
-    return ommai_builtin_template_media(rendering->form, part, rendering->conversation->temporal_patch_size, rendering->builder,
-                                        rendering->error);
+    return ommai_builtin_template_media(rendering->template, part, rendering->conversation->temporal_patch_size,
+                                        rendering->builder, rendering->error);
   }
   return ommai_fail_field(rendering->error, OMMA_ERROR_ARGUMENT, "messages",
                           "messages: the chat template writes more %s than there are", video ? "videos" : "images");
@@ -221,12 +222,12 @@ static bool stands_at(const char *text, const char *end, const char *word) {
   return word && (size_t)(end - text) >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
 }
 
-/* What the mark at *text stands for; *text moves behind it. Nothing, where the template took it apart, or wrote the last text more than once. */
+/* What the mark at *text stands for; *text moves after it. Nothing, where the template took it apart, or wrote the last text more than once. */
 static enum omma_status write_mark(const struct rendering *rendering, const char **text, const char *end) {
   char kind = end - *text > 1 ? (*text)[1] : '\0';
   const char *token = NULL;
-  if (kind == MARK_IMAGE) token = rendering->form->image_token;
-  if (kind == MARK_VIDEO) token = rendering->form->video_token;
+  if (kind == MARK_IMAGE) token = rendering->template->image_token;
+  if (kind == MARK_VIDEO) token = rendering->template->video_token;
   if (stands_at(*text, end, end_mark)) {
     *text += sizeof end_mark - 1;
   } else {
@@ -237,12 +238,12 @@ static enum omma_status write_mark(const struct rendering *rendering, const char
 
 /* Copies [text, end) with images and videos in place of their tokens, and what marks stand for. */
 static enum omma_status write_prompt(const struct rendering *rendering, const char *text, const char *end) {
-  const struct ommai_builtin_template *form = rendering->form;
+  const struct ommai_builtin_template *template = rendering->template;
   struct places places = {{0}, {0}};
   const char *plain = text;
   while (text < end) {
-    bool mark = *text == MARK, image = stands_at(text, end, form->image_token),
-         video = !image && stands_at(text, end, form->video_token);
+    bool mark = *text == MARK, image = stands_at(text, end, template->image_token),
+         video = !image && stands_at(text, end, template->video_token);
     if (!mark && !image && !video) {
       text++;
       continue;
@@ -252,7 +253,7 @@ static enum omma_status write_prompt(const struct rendering *rendering, const ch
       OMMAI_TRY(write_mark(rendering, &text, end));
     } else {
       OMMAI_TRY(place_media(rendering, &places, video));
-      text += strlen(image ? form->image_token : form->video_token);
+      text += strlen(image ? template->image_token : template->video_token);
     }
     plain = text;
   }
@@ -265,7 +266,7 @@ static enum omma_status write_prompt(const struct rendering *rendering, const ch
   return OMMA_OK;
 }
 
-/* Where a prompt ends whose last message goes on: at its mark; without blanks before it where the template takes off those behind texts. */
+/* Where a prompt ends whose last message goes on: at its mark; without blanks before it where the template takes off those after texts. */
 static const char *find_end(const char *text, const char *end) {
   for (const char *at = end - 2; at >= text; at--) {
     if (at[0] != MARK || at[1] != MARK_END) continue;
@@ -304,7 +305,7 @@ static enum omma_status render_template(const struct rendering *rendering) {
 
 /* ---- which way ---- */
 
-/* What no chat form has a place for; NULL: nothing. */
+/* What no built-in template has a place for; NULL: nothing. */
 static const char *beyond_forms(const struct ommai_conversation *conversation) {
   if (conversation->tools) return "tools";
   if (conversation->kwargs && strcmp(conversation->kwargs, "{}") != 0) return "chat_template_kwargs";
@@ -328,23 +329,23 @@ static enum omma_status check_calls(const struct ommai_chat_choice *choice, cons
   return OMMA_OK;
 }
 
-enum omma_status ommai_conversation_render(const struct ommai_chat_choice *choice, bool family_form,
+enum omma_status ommai_conversation_render(const struct ommai_chat_choice *choice, bool family_template,
                                            const struct ommai_conversation *conversation, struct ommai_prompt_builder *builder,
                                            struct omma_error *error) {
-  const struct ommai_builtin_template *form = choice->variant->form;
+  const struct ommai_builtin_template *template = choice->variant->template;
   const char *beyond = beyond_forms(conversation);
-  bool known = !choice->difference[0] || family_form;
+  bool known = !choice->difference[0] || family_template;
   if (known && !beyond) {
-    return ommai_builtin_template_render(form, conversation->messages, conversation->n_messages,
+    return ommai_builtin_template_render(template, conversation->messages, conversation->n_messages,
                                          conversation->temporal_patch_size, conversation->continue_final_message, builder,
                                          error);
   }
-  if (!choice->jinja || (family_form && choice->difference[0])) {
+  if (!choice->jinja || (family_template && choice->difference[0])) {
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, beyond ? beyond : "messages",
                             "%s: not without a chat template of the model's own that can be rendered",
                             beyond ? beyond : "messages");
   }
   OMMAI_TRY(check_calls(choice, conversation, error));
-  const struct rendering rendering = {choice, form, conversation, builder, error};
+  const struct rendering rendering = {choice, template, conversation, builder, error};
   return render_template(&rendering);
 }

@@ -4,14 +4,14 @@
 
 #include "base/error.h"
 
-enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_form *form, struct omma_error *error) {
+enum omma_status omma_tool_parser_find(const char *name, enum omma_tool_format *format, struct omma_error *error) {
   static const struct {
     const char *name;
-    enum omma_tool_form form;
+    enum omma_tool_format format;
   } parsers[] = {{"hermes", OMMA_TOOLS_OBJECTS}, {"kimi_k2", OMMA_TOOLS_SECTIONS}};
   for (size_t i = 0; name && i < sizeof parsers / sizeof *parsers; i++) {
     if (strcmp(parsers[i].name, name) != 0) continue;
-    *form = parsers[i].form;
+    *format = parsers[i].format;
     return OMMA_OK;
   }
   return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tool_call_parser",

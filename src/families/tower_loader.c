@@ -116,10 +116,10 @@ static enum omma_status load_norm(const struct load *load, struct full_name name
   return ommai_loader_vector(load->loader, full, 1, &n, &norm->bias, error);
 }
 
-/* Parts of n_out outputs each, stacked, with the call form of the layer. */
+/* Parts of n_out outputs each, stacked, with the call of the layer. */
 static enum omma_status load_linear(const struct load *load, enum ommai_weight_role role, const struct full_name *parts,
                                     int n_parts, int64_t n_out, bool has_bias, int n_dims, const int64_t *inner_shape,
-                                    struct ommai_linear_form form, struct ommai_vision_linear *out, struct omma_error *error) {
+                                    struct ommai_linear_call call, struct ommai_vision_linear *out, struct omma_error *error) {
   enum { MAX_PARTS = 3 };
   struct ommai_linear_part stacked[MAX_PARTS];
   for (int i = 0; i < n_parts; i++) {
@@ -128,16 +128,16 @@ static enum omma_status load_linear(const struct load *load, enum ommai_weight_r
   }
   OMMAI_TRY(ommai_loader_linear(load->loader, role, stacked, n_parts, n_dims, inner_shape, &out->linear, error));
   if (load->loader->mode != OMMAI_LOADER_PACK) {
-    return ommai_loader_count_scratch(load->loader, has_bias, &form, false, error);
+    return ommai_loader_count_scratch(load->loader, has_bias, &call, false, error);
   }
-  return ommai_linear_op_create(load->loader->linear_engine, out->linear, &form, &out->op, error);
+  return ommai_linear_op_create(load->loader->linear_engine, out->linear, &call, &out->op, error);
 }
 
 /* The usual layer: a matrix [n_out, n_in] and its bias. */
 static enum omma_status load_matrix(const struct load *load, enum ommai_weight_role role, struct full_name name, int64_t n_out,
-                                    int64_t n_in, struct ommai_linear_form form, struct ommai_vision_linear *out,
+                                    int64_t n_in, struct ommai_linear_call call, struct ommai_vision_linear *out,
                                     struct omma_error *error) {
-  return load_linear(load, role, &name, 1, n_out, true, 2, &n_in, form, out, error);
+  return load_linear(load, role, &name, 1, n_out, true, 2, &n_in, call, out, error);
 }
 
 /* The type that the tower's layers take and give. */
@@ -147,7 +147,7 @@ static enum omma_dtype tower_type(const struct load *load) { return load->loader
 static enum omma_status load_qkv(const struct load *load, int64_t index, struct ommai_vision_linear *out,
                                  struct omma_error *error) {
   const struct ommai_tower_names *names = load->names;
-  const struct ommai_linear_form form = ommai_vision_form_qkv(load->config);
+  const struct ommai_linear_call call = ommai_vision_call_qkv(load->config);
   int64_t h = load->config->hidden_size;
   if (names->apart[0]) {
     struct full_name apart[3];
@@ -155,10 +155,10 @@ static enum omma_status load_qkv(const struct load *load, int64_t index, struct 
     for (int i = 0; i < 3; i++) apart[i] = full_name(load, names->block, index, names->apart[i]);
     snprintf(probe, sizeof probe, "%s.weight", apart[0].text);
     if (ommai_loader_find(load->loader, probe)) {
-      return load_linear(load, OMMAI_ROLE_TOWER_QKV, apart, 3, h, true, 2, &h, form, out, error);
+      return load_linear(load, OMMAI_ROLE_TOWER_QKV, apart, 3, h, true, 2, &h, call, out, error);
     }
   }
-  return load_matrix(load, OMMAI_ROLE_TOWER_QKV, full_name(load, names->block, index, names->qkv), 3 * h, h, form, out, error);
+  return load_matrix(load, OMMAI_ROLE_TOWER_QKV, full_name(load, names->block, index, names->qkv), 3 * h, h, call, out, error);
 }
 
 static enum omma_status load_block(const struct load *load, int64_t index, struct ommai_vision_block *block,
@@ -172,11 +172,11 @@ static enum omma_status load_block(const struct load *load, int64_t index, struc
   OMMAI_TRY(load_norm(load, full_name(load, names->block, index, names->norm2), h, &block->norm2, error));
   OMMAI_TRY(load_qkv(load, index, &block->qkv, error));
   OMMAI_TRY(load_matrix(load, OMMAI_ROLE_TOWER_PROJ, full_name(load, names->block, index, names->proj), h, h,
-                        ommai_vision_form_proj(config), &block->proj, error));
+                        ommai_vision_call_proj(config), &block->proj, error));
   OMMAI_TRY(load_linear(load, OMMAI_ROLE_TOWER_FC1, fc1, config->gated ? 2 : 1, intermediate, true, 2, &h,
-                        ommai_vision_form_fc1(config, tower_type(load)), &block->fc1, error));
+                        ommai_vision_call_fc1(config, tower_type(load)), &block->fc1, error));
   return load_matrix(load, OMMAI_ROLE_TOWER_FC2, full_name(load, names->block, index, names->fc2), h, intermediate,
-                     ommai_vision_form_fc2(config), &block->fc2, error);
+                     ommai_vision_call_fc2(config), &block->fc2, error);
 }
 
 static enum omma_status load_merger(const struct load *load, const char *group, int64_t index,
@@ -188,9 +188,9 @@ static enum omma_status load_merger(const struct load *load, const char *group, 
   OMMAI_TRY(load_norm(load, full_name(load, group, index, names->norm), norm_after_join ? joined : config->hidden_size,
                       &merger->norm, error));
   OMMAI_TRY(load_matrix(load, OMMAI_ROLE_MERGER, full_name(load, group, index, names->fc1), joined, joined,
-                        ommai_vision_form_merger_fc1(config, tower_type(load)), &merger->fc1, error));
+                        ommai_vision_call_merger_fc1(config, tower_type(load)), &merger->fc1, error));
   return load_matrix(load, OMMAI_ROLE_MERGER, full_name(load, group, index, names->fc2), config->out_hidden_size, joined,
-                     ommai_vision_form_merger_fc2(config), &merger->fc2, error);
+                     ommai_vision_call_merger_fc2(config), &merger->fc2, error);
 }
 
 static enum omma_status load_patch_embed(const struct load *load, struct ommai_vision_tower *tower, struct omma_error *error) {
@@ -200,7 +200,7 @@ static enum omma_status load_patch_embed(const struct load *load, struct ommai_v
   const int64_t flat_kernel[3] = {config->in_channels, config->patch_size, config->patch_size};
   return load_linear(load, OMMAI_ROLE_PATCH_EMBED, &name, 1, config->hidden_size, load->names->patch_embed_bias,
                      load->names->patch_embed_dims, load->names->patch_embed_dims == 5 ? kernel : flat_kernel,
-                     ommai_vision_form_patch_embed(config), &tower->patch_embed, error);
+                     ommai_vision_call_patch_embed(config), &tower->patch_embed, error);
 }
 
 static enum omma_status load_positions(const struct load *load, struct ommai_vision_tower *tower, struct omma_error *error) {

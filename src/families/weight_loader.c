@@ -163,14 +163,14 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
 }
 
 enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, bool has_bias,
-                                            const struct ommai_linear_form *form, bool in_parts, struct omma_error *error) {
+                                            const struct ommai_linear_call *call, bool in_parts, struct omma_error *error) {
   struct ommai_linear_spec described = loader->kept, *spec = &described;
   size_t bytes;
   described.has_bias = has_bias;
   /* As for the weights' bytes: what is too large is refused when it is packed. */
   if (spec->n_in > OMMAI_LINEAR_MAX_SIZE || spec->n_out > OMMAI_LINEAR_MAX_SIZE) return OMMA_OK;
-  OMMAI_TRY(in_parts ? ommai_linear_parts_scratch_for(loader->linear_engine, spec, form, &bytes, error)
-                     : ommai_linear_scratch_for(loader->linear_engine, spec, form, &bytes, error));
+  OMMAI_TRY(in_parts ? ommai_linear_parts_scratch_for(loader->linear_engine, spec, call, &bytes, error)
+                     : ommai_linear_scratch_for(loader->linear_engine, spec, call, &bytes, error));
   if (bytes > loader->scratch_bytes) loader->scratch_bytes = bytes;
   return OMMA_OK;
 }

@@ -79,10 +79,10 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
                                    const struct ommai_linear_source *sources, int n_sources, int64_t n_in,
                                    struct ommai_linear **out, struct omma_error *error);
 
-/* DESCRIBE: counts the scratch of the layer that was described last, called in `form` or in parts of it (linear_parts.h). Errors: as
+/* DESCRIBE: counts the scratch of the layer that was described last, called in `call` or in parts of it (linear_parts.h). Errors: as
  * ommai_linear_op_create. */
 enum omma_status ommai_loader_count_scratch(struct ommai_weight_loader *loader, bool has_bias,
-                                            const struct ommai_linear_form *form, bool in_parts, struct omma_error *error);
+                                            const struct ommai_linear_call *call, bool in_parts, struct omma_error *error);
 
 /* The tensor of that name where a checkpoint is open and has it, else NULL: for names and shapes that come in dialects. */
 const struct ommai_tensor *ommai_loader_find(const struct ommai_weight_loader *loader, const char *name);

@@ -19,7 +19,7 @@ static int32_t add_state(struct ommai_scratch *scratch, struct ommai_char_dfa *d
   return (int32_t)dfa->n_states++;
 }
 
-/* Behind the last edge of the state, whose edges are added one after the other; neighbours that lead to the same place are one. */
+/* After the last edge of the state, whose edges are added one after the other; neighbours that lead to the same place are one. */
 static bool add_edge(struct ommai_scratch *scratch, struct ommai_char_dfa *dfa, int32_t state, uint32_t low, uint32_t high,
                      int32_t to) {
   struct ommai_dfa_state *from = &dfa->states[state];
@@ -90,7 +90,7 @@ static int32_t nfa_repeat(struct nfa *nfa, int32_t from, const struct ommai_rege
   return end;
 }
 
-/* The node behind the pattern. */
+/* The node after the pattern. */
 static int32_t nfa_add(struct nfa *nfa, int32_t from, const struct ommai_regex *regex) {
   if (!ommai_scratch_work(nfa->scratch, 1) || nfa->scratch->no_memory) return from;
   if (regex->kind == OMMAI_REGEX_REPEAT) return nfa_repeat(nfa, from, regex);
@@ -129,7 +129,7 @@ struct subsets {
   int32_t mark;
   int32_t *collected; /* [n_nodes] */
   size_t n_collected;
-  int32_t end, rest; /* the pattern's end; a node behind which any text may follow, or -1 */
+  int32_t end, rest; /* the pattern's end; a node after which any text may follow, or -1 */
 };
 
 enum { N_SLOTS = OMMAI_SCRATCH_SLOTS }; /* more than MAX_STATES, so that one is always free */
@@ -450,7 +450,7 @@ bool ommai_dfa_accepts(const struct ommai_char_dfa *dfa, const char *text, size_
 }
 
 void ommai_builder_dfa(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_char_dfa *dfa,
-                       enum ommai_char_form form, int32_t to) {
+                       enum ommai_char_encoding encoding, int32_t to) {
   int32_t first = builder->n_nodes;
   for (size_t i = 0; i < dfa->n_states; i++) ommai_builder_node(builder);
   if (ommai_builder_failed(builder)) return;
@@ -458,7 +458,7 @@ void ommai_builder_dfa(struct ommai_grammar_builder *builder, int32_t from, cons
   for (size_t i = 0; i < dfa->n_states; i++) {
     for (size_t j = 0; j < dfa->states[i].n_edges; j++) {
       const struct ommai_dfa_edge *edge = &dfa->edges[dfa->states[i].first_edge + j];
-      ommai_builder_chars(builder, first + (int32_t)i, edge->low, edge->high, form, first + edge->to);
+      ommai_builder_chars(builder, first + (int32_t)i, edge->low, edge->high, encoding, first + edge->to);
     }
     if (dfa->states[i].accepts) ommai_builder_empty(builder, first + (int32_t)i, to);
   }

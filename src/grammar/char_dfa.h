@@ -47,6 +47,6 @@ bool ommai_dfa_accepts(const struct ommai_char_dfa *dfa, const char *text, size_
 
 /* Edges from `from` to `to` for its texts. */
 void ommai_builder_dfa(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_char_dfa *dfa,
-                       enum ommai_char_form form, int32_t to);
+                       enum ommai_char_encoding encoding, int32_t to);
 
 #endif

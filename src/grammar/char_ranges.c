@@ -133,15 +133,15 @@ static void add_escape(struct ommai_grammar_builder *builder, int32_t from, uint
 }
 
 void ommai_builder_chars(struct ommai_grammar_builder *builder, int32_t from, uint32_t low, uint32_t high,
-                         enum ommai_char_form form, int32_t to) {
+                         enum ommai_char_encoding encoding, int32_t to) {
   static const uint32_t borders[] = {0x1f, '"' - 1, '"', '\\' - 1, '\\', OMMAI_MAX_CODE_POINT};
   uint32_t begin = 0;
-  for (size_t i = 0; i < sizeof borders / sizeof borders[0] && form == OMMAI_CHARS_JSON; i++) {
+  for (size_t i = 0; i < sizeof borders / sizeof borders[0] && encoding == OMMAI_CHARS_JSON; i++) {
     uint32_t a = low > begin ? low : begin, b = high < borders[i] ? high : borders[i];
     bool escaped = i == 0 || begin == borders[i];
     for (uint32_t code = a; escaped && code <= b && a <= b; code++) add_escape(builder, from, code, to);
     if (!escaped && a <= b) add_utf8(builder, from, a, b, to);
     begin = borders[i] + 1;
   }
-  if (form == OMMAI_CHARS_RAW) add_utf8(builder, from, low, high, to);
+  if (encoding == OMMAI_CHARS_RAW) add_utf8(builder, from, low, high, to);
 }

@@ -19,7 +19,7 @@ struct ommai_chars {
 };
 
 /* RAW: UTF-8. JSON: in a string, each character in one way only: escaped where it must be, in the short form where there is one. */
-enum ommai_char_form { OMMAI_CHARS_RAW, OMMAI_CHARS_JSON };
+enum ommai_char_encoding { OMMAI_CHARS_RAW, OMMAI_CHARS_JSON };
 
 /* False: the scratch has failed. */
 bool ommai_chars_add(struct ommai_scratch *scratch, struct ommai_chars *chars, uint32_t low, uint32_t high);
@@ -30,6 +30,6 @@ bool ommai_chars_complement(struct ommai_scratch *scratch, const struct ommai_ch
 
 /* Edges for one character from low to high. */
 void ommai_builder_chars(struct ommai_grammar_builder *builder, int32_t from, uint32_t low, uint32_t high,
-                         enum ommai_char_form form, int32_t to);
+                         enum ommai_char_encoding encoding, int32_t to);
 
 #endif

@@ -82,10 +82,10 @@ static void add_entries(const struct counts *counts, struct ommai_grammar_builde
   if (low != NEVER) ommai_builder_count(builder, from, (int32_t)low, (int32_t)high, to);
 }
 
-/* A character is counted before its bytes, as no byte may be taken behind which it could not end: each pair of a state and one that its edges lead
+/* A character is counted before its bytes, as no byte may be taken after which it could not end: each pair of a state and one that its edges lead
  * to has a node between the count and the bytes. gates: [n_states] zeroes, this state's nodes + 1. */
 static void add_edges(const struct counts *counts, struct ommai_grammar_builder *builder, int32_t first, size_t state,
-                      enum ommai_char_form form, int32_t *gates) {
+                      enum ommai_char_encoding encoding, int32_t *gates) {
   const struct ommai_dfa_state *from = &counts->dfa->states[state];
   const struct ommai_dfa_edge *edges = counts->dfa->edges + from->first_edge;
   for (size_t i = 0; i < from->n_edges; i++) {
@@ -95,19 +95,19 @@ static void add_edges(const struct counts *counts, struct ommai_grammar_builder 
       gates[to] = ommai_builder_node(builder) + 1;
       add_entries(counts, builder, first + (int32_t)state, (size_t)to, gates[to] - 1);
     }
-    ommai_builder_chars(builder, gates[to] - 1, edges[i].low, edges[i].high, form, first + to);
+    ommai_builder_chars(builder, gates[to] - 1, edges[i].low, edges[i].high, encoding, first + to);
   }
   for (size_t i = 0; i < from->n_edges; i++) gates[edges[i].to] = 0;
 }
 
-static int32_t add_rule(const struct counts *counts, struct ommai_grammar_builder *builder, enum ommai_char_form form) {
+static int32_t add_rule(const struct counts *counts, struct ommai_grammar_builder *builder, enum ommai_char_encoding encoding) {
   const struct ommai_char_dfa *dfa = counts->dfa;
   int32_t *gates = ommai_scratch_take(counts->scratch, dfa->n_states, sizeof *gates), first = builder->n_nodes;
   for (size_t i = 0; i < dfa->n_states; i++) ommai_builder_node(builder);
   int32_t end = ommai_builder_node(builder);
   if (!gates || ommai_builder_failed(builder)) return 0;
   for (size_t i = 0; i < dfa->n_states; i++) {
-    add_edges(counts, builder, first, i, form, gates);
+    add_edges(counts, builder, first, i, encoding, gates);
     if (dfa->states[i].accepts) {
       ommai_builder_counted(builder, first + (int32_t)i, (int32_t)counts->min, (int32_t)counts->max, end);
     }
@@ -116,10 +116,10 @@ static int32_t add_rule(const struct counts *counts, struct ommai_grammar_builde
 }
 
 bool ommai_builder_counted_dfa(struct ommai_scratch *scratch, struct ommai_grammar_builder *builder, int32_t from,
-                               const struct ommai_char_dfa *dfa, int64_t min, int64_t max, enum ommai_char_form form,
+                               const struct ommai_char_dfa *dfa, int64_t min, int64_t max, enum ommai_char_encoding encoding,
                                int32_t to) {
   struct counts counts = {.scratch = scratch, .dfa = dfa, .min = min, .max = max};
   if (!find_counts(&counts)) return false;
-  if (counts.reached[0] & LEADS) ommai_builder_call(builder, from, add_rule(&counts, builder, form), to);
+  if (counts.reached[0] & LEADS) ommai_builder_call(builder, from, add_rule(&counts, builder, encoding), to);
   return ommai_scratch_work(scratch, 0);
 }

@@ -102,7 +102,7 @@ static void add_chars(struct parser *parser, int32_t from, const struct ommai_ch
   }
 }
 
-/* "text", the parser behind the opening quotation mark. */
+/* "text", the parser after the opening quotation mark. */
 static enum omma_status parse_text(struct parser *parser, struct ommai_grammar_rule ends, struct omma_error *error) {
   int32_t at = ends.start;
   while (!at_end(parser) && peek(parser) != '"' && peek(parser) != '\n') {
@@ -163,12 +163,12 @@ static enum omma_status parse_bounds(struct parser *parser, int32_t *min, int32_
     for (; peek(parser) >= '0' && peek(parser) <= '9'; parser->text.at++) {
       numbers[i] = numbers[i] > OMMAI_REGEX_MAX_REPEAT ? numbers[i] : numbers[i] * 10 + (peek(parser) - '0');
     }
-    if (i == 0 && parser->text.at == begin) return fail_here(parser, "expected a number behind {", error);
+    if (i == 0 && parser->text.at == begin) return fail_here(parser, "expected a number after {", error);
     if (i == 1) open = parser->text.at == begin;
     skip_space(parser, false);
     if (i == 1 || !(two = take(parser, ","))) break;
   }
-  if (!take(parser, "}")) return fail_here(parser, "expected } behind the bounds of a repetition", error);
+  if (!take(parser, "}")) return fail_here(parser, "expected } after the bounds of a repetition", error);
   *min = (int32_t)numbers[0];
   *max = !two ? *min : open ? OMMAI_GRAMMAR_NO_MAX : (int32_t)numbers[1];
   if (*min > OMMAI_REGEX_MAX_REPEAT || (!open && *max > OMMAI_REGEX_MAX_REPEAT) || *min > *max) {
@@ -233,7 +233,7 @@ static enum omma_status parse_rule(struct parser *parser, struct omma_error *err
   struct ommai_grammar_rule ends = ommai_builder_ends(parser->builder, name->rule);
   skip_space(parser, true);
   if (!take(parser, "::=")) {
-    return fail_here(parser, "expected ::= behind a rule's name (GBNF is supported, Lark's notation is not)", error);
+    return fail_here(parser, "expected ::= after a rule's name (GBNF is supported, Lark's notation is not)", error);
   }
   OMMAI_TRY(parse_alternatives(parser, ends, error));
   if (!at_end(parser) && peek(parser) != '\n') return fail_here(parser, "expected the end of the rule", error);

@@ -110,7 +110,7 @@ static size_t common_prefix(const struct ommai_literal *a, const struct ommai_li
   return n;
 }
 
-/* The node behind the first `depth` bytes of the text that was added last is path[depth]. */
+/* The node after the first `depth` bytes of the text that was added last is path[depth]. */
 static void add_texts(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_literal *texts, size_t n,
                       int32_t to, int32_t *path) {
   path[0] = from;

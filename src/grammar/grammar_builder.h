@@ -1,6 +1,6 @@
 /* A grammar while it is being written down: rules that are graphs. A rule is entered at its start node and left at its end node; edges take a
  * range of bytes, take nothing, or call a rule a number of times. Any node may have any number of edges. A call that is asked for once has a count
- * beside it, at first 0, which edges inside its rule raise and look at.
+ * next to it, at first 0, which edges inside its rule raise and look at.
  *
  * A builder remembers the first thing that went wrong and then ignores what follows, so that calls need no checks; ommai_grammar_create
  * reports it. Not thread-safe. */
@@ -75,7 +75,7 @@ void ommai_builder_count(struct ommai_grammar_builder *builder, int32_t from, in
 /* Without a byte, to the end of a rule that counts: passes where the count is from min to max. */
 void ommai_builder_counted(struct ommai_grammar_builder *builder, int32_t from, int32_t min, int32_t max, int32_t to);
 
-/* These bytes; returns the node behind them. */
+/* These bytes; returns the node after them. */
 int32_t ommai_builder_bytes(struct ommai_grammar_builder *builder, int32_t from, const char *bytes, size_t size);
 int32_t ommai_builder_text(struct ommai_grammar_builder *builder, int32_t from, const char *text);
 

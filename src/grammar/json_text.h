@@ -6,7 +6,7 @@
 
 #include "grammar/char_ranges.h"
 
-/* Digits of numbers without bounds: before the point, behind it, of the exponent; and blanks behind a line break. So every number is one that
+/* Digits of numbers without bounds: before the point, after it, of the exponent; and blanks after a line break. So every number is one that
  * a 64-bit integer or a double holds, and no answer loses itself in blanks. */
 #define OMMAI_JSON_MAX_INTEGER_DIGITS 18
 #define OMMAI_JSON_MAX_FRACTION_DIGITS 17
@@ -35,9 +35,9 @@ struct ommai_json_text {
 
 /* A piece's rule. */
 int32_t ommai_json_rule(struct ommai_json_text *json, enum ommai_json_piece piece);
-/* Edges for a piece; returns the node behind it. */
+/* Edges for a piece; returns the node after it. */
 int32_t ommai_json_add(struct ommai_json_text *json, int32_t from, enum ommai_json_piece piece);
-/* A comma or bracket with the space that may stand before and behind it. */
+/* A comma or bracket with the space that may stand before and after it. */
 int32_t ommai_json_spaced(struct ommai_json_text *json, int32_t from, bool before, const char *text, bool behind);
 
 /* A value's text without blanks, in the scratch: strings with the fewest escapes, numbers in the fewest digits. Errors: LIMIT, MEMORY. */

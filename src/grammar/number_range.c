@@ -54,14 +54,14 @@ struct span {
   bool low_exclusive, high_exclusive, integer;
   int32_t multiple;
   int length;        /* digits before the point */
-  int fraction_most; /* digits behind it */
+  int fraction_most; /* digits after it */
   int32_t to;
 };
 
-/* The digit `at` of a bound, 0 behind its end. */
+/* The digit `at` of a bound, 0 after its end. */
 static int digit_of(const char *digits, int at) { return at < (int)strlen(digits) ? digits[at] - '0' : 0; }
 
-/* What is tight behind `digit`, or -1 where it is on the wrong side. */
+/* What is tight after `digit`, or -1 where it is on the wrong side. */
 static int next_tight(int tight, int digit, int low, int high) {
   if (((tight & LOW) && digit < low) || ((tight & HIGH) && digit > high)) return -1;
   if ((tight & LOW) && digit > low) tight &= ~LOW;
@@ -69,7 +69,7 @@ static int next_tight(int tight, int digit, int low, int high) {
   return tight;
 }
 
-/* Whether the number may end with n digits behind the point. */
+/* Whether the number may end with n digits after the point. */
 static bool may_end(const struct span *span, int tight, int n_fraction) {
   bool low_is_over = n_fraction >= (int)strlen(span->low.fraction),
        high_is_over = n_fraction >= (int)strlen(span->high.fraction);
@@ -87,7 +87,7 @@ static void add_digits(const struct span *span, int32_t from, int tight, int fir
   }
 }
 
-/* Behind the point, from the nodes of the whole part. */
+/* After the point, from the nodes of the whole part. */
 static void add_fraction(const struct span *span, const int32_t whole[4]) {
   int32_t nodes[4] = {0};
   for (int tight = 0; tight < 4; tight++) {

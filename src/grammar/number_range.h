@@ -4,18 +4,18 @@
 
 #include "grammar/grammar_builder.h"
 
-/* Of numbers with bounds: significant digits, so that no two of them are the same double; behind the point, unless a bound has more. */
+/* Of numbers with bounds: significant digits, so that no two of them are the same double; after the point, unless a bound has more. */
 #define OMMAI_RANGE_MAX_DIGITS 15
 #define OMMAI_RANGE_FRACTION_DIGITS 6
 #define OMMAI_RANGE_MAX_MULTIPLE 1000
 
-/* A decimal number without its sign: digits without leading zeroes ("0" for none), and those behind the point without trailing ones. */
+/* A decimal number without its sign: digits without leading zeroes ("0" for none), and those after the point without trailing ones. */
 struct ommai_decimal {
   char whole[24], fraction[24];
   bool negative;
 };
 
-/* False: more than 18 digits before the point, or more than 20 behind it. */
+/* False: more than 18 digits before the point, or more than 20 after it. */
 bool ommai_decimal_from_double(double value, struct ommai_decimal *decimal);
 void ommai_decimal_from_integer(int64_t value, struct ommai_decimal *decimal);
 

@@ -12,7 +12,7 @@
 enum {
   MAX_POOL = 1 << 18,    /* items of all states */
   MAX_WORK = 1 << 13,    /* places that one step looks at */
-  MAX_BEGUN = 4,         /* places behind the byte of a step that is remembered */
+  MAX_BEGUN = 4,         /* places after the byte of a step that is remembered */
   FRAME_SLOTS = 1 << 17, /* powers of two */
   STATE_SLOTS = 1 << 14,
   SEEN_SLOTS = 1 << 15,

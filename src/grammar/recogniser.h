@@ -46,7 +46,7 @@ void ommai_recogniser_destroy(struct ommai_recogniser *recogniser);
 /* The state before the first byte, or FULL. */
 int32_t ommai_recogniser_start(struct ommai_recogniser *recogniser);
 
-/* The state behind `byte`, DEAD or FULL. */
+/* The state after `byte`, DEAD or FULL. */
 int32_t ommai_recogniser_step(struct ommai_recogniser *recogniser, int32_t state, unsigned char byte);
 
 /* The one byte that may follow the state, where the text cannot end there; or NO_BYTE. */

@@ -48,7 +48,7 @@ static bool take(struct parser *parser, const char *text) {
   return true;
 }
 
-/* (?:, (?<name>, (?P<name>; the parser stands behind "(". */
+/* (?:, (?<name>, (?P<name>; the parser stands after "(". */
 static enum omma_status skip_group_head(struct parser *parser, struct omma_error *error) {
   if (!take(parser, "?")) return OMMA_OK;
   if (take(parser, ":")) return OMMA_OK;
@@ -103,7 +103,7 @@ static bool take_number(struct parser *parser, int32_t *number) {
   return parser->text.at > begin;
 }
 
-/* {m}, {m,} and {m,n}; anything else behind a brace is the brace itself. */
+/* {m}, {m,} and {m,n}; anything else after a brace is the brace itself. */
 static bool take_bounds(struct parser *parser, int32_t *min, int32_t *max) {
   size_t begin = parser->text.at;
   if (take(parser, "{") && take_number(parser, min)) {
@@ -194,7 +194,7 @@ static bool has_anchor(const struct ommai_regex *node) {
   return false;
 }
 
-/* The node with any text before and behind it, where it may have that. */
+/* The node with any text before and after it, where it may have that. */
 static enum omma_status surround(struct ommai_scratch *scratch, struct ommai_regex *node, struct place place,
                                  struct ommai_regex **out, struct omma_error *error) {
   struct ommai_regex *sequence = new_node(scratch, OMMAI_REGEX_SEQUENCE), *any;
@@ -281,36 +281,36 @@ enum omma_status ommai_regex_parse(struct ommai_scratch *scratch, const char *pa
 /* ---- into a grammar ---- */
 
 static void build_repeat(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_regex *regex,
-                         enum ommai_char_form form, int32_t to) {
+                         enum ommai_char_encoding encoding, int32_t to) {
   int32_t rule = ommai_builder_rule(builder);
   struct ommai_grammar_rule ends = ommai_builder_ends(builder, rule);
-  ommai_builder_regex(builder, ends.start, regex->first, form, ends.end);
+  ommai_builder_regex(builder, ends.start, regex->first, encoding, ends.end);
   ommai_builder_repeat(builder, from, rule, regex->min, regex->max, to);
 }
 
 void ommai_builder_regex(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_regex *regex,
-                         enum ommai_char_form form, int32_t to) {
+                         enum ommai_char_encoding encoding, int32_t to) {
   if (ommai_builder_failed(builder)) return;
   switch (regex->kind) {
     case OMMAI_REGEX_CHARS:
       for (size_t i = 0; i < regex->chars.n; i++) {
-        ommai_builder_chars(builder, from, regex->chars.ranges[i].low, regex->chars.ranges[i].high, form, to);
+        ommai_builder_chars(builder, from, regex->chars.ranges[i].low, regex->chars.ranges[i].high, encoding, to);
       }
       break;
     case OMMAI_REGEX_SEQUENCE:
       for (const struct ommai_regex *child = regex->first; child; child = child->next) {
         int32_t next = child->next ? ommai_builder_node(builder) : to;
-        ommai_builder_regex(builder, from, child, form, next);
+        ommai_builder_regex(builder, from, child, encoding, next);
         from = next;
       }
       if (!regex->first) ommai_builder_empty(builder, from, to);
       break;
     case OMMAI_REGEX_CHOICE:
       for (const struct ommai_regex *child = regex->first; child; child = child->next) {
-        ommai_builder_regex(builder, from, child, form, to);
+        ommai_builder_regex(builder, from, child, encoding, to);
       }
       break;
-    case OMMAI_REGEX_REPEAT: build_repeat(builder, from, regex, form, to); break;
+    case OMMAI_REGEX_REPEAT: build_repeat(builder, from, regex, encoding, to); break;
     case OMMAI_REGEX_BEGIN:
     case OMMAI_REGEX_END: break;
   }

@@ -1,6 +1,6 @@
 /* Regular expressions: the part of ECMA-262's syntax (and Python's) that is regular, as a tree of nodes, and as edges of a grammar.
  *
- * Known: literals, `.`, classes, alternation, groups (named and non-capturing too), `* + ? {m} {m,} {m,n}` (a lazy `?` behind them changes no
+ * Known: literals, `.`, classes, alternation, groups (named and non-capturing too), `* + ? {m} {m,} {m,n}` (a lazy `?` after them changes no
  * text), escapes \d \w \s \D \W \S \t \n \r \f \v \0 \xHH \uHHHH \u{H} \cX and of punctuation, anchors at the beginning and end of the whole or
  * of an alternative of it. Refused by name: lookaround, backreferences, \b, \p, flags, anchors elsewhere.
  *
@@ -37,6 +37,6 @@ enum omma_status ommai_regex_parse(struct ommai_scratch *scratch, const char *pa
 
 /* Edges from `from` to `to` for the texts of the pattern. */
 void ommai_builder_regex(struct ommai_grammar_builder *builder, int32_t from, const struct ommai_regex *regex,
-                         enum ommai_char_form form, int32_t to);
+                         enum ommai_char_encoding encoding, int32_t to);
 
 #endif

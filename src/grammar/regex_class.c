@@ -62,7 +62,7 @@ static bool take_hex(struct ommai_regex_text *text, int n, uint32_t *code) {
   return true;
 }
 
-/* HHHH or {H...} behind \u; two surrogates are one character. */
+/* HHHH or {H...} after \u; two surrogates are one character. */
 static bool take_unicode(struct ommai_regex_text *text, uint32_t *code) {
   uint32_t low;
   if (text->at < text->size && text->bytes[text->at] == '{') {
@@ -81,7 +81,7 @@ static bool take_unicode(struct ommai_regex_text *text, uint32_t *code) {
   return true;
 }
 
-/* An escape that is one character; the text stands behind the backslash. */
+/* An escape that is one character; the text stands after the backslash. */
 static enum omma_status take_escape(struct ommai_regex_text *text, bool in_class, uint32_t *code, struct omma_error *error) {
   static const char LETTERS[] = "t\tn\nr\rf\fv\v";
   char c = text->bytes[text->at++];
@@ -92,7 +92,7 @@ static enum omma_status take_escape(struct ommai_regex_text *text, bool in_class
   if (c == 'b' && in_class) return *code = '\b', OMMA_OK;
   if (c == 'x') return take_hex(text, 2, code) ? OMMA_OK : fail_at(text, OMMA_ERROR_FORMAT, "\\x needs two hex digits", error);
   if (c == 'u')
-    return take_unicode(text, code) ? OMMA_OK : fail_at(text, OMMA_ERROR_FORMAT, "not a code point behind \\u", error);
+    return take_unicode(text, code) ? OMMA_OK : fail_at(text, OMMA_ERROR_FORMAT, "not a code point after \\u", error);
   if (c == 'c' && text->at < text->size && ((text->bytes[text->at] | 0x20) >= 'a') && ((text->bytes[text->at] | 0x20) <= 'z')) {
     return *code = (unsigned char)text->bytes[text->at++] % 32, OMMA_OK;
   }

@@ -21,7 +21,7 @@ static const json_t *rest_of(const struct schema_part *part, const char **key) {
   return json_is_array(items) ? json_object_get(part->schema, "additionalItems") : items;
 }
 
-/* Where nothing is said about the rest there is none behind places with schemas of their own. */
+/* Where nothing is said about the rest there is none after places with schemas of their own. */
 static void gather(const struct schema_set *set, struct array *array) {
   bool said = false;
   *array = (struct array){.max = OMMAI_GRAMMAR_NO_MAX};
@@ -38,7 +38,7 @@ static void gather(const struct schema_set *set, struct array *array) {
   array->has_rest = said || array->n_prefix == 0 || array->min > (int64_t)array->n_prefix;
 }
 
-/* The rule of the item at `index`, or of those behind all prefixes. */
+/* The rule of the item at `index`, or of those after all prefixes. */
 static enum omma_status item_rule(struct schema_context *context, const struct schema_set *set, size_t index, int32_t *rule) {
   struct schema_set item = {.n = 0};
   for (size_t i = 0; i < set->n; i++) {
@@ -63,7 +63,7 @@ static void add_rest(struct schema_context *context, int32_t from, int32_t item,
   ommai_builder_repeat(builder, from, rule, (int32_t)min, (int32_t)max, to);
 }
 
-/* Behind n items: the array may be closed. */
+/* After n items: the array may be closed. */
 static void add_close(struct schema_context *context, const struct array *array, int64_t n, int32_t from, int32_t to) {
   if (n < array->min) return;
   if (n) from = ommai_json_add(&context->json, from, OMMAI_JSON_SPACE);

@@ -138,7 +138,7 @@ static bool is_count(const json_t *value) {
   return json_is_number(value) && number >= 0 && number == floor(number);
 }
 
-/* Members that are required beside another, or a schema. */
+/* Members that are required besides another, or a schema. */
 static bool is_dependency(const json_t *value) {
   return is_schema(value) || (json_is_array(value) && (!json_array_size(value) || all_members(value, is_text)));
 }

@@ -23,7 +23,7 @@ static enum omma_status fail_memory(struct schema_context *context) {
   return ommai_fail_memory(context->error, "schema", sizeof(json_t));
 }
 
-/* The one key of a schema beside annotations, or NULL; "" where it has none. */
+/* The one key of a schema besides annotations, or NULL; "" where it has none. */
 static const char *only_key(const json_t *schema) {
   const char *name, *found = "";
   json_t *value;

@@ -22,7 +22,7 @@ static void take_bound(struct bound *bound, struct bound other, double sign) {
   if (new > old || (new == old &&other.exclusive)) *bound = other;
 }
 
-/* Draft 4 has exclusiveMinimum true beside minimum. */
+/* Draft 4 has exclusiveMinimum true besides minimum. */
 static void take_bounds(const struct schema_part *part, const char *plain, const char *exclusive, double sign,
                         struct bound *bound) {
   const json_t *value = json_object_get(part->schema, plain), *other = json_object_get(part->schema, exclusive);
@@ -32,7 +32,7 @@ static void take_bounds(const struct schema_part *part, const char *plain, const
 
 static enum omma_status fail_bound(struct schema_context *context, const struct bound *bound) {
   return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, bound->part->path, bound->key,
-                           "bounds of at most 18 digits before the point and 20 behind it are supported");
+                           "bounds of at most 18 digits before the point and 20 after it are supported");
 }
 
 /* The least (sign 1) or greatest (sign -1) integer that is within the bound. */

@@ -226,7 +226,7 @@ static enum omma_status other_value(struct schema_context *context, const struct
   return OMMA_OK;
 }
 
-/* A key that has these patterns and not the others, to the node behind its closing quotation mark. */
+/* A key that has these patterns and not the others, to the node after its closing quotation mark. */
 static enum omma_status add_key(struct schema_context *context, const struct object *object, unsigned chosen, int32_t from,
                                 int32_t to) {
   struct ommai_char_dfa keys = object->keys, both;
@@ -323,7 +323,7 @@ static enum omma_status build_member(struct schema_context *context, const struc
   return OMMA_OK;
 }
 
-/* c_i are before the opening quotation mark of any member from i on, k_i behind it, b_i behind member i - 1. The optional members are passed over
+/* c_i are before the opening quotation mark of any member from i on, k_i after it, b_i after member i - 1. The optional members are passed over
  * from k_i to k_i+1, not before the mark, so that a place before it is one place, whatever the number of members. */
 static enum omma_status build_named(struct schema_context *context, const struct object *object, int32_t from, int32_t to) {
   struct ommai_grammar_builder *builder = context->builder;

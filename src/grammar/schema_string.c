@@ -193,7 +193,7 @@ static bool begins_anywhere(const struct ommai_regex *regex) {
   return regex->kind == OMMAI_REGEX_REPEAT && regex->max == OMMAI_GRAMMAR_NO_MAX && regex->first->kind == OMMAI_REGEX_CHARS;
 }
 
-/* The one pattern of a string, from behind its opening quotation mark to before the closing one. */
+/* The one pattern of a string, from after its opening quotation mark to before the closing one. */
 static enum omma_status build_pattern(struct schema_context *context, const struct ommai_regex *regex, int32_t from,
                                       int32_t to) {
   struct ommai_char_dfa dfa;

@@ -70,7 +70,7 @@ static enum omma_status fits(struct schema_context *context, const struct schema
     if (*good && json_is_number(value)) *good = in_bounds(part, json_number_value(value));
     if (*good && (type & (SCHEMA_OBJECT | SCHEMA_ARRAY)) && (ommai_schema_implied_types(part) & type)) {
       return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, part->path, NULL,
-                               "const or enum with arrays or objects beside keys that say more about these");
+                               "const or enum with arrays or objects besides keys that say more about these");
     }
   }
   if (!*good || type != SCHEMA_STRING) return OMMA_OK;
@@ -96,7 +96,7 @@ enum omma_status ommai_schema_check_not_values(struct schema_context *context, c
       unsigned type = type_of(constant ? constant : json_array_get(list, j));
       if (!(type & types & (SCHEMA_NUMBER | SCHEMA_ARRAY | SCHEMA_OBJECT))) continue;
       return ommai_schema_fail(context, OMMA_ERROR_UNSUPPORTED, set->parts[i].path, "not",
-                               "numbers, arrays and objects are supported beside const or enum alone");
+                               "numbers, arrays and objects are supported besides const or enum alone");
     }
   }
   return OMMA_OK;

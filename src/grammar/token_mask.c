@@ -2,7 +2,7 @@
  * passed over.
  *
  * Inside strings nearly all tokens are allowed, and the pass would be long. So it is first seen which classes of characters lead on, whichever
- * of them it is, and how often: tokens of so many characters of these classes are allowed at once, from masks that were made with the tree, and
+ * of them it is, and how often: tokens of that many characters of these classes are allowed at once, from masks that were made with the tree, and
  * the pass leaves their subtrees out; where no character of them can follow the last one, those of longer tokens too. */
 #include "grammar/token_mask.h"
 
@@ -96,7 +96,7 @@ size_t ommai_token_masks_forced(struct ommai_token_masks *masks, const struct om
 
 enum { MIXED = -4 /* the characters of a class lead to different states */ };
 
-/* The state behind every byte from low to high, or MIXED; FULL. Bytes that the grammar does not tell apart lie side by side. */
+/* The state after every byte from low to high, or MIXED; FULL. Bytes that the grammar does not tell apart lie side by side. */
 static int32_t common_next(struct ommai_recogniser *recogniser, int32_t state, uint8_t low, uint8_t high) {
   const struct ommai_grammar *grammar = recogniser->grammar;
   if (state < 0) return state;
@@ -144,7 +144,7 @@ static const struct form {
              {OMMAI_CLASS_4_BYTES, 4, {0xf1, 0x80, 0x80, 0x80}, {0xf3, 0xbf, 0xbf, 0xbf}},
              {OMMAI_CLASS_4_BYTES, 4, {0xf4, 0x80, 0x80, 0x80}, {0xf4, 0x8f, 0xbf, 0xbf}}};
 
-/* The state behind any character of each class, DEAD or MIXED. False: the recogniser is full. */
+/* The state after any character of each class, DEAD or MIXED. False: the recogniser is full. */
 static bool find_targets(struct ommai_recogniser *recogniser, int32_t state, int32_t targets[OMMAI_N_CLASSES]) {
   for (int i = 0; i < OMMAI_N_CLASSES; i++) targets[i] = OMMAI_STATE_UNKNOWN;
   targets[OMMAI_CLASS_ODD] = MIXED;
@@ -196,9 +196,9 @@ enum { MAX_REACHED = 160, ANY_NUMBER = OMMAI_TRIE_MAX_CHARS + 1 };
 /* What is known about tokens of some classes without a walk. */
 struct shortcut {
   uint64_t classes;
-  int32_t n_chars; /* allowed where they have at most so many characters; or ANY_NUMBER */
+  int32_t n_chars; /* allowed where they have at most that many characters; or ANY_NUMBER */
   bool final;      /* longer ones are not */
-  uint32_t rest;   /* but for those of so many characters, as bits, which may be: they are looked at one by one */
+  uint32_t rest;   /* but for those of that many characters, as bits, which may be: they are looked at one by one */
 };
 
 /* The states that characters of some classes lead to from one state, in the order in which they are met. */
@@ -230,7 +230,7 @@ static bool reach_all(struct ommai_recogniser *recogniser, int32_t index, const 
   return true;
 }
 
-/* The classes among `wanted` of which every character leads on from the state; the states behind them are reached. */
+/* The classes among `wanted` of which every character leads on from the state; the states after them are reached. */
 static uint64_t reach_classes(struct ommai_recogniser *recogniser, int32_t index, uint64_t wanted, struct reach *reach) {
   if (!look_at_classes(recogniser, index)) return 0;
   const struct ommai_recogniser_state state = recogniser->states[index];
@@ -251,7 +251,7 @@ static uint64_t find_cycle(struct ommai_recogniser *recogniser, int32_t index) {
   return classes;
 }
 
-/* The states behind any character of the classes that leads on. False where that cannot be told. */
+/* The states after any character of the classes that leads on. False where that cannot be told. */
 static bool reach_any(struct ommai_recogniser *recogniser, int32_t index, uint64_t classes, struct reach *reach) {
   const struct ommai_grammar *grammar = recogniser->grammar;
   if (!look_at_classes(recogniser, index)) return false;
@@ -369,7 +369,7 @@ static void find_run(struct ommai_recogniser *recogniser, int32_t index) {
   recogniser->states[index].run = (uint8_t)(good ? chain.n_chars + 1 : 1);
 }
 
-/* Whether the grammar allows all of the subtree behind the state, by their classes and number of characters. */
+/* Whether the grammar allows all of the subtree after the state, by their classes and number of characters. */
 static inline bool absorbs(struct ommai_recogniser *recogniser, int32_t index, const struct ommai_trie_node *node,
                            size_t n_nodes) {
   const struct ommai_recogniser_state *state = &recogniser->states[index];
@@ -410,7 +410,7 @@ static bool walk(struct ommai_token_masks *masks, size_t first, size_t end, cons
   return true;
 }
 
-/* Adds the whole tokens of so many characters that the grammar allows. False when the recogniser is full. */
+/* Adds the whole tokens of that many characters that the grammar allows. False when the recogniser is full. */
 static bool walk_list(struct ommai_token_masks *masks, int n_chars, uint32_t *mask) {
   const struct ommai_token_trie *trie = masks->trie;
   int live = 0; /* bytes of the token before that led on */

@@ -10,7 +10,7 @@
 
 #include "text/tokenizer.h"
 
-/* Characters of a token that is whole UTF-8: it has masks by their number up to so many. */
+/* Characters of a token that is whole UTF-8: it has masks by their number up to that many. */
 #define OMMAI_TRIE_MAX_CHARS 32
 #define OMMAI_TRIE_MORE_CHARS 255 /* as a number of characters: more than these, or it is not whole UTF-8 */
 
@@ -37,7 +37,7 @@ int ommai_char_class(uint32_t code);
 
 struct ommai_trie_node {
   uint64_t classes; /* of all characters of the tokens in the subtree, from their beginning on */
-  uint32_t end;     /* the node behind its subtree */
+  uint32_t end;     /* the node after its subtree */
   uint32_t first;   /* of the tokens in the order of the tree: those of the subtree are [first, nodes[end].first) */
   int32_t token;    /* or -1 */
   uint16_t depth;   /* of its parent */
@@ -64,7 +64,7 @@ enum ommai_token_group {
 struct ommai_token_trie {
   struct omma_allocator allocator;
   struct ommai_trie_node
-      *nodes; /* [n_nodes + 1], children behind their parent, in the order of bytes; the last one ends the tokens */
+      *nodes; /* [n_nodes + 1], children after their parent, in the order of bytes; the last one ends the tokens */
   size_t n_nodes;
   uint32_t
       *lengths; /* [n_nodes + 1] bits: the numbers of characters of the tokens in the subtree, bit 0 for MAX_CHARS and more */
@@ -77,7 +77,7 @@ struct ommai_token_trie {
   size_t n_text_bytes;
   size_t lists[OMMAI_TRIE_MAX_CHARS + 2];
   int64_t vocab_size, n_words;
-  uint32_t *shorter;   /* [MAX_CHARS + 2, n_words]: whole tokens of at most so many characters; the last: all whole ones */
+  uint32_t *shorter;   /* [MAX_CHARS + 2, n_words]: whole tokens of at most that many characters; the last: all whole ones */
   uint32_t *having;    /* [N_CLASSES, n_words]: tokens with a character of the class */
   int32_t *end_tokens; /* [n_end_tokens], those that end an answer */
   size_t n_end_tokens;
@@ -89,7 +89,7 @@ enum omma_status ommai_token_trie_create(const struct ommai_tokenizer *tokenizer
                                          struct ommai_token_trie **trie, struct omma_error *error);
 void ommai_token_trie_destroy(struct ommai_token_trie *trie);
 
-/* Words of a mask of so many tokens. */
+/* Words of a mask of that many tokens. */
 static inline int64_t ommai_mask_words(int64_t vocab_size) { return (vocab_size + 31) / 32; }
 static inline void ommai_mask_set(uint32_t *mask, int32_t token) { mask[token / 32] |= 1u << token % 32; }
 static inline void ommai_mask_clear(uint32_t *mask, int32_t token) { mask[token / 32] &= ~(1u << token % 32); }

@@ -17,7 +17,7 @@ struct ommai_image_source {
 /* What the headers say of the pixels as stored, before orientation. */
 struct ommai_stored_header {
   int32_t width, height;
-  int64_t scratch_bytes; /* that decoding takes at most at one time beside the RGB pixels, as the size of the image grows */
+  int64_t scratch_bytes; /* that decoding takes at most at one time besides the RGB pixels, as the size of the image grows */
 };
 
 /* Reads the headers. The size is checked against the limits. */

@@ -31,7 +31,7 @@ enum omma_status ommai_fit_patches(int32_t width, int32_t height, int32_t patch_
 
 void ommai_pad_in_place(const struct ommai_fitted_size *size, uint8_t *pixels) {
   size_t row = (size_t)size->width * 3, padded = (size_t)size->padded_width * 3, height = (size_t)size->height;
-  /* From the last row on: a row's new place begins at or behind its old one. */
+  /* From the last row on: a row's new place begins at or after its old one. */
   for (size_t y = height; y-- > 0;) {
     memmove(pixels + y * padded, pixels + y * row, row);
     memset(pixels + y * padded + row, 0, padded - row);

@@ -26,7 +26,7 @@ int64_t ommai_patch_length(const struct ommai_patch_spec *spec);
 
 /* Writes patches [first_patch, first_patch + n_patches) of rgb [height][width][3] to out [n_patches][out_stride], out_stride
  * counting elements, at least ommai_patch_length. out_type: OMMA_F32 or OMMA_BF16. Ranges may be written by several threads at
- * once. Allocates nothing. Errors: ARGUMENT (sides that are no multiples of patch_size * merge_size, range, stride, std 0),
+ * once. Allocates nothing. Errors: ARGUMENT (sides that are not multiples of patch_size * merge_size, range, stride, std 0),
  * UNSUPPORTED (type); nothing is written then. */
 enum omma_status ommai_patches_from_pixels(const struct ommai_patch_spec *spec, const uint8_t *rgb, int32_t width,
                                            int32_t height, int64_t first_patch, int64_t n_patches, void *out,

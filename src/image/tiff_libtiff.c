@@ -11,7 +11,7 @@
 #include "image/codec.h"
 
 #define LIBRARY "libtiff.so.6"
-/* What libtiff may allocate at once beside the size of the file: tables, and a strip or tile of 16-bit samples. */
+/* What libtiff may allocate at once next to the size of the file: tables, and a strip or tile of 16-bit samples. */
 #define TABLE_BYTES ((int64_t)16 << 20)
 enum { STRIP_BYTES = 8, RASTER_BYTES = 4 }; /* a pixel */
 

@@ -32,13 +32,13 @@ const struct jinja_function *ommai_jinja_find_method(enum jinja_kind kind, const
 /* In a list that ends in a NULL name. */
 const struct jinja_function *ommai_jinja_find(const struct jinja_function *list, const char *name, size_t size);
 
-/* Calls it, if it takes so many arguments. */
+/* Calls it, if it takes that many arguments. */
 struct jinja_value ommai_jinja_run(struct jinja_context *context, const struct jinja_function *function,
                                    const struct jinja_value *self, const struct jinja_arguments *arguments);
 
 /* The argument at this place among those without names, or with this name (NULL: it has none); NULL: not given. */
 const struct jinja_value *ommai_jinja_argument(const struct jinja_arguments *arguments, int place, const char *name);
-/* A whole number as argument; `standard` where it is not given. */
+/* An integer as argument; `standard` where it is not given. */
 int64_t ommai_jinja_whole_argument(struct jinja_context *context, const struct jinja_arguments *arguments, int place,
                                    const char *name, int64_t standard);
 

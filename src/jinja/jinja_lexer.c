@@ -48,7 +48,7 @@ static bool is_word(char byte) {
   return is_digit(byte) || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
 }
 
-/* Byte `ahead` of here; NUL behind the end. */
+/* Byte `ahead` of here; NUL after the end. */
 static char peek(const struct lexer *lexer, size_t ahead) {
   return lexer->at + ahead < lexer->size ? lexer->text[lexer->at + ahead] : '\0';
 }
@@ -59,7 +59,7 @@ static void skip(struct lexer *lexer, size_t n) {
 
 /* ---- text ---- */
 
-/* The length of [begin, begin + size) without the blanks that the tag behind it takes away. */
+/* The length of [begin, begin + size) without the blanks that the tag after it takes away. */
 static size_t trimmed(const struct lexer *lexer, size_t begin, size_t size, char sign, bool print) {
   const char *text = lexer->text + begin;
   size_t n = size;
@@ -73,7 +73,7 @@ static size_t trimmed(const struct lexer *lexer, size_t begin, size_t size, char
   return n;
 }
 
-/* Behind a tag: with '-' all blanks go, else a statement or comment takes a line end with it. */
+/* After a tag: with '-' all blanks go, else a statement or comment takes a line end with it. */
 static void end_tag(struct lexer *lexer, char sign, bool print) {
   size_t begin = lexer->at;
   if (sign == '-') {

@@ -175,7 +175,7 @@ static struct jinja_node *parse_dict(struct parser *parser) {
   return dict;
 }
 
-/* Behind the bracket: an expression, or a tuple. */
+/* After the bracket: an expression, or a tuple. */
 static struct jinja_node *parse_parentheses(struct parser *parser) {
   if (take_mark(parser, ")")) return add_node(parser, JINJA_NODE_LIST);
   struct jinja_node *first = parse_expression(parser);
@@ -249,7 +249,7 @@ static struct jinja_node *parse_primary(struct parser *parser) {
   return unexpected(parser);
 }
 
-/* Arguments behind the opening bracket: by place, then by name. */
+/* Arguments after the opening bracket: by place, then by name. */
 static const struct jinja_node *parse_arguments(struct parser *parser) {
   const struct jinja_node *first = NULL, **link = &first;
   int n = 0;
@@ -552,7 +552,7 @@ static struct jinja_node *parse_set(struct parser *parser, int line) {
   return node;
 }
 
-/* Behind `if` or `elif`; `line` is that of the `if`. */
+/* After `if` or `elif`; `line` is that of the `if`. */
 static struct jinja_node *parse_if(struct parser *parser, int line) {
   if (!enter(parser)) return NULL;
   struct jinja_node *node = add_pair(parser, JINJA_NODE_IF, 0, parse_expression(parser), NULL);
@@ -634,7 +634,7 @@ static struct jinja_node *parse_generation(struct parser *parser, int line) {
   return node;
 }
 
-/* Behind the opening of a block. */
+/* After the opening of a block. */
 static struct jinja_node *parse_block(struct parser *parser) {
   int line = parser->token->line;
   if (take_word(parser, "set")) return parse_set(parser, line);

@@ -40,7 +40,7 @@ OMMAI_INLINE void prefetch_rows(const struct ommai_attention_decode_block *job, 
   }
 }
 
-/* The rows of k from `key` on; the last stands for those behind it. */
+/* The rows of k from `key` on; the last stands for those after it. */
 OMMAI_INLINE void key_rows(const struct ommai_attention_decode_block *job, int64_t key, const unsigned char *rows[KEYS_AT_ONCE],
                            struct ommai_attention_types types) {
   int64_t step = bytes_of(job->k_stride, types.kv);

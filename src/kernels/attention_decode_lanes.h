@@ -82,7 +82,7 @@ OMMAI_INLINE void multiply_keys(const struct ommai_attention_decode_block *job, 
 struct value_keys {
   int64_t first, end;
   float (*kept)[Q_ROOM]; /* [n] sums between the parts of a block, as they stand in registers */
-  /* The next rows are asked for evenly over all passes: one in so many keys. */
+  /* The next rows are asked for evenly over all passes: one in that many keys. */
   int64_t coming;
   int passes, due;
 };

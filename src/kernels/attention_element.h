@@ -8,7 +8,7 @@
 
 static inline size_t ommai_attention_element_size(enum omma_dtype dtype) { return dtype == OMMA_F32 ? 4 : 2; }
 
-/* The address of element `index` behind `base`. */
+/* The address of element `index` after `base`. */
 static inline const void *ommai_attention_at(const void *base, int64_t index, enum omma_dtype dtype) {
   return (const unsigned char *)base + index * (int64_t)ommai_attention_element_size(dtype);
 }

@@ -1,6 +1,6 @@
 /* Contracts of the attention kernels, and the lists from which declarations, table and tests are made.
  *
- * Four families. TILE kernels serve the encoder and causal forms: keys and values are packed once per (segment, kv head) in
+ * Four families. TILE kernels serve the encoder and causal modes: keys and values are packed once per (segment, kv head) in
  * blocks of 64 keys, then tiles of query rows of one head attend to the packed blocks. WINDOW kernels are the same for encoder
  * segments of at most one block, which need no running maximum: every row sees every key. INT8 kernels are TILE kernels whose
  * scores are products of 8-bit integers (attention_int8.h). DECODE kernels serve single query rows:
@@ -27,7 +27,7 @@ enum { OMMAI_ATTENTION_BLOCK = OMMA_ATTENTION_PAGE_TOKENS };
  * no kernel pads more than up to the next multiple. */
 enum { OMMAI_ATTENTION_DIM_STEP = 8 };
 
-/* Element types. kv is q, or bf16 beside f32: then keys and values are widened where they are read, and nothing is rounded. */
+/* Element types. kv is q's type, or bf16 under f32 queries: then keys and values are widened where they are read, and nothing is rounded. */
 struct ommai_attention_types {
   enum omma_dtype q; /* of out as well */
   enum omma_dtype kv;
@@ -174,7 +174,7 @@ const struct ommai_attention_tile_kernel *ommai_attention_int8_kernel_find(enum 
 const struct ommai_attention_decode_kernel *ommai_attention_decode_kernel_find(enum ommai_cpu_level level,
                                                                                struct ommai_attention_types types);
 
-/* Whether this machine runs an INT8 kernel: some need AVX512-VNNI beside what their level has. */
+/* Whether this machine runs an INT8 kernel: some need AVX512-VNNI besides what their level has. */
 bool ommai_attention_int8_runs(const struct ommai_attention_tile_kernel *kernel);
 
 /* The lists as NULL-terminated arrays, for tests and benchmarks. */

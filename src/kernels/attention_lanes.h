@@ -1,5 +1,5 @@
 /* What attention kernels for any vector width share. The including file includes one of lanes_*.h before, which defines LANES,
- * the type vec of so many f32, and the operations vec_... on it. */
+ * the type vec of that many f32, and the operations vec_... on it. */
 #ifndef OMMAI_KERNELS_ATTENTION_LANES_H
 #define OMMAI_KERNELS_ATTENTION_LANES_H
 

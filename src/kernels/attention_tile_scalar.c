@@ -1,5 +1,5 @@
 /* The tile contract in plain C: the reference that every other kernel is compared with.
- * Packed block: keys [64][head_dim], then values [64][v_head_dim], then what a unit of the scores is worth, all f32. */
+ * Packed block: keys [64][head_dim], then values [64][v_head_dim], both f32; behind keys of whole numbers what one is worth. */
 #include <math.h>
 
 #include "base/checked.h"
@@ -11,7 +11,11 @@
 enum { BLOCK = OMMAI_ATTENTION_BLOCK, ROWS = 16 };
 
 static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
-  return ((size_t)BLOCK * (size_t)(head_dim + v_head_dim) + 1) * sizeof(float);
+  return (size_t)BLOCK * (size_t)(head_dim + v_head_dim) * sizeof(float);
+}
+
+static size_t int8_block_bytes(int32_t head_dim, int32_t v_head_dim) {
+  return block_bytes(head_dim, v_head_dim) + sizeof(float);
 }
 
 /* One query row, one row of scores, one row of sums. */
@@ -31,7 +35,6 @@ static void pack(const struct ommai_attention_pack *job, enum omma_dtype dtype) 
   float *packed = job->packed;
   pack_rows(job->k, job->k_stride, job->n_keys, job->head_dim, dtype, packed);
   pack_rows(job->v, job->v_stride, job->n_keys, job->v_head_dim, dtype, packed + (int64_t)BLOCK * job->head_dim);
-  packed[(int64_t)BLOCK * (job->head_dim + job->v_head_dim)] = 1.0f;
 }
 
 static float largest_of(const float *x, int64_t n) {
@@ -40,7 +43,7 @@ static float largest_of(const float *x, int64_t n) {
   return largest;
 }
 
-/* The same with keys, less the center, as whole numbers (attention_int8.h). */
+/* The same with keys, less the center, as integers (attention_int8.h). */
 static void pack_bf16_int8(const struct ommai_attention_pack *job) {
   float *packed = job->packed;
   int64_t n = (int64_t)job->n_keys * job->head_dim;
@@ -63,11 +66,11 @@ struct row {
 static void attend_block(const struct ommai_attention_tile *tile, struct row *row, const float *block, int64_t n_keys,
                          bool round_weights) {
   const float *v = block + (int64_t)BLOCK * tile->head_dim;
-  float maximum = row->maximum, sum = 0.0f, scale = row->scale * v[(int64_t)BLOCK * tile->v_head_dim];
+  float maximum = row->maximum, sum = 0.0f;
   for (int64_t key = 0; key < n_keys; key++) {
     float dot = 0.0f;
     for (int32_t d = 0; d < tile->head_dim; d++) dot += row->q[d] * block[key * tile->head_dim + d];
-    row->scores[key] = dot * scale;
+    row->scores[key] = dot * row->scale;
     maximum = fmaxf(maximum, row->scores[key]);
   }
   float rescale = exp2f(row->maximum - maximum);
@@ -92,16 +95,18 @@ static float row_to_int8(float *q, int32_t dim) {
 static void attend(const struct ommai_attention_tile *tile, enum omma_dtype dtype, bool int8) {
   float *q = tile->scratch;
   struct row row = {.q = q, .scores = q + tile->head_dim, .out = q + tile->head_dim + BLOCK};
-  int64_t block_floats = ommai_round_up((int64_t)block_bytes(tile->head_dim, tile->v_head_dim), 64) / 4;
+  int64_t used_floats = (int64_t)BLOCK * (tile->head_dim + tile->v_head_dim);
+  int64_t block_floats = ommai_round_up(used_floats + int8, 16);
   for (int64_t r = 0; r < tile->n_rows; r++) {
     for (int32_t d = 0; d < tile->head_dim; d++) q[d] = ommai_attention_load(tile->q, r * tile->q_stride + d, dtype);
     for (int32_t d = 0; d < tile->v_head_dim; d++) row.out[d] = 0.0f;
-    row.scale = (int8 ? row_to_int8(q, tile->head_dim) : 1.0f) * (tile->scale * LOG2_E);
+    float scale = (int8 ? row_to_int8(q, tile->head_dim) : 1.0f) * (tile->scale * LOG2_E);
     row.maximum = -INFINITY;
     row.sum = 0.0f;
     int64_t n_keys = ommai_min_i64(tile->n_keys, tile->first_visible + r);
     for (int64_t key = 0; key < n_keys; key += BLOCK) {
       const float *block = (const float *)tile->packed + key / BLOCK * block_floats;
+      row.scale = int8 ? scale * block[used_floats] : scale;
       attend_block(tile, &row, block, ommai_min_i64(n_keys - key, BLOCK), dtype == OMMA_BF16);
     }
     for (int32_t d = 0; d < tile->v_head_dim; d++) {
@@ -127,5 +132,5 @@ SCALAR_OBJECT(f32_bf16, F32, BF16, pack_bf16, attend_f32);
 static void attend_bf16_int8(const struct ommai_attention_tile *tile) { attend(tile, OMMA_BF16, true); }
 
 const struct ommai_attention_tile_kernel ommai_attention_int8_bf16_scalar = {
-    "tile_bf16_int8_scalar", OMMAI_CPU_SCALAR, {OMMA_BF16, OMMA_BF16}, ROWS, 1, block_bytes,
+    "tile_bf16_int8_scalar", OMMAI_CPU_SCALAR, {OMMA_BF16, OMMA_BF16}, ROWS, 1, int8_block_bytes,
     scratch_bytes,           pack_bf16_int8,   attend_bf16_int8};

@@ -3,7 +3,7 @@
  * of columns, expands a block to f32 once for all rows of a tile, and runs a register kernel on it.
  *
  * Each sum is one chain over k in rising order, with the rounding of the level's few-row kernels (gemv.h): a row's bits depend neither
- * on the rows beside it nor on which of the two computes it. */
+ * on the rows next to it nor on which of the two computes it. */
 #ifndef OMMAI_KERNELS_F32_TILE_H
 #define OMMAI_KERNELS_F32_TILE_H
 

@@ -1,5 +1,5 @@
 /* A few rows times a panel in f32 arithmetic, for any vector width. The including file includes one of lanes_*.h before, and defines
- * FEW_SUMS, the vectors of sums that fit its registers beside the rest: 12 or 24, and PREFETCH_BYTES, how far ahead
+ * FEW_SUMS, the vectors of sums that fit its registers besides the rest: 12 or 24, and PREFETCH_BYTES, how far ahead
  * weights are asked for (as measured). One row passes over the whole panel at a time, more rows
  * over as many columns as leave their sums in registers. */
 #ifndef OMMAI_KERNELS_GEMV_LANES_H
@@ -53,7 +53,7 @@ OMMAI_INLINE void prefetch(const char *weights, const char *next, const int n_ve
   }
 }
 
-/* bf16 pairs from k on. With several rows each vector of pairs is loaded for the first of the pair, and anew for the second: kept beside
+/* bf16 pairs from k on. With several rows each vector of pairs is loaded for the first of the pair, and anew for the second: kept next to
  * the first, the second would push sums out of registers, and a fence is what stops the compiler. */
 OMMAI_INLINE void step_bf16(const struct rows *rows, const ommai_bf16 *weights, int64_t k, const int n_rows,
                             const int n_vectors, vec (*sum)[PANEL_VECTORS]) {

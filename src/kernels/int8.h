@@ -27,8 +27,8 @@ static inline float ommai_int8_inverse(float range, int levels) {
   return inverse <= FLT_MAX ? inverse : 0.0f;
 }
 
-/* The whole number nearest to a value of at most 2^21, from the bits of value + 1.5 * 2^23; without a conversion, which would be
- * undefined for NaN. Some whole number for other values. */
+/* The integer nearest to a value of at most 2^21, from the bits of value + 1.5 * 2^23; without a conversion, which would be
+ * undefined for NaN. Some integer for other values. */
 static inline int32_t ommai_round_whole(float value) {
   return (int32_t)(ommai_bits_from_f32(value + 12582912.0f) & 0x7fffffu) - 0x400000;
 }

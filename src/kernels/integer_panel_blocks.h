@@ -92,7 +92,7 @@ static inline __attribute__((always_inline)) void integer_stream_line(struct int
   coming->at += coming->bytes;
 }
 
-/* Scales and minimums of groups to come, a stream of short bursts beside the weights. May run past the end. */
+/* Scales and minimums of groups to come, a stream of short bursts besides the weights. May run past the end. */
 static inline void integer_prefetch_scales(const struct integer_block *block) {
   enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
   const float *coming = block->scales + GROUPS_AHEAD * block->panel->scale_stride;

@@ -1,5 +1,5 @@
 /* The integer kernels without VNNI, for any vector width. The including file includes one of integer_lanes_*.h before and defines
- * SUM_VECTORS, the vectors of 32-bit sums that fit its registers beside the rest: 8 or 24.
+ * SUM_VECTORS, the vectors of 32-bit sums that fit its registers besides the rest: 8 or 24.
  *
  * int8: weights and inputs are widened to 16 bits, where pairs of products add up exactly in 32. A line of a panel has four inputs k .. k + 3
  * of each output; its even bytes pair k with k + 2, its odd ones k + 1 with k + 3, and the rows' inputs are laid out alike. For many rows a

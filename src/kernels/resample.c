@@ -4,7 +4,7 @@
 
 #include "base/checked.h"
 
-/* Columns summed at once: few enough to stay in L1 beside the rows they come from. */
+/* Columns summed at once: few enough to stay in L1 next to the rows they come from. */
 enum { SUM_COLUMNS = 256 };
 
 void ommai_resample_select(enum ommai_cpu_level level, const struct ommai_resample_pass *pass,

@@ -72,7 +72,7 @@ struct ommai_row_share {
   /* out[d] = x[d] * scale + bias[d], rounded twice; out may be x. */                                                     \
   X(scale_add, (const float *x, float scale, const float *bias, int64_t d, float *out))                                   \
   /* out[d] in 0 .. 15 and *scale, x[d] being about *scale * (out[d] - 8): of eight grids that with the least squared \
-   * error, the scale of each being the best for its whole numbers (least squares). */   \
+   * error, the scale of each being the best for its integers (least squares). */   \
   X(fit_int4, (const float *x, int64_t d, int8_t *out, float *scale))                                                     \
   /* The range of x[d], d at least 1; infinities count in it, NaN does not. */                                            \
   X(find_range, (const float *x, int64_t d, struct ommai_row_range *range))                                               \

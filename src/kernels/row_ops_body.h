@@ -143,7 +143,7 @@ static inline void exp_group(float *restrict x) {
   float shifted[GROUP], r[GROUP], p[GROUP];
   for (int i = 0; i < GROUP; i++) x[i] = chosen(x[i] < -87.0f, -87.0f, x[i]);
   for (int i = 0; i < GROUP; i++) x[i] = chosen(x[i] > 88.0f, 88.0f, x[i]);
-  for (int i = 0; i < GROUP; i++) shifted[i] = x[i] * 1.44269504f + 12582912.0f; /* rounds to a whole number in the low bits */
+  for (int i = 0; i < GROUP; i++) shifted[i] = x[i] * 1.44269504f + 12582912.0f; /* rounds to an integer in the low bits */
   for (int i = 0; i < GROUP; i++) p[i] = shifted[i] - 12582912.0f;
   for (int i = 0; i < GROUP; i++) r[i] = x[i] - p[i] * 0.693359375f;
   for (int i = 0; i < GROUP; i++) r[i] = r[i] + p[i] * 2.12194440e-4f;
@@ -350,7 +350,7 @@ static void scale_add(const float *x, float scale, const float *bias, int64_t d,
   for (int64_t i = 0; i < d; i++) out[i] = x[i] * scale + bias[i];
 }
 
-/* The whole number of -8 .. 7 nearest to a value of moderate size. */
+/* The integer of -8 .. 7 nearest to a value of moderate size. */
 static inline float nearest_int4(float value) {
   value = chosen(value < -8.0f, -8.0f, value);
   value = chosen(value > 7.0f, 7.0f, value);
@@ -389,7 +389,7 @@ static float extreme(const float *x, int64_t d) {
   return negative ? -magnitude : magnitude;
 }
 
-/* With the scale that is best for whole numbers q, sum(x q) / sum(q q), the squared error is sum(x x) - sum(x q)^2 / sum(q q). */
+/* With the scale that is best for integers q, sum(x q) / sum(q q), the squared error is sum(x x) - sum(x q)^2 / sum(q q). */
 static void fit_int4(const float *x, int64_t d, int8_t *out, float *scale) {
   static const float ends[] = {-8.6f, -8.2f, -7.8f, -7.4f, -7.0f, 7.4f, 7.0f, 6.6f}; /* where the extreme falls on the grid */
   float most = extreme(x, d), best_gain = 0.0f, best_inverse = 0.0f, best_scale = 0.0f;

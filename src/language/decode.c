@@ -96,7 +96,7 @@ static struct omma_attention_spec attention_spec(const struct ommai_decoder *dec
                                                  const int64_t *offsets) {
   const struct ommai_decoder_config *config = &decoder->config;
   bool latent = is_mla(decoder);
-  return (struct omma_attention_spec){.form = OMMA_ATTENTION_DECODE,
+  return (struct omma_attention_spec){.mode = OMMA_ATTENTION_DECODE,
                                       .dtype = decoder->dtype,
                                       .n_heads = (int32_t)config->n_heads,
                                       .n_kv_heads = latent ? 1 : (int32_t)config->n_kv_heads,

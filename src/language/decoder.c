@@ -9,30 +9,30 @@
 #include "base/half.h"
 #include "kernels/dtype.h"
 
-struct ommai_linear_form ommai_decoder_form_qkv(const struct ommai_decoder_config *config) {
-  return (struct ommai_linear_form){
+struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config) {
+  return (struct ommai_linear_call){
       .x_stride = config->hidden_size, .y_stride = ommai_decoder_qkv_width(config), .y_type = OMMA_F32};
 }
 
-struct ommai_linear_form ommai_decoder_form_o(const struct ommai_decoder_config *config) {
-  return (struct ommai_linear_form){.x_stride = ommai_decoder_attended_width(config),
+struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config) {
+  return (struct ommai_linear_call){.x_stride = ommai_decoder_attended_width(config),
                                     .y_stride = config->hidden_size,
                                     .y_type = OMMA_F32,
                                     .accumulate = true};
 }
 
-struct ommai_linear_form ommai_decoder_form_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size) {
-  return (struct ommai_linear_form){.x_stride = config->hidden_size, .y_stride = 2 * intermediate_size, .y_type = OMMA_F32};
+struct ommai_linear_call ommai_decoder_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size) {
+  return (struct ommai_linear_call){.x_stride = config->hidden_size, .y_stride = 2 * intermediate_size, .y_type = OMMA_F32};
 }
 
-struct ommai_linear_form ommai_decoder_form_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
+struct ommai_linear_call ommai_decoder_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
                                                  bool accumulate) {
-  return (struct ommai_linear_form){
+  return (struct ommai_linear_call){
       .x_stride = intermediate_size, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = accumulate};
 }
 
-struct ommai_linear_form ommai_decoder_form_router(const struct ommai_decoder_config *config) {
-  return (struct ommai_linear_form){
+struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config) {
+  return (struct ommai_linear_call){
       .x_stride = config->hidden_size, .y_stride = config->experts.router.n_experts, .y_type = OMMA_F32};
 }
 

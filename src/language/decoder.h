@@ -7,7 +7,7 @@
  *
  * Attention is grouped (q, k, v projected, k and v kept; grouped_attention.h) or latent (k and v kept compressed;
  * mla.h). A layer's feed-forward part is dense, down(silu(gate) * up), or routed: a few of many such experts per row
- * (router.h, experts.h), beside a dense part that every row takes, where there is one. RMSNorm everywhere. Source: the text models
+ * (router.h, experts.h), next to a dense part that every row takes, where there is one. RMSNorm everywhere. Source: the text models
  * of Hugging Face transformers named in docs/models/. */
 #ifndef OMMAI_LANGUAGE_DECODER_H
 #define OMMAI_LANGUAGE_DECODER_H
@@ -35,7 +35,7 @@ struct ommai_mla_config {
 struct ommai_experts_config {
   struct ommai_router_config router; /* n_experts 0: no layer is routed */
   int64_t intermediate_size;         /* of one expert */
-  int64_t shared_size;               /* intermediate width of the dense part beside the experts; 0: none */
+  int64_t shared_size;               /* intermediate width of the dense part next to the experts; 0: none */
 };
 
 struct ommai_decoder_config {
@@ -48,7 +48,7 @@ struct ommai_decoder_config {
   bool routed[OMMAI_DECODER_MAX_LAYERS]; /* which layers have experts */
   double rope_theta;
   struct ommai_rope_scaling rope_scaling;
-  double attention_factor; /* of the scores, beside 1 / sqrt(head_dim); 0: 1 */
+  double attention_factor; /* of the scores, besides 1 / sqrt(head_dim); 0: 1 */
   int64_t mrope_section[3];
   bool mrope_interleaved;
   bool rope_1d; /* an image's tokens are counted one by one, as text */
@@ -127,7 +127,7 @@ struct ommai_decoder_layer {
 struct ommai_decoder {
   struct ommai_decoder_config config;
   enum omma_dtype dtype;   /* of linear layers and q: f32 or bf16 */
-  enum omma_dtype kv_type; /* of the KV cache: as dtype, or bf16 beside f32 */
+  enum omma_dtype kv_type; /* of the KV cache: as dtype, or bf16 next to f32 */
   const struct ommai_row_ops *ops;
   const struct omma_attention_context *attention;
   struct ommai_linear_engine *linear_engine;
@@ -144,12 +144,12 @@ struct ommai_decoder {
 };
 
 /* The forms in which prefill calls a layer's linears. */
-struct ommai_linear_form ommai_decoder_form_qkv(const struct ommai_decoder_config *config);
-struct ommai_linear_form ommai_decoder_form_o(const struct ommai_decoder_config *config);
-struct ommai_linear_form ommai_decoder_form_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
-struct ommai_linear_form ommai_decoder_form_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
+struct ommai_linear_call ommai_decoder_call_qkv(const struct ommai_decoder_config *config);
+struct ommai_linear_call ommai_decoder_call_o(const struct ommai_decoder_config *config);
+struct ommai_linear_call ommai_decoder_call_gate_up(const struct ommai_decoder_config *config, int64_t intermediate_size);
+struct ommai_linear_call ommai_decoder_call_down(const struct ommai_decoder_config *config, int64_t intermediate_size,
                                                  bool accumulate);
-struct ommai_linear_form ommai_decoder_form_router(const struct ommai_decoder_config *config);
+struct ommai_linear_call ommai_decoder_call_router(const struct ommai_decoder_config *config);
 
 /* Allocates the tables that the loading code fills: layers, their experts and heads. Errors: MEMORY; what was made stays for
  * ommai_decoder_free. */

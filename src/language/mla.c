@@ -27,8 +27,8 @@ void ommai_mla_finish_row(const struct ommai_decoder *decoder, const struct omma
                   type);
 }
 
-struct ommai_linear_form ommai_mla_form_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
-  return (struct ommai_linear_form){
+struct ommai_linear_call ommai_mla_call_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype) {
+  return (struct ommai_linear_call){
       .x_stride = ommai_mla_width(config), .y_stride = ommai_mla_expanded_width(config), .y_type = dtype};
 }
 

@@ -38,6 +38,6 @@ void ommai_mla_absorb(const struct ommai_decoder *decoder, int64_t layer, const 
 void ommai_mla_values(const struct ommai_decoder *decoder, int64_t layer, const void *sums, int64_t n_rows, float *scratch,
                       void *values, const struct omma_team *team);
 
-struct ommai_linear_form ommai_mla_form_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype);
+struct ommai_linear_call ommai_mla_call_expand(const struct ommai_decoder_config *config, enum omma_dtype dtype);
 
 #endif

@@ -8,7 +8,7 @@ static double place_of(const struct ommai_rope_scaling *scaling, double turns, d
   return head_dim * log((double)scaling->original_positions / (turns * 2 * pi)) / (2 * log(theta));
 }
 
-/* The share of a pair that is slowed down: 0 before the ramp, 1 behind it. */
+/* The share of a pair that is slowed down: 0 before the ramp, 1 after it. */
 static float ramp_at(const struct ommai_rope_scaling *scaling, int64_t pair, int64_t head_dim, double theta) {
   double low = place_of(scaling, scaling->beta_fast, (double)head_dim, theta);
   double high = place_of(scaling, scaling->beta_slow, (double)head_dim, theta);

@@ -239,7 +239,7 @@ static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_ti
   }
 }
 
-/* Sends a tile's rows to their experts. The router sees the norm's f32 values, the layers behind it the rounded ones. */
+/* Sends a tile's rows to their experts. The router sees the norm's f32 values, the layers after it the rounded ones. */
 static void route_rows(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];

@@ -17,7 +17,7 @@ static struct omma_attention_spec make_spec(const struct ommai_decoder *decoder,
                                             const int64_t *offset) {
   const struct ommai_decoder_config *config = &decoder->config;
   bool latent = is_mla(decoder);
-  return (struct omma_attention_spec){.form = OMMA_ATTENTION_CAUSAL,
+  return (struct omma_attention_spec){.mode = OMMA_ATTENTION_CAUSAL,
                                       .dtype = decoder->dtype,
                                       .n_heads = (int32_t)n_heads,
                                       .n_kv_heads = (int32_t)(latent ? n_heads : config->n_kv_heads),

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 
 /* A block of values and their weights stay in the first level of cache. Tokens to be put in order are few. Guesses are made from the
- * beginnings of parts, in a vocabulary of so many parts. */
+ * beginnings of parts, in a vocabulary of that many parts. */
 enum {
   N_THRESHOLDS = OMMAI_ROW_MAX_THRESHOLDS,
   BLOCK = 2048,
@@ -26,7 +26,7 @@ struct ommai_token_cut ommai_token_cut_place(struct ommai_arena *arena, int64_t 
   return cut;
 }
 
-/* Floats as whole numbers in the same order. */
+/* Floats as integers in the same order. */
 static int64_t key_of(float value) {
   int32_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -156,7 +156,7 @@ static uint64_t measure(const struct ommai_token_cut *cut, int64_t count, uint64
   return cut->stage == OMMAI_TOP_K ? (uint64_t)count : weight;
 }
 
-/* Puts low and high around the last threshold from which on the shares, with `base` beside them, measure what is wanted; returns its
+/* Puts low and high around the last threshold from which on the shares, with `base` next to them, measure what is wanted; returns its
  * number. thresholds[0], which is low, is one. */
 static int narrow_to(struct ommai_token_cut *cut, const struct ommai_row_share *shares, uint64_t base) {
   int t = N_THRESHOLDS - 1;

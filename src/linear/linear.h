@@ -12,7 +12,7 @@
  *
  * How a computation over int8 or int4 weights rounds: weights are whole multiples of a scale, less a minimum where the layer has minimums,
  * with one of each for an output or for a group of an output's inputs; each row of x is whole multiples of max|x| / 127 or of
- * (max x - min x) / 255, to nearest even (kernels/int8.h). Within a group the sum of products is an exact whole number, hence the same
+ * (max x - min x) / 255, to nearest even (kernels/int8.h). Within a group the sum of products is an exact integer, hence the same
  * whatever computes it; groups are added in f32 in a fixed order (kernels/integer_panel.h); the row's scale, bias, activation and the old y
  * are applied in f32; a bf16 y is rounded once, at the end. So tiles, parts and few rows give the same bits, and all CPU levels do. */
 #ifndef OMMAI_LINEAR_LINEAR_H
@@ -109,7 +109,7 @@ struct ommai_linear;
  * spec's n_out and has_bias are not looked at: they follow from the sources, of which those without bias count as bias 0.
  * Integer weights: stored integers that fit the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its
  * values, which int4 needs a group for and nothing with minimums can have: int8 with scale max|w| / 127, int4 as row_ops.h's fit_int4.
- * Needs no memory beside the result. Errors: ARGUMENT (also a group that is none, or minimums that cannot be), LIMIT (also for more than
+ * Needs no memory besides the result. Errors: ARGUMENT (also a group that is none, or minimums that cannot be), LIMIT (also for more than
  * OMMAI_LINEAR_MAX_INT8_INPUTS inputs of integer weights), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_create(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                                      const struct ommai_linear_source *sources, int n_sources, struct ommai_linear **linear,
@@ -130,7 +130,7 @@ int ommai_weight_format_bits(enum ommai_weight_format format);
 /* ---- tiles of rows ---------------------------------------------------------------------------------------------------- */
 
 /* How a layer is called; fixed at load, so that everything exists before the first run. */
-struct ommai_linear_form {
+struct ommai_linear_call {
   int64_t x_stride, y_stride; /* elements from row to row, at least n_in and n_out; where more, a tile is copied first */
   enum omma_dtype y_type;     /* f32; or bf16 where the layer computes in bf16 */
   enum ommai_activation activation;
@@ -139,20 +139,20 @@ struct ommai_linear_form {
   int64_t first_panel, n_panels;
 };
 
-/* A layer in one form. Immutable; runs for different workers may overlap. Destroy before its linear. */
+/* A layer and how it is called. Immutable; runs for different workers may overlap. Destroy before its linear. */
 struct ommai_linear_op;
 
 /* Makes the products for all row steps, or takes them over from an op of the same shapes. May enlarge the engine's scratch.
  * Errors: ARGUMENT, MEMORY, UNSUPPORTED, INTERNAL. */
 enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
-                                        const struct ommai_linear_form *form, struct ommai_linear_op **op,
+                                        const struct ommai_linear_call *call, struct ommai_linear_op **op,
                                         struct omma_error *error);
 void ommai_linear_op_destroy(struct ommai_linear_op *op);
 
 /* Bytes of a worker's scratch that ommai_linear_op_create makes sure of for such a layer, which need not exist; makes no products.
  * Errors: as ommai_linear_op_create. */
 enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
-                                          const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error);
+                                          const struct ommai_linear_call *call, size_t *bytes, struct omma_error *error);
 
 /* Bytes of scratch that the engine holds by now, all workers together. */
 size_t ommai_linear_engine_scratch_bytes(const struct ommai_linear_engine *engine);

@@ -38,22 +38,22 @@ static const char *op_name(const struct ommai_linear_op *op) {
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
   const struct ommai_linear *linear = op->linear;
-  const struct ommai_linear_form *form = &op->form;
+  const struct ommai_linear_call *call = &op->call;
   float *sums = op->engine->scratch[worker].memory;
   int64_t panel_elements = ommai_weights_panel_elements(linear->packed.layout, linear->spec.n_in);
-  struct ommai_bf16_tile tile = {.x = x, .x_stride = form->x_stride, .n_rows = n_rows, .n_k = linear->spec.n_in, .sums = sums};
+  struct ommai_bf16_tile tile = {.x = x, .x_stride = call->x_stride, .n_rows = n_rows, .n_k = linear->spec.n_in, .sums = sums};
   for (int64_t column = 0; column < op->n_columns; column += PANEL) {
     int64_t first = op->first_column + column, n = ommai_min_i64(PANEL, op->n_columns - column);
-    void *to = ommai_element(y, column, form->y_type);
-    bool at_once = n == PANEL && form->activation == OMMAI_ACTIVATION_NONE;
+    void *to = ommai_element(y, column, call->y_type);
+    bool at_once = n == PANEL && call->activation == OMMAI_ACTIVATION_NONE;
     tile.weights = (const ommai_bf16 *)linear->weights + first / PANEL * panel_elements;
     tile.bias = linear->bias + first;
     tile.y = at_once ? to : sums;
-    tile.y_stride = at_once ? form->y_stride : PANEL;
-    tile.y_type = at_once ? form->y_type : OMMA_F32;
-    tile.accumulate = at_once && form->accumulate;
+    tile.y_stride = at_once ? call->y_stride : PANEL;
+    tile.y_type = at_once ? call->y_type : OMMA_F32;
+    tile.accumulate = at_once && call->accumulate;
     op->engine->bf16_tile(&tile);
-    if (!at_once) ommai_linear_finish_sums(op->engine, form, n_rows, n, sums, to);
+    if (!at_once) ommai_linear_finish_sums(op->engine, call, n_rows, n, sums, to);
   }
   return OMMA_OK;
 }

@@ -38,18 +38,18 @@ static void release(struct ommai_linear *linear) { ommai_onednn_operand_destroy(
 /* ---- ops -------------------------------------------------------------------------------------------------------------- */
 
 static const struct ommai_row_steps *row_steps_of(const struct ommai_linear_engine *engine, const struct ommai_linear_op *op) {
-  return op->form.n_panels > 0 ? &engine->part_row_steps : &engine->row_steps;
+  return op->call.n_panels > 0 ? &engine->part_row_steps : &engine->row_steps;
 }
 
 /* Rows and columns are within OMMAI_LINEAR_MAX_*, so nothing overflows. */
 static struct passage find_passage(const struct ommai_linear_op *op, size_t product_bytes) {
   const struct ommai_gemv_weights *packed = &op->linear->packed;
-  struct passage passage = {.copy_x = op->form.x_stride != packed->n_in, .copy_y = op->form.y_stride != op->n_columns};
+  struct passage passage = {.copy_x = op->call.x_stride != packed->n_in, .copy_y = op->call.y_stride != op->n_columns};
   size_t rows = (size_t)op->row_steps->rows[op->row_steps->n_steps - 1];
   passage.size = passage.x_at = ommai_linear_align(product_bytes);
   if (passage.copy_x) passage.size += ommai_linear_align(rows * (size_t)packed->n_in * sizeof(ommai_bf16));
   passage.y_at = passage.size;
-  if (passage.copy_y) passage.size += ommai_linear_align(rows * (size_t)op->n_columns * ommai_dtype_size(op->form.y_type));
+  if (passage.copy_y) passage.size += ommai_linear_align(rows * (size_t)op->n_columns * ommai_dtype_size(op->call.y_type));
   return passage;
 }
 
@@ -58,10 +58,10 @@ static struct ommai_onednn_shape product_shape(const struct ommai_linear_op *op)
   return (struct ommai_onednn_shape){
       .n_in = packed->n_in,
       .n_out = op->n_columns,
-      .y_type = op->form.y_type,
-      .activation = op->form.activation,
+      .y_type = op->call.y_type,
+      .activation = op->call.activation,
       .bias = op->linear->spec.has_bias,
-      .accumulate = op->form.accumulate,
+      .accumulate = op->call.accumulate,
   };
 }
 
@@ -79,8 +79,8 @@ static enum omma_status name_part(struct ommai_linear_engine *engine, const stru
                                   struct omma_error *error) {
   const struct ommai_linear *linear = op->linear;
   const struct ommai_gemv_weights *packed = &linear->packed;
-  if (op->form.n_panels == 0) return OMMA_OK;
-  int64_t at = op->form.first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in);
+  if (op->call.n_panels == 0) return OMMA_OK;
+  int64_t at = op->call.first_panel * ommai_weights_panel_elements(packed->layout, packed->n_in);
   return ommai_onednn_operand_create(engine->onednn, op->n_columns, packed->n_in, (ommai_bf16 *)linear->weights + at,
                                      linear->spec.has_bias ? linear->bias + op->first_column : NULL, &own->part, error);
 }
@@ -116,24 +116,24 @@ static void copy_rows(const void *from, int64_t from_stride, void *to, int64_t t
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
   const struct ommai_gemv_weights *packed = &op->linear->packed;
-  const struct ommai_linear_form *form = &op->form;
+  const struct ommai_linear_call *call = &op->call;
   const struct bf16_op *own = op->own;
   const struct passage passage = find_passage(op, own->products->scratch_bytes);
   char *scratch = op->engine->scratch[worker].memory;
   void *product_x = scratch + passage.x_at, *product_y = passage.copy_y ? scratch + passage.y_at : y;
-  size_t y_element = ommai_dtype_size(form->y_type);
+  size_t y_element = ommai_dtype_size(call->y_type);
   int step = 0;
   while (op->row_steps->rows[step] < n_rows) step++;
   if (passage.copy_x) {
-    copy_rows(x, form->x_stride, product_x, packed->n_in, n_rows, packed->n_in, sizeof(ommai_bf16));
+    copy_rows(x, call->x_stride, product_x, packed->n_in, n_rows, packed->n_in, sizeof(ommai_bf16));
   }
-  if (passage.copy_y && form->accumulate) {
-    copy_rows(y, form->y_stride, product_y, op->n_columns, n_rows, op->n_columns, y_element);
+  if (passage.copy_y && call->accumulate) {
+    copy_rows(y, call->y_stride, product_y, op->n_columns, n_rows, op->n_columns, y_element);
   }
   OMMAI_TRY(ommai_onednn_matmul_run(own->products->steps[step], own->part ? own->part : op->linear->own,
                                     passage.copy_x ? product_x : x, product_y, scratch, worker));
   if (passage.copy_y) {
-    copy_rows(product_y, op->n_columns, y, form->y_stride, n_rows, op->n_columns, y_element);
+    copy_rows(product_y, op->n_columns, y, call->y_stride, n_rows, op->n_columns, y_element);
   }
   return OMMA_OK;
 }

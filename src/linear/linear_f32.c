@@ -69,7 +69,7 @@ static void block_rows(const struct ommai_linear_op *op, const void *x, int64_t 
   enum omma_dtype type = op->linear->spec.compute;
   for (int64_t row = 0; row < n_rows; row++) {
     for (int64_t k = 0; k < n_in; k += OMMAI_TILE_K) {
-      const void *from = (const char *)x + (size_t)(row * op->form.x_stride + k) * ommai_dtype_size(type);
+      const void *from = (const char *)x + (size_t)(row * op->call.x_stride + k) * ommai_dtype_size(type);
       float *to = blocks + k * n_rows + row * OMMAI_TILE_K;
       int64_t n = ommai_min_i64(OMMAI_TILE_K, n_in - k);
       if (type == OMMA_F32) {
@@ -128,13 +128,13 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
 
 /* A panel's sums [n_rows][64] to y, whose first n columns they are. */
 static void finish_panel(const struct ommai_linear_op *op, const float *bias, int n_rows, int n, float *sums, void *y) {
-  const struct ommai_linear_form *form = &op->form;
-  if (form->y_type == OMMA_F32 && form->activation == OMMAI_ACTIVATION_NONE) {
-    ommai_gemv_finish(sums, bias, n_rows, n, form->accumulate, y, form->y_stride);
+  const struct ommai_linear_call *call = &op->call;
+  if (call->y_type == OMMA_F32 && call->activation == OMMAI_ACTIVATION_NONE) {
+    ommai_gemv_finish(sums, bias, n_rows, n, call->accumulate, y, call->y_stride);
     return;
   }
   ommai_gemv_finish(sums, bias, n_rows, OMMAI_PANEL_COLUMNS, false, sums, OMMAI_PANEL_COLUMNS);
-  ommai_linear_finish_sums(op->engine, form, n_rows, n, sums, y);
+  ommai_linear_finish_sums(op->engine, call, n_rows, n, sums, y);
 }
 
 static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker) {
@@ -146,7 +146,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   for (int64_t column = 0; column < op->n_columns; column += OMMAI_PANEL_COLUMNS) {
     int64_t first = op->first_column + column, n = ommai_min_i64(OMMAI_PANEL_COLUMNS, op->n_columns - column);
     multiply_panel(linear, first / OMMAI_PANEL_COLUMNS, blocks, n_rows, (float *)(void *)(scratch + places.strip), sums);
-    finish_panel(op, linear->bias + first, (int)n_rows, (int)n, sums, ommai_element(y, column, op->form.y_type));
+    finish_panel(op, linear->bias + first, (int)n_rows, (int)n, sums, ommai_element(y, column, op->call.y_type));
   }
   return OMMA_OK;
 }

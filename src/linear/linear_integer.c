@@ -33,12 +33,12 @@ static int64_t x_stride(const struct ommai_linear *linear) { return padded_k(lin
 /* By its range to u8 with a zero point, and both down by 128. */
 static void quantise_range(const struct ommai_linear *linear, const void *x, int8_t *out, int32_t *zero, float *scale) {
   const struct ommai_linear_spec *spec = &linear->spec;
-  struct ommai_uint8_row form;
+  struct ommai_uint8_row call;
   uint8_t *raised = (uint8_t *)out;
-  linear->engine->row_ops->quantise(x, spec->compute, spec->n_in, raised, &form);
+  linear->engine->row_ops->quantise(x, spec->compute, spec->n_in, raised, &call);
   for (int64_t k = 0; k < spec->n_in; k++) raised[k] ^= 0x80;
-  *zero = form.zero - 128;
-  *scale = form.scale;
+  *zero = call.zero - 128;
+  *scale = call.scale;
 }
 
 static void prepare_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows) {
@@ -86,17 +86,17 @@ static void multiply(const struct ommai_linear *linear, int64_t panel, const str
 }
 
 /* A panel's sums [n_rows][64] to y, whose first n columns they are. */
-static void finish(const struct ommai_linear *linear, const struct ommai_linear_form *form, const float *scales,
+static void finish(const struct ommai_linear *linear, const struct ommai_linear_call *call, const float *scales,
                    const float *bias, int64_t n_rows, int64_t n, float *sums, void *y) {
   const struct ommai_row_ops *ops = linear->engine->row_ops;
-  if (form->y_type == OMMA_F32 && !form->accumulate && form->activation == OMMAI_ACTIVATION_NONE) {
+  if (call->y_type == OMMA_F32 && !call->accumulate && call->activation == OMMAI_ACTIVATION_NONE) {
     for (int64_t row = 0; row < n_rows; row++) {
-      ops->scale_add(sums + row * PANEL, scales[row], bias, n, (float *)y + row * form->y_stride);
+      ops->scale_add(sums + row * PANEL, scales[row], bias, n, (float *)y + row * call->y_stride);
     }
     return;
   }
   for (int64_t row = 0; row < n_rows; row++) ops->scale_add(sums + row * PANEL, scales[row], bias, PANEL, sums + row * PANEL);
-  ommai_linear_finish_sums(linear->engine, form, n_rows, n, sums, y);
+  ommai_linear_finish_sums(linear->engine, call, n_rows, n, sums, y);
 }
 
 /* ---- few rows --------------------------------------------------------------------------------------------------------- */
@@ -112,23 +112,23 @@ static void prefetch_rows(const struct ommai_linear *linear, const struct ommai_
 
 /* At most GEMV rows, prepared. */
 static void some_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows,
-                      const struct ommai_linear_form *form, float *y, int64_t first_panel, int64_t n_panels) {
+                      const struct ommai_linear_call *call, float *y, int64_t first_panel, int64_t n_panels) {
   _Alignas(64) float sums[GEMV * PANEL];
   prefetch_rows(linear, rows, n_rows);
   for (int64_t panel = first_panel; panel < first_panel + n_panels; panel++) {
     int64_t first = panel * PANEL, n = ommai_min_i64(PANEL, linear->spec.n_out - first);
     ommai_gemv_prefetch_bias(linear->bias + first);
     multiply(linear, panel, rows, n_rows, sums);
-    finish(linear, form, rows->scales, linear->bias + first, n_rows, n, sums, y + first);
+    finish(linear, call, rows->scales, linear->bias + first, n_rows, n, sums, y + first);
   }
 }
 
 static void few_prepared_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows, float *y,
                               int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
-  const struct ommai_linear_form form = {.y_stride = y_stride, .y_type = OMMA_F32, .accumulate = accumulate};
+  const struct ommai_linear_call call = {.y_stride = y_stride, .y_type = OMMA_F32, .accumulate = accumulate};
   for (int64_t row = 0; row < n_rows; row += GEMV) {
     const struct ommai_linear_rows some = ommai_linear_rows_from(linear, rows, row);
-    some_rows(linear, &some, ommai_min_i64(GEMV, n_rows - row), &form, y + row * y_stride, first_panel, n_panels);
+    some_rows(linear, &some, ommai_min_i64(GEMV, n_rows - row), &call, y + row * y_stride, first_panel, n_panels);
   }
 }
 
@@ -200,13 +200,13 @@ static const char *op_name(const struct ommai_linear_op *op) {
 static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
                             int worker) {
   const struct ommai_linear *linear = op->linear;
-  const struct ommai_linear_form *form = &op->form;
+  const struct ommai_linear_call *call = &op->call;
   char *scratch = op->engine->scratch[worker].memory;
   float *sums = (float *)(void *)(scratch + place_scratch(linear).sums);
   for (int64_t column = 0; column < op->n_columns; column += PANEL) {
     int64_t first = op->first_column + column, n = ommai_min_i64(PANEL, op->n_columns - column);
     multiply(linear, first / PANEL, rows, n_rows, sums);
-    finish(linear, form, rows->scales, linear->bias + first, n_rows, n, sums, ommai_element(y, column, form->y_type));
+    finish(linear, call, rows->scales, linear->bias + first, n_rows, n, sums, ommai_element(y, column, call->y_type));
   }
 }
 
@@ -215,7 +215,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   const struct places places = place_scratch(linear);
   char *scratch = op->engine->scratch[worker].memory;
   const struct ommai_linear_rows rows = {x,
-                                         op->form.x_stride,
+                                         op->call.x_stride,
                                          (int8_t *)scratch,
                                          x_stride(linear),
                                          (int32_t *)(void *)(scratch + places.group_sums),

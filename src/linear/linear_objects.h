@@ -70,12 +70,12 @@ struct ommai_linear {
   void *own; /* the format's */
 };
 
-/* A layer in one form of call. */
+/* A layer as it is called. */
 struct ommai_linear_op {
   const struct ommai_linear_engine *engine;
   const struct ommai_linear *linear;
   const struct ommai_row_steps *row_steps;
-  struct ommai_linear_form form;
+  struct ommai_linear_call call;
   int64_t first_column, n_columns;
   void *own; /* the format's */
 };
@@ -87,7 +87,7 @@ struct ommai_linear_format {
   /* Refuses what this CPU or format has not; NULL: nothing. Errors: UNSUPPORTED, LIMIT. */
   enum omma_status (*check)(const struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
                             struct omma_error *error);
-  size_t (*more_bytes)(const struct ommai_linear_spec *spec); /* of what there is beside weights and bias; NULL: nothing */
+  size_t (*more_bytes)(const struct ommai_linear_spec *spec); /* of what there is besides weights and bias; NULL: nothing */
 
   /* Packs into weights and bias, whose padding is zero, and makes `own`. Errors: MEMORY, INTERNAL. */
   enum omma_status (*pack)(struct ommai_linear *linear, const struct ommai_linear_source *sources, int n_sources,
@@ -137,7 +137,7 @@ struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_engin
                                                  const struct ommai_linear_spec *spec);
 
 /* A panel's sums [n_rows][64], bias included: activates them, and writes or adds the first n of each row to y. */
-void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_form *form, int64_t n_rows,
+void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_call *call, int64_t n_rows,
                               int64_t n, float *sums, void *y);
 
 /* Few rows of dense weights. */
@@ -191,7 +191,7 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
 
 /* ---- integer weights -------------------------------------------------------------------------------------------------- */
 
-/* Beside the weights. */
+/* Next to the weights. */
 struct ommai_integer_weights {
   float *scales;        /* [n_panels][n_groups][1, or 2 with the minimums second][64] */
   int32_t *weight_sums; /* [n_panels * 64] sums of an output's integers; NULL without zero points */

@@ -1,34 +1,34 @@
-/* A layer in one form of call: what holds for every format. */
+/* A layer as it is called: what holds for every format. */
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "kernels/dtype.h"
 #include "linear/linear_objects.h"
 
-static enum omma_status check_form(const struct ommai_linear *linear, const struct ommai_linear_form *form,
+static enum omma_status check_call(const struct ommai_linear *linear, const struct ommai_linear_call *call,
                                    struct omma_error *error) {
   const struct ommai_linear_spec *spec = &linear->spec;
-  if (form->x_stride < spec->n_in || form->y_stride < spec->n_out) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, form->x_stride < spec->n_in ? "x_stride" : "y_stride",
-                            "linear layer: strides %lld and %lld, expected at least %lld and %lld", (long long)form->x_stride,
-                            (long long)form->y_stride, (long long)spec->n_in, (long long)spec->n_out);
+  if (call->x_stride < spec->n_in || call->y_stride < spec->n_out) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, call->x_stride < spec->n_in ? "x_stride" : "y_stride",
+                            "linear layer: strides %lld and %lld, expected at least %lld and %lld", (long long)call->x_stride,
+                            (long long)call->y_stride, (long long)spec->n_in, (long long)spec->n_out);
   }
-  bool y_is_f32 = form->y_type == OMMA_F32;
-  if (!y_is_f32 && (form->y_type != OMMA_BF16 || spec->compute != OMMA_BF16 || form->accumulate)) {
+  bool y_is_f32 = call->y_type == OMMA_F32;
+  if (!y_is_f32 && (call->y_type != OMMA_BF16 || spec->compute != OMMA_BF16 || call->accumulate)) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "y_type",
                             "linear layer: y may be f32, or bf16 where the layer computes in bf16 and does not accumulate");
   }
-  if (form->accumulate && form->activation != OMMAI_ACTIVATION_NONE) {
+  if (call->accumulate && call->activation != OMMAI_ACTIVATION_NONE) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "accumulate", "linear layer: accumulating goes without activation");
   }
   int64_t panels = ommai_linear_n_panels(linear);
-  if (form->first_panel < 0 || form->n_panels < 0 || form->first_panel > panels - ommai_max_i64(form->n_panels, 1)) {
+  if (call->first_panel < 0 || call->n_panels < 0 || call->first_panel > panels - ommai_max_i64(call->n_panels, 1)) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "first_panel",
                             "linear layer: %lld panels from %lld on, expected some of the %lld there are",
-                            (long long)form->n_panels, (long long)form->first_panel, (long long)panels);
+                            (long long)call->n_panels, (long long)call->first_panel, (long long)panels);
   }
-  if (form->activation >= OMMAI_ACTIVATIONS) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "activation", "linear layer: no activation %d", (int)form->activation);
+  if (call->activation >= OMMAI_ACTIVATIONS) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "activation", "linear layer: no activation %d", (int)call->activation);
   }
   return OMMA_OK;
 }
@@ -37,33 +37,33 @@ static enum omma_status check_form(const struct ommai_linear *linear, const stru
 static const struct ommai_row_steps any_rows = {1, {OMMAI_LINEAR_MAX_ROWS}};
 
 static void set_up(const struct ommai_linear_engine *engine, const struct ommai_linear *linear,
-                   const struct ommai_linear_form *form, struct ommai_linear_op *op) {
-  *op = (struct ommai_linear_op){.engine = engine, .linear = linear, .form = *form, .n_columns = linear->spec.n_out};
-  if (form->n_panels > 0) {
-    op->first_column = form->first_panel * OMMAI_PANEL_COLUMNS;
-    op->n_columns = ommai_min_i64(form->n_panels * OMMAI_PANEL_COLUMNS, linear->spec.n_out - op->first_column);
+                   const struct ommai_linear_call *call, struct ommai_linear_op *op) {
+  *op = (struct ommai_linear_op){.engine = engine, .linear = linear, .call = *call, .n_columns = linear->spec.n_out};
+  if (call->n_panels > 0) {
+    op->first_column = call->first_panel * OMMAI_PANEL_COLUMNS;
+    op->n_columns = ommai_min_i64(call->n_panels * OMMAI_PANEL_COLUMNS, linear->spec.n_out - op->first_column);
   }
   op->row_steps = linear->format->row_steps ? linear->format->row_steps(engine, op) : &any_rows;
 }
 
 enum omma_status ommai_linear_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
-                                          const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error) {
+                                          const struct ommai_linear_call *call, size_t *bytes, struct omma_error *error) {
   const struct ommai_linear linear = ommai_linear_without_weights(engine, spec);
   struct ommai_linear_op op;
-  OMMAI_TRY(check_form(&linear, form, error));
-  set_up(engine, &linear, form, &op);
+  OMMAI_TRY(check_call(&linear, call, error));
+  set_up(engine, &linear, call, &op);
   return linear.format->op_scratch(engine, &op, bytes, error);
 }
 
 enum omma_status ommai_linear_op_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
-                                        const struct ommai_linear_form *form, struct ommai_linear_op **out,
+                                        const struct ommai_linear_call *call, struct ommai_linear_op **out,
                                         struct omma_error *error) {
   size_t scratch_bytes;
-  OMMAI_TRY(check_form(linear, form, error));
+  OMMAI_TRY(check_call(linear, call, error));
   struct ommai_linear_op *op = ommai_allocate(&engine->allocator, 1, sizeof *op);
   if (!op) return ommai_fail_memory(error, "linear layer's form", sizeof *op);
   enum omma_status status;
-  set_up(engine, linear, form, op);
+  set_up(engine, linear, call, op);
   if (linear->format->op_create) OMMAI_TRY_GOTO(linear->format->op_create(engine, op, error), fail);
   OMMAI_TRY_GOTO(linear->format->op_scratch(engine, op, &scratch_bytes, error), fail);
   OMMAI_TRY_GOTO(ommai_linear_grow_scratch(engine, scratch_bytes, error), fail);
@@ -92,16 +92,16 @@ static void activate(const struct ommai_row_ops *ops, enum ommai_activation acti
   }
 }
 
-void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_form *form, int64_t n_rows,
+void ommai_linear_finish_sums(const struct ommai_linear_engine *engine, const struct ommai_linear_call *call, int64_t n_rows,
                               int64_t n, float *sums, void *y) {
   const struct ommai_row_ops *ops = engine->row_ops;
-  activate(ops, form->activation, sums, n_rows * OMMAI_PANEL_COLUMNS);
+  activate(ops, call->activation, sums, n_rows * OMMAI_PANEL_COLUMNS);
   for (int64_t row = 0; row < n_rows; row++, sums += OMMAI_PANEL_COLUMNS) {
-    void *to = ommai_element(y, row * form->y_stride, form->y_type);
-    if (form->accumulate) {
+    void *to = ommai_element(y, row * call->y_stride, call->y_type);
+    if (call->accumulate) {
       ops->add(to, sums, n);
     } else {
-      ops->convert(sums, n, to, form->y_type);
+      ops->convert(sums, n, to, call->y_type);
     }
   }
 }
@@ -122,9 +122,9 @@ enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *
   if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->engine->n_workers) {
     return OMMA_ERROR_ARGUMENT;
   }
-  size_t x_bytes = (size_t)op->form.x_stride * ommai_dtype_size(linear->spec.compute);
-  size_t y_bytes = (size_t)op->form.y_stride * ommai_dtype_size(op->form.y_type);
-  char *first = ommai_element(y, op->first_column, op->form.y_type);
+  size_t x_bytes = (size_t)op->call.x_stride * ommai_dtype_size(linear->spec.compute);
+  size_t y_bytes = (size_t)op->call.y_stride * ommai_dtype_size(op->call.y_type);
+  char *first = ommai_element(y, op->first_column, op->call.y_type);
   for (int64_t row = 0, count; row < n_rows; row += count) {
     count = choose_rows(op->row_steps, n_rows - row);
     OMMAI_TRY(

@@ -18,24 +18,24 @@ static int64_t part_panels(enum ommai_weight_format format) {
 }
 
 /* Part `index` of a form over all outputs. */
-static struct ommai_linear_form part_form(const struct ommai_linear_form *form, enum ommai_weight_format format,
+static struct ommai_linear_call part_call(const struct ommai_linear_call *call, enum ommai_weight_format format,
                                           int64_t n_panels, int64_t index) {
-  struct ommai_linear_form part = *form;
+  struct ommai_linear_call part = *call;
   part.first_panel = index * part_panels(format);
   part.n_panels = ommai_min_i64(part_panels(format), n_panels - part.first_panel);
   return part;
 }
 
 enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, const struct ommai_linear *linear,
-                                           const struct ommai_linear_form *form, struct ommai_linear_parts **out,
+                                           const struct ommai_linear_call *call, struct ommai_linear_parts **out,
                                            struct omma_error *error) {
   int64_t n_panels = ommai_linear_n_panels(linear);
   struct ommai_linear_parts *parts = ommai_allocate(&engine->allocator, 1, sizeof *parts);
   if (!parts) return ommai_fail_memory(error, "linear layer's parts", sizeof *parts);
   enum omma_status status = OMMA_OK;
   parts->allocator = engine->allocator;
-  parts->x_bytes = (size_t)form->x_stride * (ommai_linear_compute(linear) == OMMA_BF16 ? 2 : 4);
-  parts->y_bytes = (size_t)form->y_stride * (form->y_type == OMMA_BF16 ? 2 : 4);
+  parts->x_bytes = (size_t)call->x_stride * (ommai_linear_compute(linear) == OMMA_BF16 ? 2 : 4);
+  parts->y_bytes = (size_t)call->y_stride * (call->y_type == OMMA_BF16 ? 2 : 4);
   parts->count = ommai_div_up(n_panels, part_panels(linear->spec.format));
   parts->ops = ommai_allocate(&engine->allocator, (size_t)parts->count, sizeof *parts->ops);
   if (!parts->ops) {
@@ -43,7 +43,7 @@ enum omma_status ommai_linear_parts_create(struct ommai_linear_engine *engine, c
     goto fail;
   }
   for (int64_t i = 0; i < parts->count; i++) {
-    const struct ommai_linear_form part = part_form(form, linear->spec.format, n_panels, i);
+    const struct ommai_linear_call part = part_call(call, linear->spec.format, n_panels, i);
     OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &part, &parts->ops[i], error), fail);
   }
   *out = parts;
@@ -54,12 +54,12 @@ fail:
 }
 
 enum omma_status ommai_linear_parts_scratch_for(struct ommai_linear_engine *engine, const struct ommai_linear_spec *spec,
-                                                const struct ommai_linear_form *form, size_t *bytes, struct omma_error *error) {
+                                                const struct ommai_linear_call *call, size_t *bytes, struct omma_error *error) {
   int64_t n_panels = ommai_div_up(spec->n_out, OMMAI_PANEL_COLUMNS), last = (n_panels - 1) / part_panels(spec->format);
   *bytes = 0;
   /* All parts but the last are alike. */
   for (int64_t i = 0; i <= last; i += ommai_max_i64(last, 1)) {
-    const struct ommai_linear_form part = part_form(form, spec->format, n_panels, i);
+    const struct ommai_linear_call part = part_call(call, spec->format, n_panels, i);
     size_t of_part;
     OMMAI_TRY(ommai_linear_scratch_for(engine, spec, &part, &of_part, error));
     if (of_part > *bytes) *bytes = of_part;

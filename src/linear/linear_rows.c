@@ -56,6 +56,6 @@ enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, con
   if (n_rows < 1 || n_rows > OMMAI_LINEAR_MAX_ROWS || worker < 0 || worker >= op->engine->n_workers) {
     return OMMA_ERROR_ARGUMENT;
   }
-  op->linear->format->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->form.y_type), n_rows, worker);
+  op->linear->format->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->call.y_type), n_rows, worker);
   return OMMA_OK;
 }

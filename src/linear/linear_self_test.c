@@ -50,14 +50,14 @@ static enum omma_status check_type(struct ommai_linear_engine *engine, struct da
                                    struct omma_error *error) {
   const char *name = ommai_dtype_name(type);
   const struct ommai_linear_source source = {data->weight, OMMA_F32, N_OUT, data->bias, OMMA_F32, false, NULL, 0};
-  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
+  const struct ommai_linear_call call = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
   const struct ommai_linear_spec spec = {.n_in = N_IN, .format = ommai_linear_dense_format(type), .compute = type};
   const void *x = type == OMMA_F32 ? (const void *)data->x : data->x_bf16;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   enum omma_status status;
   OMMAI_TRY_GOTO(ommai_linear_create(engine, &spec, &source, 1, &linear, error), done);
-  OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &form, &op, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &call, &op, error), done);
   OMMAI_TRY_GOTO(ommai_linear_run(op, x, data->y, N_ROWS, 0), done);
   OMMAI_TRY_GOTO(compare(data, "tile of rows", name, EXACT, error), done);
   ommai_linear_gemv(linear, x, N_IN, N_ROWS, data->y, N_OUT, false, 0, ommai_linear_n_panels(linear));
@@ -70,13 +70,13 @@ done:
 
 static enum omma_status check_int8(struct ommai_linear_engine *engine, struct data *data, struct omma_error *error) {
   const struct ommai_linear_source source = {data->weight, OMMA_F32, N_OUT, data->bias, OMMA_F32, false, NULL, 0};
-  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
+  const struct ommai_linear_call call = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
   const struct ommai_linear_spec spec = {.n_in = N_IN, .format = OMMAI_FORMAT_INT8, .compute = OMMA_F32};
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   enum omma_status status;
   OMMAI_TRY_GOTO(ommai_linear_create(engine, &spec, &source, 1, &linear, error), done);
-  OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &form, &op, error), done);
+  OMMAI_TRY_GOTO(ommai_linear_op_create(engine, linear, &call, &op, error), done);
   OMMAI_TRY_GOTO(ommai_linear_run(op, data->x, data->y, N_ROWS, 0), done);
   status = compare(data, "tile of rows", "int8", ROUNDED, error);
 done:

@@ -44,7 +44,7 @@ struct answer {
   atomic_int n_open; /* choices without an end */
   char id[ID_PREFIX_SIZE + OMMAI_REQUEST_ID_SIZE];
   char *model;
-  const struct ommai_reply_format *form;
+  const struct ommai_reply_format *format;
   bool has_tools;
   struct ommai_reply_head head;
   struct ommai_reply_state reply_state; /* engine's thread */
@@ -159,10 +159,10 @@ static bool push_beginning(struct choice *choice) {
   struct answer *answer = choice->answer;
   struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .cached_tokens = -1, .reasoning_tokens = -1};
   struct ommai_text out;
-  if (choice->begun || !answer->form->begin) return true;
+  if (choice->begun || !answer->format->begin) return true;
   choice->begun = true;
   ommai_text_init(&out, answer->allocator);
-  answer->form->begin(&out, &answer->head, choice->index, answer->continuous_usage ? &usage : NULL);
+  answer->format->begin(&out, &answer->head, choice->index, answer->continuous_usage ? &usage : NULL);
   return push_event(answer, &out);
 }
 
@@ -174,7 +174,7 @@ static bool push_delta(struct choice *choice, const struct ommai_reply_part *par
                               .reasoning_tokens = -1};
   struct ommai_text out;
   ommai_text_init(&out, answer->allocator);
-  answer->form->delta(&out, &answer->head, part, answer->continuous_usage ? &usage : NULL);
+  answer->format->delta(&out, &answer->head, part, answer->continuous_usage ? &usage : NULL);
   return push_event(answer, &out);
 }
 
@@ -204,8 +204,8 @@ static bool gather(struct choice *choice, const struct omma_token_event *event) 
     ommai_text_append(&choice->text, event->text, event->text_size);
   }
   if (answer->tells_reasoning) ommai_text_append(&choice->reasoning, event->reasoning, event->reasoning_size);
-  bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->form->as_items && event->in_thought);
-  if (has_logprob) answer->form->add_logprob(&choice->logprobs, answer->call->server->model, event);
+  bool has_logprob = answer->logprobs && !is_hidden(answer, event) && !(answer->format->as_items && event->in_thought);
+  if (has_logprob) answer->format->add_logprob(&choice->logprobs, answer->call->server->model, event);
   return !has_failed(choice);
 }
 
@@ -259,7 +259,7 @@ static void on_prompt_token(void *context, const struct omma_prompt_token_event 
                                              .logprob = event->logprob,
                                              .top = event->top,
                                              .n_top = event->n_top < answer->n_top ? event->n_top : answer->n_top};
-  if (answer->echo_logprobs) answer->form->add_logprob(&choice->logprobs, model, &as_answer);
+  if (answer->echo_logprobs) answer->format->add_logprob(&choice->logprobs, model, &as_answer);
   if (choice->index % answer->n_per_prompt == 0) ommai_reply_add_prompt_logprob(scores_of(choice), model, event);
 }
 
@@ -304,7 +304,7 @@ static void take_end(struct choice *choice, const struct omma_result *result) {
   if (result->stop_string) ommai_text_append(&choice->stop_string, result->stop_string, strlen(result->stop_string) + 1);
 }
 
-/* What is told behind the usage. All choices are over. */
+/* What is told after the usage. All choices are over. */
 static void add_details(struct answer *answer, struct ommai_text *own, struct ommai_usage *usage) {
   struct ommai_http_call *call = answer->call;
   double first_token = (double)answer->choices[0].first_token_ns * 1e-9;
@@ -324,7 +324,7 @@ static bool finish_stream(struct answer *answer) {
   if (answer->include_usage) {
     ommai_text_init(&out, answer->allocator);
     add_details(answer, &own, &usage);
-    answer->form->usage(&out, &answer->head, &usage);
+    answer->format->usage(&out, &answer->head, &usage);
     ommai_text_free(&own);
     if (!push_event(answer, &out)) return false;
   }
@@ -340,7 +340,7 @@ static void finish_whole(struct answer *answer) {
   ommai_text_init(&out, answer->allocator);
   add_details(answer, &own, &usage);
   answer->head.prompt_logprobs = scores_of(&answer->choices[0]);
-  answer->form->whole(&out, &answer->head, parts, answer->n_choices, &usage);
+  answer->format->whole(&out, &answer->head, parts, answer->n_choices, &usage);
   ommai_text_free(&own);
   ommai_http_call_reply(answer->call, 200, "application/json", &out);
 }
@@ -438,11 +438,11 @@ static bool begin_logprobs(const struct answer *answer, struct choice *choice, s
   const int32_t *ids = omma_request_prompt(choice->request, &n);
   struct ommai_text *scores = scores_of(choice);
   if (scores && n == 1 && !scores->size) ommai_text_add(scores, "null");
-  if (answer->echo_logprobs) answer->form->add_unscored(&choice->logprobs, answer->call->server->model, ids[0]);
+  if (answer->echo_logprobs) answer->format->add_unscored(&choice->logprobs, answer->call->server->model, ids[0]);
   return !has_failed(choice) || ommai_api_fail_memory(error);
 }
 
-/* A prompt is made ready once: its further choices share it. */
+/* A prompt is prepared once: its further choices share it. */
 static bool make_request(struct answer *answer, const struct ommai_answer_source *source, struct choice *choice,
                          struct ommai_api_error *error) {
   int n = (int)source->fields->n, prompt = choice->index / n, repeat = choice->index % n;
@@ -543,8 +543,8 @@ static struct answer *make_answer(struct ommai_http_call *call, const struct omm
   const char *model = fields->model ? fields->model : server->model_names[0];
   answer->model = ommai_duplicate(server->allocator, model, strlen(model));
   bool own_id = !call->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
-  snprintf(answer->id, sizeof answer->id, "%s%s", source->form->id_prefix, own_id ? fields->request_id : call->request_id);
-  answer->form = source->form;
+  snprintf(answer->id, sizeof answer->id, "%s%s", source->format->id_prefix, own_id ? fields->request_id : call->request_id);
+  answer->format = source->format;
   answer->head = (struct ommai_reply_head){.id = answer->id,
                                            .created = (int64_t)time(NULL),
                                            .model = answer->model,
@@ -552,7 +552,7 @@ static struct answer *make_answer(struct ommai_http_call *call, const struct omm
                                            .state = &answer->reply_state,
                                            .has_thoughts = fields->sampling.reasoning != NULL};
   answer->stream = fields->stream;
-  answer->include_usage = fields->include_usage || source->form->as_items;
+  answer->include_usage = fields->include_usage || source->format->as_items;
   answer->continuous_usage = fields->include_usage && fields->continuous_usage;
   answer->logprobs = fields->sampling.logprobs;
   answer->tells_reasoning = fields->tells_reasoning;

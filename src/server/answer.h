@@ -10,7 +10,7 @@
 /* What an endpoint made of the JSON; read during the call alone. */
 struct ommai_answer_source {
   const struct ommai_answer_fields *fields;
-  const struct ommai_reply_format *form;
+  const struct ommai_reply_format *format;
   const struct ommai_tool_request *tools;  /* how calls stand in the answers; NULL: there are none */
   const struct ommai_text *request_fields; /* what the reply repeats of the request; NULL: nothing */
   int n_prompts;                           /* each gets fields->n answers; at most OMMAI_MAX_CHOICES in all */
@@ -26,7 +26,7 @@ struct ommai_answer_source {
   const void *context;
 };
 
-/* Makes the requests ready and submits them; the reply, or a failure, goes to the call. On a worker. */
+/* Prepares the requests and submits them; the reply, or a failure, goes to the call. On a worker. */
 void ommai_answer_begin(struct ommai_http_call *call, const struct ommai_answer_source *source);
 
 #endif

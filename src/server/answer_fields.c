@@ -163,7 +163,7 @@ static bool read_text_flags(const json_t *root, struct ommai_answer_fields *fiel
          ommai_field_boolean(root, "return_token_ids", &fields->return_token_ids, error);
 }
 
-/* Of the prompt, and so many of the likeliest tokens at each place. */
+/* Of the prompt, and that many of the likeliest tokens at each place. */
 static bool read_prompt_logprobs(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
   static const char FIELD[] = "prompt_logprobs";
   int64_t n_top = 0;

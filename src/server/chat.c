@@ -42,11 +42,11 @@ static void add_images(const void *context, struct ommai_text *list) {
   }
 }
 
-void ommai_chat_answer(struct ommai_http_call *call, struct ommai_chat_request *request, const struct ommai_reply_format *form,
-                       const struct ommai_text *request_fields) {
+void ommai_chat_answer(struct ommai_http_call *call, struct ommai_chat_request *request,
+                       const struct ommai_reply_format *format, const struct ommai_text *request_fields) {
   struct conversation conversation = {call->server, request};
   struct ommai_answer_source source = {.fields = &request->fields,
-                                       .form = form,
+                                       .format = format,
                                        .tools = &request->tools,
                                        .request_fields = request_fields,
                                        .n_prompts = 1,

@@ -1,4 +1,4 @@
-/* The form of /v1/chat/completions. */
+/* The format of /v1/chat/completions. */
 #include <math.h>
 
 #include "server/reply_format.h"
@@ -34,7 +34,7 @@ static void add_function(struct ommai_text *out, const struct ommai_tool_call *c
   ommai_text_add(out, ",\"arguments\":");
 }
 
-/* Whether a stretch of a stream has something behind its reasoning. */
+/* Whether a span of a stream has something after its reasoning. */
 static bool goes_on(const struct ommai_reply_part *part) {
   bool news = part->text_size || !part->in_thought;
   for (size_t i = 0; i < part->n_calls; i++) {

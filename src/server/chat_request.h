@@ -1,4 +1,4 @@
-/* A chat request in typed form: what the JSON of /v1/chat/completions and of /tokenize with messages becomes. */
+/* A chat request in typed format: what the JSON of /v1/chat/completions and of /tokenize with messages becomes. */
 #ifndef OMMAI_SERVER_CHAT_REQUEST_H
 #define OMMAI_SERVER_CHAT_REQUEST_H
 
@@ -15,8 +15,8 @@ struct ommai_server;
 
 /* A chat as its endpoint brings it, with a reference to each. */
 struct ommai_chat_source {
-  json_t *root;     /* in the form of /v1/chat/completions */
-  json_t *original; /* what came, where that had another form, else NULL */
+  json_t *root;     /* in the format of /v1/chat/completions */
+  json_t *original; /* what came, where that had another format, else NULL */
   json_t *places;   /* where each message stands in `original`, as texts for errors; NULL: "messages[i]" */
 };
 void ommai_chat_source_free(const struct ommai_chat_source *source);

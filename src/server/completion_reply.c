@@ -1,4 +1,4 @@
-/* The form of /v1/completions. */
+/* The format of /v1/completions. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

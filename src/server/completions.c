@@ -1,4 +1,4 @@
-/* POST /v1/completions: prompts as text or as token ids, without chat form and images. */
+/* POST /v1/completions: prompts as text or as token ids, without chat template and images. */
 #include <inttypes.h>
 
 #include "base/allocator.h"
@@ -134,7 +134,7 @@ void ommai_endpoint_completions(struct ommai_http_call *call) {
   if (root && read_completion(&completion, root, &error)) {
     bool echoes_text = completion.echo && !completion.fields.return_token_ids; /* as vLLM: then the ids are the echo */
     struct ommai_answer_source source = {.fields = &completion.fields,
-                                         .form = &ommai_completion_reply_format,
+                                         .format = &ommai_completion_reply_format,
                                          .n_prompts = completion.n_prompts,
                                          .make_request = make_request,
                                          .echo = echoes_text ? add_prompt_text : NULL,

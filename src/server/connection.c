@@ -17,7 +17,7 @@
 #define HANG_UP_GRACE_NS SECOND_NS  /* for what was sent before the hang-up, and a short reply to it */
 #define YOUNG_NS (SECOND_NS / 4)    /* in which a request may be on its way, and a connection has nothing to prove */
 #define SMALL_BODY_BYTES (64 << 10) /* comes at once with its head */
-#define NEW_BYTES 4096              /* counted beside what came, so that a new connection is not the slowest */
+#define NEW_BYTES 4096              /* counted besides what came, so that a new connection is not the slowest */
 
 /* The address without what one client can choose freely. */
 static void take_address(struct ommai_connection *connection, const struct sockaddr *address) {

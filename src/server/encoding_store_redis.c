@@ -18,7 +18,7 @@
 /* After an error the store is left alone for this long, doubled with each one that follows. */
 #define MIN_PAUSE_NS INT64_C(1000000000)
 #define MAX_PAUSE_NS INT64_C(30000000000)
-/* What a reply may have beside a value. */
+/* What a reply may have besides a value. */
 #define REPLY_ROOM 4096
 #define KEY_PREFIX "omma:encoding:"
 

@@ -234,7 +234,7 @@ static void dispatch(struct ommai_http_call *call) {
     ommai_http_call_fail(call, &error);
     return;
   }
-  /* Only here: a hang-up behind a short request must not take away the reply that is given at once. */
+  /* Only here: a hang-up after a short request must not take away the reply that is given at once. */
   if (ommai_connection_answer(server, call->connection)) {
     ommai_http_call_leave(call);
     return;

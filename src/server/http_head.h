@@ -9,7 +9,7 @@
 struct MHD_Connection;
 
 /* One Content-Length at most, or `Transfer-Encoding: chunked`, not both; one Host (in HTTP/1.0 none will do); names of headers
- * without blanks. False with *error filled (400): the connection must be closed behind the reply, since nobody knows where the next
+ * without blanks. False with *error filled (400): the connection must be closed after the reply, since nobody knows where the next
  * request begins. Source: RFC 9112, sections 3.2, 5.1, 6.1 and 6.3. */
 bool ommai_http_head_check(struct MHD_Connection *connection, const char *version, struct ommai_api_error *error);
 

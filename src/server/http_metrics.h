@@ -9,7 +9,7 @@
 
 struct ommai_route;
 
-#define OMMAI_HTTP_HANDLERS 18 /* routes, and behind them "none" for any other path */
+#define OMMAI_HTTP_HANDLERS 18 /* routes, and after them "none" for any other path */
 #define OMMAI_HTTP_METHODS 8
 #define OMMAI_HTTP_CLASSES 5
 #define OMMAI_HTTP_FEW_BUCKETS 4

@@ -8,12 +8,12 @@
 #include <omma/omma.h>
 #include <pthread.h>
 
-/* Of all events that wait, beside the number that the queue is made for. */
+/* Of all events that wait, next to the number that the queue is made for. */
 #define OMMAI_KV_EVENT_QUEUE_BYTES ((size_t)64 << 20)
 
 struct ommai_kv_event {
   struct ommai_kv_event *next;
-  size_t size; /* of this, with what is behind it */
+  size_t size; /* of this, with what is after it */
   bool stored, has_parent, has_salt;
   struct omma_kv_page_key key, parent;
   int32_t tokens[OMMA_ATTENTION_PAGE_TOKENS]; /* this and all below only of a page that was stored */

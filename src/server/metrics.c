@@ -174,7 +174,7 @@ static void write_counters(struct writer *writer, const struct omma_engine_stats
        (double)stats->accepted_tokens},
       {"vllm:prompt_tokens_total", "counter", "Prompt tokens of ended requests.", (double)stats->prompt_tokens},
       {"vllm:generation_tokens_total", "counter", "Tokens of ended answers.", (double)stats->generation_tokens},
-      {"omma:images_prepared_ahead_total", "counter", "Images and videos made ready while another request was running.",
+      {"omma:images_prepared_ahead_total", "counter", "Images and videos prepared while another request was running.",
        (double)counted->prepared_ahead},
       {"omma:images_decoded_total", "counter", "Images and frames of videos that were decoded.", (double)counted->decoded},
       {"omma:images_recalled_total", "counter", "Images known by the bytes of their files: neither decoded nor resized.",

@@ -42,7 +42,7 @@ void ommai_metrics_destroy(struct ommai_metrics *metrics);
 
 void ommai_metrics_observe(struct ommai_metrics *metrics, enum ommai_histogram_name name, double value);
 
-/* Counts images that were made ready while the engine was at work on another request. */
+/* Counts images that were prepared while the engine was at work on another request. */
 void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images);
 
 /* Counts images and frames that were decoded, and images that were known by the bytes of their files. */

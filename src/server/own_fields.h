@@ -13,7 +13,7 @@ struct ommai_access;
 
 /* {"ommatidia": {"details": true, "progress": true}} */
 struct ommai_own_wishes {
-  bool details;  /* an object `ommatidia` behind the usage */
+  bool details;  /* an object `ommatidia` after the usage */
   bool progress; /* comment lines `: ommatidia {...}` in a stream until the first token */
 };
 

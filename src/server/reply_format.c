@@ -63,7 +63,7 @@ void ommai_reply_add_own(struct ommai_text *out, const struct ommai_usage *usage
   ommai_text_append(out, usage->own->data, usage->own->size);
 }
 
-/* null of a stream's stretch is left out. */
+/* null of a stream's span is left out. */
 static void add_completion_details(struct ommai_text *out, const struct ommai_usage *usage, bool whole) {
   if (usage->reasoning_tokens >= 0) {
     ommai_text_format(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":%" PRId64 "}", usage->reasoning_tokens);

@@ -1,5 +1,5 @@
 /* The JSON of answers: chunks of a stream and whole replies, keys in the order that vLLM writes them. What the endpoints' replies have
- * in common is here; each endpoint's own form is a table of functions. */
+ * in common is here; each endpoint's own format is a table of functions. */
 #ifndef OMMAI_SERVER_REPLY_FORMAT_H
 #define OMMAI_SERVER_REPLY_FORMAT_H
 
@@ -13,7 +13,7 @@
 
 enum ommai_reply_item { OMMAI_ITEM_NONE, OMMAI_ITEM_REASONING, OMMAI_ITEM_TEXT, OMMAI_ITEM_CALL };
 
-/* How far a reply has come, for forms that tell an answer as a list of items: thought, text, calls of tools. They are for one answer a
+/* How far a reply has come, for formats that tell an answer as a list of items: thought, text, calls of tools. They are for one answer a
  * request. */
 struct ommai_reply_state {
   int64_t n_events;
@@ -48,23 +48,23 @@ struct ommai_usage {
   int64_t prompt_tokens, completion_tokens;
   int64_t reasoning_tokens;     /* of the completion's; -1: answers are not looked through for thoughts */
   int64_t cached_tokens;        /* of the prompt; -1: not known yet */
-  const struct ommai_text *own; /* a JSON object that stands behind the usage as `ommatidia`; NULL: none */
+  const struct ommai_text *own; /* a JSON object that stands after the usage as `ommatidia`; NULL: none */
 };
 
-/* Log-probabilities of an answer's tokens, or a stretch of them: JSON lists without their brackets; which are in use is the form's. */
+/* Log-probabilities of an answer's tokens, or a span of them: JSON lists without their brackets; which are in use is the format's. */
 struct ommai_logprobs {
   struct ommai_text lists[OMMAI_LOGPROB_LISTS];
   int64_t n_characters; /* of all tokens since the answer's beginning */
 };
 
-/* One choice's answer, or a stretch of it. */
+/* One choice's answer, or a span of it. */
 struct ommai_reply_part {
   int index;
   const char *text;
   size_t text_size;
   const char *reasoning; /* text of the thought, which goes before; NULL: there is none */
   size_t reasoning_size;
-  bool in_thought;                       /* of a stretch: it ends inside the thought */
+  bool in_thought;                       /* of a span: it ends inside the thought */
   const struct ommai_logprobs *logprobs; /* NULL: they were not asked for */
   const char *finish_reason;             /* NULL: goes on */
   const char *stop_string;               /* what ended it: a string, */

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 
-/* The index behind the string that begins at body[start], or `size` when it does not end. */
+/* The index after the string that begins at body[start], or `size` when it does not end. */
 static size_t skip_string(const char *body, size_t size, size_t start) {
   size_t i = start + 1;
   while (i < size) {

@@ -22,7 +22,7 @@ const struct ommai_route *ommai_route_find(const char *path, const char **rest);
 /* The job of a call: hands it to its route, and gives back its body and the job's reference. On a worker. */
 void ommai_route_run(struct ommai_job *job);
 
-/* Places in the table, from 0 on; NULL behind the last. */
+/* Places in the table, from 0 on; NULL after the last. */
 size_t ommai_route_index(const struct ommai_route *route);
 const struct ommai_route *ommai_route_at(size_t index);
 

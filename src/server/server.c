@@ -3,7 +3,7 @@
  * Threads
  *   IO        libmicrohttpd's: accepts, reads heads and bodies, sends replies and events. Owns every connection; runs the trivial
  *             handlers (models, health, ...). Never waits for anything but sockets.
- *   workers   take calls from a bounded queue: parse JSON, fetch and decode images, make requests ready, submit them. Also
+ *   workers   take calls from a bounded queue: parse JSON, fetch and decode images, prepare requests, submit them. Also
  *             free finished requests, since freeing takes time.
  *   engine    the engine's own thread, in our callbacks: writes an event into the call's queue and returns. It never waits for
  *             a socket; a reader that falls max_pending_bytes behind is cancelled.
@@ -273,13 +273,13 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
 static enum omma_status take_tools(struct ommai_server *server, const struct omma_server_options *options,
                                    struct omma_error *error) {
   server->exclude_unused_tools = options->exclude_tools_when_tool_choice_none;
-  enum omma_tool_form form = OMMA_TOOLS_OBJECTS;
-  if (options->tool_call_parser) OMMAI_TRY(omma_tool_parser_find(options->tool_call_parser, &form, error));
+  enum omma_tool_format format = OMMA_TOOLS_OBJECTS;
+  if (options->tool_call_parser) OMMAI_TRY(omma_tool_parser_find(options->tool_call_parser, &format, error));
   if (options->enable_auto_tool_choice && !options->tool_call_parser) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "tool_call_parser", "tool call parser: auto tool choice needs one");
   }
   if (options->enable_auto_tool_choice) {
-    server->auto_tools = form == OMMA_TOOLS_OBJECTS ? OMMAI_TOOLS_OBJECTS : OMMAI_TOOLS_SECTIONS;
+    server->auto_tools = format == OMMA_TOOLS_OBJECTS ? OMMAI_TOOLS_OBJECTS : OMMAI_TOOLS_SECTIONS;
   }
   return OMMA_OK;
 }

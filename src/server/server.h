@@ -86,8 +86,8 @@ struct omma_server_options {
    * tells apart what is the same. */
   bool trust_media_uuids;
 
-  /* Of a model opened with encoder_only, whose embeddings are published: kept for GET /v1/encodings/KEY in so many bytes (0: 1 GiB; negative:
-   * none) for so long (0: 10 minutes; negative: until their place is needed), and left in a directory as files for vLLM's ECExampleConnector
+  /* Of a model opened with encoder_only, whose embeddings are published: kept for GET /v1/encodings/KEY in that many bytes (0: 1 GiB; negative:
+   * none) for that long (0: 10 minutes; negative: until their place is needed), and left in a directory as files for vLLM's ECExampleConnector
    * (NULL: none). */
   int64_t encoding_bytes, encoding_ttl_ms;
   const char *encoding_directory;
@@ -118,8 +118,8 @@ struct omma_server_options {
   bool log_json;              /* each line is a JSON object, else text */
   bool log_access;            /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
   const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
-  int64_t progress_log_ms;    /* with log_access: after so long another line for a request whose images are encoded; 0: 5,000 */
-  bool log_requests;          /* a line per chat or completion when it is understood: its id and settings */
+  int64_t progress_log_ms; /* with log_access: after this time another line for a request whose images are encoded; 0: 5,000 */
+  bool log_requests;       /* a line per chat or completion when it is understood: its id and settings */
 
   const struct ommai_kv_publisher *kv_publisher; /* whose counts /metrics has; it must live as long as the server. NULL: none */
 

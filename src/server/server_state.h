@@ -30,7 +30,7 @@ struct ommai_watcher;
 
 #define OMMAI_MAX_MODEL_NAMES 16
 #define OMMAI_MAX_MEDIA_HOSTS 256
-/* Connections beside max_connections, for health checks and for refusals. */
+/* Connections besides max_connections, for health checks and for refusals. */
 #define OMMAI_CHECK_CONNECTIONS 32
 
 struct ommai_server {

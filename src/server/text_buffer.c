@@ -86,7 +86,7 @@ static void add_escaped(struct ommai_text *text, unsigned char byte) {
 void ommai_text_json(struct ommai_text *text, const char *data, size_t size) {
   const unsigned char *bytes = (const unsigned char *)data;
   ommai_text_add(text, "\"");
-  size_t plain = 0; /* start of the stretch that is copied as it is */
+  size_t plain = 0; /* start of the span that is copied as it is */
   for (size_t i = 0; i < size;) {
     bool special = bytes[i] < 0x20u || bytes[i] == '"' || bytes[i] == '\\';
     size_t length = special ? 0 : ommai_utf8_length(bytes + i, size - i);

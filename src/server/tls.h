@@ -8,7 +8,7 @@
 
 struct MHD_Connection;
 
-/* Zero-initialised: no TLS. Texts in PEM, each with a NUL behind. */
+/* Zero-initialised: no TLS. Texts in PEM, each with a NUL after. */
 struct ommai_tls {
   const struct omma_allocator *allocator;
   char *key, *certificate, *authorities; /* authorities: NULL where clients show none */

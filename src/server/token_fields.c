@@ -150,7 +150,7 @@ bool ommai_truncation_read(const json_t *root, int64_t room, struct omma_truncat
   if (keep == 0) return ommai_api_fail(error, 400, FIELD, "%s must be -1 or at least 1, got 0.", FIELD);
   if (keep > room || room < 1) {
     return ommai_api_fail(error, 400, FIELD,
-                          "%s=%" PRId64 " cannot be greater than what the context leaves beside the answer, %" PRId64 ".",
+                          "%s=%" PRId64 " cannot be greater than what the context leaves besides the answer, %" PRId64 ".",
                           FIELD, keep, room);
   }
   truncation->n_tokens = keep < 0 ? room : keep;

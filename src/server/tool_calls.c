@@ -14,11 +14,11 @@ enum {
   OBJECT,       /* in the object of a call */
   HEAD,         /* between the mark of a call and that of its arguments */
   ARGUMENTS,    /* NAMED: all of the text from the first that is no blank */
-  BETWEEN,      /* behind a call: nothing is shown */
+  BETWEEN,      /* after a call: nothing is shown */
   LIST_OPEN,    /* before the bracket */
-  LIST_BETWEEN, /* behind a member of it */
+  LIST_BETWEEN, /* after a member of it */
   LIST_END,
-  PLAIN /* behind what is no call: all is content */
+  PLAIN /* after what is no call: all is content */
 };
 
 static const char OBJECT_BEGIN[] = "<tool_call>", SECTION_BEGIN[] = "<|tool_calls_section_begin|>",
@@ -98,7 +98,7 @@ static void add_arguments(struct ommai_tool_parser *parser, char byte) {
 
 /* ---- marks ---- */
 
-/* Takes a byte while a mark is looked for. Bytes that are not the mark's go to `out`, where there is one. True behind the mark. */
+/* Takes a byte while a mark is looked for. Bytes that are not the mark's go to `out`, where there is one. True after the mark. */
 static bool seek(struct ommai_tool_parser *parser, char byte, const char *mark, struct ommai_text *out) {
   struct ommai_text *held = &parser->held;
   size_t size = strlen(mark), skip = 0;

@@ -18,7 +18,7 @@
 #define OMMAI_MAX_TOOL_CALLS 128
 #define OMMAI_TOOL_ID_SIZE 96
 
-/* How calls stand in an answer. OBJECTS and SECTIONS are what models write (enum omma_tool_form has their marks); the others are what a grammar
+/* How calls stand in an answer. OBJECTS and SECTIONS are what models write (enum omma_tool_format has their marks); the others are what a grammar
  * holds answers to where a request's tool_choice wants a call. */
 enum ommai_tool_format {
   OMMAI_TOOLS_NONE, /* there are none: all text is content */

@@ -23,7 +23,7 @@ static enum ommai_tool_byte value_of_key(const struct ommai_tool_object *object)
   return is_key(object, "arguments") || is_key(object, "parameters") ? OMMAI_TOOL_BYTE_ARGUMENTS : OMMAI_TOOL_BYTE_OTHER;
 }
 
-/* Behind the closing quotation mark: false. */
+/* After the closing quotation mark: false. */
 static bool stays_in_string(struct ommai_tool_object *object, char byte) {
   if (object->escaped) {
     object->escaped = false;

@@ -19,7 +19,7 @@ struct ommai_tool_object {
   int state;
   enum ommai_tool_byte value; /* whose value is read */
   int depth;                  /* of brackets in the value */
-  bool string, escaped;       /* inside a string; behind its backslash */
+  bool string, escaped;       /* inside a string; after its backslash */
   char key[16];
   size_t key_size; /* one more than the room for it: an unknown key */
   bool name_ended; /* the name's value is complete */

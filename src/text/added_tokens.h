@@ -14,7 +14,7 @@ struct ommai_added_token {
   const char *content; /* owned by whoever fills the set */
   size_t size;         /* 1 or more */
   int32_t id;
-  bool strip_left, strip_right; /* white space beside it belongs to it */
+  bool strip_left, strip_right; /* white space next to it belongs to it */
   bool normalized;              /* found in the normalised text instead of the text as given */
 };
 

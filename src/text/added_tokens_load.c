@@ -70,7 +70,7 @@ enum omma_status ommai_token_loader_add(struct ommai_token_loader *loader, const
   return OMMA_OK;
 }
 
-/* A whole number without sign or leading zeros; -1 for anything else. */
+/* An integer without sign or leading zeros; -1 for anything else. */
 static int64_t parse_id(const char *text) {
   int64_t id = 0;
   if (text[0] == '\0' || (text[0] == '0' && text[1])) return -1;

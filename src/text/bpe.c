@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "text/vocabulary.h"
 
-/* Pieces of at most so many bytes are encoded in stack memory. */
+/* Pieces of at most that many bytes are encoded in stack memory. */
 enum { SMALL_PIECE = 256 };
 
 #define NO_RANK INT32_MAX

@@ -42,7 +42,7 @@ static bool hex4(struct ommai_json_cursor *cursor, uint32_t *value) {
   return true;
 }
 
-/* The four digits behind \u, and the second half of a surrogate pair. */
+/* The four digits after \u, and the second half of a surrogate pair. */
 static bool unicode_escape(struct ommai_json_cursor *cursor, uint32_t *code_point) {
   uint32_t low;
   if (!hex4(cursor, code_point) || *code_point == 0) return false;
@@ -54,7 +54,7 @@ static bool unicode_escape(struct ommai_json_cursor *cursor, uint32_t *code_poin
   return true;
 }
 
-/* Reads what stands behind a backslash. */
+/* Reads what stands after a backslash. */
 static bool escape(struct ommai_json_cursor *cursor, uint32_t *code_point) {
   static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
   if (cursor->at == cursor->size) return false;
@@ -117,7 +117,7 @@ bool ommai_json_cursor_number(struct ommai_json_cursor *cursor, int32_t *value) 
   return digits == 1 || (digits > 1 && cursor->text[start] != '0');
 }
 
-/* Moves behind the end of a string whose opening quote is taken. */
+/* Moves after the end of a string whose opening quote is taken. */
 static bool skip_string(struct ommai_json_cursor *cursor) {
   while (cursor->at < cursor->size) {
     char c = cursor->text[cursor->at++];

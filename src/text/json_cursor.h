@@ -20,13 +20,13 @@ bool ommai_json_cursor_take(struct ommai_json_cursor *cursor, char c);
  * broken UTF-8 or surrogates, or one that does not fit into `capacity`. */
 bool ommai_json_cursor_string(struct ommai_json_cursor *cursor, char *out, size_t capacity, size_t *size);
 
-/* Takes a whole number from 0 to INT32_MAX. */
+/* Takes an integer from 0 to INT32_MAX. */
 bool ommai_json_cursor_number(struct ommai_json_cursor *cursor, int32_t *value);
 
 /* Takes any value. Only strings and brackets are looked at: what is skipped must be checked by a real parser. */
 bool ommai_json_cursor_skip(struct ommai_json_cursor *cursor);
 
-/* The separator behind an item of an object or array that ends with `end`: a comma gives *more. */
+/* The separator after an item of an object or array that ends with `end`: a comma gives *more. */
 bool ommai_json_cursor_next(struct ommai_json_cursor *cursor, char end, bool *more);
 
 #endif

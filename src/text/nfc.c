@@ -19,7 +19,7 @@ struct range {
 
 /* Code points that are in form C, begin a new combining sequence and never combine with what is before them. One that is
  * followed by another one is final as it is. The list is not complete and need not be: what is not in it takes the long way.
- * U+11A7 has to be in it: utf8proc 2.8 takes it for the first trailing consonant, and loses it behind a Hangul syllable. */
+ * U+11A7 has to be in it: utf8proc 2.8 takes it for the first trailing consonant, and loses it after a Hangul syllable. */
 static const struct range settled[] = {
     {0x0000, 0x02FF}, {0x0400, 0x0482},   {0x048A, 0x052F},   {0x0620, 0x064A},   {0x11A7, 0x11A7},   {0x2010, 0x2027},
     {0x3000, 0x3029}, {0x3041, 0x3096},   {0x30A0, 0x30FF},   {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xAC00, 0xD7A3},
@@ -36,13 +36,13 @@ static bool is_settled(uint32_t c) {
 
 enum kind { SETTLED, INERT, UNSETTLED };
 
-/* Inert is a settled one with which nothing behind it combines either, other than utf8proc may think. */
+/* Inert is a settled one with which nothing after it combines either, other than utf8proc may think. */
 static enum kind kind_of(uint32_t c) {
   if (is_settled(c)) return SETTLED;
   return ommai_unicode_is_inert(c) ? INERT : UNSETTLED;
 }
 
-/* Finds the next stretch [*first, *last) from `from` on that may change: it begins with the settled character before the
+/* Finds the next span [*first, *last) from `from` on that may change: it begins with the settled character before the
  * unsettled ones, with which they may combine. False when there is none. */
 static bool next_unsettled(const char *text, size_t size, size_t from, size_t *first, size_t *last) {
   size_t at = from, before = from, length;
@@ -93,8 +93,8 @@ static void order_canonically(int32_t *points, size_t n, int32_t *scratch) {
   }
 }
 
-/* Form C of one stretch into `out`; returns its bytes, or a negative utf8proc error. points and scratch hold
- * POINTS_PER_BYTE code points per byte of the longest stretch. */
+/* Form C of one span into `out`; returns its bytes, or a negative utf8proc error. points and scratch hold
+ * POINTS_PER_BYTE code points per byte of the longest span. */
 static utf8proc_ssize_t compose(const char *text, size_t size, int32_t *points, int32_t *scratch, char *out) {
   size_t n = 0, length;
   for (size_t at = 0; at < size; at += length) {
@@ -112,7 +112,7 @@ static utf8proc_ssize_t compose(const char *text, size_t size, int32_t *points, 
   return (utf8proc_ssize_t)written;
 }
 
-/* The longest stretch that may change, in bytes; 0: the text is in form C. */
+/* The longest span that may change, in bytes; 0: the text is in form C. */
 static size_t longest_unsettled(const char *text, size_t size) {
   size_t longest = 0, first, last;
   for (size_t at = 0; next_unsettled(text, size, at, &first, &last); at = last) {

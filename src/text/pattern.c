@@ -112,7 +112,7 @@ static enum omma_status escape(struct reader *reader) {
 }
 
 /* The union of general categories that the class at the reader consists of, where it goes on with "&&[^"; 0: another form.
- * *end is the offset behind "&&[^". */
+ * *end is the offset after "&&[^". */
 static uint32_t categories_before_difference(const struct reader *reader, size_t *end) {
   struct reader ahead = *reader;
   uint32_t bits = 0;

@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 #define OMMAI_PATTERN_MAX_BYTES 2048
-/* A translation is at most so many times as long: the worst case is a class of one category less another class. */
+/* A translation is at most that many times as long: the worst case is a class of one category less another class. */
 #define OMMAI_PATTERN_MAX_GROWTH 16
 
 /* Translates `size` bytes of valid UTF-8 into out, with a NUL. Errors: LIMIT (size, capacity), UNSUPPORTED with the byte

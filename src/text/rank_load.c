@@ -13,7 +13,7 @@
 
 #define MAX_FILE_BYTES ((size_t)64 << 20)
 
-/* Special tokens behind the last rank. The official code names two more, for which the released models have no rows. */
+/* Special tokens after the last rank. The official code names two more, for which the released models have no rows. */
 enum { N_RESERVED = 256 };
 
 /* How text is cut before merging. The file does not say it: the released checkpoints carry it in their own Python code. */
@@ -42,7 +42,7 @@ struct rank_entry {
   int32_t rank;
 };
 
-/* A whole number of digits alone in text[0, size); -1 for anything else or more than the largest id. */
+/* An integer of digits alone in text[0, size); -1 for anything else or more than the largest id. */
 static int64_t parse_rank(const char *text, size_t size) {
   int64_t rank = 0;
   if (size == 0 || size > 7) return -1;

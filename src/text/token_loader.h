@@ -73,7 +73,7 @@ enum omma_status ommai_token_loader_split_ranks(struct ommai_token_loader *loade
 enum omma_status ommai_token_loader_merge_ranks(struct ommai_token_loader *loader, int32_t n_ranks);
 
 /* Loads the vocabulary from loader->path, lines of "base64-bytes rank" where the rank is the id, and makes the merges from it.
- * The 256 ids behind the last rank are special tokens, named by tokenizer_config.json or else <|reserved_token_ID|>. Errors: IO,
+ * The 256 ids after the last rank are special tokens, named by tokenizer_config.json or else <|reserved_token_ID|>. Errors: IO,
  * FORMAT with the line, LIMIT, MEMORY. */
 enum omma_status ommai_token_loader_load_ranks(struct ommai_token_loader *loader);
 

@@ -22,7 +22,7 @@ struct ommai_tokenizer; /* immutable after loading; any number of threads may us
  * Accepted: model BPE without dropout and byte fallback; normalizer null or NFC; pre_tokenizer ByteLevel with its own pattern, or
  * a Sequence of Split (Regex, Isolated) and ByteLevel (use_regex false), no prefix space; decoder ByteLevel;
  * post_processor null or ByteLevel. Without tokenizer.json, DIRECTORY/tiktoken.model: lines of "base64-bytes rank", ranks are
- * ids; the 256 special tokens behind them are named by tokenizer_config.json or else <|reserved_token_ID|>; no normalisation;
+ * ids; the 256 special tokens after them are named by tokenizer_config.json or else <|reserved_token_ID|>; no normalisation;
  * the split pattern of the released checkpoints in this form (rank_load.c). The allocator is copied. The caller destroys the tokenizer. Errors: IO, FORMAT,
  * UNSUPPORTED, LIMIT (each with the key), MEMORY. */
 enum omma_status ommai_tokenizer_load(const char *directory, const struct omma_allocator *allocator,
@@ -69,7 +69,7 @@ enum omma_status ommai_tokenizer_encode(const struct ommai_tokenizer *tokenizer,
                                         bool parse_added, int32_t *ids, size_t capacity, size_t *count,
                                         struct omma_error *error);
 
-/* Counts ids as ommai_tokenizer_encode with added tokens makes them, but no further than to `limit`: where there are so many or
+/* Counts ids as ommai_tokenizer_encode with added tokens makes them, but no further than to `limit`: where there are that many or
  * more, *count is at least `limit` and at most what there are. A text too long for fewer is not looked at: a token covers at most
  * the longest one's bytes, and form C is at least a quarter as long as the text. Errors: as there. */
 enum omma_status ommai_tokenizer_count(const struct ommai_tokenizer *tokenizer, const char *text, size_t size, size_t limit,

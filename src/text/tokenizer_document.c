@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-/* A stretch of the file that the tree does not get. */
+/* A span of the file that the tree does not get. */
 struct cut {
   size_t first, last;
 };
@@ -103,7 +103,7 @@ static enum omma_status count_merges(struct ommai_tokenizer_document *document, 
   }
 }
 
-/* Takes the value of a large key: `own` is set to its inside, `cut` to the same stretch of the file. A value of another kind
+/* Takes the value of a large key: `own` is set to its inside, `cut` to the same span of the file. A value of another kind
  * is left to the tree, whose reader says what is wrong with it. */
 static enum omma_status take_large(struct ommai_tokenizer_document *document, struct ommai_json_cursor *cursor, bool vocab,
                                    struct cut *cut, struct omma_error *error) {

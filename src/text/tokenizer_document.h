@@ -29,11 +29,11 @@ struct ommai_tokenizer_document {
   size_t data_size;
   json_t *root; /* the file with an empty model.vocab and model.merges */
 
-  struct ommai_json_cursor vocab; /* the value from behind its "{" on; text is NULL when it is missing */
+  struct ommai_json_cursor vocab; /* the value from after its "{" on; text is NULL when it is missing */
   size_t n_tokens, token_bytes;   /* token_bytes: of all tokens as the file spells them */
   int32_t max_id;
 
-  struct ommai_json_cursor merges; /* from behind its "[" on */
+  struct ommai_json_cursor merges; /* from after its "[" on */
   size_t n_merges;
 };
 

@@ -63,7 +63,7 @@ static enum omma_status load_tokens(struct loader *loader) {
     return ommai_fail(loader->common->error, OMMA_ERROR_LIMIT, "%s: model.vocab: id %d: expected at most %lld",
                       loader->common->path, (int)loader->common->max_id, (long long)OMMAI_VOCABULARY_MAX_IDS - 1);
   }
-  /* So many tokens cannot all have an id of their own. */
+  /* That many tokens cannot all have an id of their own. */
   if (document->n_tokens > (size_t)loader->common->max_id + 1) {
     return ommai_fail(loader->common->error, OMMA_ERROR_FORMAT, "%s: model.vocab: %zu tokens, but the largest id is %d",
                       loader->common->path, document->n_tokens, (int)loader->common->max_id);

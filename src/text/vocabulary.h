@@ -49,7 +49,7 @@ int32_t ommai_vocabulary_find(const struct ommai_vocabulary *vocabulary, const c
 const struct ommai_token *ommai_vocabulary_get(const struct ommai_vocabulary *vocabulary, int32_t id);
 
 /* Open addressing, shared by the tables of this folder: a power of two above 4/3 of the entries, linear steps, and at most
- * so many of them, so that a file made to collide is refused and not slow. */
+ * that many of them, so that a file made to collide is refused and not slow. */
 #define OMMAI_HASH_MAX_STEPS 1024
 size_t ommai_hash_slots(size_t n_entries);
 

@@ -19,18 +19,18 @@ static void copy_patches(const struct ommai_vision_rows *rows, const struct omma
   }
 }
 
-/* The patches of a stretch whose input brings them. */
-static void take_patches(const struct ommai_vision_rows *rows, const struct ommai_vision_stretch *stretch, void *out) {
+/* The patches of a span whose input brings them. */
+static void take_patches(const struct ommai_vision_rows *rows, const struct ommai_vision_span *span, void *out) {
   const struct ommai_vision_tower *tower = rows->tower;
   const struct ommai_vision_config *config = &tower->config;
-  const struct ommai_vision_input *input = stretch->input;
+  const struct ommai_vision_input *input = span->input;
   if (!input->raster_patches) {
-    copy_patches(rows, input, stretch->first_token * ommai_vision_joined_patches(config), stretch->n_patches, out);
+    copy_patches(rows, input, span->first_token * ommai_vision_joined_patches(config), span->n_patches, out);
     return;
   }
-  for (int64_t i = 0; i < stretch->n_patches; i++) {
-    struct ommai_patch_position position = ommai_vision_stretch_position(stretch, config->merge_size, i);
-    int64_t row = stretch->temporal_patch * input->grid_rows + position.row;
+  for (int64_t i = 0; i < span->n_patches; i++) {
+    struct ommai_patch_position position = ommai_vision_span_position(span, config->merge_size, i);
+    int64_t row = span->temporal_patch * input->grid_rows + position.row;
     copy_patches(rows, input, row * input->grid_columns + position.column, 1,
                  ommai_element(out, i * ommai_vision_patch_dim(config), tower->dtype));
   }
@@ -41,23 +41,23 @@ static void cut_patches(const struct ommai_vision_rows *rows, struct ommai_row_t
   const struct ommai_vision_config *config = &rows->tower->config;
   int64_t patch_dim = ommai_vision_patch_dim(config), joined = ommai_vision_joined_patches(config);
   for (struct ommai_vision_walk walk = {.row = tile.first}; ommai_vision_walk_next(rows, tile, &walk);) {
-    const struct ommai_vision_input *input = walk.stretch.input;
+    const struct ommai_vision_input *input = walk.span.input;
     void *out = ommai_element(patches, (walk.row - tile.first) * patch_dim, rows->tower->dtype);
     if (!input->pixels) {
-      take_patches(rows, &walk.stretch, out);
+      take_patches(rows, &walk.span, out);
       continue;
     }
     int64_t height = input->grid_rows * config->patch_size, width = input->grid_columns * config->patch_size;
     int64_t temporal_patch_tokens = input->grid_rows * input->grid_columns / joined;
     const uint8_t *frames[OMMAI_PATCH_MAX_TEMPORAL];
     for (int64_t t = 0; t < config->temporal_patch_size; t++) {
-      int64_t frame = ommai_min_i64(walk.stretch.temporal_patch * config->temporal_patch_size + t, input->n_frames - 1);
+      int64_t frame = ommai_min_i64(walk.span.temporal_patch * config->temporal_patch_size + t, input->n_frames - 1);
       frames[t] = input->pixels + frame * height * width * 3;
     }
     /* Cannot fail: grids are whole blocks and the range lies inside the image. */
     (void)ommai_patches_from_frames(rows->patches, frames, (int32_t)width, (int32_t)height,
-                                    walk.stretch.first_token % temporal_patch_tokens * joined, walk.stretch.n_patches, out,
-                                    patch_dim, rows->tower->dtype, NULL);
+                                    walk.span.first_token % temporal_patch_tokens * joined, walk.span.n_patches, out, patch_dim,
+                                    rows->tower->dtype, NULL);
   }
 }
 
@@ -66,11 +66,11 @@ static void add_positions(const struct ommai_vision_rows *rows, struct ommai_row
   const struct ommai_vision_config *config = &tower->config;
   int64_t h = config->hidden_size;
   for (struct ommai_vision_walk walk = {.row = tile.first}; ommai_vision_walk_next(rows, tile, &walk);) {
-    for (int64_t i = 0; i < walk.stretch.n_patches; i++) {
+    for (int64_t i = 0; i < walk.span.n_patches; i++) {
       struct ommai_position_taps taps;
       const float *table[OMMAI_POSITION_MAX_TAPS];
-      ommai_position_taps(config->positions, ommai_vision_stretch_position(&walk.stretch, config->merge_size, i),
-                          walk.stretch.input->grid_rows, walk.stretch.input->grid_columns, config->position_rows,
+      ommai_position_taps(config->positions, ommai_vision_span_position(&walk.span, config->merge_size, i),
+                          walk.span.input->grid_rows, walk.span.input->grid_columns, config->position_rows,
                           config->position_columns, &taps);
       for (int t = 0; t < taps.n; t++) table[t] = tower->position_table + taps.rows[t] * h;
       tower->ops->add_weighted(rows->residual + (walk.row + i) * h, table, taps.weights, taps.n, h);

@@ -14,11 +14,11 @@ void ommai_vision_merge(struct ommai_vision_rows *rows, struct ommai_row_tile ti
   ommai_vision_apply(rows, &merger->fc1, scratch->normed, scratch->hidden, n_tokens, worker);
   ommai_vision_apply(rows, &merger->fc2, scratch->hidden, scratch->projected, n_tokens, worker);
   for (struct ommai_vision_walk walk = {.row = tile.first}; ommai_vision_walk_next(rows, tile, &walk);) {
-    const struct ommai_vision_input *input = walk.stretch.input;
+    const struct ommai_vision_input *input = walk.span.input;
     int64_t input_tokens = ommai_vision_input_grid_t(config, input) * input->grid_rows * input->grid_columns / joined;
-    memcpy(input->output + (slot * input_tokens + walk.stretch.first_token) * out,
+    memcpy(input->output + (slot * input_tokens + walk.span.first_token) * out,
            scratch->projected + (walk.row - tile.first) / joined * out,
-           (size_t)(walk.stretch.n_patches / joined * out) * sizeof(float));
+           (size_t)(walk.span.n_patches / joined * out) * sizeof(float));
   }
 }
 

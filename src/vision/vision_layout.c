@@ -90,18 +90,17 @@ static int64_t input_of(const struct ommai_vision_layout *layout, int64_t row) {
   return low;
 }
 
-struct ommai_vision_stretch ommai_vision_stretch_at(const struct ommai_vision_layout *layout, int64_t row,
-                                                    int64_t max_patches) {
+struct ommai_vision_span ommai_vision_span_at(const struct ommai_vision_layout *layout, int64_t row, int64_t max_patches) {
   const struct ommai_vision_config *config = layout->config;
   int64_t index = input_of(layout, row), joined = ommai_vision_joined_patches(config);
   const struct ommai_vision_input *input = &layout->inputs[index];
   int64_t rows = input->grid_rows / config->merge_size, columns = input->grid_columns / config->merge_size;
   int64_t token = (row - layout->input_starts[index]) / joined, temporal_patch = token / (rows * columns);
   struct ommai_block block = ommai_block_at(token - temporal_patch * rows * columns, rows, columns, config->window_size);
-  return (struct ommai_vision_stretch){.input = input,
-                                       .temporal_patch = temporal_patch,
-                                       .block_row = block.row,
-                                       .block_column = block.column,
-                                       .first_token = (temporal_patch * rows + block.row) * columns + block.column,
-                                       .n_patches = ommai_min_i64(max_patches, block.run * joined)};
+  return (struct ommai_vision_span){.input = input,
+                                    .temporal_patch = temporal_patch,
+                                    .block_row = block.row,
+                                    .block_column = block.column,
+                                    .first_token = (temporal_patch * rows + block.row) * columns + block.column,
+                                    .n_patches = ommai_min_i64(max_patches, block.run * joined)};
 }

@@ -33,7 +33,7 @@ struct ommai_vision_sizes {
   int64_t n_patches, n_temporal_patches, max_side;
 };
 
-/* Counts one more input. Errors: ARGUMENT (no frames, grids that are no positive multiples of the merge size, too many patches). */
+/* Counts one more input. Errors: ARGUMENT (no frames, grids that are not positive multiples of the merge size, too many patches). */
 enum omma_status ommai_vision_sizes_add(const struct ommai_vision_config *config, const struct ommai_vision_input *input,
                                         struct ommai_vision_sizes *sizes, struct omma_error *error);
 
@@ -60,8 +60,8 @@ void ommai_vision_layout_place(struct ommai_vision_layout *layout, const struct 
 /* Fills a placed layout; the inputs were counted in its sizes and must outlive it. */
 void ommai_vision_layout_fill(struct ommai_vision_layout *layout, const struct ommai_vision_input *inputs, int64_t n_inputs);
 
-/* Packed patches that lie beside each other in their temporal patch too: whole blocks of one row of blocks. */
-struct ommai_vision_stretch {
+/* Packed patches that lie next to each other in their temporal patch too: whole blocks of one row of blocks. */
+struct ommai_vision_span {
   const struct ommai_vision_input *input;
   int64_t temporal_patch;          /* of the input */
   int64_t block_row, block_column; /* of the first block */
@@ -69,15 +69,15 @@ struct ommai_vision_stretch {
   int64_t n_patches;
 };
 
-/* The stretch from packed patch `row` (a block's first) on, of at most max_patches (whole blocks). */
-struct ommai_vision_stretch ommai_vision_stretch_at(const struct ommai_vision_layout *layout, int64_t row, int64_t max_patches);
+/* The span from packed patch `row` (a block's first) on, of at most max_patches (whole blocks). */
+struct ommai_vision_span ommai_vision_span_at(const struct ommai_vision_layout *layout, int64_t row, int64_t max_patches);
 
-/* Where patch `index` of a stretch stands in its temporal patch. */
-static inline struct ommai_patch_position ommai_vision_stretch_position(const struct ommai_vision_stretch *stretch,
-                                                                        int64_t merge, int64_t index) {
+/* Where patch `index` of a span stands in its temporal patch. */
+static inline struct ommai_patch_position ommai_vision_span_position(const struct ommai_vision_span *span, int64_t merge,
+                                                                     int64_t index) {
   int64_t block = index / (merge * merge), inside = index % (merge * merge);
-  return (struct ommai_patch_position){stretch->block_row * merge + inside / merge,
-                                       (stretch->block_column + block) * merge + inside % merge};
+  return (struct ommai_patch_position){span->block_row * merge + inside / merge,
+                                       (span->block_column + block) * merge + inside % merge};
 }
 
 #endif

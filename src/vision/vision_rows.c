@@ -52,10 +52,10 @@ void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_
 }
 
 bool ommai_vision_walk_next(const struct ommai_vision_rows *rows, struct ommai_row_tile tile, struct ommai_vision_walk *walk) {
-  int64_t left = tile.first + tile.n_rows - (walk->row + walk->stretch.n_patches);
+  int64_t left = tile.first + tile.n_rows - (walk->row + walk->span.n_patches);
   if (left <= 0) return false;
-  walk->row += walk->stretch.n_patches;
-  walk->stretch = ommai_vision_stretch_at(&rows->layout, walk->row, left);
+  walk->row += walk->span.n_patches;
+  walk->span = ommai_vision_span_at(&rows->layout, walk->row, left);
   return true;
 }
 
@@ -106,9 +106,9 @@ static void project_qkv(struct ommai_vision_rows *rows, struct ommai_row_tile ti
                          scratch->normed, tower->dtype);
   ommai_vision_apply(rows, &weights->qkv, scratch->normed, scratch->projected, tile.n_rows, worker);
   for (struct ommai_vision_walk walk = {.row = tile.first}; ommai_vision_walk_next(rows, tile, &walk);) {
-    for (int64_t i = 0; i < walk.stretch.n_patches; i++) {
+    for (int64_t i = 0; i < walk.span.n_patches; i++) {
       int64_t row = walk.row + i;
-      rotate_row(rows, ommai_vision_stretch_position(&walk.stretch, config->merge_size, i),
+      rotate_row(rows, ommai_vision_span_position(&walk.span, config->merge_size, i),
                  scratch->projected + (row - tile.first) * 3 * h, ommai_element(rows->qkv, row * 3 * h, tower->dtype), scratch);
     }
   }

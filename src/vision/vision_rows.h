@@ -46,13 +46,13 @@ void ommai_vision_leave_tile(struct ommai_vision_rows *rows, int64_t block, int6
 
 /* ---- what entry, blocks and exit share ---- */
 
-/* A walk over the stretches of a tile: begins with the tile's first row and an empty stretch. */
+/* A walk over the spans of a tile: begins with the tile's first row and an empty span. */
 struct ommai_vision_walk {
-  struct ommai_vision_stretch stretch;
-  int64_t row; /* the stretch's first packed patch */
+  struct ommai_vision_span span;
+  int64_t row; /* the span's first packed patch */
 };
 
-/* Goes on to the next stretch; false: the tile is at its end. */
+/* Goes on to the next span; false: the tile is at its end. */
 bool ommai_vision_walk_next(const struct ommai_vision_rows *rows, struct ommai_row_tile tile, struct ommai_vision_walk *walk);
 
 /* Norms n_rows rows of x [n_rows, width] into out [n_rows, width] of out_type. */

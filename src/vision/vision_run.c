@@ -40,7 +40,7 @@ struct ommai_vision_run {
 
 static struct omma_attention_spec attention_spec(const struct ommai_vision_tower *tower, int64_t n_patches, int64_t n_segments,
                                                  const int64_t *borders) {
-  return (struct omma_attention_spec){.form = OMMA_ATTENTION_ENCODER,
+  return (struct omma_attention_spec){.mode = OMMA_ATTENTION_ENCODER,
                                       .dtype = tower->dtype,
                                       .n_heads = (int32_t)tower->config.n_heads,
                                       .head_dim = (int32_t)tower->config.head_dim,

@@ -4,7 +4,7 @@
  * two phases with a barrier each: attention jobs, then tiles of rows through the chain
  * proj + residual -> norm -> feed-forward + residual -> (deepstack) -> next block's norm -> qkv -> rope.
  * The two attention plans of a pass, whole temporal patches and windows, are made at its start and never change.
- * An input's output does not depend by one bit on its company, its place or the number of threads. */
+ * An input's output does not depend by one bit on the rest of the batch, its place or the number of threads. */
 #ifndef OMMAI_VISION_VISION_RUN_H
 #define OMMAI_VISION_VISION_RUN_H
 

@@ -45,41 +45,41 @@ void ommai_vision_tower_free(struct ommai_vision_tower *tower, const struct omma
   for (int64_t j = 0; j < config->n_deepstack; j++) free_merger(config, &tower->deepstack[j], allocator);
 }
 
-struct ommai_linear_form ommai_vision_form_patch_embed(const struct ommai_vision_config *config) {
-  return (struct ommai_linear_form){
+struct ommai_linear_call ommai_vision_call_patch_embed(const struct ommai_vision_config *config) {
+  return (struct ommai_linear_call){
       .x_stride = ommai_vision_patch_dim(config), .y_stride = config->hidden_size, .y_type = OMMA_F32};
 }
 
-struct ommai_linear_form ommai_vision_form_qkv(const struct ommai_vision_config *config) {
-  return (struct ommai_linear_form){.x_stride = config->hidden_size, .y_stride = 3 * config->hidden_size, .y_type = OMMA_F32};
+struct ommai_linear_call ommai_vision_call_qkv(const struct ommai_vision_config *config) {
+  return (struct ommai_linear_call){.x_stride = config->hidden_size, .y_stride = 3 * config->hidden_size, .y_type = OMMA_F32};
 }
 
-struct ommai_linear_form ommai_vision_form_proj(const struct ommai_vision_config *config) {
-  return (struct ommai_linear_form){
+struct ommai_linear_call ommai_vision_call_proj(const struct ommai_vision_config *config) {
+  return (struct ommai_linear_call){
       .x_stride = config->hidden_size, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = true};
 }
 
-struct ommai_linear_form ommai_vision_form_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype) {
-  return (struct ommai_linear_form){.x_stride = config->hidden_size,
+struct ommai_linear_call ommai_vision_call_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype) {
+  return (struct ommai_linear_call){.x_stride = config->hidden_size,
                                     .y_stride = ommai_vision_fc1_width(config),
                                     .y_type = config->gated ? OMMA_F32 : dtype,
                                     .activation = config->activation};
 }
 
-struct ommai_linear_form ommai_vision_form_fc2(const struct ommai_vision_config *config) {
-  return (struct ommai_linear_form){
+struct ommai_linear_call ommai_vision_call_fc2(const struct ommai_vision_config *config) {
+  return (struct ommai_linear_call){
       .x_stride = config->intermediate_size, .y_stride = config->hidden_size, .y_type = OMMA_F32, .accumulate = true};
 }
 
-struct ommai_linear_form ommai_vision_form_merger_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype) {
-  return (struct ommai_linear_form){.x_stride = joined_size(config),
+struct ommai_linear_call ommai_vision_call_merger_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype) {
+  return (struct ommai_linear_call){.x_stride = joined_size(config),
                                     .y_stride = joined_size(config),
                                     .y_type = dtype,
                                     .activation = OMMAI_ACTIVATION_GELU_ERF};
 }
 
-struct ommai_linear_form ommai_vision_form_merger_fc2(const struct ommai_vision_config *config) {
-  return (struct ommai_linear_form){.x_stride = joined_size(config), .y_stride = config->out_hidden_size, .y_type = OMMA_F32};
+struct ommai_linear_call ommai_vision_call_merger_fc2(const struct ommai_vision_config *config) {
+  return (struct ommai_linear_call){.x_stride = joined_size(config), .y_stride = config->out_hidden_size, .y_type = OMMA_F32};
 }
 
 /* The sum over the segments of one axis of their squared lengths: n patches in runs of `side`. */

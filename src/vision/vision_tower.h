@@ -55,7 +55,7 @@ static inline int64_t ommai_vision_fc1_width(const struct ommai_vision_config *c
   return config->intermediate_size * (config->gated ? 2 : 1);
 }
 
-/* A linear layer and the one call form it is used in. */
+/* A linear layer and the one call it is used in. */
 struct ommai_vision_linear {
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
@@ -95,14 +95,14 @@ struct ommai_vision_tower {
 /* Frees the weights, also of a half-loaded tower; `allocator` is the one that they came from. */
 void ommai_vision_tower_free(struct ommai_vision_tower *tower, const struct omma_allocator *allocator);
 
-/* The call forms of the tower's layers; scratch rows are as wide as the layer's own vectors. */
-struct ommai_linear_form ommai_vision_form_patch_embed(const struct ommai_vision_config *config);
-struct ommai_linear_form ommai_vision_form_qkv(const struct ommai_vision_config *config);
-struct ommai_linear_form ommai_vision_form_proj(const struct ommai_vision_config *config);
-struct ommai_linear_form ommai_vision_form_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype);
-struct ommai_linear_form ommai_vision_form_fc2(const struct ommai_vision_config *config);
-struct ommai_linear_form ommai_vision_form_merger_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype);
-struct ommai_linear_form ommai_vision_form_merger_fc2(const struct ommai_vision_config *config);
+/* The calls of the tower's layers; scratch rows are as wide as the layer's own vectors. */
+struct ommai_linear_call ommai_vision_call_patch_embed(const struct ommai_vision_config *config);
+struct ommai_linear_call ommai_vision_call_qkv(const struct ommai_vision_config *config);
+struct ommai_linear_call ommai_vision_call_proj(const struct ommai_vision_config *config);
+struct ommai_linear_call ommai_vision_call_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype);
+struct ommai_linear_call ommai_vision_call_fc2(const struct ommai_vision_config *config);
+struct ommai_linear_call ommai_vision_call_merger_fc1(const struct ommai_vision_config *config, enum omma_dtype dtype);
+struct ommai_linear_call ommai_vision_call_merger_fc2(const struct ommai_vision_config *config);
 
 /* Useful floating-point operations for one image of grid_rows x grid_columns patches: 2 per multiply-add of linear layers and
  * attention, in windows where it is. A video is as many images as it has temporal patches. */

@@ -368,7 +368,7 @@ static int compare_tensors(const void *a, const void *b) {
   return strcmp(left->name, right->name);
 }
 
-/* Tensors lie aligned, one behind the other, inside the file. */
+/* Tensors lie aligned, one after the other, inside the file. */
 static enum omma_status place_tensors(struct ommai_gguf *file, uint64_t begin, uint64_t alignment, struct omma_error *error) {
   uint64_t end = 0;
   qsort(file->tensors, (size_t)file->n_tensors, sizeof *file->tensors, compare_places);
@@ -378,7 +378,7 @@ static enum omma_status place_tensors(struct ommai_gguf *file, uint64_t begin, u
     if (tensor->file_offset % alignment) return fail_tensor(file, tensor, "its data is not aligned", error);
     if (tensor->file_offset < end) return fail_tensor(file, tensor, "its data lies in another tensor's", error);
     if (tensor->file_offset > room || tensor->size_bytes > room - tensor->file_offset) {
-      return fail_tensor(file, tensor, "its data ends behind the end of the file: truncated, or not whole yet", error);
+      return fail_tensor(file, tensor, "its data ends after the end of the file: truncated, or not whole yet", error);
     }
     end = tensor->file_offset + tensor->size_bytes;
     tensor->file_offset += begin;
@@ -449,7 +449,8 @@ static enum omma_status read_tables(struct ommai_gguf *file, struct omma_error *
   OMMAI_TRY(sort_keys(file, error));
   int64_t alignment = 32;
   OMMAI_TRY(ommai_gguf_integer(file, "general.alignment", false, 1, OMMAI_GGUF_MAX_ALIGNMENT, &alignment, error));
-  if (alignment % 8) return ommai_fail(error, OMMA_ERROR_FORMAT, "%.300s: general.alignment is no multiple of 8", file->path);
+  if (alignment % 8)
+    return ommai_fail(error, OMMA_ERROR_FORMAT, "%.300s: general.alignment is not a multiple of 8", file->path);
   return place_tensors(file, (uint64_t)ommai_round_up((int64_t)cursor.at, alignment), (uint64_t)alignment, error);
 }
 

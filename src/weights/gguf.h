@@ -75,7 +75,7 @@ enum omma_status ommai_gguf_boolean(const struct ommai_gguf *file, const char *k
 enum omma_status ommai_gguf_string(const struct ommai_gguf *file, const char *key, bool required, struct ommai_gguf_text *out,
                                    struct omma_error *error);
 
-/* An array, read from its beginning: of strings, or of whole numbers, numbers and booleans alike as f64. A missing key gives count 0. */
+/* An array, read from its beginning: of strings, or of integers, numbers and booleans alike as f64. A missing key gives count 0. */
 struct ommai_gguf_array {
   const unsigned char *at;
   uint32_t type; /* of the elements */

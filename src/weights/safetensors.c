@@ -39,7 +39,7 @@ static bool starts_with(const struct ommai_file_map *map, const char *text) {
   return map->size >= length && memcmp(map->data, text, length) == 0;
 }
 
-/* Finds the JSON header inside the map and the data part behind it. */
+/* Finds the JSON header inside the map and the data part after it. */
 static enum omma_status find_header(struct ommai_safetensors *file, size_t *header_size, struct omma_error *error) {
   size_t size = file->map.size;
   if (starts_with(&file->map, "version https://git-lfs")) {

@@ -205,7 +205,7 @@ static enum omma_status write_all(int fd, const char *path, const void *data, ui
   return OMMA_OK;
 }
 
-/* Creates a new file beside the target. O_EXCL instead of mkstemp, so that the user's umask decides who may read it. */
+/* Creates a new file next to the target. O_EXCL instead of mkstemp, so that the user's umask decides who may read it. */
 static enum omma_status create_temporary(const char *path, char temporary[PATH_MAX], int *fd, struct omma_error *error) {
   struct stat info;
   if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {

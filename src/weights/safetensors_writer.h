@@ -28,7 +28,7 @@ enum omma_status ommai_safetensors_writer_add(struct ommai_safetensors_writer *w
 enum omma_status ommai_safetensors_writer_data(struct ommai_safetensors_writer *writer, const char *name, const void *data,
                                                struct omma_error *error);
 
-/* Writes everything to a new file beside `path` and renames it to `path`, so that readers see the old file or the whole new
+/* Writes everything to a new file next to `path` and renames it to `path`, so that readers see the old file or the whole new
  * one. A link at `path` is replaced, anything else that is not a regular file is refused. Tensors are ordered by falling
  * element size, then by name, as the official writer does, so that each is aligned to its element. On failure the new file is
  * removed and the old one stays. Errors: ARGUMENT for a tensor without data; IO with the path; MEMORY. */

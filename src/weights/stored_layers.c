@@ -20,11 +20,11 @@ struct ommai_stored_layers {
 
 /* ---- which tensors are layers ---- */
 
-/* What a layer's codes are called after its name, and of what type they are, by form. */
+/* What a layer's codes are called after its name, and of what type they are, by format. */
 static const struct {
   const char *suffix;
   enum ommai_tensor_type type;
-} forms[] = {
+} formats[] = {
     [OMMAI_STORAGE_PACKED] = {".weight_packed", OMMAI_TENSOR_I32}, [OMMAI_STORAGE_INT8] = {WEIGHT, OMMAI_TENSOR_I8},
     [OMMAI_STORAGE_FLOAT8] = {WEIGHT, OMMAI_TENSOR_F8_E4M3},       [OMMAI_STORAGE_AWQ] = {".qweight", OMMAI_TENSOR_I32},
     [OMMAI_STORAGE_GPTQ] = {".qweight", OMMAI_TENSOR_I32},
@@ -49,8 +49,8 @@ static bool is_activation_scale(const char *name) {
 
 /* Whether the tensor holds a layer's codes; parts' name is then the layer's. */
 static bool begin_layer(const struct ommai_tensor *tensor, struct ommai_layer_parts *parts) {
-  size_t size = before_suffix(tensor->name, forms[OMMAI_STORAGE_PACKED].suffix);
-  if (!size) size = before_suffix(tensor->name, forms[OMMAI_STORAGE_AWQ].suffix);
+  size_t size = before_suffix(tensor->name, formats[OMMAI_STORAGE_PACKED].suffix);
+  if (!size) size = before_suffix(tensor->name, formats[OMMAI_STORAGE_AWQ].suffix);
   bool is_typed = tensor->type == OMMAI_TENSOR_I8 || tensor->type == OMMAI_TENSOR_F8_E4M3;
   if (!size && is_typed) size = before_suffix(tensor->name, WEIGHT);
   parts->is_parameter = !size && tensor->type == OMMAI_TENSOR_F8_E4M3;
@@ -70,10 +70,10 @@ static enum omma_status check_name(const struct ommai_layer_parts *parts, struct
                     OMMAI_LAYER_MAX_NAME);
 }
 
-static enum omma_status check_form(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
-                                   struct omma_error *error) {
-  const char *suffix = parts->is_parameter ? "" : forms[storage->form].suffix;
-  enum ommai_tensor_type type = forms[storage->form].type;
+static enum omma_status check_format(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
+                                     struct omma_error *error) {
+  const char *suffix = parts->is_parameter ? "" : formats[storage->format].suffix;
+  enum ommai_tensor_type type = formats[storage->format].type;
   if (parts->codes->type == type && strcmp(parts->codes->name + parts->name_size, suffix) == 0) return OMMA_OK;
   return ommai_fail(
       error, OMMA_ERROR_FORMAT,
@@ -82,16 +82,16 @@ static enum omma_status check_form(const struct ommai_layer_parts *parts, const 
       parts->name_size, parts->name, suffix, ommai_tensor_type_name(type));
 }
 
-static enum omma_status read_form(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
-                                  struct ommai_stored_layer *layer, struct omma_error *error) {
-  switch (storage->form) {
+static enum omma_status read_format(const struct ommai_layer_parts *parts, const struct ommai_storage *storage,
+                                    struct ommai_stored_layer *layer, struct omma_error *error) {
+  switch (storage->format) {
     case OMMAI_STORAGE_PACKED: return ommai_read_packed_layer(parts, storage, layer, error);
     case OMMAI_STORAGE_INT8: return ommai_read_int8_layer(parts, storage, layer, error);
     case OMMAI_STORAGE_FLOAT8: return ommai_read_float8_layer(parts, storage, layer, error);
     case OMMAI_STORAGE_AWQ: return ommai_read_awq_layer(parts, storage, layer, error);
     case OMMAI_STORAGE_GPTQ: return ommai_read_gptq_layer(parts, storage, layer, error);
   }
-  return ommai_fail(error, OMMA_ERROR_INTERNAL, "no such form of storage: %d", (int)storage->form);
+  return ommai_fail(error, OMMA_ERROR_INTERNAL, "no such format of storage: %d", (int)storage->format);
 }
 
 /* The tensor that stands for the layer, with the place of its codes. */
@@ -125,12 +125,12 @@ static enum omma_status read_layer(struct ommai_layer_parts *parts, ommai_storag
   OMMAI_TRY(check_name(parts, error));
   memcpy(layer_name, parts->name, (size_t)parts->name_size);
   OMMAI_TRY(lookup(context, layer_name, &storage, error));
-  OMMAI_TRY(check_form(parts, &storage, error));
+  OMMAI_TRY(check_format(parts, &storage, error));
   *name_size = place_name(parts, name);
   if (strcmp(name, parts->codes->name) != 0) {
     OMMAI_TRY(ommai_layer_refuse_part(parts, WEIGHT, "the same layer is there quantised as well", error));
   }
-  OMMAI_TRY(read_form(parts, &storage, layer, error));
+  OMMAI_TRY(read_format(parts, &storage, layer, error));
   finish_tensor(parts, name, layer);
   return OMMA_OK;
 }

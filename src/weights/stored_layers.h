@@ -1,5 +1,5 @@
 /* Layers that a checkpoint stores quantised, each in several tensors, and what stands for them: one tensor of type QUANTISED, named as a plain
- * layer's, whose values are what the form defines, in f32. docs/quantized-checkpoints.md has the forms. */
+ * layer's, whose values are what the format defines, in f32. docs/quantized-checkpoints.md has the formats. */
 #ifndef OMMAI_WEIGHTS_STORED_LAYERS_H
 #define OMMAI_WEIGHTS_STORED_LAYERS_H
 
@@ -8,7 +8,7 @@
 
 #include "weights/tensor.h"
 
-enum ommai_storage_form {
+enum ommai_storage_format {
   OMMAI_STORAGE_PACKED, /* compressed-tensors' pack-quantized: LAYER.weight_packed */
   OMMAI_STORAGE_INT8,   /* compressed-tensors' int-quantized: LAYER.weight of type I8 */
   OMMAI_STORAGE_FLOAT8, /* LAYER.weight of type F8_E4M3, or a whole layer's experts in LAYER */
@@ -16,9 +16,9 @@ enum ommai_storage_form {
   OMMAI_STORAGE_GPTQ    /* LAYER.qweight, packed along the inputs */
 };
 
-/* How a layer is stored, as the configuration beside the checkpoint says. */
+/* How a layer is stored, as the configuration next to the checkpoint says. */
 struct ommai_storage {
-  enum ommai_storage_form form;
+  enum ommai_storage_format format;
   int bits;            /* of integers: 4 or 8 */
   int64_t group;       /* of integers: inputs that share a scale; 0: all of an output's */
   bool has_zeros;      /* integers: there are zero points */

@@ -33,7 +33,7 @@ enum ommai_tensor_type {
   OMMAI_TENSOR_F6_E2M3,
   OMMAI_TENSOR_F6_E3M2,
   OMMAI_TENSOR_F4,
-  OMMAI_TENSOR_TYPE_COUNT, /* so many can be named in a safetensors file */
+  OMMAI_TENSOR_TYPE_COUNT, /* that many can be named in a safetensors file */
   OMMAI_TENSOR_QUANTISED = OMMAI_TENSOR_TYPE_COUNT
 };
 

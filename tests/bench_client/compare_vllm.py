@@ -1,4 +1,4 @@
-"""Our client beside vLLM's, `make test-vllm-bench`: the same stub sees the same requests from both, and both tell the same figures, of the
+"""Our client compared with vLLM's, `make test-vllm-bench`: the same stub sees the same requests from both, and both tell the same figures, of the
 stub and of a real server."""
 
 import base64

@@ -7,7 +7,7 @@
 
 #define TOKENIZER OMMA_TEST_DATA "/golden/qwen3_vl_tied"
 
-static const struct ommai_body_form form = {.chat = true, .model = "m", .logprobs = -1};
+static const struct ommai_body_fields fields = {.chat = true, .model = "m", .logprobs = -1};
 
 /* Makes the data set with the n-th allocation failing for every n; all of them give MEMORY and leave nothing. */
 static void fail_every_allocation(struct ommai_data_settings *data, size_t n_expected) {
@@ -17,7 +17,7 @@ static void fail_every_allocation(struct ommai_data_settings *data, size_t n_exp
     struct omma_error error;
     test_allocator_init(&allocator);
     allocator.fail_at = n;
-    enum omma_status status = ommai_data_set_make(data, &form, &allocator.interface, &set, &error);
+    enum omma_status status = ommai_data_set_make(data, &fields, &allocator.interface, &set, &error);
     size_t n_picks = set.n_picks;
     ommai_data_set_release(&set);
     assert_int_equal(allocator.n_live, 0);
@@ -51,7 +51,7 @@ static void random_data(void **state) {
   data.images = 3;
   data.image_limit = 2;
   struct ommai_data_set set;
-  assert_fails(ommai_data_set_make(&data, &form, &allocator.interface, &set, &error), OMMA_ERROR_ARGUMENT,
+  assert_fails(ommai_data_set_make(&data, &fields, &allocator.interface, &set, &error), OMMA_ERROR_ARGUMENT,
                "3 images per request at least", &error);
   ommai_data_set_release(&set);
   ommai_tokenizer_destroy(tokenizer);
@@ -89,7 +89,7 @@ static void empty_files_and_texts(void **state) {
   struct ommai_data_set set;
   struct omma_error error;
   test_allocator_init(&allocator);
-  assert_fails(ommai_data_set_make(&data, &form, &allocator.interface, &set, &error), OMMA_ERROR_ARGUMENT, "no usable entry",
+  assert_fails(ommai_data_set_make(&data, &fields, &allocator.interface, &set, &error), OMMA_ERROR_ARGUMENT, "no usable entry",
                &error);
   ommai_data_set_release(&set);
   data.path = blank;
@@ -118,7 +118,7 @@ static void conversations(void **state) {
   struct ommai_data_set set;
   struct omma_error error;
   test_allocator_init(&allocator);
-  assert_fails(ommai_data_set_make(&data, &form, &allocator.interface, &set, &error), OMMA_ERROR_ARGUMENT, "no usable entry",
+  assert_fails(ommai_data_set_make(&data, &fields, &allocator.interface, &set, &error), OMMA_ERROR_ARGUMENT, "no usable entry",
                &error);
   ommai_data_set_release(&set);
   unlink(path);
@@ -129,7 +129,7 @@ static void completions_take_no_images(void **state) {
   char *body;
   size_t size;
   struct omma_error error;
-  struct ommai_body_form completion = {.model = "m", .logprobs = -1};
+  struct ommai_body_fields completion = {.model = "m", .logprobs = -1};
   json_t *parts = json_loads("[{\"type\": \"text\", \"text\": \"x\"}]", 0, NULL);
   assert_fails(ommai_body_make(&completion, parts, NULL, 3, &body, &size, &error), OMMA_ERROR_ARGUMENT, "openai-chat", &error);
   json_decref(parts);

@@ -5,7 +5,7 @@
 
 enum { MAX_SEEN = 4096 };
 
-/* The data of all events, a '|' behind each. */
+/* The data of all events, a '|' after each. */
 struct seen {
   char text[MAX_SEEN];
   size_t size;

@@ -258,13 +258,13 @@ def test_too_many_open_files(bench, request, model):
     (["--lora-modules", "a", "b"], "--model"),
     (["--profile"], "profiler"),
     (["--self-timed"], "--request-rate"),
-    (["--probe-request-rate", "1"], "beside the measured ones"),
+    (["--probe-request-rate", "1"], "next to the measured ones"),
     (["--plot-dataset-stats"], "--save-detailed"),
     (["--tokenizer-mode", "mistral"], "must be one of auto, hf"),
     (["--skip-tokenizer-init"], "need a tokenizer"),
     (["--num-promts", "3"], "--num-prompts"),
 ])
-def test_wrong_use(request, words, part):
+def test_usage_error(request, words, part):
     done = subprocess.run([request.config.getoption("--omma"), "bench", "serve", *words], capture_output=True, text=True)
     assert done.returncode == 2 and part in done.stderr and done.stdout == ""
 

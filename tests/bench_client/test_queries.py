@@ -1,4 +1,4 @@
-"""What the client asks beside the load: GET /v1/models, POST /tokenize and /detokenize."""
+"""What the client asks besides the load: GET /v1/models, POST /tokenize and /detokenize."""
 
 import subprocess
 import time
@@ -10,7 +10,7 @@ KEY = "Bearer a secret"
 
 
 def gateway(request):
-    """Lets nobody in without the key; behind it every prompt has two tokens more than here."""
+    """Lets nobody in without the key; after it every prompt has two tokens more than here."""
     if request.headers.get("authorization") != KEY:
         return error("401 Unauthorized", {"error": {"message": "no key"}})
     if request.path == "/tokenize":

@@ -20,7 +20,7 @@ PIECES = [b"", b"\0", b"\xff", b"\x1b[2J", b'"', b"{", b"[", b"]" * 7, b"\n", b"
 
 
 def files_of(model):
-    """The files of the checkpoint itself, without the golden values beside it."""
+    """The files of the checkpoint itself, without the golden values next to it."""
     return sorted(path for path in model.iterdir()
                   if path.name != "golden.json" and (path.suffix != ".safetensors" or path.name.startswith("model")))
 

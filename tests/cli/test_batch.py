@@ -303,7 +303,7 @@ def test_full_disk(batch):
         (["-i", "in", "--enable-metric"], 2, "did you mean --enable-metrics?"),
     ],
 )
-def test_wrong_use(omma, words, code, why):
+def test_usage_error(omma, words, code, why):
     refused(omma("batch", *words), code, why)
 
 

@@ -1,4 +1,4 @@
-"""What the programs of bench/ say on wrong use: one line, no traceback; and their help.
+"""What the programs of bench/ say on a usage error: one line, no traceback; and their help.
 
 Run with: pytest tests/cli --omma build/release/omma
 """
@@ -33,7 +33,7 @@ def test_unknown_case_lists_those_there_are(request):
 
 
 @pytest.mark.parametrize("words, why", [
-    (["--size", "0x3"], "WIDTHxHEIGHT"), (["--rounds", "0"], "whole number from 1"), (["--base-url", "localhost:8000"], "http://HOST:PORT"),
+    (["--size", "0x3"], "WIDTHxHEIGHT"), (["--rounds", "0"], "integer from 1"), (["--base-url", "localhost:8000"], "http://HOST:PORT"),
 ])
 def test_same_image_wants_a_size_and_a_server(words, why):
     assert why in refused("same_image.py", *words)

@@ -107,7 +107,7 @@ def test_no_command(omma):
     assert done.returncode == 2 and done.stdout == b"" and b"Usage" in done.stderr
 
 
-# ---- wrong use
+# ---- usage error
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_flags_of_vllm_serve(omma):
     warnings = [line for line in done.stderr.decode().splitlines() if "means nothing" in line]
     assert len(warnings) == 3 and "--gpu-memory-utilization" in warnings[2]
     refused(omma("serve", "--quantization", "bitsandbytes"), 2, "--quantization", "bitsandbytes", "int8")
-    refused(omma("serve", "--max_model_len", "x"), 2, "--max-model-len", "whole number")
+    refused(omma("serve", "--max_model_len", "x"), 2, "--max-model-len", "integer")
     refused(omma("serve", "--max-model-len", "-2"), 2, "--max-model-len", "1 or more")
     refused(omma("serve", "--dtype", "half"), 2, "--dtype", "f32", "bf16")
     refused(omma("chat", "--no-async-scheduling"), 2, "unknown option")
@@ -174,11 +174,11 @@ def test_unknown_option_unlike_any(omma, words):
         (["chat", "--temperature", "warm"], "--temperature", "number"),
         (["chat", "--temperature", "nan"], "--temperature", "number"),
         (["chat", "--top-p", "0"], "--top-p", "above 0"),
-        (["chat", "--top-k", "1.5"], "--top-k", "whole number"),
+        (["chat", "--top-k", "1.5"], "--top-k", "integer"),
         (["chat", "--top-k=-2"], "--top-k", "-1 or more"),
         (["chat", "--max-tokens", "0"], "--max-tokens", "1 or more"),
-        (["chat", "--max-tokens", "99999999999999999999"], "--max-tokens", "whole number"),
-        (["chat", "--max-tokens", ""], "--max-tokens", "whole number"),
+        (["chat", "--max-tokens", "99999999999999999999"], "--max-tokens", "integer"),
+        (["chat", "--max-tokens", ""], "--max-tokens", "integer"),
         (["chat", "--logprobs", "21", "--json"], "--logprobs", "from 0 to 20"),
         (["chat", "--dtype", "int3"], "--dtype", "one of"),
         (["chat", "--dtype", "int8"], "--dtype", "int8"),
@@ -192,7 +192,7 @@ def test_unknown_option_unlike_any(omma, words):
         (["serve", "--speculative-config", '{"method": "eagle", "model": "x"}'], "--speculative-config", "no draft model"),
         (["serve", "--speculative-config", '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 2, "prompt_lookup_min": 3}'],
          "--speculative-config", '"prompt_lookup_min": expected 1 to'),
-        (["serve", "--kv-cache-bytes", "9999999999T"], "--kv-cache-bytes", "whole number"),
+        (["serve", "--kv-cache-bytes", "9999999999T"], "--kv-cache-bytes", "integer"),
         (["serve", "--limit-mm-per-prompt", "4"], "--limit-mm-per-prompt", ""),
         (["serve", "--limit-mm-per-prompt", '{"image": -1}'], "--limit-mm-per-prompt", "image"),
         (["serve", "--limit-mm-per-prompt", '{"images": 1}'], "--limit-mm-per-prompt", "images"),
@@ -262,7 +262,7 @@ def test_values_that_begin_with_dashes(omma, no_weights, words):
         (["bench", "encoder", "--repeat", "0"], "--repeat"),
     ],
 )
-def test_wrong_use(omma, words, why):
+def test_usage_error(omma, words, why):
     refused(omma(*words), 2, why)
 
 
@@ -650,7 +650,7 @@ def test_chat_video(omma, model, images, tmp_path):
 def test_chat_wrong_video(omma, model, images, tmp_path):
     words = ["chat", "--model", model, "--prompt", "x", "--video"]
     tile, clip = images / "tile_64x64.png", images / "clip_0_118x54.jpg"
-    refused(omma(*words, "film.mp4"), 2, "film.mp4", "folder of frames")
+    refused(omma(*words, "video.mp4"), 2, "video.mp4", "folder of frames")
     refused(omma(*words, f"{tile},,{tile}"), 2, "empty")
     refused(omma(*words, f"{tile},{clip}"), 1, "frame 1", "64 x 64", "118 x 54")
     refused(omma(*words, f"{tile},{tmp_path / 'none.png'}"), 1, "none.png")
@@ -722,7 +722,7 @@ def test_plan_warns_of_weights_that_do_not_fit(omma, tmp_path):
 
 
 def limited_to(omma, kilobytes, *words):
-    """The stderr of omma where it has so many kilobytes of addresses."""
+    """The stderr of omma where it has that many kilobytes of addresses."""
     if omma.is_instrumented():
         pytest.skip("a sanitizer needs terabytes of addresses")
     limited = ["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh", omma.path, *map(str, words)]
@@ -1095,7 +1095,7 @@ def test_bench_encoder_holds_its_plan(omma, level):
     # oneDNN's objects and the C library's heap have no plan either, and the kernel counts pages in lots of 64 for each thread.
     assert 0 < result["peak_bytes"] <= result["planned_bytes"] + (1 << 20) and result["code_bytes"] >= 0
     done = omma("bench", "encoder", *words, "--repeat", 1)
-    assert re.search(rb"memory beside weights .* planned .*\n  code, not planned ", done.stdout)
+    assert re.search(rb"memory besides weights .* planned .*\n  code, not planned ", done.stdout)
 
 
 def test_plan_tells_the_resize(omma, no_weights):

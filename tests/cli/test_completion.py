@@ -59,7 +59,7 @@ def test_every_option_of_the_help_is_offered(omma, command):
 
 
 @pytest.mark.parametrize("words", [["completion"], ["completion", "tcsh"], ["completion", "bash", "zsh"]])
-def test_wrong_use(omma, words):
+def test_usage_error(omma, words):
     done = omma(*words)
     assert done.returncode == 2 and b"expected bash, zsh or fish" in done.stderr
 

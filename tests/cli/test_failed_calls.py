@@ -34,7 +34,7 @@ def command(omma, model, name, images, tmp_path):
 def library(request):
     path = pathlib.Path(request.config.getoption("--omma")).resolve().parent / "tests" / "omma_fail_calls.so"
     if not path.exists():
-        pytest.skip("built with a sanitizer, beside which nothing can be preloaded")
+        pytest.skip("built with a sanitizer, next to which nothing can be preloaded")
     return path
 
 

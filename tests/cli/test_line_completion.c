@@ -1,4 +1,4 @@
-/* What Tab writes behind a half-typed line. */
+/* What Tab writes after a half-typed line. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>

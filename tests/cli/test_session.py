@@ -169,7 +169,7 @@ def test_end_of_input(session):
 
 
 def test_questions_go_on(session):
-    """The same question has another answer behind a first one, and the same after /reset."""
+    """The same question has another answer after a first one, and the same after /reset."""
     terminal = session("--max-tokens", "12")
     first = terminal.tell("Hello")
     second = terminal.tell("Hello")
@@ -437,7 +437,7 @@ def test_pasted_paths_of_lines_are_images(editing, odd_names):
     assert tell_paste(terminal, lines).count("(64x64, goes with the next question)") == 2
 
 
-def test_wrong_use_on_a_terminal(omma, model):
+def test_usage_error_on_a_terminal(omma, model):
     for words in (["--json"], ["--boxes", "out.png", "--image", "x.png"]):
         terminal = Terminal([omma, "chat", "--model", model, *words])
         terminal.read(f"omma: chat: {words[0]}: needs --prompt")

@@ -55,7 +55,7 @@ static int count_lines(const char *text) {
   return n;
 }
 
-/* Reads the list's next option and what stands behind it. */
+/* Reads the list's next option and what stands after it. */
 static bool next_flag(FILE *list, char *option, char *form) {
   char line[128];
   do {

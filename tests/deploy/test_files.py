@@ -68,7 +68,7 @@ def test_caddy_takes_the_example_of_the_docs(need, tmp_path):
 
 
 def test_every_file_is_read_by_a_test():
-    """A file that is new in deploy/ gets its test here, or in the module beside this one."""
+    """A file that is new in deploy/ gets its test here, or in the module next to this one."""
     sources = "".join(path.read_text() for path in pathlib.Path(__file__).parent.glob("test_*.py"))
     files = [path.relative_to(DEPLOY) for path in DEPLOY.rglob("*") if path.is_file() and path.name != "README.md"]
     untested = [str(path) for path in files if path.name not in sources and path.parent.name != "kubernetes"]

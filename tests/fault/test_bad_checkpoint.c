@@ -129,7 +129,7 @@ static void truncated_weights_are_refused(void **state) {
   expect_undisturbed();
 }
 
-/* Replaces the first `from` in the header of model.safetensors by `to`, of the same length; behind the tensor's name where given. */
+/* Replaces the first `from` in the header of model.safetensors by `to`, of the same length; after the tensor's name where given. */
 static void edit_header(const char *folder, const char *tensor, const char *from, const char *to) {
   char path[TEST_PATH_SIZE], quoted[300];
   size_t size;

@@ -1,5 +1,5 @@
 /* omma_plan_memory against the process: a child opens a model, encodes an image and generates, and reads its own anonymous memory from
- * /proc/self/status all the while. What it took beside the program itself stays within the plan.
+ * /proc/self/status all the while. What it took besides the program itself stays within the plan.
  *
  * The test runs itself as the child: test_memory_plan --child DIRECTORY WEIGHTS THREADS SEQUENCES. */
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 #define SHADOW_MEMORY 0
 #endif
 
-/* What the program takes beside the plan: the C library's heap, thread stacks, code that oneDNN makes, the tokenizer and
+/* What the program takes besides the plan: the C library's heap, thread stacks, code that oneDNN makes, the tokenizer and
  * config.json, the images and their embeddings. Measured: 3 to 10 MiB, most of it code for every eighth row count. */
 enum { PROGRAM_KB = 12 * 1024, MAX_SEQUENCES = 32 };
 

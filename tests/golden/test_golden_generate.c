@@ -1,5 +1,5 @@
 /* From messages to tokens through the public interface: greedy tokens and log-probabilities of the official code in f32; the numbers'
- * contract in f32 and bf16: the same bits whatever the threads, the packing, the chunks and the company. */
+ * contract in f32 and bf16: the same bits regardless of threads, packing, chunks and the rest of the batch. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -221,7 +221,7 @@ static void expect_same(const struct omma_embeddings *a, size_t i, const struct 
   for (int64_t d = 0; d < x.n_deepstack; d++) assert_memory_equal(x.deepstack[d], y.deepstack[d], bytes);
 }
 
-static void images_are_bit_identical_in_any_company(void **state) {
+static void images_are_bit_identical_in_any_batch(void **state) {
   (void)state;
   struct omma_image *images[N_IMAGES];
   struct omma_error error;
@@ -310,7 +310,7 @@ static void bf16_stays_near_f32(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(tokens_equal_the_official_ones),
                                      cmocka_unit_test(answers_are_bit_identical), cmocka_unit_test(quantised_answers_stay_near),
-                                     cmocka_unit_test(images_are_bit_identical_in_any_company),
+                                     cmocka_unit_test(images_are_bit_identical_in_any_batch),
                                      cmocka_unit_test(bf16_stays_near_f32)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

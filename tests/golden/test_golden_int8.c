@@ -1,5 +1,5 @@
 /* The tower with int8 weights: near the f32 one on every golden model, the demo model's answers, and the same bits whatever the
- * threads, the packing and the company. */
+ * threads, the packing and the rest of the batch. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static void golden_towers_stay_near_f32(void **state) {
   for (int i = 0; i < N_IMAGES; i++) omma_image_destroy(images[i]);
 }
 
-static void images_are_bit_identical_in_any_company(void **state) {
+static void images_are_bit_identical_in_any_batch(void **state) {
   (void)state;
   struct omma_image *images[N_IMAGES];
   for (int i = 0; i < N_IMAGES; i++) images[i] = fixture_image(image_files[i]);
@@ -132,7 +132,7 @@ static struct omma_image *demo_image(const json_t *question) {
   return image;
 }
 
-/* On the shipped questions: every token's cosine, and the answers. What deepstack adds to a token may be small beside what it adds to others,
+/* On the shipped questions: every token's cosine, and the answers. What deepstack adds to a token may be small compared with what it adds to others,
  * and then is less exact. */
 static void the_demo_model_answers_as_before(void **state) {
   (void)state;
@@ -165,7 +165,7 @@ static void the_demo_model_answers_as_before(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(golden_towers_stay_near_f32),
-                                     cmocka_unit_test(images_are_bit_identical_in_any_company),
+                                     cmocka_unit_test(images_are_bit_identical_in_any_batch),
                                      cmocka_unit_test(the_demo_model_answers_as_before)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

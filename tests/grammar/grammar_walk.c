@@ -1,4 +1,4 @@
-/* Writes texts that grammars allow, token by token at random: what the scripts beside it check against other programs.
+/* Writes texts that grammars allow, token by token at random: what the scripts next to it check against other programs.
  *
  *   grammar_walk MODEL [--time]
  *
@@ -214,7 +214,7 @@ static void report_slowest(const struct program *program) {
     const struct slow_mask *mask = &program->slowest[i];
     json_t *end = json_stringn_nocheck(mask->end, strlen(mask->end));
     char *quoted = json_dumps(end, JSON_ENCODE_ANY);
-    fprintf(stderr, "line %lld: %.1f us (wall %.1f), %lld states, %lld pages, behind %s\n", (long long)mask->line, mask->us,
+    fprintf(stderr, "line %lld: %.1f us (wall %.1f), %lld states, %lld pages, after %s\n", (long long)mask->line, mask->us,
             mask->wall_us, (long long)mask->n_states, (long long)mask->n_faults, quoted ? quoted : "other bytes");
     free(quoted);
     json_decref(end);

@@ -32,7 +32,7 @@ struct attention_problem {
   struct attention_rows q, k, v, out;
 };
 
-/* Lengths at and beside the borders of tiles and blocks, primes, shapes of real models; normal, equal, huge, denormal and
+/* Lengths at and next to the borders of tiles and blocks, primes, shapes of real models; normal, equal, huge, denormal and
  * alternating values; rows aligned to their elements alone. */
 struct attention_problem attention_problem_random(struct test_random *random, struct ommai_attention_types types,
                                                   const struct attention_limits *limits);
@@ -49,7 +49,7 @@ unsigned char *attention_row(const struct attention_rows *rows, int64_t index);
 /* Distance (L2) of `found` [v_head_dim] from row `row` over keys [0, n_keys), as a share of what the row's operands allow. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t n_keys, const float *found);
 
-/* "f32", "bf16", "f16", or "f32_bf16" for f32 queries beside bf16 keys and values. */
+/* "f32", "bf16", "f16", or "f32_bf16" for f32 queries over bf16 keys and values. */
 const char *attention_types_name(struct ommai_attention_types types);
 
 /* "D 72/72, 65 keys, values 0", for messages. */

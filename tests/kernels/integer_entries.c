@@ -29,7 +29,7 @@ static void make_normal(struct test_random *random, int64_t deviation, struct gu
   }
 }
 
-/* Whole numbers -most .. most of 32 bits. */
+/* Integers -most .. most of 32 bits. */
 static struct guarded random_whole(struct test_random *random, int64_t n, int64_t most) {
   struct guarded memory = guarded_new((size_t)n * sizeof(int32_t), true);
   int32_t *values = (int32_t *)(void *)memory.data;

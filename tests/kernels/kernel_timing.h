@@ -1,4 +1,4 @@
-/* Timing of single kernels, beside the peak of the same core in the same moments. */
+/* Timing of single kernels, compared with the peak of the same core in the same moments. */
 #ifndef OMMA_TEST_KERNEL_TIMING_H
 #define OMMA_TEST_KERNEL_TIMING_H
 

@@ -83,7 +83,9 @@ static void window_blocks_fit(void **state) {
     const struct ommai_attention_tile_kernel *tile = ommai_attention_tile_kernel_find(window->level, window->types);
     assert_true(ommai_attention_window_kernel_find(window->level, window->types) == window);
     assert_int_equal(window->rows % window->row_step, 0);
+    const struct ommai_attention_tile_kernel *int8 = ommai_attention_int8_kernel_find(window->level, window->types);
     for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim++) {
+      if (int8) assert_true(window->block_bytes(dim, 72) <= int8->block_bytes(dim, 72));
       assert_true(window->block_bytes(dim, 72) <= tile->block_bytes(dim, 72));
       assert_true(window->block_bytes(72, dim) <= tile->block_bytes(72, dim));
     }
@@ -198,7 +200,7 @@ static const char usage[] =
     "  --test PATTERN  only kernels whose name matches (* and ? as in a shell): 'attention_tile_*_avx2'\n"
     "  --seed N        of the first round, later rounds count on; 0 takes one from the clock (default 1)\n"
     "  --rounds N      trials per kernel (default 120)\n"
-    "  --bench         also time each kernel: ns per call, GFLOP/s, share of the peak measured beside it, times scalar\n"
+    "  --bench         also time each kernel: ns per call, GFLOP/s, share of the peak measured next to it, times scalar\n"
     "                  (a window: the scalar tile's)\n"
     "  --seconds T     to time each kernel (default 0.1)\n"
     "  --json FILE     write the table as JSON too\n";

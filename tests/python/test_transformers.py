@@ -1,4 +1,4 @@
-"""attn_implementation="ommatidia" in Hugging Face transformers: towers beside sdpa, what is left to sdpa, compile and export."""
+"""attn_implementation="ommatidia" in Hugging Face transformers: towers next to sdpa, what is left to sdpa, compile and export."""
 
 import logging
 

@@ -111,7 +111,7 @@ def test_failed_requests_are_asked_again_when_told(batch):
     assert done.returncode == 0 and answers(batch.output)["a"][0] == 200, done.stderr
 
 
-def test_wrong_use(batch):
+def test_usage_error(batch):
     """Said before Ray is started."""
     batch.write([line("a", "Hello"), line("b", "Hello"), line("a", "again")])
     assert "lines 1 and 3 have the same custom_id 'a'" in batch.run().stderr

@@ -1,4 +1,4 @@
-"""Several answers to one prompt: it is made ready once, and the choices share it."""
+"""Several answers to one prompt: it is prepared once, and the choices share it."""
 
 import pytest
 from images import image_part, text_part

@@ -10,6 +10,7 @@ import pytest
 from images import image_part, png, text_part
 from server_process import ServerProcess, check_output, make_command
 from test_metrics import read
+from waiting import wait_for
 
 pytestmark = pytest.mark.real_only
 
@@ -147,7 +148,7 @@ def test_a_full_disk_is_an_error_of_the_request(request, kind, tmp_path):
         assert process.get("/health").status == 200
         assert process.get("/v1/encodings/big").status == 404
         assert os.listdir(tmp_path) in ([], ["big"]) and not list(tmp_path.glob("big/*"))
-        assert process.read_output().count("the embeddings of big cannot be written") == 2
+        wait_for(lambda: process.read_output().count("the embeddings of big cannot be written") == 2, "a line of each")
     finally:
         process.stop()
     check_output(process)

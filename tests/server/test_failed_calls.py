@@ -23,7 +23,7 @@ def live(request, kind, omma, tmp_path):
     """live(call, at, chat): a server of which the at-th call fails."""
     library = pathlib.Path(omma).resolve().parent / "tests" / "omma_fail_calls.so"
     if not library.exists():
-        pytest.skip("built with a sanitizer, beside which nothing can be preloaded")
+        pytest.skip("built with a sanitizer, next to which nothing can be preloaded")
     report = tmp_path / "report"
 
     def run(call, at):
@@ -92,7 +92,7 @@ def text_of(data):
 
 
 def live_through(server, files):
-    """The replies of a life, whose server ends; between requests it must get down to so many descriptors, or None."""
+    """The replies of a life, whose server ends; between requests it must get down to that many descriptors, or None."""
     replies = [ask(server), scrape(server), ask(server)]
     if files is not None:
         wait_for(lambda: entries(server, "fd") <= files, f"{files} descriptors again")

@@ -1,4 +1,4 @@
-"""What RFC 9112 lets a client do on one connection: requests behind each other, chunks in any form, bytes one by one, errors in between."""
+"""What RFC 9112 lets a client do on one connection: requests one after the other, chunks in any form, bytes one by one, errors in between."""
 
 import socket
 
@@ -21,7 +21,7 @@ def chunked(body, headers=""):
 
 
 def replies(data):
-    """The statuses and bodies of replies behind each other, each of which says its length."""
+    """The statuses and bodies of replies one after the other, each of which says its length."""
     found = []
     while data:
         head, _, data = data.partition(b"\r\n\r\n")
@@ -100,7 +100,7 @@ def test_chunks(server, body):
     b"x\r\n", b"-1\r\n", b"0x5\r\n", b"+5\r\n", b" 5\r\n", b"\r\n", b";a\r\n", b"fffffffffffffffff\r\n", b"10000000000000000\r\n",
     b"5\r\nhello5\r\nhello\r\n0\r\n\r\n", b"5\r\nhelloX\r\n0\r\n\r\n"])
 def test_what_is_no_chunk(server, body):
-    """Nothing behind it is read as a request."""
+    """Nothing after it is read as a request."""
     with server.connect() as connection:
         connection.sendall(chunked(body + b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"))
         connection.shutdown(socket.SHUT_WR)

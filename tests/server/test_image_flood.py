@@ -1,4 +1,4 @@
-"""A hundred images at once where the caches have room for four, damaged ones among them, and a stream beside them: every sound request gets the
+"""A hundred images at once where the caches have room for four, damaged ones among them, and a stream next to them: every sound request gets the
 answer that it gets alone, the damaged ones status 400, and the stream goes on."""
 
 import random

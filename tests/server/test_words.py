@@ -7,7 +7,7 @@ from server_process import ServerProcess, check_output
 
 @pytest.fixture
 def serve(omma):
-    """serve(word, ...): the program with these words behind `omma serve`."""
+    """serve(word, ...): the program with these words after `omma serve`."""
     processes = []
 
     def run(*words):

@@ -13,7 +13,7 @@ def wait_for(condition, what, seconds=60):
 
 
 def wait_for_load(server, load):
-    """So many requests are being answered."""
+    """That many requests are being answered."""
     wait_for(lambda: server.get("/load").json["server_load"] == load, f"a load of {load}")
 
 

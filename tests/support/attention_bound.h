@@ -5,7 +5,7 @@
 #include <math.h>
 #include <omma/attention.h>
 
-/* From so many dimensions on a row's norm says something: in fewer, a row may cancel by chance. */
+/* From that many dimensions on a row's norm says something: in fewer, a row may cancel by chance. */
 enum { ATTENTION_MANY_DIMS = 36 };
 
 /* The rounding of the type, relative to the sum of |weight * value|. In bf16 a weight, the sum of the weights and the result are off by up to 2^-8 each; over many

@@ -72,7 +72,7 @@ static int64_t key_row(const struct attention_case *problem, int64_t segment) {
 }
 
 static int64_t position_of(const struct attention_case *problem, const struct attention_segment *segment, int64_t row) {
-  return problem->form == OMMA_ATTENTION_ENCODER ? row : segment->n_keys - segment->n_rows + row;
+  return problem->mode == OMMA_ATTENTION_ENCODER ? row : segment->n_keys - segment->n_rows + row;
 }
 
 static void fill_rows(const struct attention_case *problem, const struct attention_segment *segment, int tensor, void *data,
@@ -202,8 +202,8 @@ static void run_slices(const struct attention_case *problem, const struct omma_a
 
 static void run_plan(const struct omma_attention_context *context, const struct attention_case *problem,
                      struct memory *memory) {
-  bool encoder = problem->form == OMMA_ATTENTION_ENCODER;
-  struct omma_attention_spec spec = {.form = problem->form,
+  bool encoder = problem->mode == OMMA_ATTENTION_ENCODER;
+  struct omma_attention_spec spec = {.mode = problem->mode,
                                      .dtype = problem->dtype,
                                      .n_heads = problem->n_heads,
                                      .n_kv_heads = problem->n_kv_heads,
@@ -336,7 +336,7 @@ static int64_t weigh(const struct attention_case *problem, const double *q, int6
 static void oracle_row(const struct attention_case *problem, const struct attention_segment *segment, int64_t row, int64_t head,
                        struct oracle *oracle) {
   int64_t position = position_of(problem, segment, row);
-  int64_t n_keys = problem->form == OMMA_ATTENTION_ENCODER ? segment->n_keys : position + 1;
+  int64_t n_keys = problem->mode == OMMA_ATTENTION_ENCODER ? segment->n_keys : position + 1;
   double q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
   for (int64_t d = 0; d < problem->head_dim; d++) q[d] = value_of(problem, segment->content, TENSOR_Q, position, head, d);
   int64_t first = weigh(problem, q, n_keys, oracle);
@@ -377,9 +377,9 @@ static void check_row(const struct attention_case *problem, const struct attenti
     bound = fmin(bound, relative * oracle->norm);
   if (error <= bound) return;
   fail_msg(
-      "%s: form %d dtype %d D %d/%d heads %d/%d values %d content %u rows %d keys %d: row %d head %d: error %.3g of norm %.3g, "
+      "%s: mode %d dtype %d D %d/%d heads %d/%d values %d content %u rows %d keys %d: row %d head %d: error %.3g of norm %.3g, "
       "allowed %.3g",
-      label, (int)problem->form, (int)problem->dtype, problem->head_dim, problem->v_head_dim, problem->n_heads,
+      label, (int)problem->mode, (int)problem->dtype, problem->head_dim, problem->v_head_dim, problem->n_heads,
       problem->n_kv_heads, (int)problem->values, segment->content, (int)segment->n_rows, (int)segment->n_keys, (int)row,
       (int)head, error, oracle->norm, bound);
 }

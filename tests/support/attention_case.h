@@ -1,5 +1,5 @@
 /* Attention problems with inputs that depend on a segment's content number alone, so that the same segment can be put among
- * other neighbours, in other strides, forms of memory and teams; and their results in double precision. */
+ * other neighbours, in other strides, modes of memory and teams; and their results in double precision. */
 #ifndef OMMA_TEST_ATTENTION_CASE_H
 #define OMMA_TEST_ATTENTION_CASE_H
 
@@ -16,7 +16,7 @@ struct attention_segment {
 };
 
 struct attention_case {
-  enum omma_attention_form form;
+  enum omma_attention_mode mode;
   enum omma_dtype dtype;
   bool bf16_kv, int8_scores;
   int32_t n_heads, n_kv_heads, head_dim, v_head_dim;
@@ -25,7 +25,7 @@ struct attention_case {
   int64_t n_segments;
   const struct attention_segment *segments;
   int64_t tail_rows;
-  int64_t pad;      /* elements behind each row of a head */
+  int64_t pad;      /* elements after each row of a head */
   bool heads_first; /* [heads, tokens, dim] */
   enum attention_values values;
   bool index64;

@@ -59,7 +59,7 @@ void decoder_bench_decode(struct decoder_bench *bench, const struct ommai_decode
       &error);
 }
 
-enum { SEQUENCE_PAGES = 5, COMPANY = 4 };
+enum { SEQUENCE_PAGES = 5, BATCH = 4 };
 
 struct cut {
   int64_t chunk, max_tasks;
@@ -67,7 +67,7 @@ struct cut {
   int32_t pages[SEQUENCE_PAGES];
 };
 
-/* The prompt's last residual, then the logits of a token behind it: out[hidden size + vocabulary]. */
+/* The prompt's last residual, then the logits of a token after it: out[hidden size + vocabulary]. */
 static void run_cut(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes, const int32_t *prompt,
                     const struct cut *cut, float *out) {
   struct decoder_bench bench = decoder_bench_make(decoder, sizes, cut->n_threads);
@@ -98,29 +98,29 @@ void decoder_bench_check_cutting(const struct ommai_decoder *decoder, const stru
   free(found);
 }
 
-void decoder_bench_check_company(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
-                                 const int32_t *prompt) {
-  const int32_t lengths[COMPANY] = {(int32_t)sizes->prompt_rows, 1, 64, 127};
-  const int32_t pages[COMPANY][SEQUENCE_PAGES] = {{0, 5, 9, 12, 13}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
+void decoder_bench_check_batch(const struct ommai_decoder *decoder, const struct decoder_bench_sizes *sizes,
+                               const int32_t *prompt) {
+  const int32_t lengths[BATCH] = {(int32_t)sizes->prompt_rows, 1, 64, 127};
+  const int32_t pages[BATCH][SEQUENCE_PAGES] = {{0, 5, 9, 12, 13}, {1, 2, 3}, {4, 6, 7}, {8, 10, 11}};
   const size_t n_logits = (size_t)decoder->config.vocab_size;
   struct decoder_bench bench = decoder_bench_make(decoder, sizes, 2);
-  struct ommai_decode_row rows[COMPANY], back[COMPANY];
+  struct ommai_decode_row rows[BATCH], back[BATCH];
   float *last = calloc((size_t)decoder->config.hidden_size, sizeof *last);
-  float *alone = calloc(3 * COMPANY * n_logits, sizeof *alone);
-  float *together = alone + COMPANY * n_logits, *turned = together + COMPANY * n_logits;
-  for (int i = 0; i < COMPANY; i++) {
+  float *alone = calloc(3 * BATCH * n_logits, sizeof *alone);
+  float *together = alone + BATCH * n_logits, *turned = together + BATCH * n_logits;
+  for (int i = 0; i < BATCH; i++) {
     decoder_bench_prefill(&bench, pages[i], prompt + i, lengths[i], sizes->prompt_rows + 42, 100, last);
     rows[i] = decoder_bench_row(30 + i, lengths[i], pages[i]);
-    back[COMPANY - 1 - i] = rows[i];
+    back[BATCH - 1 - i] = rows[i];
   }
-  for (size_t i = 0; i < COMPANY; i++) decoder_bench_decode(&bench, &rows[i], 1, alone + i * n_logits);
-  decoder_bench_decode(&bench, rows, COMPANY, together);
-  decoder_bench_decode(&bench, back, COMPANY, turned);
-  assert_memory_equal(together, alone, COMPANY * n_logits * sizeof *alone);
-  for (size_t i = 0; i < COMPANY; i++) {
-    assert_memory_equal(turned + (COMPANY - 1 - i) * n_logits, alone + i * n_logits, n_logits * sizeof *alone);
+  for (size_t i = 0; i < BATCH; i++) decoder_bench_decode(&bench, &rows[i], 1, alone + i * n_logits);
+  decoder_bench_decode(&bench, rows, BATCH, together);
+  decoder_bench_decode(&bench, back, BATCH, turned);
+  assert_memory_equal(together, alone, BATCH * n_logits * sizeof *alone);
+  for (size_t i = 0; i < BATCH; i++) {
+    assert_memory_equal(turned + (BATCH - 1 - i) * n_logits, alone + i * n_logits, n_logits * sizeof *alone);
   }
-  for (size_t i = 0; i < COMPANY * n_logits; i++) assert_true(alone[i] == alone[i]);
+  for (size_t i = 0; i < BATCH * n_logits; i++) assert_true(alone[i] == alone[i]);
   free(alone);
   free(last);
   decoder_bench_free(&bench);

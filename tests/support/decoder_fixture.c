@@ -72,51 +72,51 @@ static struct ommai_linear *pack(struct decoder_fixture *fixture, const struct o
 }
 
 static struct ommai_linear_op *make_op(struct decoder_fixture *fixture, const struct ommai_linear *linear,
-                                       struct ommai_linear_form form) {
+                                       struct ommai_linear_call call) {
   struct omma_error error;
   struct ommai_linear_op *op;
-  assert_ok(ommai_linear_op_create(fixture->decoder.linear_engine, linear, &form, &op, &error), &error);
+  assert_ok(ommai_linear_op_create(fixture->decoder.linear_engine, linear, &call, &op, &error), &error);
   return op;
 }
 
 static struct ommai_linear *make_random(struct decoder_fixture *fixture, struct test_random *random, int64_t n_out, bool bias,
-                                        struct ommai_linear_form form, enum omma_dtype compute) {
-  const struct decoder_matrix *matrix = random_matrix(fixture, random, n_out, form.x_stride, bias);
+                                        struct ommai_linear_call call, enum omma_dtype compute) {
+  const struct decoder_matrix *matrix = random_matrix(fixture, random, n_out, call.x_stride, bias);
   const struct ommai_linear_source source = {matrix->weight, OMMA_F32, n_out, matrix->bias, OMMA_F32, false, NULL, 0};
-  return pack(fixture, &source, 1, form.x_stride, compute);
+  return pack(fixture, &source, 1, call.x_stride, compute);
 }
 
 static struct ommai_decoder_linear make_linear(struct decoder_fixture *fixture, struct test_random *random, int64_t n_out,
-                                               bool bias, struct ommai_linear_form form) {
+                                               bool bias, struct ommai_linear_call call) {
   struct omma_error error;
-  struct ommai_decoder_linear made = {make_random(fixture, random, n_out, bias, form, fixture->decoder.dtype), NULL};
-  assert_ok(ommai_linear_parts_create(fixture->decoder.linear_engine, made.linear, &form, &made.parts, &error), &error);
+  struct ommai_decoder_linear made = {make_random(fixture, random, n_out, bias, call, fixture->decoder.dtype), NULL};
+  assert_ok(ommai_linear_parts_create(fixture->decoder.linear_engine, made.linear, &call, &made.parts, &error), &error);
   return made;
 }
 
 static struct ommai_decoder_tile_linear make_tile_linear(struct decoder_fixture *fixture, struct test_random *random,
-                                                         int64_t n_out, struct ommai_linear_form form,
+                                                         int64_t n_out, struct ommai_linear_call call,
                                                          enum omma_dtype compute) {
-  struct ommai_linear *linear = make_random(fixture, random, n_out, false, form, compute);
-  return (struct ommai_decoder_tile_linear){linear, make_op(fixture, linear, form)};
+  struct ommai_linear *linear = make_random(fixture, random, n_out, false, call, compute);
+  return (struct ommai_decoder_tile_linear){linear, make_op(fixture, linear, call)};
 }
 
 static void make_dense(struct decoder_fixture *fixture, struct test_random *random, int64_t width,
                        struct ommai_decoder_dense *made) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
-  made->gate_up = make_linear(fixture, random, 2 * width, false, ommai_decoder_form_gate_up(config, width));
-  made->down = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_form_down(config, width, true));
+  made->gate_up = make_linear(fixture, random, 2 * width, false, ommai_decoder_call_gate_up(config, width));
+  made->down = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_call_down(config, width, true));
 }
 
 static void make_expert(struct decoder_fixture *fixture, struct test_random *random, struct ommai_decoder_expert *made) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   enum omma_dtype dtype = fixture->decoder.dtype;
   int64_t width = config->experts.intermediate_size;
-  made->gate_up = make_tile_linear(fixture, random, 2 * width, ommai_decoder_form_gate_up(config, width), dtype);
-  made->down = make_tile_linear(fixture, random, config->hidden_size, ommai_decoder_form_down(config, width, false), dtype);
+  made->gate_up = make_tile_linear(fixture, random, 2 * width, ommai_decoder_call_gate_up(config, width), dtype);
+  made->down = make_tile_linear(fixture, random, config->hidden_size, ommai_decoder_call_down(config, width, false), dtype);
 }
 
-/* One matrix [n_heads][key, value][kv_rank], as checkpoints hold it, cut into the forms of use. */
+/* One matrix [n_heads][key, value][kv_rank], as checkpoints hold it, cut into the uses. */
 static void make_heads(struct decoder_fixture *fixture, struct test_random *random, struct ommai_mla_head *heads) {
   const struct ommai_decoder_config *config = &fixture->decoder.config;
   enum omma_dtype dtype = fixture->decoder.dtype;
@@ -128,7 +128,7 @@ static void make_heads(struct decoder_fixture *fixture, struct test_random *rand
                                                 {key, OMMA_F32, nope, NULL, OMMA_F32, false, NULL, 0}};
     const struct ommai_linear_source turned = {key, OMMA_F32, rank, NULL, OMMA_F32, true, NULL, 0};
     heads[h].expand.linear = pack(fixture, both, 2, rank, dtype);
-    heads[h].expand.op = make_op(fixture, heads[h].expand.linear, ommai_mla_form_expand(config, dtype));
+    heads[h].expand.op = make_op(fixture, heads[h].expand.linear, ommai_mla_call_expand(config, dtype));
     heads[h].absorb = pack(fixture, &turned, 1, nope, dtype);
     heads[h].value = pack(fixture, both, 1, rank, dtype);
   }
@@ -142,13 +142,13 @@ static void make_layer(struct decoder_fixture *fixture, struct test_random *rand
   layer->post_norm = random_vector(random, config->hidden_size, 1, 0.2f);
   if (config->qk_norm) layer->q_norm = random_vector(random, config->head_dim, 1, 0.2f);
   if (config->qk_norm) layer->k_norm = random_vector(random, config->head_dim, 1, 0.2f);
-  layer->qkv = make_linear(fixture, random, ommai_decoder_qkv_width(config), config->qkv_bias, ommai_decoder_form_qkv(config));
+  layer->qkv = make_linear(fixture, random, ommai_decoder_qkv_width(config), config->qkv_bias, ommai_decoder_call_qkv(config));
   if (layer->mla_heads) layer->latent_norm = random_vector(random, config->latent.kv_rank, 1, 0.2f);
   if (layer->mla_heads) make_heads(fixture, random, layer->mla_heads);
-  layer->o = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_form_o(config));
+  layer->o = make_linear(fixture, random, config->hidden_size, false, ommai_decoder_call_o(config));
   if (dense) make_dense(fixture, random, dense, &layer->dense);
   if (!config->routed[index]) return;
-  layer->router = make_tile_linear(fixture, random, n_experts, ommai_decoder_form_router(config), OMMA_F32);
+  layer->router = make_tile_linear(fixture, random, n_experts, ommai_decoder_call_router(config), OMMA_F32);
   if (config->experts.router.score == OMMAI_ROUTER_SIGMOID) layer->router_bias = random_vector(random, n_experts, 0, 0.3f);
   for (int64_t e = 0; e < n_experts; e++) {
     make_expert(fixture, random, &layer->experts[e]);

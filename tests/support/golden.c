@@ -41,7 +41,7 @@ static const struct omma_image *load_image(struct golden_case *c, const char *na
   return c->images[c->n_images++];
 }
 
-/* The frames lie beside each other in the case's images. */
+/* The frames lie next to each other in the case's images. */
 static const struct omma_video *load_video(struct golden_case *c, const json_t *part) {
   const json_t *frames = json_object_get(part, "video");
   struct omma_video *video = &c->videos[c->n_videos++];

@@ -34,7 +34,7 @@ void golden_path(const char *model, const char *file, char *out, size_t size);
 /* The manifest of a model; the caller decrefs. */
 json_t *golden_manifest(const char *model);
 
-/* Opens case `index` of a manifest; false behind the last one. Fails the test on trouble. */
+/* Opens case `index` of a manifest; false after the last one. Fails the test on trouble. */
 bool golden_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);
 /* The same over all cases: those with images, then those with videos. */
 bool golden_any_case_open(const char *model, const json_t *manifest, size_t index, struct golden_case *out);

@@ -11,13 +11,13 @@ struct guarded {
   size_t map_size;
 };
 
-/* `size` bytes that end at the page behind, or else begin at the page before; all filled with ones: NaN in every float type. */
+/* `size` bytes that end at the page after, or else begin at the page before; all filled with ones: NaN in every float type. */
 struct guarded guarded_new(size_t size, bool at_end);
 
 /* Pages of which no byte can be read or written; data is aligned to a page. */
 struct guarded guarded_untouchable(size_t size);
 
-/* Fails the test where the room beside the bytes is not full of ones any more. */
+/* Fails the test where the room next to the bytes is not full of ones any more. */
 void guarded_check(const struct guarded *memory, const char *name);
 
 void guarded_free(struct guarded *memory);

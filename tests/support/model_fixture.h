@@ -12,7 +12,7 @@
 struct omma_model *fixture_model(const char *name, const struct omma_model_options *options);
 /* An engine with these options, NULL for the defaults. */
 struct omma_engine *fixture_engine(struct omma_model *model, const struct omma_engine_options *options);
-/* The bytes of so many KV pages: a page has the elements of the linear layers, whose type follows the CPU level where none is asked for. */
+/* The bytes of that many KV pages: a page has the elements of the linear layers, whose type follows the CPU level where none is asked for. */
 int64_t fixture_kv_bytes(const struct omma_model *model, int64_t n_pages);
 /* An image of tests/golden/images. */
 struct omma_image *fixture_image(const char *name);

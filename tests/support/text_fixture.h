@@ -12,7 +12,7 @@
 #define OMMA_N_TEXT_FIXTURES 4
 extern const char *const text_fixture_names[OMMA_N_TEXT_FIXTURES];
 
-/* Bytes from hexadecimal digits, in memory to free(), with a NUL behind them. */
+/* Bytes from hexadecimal digits, in memory to free(), with a NUL after them. */
 char *text_fixture_bytes(const json_t *digits, size_t *size);
 
 /* An array of numbers as ids, in memory to free(). */

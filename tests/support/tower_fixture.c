@@ -76,7 +76,7 @@ static void make_norm(struct test_random *random, struct ommai_vision_norm *norm
 }
 
 static void make_linear(struct test_random *random, const struct ommai_vision_tower *tower, enum ommai_weight_format format,
-                        int64_t n_out, int64_t n_in, struct ommai_linear_form form, struct ommai_vision_linear *out) {
+                        int64_t n_out, int64_t n_in, struct ommai_linear_call call, struct ommai_vision_linear *out) {
   struct omma_error error;
   float *weight = random_vector(random, n_out * n_in, 0, 1.0f / sqrtf((float)n_in));
   float *bias = random_vector(random, n_out, 0, 0.2f);
@@ -84,7 +84,7 @@ static void make_linear(struct test_random *random, const struct ommai_vision_to
       .weight = weight, .type = OMMA_F32, .n_out = n_out, .bias = bias, .bias_type = OMMA_F32};
   const struct ommai_linear_spec spec = {.n_in = n_in, .format = format, .compute = tower->dtype};
   assert_ok(ommai_linear_create(tower->linear_engine, &spec, &source, 1, &out->linear, &error), &error);
-  assert_ok(ommai_linear_op_create(tower->linear_engine, out->linear, &form, &out->op, &error), &error);
+  assert_ok(ommai_linear_op_create(tower->linear_engine, out->linear, &call, &out->op, &error), &error);
   ommai_release(&ommai_default_allocator, weight, (size_t)(n_out * n_in), sizeof *weight);
   ommai_release(&ommai_default_allocator, bias, (size_t)n_out, sizeof *bias);
 }
@@ -95,8 +95,8 @@ static void make_merger(struct test_random *random, const struct ommai_vision_to
   int64_t joined = config->hidden_size * ommai_vision_joined_patches(config);
   merger->norm_after_join = norm_after_join;
   make_norm(random, &merger->norm, config, norm_after_join ? joined : config->hidden_size);
-  make_linear(random, tower, format, joined, joined, ommai_vision_form_merger_fc1(config, tower->dtype), &merger->fc1);
-  make_linear(random, tower, format, config->out_hidden_size, joined, ommai_vision_form_merger_fc2(config), &merger->fc2);
+  make_linear(random, tower, format, joined, joined, ommai_vision_call_merger_fc1(config, tower->dtype), &merger->fc1);
+  make_linear(random, tower, format, config->out_hidden_size, joined, ommai_vision_call_merger_fc2(config), &merger->fc2);
 }
 
 void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n_workers) {
@@ -116,7 +116,7 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n
   tower->attention = attention;
   tower->ops = ommai_row_ops(level);
   tower->blocks = ommai_allocate(&ommai_default_allocator, (size_t)config->depth, sizeof *tower->blocks);
-  make_linear(&random, tower, format, h, ommai_vision_patch_dim(config), ommai_vision_form_patch_embed(config),
+  make_linear(&random, tower, format, h, ommai_vision_patch_dim(config), ommai_vision_call_patch_embed(config),
               &tower->patch_embed);
   if (type == FIXTURE_INT8) format = OMMAI_FORMAT_INT8;
   if (config->positions) {
@@ -126,10 +126,10 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n
     struct ommai_vision_block *block = &tower->blocks[i];
     make_norm(&random, &block->norm1, config, h);
     make_norm(&random, &block->norm2, config, h);
-    make_linear(&random, tower, format, 3 * h, h, ommai_vision_form_qkv(config), &block->qkv);
-    make_linear(&random, tower, format, h, h, ommai_vision_form_proj(config), &block->proj);
-    make_linear(&random, tower, format, ommai_vision_fc1_width(config), h, ommai_vision_form_fc1(config, dtype), &block->fc1);
-    make_linear(&random, tower, format, h, config->intermediate_size, ommai_vision_form_fc2(config), &block->fc2);
+    make_linear(&random, tower, format, 3 * h, h, ommai_vision_call_qkv(config), &block->qkv);
+    make_linear(&random, tower, format, h, h, ommai_vision_call_proj(config), &block->proj);
+    make_linear(&random, tower, format, ommai_vision_fc1_width(config), h, ommai_vision_call_fc1(config, dtype), &block->fc1);
+    make_linear(&random, tower, format, h, config->intermediate_size, ommai_vision_call_fc2(config), &block->fc2);
   }
   if (config->final_norm) make_norm(&random, &tower->final_norm, config, h);
   make_merger(&random, tower, format, false, &tower->merger);

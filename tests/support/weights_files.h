@@ -28,7 +28,7 @@ int test_folder_teardown(void **state);
 
 void test_write_file(const char *path, const void *bytes, size_t size);
 
-/* A safetensors file with this JSON header (not padded) and `data_size` bytes 0, 1, 2, ... behind it. */
+/* A safetensors file with this JSON header (not padded) and `data_size` bytes 0, 1, 2, ... after it. */
 void test_write_safetensors(const char *path, const char *header, size_t data_size);
 
 #endif

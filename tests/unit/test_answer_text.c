@@ -348,7 +348,7 @@ static void marks_may_be_longer_than_a_character(void **state) {
   tear_down(&fixture);
 }
 
-/* With a grammar the answer begins behind the token that completes the mark. */
+/* With a grammar the answer begins after the token that completes the mark. */
 static void a_grammar_begins_behind_the_marks_token(void **state) {
   (void)state;
   struct fixture fixture;
@@ -392,7 +392,7 @@ static void a_thought_is_ended_when_its_budget_is_used_up(void **state) {
       ommai_answer_text_push(&answer, forced >= 0 ? forced : ids[i++], true);
       show(&shown, &answer);
     }
-    /* The mark's own tokens count until it is complete, and not behind it. */
+    /* The mark's own tokens count until it is complete, and not after it. */
     char expected[64];
     snprintf(expected, sizeof expected, "%.*s Enough.", (int)budget, budget < 3 ? "<t>" : "abcd");
     expect_reasoning(&shown, expected);

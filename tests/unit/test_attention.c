@@ -22,9 +22,9 @@ static struct omma_attention_context *make_context(enum ommai_cpu_level level) {
 
 /* Whether two contexts choose the same kernels throughout. */
 static bool same_kernels(const struct omma_attention_context *a, const struct omma_attention_context *b) {
-  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+  for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-      if (omma_attention_kernel_name(a, form, dtype, 64, 0) != omma_attention_kernel_name(b, form, dtype, 64, 0)) return false;
+      if (omma_attention_kernel_name(a, mode, dtype, 64, 0) != omma_attention_kernel_name(b, mode, dtype, 64, 0)) return false;
     }
   }
   return true;
@@ -53,11 +53,11 @@ static void check(const struct omma_attention_context *context, const struct att
   free(found);
 }
 
-/* The types of the causal and decode forms: f32, bf16, f32 beside keys and values in bf16. */
+/* The types of the causal and decode modes: f32, bf16, f32 over keys and values in bf16. */
 enum { DECODER_TYPES = 3 };
-static struct attention_case base_case(enum omma_attention_form form, enum omma_dtype dtype, int32_t head_dim,
+static struct attention_case base_case(enum omma_attention_mode mode, enum omma_dtype dtype, int32_t head_dim,
                                        const struct attention_segment *segments, int64_t n_segments) {
-  return (struct attention_case){.form = form,
+  return (struct attention_case){.mode = mode,
                                  .dtype = dtype,
                                  .n_heads = 2,
                                  .n_kv_heads = 2,
@@ -67,9 +67,9 @@ static struct attention_case base_case(enum omma_attention_form form, enum omma_
                                  .segments = segments};
 }
 
-static struct attention_case decoder_case(enum omma_attention_form form, int types, int32_t head_dim,
+static struct attention_case decoder_case(enum omma_attention_mode mode, int types, int32_t head_dim,
                                           const struct attention_segment *segments, int64_t n_segments) {
-  struct attention_case problem = base_case(form, types == OMMA_BF16 ? OMMA_BF16 : OMMA_F32, head_dim, segments, n_segments);
+  struct attention_case problem = base_case(mode, types == OMMA_BF16 ? OMMA_BF16 : OMMA_F32, head_dim, segments, n_segments);
   problem.bf16_kv = types == 2;
   return problem;
 }
@@ -86,7 +86,7 @@ static void lengths(const struct omma_attention_context *context) {
     problem.tail_rows = 3;
     check(context, &problem, 2);
     if (dtype == OMMA_F16) continue;
-    problem.form = OMMA_ATTENTION_CAUSAL;
+    problem.mode = OMMA_ATTENTION_CAUSAL;
     check(context, &problem, 2);
     problem.paged = true;
     check(context, &problem, 2);
@@ -142,10 +142,10 @@ static void encoder_head_dims(const struct omma_attention_context *context) {
 /* Causal and decode rows at every dimension there is. */
 static void decoder_head_dims(const struct omma_attention_context *context) {
   const struct attention_segment rows = {3, 70, 4, false};
-  for (int form = OMMA_ATTENTION_CAUSAL; form <= OMMA_ATTENTION_DECODE; form++) {
+  for (int mode = OMMA_ATTENTION_CAUSAL; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int types = 0; types < DECODER_TYPES; types++) {
       for (int32_t dim = 1; dim <= OMMA_ATTENTION_MAX_HEAD_DIM; dim += test_small() ? 41 : 1) {
-        struct attention_case problem = decoder_case(form, types, dim, &rows, 1);
+        struct attention_case problem = decoder_case(mode, types, dim, &rows, 1);
         problem.n_heads = 2, problem.n_kv_heads = 1;
         problem.paged = dim % 2;
         check(context, &problem, 3);
@@ -156,9 +156,9 @@ static void decoder_head_dims(const struct omma_attention_context *context) {
 
 static void different_value_dims_and_groups(const struct omma_attention_context *context) {
   const struct attention_segment segments[] = {{50, 170, 1, false}, {0, 9, 2, false}, {3, 3, 3, false}};
-  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+  for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
-      struct attention_case problem = base_case(form, dtype, 192, segments, 3);
+      struct attention_case problem = base_case(mode, dtype, 192, segments, 3);
       problem.v_head_dim = 128;
       check(context, &problem, 7);
       problem.head_dim = 17, problem.v_head_dim = 40;
@@ -176,7 +176,7 @@ static void different_value_dims_and_groups(const struct omma_attention_context 
   }
 }
 
-/* The cross form: pooling queries, none at all, and queries without keys. */
+/* The cross mode: pooling queries, none at all, and queries without keys. */
 static void cross_segments(const struct omma_attention_context *context) {
   const struct attention_segment segments[] = {{1, 200, 1, false}, {5, 0, 2, false},    {0, 30, 3, false},
                                                {700, 3, 4, false}, {20, 129, 5, false}, {600, 0, 6, false}};
@@ -188,11 +188,11 @@ static void cross_segments(const struct omma_attention_context *context) {
 
 static void odd_values(const struct omma_attention_context *context) {
   const struct attention_segment segments[] = {{70, 70, 1, false}, {150, 150, 2, false}};
-  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+  for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int dtype = OMMA_F32; dtype <= OMMA_F16; dtype++) {
-      if (form != OMMA_ATTENTION_ENCODER && dtype == OMMA_F16) continue;
+      if (mode != OMMA_ATTENTION_ENCODER && dtype == OMMA_F16) continue;
       for (int values = VALUES_EQUAL; values <= VALUES_ALTERNATING; values++) {
-        struct attention_case problem = base_case(form, dtype, 40, segments, 2);
+        struct attention_case problem = base_case(mode, dtype, 40, segments, 2);
         problem.values = values;
         check(context, &problem, 5);
       }
@@ -276,9 +276,9 @@ static void packing_teams_and_slices(const struct omma_attention_context *contex
   struct omma_error error;
   struct ommai_team *team;
   assert_ok(ommai_team_create(3, false, &ommai_default_allocator, &team, &error), &error);
-  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
+  for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
     for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
-      struct attention_case problem = base_case(form, dtype, 40, segments, 10);
+      struct attention_case problem = base_case(mode, dtype, 40, segments, 10);
       problem.n_heads = 4;
       assert_same_as_alone(context, &problem, "packed");
       problem.team = ommai_team_interface(team);
@@ -288,7 +288,7 @@ static void packing_teams_and_slices(const struct omma_attention_context *contex
       problem.slice = 3;
       problem.heads_first = true;
       assert_same_as_alone(context, &problem, "slices");
-      problem.paged = form != OMMA_ATTENTION_ENCODER;
+      problem.paged = mode != OMMA_ATTENTION_ENCODER;
       problem.team = NULL;
       assert_same_as_alone(context, &problem, "pages");
     }
@@ -355,7 +355,7 @@ static void several_waves(const struct omma_attention_context *context) {
   assert_same_as_alone(context, &problem, "waves");
 }
 
-/* One segment of 60,000 among hundreds of 64, some empty: the few beside the many have the bits of a run alone. */
+/* One segment of 60,000 among hundreds of 64, some empty: the few next to the many have the bits of a run alone. */
 static void one_long_segment_among_many(const struct omma_attention_context *context) {
   enum { COUNT = 401 };
   if (!is_highest(context)) return;

@@ -228,7 +228,7 @@ static void hints_and_index_types_do_not_matter(void **state) {
   omma_attention_context_destroy(context);
 }
 
-/* Thousands of empty segments before, between and behind change nothing. */
+/* Thousands of empty segments before, between and after change nothing. */
 static void empty_segments_do_not_matter(void **state) {
   (void)state;
   enum { EMPTY = 3000, COUNT = 3 * EMPTY + 3 };

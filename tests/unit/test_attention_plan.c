@@ -74,17 +74,17 @@ static void bounds_hold(void **state) {
   for (int round = 0; round < 300; round++) {
     enum { MOST = 40 };
     int64_t cu[MOST + 1] = {0}, offsets[MOST];
-    struct omma_attention_spec spec = {.form = (enum omma_attention_form)test_random_range(&random, 0, 2),
+    struct omma_attention_spec spec = {.mode = (enum omma_attention_mode)test_random_range(&random, 0, 2),
                                        .n_kv_heads = (int32_t)test_random_range(&random, 1, 4),
                                        .head_dim = (int32_t)test_random_range(&random, 1, 256)};
     spec.n_heads = spec.n_kv_heads * (int32_t)test_random_range(&random, 1, 4);
     spec.dtype = test_random_range(&random, 0, 1) ? OMMA_F32 : OMMA_BF16;
     spec.n_segments = test_random_range(&random, 0, MOST);
-    spec.paged = spec.form != OMMA_ATTENTION_ENCODER;
+    spec.paged = spec.mode != OMMA_ATTENTION_ENCODER;
     int64_t longest = 0;
     for (int64_t i = 0; i < spec.n_segments; i++) {
       int64_t rows =
-          test_random_range(&random, 0, spec.form == OMMA_ATTENTION_DECODE ? 3 : 1 << test_random_range(&random, 0, 13));
+          test_random_range(&random, 0, spec.mode == OMMA_ATTENTION_DECODE ? 3 : 1 << test_random_range(&random, 0, 13));
       cu[i + 1] = cu[i] + rows;
       offsets[i] = test_random_range(&random, 0, 1 << test_random_range(&random, 0, 16));
       if (offsets[i] + rows > longest) longest = offsets[i] + rows;
@@ -169,7 +169,7 @@ static void flops_count_useful_work(void **state) {
   assert_true(info.scale == 0.125f);
   assert_int_equal(info.n_segments, 3);
   omma_attention_plan_destroy(plan);
-  spec.form = OMMA_ATTENTION_CAUSAL;
+  spec.mode = OMMA_ATTENTION_CAUSAL;
   assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
   omma_attention_plan_get_info(plan, &info);
   assert_true(info.flops == 2.0 * (64 + 32) * 4 * (10 * 11 / 2 + 60 * 61 / 2));
@@ -183,12 +183,12 @@ static void windows_have_their_kernel(void **state) {
   struct omma_attention_context *context;
   struct omma_error error;
   assert_ok(omma_attention_context_create(NULL, &context, &error), &error);
-  for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_CAUSAL; form++) {
+  for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_CAUSAL; mode++) {
     for (int dtype = OMMA_F32; dtype <= OMMA_BF16; dtype++) {
       for (int32_t longest = OMMAI_ATTENTION_BLOCK; longest <= OMMAI_ATTENTION_BLOCK + 1; longest++) {
         const int32_t cu[3] = {0, longest, longest + 20};
         struct omma_attention_spec spec = usual_spec(cu[2]);
-        spec.form = form;
+        spec.mode = mode;
         spec.dtype = dtype;
         spec.n_segments = 2;
         spec.cu_seqlens = cu;
@@ -197,7 +197,7 @@ static void windows_have_their_kernel(void **state) {
         assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
         omma_attention_plan_get_info(plan, &info);
         const struct ommai_attention_tile_kernel *expected = context->tile[dtype], *window = context->window[dtype];
-        if (form == OMMA_ATTENTION_ENCODER && longest == OMMAI_ATTENTION_BLOCK && window) expected = window;
+        if (mode == OMMA_ATTENTION_ENCODER && longest == OMMAI_ATTENTION_BLOCK && window) expected = window;
         assert_string_equal(info.kernel, expected->name);
         omma_attention_plan_destroy(plan);
       }
@@ -206,7 +206,7 @@ static void windows_have_their_kernel(void **state) {
   omma_attention_context_destroy(context);
 }
 
-/* One segment of 60,000 beside hundreds of 64: it comes first, in many jobs. */
+/* One segment of 60,000 next to hundreds of 64: it comes first, in many jobs. */
 static void heavy_segments_come_first(void **state) {
   (void)state;
   enum { COUNT = 1000 };

@@ -69,14 +69,14 @@ static void shapes_are_refused_by_name(void **state) {
     assert_int_equal(omma_attention_workspace_bound(f->context, &spec, 2), 0); \
     assert_true(f->error.field[0] != '\0');                                    \
   } while (0)
-  REFUSED(spec.form = 3, ARGUMENT, "form: expected an enum omma_attention_form, found 3");
+  REFUSED(spec.mode = 3, ARGUMENT, "mode: expected an enum omma_attention_mode, found 3");
   REFUSED(spec.dtype = 7, ARGUMENT, "dtype: expected an enum omma_dtype, found 7");
   REFUSED(spec.index_type = 2, ARGUMENT, "index_type: expected an enum omma_index_type, found 2");
-  REFUSED((spec.form = OMMA_ATTENTION_CAUSAL, spec.dtype = OMMA_F16), UNSUPPORTED,
-          "dtype: f16 is served in the encoder form only");
-  REFUSED((spec.form = OMMA_ATTENTION_DECODE, spec.dtype = OMMA_F16), UNSUPPORTED,
-          "dtype: f16 is served in the encoder form only");
-  REFUSED(spec.bf16_kv = true, UNSUPPORTED, "bf16_kv: the encoder form takes keys and values of its queries' type");
+  REFUSED((spec.mode = OMMA_ATTENTION_CAUSAL, spec.dtype = OMMA_F16), UNSUPPORTED,
+          "dtype: f16 is served in the encoder mode only");
+  REFUSED((spec.mode = OMMA_ATTENTION_DECODE, spec.dtype = OMMA_F16), UNSUPPORTED,
+          "dtype: f16 is served in the encoder mode only");
+  REFUSED(spec.bf16_kv = true, UNSUPPORTED, "bf16_kv: the encoder mode takes keys and values of its queries' type");
   REFUSED(spec.n_heads = 0, ARGUMENT, "n_heads: expected at least 1, found 0");
   REFUSED(spec.n_heads = INT32_MIN, ARGUMENT, "n_heads: expected at least 1, found -2147483648");
   REFUSED(spec.n_heads = 4097, LIMIT, "n_heads: expected at most 4096, found 4097");
@@ -88,10 +88,10 @@ static void shapes_are_refused_by_name(void **state) {
   REFUSED(spec.head_dim = -64, ARGUMENT, "head_dim: expected at least 1, found -64");
   REFUSED(spec.head_dim = 257, UNSUPPORTED, "head_dim: expected at most 256, found 257");
   REFUSED(spec.head_dim = INT32_MAX, UNSUPPORTED, "head_dim: expected at most 256, found 2147483647");
-  REFUSED((spec.form = OMMA_ATTENTION_CAUSAL, spec.head_dim = 257), UNSUPPORTED, "head_dim: expected at most 256, found 257");
-  REFUSED((spec.form = OMMA_ATTENTION_DECODE, spec.head_dim = 1025), UNSUPPORTED,
+  REFUSED((spec.mode = OMMA_ATTENTION_CAUSAL, spec.head_dim = 257), UNSUPPORTED, "head_dim: expected at most 256, found 257");
+  REFUSED((spec.mode = OMMA_ATTENTION_DECODE, spec.head_dim = 1025), UNSUPPORTED,
           "head_dim: expected at most 1024, found 1025");
-  REFUSED((spec.form = OMMA_ATTENTION_DECODE, spec.v_head_dim = 1025), UNSUPPORTED,
+  REFUSED((spec.mode = OMMA_ATTENTION_DECODE, spec.v_head_dim = 1025), UNSUPPORTED,
           "v_head_dim: expected at most 1024, found 1025");
   REFUSED(spec.v_head_dim = -2, ARGUMENT, "v_head_dim: expected at least 1, found -2");
   REFUSED(spec.v_head_dim = 300, UNSUPPORTED, "v_head_dim: expected at most 256, found 300");
@@ -107,8 +107,8 @@ static void shapes_are_refused_by_name(void **state) {
   REFUSED(spec.n_segments = OMMA_ATTENTION_MAX_SEGMENTS + 1, LIMIT, "n_segments: expected at most 16777216, found 16777217");
   REFUSED(spec.batch = -1, ARGUMENT, "batch: expected at least 0, found -1");
   REFUSED(spec.batch = INT64_MAX, LIMIT, "batch: expected at most 16777216");
-  REFUSED(spec.paged = true, ARGUMENT, "paged: the encoder form reads no pages");
-  REFUSED(spec.q_offsets = array, ARGUMENT, "q_offsets: the encoder form has no positions; expected NULL");
+  REFUSED(spec.paged = true, ARGUMENT, "paged: the encoder mode reads no pages");
+  REFUSED(spec.q_offsets = array, ARGUMENT, "q_offsets: the encoder mode has no positions; expected NULL");
   REFUSED((spec.cu_seqlens = NULL, spec.cu_seqlens_k = array), ARGUMENT, "cu_seqlens_k: given without cu_seqlens");
 #undef REFUSED
 }
@@ -150,7 +150,7 @@ static void missing_arguments_are_named(void **state) {
   omma_attention_plan_destroy(NULL);
 }
 
-/* ---- specs whose arrays are wrong: nothing behind their end is read ---- */
+/* ---- specs whose arrays are wrong: nothing after their end is read ---- */
 
 /* A copy of `size` bytes that ends at a page without access. */
 static struct guarded copy_of(const void *bytes, size_t size) {
@@ -226,7 +226,7 @@ static void positions_are_refused_with_their_index(void **state) {
   struct omma_attention_spec spec = usual_spec(100);
   const int32_t cu[3] = {0, 40, 100};
   int64_t offsets[2] = {0, -1};
-  spec.form = OMMA_ATTENTION_CAUSAL;
+  spec.mode = OMMA_ATTENTION_CAUSAL;
   spec.n_segments = 2;
   spec.cu_seqlens = cu;
   spec.q_offsets = offsets;
@@ -247,7 +247,7 @@ static void more_keys_than_addresses_are_refused(void **state) {
   static int64_t offsets[COUNT];
   struct omma_attention_spec spec = usual_spec(COUNT);
   for (int i = 0; i < COUNT; i++) offsets[i] = OMMA_ATTENTION_MAX_TOKENS - 1;
-  spec.form = OMMA_ATTENTION_CAUSAL;
+  spec.mode = OMMA_ATTENTION_CAUSAL;
   spec.paged = true;
   spec.batch = COUNT;
   spec.n_heads = OMMA_ATTENTION_MAX_HEADS;
@@ -374,7 +374,7 @@ static void page_tables_are_refused_by_name(void **state) {
   struct fixture *f = *state;
   struct omma_attention_spec spec = usual_spec(2);
   const int64_t offsets[2] = {100, 300};
-  spec.form = OMMA_ATTENTION_DECODE;
+  spec.mode = OMMA_ATTENTION_DECODE;
   spec.batch = 2;
   spec.q_offsets = offsets;
   spec.paged = true;

@@ -8,7 +8,7 @@
 
 enum { MAX_WORKERS = 64, MAX_SEGMENTS = 1200 };
 
-/* Packing reads, widens and writes: worth about so many multiply-adds per element. */
+/* Packing reads, widens and writes: worth about that many multiply-adds per element. */
 #define PACK_COST 8.0
 
 struct load {
@@ -33,7 +33,7 @@ static void take_job(struct workers *workers, double cost) {
 static double prepare_cost(const struct ommai_attention_problem *problem, const struct ommai_attention_unit *unit,
                            int64_t index) {
   double width = problem->head_dim + problem->v_head_dim;
-  if (problem->form == OMMA_ATTENTION_DECODE) {
+  if (problem->mode == OMMA_ATTENTION_DECODE) {
     double keys = fmin((double)unit->n_keys - (double)index * OMMAI_ATTENTION_SPLIT_KEYS, OMMAI_ATTENTION_SPLIT_KEYS);
     return keys * width * problem->group * unit->heads_per_pair;
   }
@@ -53,7 +53,7 @@ static double rows_cost(const struct ommai_attention_problem *problem, const str
 static double attend_cost(const struct ommai_attention_problem *problem, const struct ommai_attention_unit *unit,
                           int64_t index) {
   double width = problem->head_dim + problem->v_head_dim;
-  if (problem->form == OMMA_ATTENTION_DECODE) {
+  if (problem->mode == OMMA_ATTENTION_DECODE) {
     double combine = (double)unit->prepare_per_pair * problem->v_head_dim * problem->group * unit->heads_per_pair;
     return unit->small ? (double)unit->n_keys * width * problem->group * unit->heads_per_pair : combine;
   }
@@ -63,7 +63,7 @@ static double attend_cost(const struct ommai_attention_problem *problem, const s
   }
   const struct ommai_attention_tile_kernel *kernel = ommai_attention_kernel_for(problem, unit->n_keys);
   int64_t n_tiles = ommai_attention_tile_count(kernel, unit->n_rows), tile = index % n_tiles, first, count;
-  if (problem->form == OMMA_ATTENTION_CAUSAL) tile = n_tiles - 1 - tile;
+  if (problem->mode == OMMA_ATTENTION_CAUSAL) tile = n_tiles - 1 - tile;
   ommai_attention_tile_rows(kernel, unit->n_rows, tile, &first, &count);
   return rows_cost(problem, unit, first, count);
 }
@@ -109,7 +109,7 @@ static struct load simulate(const struct omma_attention_plan *plan, int n_worker
 
 struct shape {
   const char *name;
-  enum omma_attention_form form;
+  enum omma_attention_mode mode;
   enum omma_dtype dtype;
   int32_t n_heads, n_kv_heads, head_dim;
   int n_segments;
@@ -126,7 +126,7 @@ static int64_t short_and_empty(int segment) { return segment % 3 ? 0 : 5 + segme
 static struct omma_attention_plan *make_plan(const struct omma_attention_context *context, const struct shape *shape) {
   int64_t borders[MAX_SEGMENTS + 1] = {0};
   for (int i = 0; i < shape->n_segments; i++) borders[i + 1] = borders[i] + shape->rows(i);
-  struct omma_attention_spec spec = {.form = shape->form,
+  struct omma_attention_spec spec = {.mode = shape->mode,
                                      .dtype = shape->dtype,
                                      .n_heads = shape->n_heads,
                                      .n_kv_heads = shape->n_kv_heads,

@@ -25,11 +25,11 @@ static void run_backward(void *context, int64_t n_tasks, omma_task task, void *t
   for (int64_t i = n_tasks; i-- > 0;) task(task_context, i, (int)(i % team->n_workers));
 }
 
-static struct attention_case team_case(enum omma_attention_form form, enum omma_dtype dtype) {
+static struct attention_case team_case(enum omma_attention_mode mode, enum omma_dtype dtype) {
   static const struct attention_segment segments[] = {{65, 65, 1, false},   {0, 0, 2, false},  {300, 300, 3, false},
                                                       {1, 1, 4, false},     {7, 40, 5, false}, {1, 1100, 6, false},
                                                       {140, 140, 7, false}, {2, 64, 8, false}};
-  return (struct attention_case){.form = form,
+  return (struct attention_case){.mode = mode,
                                  .dtype = dtype,
                                  .n_heads = 6,
                                  .n_kv_heads = 2,
@@ -46,7 +46,7 @@ static void assert_same_on(const struct omma_attention_context *context, struct 
   float *found = attention_case_run(context, &problem);
   int64_t rows = attention_case_row(&problem, problem.n_segments) + problem.tail_rows;
   if (memcmp(found, expected, (size_t)(rows * problem.n_heads * problem.v_head_dim) * sizeof *found) != 0) {
-    fail_msg("form %d, type %d, %s of %d: other bits", (int)problem.form, (int)problem.dtype, what, team ? team->n_workers : 1);
+    fail_msg("mode %d, type %d, %s of %d: other bits", (int)problem.mode, (int)problem.dtype, what, team ? team->n_workers : 1);
   }
   free(found);
 }
@@ -59,9 +59,9 @@ static void any_number_of_workers_gives_the_same_bits(void **state) {
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i += test_small() ? 4 : 1) {
     struct ommai_team *team;
     assert_ok(ommai_team_create(sizes[i], false, &ommai_default_allocator, &team, &error), &error);
-    for (int form = OMMA_ATTENTION_ENCODER; form <= OMMA_ATTENTION_DECODE; form++) {
-      for (int dtype = OMMA_F32; dtype <= (form == OMMA_ATTENTION_ENCODER ? OMMA_F16 : OMMA_BF16); dtype++) {
-        struct attention_case problem = team_case(form, dtype);
+    for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
+      for (int dtype = OMMA_F32; dtype <= (mode == OMMA_ATTENTION_ENCODER ? OMMA_F16 : OMMA_BF16); dtype++) {
+        struct attention_case problem = team_case(mode, dtype);
         float *expected = attention_case_run(context, &problem);
         assert_same_on(context, problem, NULL, expected, "again");
         assert_same_on(context, problem, ommai_team_interface(team), expected, "team");

@@ -1,4 +1,4 @@
-/* Chat templates: how they are cut, how a checkpoint's is found and told from the known ones, and that the forms of the known ones render
+/* Chat templates: how they are cut, how a checkpoint's is found and told from the known ones, and that the templates of the known ones render
  * conversations as transformers renders the templates. tools/make_chat_templates.py makes tests/data/chat. */
 #include <jansson.h>
 #include <sys/stat.h>
@@ -216,14 +216,14 @@ static void compare_prompt(const json_t *this_case, const struct released *relea
   if (!expected && status != OMMA_ERROR_ARGUMENT && status != OMMA_ERROR_UNSUPPORTED)
     fail_msg("%s: %s: rendered", released->name, name);
   if (expected) {
-    prompt_text(&builder, released->choice.variant->form->image_token, text);
+    prompt_text(&builder, released->choice.variant->template->image_token, text);
     if (strcmp(text, expected) != 0) fail_msg("%s: %s: expected\n%s\nfound\n%s", released->name, name, expected, text);
   }
   ommai_prompt_builder_free(&builder);
   free_conversation(&talk);
 }
 
-/* By the chat form where it has a place for everything; and by the template itself, which may leave out what the form refuses. */
+/* By the chat template where it has a place for everything; and by the template itself, which may leave out what the template refuses. */
 static void expect_prompt(const json_t *this_case, const struct released *released) {
   const char *expected = json_string_value(json_object_get(json_object_get(this_case, "prompts"), released->name));
   struct ommai_chat_choice own = released->choice;
@@ -247,8 +247,8 @@ static void prompts_are_those_of_transformers(void **state) {
       char *printed = json_dumps(json_object_get(this_case, "messages"), JSON_COMPACT);
       bool videos = strstr(printed, "\"video\"") != NULL;
       free(printed);
-      /* Videos never come to a form that has none. */
-      if (!videos || all[t].choice.variant->form->video_token) expect_prompt(this_case, &all[t]);
+      /* Videos never come to a template that has none. */
+      if (!videos || all[t].choice.variant->template->video_token) expect_prompt(this_case, &all[t]);
     }
     ommai_chat_choice_free(&all[t].choice);
   }
@@ -265,7 +265,7 @@ static enum omma_status render_with(const struct omma_allocator *allocator, stru
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, allocator);
   enum omma_status status =
-      ommai_builtin_template_render(ommai_family_qwen3_vl.variants[1].form, talk, 2, 2, true, &builder, error);
+      ommai_builtin_template_render(ommai_family_qwen3_vl.variants[1].template, talk, 2, 2, true, &builder, error);
   ommai_prompt_builder_free(&builder);
   return status;
 }
@@ -294,7 +294,7 @@ static enum omma_status run_template_with(const struct omma_allocator *allocator
   return status;
 }
 
-/* Renders what asks twice for "a<|media_pad|>b", whose second part may go on, with Kimi-VL's form, which has no videos. */
+/* Renders what asks twice for "a<|media_pad|>b", whose second part may go on, with Kimi-VL's template, which has no videos. */
 static void expect_rendered(const char *template, bool go_on, const char *expected) {
   const struct omma_part part = {.text = "a<|media_pad|>b", .text_size = 15};
   const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &part, .n_parts = 1},

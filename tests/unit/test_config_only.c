@@ -76,7 +76,7 @@ static void expect_model(const struct released *size, const struct omma_model_in
   assert_string_equal(info->published_values, size->values);
 }
 
-/* Of matrices in bf16, which released files have: two bytes a parameter, and what panels, vectors and f32 tables take beside. */
+/* Of matrices in bf16, which released files have: two bytes a parameter, and what panels, vectors and f32 tables take besides. */
 static void expect_sums(const struct released *size, const struct omma_memory_plan *memory) {
   double least = 2 * (double)(size->n_parameters - size->n_embeddings);
   assert_true((double)memory->weight_bytes >= least && (double)memory->weight_bytes < 1.02 * least);

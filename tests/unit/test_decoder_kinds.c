@@ -1,5 +1,5 @@
 /* Decoders of every kind, whole: against double precision; chunks (also of more rows than are cut along the outputs), slices,
- * threads, pages and company do not change a bit. */
+ * threads, pages and the rest of the batch do not change a bit. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static double distance(const float *got, const double *expected) {
   return sqrt(difference / size);
 }
 
-/* Both ways of computing a token, in chunks and not: prefill to its end, and a decode step behind it. */
+/* Both ways of computing a token, in chunks and not: prefill to its end, and a decode step after it. */
 static void logits_match_double_precision(void **state) {
   (void)state;
   static const int64_t lengths[] = {1, 2, 63, 64, 65, 257};
@@ -72,9 +72,9 @@ static void cutting_does_not_change_a_bit(void **state) {
   for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_cutting(&fixtures[f].decoder, &sizes, prompt);
 }
 
-static void company_does_not_change_a_bit(void **state) {
+static void the_batch_does_not_change_a_bit(void **state) {
   (void)state;
-  for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_company(&fixtures[f].decoder, &sizes, prompt);
+  for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_batch(&fixtures[f].decoder, &sizes, prompt);
 }
 
 /* f32 layers over a KV cache in bf16. */
@@ -90,7 +90,7 @@ static void a_bf16_cache_beside_f32_layers_keeps_every_promise(void **state) {
   for (int kind = 0; kind < DECODER_KINDS; kind++) {
     const struct ommai_decoder decoder = with_bf16_cache(kind);
     decoder_bench_check_cutting(&decoder, &sizes, prompt);
-    decoder_bench_check_company(&decoder, &sizes, prompt);
+    decoder_bench_check_batch(&decoder, &sizes, prompt);
     struct decoder_bench bench = decoder_bench_make(&decoder, &sizes, 2);
     float last[DECODER_HIDDEN], logits[DECODER_VOCAB];
     double expected[DECODER_VOCAB];
@@ -157,9 +157,9 @@ static void failed_allocations_leave_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(logits_match_double_precision), cmocka_unit_test(cutting_does_not_change_a_bit),
-      cmocka_unit_test(company_does_not_change_a_bit), cmocka_unit_test(a_bf16_cache_beside_f32_layers_keeps_every_promise),
-      cmocka_unit_test(small_workspaces_are_refused),  cmocka_unit_test(failed_allocations_leave_nothing),
+      cmocka_unit_test(logits_match_double_precision),   cmocka_unit_test(cutting_does_not_change_a_bit),
+      cmocka_unit_test(the_batch_does_not_change_a_bit), cmocka_unit_test(a_bf16_cache_beside_f32_layers_keeps_every_promise),
+      cmocka_unit_test(small_workspaces_are_refused),    cmocka_unit_test(failed_allocations_leave_nothing),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,4 @@
-/* Prompts and tokens through the decoder: slices, chunks, pages and company do not change a bit; workspaces are checked. */
+/* Prompts and tokens through the decoder: slices, chunks, pages and the rest of the batch do not change a bit; workspaces are checked. */
 #include <stdlib.h>
 
 #include "base/allocator.h"
@@ -35,9 +35,9 @@ static void cutting_does_not_change_a_bit(void **state) {
   for (int m = 0; m < 2; m++) decoder_bench_check_cutting(&models[m]->decoder, &sizes, prompt);
 }
 
-static void company_does_not_change_a_bit(void **state) {
+static void the_batch_does_not_change_a_bit(void **state) {
   (void)state;
-  for (int m = 0; m < 2; m++) decoder_bench_check_company(&models[m]->decoder, &sizes, prompt);
+  for (int m = 0; m < 2; m++) decoder_bench_check_batch(&models[m]->decoder, &sizes, prompt);
 }
 
 /* The end of a prompt and a decode step of the same token agree closely, but by design not in every bit. */
@@ -102,7 +102,7 @@ static void impossible_sizes_have_no_workspace(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(cutting_does_not_change_a_bit),       cmocka_unit_test(company_does_not_change_a_bit),
+      cmocka_unit_test(cutting_does_not_change_a_bit),       cmocka_unit_test(the_batch_does_not_change_a_bit),
       cmocka_unit_test(decode_continues_what_prefill_began), cmocka_unit_test(small_workspaces_are_refused),
       cmocka_unit_test(impossible_sizes_have_no_workspace),
   };

@@ -145,7 +145,7 @@ static void what_comes_from_elsewhere_is_kept_where_it_fits(void **state) {
   struct ommai_encoded_image *found = take(&cache, 1);
   assert_true(found->complete && found->values[0] == 1);
   put(&cache, 1, 60); /* there already */
-  put(&cache, 2, 60); /* no room beside what is in use */
+  put(&cache, 2, 60); /* no room next to what is in use */
   assert_false(has(&cache, 2));
   ommai_encoder_cache_give_back(&cache, found);
   put(&cache, 2, 60);

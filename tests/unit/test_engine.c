@@ -188,7 +188,7 @@ static void a_prompt_over_the_cache_is_refused(void **state) {
 
 /* ---- drawing ---- */
 
-static void a_seed_gives_the_same_answer_in_any_company(void **state) {
+static void a_seed_gives_the_same_answer_in_any_batch(void **state) {
   (void)state;
   struct fixture_answer first, other, noise;
   struct omma_sampling sampling = {.temperature = 1.2, .top_p = 0.95, .seed = 42, .max_tokens = 40, .ignore_eos = true};
@@ -418,7 +418,7 @@ int main(void) {
       cmocka_unit_test(a_stop_string_is_cut_off),
       cmocka_unit_test(the_context_ends_an_answer),
       cmocka_unit_test(a_prompt_over_the_cache_is_refused),
-      cmocka_unit_test(a_seed_gives_the_same_answer_in_any_company),
+      cmocka_unit_test(a_seed_gives_the_same_answer_in_any_batch),
       cmocka_unit_test(penalties_and_logprobs_work_together),
       cmocka_unit_test(images_and_text_in_turn),
       cmocka_unit_test(one_request_may_be_asked_many_times),

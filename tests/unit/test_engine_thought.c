@@ -1,4 +1,4 @@
-/* Answers that begin with a thought, through the public interface: what is told apart, budgets, grammars behind a thought. */
+/* Answers that begin with a thought, through the public interface: what is told apart, budgets, grammars after a thought. */
 #include "support/model_fixture.h"
 #include "support/test.h"
 

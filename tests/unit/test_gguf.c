@@ -313,7 +313,7 @@ static void checks_keys(void **state) {
   put_text(&draft, "general.alignment");
   put_u32(&draft, 4);
   put_u32(&draft, 12);
-  expect(fixture, &draft, OMMA_ERROR_FORMAT, "no multiple of 8");
+  expect(fixture, &draft, OMMA_ERROR_FORMAT, "not a multiple of 8");
 }
 
 static void checks_arrays(void **state) {
@@ -355,8 +355,8 @@ static void checks_tensors(void **state) {
                {UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 0, OMMA_ERROR_FORMAT, "can be counted"},
                {UINT64_C(1) << 31, UINT64_C(1) << 31, 0, 0, OMMA_ERROR_FORMAT, "can be counted"},
                {UINT64_C(1) << 63, 1, 0, 0, OMMA_ERROR_FORMAT, "can be counted"},
-               {4, 3, 0, 0, OMMA_ERROR_FORMAT, "behind the end of the file"},
-               {4, 2, 0, UINT64_MAX - 31, OMMA_ERROR_FORMAT, "behind the end of the file"},
+               {4, 3, 0, 0, OMMA_ERROR_FORMAT, "after the end of the file"},
+               {4, 2, 0, UINT64_MAX - 31, OMMA_ERROR_FORMAT, "after the end of the file"},
                {4, 2, 0, 8, OMMA_ERROR_FORMAT, "not aligned"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     struct draft draft;

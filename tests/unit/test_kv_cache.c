@@ -43,7 +43,7 @@ static void strides_address_every_element_once(void **state) {
   ommai_kv_cache_destroy(cache);
 }
 
-/* MLA keeps one row of kv_rank + rope_dim values a token and layer, and no values beside. */
+/* MLA keeps one row of kv_rank + rope_dim values a token and layer, and no values besides. */
 static void mla_rows_are_kept_once(void **state) {
   (void)state;
   enum { N = 2, PAGE = OMMA_ATTENTION_PAGE_TOKENS, WIDTH = 12 + 4 };

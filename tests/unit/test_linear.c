@@ -79,9 +79,9 @@ static void problem_free(struct problem *p) {
 static struct ommai_linear_op *make_op(struct problem *p, enum omma_dtype y_type, enum ommai_activation activation,
                                        bool accumulate) {
   struct omma_error error;
-  struct ommai_linear_form form = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate, 0, 0};
+  struct ommai_linear_call call = {p->n_in + x_gap, p->n_out + y_gap, y_type, activation, accumulate, 0, 0};
   struct ommai_linear_op *op = NULL;
-  assert_ok(ommai_linear_op_create(engine, p->linear, &form, &op, &error), &error);
+  assert_ok(ommai_linear_op_create(engine, p->linear, &call, &op, &error), &error);
   return op;
 }
 
@@ -134,7 +134,7 @@ static const int64_t shapes[][2] = {{1176, 65}, {215, 63}, {4304, 96}, {96, 4304
                                     {17, 1},    {63, 65},  {65, 63},   {64, 128},  {1, 1},     {33, 200}};
 #define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
 
-static void check_form(struct problem *p, enum omma_dtype y_type, enum ommai_activation activation, bool accumulate) {
+static void check_call(struct problem *p, enum omma_dtype y_type, enum ommai_activation activation, bool accumulate) {
   static const int64_t rows[] = {0, 5, 16, 77, 127};
   struct ommai_linear_op *op = make_op(p, y_type, activation, accumulate);
   void *y = calloc((size_t)(ROWS * (p->n_out + y_gap)), sizeof(float));
@@ -158,9 +158,9 @@ static void tiles_agree_with_double_precision(void **state) {
       for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation < OMMAI_ACTIVATIONS; activation++) {
         if (i > 5 && activation != OMMAI_ACTIVATION_NONE && activation != (enum ommai_activation)(i % OMMAI_ACTIVATIONS))
           continue;
-        check_form(&p, OMMA_F32, activation, false);
-        if (activation == OMMAI_ACTIVATION_NONE) check_form(&p, OMMA_F32, activation, true);
-        if (compute == OMMA_BF16) check_form(&p, OMMA_BF16, activation, false);
+        check_call(&p, OMMA_F32, activation, false);
+        if (activation == OMMAI_ACTIVATION_NONE) check_call(&p, OMMA_F32, activation, true);
+        if (compute == OMMA_BF16) check_call(&p, OMMA_BF16, activation, false);
       }
       problem_free(&p);
     }
@@ -306,9 +306,9 @@ static void chosen_row_steps_agree(void **state) {
 static void tiles_have_the_bits_of_gemv(void **state) {
   set_gaps(*(bool *)*state);
   for (int i = 0; i < N_SHAPES; i++) {
-    for (int form = 0; form < 4; form++) {
-      enum omma_dtype compute = form & 1 ? OMMA_BF16 : OMMA_F32;
-      bool accumulate = form & 2;
+    for (int call = 0; call < 4; call++) {
+      enum omma_dtype compute = call & 1 ? OMMA_BF16 : OMMA_F32;
+      bool accumulate = call & 2;
       struct problem p;
       if (compute == OMMA_BF16 && engine->onednn) continue;
       problem_make(&p, shapes[i][0], shapes[i][1], compute, true);
@@ -329,26 +329,26 @@ static void tiles_have_the_bits_of_gemv(void **state) {
   }
 }
 
-/* A layer in parts, the last one narrow, gives the bits of the whole, and touches nothing beside its own outputs. */
+/* A layer in parts, the last one narrow, gives the bits of the whole, and touches nothing next to its own outputs. */
 static void parts_keep_the_bits(void **state) {
   (void)state;
-  for (int form_index = 0; form_index < 8; form_index++) {
-    enum omma_dtype compute = form_index & 1 ? OMMA_BF16 : OMMA_F32, y_type = form_index & 2 ? compute : OMMA_F32;
-    bool accumulate = form_index & 4 && y_type == OMMA_F32;
+  for (int call_index = 0; call_index < 8; call_index++) {
+    enum omma_dtype compute = call_index & 1 ? OMMA_BF16 : OMMA_F32, y_type = call_index & 2 ? compute : OMMA_F32;
+    bool accumulate = call_index & 4 && y_type == OMMA_F32;
     struct omma_error error;
     struct problem p;
-    set_gaps(form_index & 1);
-    f32_format = form_index & 2 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
+    set_gaps(call_index & 1);
+    f32_format = call_index & 2 ? OMMAI_FORMAT_BF16 : OMMAI_FORMAT_F32;
     problem_make(&p, 136, 2 * OMMAI_LINEAR_PART_PANELS * 64 + 70, compute, !accumulate);
-    struct ommai_linear_form form = {p.n_in + x_gap, p.n_out + y_gap, y_type, OMMAI_ACTIVATION_NONE, accumulate, 0, 0};
+    struct ommai_linear_call call = {p.n_in + x_gap, p.n_out + y_gap, y_type, OMMAI_ACTIVATION_NONE, accumulate, 0, 0};
     struct ommai_linear_op *op = make_op(&p, y_type, OMMAI_ACTIVATION_NONE, accumulate);
     struct ommai_linear_parts *parts;
-    assert_ok(ommai_linear_parts_create(engine, p.linear, &form, &parts, &error), &error);
+    assert_ok(ommai_linear_parts_create(engine, p.linear, &call, &parts, &error), &error);
     assert_int_equal(ommai_linear_parts_count(parts), 3);
-    size_t bytes = (size_t)(ROWS * form.y_stride) * sizeof(float);
+    size_t bytes = (size_t)(ROWS * call.y_stride) * sizeof(float);
     void *whole = ommai_allocate(&ommai_default_allocator, bytes, 1), *cut = ommai_allocate(&ommai_default_allocator, bytes, 1);
     for (int64_t count = 1; count <= ROWS; count += takes_rows_singly() ? 42 : count % 16 == 1 ? 6 : 1) {
-      size_t compared = (size_t)(count * form.y_stride) * (y_type == OMMA_BF16 ? 2 : 4);
+      size_t compared = (size_t)(count * call.y_stride) * (y_type == OMMA_BF16 ? 2 : 4);
       fill_y(&p, whole, y_type);
       fill_y(&p, cut, y_type);
       assert_int_equal(ommai_linear_run(op, p.input, whole, count, 0), OMMA_OK);
@@ -499,7 +499,7 @@ static void sources_stack(void **state) {
     assert_int_equal(ommai_linear_n_in(p.linear), N_IN);
     spec.n_out = 201;
     assert_int_equal(ommai_linear_bytes(p.linear), ommai_linear_bytes_for(engine, &spec));
-    check_form(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
+    check_call(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
     for (int s = 0; s < 3; s++) free(memory[s]);
     problem_free(&p);
   }
@@ -533,7 +533,7 @@ static void stored_matrices_pack_as_their_values(void **state) {
     ommai_linear_destroy(p.linear);
     const struct ommai_linear_spec spec = dense(N_IN, p.compute);
     assert_ok(ommai_linear_create(engine, &spec, &source, 1, &p.linear, &error), &error);
-    check_form(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
+    check_call(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
     free(above);
     problem_free(&p);
   }
@@ -569,18 +569,18 @@ static void bad_calls_are_refused(void **state) {
   assert_int_equal(ommai_linear_bytes_for(engine, &spec), 0);
   struct problem p;
   problem_make(&p, 8, 9, OMMA_F32, false);
-  struct ommai_linear_form form = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 0};
-  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "strides 7", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false, 0, 0};
-  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "y may be", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true, 0, 0};
-  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "without activation", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 2};
-  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "2 panels from 0", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 1, 0};
-  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "0 panels from 1", &error);
-  form = (struct ommai_linear_form){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, INT64_MAX, INT64_MAX};
-  assert_fails(ommai_linear_op_create(engine, p.linear, &form, &op, &error), OMMA_ERROR_ARGUMENT, "panels from", &error);
+  struct ommai_linear_call call = {7, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 0};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "strides 7", &error);
+  call = (struct ommai_linear_call){8, 9, OMMA_BF16, OMMAI_ACTIVATION_NONE, false, 0, 0};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "y may be", &error);
+  call = (struct ommai_linear_call){8, 9, OMMA_F32, OMMAI_ACTIVATION_SILU, true, 0, 0};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "without activation", &error);
+  call = (struct ommai_linear_call){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 0, 2};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "2 panels from 0", &error);
+  call = (struct ommai_linear_call){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, 1, 0};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "0 panels from 1", &error);
+  call = (struct ommai_linear_call){8, 9, OMMA_F32, OMMAI_ACTIVATION_NONE, false, INT64_MAX, INT64_MAX};
+  assert_fails(ommai_linear_op_create(engine, p.linear, &call, &op, &error), OMMA_ERROR_ARGUMENT, "panels from", &error);
   op = make_op(&p, OMMA_F32, OMMAI_ACTIVATION_NONE, false);
   float y[14];
   assert_int_equal(ommai_linear_run(op, p.input, y, 0, 0), OMMA_ERROR_ARGUMENT);
@@ -600,15 +600,15 @@ static enum omma_status make_all(const struct omma_allocator *failing, struct om
   static const float weight[20 * 10], bias[10];
   struct ommai_linear_source source = {weight, OMMA_F32, 10, bias, OMMA_F32, false, NULL, 0};
   const struct ommai_linear_spec spec = dense(20, OMMA_BF16);
-  struct ommai_linear_form form = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
+  struct ommai_linear_call call = {20, 10, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   struct ommai_linear_parts *parts = NULL;
   enum omma_status status = ommai_linear_engine_create_with(level, 2, failing, products, &made, error);
   if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, &linear, error);
-  if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
-  if (status == OMMA_OK) status = ommai_linear_parts_create(made, linear, &form, &parts, error);
+  if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &call, &op, error);
+  if (status == OMMA_OK) status = ommai_linear_parts_create(made, linear, &call, &parts, error);
   ommai_linear_parts_destroy(parts);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);

@@ -95,9 +95,9 @@ static void problem_free(struct problem *p) {
 static struct ommai_linear_op *make_op(const struct problem *p, enum omma_dtype y_type, enum ommai_activation activation,
                                        bool accumulate) {
   struct omma_error error;
-  struct ommai_linear_form form = {p->n_in + X_GAP, p->n_out + Y_GAP, y_type, activation, accumulate, 0, 0};
+  struct ommai_linear_call call = {p->n_in + X_GAP, p->n_out + Y_GAP, y_type, activation, accumulate, 0, 0};
   struct ommai_linear_op *op = NULL;
-  assert_ok(ommai_linear_op_create(engine, p->linear, &form, &op, &error), &error);
+  assert_ok(ommai_linear_op_create(engine, p->linear, &call, &op, &error), &error);
   return op;
 }
 
@@ -129,7 +129,7 @@ static void check_output(const struct problem *p, int64_t r, int64_t n, double f
   if (activation == OMMAI_ACTIVATION_NONE) assert_true(fabs(found - old - exact) <= steps + 2 * bound);
 }
 
-static void check_form(const struct problem *p, enum omma_dtype y_type, enum ommai_activation activation, bool accumulate) {
+static void check_call(const struct problem *p, enum omma_dtype y_type, enum ommai_activation activation, bool accumulate) {
   int64_t stride = p->n_out + Y_GAP;
   struct ommai_linear_op *op = make_op(p, y_type, activation, accumulate);
   void *y = calloc((size_t)(ROWS * stride), sizeof(float));
@@ -158,16 +158,16 @@ static void tiles_agree_with_double_precision(void **state) {
       struct problem p;
       problem_make(&p, shapes[i][0], shapes[i][1], compute, i % 3 != 2);
       for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation < OMMAI_ACTIVATIONS; activation++) {
-        check_form(&p, OMMA_F32, activation, false);
-        if (activation == OMMAI_ACTIVATION_NONE) check_form(&p, OMMA_F32, activation, true);
-        if (compute == OMMA_BF16) check_form(&p, OMMA_BF16, activation, false);
+        check_call(&p, OMMA_F32, activation, false);
+        if (activation == OMMAI_ACTIVATION_NONE) check_call(&p, OMMA_F32, activation, true);
+        if (compute == OMMA_BF16) check_call(&p, OMMA_BF16, activation, false);
       }
       problem_free(&p);
     }
   }
 }
 
-/* n_rows rows from row `first` on, with nothing behind the last one, against `base`. */
+/* n_rows rows from row `first` on, with nothing after the last one, against `base`. */
 static void check_same_bits(const struct problem *p, const struct ommai_linear_op *op, int64_t first, int64_t n_rows,
                             int worker, const float *base) {
   size_t x_row = (size_t)(p->n_in + X_GAP) * (p->compute == OMMA_BF16 ? 2 : 4), stride = (size_t)(p->n_out + Y_GAP);
@@ -224,7 +224,7 @@ static void odd_values_stay_where_they_are(void **state) {
   struct omma_error error;
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
-  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
+  const struct ommai_linear_call call = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
   for (int i = N_IN; i < N_OUT * N_IN; i++) weight[i] = (float)(i % 13) - (i / N_IN == 1 ? 0.0f : 6.0f);
   for (int i = 0; i < N_OUT; i++) bias[i] = (float)i;
   for (int i = 0; i < 6 * N_IN; i++) {
@@ -234,7 +234,7 @@ static void odd_values_stay_where_they_are(void **state) {
   x[3 * N_IN + 4] = -INFINITY;
   const struct ommai_linear_source source = {weight, OMMA_F32, N_OUT, bias, OMMA_F32, false, NULL, 0};
   assert_ok(create(engine, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
-  assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
+  assert_ok(ommai_linear_op_create(engine, linear, &call, &op, &error), &error);
   assert_int_equal(ommai_linear_run(op, x, y, 6, 0), OMMA_OK);
   for (int n = 0; n < N_OUT; n++) {
     assert_true(isfinite(y[n]) && (n > 0 || y[n] == bias[n]));
@@ -252,7 +252,7 @@ static void sources_stack(void **state) {
   static float weight[N_OUT * N_IN], x[N_IN], y[2][N_OUT];
   static ommai_bf16 turned[N_IN * (N_OUT - FIRST)];
   struct omma_error error;
-  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
+  const struct ommai_linear_call call = {.x_stride = N_IN, .y_stride = N_OUT, .y_type = OMMA_F32};
   for (int i = 0; i < N_OUT * N_IN; i++) weight[i] = (float)(i * 37 % 29 - 14) / 16;
   for (int i = 0; i < N_IN; i++) x[i] = (float)(i * 5 % 11 - 4);
   for (int64_t i = 0; i < N_IN * (N_OUT - FIRST); i++) {
@@ -268,7 +268,7 @@ static void sources_stack(void **state) {
     const struct ommai_linear_spec spec = {.n_out = N_OUT, .n_in = N_IN, .format = OMMAI_FORMAT_INT8, .compute = OMMA_F32};
     assert_int_equal(ommai_linear_bytes(linear), ommai_linear_bytes_for(engine, &spec));
     assert_int_equal(ommai_linear_bytes(linear), 256 * 128 + 256 * 12);
-    assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
+    assert_ok(ommai_linear_op_create(engine, linear, &call, &op, &error), &error);
     assert_int_equal(ommai_linear_run(op, x, y[i], 1, 0), OMMA_OK);
     ommai_linear_op_destroy(op);
     ommai_linear_destroy(linear);
@@ -290,7 +290,7 @@ static void bad_calls_are_refused(void **state) {
       .n_out = 1, .n_in = OMMAI_LINEAR_MAX_INT8_INPUTS + 1, .format = OMMAI_FORMAT_INT8, .compute = OMMA_F32};
   assert_int_equal(ommai_linear_bytes_for(engine, &wide), 0);
   assert_ok(create(engine, &source, 1, 4, OMMA_F32, &linear, &error), &error);
-  const struct ommai_linear_form part = {.x_stride = 4, .y_stride = 70, .n_panels = 1};
+  const struct ommai_linear_call part = {.x_stride = 4, .y_stride = 70, .n_panels = 1};
   assert_ok(ommai_linear_op_create(engine, linear, &part, &op, &error), &error);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);
@@ -303,12 +303,12 @@ static void long_sums_do_not_overflow(void **state) {
   float *weight = malloc(N_IN * sizeof *weight), *x = malloc(N_IN * sizeof *x), y = 0;
   for (int i = 0; i < N_IN; i++) weight[i] = x[i] = 1;
   const struct ommai_linear_source source = {weight, OMMA_F32, 1, NULL, OMMA_F32, false, NULL, 0};
-  const struct ommai_linear_form form = {.x_stride = N_IN, .y_stride = 1, .y_type = OMMA_F32};
+  const struct ommai_linear_call call = {.x_stride = N_IN, .y_stride = 1, .y_type = OMMA_F32};
   struct ommai_linear *linear;
   struct ommai_linear_op *op;
   struct omma_error error;
   assert_ok(create(engine, &source, 1, N_IN, OMMA_F32, &linear, &error), &error);
-  assert_ok(ommai_linear_op_create(engine, linear, &form, &op, &error), &error);
+  assert_ok(ommai_linear_op_create(engine, linear, &call, &op, &error), &error);
   assert_int_equal(ommai_linear_run(op, x, &y, 1, 0), OMMA_OK);
   assert_true(fabsf(y - N_IN) < 0.1f);
   ommai_linear_op_destroy(op);
@@ -320,13 +320,13 @@ static void long_sums_do_not_overflow(void **state) {
 static enum omma_status make_all(const struct omma_allocator *failing, struct omma_error *error) {
   static const float weight[20 * 1000];
   struct ommai_linear_source source = {weight, OMMA_F32, 1000, NULL, OMMA_F32, false, NULL, 0};
-  struct ommai_linear_form form = {20, 1000, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
+  struct ommai_linear_call call = {20, 1000, OMMA_BF16, OMMAI_ACTIVATION_GELU_TANH, false, 0, 0};
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
   if (status == OMMA_OK) status = create(made, &source, 1, 20, OMMA_BF16, &linear, error);
-  if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
+  if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &call, &op, error);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);
   ommai_linear_engine_destroy(made);

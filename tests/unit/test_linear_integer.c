@@ -240,14 +240,14 @@ static void check_tile(const struct problem *p, const struct ommai_linear_op *op
 }
 
 static void check_problem(const struct problem *p) {
-  struct ommai_linear_form form = {.x_stride = p->stored.n_in + X_GAP, .y_stride = p->stored.n_out + Y_GAP, .y_type = OMMA_F32};
+  struct ommai_linear_call call = {.x_stride = p->stored.n_in + X_GAP, .y_stride = p->stored.n_out + Y_GAP, .y_type = OMMA_F32};
   struct omma_error error;
   struct ommai_linear_op *op;
   struct ommai_linear_parts *parts;
   size_t bytes;
-  assert_ok(ommai_linear_op_create(engine, p->linear, &form, &op, &error), &error);
-  assert_ok(ommai_linear_parts_create(engine, p->linear, &form, &parts, &error), &error);
-  assert_ok(ommai_linear_scratch_for(engine, &p->spec, &form, &bytes, &error), &error);
+  assert_ok(ommai_linear_op_create(engine, p->linear, &call, &op, &error), &error);
+  assert_ok(ommai_linear_parts_create(engine, p->linear, &call, &parts, &error), &error);
+  assert_ok(ommai_linear_scratch_for(engine, &p->spec, &call, &bytes, &error), &error);
   assert_true(2 * bytes <= ommai_linear_engine_scratch_bytes(engine));
   for (int64_t n = 1; n <= 21; n += n < 9 ? 1 : 4) check_gemv(p, n);
   for (int64_t n = 1; n <= ROWS; n = n < 17 ? n + 3 : n + 37) check_tile(p, op, parts, n);
@@ -479,13 +479,13 @@ static enum omma_status make_all(const struct omma_allocator *failing, struct om
   const struct ommai_linear_source source = {.weight = weight, .n_out = 100};
   const struct ommai_linear_spec spec = {
       .n_in = 64, .format = OMMAI_FORMAT_INT4, .group = 32, .inputs = OMMAI_INPUTS_SYMMETRIC};
-  const struct ommai_linear_form form = {.x_stride = 64, .y_stride = 100};
+  const struct ommai_linear_call call = {.x_stride = 64, .y_stride = 100};
   struct ommai_linear_engine *made = NULL;
   struct ommai_linear *linear = NULL;
   struct ommai_linear_op *op = NULL;
   enum omma_status status = ommai_linear_engine_create(level, 2, failing, &made, error);
   if (status == OMMA_OK) status = ommai_linear_create(made, &spec, &source, 1, &linear, error);
-  if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &form, &op, error);
+  if (status == OMMA_OK) status = ommai_linear_op_create(made, linear, &call, &op, error);
   ommai_linear_op_destroy(op);
   ommai_linear_destroy(linear);
   ommai_linear_engine_destroy(made);

@@ -45,7 +45,7 @@ static void both_dialects_are_read(void **state) {
   assert_int_equal(config.generation.n_stop_tokens, 2);
   assert_int_equal(config.generation.stop_tokens[0], 522);
   assert_int_equal(config.image_token, 526);
-  golden_config("qwen3_vl_untied", &config); /* rope_theta beside rope_scaling */
+  golden_config("qwen3_vl_untied", &config); /* rope_theta besides rope_scaling */
   assert_true(config.text.rope_theta == 5e6 && config.text.mrope_interleaved && !config.text.tied_embeddings);
   assert_int_equal(config.text.mrope_section[1], 10);
   assert_int_equal(config.vision.n_deepstack, 1);

@@ -8,7 +8,7 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-/* utf8proc's whole-string function is the reference; it loses U+11A7 behind a Hangul syllable, which is tested apart, as are the
+/* utf8proc's whole-string function is the reference; it loses U+11A7 after a Hangul syllable, which is tested apart, as are the
  * characters that it knows and the official library does not (test_unicode.c). */
 static void check(const char *text, size_t size) {
   struct omma_error error;
@@ -24,7 +24,7 @@ static void check(const char *text, size_t size) {
   free(expected);
 }
 
-/* Every code point alone, before and behind others that it may combine with. */
+/* Every code point alone, before and after others that it may combine with. */
 static void every_code_point_in_context(void **state) {
   (void)state;
   static const uint32_t contexts[][2] = {{'a', 'b'},       {'e', 0x301},   {0x1100, 0x1161}, {0xAC00, 0x11A8},

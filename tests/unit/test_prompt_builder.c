@@ -1,4 +1,4 @@
-/* Prompts under construction, the chat form written into them, and the list of families. */
+/* Prompts under construction, the chat template written into them, and the list of families. */
 #include "families/prompt_builder.h"
 
 #include <stdlib.h>
@@ -77,18 +77,18 @@ static void failed_memory_leaves_what_was_there(void **state) {
   assert_int_equal(allocator.n_live, 0);
 }
 
-/* ---- chat form ---- */
+/* ---- chat template ---- */
 
 #define TEXT(string) \
   { .text = (string), .text_size = sizeof(string) - 1 }
 
 static const struct omma_image *const some_image = (const struct omma_image *)"only its address is used";
 
-static enum omma_status render_form(const struct ommai_builtin_template *form, const struct omma_message *messages, size_t n,
-                                    bool continue_final, const char *expected, struct omma_error *error) {
+static enum omma_status render_template(const struct ommai_builtin_template *template, const struct omma_message *messages,
+                                        size_t n, bool continue_final, const char *expected, struct omma_error *error) {
   struct ommai_prompt_builder builder;
   ommai_prompt_builder_init(&builder, &ommai_default_allocator);
-  enum omma_status status = ommai_builtin_template_render(form, messages, n, 2, continue_final, &builder, error);
+  enum omma_status status = ommai_builtin_template_render(template, messages, n, 2, continue_final, &builder, error);
   if (status == OMMA_OK && expected) {
     assert_int_equal(builder.size, strlen(expected));
     assert_memory_equal(builder.text, expected, builder.size);
@@ -99,7 +99,7 @@ static enum omma_status render_form(const struct ommai_builtin_template *form, c
 
 static enum omma_status render(const struct omma_message *messages, size_t n, bool continue_final, const char *expected,
                                struct omma_error *error) {
-  return render_form(ommai_family_qwen3_vl.variants[0].form, messages, n, continue_final, expected, error);
+  return render_template(ommai_family_qwen3_vl.variants[0].template, messages, n, continue_final, expected, error);
 }
 
 static void turns_are_written_as_the_template_does(void **state) {
@@ -128,21 +128,22 @@ static void turns_are_written_as_the_template_does(void **state) {
 static void forms_differ_in_what_they_allow(void **state) {
   (void)state;
   struct omma_error error;
-  static const struct ommai_builtin_template form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
-                                                     .turn_end = "[end]",
-                                                     .image_begin = "[see]",
-                                                     .image_end = "[seen]",
-                                                     .default_system = "Help.",
-                                                     .allow_system_anywhere = true,
-                                                     .images_in = {true, true, true}};
+  static const struct ommai_builtin_template template = {.turn_begin = {"[system]", "[user]", "[assistant]"},
+                                                         .turn_end = "[end]",
+                                                         .image_begin = "[see]",
+                                                         .image_end = "[seen]",
+                                                         .default_system = "Help.",
+                                                         .allow_system_anywhere = true,
+                                                         .images_in = {true, true, true}};
   const struct omma_part text = TEXT("x"), image = {.image = some_image};
   const struct omma_message talk[] = {{.role = OMMA_ROLE_USER, .parts = &text, .n_parts = 1},
                                       {.role = OMMA_ROLE_SYSTEM, .parts = &image, .n_parts = 1},
                                       {.role = OMMA_ROLE_ASSISTANT, .parts = &image, .n_parts = 1}};
-  assert_ok(render_form(&form, talk, 3, false,
-                        "[system]Help.[end][user]x[end][system][see][seen][end][assistant][see][seen][end][assistant]", &error),
-            &error);
-  assert_ok(render_form(&form, talk + 1, 2, true, "[system][see][seen][end][assistant][see][seen]", &error), &error);
+  assert_ok(
+      render_template(&template, talk, 3, false,
+                      "[system]Help.[end][user]x[end][system][see][seen][end][assistant][see][seen][end][assistant]", &error),
+      &error);
+  assert_ok(render_template(&template, talk + 1, 2, true, "[system][see][seen][end][assistant][see][seen]", &error), &error);
 }
 
 /* Times of temporal patches: the middle of their frames', the last frame of an odd number counting twice. */
@@ -153,21 +154,22 @@ static void videos_stand_whole_or_by_temporal_patch(void **state) {
   const struct omma_part parts[] = {TEXT("a"), {.video = &three}, TEXT("b"), {.video = &one}};
   const struct omma_message message = {.role = OMMA_ROLE_USER, .parts = parts, .n_parts = 4},
                             told = {.role = OMMA_ROLE_SYSTEM, .parts = parts + 1, .n_parts = 1};
-  struct ommai_builtin_template form = {.turn_begin = {"[system]", "[user]", "[assistant]"},
-                                        .turn_end = "[end]",
-                                        .image_begin = "[see]",
-                                        .image_end = "[seen]",
-                                        .video = OMMAI_VIDEO_WHOLE,
-                                        .images_in = {[OMMA_ROLE_USER] = true}};
-  assert_ok(render_form(&form, &message, 1, false, "[user]a[see][seen]b[see][seen][end][assistant]", &error), &error);
-  form.video = OMMAI_VIDEO_TIMED;
-  assert_ok(render_form(&form, &message, 1, false,
-                        "[user]a[see]<1.7 seconds>[see][seen]<6.7 seconds>[see][seen][seen]b[see]<0.0 seconds>[see][seen][seen]"
-                        "[end][assistant]",
-                        &error),
-            &error);
-  assert_fails(render_form(&form, &told, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT, "only user messages can hold videos",
-               &error);
+  struct ommai_builtin_template template = {.turn_begin = {"[system]", "[user]", "[assistant]"},
+                                            .turn_end = "[end]",
+                                            .image_begin = "[see]",
+                                            .image_end = "[seen]",
+                                            .video = OMMAI_VIDEO_WHOLE,
+                                            .images_in = {[OMMA_ROLE_USER] = true}};
+  assert_ok(render_template(&template, &message, 1, false, "[user]a[see][seen]b[see][seen][end][assistant]", &error), &error);
+  template.video = OMMAI_VIDEO_TIMED;
+  assert_ok(
+      render_template(&template, &message, 1, false,
+                      "[user]a[see]<1.7 seconds>[see][seen]<6.7 seconds>[see][seen][seen]b[see]<0.0 seconds>[see][seen][seen]"
+                      "[end][assistant]",
+                      &error),
+      &error);
+  assert_fails(render_template(&template, &told, 1, false, NULL, &error), OMMA_ERROR_ARGUMENT,
+               "only user messages can hold videos", &error);
 }
 
 static void what_the_form_has_no_place_for_is_refused(void **state) {

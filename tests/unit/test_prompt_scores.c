@@ -1,4 +1,4 @@
-/* Log-probabilities of prompts: those of the official code, whatever the chunks, the company, the cache and preemptions. */
+/* Log-probabilities of prompts: those of the official code, whatever the chunks, the rest of the batch, the cache and preemptions. */
 #include "engine/prompt_scores.h"
 
 #include <math.h>

@@ -144,7 +144,7 @@ static void places(void **state) {
   assert_fails(read_text(fixture, "config.json", "{\"vision_config\": {\"quantization_config\": {}}}", &found),
                OMMA_ERROR_UNSUPPORTED, "vision_config: quantization_config", &fixture->error);
   assert_fails(read_text(fixture, "config.json", "{\"compression_config\": {}}", &found), OMMA_ERROR_UNSUPPORTED,
-               "compression_config: this form of", &fixture->error);
+               "compression_config: this format of", &fixture->error);
   /* AutoGPTQ's file of its own, which does not name the method. */
   test_write_file(test_path(fixture->path, fixture->folder, "config.json"), "{}", 2);
   assert_ok(read_text(fixture, "quantize_config.json", "{\"bits\": 4, \"group_size\": 128}", &found), &fixture->error);

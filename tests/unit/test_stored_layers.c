@@ -20,7 +20,7 @@ static const struct {
   int64_t group;
   int zero;
   bool has_minimums;
-} forms[] = {
+} formats[] = {
     {"packed_int4", 4, 32, 8, false},
     {"packed_int4_zeros", 4, 32, 0, true},
     {"packed_int4_channel", 4, 44, 8, false},
@@ -88,27 +88,27 @@ static void expect_integers(const struct ommai_tensor *tensor) {
 
 static void values_are_those_of_the_official_code(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
     char folder[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
     struct omma_error error;
     struct ommai_quantization *quantization;
     struct ommai_checkpoint *checkpoint;
     struct ommai_safetensors *expected;
-    test_path(folder, FIXTURES, forms[i].name);
+    test_path(folder, FIXTURES, formats[i].name);
     assert_ok(open_folder(folder, &quantization, &checkpoint, &error), &error);
     assert_ok(ommai_safetensors_open(test_path(path, folder, "expected.safetensors"), memory, &expected, &error), &error);
     assert_int_equal(ommai_checkpoint_count(checkpoint), ommai_safetensors_count(expected));
     for (int64_t t = 0; t < ommai_safetensors_count(expected); t++) {
       const struct ommai_tensor *wanted = ommai_safetensors_at(expected, t);
       const struct ommai_tensor *tensor = ommai_checkpoint_find(checkpoint, wanted->name);
-      if (!tensor) fail_msg("%s: %s is missing", forms[i].name, wanted->name);
+      if (!tensor) fail_msg("%s: %s is missing", formats[i].name, wanted->name);
       expect_values(tensor, wanted);
       if (tensor->type != OMMAI_TENSOR_QUANTISED) continue;
-      assert_int_equal(tensor->stored->bits, forms[i].bits);
-      if (!forms[i].bits) continue;
-      assert_int_equal(tensor->stored->group, forms[i].group);
-      assert_int_equal(tensor->stored->zero, forms[i].zero);
-      assert_int_equal(tensor->stored->has_minimums, forms[i].has_minimums);
+      assert_int_equal(tensor->stored->bits, formats[i].bits);
+      if (!formats[i].bits) continue;
+      assert_int_equal(tensor->stored->group, formats[i].group);
+      assert_int_equal(tensor->stored->zero, formats[i].zero);
+      assert_int_equal(tensor->stored->has_minimums, formats[i].has_minimums);
       expect_integers(tensor);
     }
     ommai_safetensors_close(expected);
@@ -135,7 +135,7 @@ static void eight_bit_floats_are_exact(void **state) {
 
 /* A change of one part: left out where type is -1; else of this type and shape, all of whose bytes are `fill`. */
 struct damage {
-  const char *form, *part;
+  const char *format, *part;
   int type, n_dims;
   int64_t shape[3];
   int fill;
@@ -216,7 +216,7 @@ static const struct damage damages[] = {
      2,
      {32, 48},
      0,
-     ""}, /* no layer of this form: refused where it is asked for */
+     ""}, /* no layer of this format: refused where it is asked for */
     {"awq", "layer.qzeros", -1, 0, {0}, 0, "\"layer.qzeros\" is missing"},
     {"awq", "layer.qweight", OMMAI_TENSOR_I32, 2, {96, 4}, 0, "expected shape [3, 32], found [3, 24]"},
     {"awq", "layer.qweight", OMMAI_TENSOR_I32, 2, {0, 0}, 0, "found [0, 0]"},
@@ -236,14 +236,14 @@ static void add_copy(struct ommai_safetensors_writer *writer, const struct ommai
       &error);
 }
 
-/* The form's folder with the one change, as a folder of its own. */
+/* The format's folder with the one change, as a folder of its own. */
 static void write_damaged(const struct damage *damage, const char *folder) {
   char from[TEST_PATH_SIZE], path[TEST_PATH_SIZE], config[TEST_PATH_SIZE];
   unsigned char bytes[8192];
   struct omma_error error;
   struct ommai_safetensors *file;
   struct ommai_safetensors_writer *writer;
-  test_path(from, FIXTURES, damage->form);
+  test_path(from, FIXTURES, damage->format);
   fixture_copy_file(test_path(path, from, "config.json"), test_path(config, folder, "config.json"));
   assert_ok(ommai_safetensors_open(test_path(path, from, "model.safetensors"), memory, &file, &error), &error);
   assert_ok(ommai_safetensors_writer_create(test_path(config, folder, "model.safetensors"), memory, &writer, &error), &error);
@@ -276,12 +276,12 @@ static void damage_is_told(void **state) {
     write_damaged(&damages[i], fixture->folder);
     enum omma_status status = open_folder(fixture->folder, &quantization, &checkpoint, &error);
     if (status == OMMA_OK) {
-      if (*damages[i].message) fail_msg("%s, %s: taken, expected: %s", damages[i].form, damages[i].part, damages[i].message);
+      if (*damages[i].message) fail_msg("%s, %s: taken, expected: %s", damages[i].format, damages[i].part, damages[i].message);
       read_all(checkpoint);
       ommai_checkpoint_close(checkpoint);
       ommai_quantization_destroy(quantization);
     } else if (!*damages[i].message || !strstr(error.message, damages[i].message)) {
-      fail_msg("%s, %s: expected \"%s\", found \"%s\"", damages[i].form, damages[i].part, damages[i].message, error.message);
+      fail_msg("%s, %s: expected \"%s\", found \"%s\"", damages[i].format, damages[i].part, damages[i].message, error.message);
     }
   }
 }

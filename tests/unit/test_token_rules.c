@@ -134,7 +134,7 @@ static size_t encode(const char *text, int32_t *ids, size_t capacity) {
   return n;
 }
 
-/* The sequences of a word by vLLM's definition: bare, and behind a blank where that makes as many tokens and another first one. */
+/* The sequences of a word by vLLM's definition: bare, and after a blank where that makes as many tokens and another first one. */
 static void bad_words_are_vllms_sequences(void **state) {
   (void)state;
   static const char *const words[] = {"hello", "  hello", "\xe2\x80\x83hello", "the", "a b", "."};

@@ -1,4 +1,4 @@
-/* Where packed patches lie: orders, borders and stretches against the official code's construction, over all small grids. */
+/* Where packed patches lie: orders, borders and spans against the official code's construction, over all small grids. */
 #include "vision/vision_layout.h"
 
 #include <math.h>
@@ -60,25 +60,25 @@ static struct ommai_vision_layout lay_out(const struct ommai_vision_config *conf
   return layout;
 }
 
-/* Walks every stretch of a layout of one input and looks at each patch. */
-static void expect_stretches(const struct ommai_vision_layout *layout, const struct naive *naive, int64_t most) {
+/* Walks every span of a layout of one input and looks at each patch. */
+static void expect_spans(const struct ommai_vision_layout *layout, const struct naive *naive, int64_t most) {
   const struct ommai_vision_input *input = layout->inputs;
   int64_t merge = layout->config->merge_size, joined = merge * merge, columns = input->grid_columns / merge;
   int64_t temporal_patch_blocks = naive->n_blocks, n_patches = layout->temporal_patch_starts[layout->n_temporal_patches];
   for (int64_t row = 0; row < n_patches;) {
     int64_t left = n_patches - row < most ? n_patches - row : most;
-    struct ommai_vision_stretch stretch = ommai_vision_stretch_at(layout, row, left);
-    assert_ptr_equal(stretch.input, input);
-    assert_true(stretch.n_patches >= joined && stretch.n_patches <= left && stretch.n_patches % joined == 0);
-    for (int64_t i = 0; i < stretch.n_patches; i++, row++) {
+    struct ommai_vision_span span = ommai_vision_span_at(layout, row, left);
+    assert_ptr_equal(span.input, input);
+    assert_true(span.n_patches >= joined && span.n_patches <= left && span.n_patches % joined == 0);
+    for (int64_t i = 0; i < span.n_patches; i++, row++) {
       int64_t temporal_patch = row / (temporal_patch_blocks * joined), index = row % (temporal_patch_blocks * joined),
               inside = index % joined;
       int64_t block = naive->blocks[index / joined];
-      struct ommai_patch_position position = ommai_vision_stretch_position(&stretch, merge, i);
+      struct ommai_patch_position position = ommai_vision_span_position(&span, merge, i);
       struct ommai_patch_position direct =
           ommai_patch_position(index, input->grid_rows, input->grid_columns, merge, layout->config->window_size);
-      assert_int_equal(stretch.temporal_patch, temporal_patch);
-      assert_int_equal(stretch.first_token + i / joined, temporal_patch * temporal_patch_blocks + block);
+      assert_int_equal(span.temporal_patch, temporal_patch);
+      assert_int_equal(span.first_token + i / joined, temporal_patch * temporal_patch_blocks + block);
       assert_int_equal(position.row, block / columns * merge + inside / merge);
       assert_int_equal(position.column, block % columns * merge + inside % merge);
       assert_memory_equal(&position, &direct, sizeof position);
@@ -115,7 +115,7 @@ static void every_small_grid_lies_as_the_official_code_puts_it(void **state) {
           struct ommai_vision_layout layout = lay_out(&config, &input, 1, &memory);
           naive = (struct naive){0};
           naive_windows(&naive, rows / merges[m], columns / merges[m], window ? window : MAX_GRID);
-          expect_stretches(&layout, &naive, 32);
+          expect_spans(&layout, &naive, 32);
           expect_borders(&layout, &naive);
           free(memory);
         }
@@ -141,8 +141,8 @@ static void inputs_lie_end_to_end(void **state) {
   assert_int_equal(layout.temporal_patch_starts[6], input_starts[4]);
   assert_int_equal(layout.window_starts[16], input_starts[4]);
   for (int64_t i = 0; i < 4; i++) {
-    assert_ptr_equal(ommai_vision_stretch_at(&layout, input_starts[i], 4).input, &inputs[i]);
-    assert_ptr_equal(ommai_vision_stretch_at(&layout, input_starts[i + 1] - 4, 4).input, &inputs[i]);
+    assert_ptr_equal(ommai_vision_span_at(&layout, input_starts[i], 4).input, &inputs[i]);
+    assert_ptr_equal(ommai_vision_span_at(&layout, input_starts[i + 1] - 4, 4).input, &inputs[i]);
   }
   free(memory);
 }

@@ -1,4 +1,4 @@
-/* Passes through towers of every kind: slices, company, order and threads change no bit, sizes are checked, workspaces measured
+/* Passes through towers of every kind: slices, batch, order and threads change no bit, sizes are checked, workspaces measured
  * right. */
 #include "vision/vision_run.h"
 
@@ -65,7 +65,7 @@ static int64_t plain_blocks(const struct ommai_vision_config *config) {
   return n;
 }
 
-/* By the clock: no time at all is one round of tasks a slice, endless time is the rest of a phase behind the first round of its kind
+/* By the clock: no time at all is one round of tasks a slice, endless time is the rest of a phase after the first round of its kind
  * of tiles. Neither changes a bit, nor does a mixture. */
 static void slices_by_time_do_not_change_a_bit(void **state) {
   (void)state;
@@ -91,7 +91,7 @@ static void slices_by_time_do_not_change_a_bit(void **state) {
 }
 
 /* Alone, in any order, and many times over (which makes other tiles of rows). */
-static void company_does_not_change_a_bit(void **state) {
+static void the_batch_does_not_change_a_bit(void **state) {
   (void)state;
   enum { MANY = 40 };
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
@@ -265,7 +265,7 @@ static void impossible_sizes_have_no_workspace(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slices_and_threads_do_not_change_a_bit), cmocka_unit_test(slices_by_time_do_not_change_a_bit),
-      cmocka_unit_test(company_does_not_change_a_bit),          cmocka_unit_test(interleaved_passes_do_not_meet),
+      cmocka_unit_test(the_batch_does_not_change_a_bit),        cmocka_unit_test(interleaved_passes_do_not_meet),
       cmocka_unit_test(videos_are_stills_one_after_another),    cmocka_unit_test(small_workspaces_are_refused),
       cmocka_unit_test(one_size_fits_all_of_these_sizes),       cmocka_unit_test(wrong_grids_are_named),
       cmocka_unit_test(impossible_sizes_have_no_workspace),

@@ -138,7 +138,7 @@ def kimi_vl_shapes() -> dict[str, tuple[int, ...]]:
 
 
 def write_kimi_vl(folder: Path, tokenizer_folder: Path) -> None:
-    """The released code is not part of transformers: the weights are made by name, and the processor is a file beside them."""
+    """The released code is not part of transformers: the weights are made by name, and the processor is a file next to them."""
     folder.mkdir(parents=True)
     tokens = copy_tokenizer(tokenizer_folder, folder)
     generator = torch.Generator().manual_seed(SEED)

@@ -1,4 +1,4 @@
-"""The layer beside vLLM's own: every input form, and what happens to what the operator does not take."""
+"""The layer compared with vLLM's own: every input form, and what happens to what the operator does not take."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Ommatidia's packed attention under vLLM's vision towers on CPUs, or whole towers of libomma (OMMATIDIA_TOWER=1).
 
-Installed beside vLLM, the package is found through the entry point group `vllm.general_plugins`; nothing else has to be done.
+Installed compared with vLLM, the package is found through the entry point group `vllm.general_plugins`; nothing else has to be done.
 What a vLLM offers is looked at, not its version number: there were several layouts, and distributions of the CPU build count
 their own way."""
 
@@ -37,7 +37,7 @@ def register() -> None:
         if error.name != "vllm":
             raise
         raise ImportError(
-            "vllm_ommatidia: vLLM is not installed; install its CPU build beside this package, which it then finds by itself"
+            "vllm_ommatidia: vLLM is not installed; install its CPU build next to this package, which it then finds by itself"
         ) from error
 
     if not current_platform.is_cpu():

@@ -30,7 +30,7 @@ def _announce(dtype: torch.dtype, head_dim: int) -> None:
         _warn_of_fallback(reason)
         return
     kernels = ommatidia.info([head_dim])["kernels"]
-    kernel, of_windows = (kernels[form][type_name][head_dim] for form in ("encoder", "windows"))
+    kernel, of_windows = (kernels[mode][type_name][head_dim] for mode in ("encoder", "windows"))
     windows = "" if of_windows == kernel else f" (windows of up to 64 tokens: {of_windows})"
     threads = "PyTorch's OpenMP threads" if ommatidia.torch.team() == "openmp" else "threads of its own"
     _logger.info(

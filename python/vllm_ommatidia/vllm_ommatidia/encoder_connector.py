@@ -37,7 +37,7 @@ class _Loads(ECConnectorMetadata):
 
 
 def _output_width(model_config: Any) -> int:
-    """Values of a token: the tower's output, and in some families those of further layers behind it."""
+    """Values of a token: the tower's output, and in some families those of further layers after it."""
     config = model_config.hf_config
     vision = getattr(config, "vision_config", None)
     width = getattr(vision, "out_hidden_size", None) or model_config.get_hidden_size()

@@ -43,7 +43,7 @@ OMMAI_INLINE void multiply(vec acc[GROUP][MAX_NV], const float *a, const float *
   }
 }
 
-/* The first `count` of eight elements of a row, zeros behind them. */
+/* The first `count` of eight elements of a row, zeros after them. */
 OMMAI_INLINE uint16x8_t load_eight(const uint16_t *row, int64_t count) {
   if (count >= 8) return vld1q_u16(row);
   uint16_t part[8] = {0};

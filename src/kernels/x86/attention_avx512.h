@@ -16,7 +16,7 @@ OMMAI_INLINE __mmask16 ommai_avx512_first(int64_t count) {
 /* Rows that packing asks for ahead of the one that it reads. */
 #define OMMAI_AVX512_ROWS_AHEAD 16
 
-/* Asks for a line at so many bytes from a row on; where there is none, no harm is done. */
+/* Asks for a line at that many bytes from a row on; where there is none, no harm is done. */
 OMMAI_INLINE void ommai_avx512_prefetch(const void *row, int64_t bytes) {
   _mm_prefetch((const char *)((uintptr_t)row + (uintptr_t)bytes), _MM_HINT_T0);
 }

@@ -141,7 +141,7 @@ OMMAI_INLINE void add_dots(__m512i acc[][MAX_NV], const uint32_t *keys, const ui
   }
 }
 
-/* Scores [8 n_groups][16 nv] of a block in whole numbers, as f32, and the largest of each row. */
+/* Scores [8 n_groups][16 nv] of a block in integers, as f32, and the largest of each row. */
 OMMAI_INLINE void multiply_int8_keys(const uint32_t *block, const uint32_t *queries, int64_t units, int64_t n_groups,
                                      float *scores, __m512 largest[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
   const int32_t *begins = (const int32_t *)block + BEGINS;
@@ -169,7 +169,7 @@ OMMAI_INLINE void multiply_int8_keys(const uint32_t *block, const uint32_t *quer
   }
 }
 
-/* What a whole number of a row's scores in a block is worth; above zero, so that a score of -inf stays one. */
+/* What an integer of a row's scores in a block is worth; above zero, so that a score of -inf stays one. */
 OMMAI_INLINE __m512 score_scale(const uint32_t *block, const float *query_scales, int v) {
   __m512 scale = _mm512_mul_ps(_mm512_load_ps((const float *)block), _mm512_load_ps(query_scales + v * LANES));
   return _mm512_max_ps(scale, _mm512_set1_ps(0x1p-126f));

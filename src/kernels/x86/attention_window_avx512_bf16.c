@@ -37,7 +37,7 @@ static size_t block_bytes(int32_t head_dim, int32_t v_head_dim) {
 struct scratch {
   uint32_t weights[MAX_ROWS][PAIRS];
   float inverse[MAX_ROWS];               /* of the sums of the weights */
-  uint32_t queries[ROWS][MAX_UNITS + 1]; /* one more for the zero behind the last element */
+  uint32_t queries[ROWS][MAX_UNITS + 1]; /* one more for the zero after the last element */
 };
 
 static size_t scratch_bytes(int32_t head_dim, int32_t v_head_dim) {

@@ -1,5 +1,5 @@
 /* Six rows by 64 columns: 24 accumulators, four registers of weights, a pair of a row's inputs in every lane of one. Ten loads for 24
- * products. A block of weights stays in the first level of cache while all rows pass over it, and the ones behind it are asked for meanwhile,
+ * products. A block of weights stays in the first level of cache while all rows pass over it, and the ones after it are asked for meanwhile,
  * a line at a time: many at once would keep the rows' own loads waiting. */
 #include <immintrin.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct block {
   const ommai_bf16 *weights, *x;
   int64_t n_k, row;
   bool begins, ends;  /* the sums */
-  const char *coming; /* weights to ask for, so many bytes for each STEP_K inputs */
+  const char *coming; /* weights to ask for, that many bytes for each STEP_K inputs */
   int64_t coming_bytes;
 };
 

@@ -164,7 +164,7 @@ static void block_u4(const struct integer_block *block) { all_rows_of(block, tru
 
 /* Weights come from memory at its own rate where nothing stands between the groups: no calls, and sums in registers. */
 
-/* Scales and minimums of groups to come, a stream of short bursts beside the weights. May run past the end. */
+/* Scales and minimums of groups to come, a stream of short bursts besides the weights. May run past the end. */
 INLINE void prefetch_scales(const float *scales, int64_t stride) {
   enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
   const float *coming = scales + GROUPS_AHEAD * stride;
@@ -244,7 +244,7 @@ INLINE void end_group(const struct ommai_integer_panel *panel, const struct omma
   }
 }
 
-/* Sums of more rows than registers hold beside acc lie in `out` between groups. */
+/* Sums of more rows than registers hold besides acc lie in `out` between groups. */
 INLINE void load_sums(const float *out, const int n_rows, __m512 (*sums)[VECTORS]) {
 #pragma GCC unroll 32
   for (int i = 0; i < n_rows * VECTORS; i++) sums[i / VECTORS][i % VECTORS] = _mm512_loadu_ps(out + 16 * i);

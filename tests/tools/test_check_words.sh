@@ -1,0 +1,33 @@
+#!/bin/sh
+# Plants old words and wide lines in a small tree and expects exactly the right lines; what only looks like them must pass.
+# shellcheck disable=SC2016
+set -u
+LC_ALL=C.UTF-8
+export LC_ALL
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
+tree=$(mktemp -d) || exit 1
+trap 'rm -rf "$tree"' EXIT
+mkdir -p "$tree/src/image" "$tree/tests/data" "$tree/docs"
+wide=$(printf 'word %.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21)
+
+printf '/* A %s. */\nint %s_size;\n' 'picture' 'picture' > "$tree/src/a.c"
+printf '/* %s */\n  /* first\n   * %s */\nchar s[] = "/* no comment %s";\n' "$wide" "$wide" "$wide" > "$tree/src/b.c"
+printf 'double %s = 1;\n' 'stretch' > "$tree/src/image/resize.c"
+printf '%s\n' 'picture' > "$tree/tests/data/official.txt"
+printf '# %s\n\n| %s |\n\n    %s\n\n```\n%s\n```\n\n%s\n' "$wide" "$wide" "$wide" "$wide" "$wide" > "$tree/docs/page.md"
+printf 'Ask "What is in this %s?".\nNot %s.\n' 'picture' 'so long' > "$tree/docs/short.md"
+
+cat > "$tree.expected" <<'TEXT'
+docs/page.md:11: columns: a line of 105 columns
+docs/short.md:2: word: " so long.": write that many, that long
+src/a.c:1: word: "pictur": write image
+src/a.c:2: word: "pictur": write image
+src/b.c:1: columns: a comment of 111 columns
+src/b.c:3: columns: a comment of 113 columns
+TEXT
+"$here/../../tools/check_words.sh" --root "$tree" 2> /dev/null | sort > "$tree.found"
+status=0
+diff "$tree.expected" "$tree.found" || status=1
+rm -f "$tree.expected" "$tree.found"
+exit "$status"
